@@ -1,0 +1,79 @@
+"""The build backend: setuptools, after the message catalogues were compiled.
+
+The .po files are in git, the .mo files are not. Compiled here, and not by the Makefile, they reach everybody:
+`pip install .`, the editable install, the sdist and the wheel.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any, Optional
+
+import polib
+from setuptools import build_meta
+from setuptools.build_meta import (
+    get_requires_for_build_editable,
+    get_requires_for_build_sdist,
+    get_requires_for_build_wheel,
+    prepare_metadata_for_build_editable,
+    prepare_metadata_for_build_wheel,
+)
+
+__all__ = [
+    "build_editable",
+    "build_sdist",
+    "build_wheel",
+    "compile_catalogues",
+    "get_requires_for_build_editable",
+    "get_requires_for_build_sdist",
+    "get_requires_for_build_wheel",
+    "prepare_metadata_for_build_editable",
+    "prepare_metadata_for_build_wheel",
+]
+
+Settings = Optional[dict[str, Any]]
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def compile_catalogues(root: Path = ROOT) -> list[Path]:
+    """Compile every catalogue of the package and return the .mo files."""
+    compiled = []
+    for source in sorted(root.glob("src/npudoctor/locale/*/LC_MESSAGES/npudoctor.po")):
+        target = source.with_suffix(".mo")
+        polib.pofile(str(source), encoding="utf-8").save_as_mofile(str(target))
+        compiled.append(target)
+    return compiled
+
+
+def _prepare() -> None:
+    compile_catalogues()
+    # setuptools never empties its scratch folder: a check that was deleted since would be in the next wheel.
+    shutil.rmtree(ROOT / "build" / "lib", ignore_errors=True)
+
+
+def build_sdist(sdist_directory: str, config_settings: Settings = None) -> str:
+    """Build the source distribution."""
+    _prepare()
+    return build_meta.build_sdist(sdist_directory, config_settings)
+
+
+def build_wheel(
+    wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None
+) -> str:
+    """Build the wheel."""
+    _prepare()
+    return build_meta.build_wheel(wheel_directory, config_settings, metadata_directory)
+
+
+def build_editable(
+    wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None
+) -> str:
+    """Build the editable wheel, which points back to this tree."""
+    _prepare()
+    return build_meta.build_editable(wheel_directory, config_settings, metadata_directory)
+
+
+if __name__ == "__main__":
+    for path in compile_catalogues():
+        print(path.relative_to(ROOT))

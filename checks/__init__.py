@@ -1,0 +1,1 @@
+"""The built-in checks: one file is one check and its manual page, a folder is a group."""

@@ -1,0 +1,1 @@
+"""Checks of the CANN toolkit: its installation, its versions and the variables that lead to it."""

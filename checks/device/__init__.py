@@ -1,0 +1,1 @@
+"""Checks of the Ascend NPU: driver, firmware, device nodes and their health."""

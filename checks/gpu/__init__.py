@@ -1,0 +1,1 @@
+"""Checks of the GPU, where a node trains on one instead of an NPU."""

@@ -1,0 +1,1 @@
+"""Checks of the machine itself: its accelerators, memory, disks, limits and clock."""

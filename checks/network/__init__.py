@@ -1,0 +1,1 @@
+"""Checks of what collective communication needs: ports, interfaces, firewall and rank tables."""
