@@ -1,0 +1,172 @@
+"""Bring the message catalogues up to date with the sources; with --check say what is wrong with them.
+
+Messages are the arguments of _() and its kin, the titles of checks (first line of the docstring), and the
+help of commands and options. A catalogue is sorted and names files, not lines: a change moves nothing else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import difflib
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import polib
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCES = ("src/npudoctor", "checks")
+SINGULAR = {"_", "N_", "gettext"}
+PLURAL = {"ngettext", "_n", "N_n"}
+PLACEHOLDER = re.compile(r"\{[^{}]*\}|%\(\w+\)[a-z]|%[sd]")
+WRAP = 110
+
+
+@dataclass
+class Message:
+    """One text to translate."""
+
+    msgid: str
+    plural: str = ""
+    files: set[str] = field(default_factory=set)
+
+
+class NotConstant(Exception):
+    """A text that no catalogue can know, as it is put together before it is looked up."""
+
+
+def extract(root: Path = ROOT) -> dict[str, Message]:
+    """All messages of the sources, by msgid."""
+    messages: dict[str, Message] = {}
+    for folder in SOURCES:
+        for path in sorted((root / folder).rglob("*.py")):
+            name = path.relative_to(root).as_posix()
+            for msgid, plural in messages_in(ast.parse(path.read_text(encoding="utf-8"), name), name):
+                message = messages.setdefault(msgid, Message(msgid))
+                message.plural = message.plural or plural
+                message.files.add(name)
+    return messages
+
+
+def messages_in(tree: ast.AST, name: str = "?") -> Iterator[tuple[str, str]]:
+    """Each (msgid, plural) of one file; plural is empty where there is none."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            yield from _call(node, name)
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            decorators = {_last_name(decorator) for decorator in node.decorator_list}
+            first = (ast.get_docstring(node) or "").partition("\n")[0].strip()
+            if first and "check" in decorators:
+                yield first.rstrip("."), ""  # as Check.title has it
+            elif first and decorators & {"command", "callback"}:
+                yield first, ""
+
+
+def _call(node: ast.Call, name: str) -> Iterator[tuple[str, str]]:
+    for keyword in node.keywords:
+        if keyword.arg == "help" and (text := _constant(keyword.value)):
+            yield text, ""
+    function = _last_name(node.func)
+    wanted = 2 if function in PLURAL else 1 if function in SINGULAR else 0
+    if not wanted or len(node.args) < wanted:
+        return
+    if any(isinstance(argument, (ast.JoinedStr, ast.BinOp, ast.Call)) for argument in node.args[:wanted]):
+        raise NotConstant(f"{name}:{node.lineno}: {function}() of a text that is put together first")
+    texts = [_constant(argument) for argument in node.args[:wanted]]
+    if texts[0]:  # a variable was marked elsewhere, with N_()
+        yield texts[0], texts[1] or "" if wanted == 2 else ""
+
+
+def _constant(node: ast.expr) -> str | None:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+
+
+def _last_name(node: ast.expr) -> str:
+    """`check` of @check(...), `command` of @app.command()."""
+    if isinstance(node, ast.Call):
+        return _last_name(node.func)
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def updated(old: polib.POFile, messages: dict[str, Message]) -> polib.POFile:
+    """The catalogue that the sources ask for, with every translation that still fits.
+
+    Where a text was only reworded, its translation is kept as fuzzy: shown to translators, not to users.
+    """
+    kept = {entry.msgid: entry for entry in old if not entry.obsolete}
+    gone = [msgid for msgid in kept if msgid not in messages]
+    new = polib.POFile(wrapwidth=WRAP)
+    new.header, new.metadata, new.metadata_is_fuzzy = old.header, old.metadata, old.metadata_is_fuzzy
+    for msgid in sorted(messages):
+        message = messages[msgid]
+        entry = polib.POEntry(msgid=msgid, occurrences=[(name, "") for name in sorted(message.files)])
+        former = kept.get(msgid)
+        if former is None and (close := difflib.get_close_matches(msgid, gone, n=1, cutoff=0.7)):
+            former = kept[close[0]]
+            entry.flags = ["fuzzy"]
+        if message.plural:
+            entry.msgid_plural = message.plural
+            entry.msgstr_plural = former.msgstr_plural if former and former.msgstr_plural else {0: ""}
+        elif former:
+            entry.msgstr = former.msgstr
+        if former:
+            entry.flags = former.flags or entry.flags
+            entry.tcomment = former.tcomment
+        new.append(entry)
+    return new
+
+
+def problems(catalogue: polib.POFile) -> Iterator[str]:
+    """What keeps a catalogue from being complete and safe to use."""
+    for entry in catalogue:
+        texts = list(entry.msgstr_plural.values()) if entry.msgid_plural else [entry.msgstr]
+        if not all(texts):
+            yield f"untranslated: {entry.msgid!r}"
+        elif entry.fuzzy:
+            yield f"fuzzy: {entry.msgid!r}"
+        else:
+            wanted = placeholders(entry.msgid_plural or entry.msgid)
+            for got in map(placeholders, texts):
+                if got != wanted:
+                    yield f"placeholders {sorted(got)} instead of {sorted(wanted)}: {entry.msgid!r}"
+
+
+def placeholders(text: str) -> set[str]:
+    """The parts of a text that are filled in, and must be in its translation too."""
+    return set(PLACEHOLDER.findall(text))
+
+
+def main() -> int:
+    """Update the catalogues or, with --check, judge them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="change nothing; fail when something is wrong")
+    check: bool = parser.parse_args().check
+    try:
+        messages = extract()
+    except NotConstant as error:
+        print(error, file=sys.stderr)
+        return 1
+    found = 0
+    for path in sorted(ROOT.glob("src/npudoctor/locale/*/LC_MESSAGES/npudoctor.po")):
+        name = path.relative_to(ROOT)
+        new = updated(polib.pofile(str(path), encoding="utf-8", wrapwidth=WRAP), messages)
+        complaints = list(problems(new))
+        text = f"{new}".rstrip() + "\n"
+        if check and text != path.read_text(encoding="utf-8"):
+            complaints.insert(0, "out of date: run `make messages`")
+        if not check:
+            path.write_text(text, encoding="utf-8")
+        for complaint in complaints:
+            print(f"{name}: {complaint}", file=sys.stderr)
+        found += len(complaints)
+        print(f"{name}: {len(new)} messages, {len(complaints)} problems")
+    return 1 if check and found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
