@@ -1,0 +1,95 @@
+# Habits. `make run` looks at this machine, `make test` tests; both install what they need into $(VENV).
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+# For what CI varies: a constraints file, a choice of tests.
+PIP_ARGS ?=
+PYTEST_ARGS ?=
+# Debian packages with the programs that tests set scenes with.
+TEST_PACKAGES = fuse3 iproute2 util-linux
+CATALOGUES = $(wildcard src/npudoctor/locale/*/LC_MESSAGES/*.po)
+
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.PHONY: help run test lint format bench docs messages package clean test-deps
+
+help:
+	@echo "make run        check this machine and say the exit status"
+	@echo "make test       run the tests (PYTEST_ARGS=... to choose)"
+	@echo "make lint       ruff, mypy --strict, the message catalogues, the generated documentation"
+	@echo "make format     let ruff format the sources"
+	@echo "make bench      measure the promises about speed"
+	@echo "make docs       rewrite the generated parts of the READMEs"
+	@echo "make messages   bring the message catalogues up to date"
+	@echo "make package    build sdist and wheel into dist/"
+	@echo "make test-deps  install the Debian packages that the tests need (as root)"
+	@echo "make clean      remove all that was made here"
+
+# A stamp for each set of extras. pip runs again when what is installed, or how it is built, has changed;
+# sources need no reinstall, as the install is editable.
+STAMP_NEEDS = pyproject.toml $(wildcard build_backend/*.py) $(CATALOGUES) $(BIN)/python
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+
+$(VENV)/.installed: $(STAMP_NEEDS)
+	$(BIN)/python -m pip install --quiet $(PIP_ARGS) --editable .
+	@touch $@
+
+$(VENV)/.installed-test: $(STAMP_NEEDS)
+	$(BIN)/python -m pip install --quiet $(PIP_ARGS) --editable ".[test]"
+	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-dev: $(STAMP_NEEDS)
+	$(BIN)/python -m pip install --quiet $(PIP_ARGS) --editable ".[dev,test]"
+	@touch $@ $(VENV)/.installed $(VENV)/.installed-test
+
+# 0 ready, 1 not ready, 2 undetermined: in each case a report was made, and that is what is asked for here.
+# A crash of Python is 1 too, but without a report.
+run: $(VENV)/.installed
+	@status=0; report=$$($(BIN)/npudoctor check) || status=$$?; \
+	printf '%s\n' "$$report" "npudoctor check: exit status $$status"; \
+	test -n "$$report" && test $$status -le 2
+
+test: $(VENV)/.installed-test
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python tools/messages.py --check
+	$(BIN)/python tools/readme.py --check
+
+format: $(VENV)/.installed-dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.installed-test
+	$(BIN)/python benchmarks/run.py
+
+docs: $(VENV)/.installed-test
+	$(BIN)/python tools/readme.py
+
+messages: $(VENV)/.installed-test
+	$(BIN)/python tools/messages.py
+	$(BIN)/python build_backend/npudoctor_build.py
+
+package: $(VENV)/.installed-test
+	$(BIN)/python -m build --outdir dist
+
+test-deps:
+	@missing=$$(for package in $(TEST_PACKAGES); do \
+		dpkg -s $$package >/dev/null 2>&1 || echo $$package; \
+	done | tr '\n' ' '); \
+	if [ -z "$$missing" ]; then echo "test-deps: all there ($(TEST_PACKAGES))"; \
+	elif ! command -v apt-get >/dev/null; then echo "test-deps: no apt-get here; the tests want $$missing"; \
+	elif [ "$$(id -u)" != 0 ]; then echo "test-deps: needs root for: apt-get install $$missing"; \
+	else apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $$missing; fi
+
+clean:
+	rm -rf .venv .venv-* build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
+	rm -f $(CATALOGUES:.po=.mo)
+	find src checks tests tools build_backend -name __pycache__ -prune -exec rm -rf {} +
