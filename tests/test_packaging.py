@@ -1,0 +1,187 @@
+"""What is in the tree is in the packages, and an installed wheel answers as the tree does."""
+
+from __future__ import annotations
+
+import gettext
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+from typing import Any, Callable, NamedTuple
+
+import polib
+import pytest
+from packaging.requirements import Requirement
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).resolve().parent.parent
+MADE_HERE = (".git", ".venv*", "build", "dist", "*.egg-info", "__pycache__", ".*_cache", "*.mo")
+PLACES = {"src/npudoctor": "npudoctor", "checks": "npudoctor/checks"}
+
+
+class Packages(NamedTuple):
+    """Freshly built packages, and the copy of the tree that they were built from."""
+
+    tree: Path
+    sdist: Path
+    wheel: Path
+
+
+def build(tree: Path, out: Path, *options: str) -> None:
+    command = [sys.executable, "-m", "build", "--no-isolation", *options, "--outdir", str(out), str(tree)]
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", check=False
+    )
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Packages:
+    """The sdist of a clean copy of the tree, and the wheel that is built from that sdist."""
+    base = tmp_path_factory.mktemp("packaging")
+    tree = base / "tree"
+    shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(*MADE_HERE))
+    build(tree, base / "out")
+    (sdist,) = (base / "out").glob("*.tar.gz")
+    (wheel,) = (base / "out").glob("*.whl")
+    return Packages(tree, sdist, wheel)
+
+
+def expected(tree: Path) -> set[str]:
+    """What a wheel of this tree must have besides metadata: every file, and the compiled catalogues."""
+    names = set()
+    for folder, package in PLACES.items():
+        for path in (tree / folder).rglob("*"):
+            if path.is_file() and "__pycache__" not in path.parts:
+                names.add(f"{package}/{path.relative_to(tree / folder).as_posix()}")
+    return names | {name[: -len("po")] + "mo" for name in names if name.endswith(".po")}
+
+
+def names_in(wheel: Path) -> set[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return {name for name in archive.namelist() if ".dist-info/" not in name}
+
+
+def project() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def check_files() -> list[Path]:
+    return [path for path in (ROOT / "checks").glob("*/*.py") if not path.name.startswith("_")]
+
+
+def test_every_file_is_in_the_wheel(packages: Packages) -> None:
+    assert names_in(packages.wheel) == expected(packages.tree)
+
+
+def test_a_deleted_file_is_not_in_the_next_wheel(packages: Packages, tmp_path: Path) -> None:
+    stale = packages.tree / "build" / "lib" / "npudoctor" / "checks" / "host" / "deleted.py"
+    stale.parent.mkdir(parents=True, exist_ok=True)
+    stale.write_text('"""A check that is gone."""\n')
+    build(packages.tree, tmp_path, "--wheel")
+    (wheel,) = tmp_path.glob("*.whl")
+    assert names_in(wheel) == expected(packages.tree)
+
+
+def test_the_sdist_has_the_sources_the_tests_and_the_catalogues(packages: Packages) -> None:
+    with tarfile.open(packages.sdist) as archive:
+        names = {member.name.partition("/")[2] for member in archive if member.isfile()}
+    wanted = {"pyproject.toml", "Makefile", "LICENSE", "README.md", ".ci/run"}
+    for folder in ("src/npudoctor", "checks", "tests", "build_backend", "tools"):
+        for path in (packages.tree / folder).rglob("*"):
+            if path.is_file() and "__pycache__" not in path.parts:
+                wanted.add(path.relative_to(packages.tree).as_posix())
+    wanted |= {name[: -len("po")] + "mo" for name in wanted if name.endswith(".po")}
+    assert sorted(wanted - names) == []
+
+
+def test_the_compiled_catalogues_say_what_the_sources_say(packages: Packages) -> None:
+    with zipfile.ZipFile(packages.wheel) as archive:
+        compiled = [name for name in archive.namelist() if name.endswith(".mo")]
+        assert compiled
+        for name in compiled:
+            source = polib.pofile(str(packages.tree / "src" / name[:-2]) + "po", encoding="utf-8")
+            with archive.open(name) as stream:
+                catalogue = gettext.GNUTranslations(stream)
+            for entry in source.translated_entries():
+                if not entry.msgid_plural:
+                    assert catalogue.gettext(entry.msgid) == entry.msgstr
+
+
+def test_every_folder_is_a_listed_package() -> None:
+    folders = set()
+    for folder, package in PLACES.items():
+        for path in (ROOT / folder).rglob("*.py"):
+            inner = path.parent.relative_to(ROOT / folder).parts
+            folders.add(".".join([*package.split("/"), *inner]))
+            assert (path.parent / "__init__.py").is_file(), f"{path.parent} needs an __init__.py"
+    assert sorted(folders) == sorted(project()["tool"]["setuptools"]["packages"])
+
+
+def test_every_group_says_what_it_is_for() -> None:
+    for folder in (ROOT / "checks").iterdir():
+        if folder.is_dir() and folder.name != "__pycache__":
+            assert (folder / "__init__.py").read_text(encoding="utf-8").startswith('"""'), folder.name
+
+
+def test_the_scripts_look_for_the_oldest_python_that_is_allowed() -> None:
+    requires = project()["project"]["requires-python"]
+    source = (ROOT / "tools" / "pythons.py").read_text(encoding="utf-8")
+    assert f"OLDEST = ({requires[len('>=') :].replace('.', ', ')})" in source
+
+
+def test_every_dependency_has_a_lower_bound() -> None:
+    for requirement in map(Requirement, project()["project"]["dependencies"]):
+        assert [s.operator for s in requirement.specifier if s.operator in (">=", "==")], requirement
+
+
+def environment() -> dict[str, str]:
+    """Ours, without what would lead an installed npudoctor back to this tree or change its answer."""
+    lead_back = ("PYTHON", "NPUDOCTOR_", "VIRTUAL_ENV")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(lead_back)}
+    return {**kept, "NPUDOCTOR_CHECKS_DIR": "", "LC_ALL": "C.UTF-8"}
+
+
+def output(*command: str, cwd: Path) -> str:
+    """What the command writes into a pipe, which is not unbuffered."""
+    done = subprocess.run(
+        command, cwd=cwd, env=environment(), capture_output=True, encoding="utf-8", timeout=120, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, ""), (command, done.stderr)
+    return done.stdout
+
+
+def test_as_many_checks_are_found_as_there_are_files(tmp_path: Path) -> None:
+    listed = json.loads(output(sys.executable, "-m", "npudoctor", "list", "--format", "json", cwd=tmp_path))
+    found = sorted(f"{check['group']}/{check['id'].replace('-', '_')}" for check in listed["checks"])
+    assert found == sorted(
+        path.relative_to(ROOT / "checks").with_suffix("").as_posix() for path in check_files()
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("which", ["oldest", "newest"])
+def test_the_installed_wheel_answers_as_the_tree_does(
+    which: str, packages: Packages, tmp_path: Path, lack: Callable[[str], None]
+) -> None:
+    finder = [sys.executable, str(ROOT / "tools" / "pythons.py"), which]
+    found = subprocess.run(finder, capture_output=True, encoding="utf-8", check=False)
+    if found.returncode:
+        lack(found.stderr.strip())
+    output(found.stdout.strip(), "-m", "venv", "venv", cwd=tmp_path)
+    folder = tmp_path / "venv" / "bin"
+    pip = [str(folder / "python"), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+    for what in (["--upgrade", "pip"], [str(packages.wheel)]):
+        subprocess.run([*pip, *what], cwd=tmp_path, env=environment(), check=True)
+    for arguments in (["--version"], ["list", "--format", "json"], ["schema"]):
+        installed = output(str(folder / "npudoctor"), *arguments, cwd=tmp_path)
+        assert installed == output(sys.executable, "-m", "npudoctor", *arguments, cwd=tmp_path)
+        assert installed
