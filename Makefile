@@ -78,7 +78,7 @@ messages: $(VENV)/.installed-test
 	$(BIN)/python build_backend/npudoctor_build.py
 
 package: $(VENV)/.installed-test
-	$(BIN)/python -m build --outdir dist
+	$(BIN)/python -m build --outdir dist --config-setting=--global-option=--quiet
 
 test-deps:
 	@missing=$$(for package in $(TEST_PACKAGES); do \
