@@ -1,0 +1,82 @@
+"""The names that a check's author uses; each is loaded when it is first asked for.
+
+The console script imports this package even for `--version`, so nothing heavy may load here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from npudoctor.checking import Check, Skip, Unknown, check
+    from npudoctor.fixing.steps import (
+        Command,
+        Export,
+        RemoveFiles,
+        RemoveSharedMemory,
+        RemoveSocket,
+        RestoreSocket,
+    )
+    from npudoctor.host import Host
+    from npudoctor.messages import _, ngettext
+    from npudoctor.model import Action, Facts, Finding, Fix, Risk, Scope, Severity, Status
+
+_HOME = {
+    "npudoctor.checking": ("Check", "Skip", "Unknown", "check"),
+    "npudoctor.fixing.steps": (
+        "Command",
+        "Export",
+        "RemoveFiles",
+        "RemoveSharedMemory",
+        "RemoveSocket",
+        "RestoreSocket",
+    ),
+    "npudoctor.host": ("Host",),
+    "npudoctor.messages": ("_", "ngettext"),
+    "npudoctor.model": ("Action", "Facts", "Finding", "Fix", "Risk", "Scope", "Severity", "Status"),
+}
+_SEVERITIES = ("INFO", "WARNING", "ERROR")
+
+INFO: Severity
+WARNING: Severity
+ERROR: Severity
+
+__all__ = [
+    "ERROR",
+    "INFO",
+    "WARNING",
+    "Action",
+    "Check",
+    "Command",
+    "Export",
+    "Facts",
+    "Finding",
+    "Fix",
+    "Host",
+    "RemoveFiles",
+    "RemoveSharedMemory",
+    "RemoveSocket",
+    "RestoreSocket",
+    "Risk",
+    "Scope",
+    "Severity",
+    "Skip",
+    "Status",
+    "Unknown",
+    "_",
+    "check",
+    "ngettext",
+]
+
+
+def __getattr__(name: str) -> object:
+    from importlib import import_module
+
+    if name in _SEVERITIES:
+        return getattr(import_module("npudoctor.model").Severity, name)
+    for module, names in _HOME.items():
+        if name in names:
+            return getattr(import_module(module), name)
+    raise AttributeError(f"module 'npudoctor' has no attribute {name!r}")

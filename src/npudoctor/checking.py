@@ -1,0 +1,104 @@
+"""@check: turns a generator of findings into a Check, and refuses one that is not well formed."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Callable, Collection, Iterator, Mapping, Optional, Tuple, Union
+
+from npudoctor.host.errors import CannotTell
+from npudoctor.host.host import Host
+from npudoctor.model import Facts, Finding, Scope, Severity
+
+Answer = Union[Finding, Facts]
+Question = Callable[[Host], Iterator[Answer]]
+
+_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*\Z")
+
+
+class Skip(Exception):
+    """The check does not apply here; the text says why. Findings made before it are kept."""
+
+
+class Unknown(CannotTell):
+    """The check applies but could not look; the text says why. Findings made before it are kept."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check: its identity, declared once, and its question.
+
+    `advisory`: its answer is not needed for a verdict. `quick`: asked in the quick profile too.
+    `always`: asked under every scope and profile. `origin`: built-in, or where it came from.
+    """
+
+    id: str
+    scope: Scope
+    codes: Mapping[str, Severity]
+    ask: Question
+    manual: str
+    tags: Tuple[str, ...] = ()
+    group: str = ""
+    advisory: bool = False
+    quick: bool = True
+    always: bool = False
+    origin: str = "built-in"
+
+    @property
+    def title(self) -> str:
+        """The first sentence of the manual, without its full stop."""
+        return self.manual.strip().split("\n", 1)[0].strip().rstrip(".")
+
+    @property
+    def names(self) -> Tuple[str, ...]:
+        """All that selects it: id, group, tags, codes."""
+        return (self.id, self.group, *self.tags, *self.codes)
+
+
+def check(
+    id: str,
+    *,
+    scope: Scope,
+    codes: Mapping[str, Severity],
+    tags: Collection[str] = (),
+    advisory: bool = False,
+    quick: bool = True,
+    always: bool = False,
+) -> Callable[[Question], Check]:
+    """Declare a check; ValueError when id, codes, tags or docstring are not as they must be."""
+    problem = _problem(id, codes, tags)
+    if problem:
+        raise ValueError(f"check {id!r}: {problem}")
+
+    def declare(question: Question) -> Check:
+        manual = (question.__doc__ or "").strip()
+        if not manual:
+            raise ValueError(f"check {id!r}: the docstring is the manual, and there is none")
+        return Check(
+            id=id,
+            scope=scope,
+            codes=dict(codes),
+            ask=question,
+            manual=manual,
+            tags=tuple(sorted(tags)),
+            advisory=advisory,
+            quick=quick,
+            always=always,
+        )
+
+    return declare
+
+
+def _problem(id: str, codes: Mapping[str, Severity], tags: Collection[str]) -> Optional[str]:
+    if not _NAME.match(id):
+        return "an id is lower-case words joined by hyphens"
+    if not codes:
+        return "it declares no code, so it could never speak"
+    for code in codes:
+        prefix, dot, rest = code.partition(".")
+        if prefix != id or not dot or not _NAME.match(rest):
+            return f"the code {code!r} must read {id}.some-words"
+    for tag in tags:
+        if not _NAME.match(tag):
+            return f"the tag {tag!r} must be lower-case words joined by hyphens"
+    return None

@@ -1,0 +1,1 @@
+"""Mending: steps as data, one engine that applies them, a journal written before anything is touched."""

@@ -1,0 +1,153 @@
+"""The kinds of steps, as data: each renders the line a person would type and carries its own guard."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+from dataclasses import dataclass
+from typing import Any, Dict, Mapping, Tuple, Union
+
+from npudoctor.model import Step
+
+
+def quote(word: str) -> str:
+    """A word for a POSIX shell line that a person can read and paste, whatever bytes are in it.
+
+    Control characters and bytes that are no UTF-8 are spelled as $'...', which bash, zsh and ksh read.
+    """
+    if word.isprintable():
+        return shlex.quote(word)
+    raw = word.encode("utf-8", "surrogateescape")
+    safe = "".join(chr(b) if 32 <= b < 127 and b not in b"\\'" else f"\\x{b:02x}" for b in raw)
+    return f"$'{safe}'"
+
+
+@dataclass(frozen=True)
+class Command:
+    """Run a program: argv, no shell. Its guard is the program itself."""
+
+    argv: Tuple[str, ...]
+
+    def lines(self) -> Tuple[str, ...]:
+        return (" ".join(quote(word) for word in self.argv),)
+
+
+@dataclass(frozen=True)
+class Export:
+    """Set a variable in the caller's shell: shown, and never applied, since no child can change its parent."""
+
+    name: str
+    value: str
+
+    def lines(self) -> Tuple[str, ...]:
+        return (f"export {self.name}={quote(self.value)}",)
+
+
+@dataclass(frozen=True)
+class RemoveSharedMemory:
+    """Remove a System V segment by its id. Guard: still the same object, and nobody attached.
+
+    `owner` is the uid whose thing it is; `dtime` is kept as the evidence of when its server died.
+    """
+
+    shmid: int
+    key: int
+    cpid: int
+    ctime: int
+    dtime: int
+    size: int
+    owner: int
+
+    def lines(self) -> Tuple[str, ...]:
+        return (f"ipcrm -m {self.shmid}",)
+
+
+@dataclass(frozen=True)
+class RemoveSocket:
+    """Remove a stale socket file. Guard: same device and inode, still nobody listening.
+
+    `port` is the cache server's. `after` are the segments (shmid) whose proof this file is:
+    while one of them is still there, the file stays.
+    """
+
+    path: str
+    device: int
+    inode: int
+    owner: int
+    port: int
+    after: Tuple[int, ...] = ()
+
+    def lines(self) -> Tuple[str, ...]:
+        return (f"rm -- {quote(self.path)}",)
+
+
+@dataclass(frozen=True)
+class RestoreSocket:
+    """Give a socket file its name back, which a removal that was killed midway had taken."""
+
+    path: str
+    back_to: str
+    device: int
+    inode: int
+    owner: int
+
+    def lines(self) -> Tuple[str, ...]:
+        return (f"mv -n -- {quote(self.path)} {quote(self.back_to)}",)
+
+
+@dataclass(frozen=True)
+class FileMark:
+    """Which file is meant: its name in its folder, device, inode, size, and mtime in nanoseconds."""
+
+    name: str
+    device: int
+    inode: int
+    size: int
+    mtime_ns: int
+
+
+@dataclass(frozen=True)
+class RemoveFiles:
+    """Remove known files of one directory, then the directory; never recursively.
+
+    Guard: the directory and each file are still the same, unchanged, and nobody has one open.
+    """
+
+    directory: str
+    device: int
+    inode: int
+    owner: int
+    files: Tuple[FileMark, ...]
+
+    def lines(self) -> Tuple[str, ...]:
+        folder = self.directory.rstrip("/")
+        removals = tuple(f"rm -- {quote(f'{folder}/{mark.name}')}" for mark in self.files)
+        return (*removals, f"rmdir -- {quote(folder)}")
+
+
+Known = Union[Command, Export, RemoveSharedMemory, RemoveSocket, RestoreSocket, RemoveFiles]
+
+KINDS: Dict[str, Any] = {
+    kind.__name__: kind
+    for kind in (Command, Export, RemoveSharedMemory, RemoveSocket, RestoreSocket, RemoveFiles)
+}
+
+
+def encode(step: Step) -> Dict[str, Any]:
+    """A step as JSON-able data, for the journal and for the pipe of a foreign check."""
+    if type(step).__name__ not in KINDS:
+        raise TypeError(f"not a step that can be told: {type(step).__name__}")
+    return {"kind": type(step).__name__, **dataclasses.asdict(step)}  # type: ignore[call-overload]
+
+
+def decode(data: Mapping[str, Any]) -> Known:
+    """The step that `encode` told; KeyError or TypeError when it is none."""
+    fields: Dict[str, Any] = {
+        name: tuple(value) if isinstance(value, (list, tuple)) else value
+        for name, value in data.items()
+        if name != "kind"
+    }
+    if data["kind"] == "RemoveFiles":
+        fields["files"] = tuple(FileMark(**mark) for mark in fields["files"])
+    made: Known = KINDS[data["kind"]](**fields)
+    return made

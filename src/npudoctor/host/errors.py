@@ -1,0 +1,20 @@
+"""How the host says that it cannot answer."""
+
+from __future__ import annotations
+
+
+class CannotTell(Exception):
+    """The question applies, but the machine did not let us look: the row ends as unknown.
+
+    `advisory` is for what cannot be seen from this place whatever the node's state; such a row is
+    not needed for a verdict.
+    """
+
+    def __init__(self, reason: str, advisory: bool = False) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.advisory = advisory
+
+
+class NotRunning(Exception):
+    """What was asked for exists only on a running machine, and this host is an image under --root."""

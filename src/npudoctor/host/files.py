@@ -1,0 +1,251 @@
+"""Reads files, below "/" or below --root: links are resolved inside it, nothing can make it hang."""
+
+from __future__ import annotations
+
+import base64
+import errno
+import os
+import stat
+from collections import deque
+from dataclasses import dataclass
+from typing import Deque, Dict, List, Optional, Protocol, Tuple
+
+from npudoctor.host.errors import CannotTell
+from npudoctor.host.mounts import Mounts
+from npudoctor.host.outside import Outside
+from npudoctor.messages import _
+
+LINKS = 40  # as the kernel: more in one path is a loop
+READ_LIMIT = 4 << 20
+
+_ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What lstat says of a path; times in nanoseconds."""
+
+    mode: int
+    ino: int
+    dev: int
+    nlink: int
+    uid: int
+    gid: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+
+    @property
+    def is_dir(self) -> bool:
+        return stat.S_ISDIR(self.mode)
+
+    @property
+    def is_file(self) -> bool:
+        return stat.S_ISREG(self.mode)
+
+    @property
+    def is_link(self) -> bool:
+        return stat.S_ISLNK(self.mode)
+
+    @property
+    def is_socket(self) -> bool:
+        return stat.S_ISSOCK(self.mode)
+
+    @property
+    def permissions(self) -> int:
+        return stat.S_IMODE(self.mode)
+
+
+class Disk(Protocol):
+    """The operations that everything else is made of; OSError as os gives it."""
+
+    def lstat(self, path: str) -> Entry: ...
+
+    def readlink(self, path: str) -> str: ...
+
+    def names(self, path: str) -> List[str]: ...
+
+    def read(self, path: str, limit: int) -> bytes: ...
+
+    def may_block(self, path: str) -> bool: ...
+
+    def close(self) -> None: ...
+
+
+class LocalDisk:
+    """The disk of this machine; what may block is asked in a child process."""
+
+    def __init__(self, deadline: float = 3.0, mounts: Optional[Mounts] = None) -> None:
+        self._deadline = deadline
+        self._mounts = mounts
+        self._outside: Dict[str, Outside] = {}
+
+    def lstat(self, path: str) -> Entry:
+        outside = self._ask_outside(path)
+        if outside is None:
+            found = os.lstat(path)
+            return Entry(
+                found.st_mode, found.st_ino, found.st_dev, found.st_nlink, found.st_uid, found.st_gid,
+                found.st_size, found.st_mtime_ns, found.st_ctime_ns,
+            )  # fmt: skip
+        answer = outside.ask("lstat", path)
+        return Entry(*answer[:7], *answer[-2:])
+
+    def readlink(self, path: str) -> str:
+        outside = self._ask_outside(path)
+        if outside is None:
+            return os.readlink(path)
+        return os.fsdecode(base64.b64decode(outside.ask("readlink", path)))
+
+    def names(self, path: str) -> List[str]:
+        outside = self._ask_outside(path)
+        if outside is None:
+            return os.listdir(path)
+        return [os.fsdecode(base64.b64decode(name)) for name in outside.ask("names", path)]
+
+    def read(self, path: str, limit: int) -> bytes:
+        outside = self._ask_outside(path)
+        if outside is not None:
+            return base64.b64decode(outside.ask("read", path, limit))
+        # O_NONBLOCK: a FIFO put in place of a file since lstat must not hold us.
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            return file.read(limit)
+
+    def may_block(self, path: str) -> bool:
+        """Whether a path without links lies on a mount that may block."""
+        return self._mount_table().risky(path) is not None
+
+    def close(self) -> None:
+        """End the children that were asked."""
+        for outside in self._outside.values():
+            outside.close()
+
+    def _ask_outside(self, path: str) -> Optional[Outside]:
+        mount = self._mount_table().risky(path)
+        if mount is None:
+            return None
+        return self._outside.setdefault(mount.point, Outside(mount.point, self._deadline))
+
+    def _mount_table(self) -> Mounts:
+        if self._mounts is None:
+            self._mounts = Mounts.of_this_machine()
+        return self._mounts
+
+
+class Files:
+    """Files as the examined machine sees them: absolute paths in, links resolved inside the root.
+
+    What is missing is None or empty; what exists and cannot be read raises CannotTell.
+    """
+
+    def __init__(self, disk: Disk, root: str = "/") -> None:
+        self.disk = disk
+        self.root = root
+        self._entries: Dict[str, Optional[Entry]] = {}
+        self._base = "" if root == "/" else root
+
+    def lstat(self, path: str) -> Optional[Entry]:
+        """What the path names, links not followed at its end; None when it is missing."""
+        return self._walk(path, follow=False)[1]
+
+    def stat(self, path: str) -> Optional[Entry]:
+        """What the path names in the end; None when it is missing or a dangling link."""
+        return self._walk(path, follow=True)[1]
+
+    def real(self, path: str) -> Optional[str]:
+        """The path without links, as seen inside the root; None when it is missing."""
+        found, entry = self._walk(path, follow=True)
+        return found if entry else None
+
+    def on_disk(self, real: str) -> str:
+        """Where a path without links lies as this process sees it: below the root."""
+        return (self._base + real) if real != "/" else self.root
+
+    def may_block(self, real: str) -> bool:
+        """Whether a path without links lies on a mount that may block."""
+        return self.disk.may_block(self.on_disk(real))
+
+    def names(self, path: str) -> List[str]:
+        """The sorted names in a directory; empty when it is missing or no directory."""
+        real, entry = self._walk(path, follow=True)
+        if entry is None or not entry.is_dir:
+            return []
+        try:
+            return sorted(self.disk.names(self.on_disk(real)))
+        except OSError as error:
+            if error.errno in _ABSENT:
+                return []
+            raise _unreadable(path, error) from error
+
+    def read(self, path: str, limit: int = READ_LIMIT) -> Optional[bytes]:
+        """The first `limit` bytes of a regular file; None when it is missing."""
+        real, entry = self._walk(path, follow=True)
+        if entry is None:
+            return None
+        if not entry.is_file:
+            raise CannotTell(_("{path} is not a regular file").format(path=path))
+        try:
+            return self.disk.read(self.on_disk(real), limit)
+        except OSError as error:
+            if error.errno in _ABSENT:
+                return None
+            raise _unreadable(path, error) from error
+
+    def text(self, path: str, limit: int = READ_LIMIT) -> Optional[str]:
+        """The same as text; bytes that are not UTF-8 are kept as surrogates."""
+        content = self.read(path, limit)
+        return None if content is None else content.decode("utf-8", "surrogateescape")
+
+    def _walk(self, path: str, follow: bool) -> Tuple[str, Optional[Entry]]:
+        """Resolve a path part by part, so that no blocking mount is touched unawares and no link
+        leads out of the root; the path without links, and what is there."""
+        if not path.startswith("/"):
+            raise ValueError(f"not an absolute path: {path!r}")
+        todo: Deque[str] = deque(path.split("/"))
+        done: List[str] = []
+        entry = self._entry("/")
+        links = 0
+        while todo:
+            part = todo.popleft()
+            if part in ("", "."):
+                continue
+            if part == "..":
+                del done[-1:]
+                entry = self._entry("/" + "/".join(done))
+                continue
+            here = "/" + "/".join([*done, part])
+            entry = self._entry(here)
+            if entry is None:
+                return here, None
+            if entry.is_link and (follow or any(todo)):
+                links += 1
+                if links > LINKS:
+                    raise CannotTell(_("{path} is a loop of links").format(path=path))
+                target = self._target(here)
+                if target.startswith("/"):
+                    done = []
+                todo.extendleft(reversed(target.split("/")))
+            else:
+                done.append(part)
+        return "/" + "/".join(done), entry
+
+    def _entry(self, here: str) -> Optional[Entry]:
+        if here not in self._entries:
+            try:
+                self._entries[here] = self.disk.lstat(self.on_disk(here))
+            except OSError as error:
+                if error.errno not in _ABSENT:
+                    raise _unreadable(here, error) from error
+                self._entries[here] = None
+        return self._entries[here]
+
+    def _target(self, here: str) -> str:
+        try:
+            return self.disk.readlink(self.on_disk(here))
+        except OSError as error:
+            raise _unreadable(here, error) from error
+
+
+def _unreadable(path: str, error: OSError) -> CannotTell:
+    why = os.strerror(error.errno) if error.errno else str(error)
+    return CannotTell(_("{path} cannot be read: {why}").format(path=path, why=why))

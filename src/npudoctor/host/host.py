@@ -1,0 +1,189 @@
+"""The machine under examination as one object: every question about it is asked here, and only once."""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import dataclass
+from typing import Callable, Dict, Mapping, Optional, Tuple, TypeVar
+
+from npudoctor.host.accelerators import Accelerators, find_gpus, find_npus
+from npudoctor.host.clock import Clock
+from npudoctor.host.commands import Commands
+from npudoctor.host.errors import CannotTell, NotRunning
+from npudoctor.host.files import Disk, Files, LocalDisk
+from npudoctor.host.identity import Identity, current_identity
+from npudoctor.host.interpreter import Interpreter
+from npudoctor.host.processes import Processes, ticks_per_second
+from npudoctor.host.records import Records
+from npudoctor.host.sockets import Sockets, interface_addresses
+from npudoctor.host.system import System
+from npudoctor.host.sysvipc import SysVIPC
+from npudoctor.host.variables import Variables
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user said that checks may ask about. `expect`: auto, npu, gpu, none."""
+
+    expect: str = "auto"
+    python: Optional[str] = None
+    root: Optional[str] = None
+
+
+class Host:
+    """A machine: files, variables, commands, processes, IPC, sockets, interpreter, accelerators.
+
+    Every part is made when it is first asked for and kept for the run; safe for parallel checks.
+    Under --root (`options.root`) the parts of a running machine raise NotRunning. A fake host is
+    this class with other parts, given by name.
+    """
+
+    def __init__(
+        self,
+        options: Optional[Options] = None,
+        *,
+        disk: Optional[Disk] = None,
+        variables: Optional[Mapping[str, str]] = None,
+        identity: Optional[Identity] = None,
+        **parts: object,
+    ) -> None:
+        self.options = options or Options()
+        self.identity = identity or current_identity()
+        self.disk: Disk = disk or LocalDisk()
+        self._caller = dict(os.environ if variables is None else variables)
+        self._parts: Dict[str, object] = dict(parts)
+        self._lock = threading.RLock()
+
+    @property
+    def files(self) -> Files:
+        """The files below "/" or below --root."""
+        return self._part("files", lambda: Files(self.disk, self.options.root or "/"))
+
+    @property
+    def running_files(self) -> Files:
+        """The files of the running machine: /proc, /sys, /dev."""
+        return self._live("running_files", lambda: Files(self.disk) if self.options.root else self.files)
+
+    @property
+    def variables(self) -> Variables:
+        """The environment variables under examination."""
+        return self._live("variables", lambda: Variables(self._caller))
+
+    @property
+    def commands(self) -> Commands:
+        """The programs of the running machine."""
+        return self._live("commands", self._make_commands)
+
+    @property
+    def processes(self) -> Processes:
+        """The processes of the running machine."""
+        return self._live("processes", lambda: Processes(self.disk, ticks_per_second()))
+
+    @property
+    def sysvipc(self) -> SysVIPC:
+        """The System V IPC objects of our namespace."""
+        return self._live("sysvipc", lambda: SysVIPC(self.disk))
+
+    @property
+    def sockets(self) -> Sockets:
+        """The sockets of our network namespace."""
+        return self._live("sockets", lambda: Sockets(self.disk, interface_addresses))
+
+    @property
+    def records(self) -> Records:
+        """What earlier runs of `fix` wrote down before they acted."""
+        return self._live("records", lambda: Records.of(self.identity, self._caller))
+
+    @property
+    def clock(self) -> Clock:
+        """The time, and the one wait that all second looks share."""
+        return self._part("clock", Clock)
+
+    @property
+    def system(self) -> System:
+        """The kernel, the boot, the namespaces, the distribution."""
+        return self._part("system", lambda: System(self.disk, self.files))
+
+    @property
+    def interpreter(self) -> Interpreter:
+        """The Python that will run the job."""
+        return self._part("interpreter", self._choose_interpreter)
+
+    @property
+    def npus(self) -> Accelerators:
+        """The Ascend NPUs of the running machine."""
+        return self._live("npus", lambda: find_npus(self.running_files))
+
+    @property
+    def gpus(self) -> Accelerators:
+        """The NVIDIA GPUs of the running machine."""
+        return self._live("gpus", lambda: find_gpus(self.running_files))
+
+    def npu_wanted(self) -> bool:
+        """Whether a job here would use NPUs: expected by the user, or found when nothing was said."""
+        if self.options.expect == "auto":
+            return self.npus.usable
+        return self.options.expect == "npu"
+
+    def close(self) -> None:
+        """End what the host started; programs and children that hang are left behind."""
+        commands = self._parts.get("commands")
+        if isinstance(commands, Commands):
+            commands.close()
+        self.disk.close()
+
+    def _part(self, name: str, make: Callable[[], T]) -> T:
+        with self._lock:
+            if name not in self._parts:
+                self._parts[name] = make()
+            return self._parts[name]  # type: ignore[return-value]
+
+    def _live(self, name: str, make: Callable[[], T]) -> T:
+        if self.options.root is not None:
+            raise NotRunning()
+        return self._part(name, make)
+
+    def _make_commands(self) -> Commands:
+        return Commands(
+            self.files,
+            as_root=self.identity.is_root,
+            may_block=self.disk.may_block,
+            variables=self._caller,
+        )
+
+    def _choose_interpreter(self) -> Interpreter:
+        image = self.options.root is not None
+        caller = Variables({} if image else self._caller)
+        path, chosen_by = self._which_python(caller)
+        return Interpreter(
+            path,
+            chosen_by,
+            files=self.files,
+            commands=None if image else self.commands,
+            variables=caller,
+            as_root=self.identity.is_root,
+        )
+
+    def _which_python(self, caller: Variables) -> Tuple[str, str]:
+        if self.options.python is not None:
+            return self.options.python, "option"
+        if self.options.root is not None:
+            paths = ("/usr/local/bin/python3", "/usr/bin/python3")
+            return next((path for path in paths if self._runnable(path)), paths[-1]), "path"
+        for folder in caller.path_list("PATH"):
+            path = f"{folder.rstrip('/')}/python3"
+            if folder.startswith("/") and self._runnable(path):
+                return path, "path"
+        import sys
+
+        return sys.executable, "own"
+
+    def _runnable(self, path: str) -> bool:
+        try:
+            entry = self.files.stat(path)
+        except CannotTell:
+            return False
+        return entry is not None and entry.is_file and bool(entry.mode & 0o111)

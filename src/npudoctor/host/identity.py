@@ -1,0 +1,41 @@
+"""Who runs npudoctor, and what the machine calls its users."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import FrozenSet
+
+
+@dataclass(frozen=True)
+class Identity:
+    """The rights of this run. `owners`: uids that root named by --owner, whose things it may remove."""
+
+    euid: int
+    user: str
+    home: str
+    owners: FrozenSet[int] = frozenset()
+
+    @property
+    def is_root(self) -> bool:
+        return self.euid == 0
+
+    def may_remove(self, uid: int) -> bool:
+        """Whether a thing of this owner is ours to remove, once it is proven dead."""
+        return uid == self.euid or (self.is_root and uid in self.owners)
+
+
+def current_identity(owners: FrozenSet[int] = frozenset()) -> Identity:
+    """The effective user of this process."""
+    euid = os.geteuid()
+    return Identity(euid, user_name(euid), os.path.expanduser("~"), owners)
+
+
+def user_name(uid: int) -> str:
+    """The name of a user, or the number where the machine has no name for it."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)

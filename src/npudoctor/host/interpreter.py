@@ -1,0 +1,205 @@
+"""The Python that will run the job: which one, its search path, and the metadata of what is installed."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from dataclasses import dataclass, field
+from typing import Dict, Iterator, List, Optional, Tuple
+
+from npudoctor.host.commands import Commands
+from npudoctor.host.errors import CannotTell
+from npudoctor.host.files import Files
+from npudoctor.host.variables import Variables
+from npudoctor.messages import _
+
+# Asked with -I: neither the working directory nor PYTHONPATH reaches the interpreter while we ask;
+# the folders that the job would see in front are added by us afterwards.
+QUESTION = (
+    "import json,platform,site,sys;"
+    "print('NPUDOCTOR'+json.dumps({'path':sys.path,'version':platform.python_version(),"
+    "'machine':platform.machine(),'executable':sys.executable,'prefix':sys.prefix,"
+    "'base_prefix':sys.base_prefix,'user_site':site.getusersitepackages()}))"
+)
+METADATA_LIMIT = 1 << 20
+
+_DIST_INFO = re.compile(r"(?P<name>[^-]+)-(?P<version>[^-]+)(?:-.*)?\.(?:dist|egg)-info\Z")
+_SEPARATORS = re.compile(r"[-_.]+")
+_LIB = re.compile(r"python(\d+\.\d+)\Z")
+
+
+def normal(name: str) -> str:
+    """A distribution's name as PEP 503 compares it."""
+    return _SEPARATORS.sub("-", name).lower()
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """One installed distribution. `folder` is its .dist-info; headers are read from its METADATA."""
+
+    name: str
+    version: str
+    folder: str
+    headers: Tuple[Tuple[str, str], ...] = field(default=(), repr=False)
+
+    def all(self, header: str) -> List[str]:
+        """Every value of a header, such as Requires-Dist."""
+        return [value for key, value in self.headers if key == header.lower()]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What an interpreter says of itself, or what its folders say."""
+
+    search_path: Tuple[str, ...]
+    version: Optional[str]
+    machine: Optional[str]
+    asked: bool
+
+
+def parse_headers(text: str) -> Tuple[Tuple[str, str], ...]:
+    """The headers of a METADATA file, names in lower case, continuation lines joined."""
+    headers: List[Tuple[str, str]] = []
+    for line in text.splitlines():
+        if not line.strip():
+            break
+        if line[0] in " \t" and headers:
+            headers[-1] = (headers[-1][0], headers[-1][1] + "\n" + line.strip())
+        else:
+            name, colon, value = line.partition(":")
+            if colon:
+                headers.append((name.strip().lower(), value.strip()))
+    return tuple(headers)
+
+
+class Interpreter:
+    """The interpreter under examination. `chosen_by`: option, path, own."""
+
+    def __init__(
+        self,
+        path: str,
+        chosen_by: str,
+        *,
+        files: Files,
+        commands: Optional[Commands],
+        variables: Variables,
+        as_root: bool,
+        layout: Optional[Layout] = None,
+    ) -> None:
+        self.path = path
+        self.chosen_by = chosen_by
+        self._files, self._commands, self._variables = files, commands, variables
+        self._as_root = as_root
+        self._layout = layout
+        self._found: Optional[Dict[str, List[Distribution]]] = None
+        self._lock = threading.RLock()
+
+    @property
+    def label(self) -> str:
+        """How a message names it."""
+        return self.path
+
+    def layout(self) -> Layout:
+        """Its search path and version; CannotTell when it neither answers nor has readable folders."""
+        with self._lock:
+            if self._layout is None:
+                may_run = self._commands is not None and (not self._as_root or self._commands.trusted(self.path))
+                self._layout = self._ask() if may_run else self._from_folders()
+            return self._layout
+
+    def version_of(self, name: str) -> Optional[str]:
+        """The version of an installed distribution, the first on the search path; None when it is not there."""
+        found = self.distributions(name)
+        return found[0].version if found else None
+
+    def distributions(self, name: str) -> List[Distribution]:
+        """All installed copies of a distribution in the order of the search path, metadata read."""
+        return [self._with_headers(found) for found in self._all().get(normal(name), [])]
+
+    def _all(self) -> Dict[str, List[Distribution]]:
+        with self._lock:
+            if self._found is None:
+                self._found = {}
+                for copy in self._scan():
+                    self._found.setdefault(normal(copy.name), []).append(copy)
+            return self._found
+
+    def _scan(self) -> Iterator[Distribution]:
+        for folder in self.layout().search_path:
+            for entry in self._files.names(folder) if folder.startswith("/") else ():
+                match = _DIST_INFO.match(entry)
+                if match:
+                    yield Distribution(match["name"], match["version"], f"{folder}/{entry}")
+
+    def _with_headers(self, found: Distribution) -> Distribution:
+        for path in (f"{found.folder}/METADATA", f"{found.folder}/PKG-INFO", found.folder):
+            entry = self._files.stat(path)
+            if entry is not None and entry.is_file:
+                headers = parse_headers(self._files.text(path, METADATA_LIMIT) or "")
+                named = dict(headers)
+                version = named.get("version", found.version)
+                return Distribution(named.get("name", found.name), version, found.folder, headers)
+        return found
+
+    def _ask(self) -> Layout:
+        assert self._commands is not None
+        # With the caller's own variables: a version manager's shim or a conda build may need them.
+        answer = self._commands.run(
+            [self.path, "-I", "-c", QUESTION],
+            timeout=8.0,
+            limit=1 << 20,
+            variables={**self._variables, "LC_ALL": "C"},
+            here=True,
+        )
+        _before, mark, told = answer.stdout.rpartition("NPUDOCTOR")
+        try:
+            said = json.loads(told.splitlines()[0]) if mark and answer.ok else None
+        except ValueError:
+            said = None
+        if said is None:
+            why = answer.stderr.strip().splitlines()[-1:] or [answer.ended]
+            raise CannotTell(
+                _("the interpreter {path} does not answer: {why}").format(path=self.path, why=why[0])
+            )
+        path = [*self._first(), *self._user_site(said), *said["path"]]
+        return Layout(tuple(dict.fromkeys(path)), said["version"], said["machine"], asked=True)
+
+    def _first(self) -> List[str]:
+        """PYTHONPATH, as the job would have it in front; its empty entries name the working directory."""
+        return [entry for entry in self._variables.path_list("PYTHONPATH") if entry.startswith("/")]
+
+    def _user_site(self, said: Dict[str, str]) -> List[str]:
+        """The user's own site-packages, which -I leaves out and the job would have."""
+        if self._variables.get("PYTHONNOUSERSITE") or said["prefix"] != said["base_prefix"]:
+            return []
+        return [said["user_site"]] if self._files.stat(said["user_site"]) else []
+
+    def _from_folders(self) -> Layout:
+        """The search path by the layout of the installation, for an interpreter that is not run."""
+        real = self._files.real(self.path)
+        if real is None:
+            raise CannotTell(_("the interpreter {path} does not exist").format(path=self.path))
+        folders: List[str] = []
+        version = None
+        for program in dict.fromkeys((self.path, real)):
+            prefix = program.rsplit("/", 2)[0]
+            for lib in ("lib", "lib64", "local/lib"):
+                for name in self._files.names(f"{prefix}/{lib}"):
+                    match = _LIB.match(name)
+                    if match and self._suits(real, match.group(1)):
+                        version = version or match.group(1)
+                        base = f"{prefix}/{lib}/{name}"
+                        folders += [f"{base}/site-packages", f"{base}/dist-packages", base]
+            folders += [f"{prefix}/lib/python3/dist-packages"]
+        if version is None:
+            raise CannotTell(_("{path} has no lib/pythonX.Y beside it").format(path=self.path))
+        path = [*self._first(), *(folder for folder in folders if self._files.stat(folder))]
+        return Layout(tuple(dict.fromkeys(path)), version, None, asked=False)
+
+    @staticmethod
+    def _suits(real: str, version: str) -> bool:
+        """Whether a folder pythonX.Y belongs to this program: python3.11 has it in its name, python3 may not."""
+        name = real.rsplit("/", 1)[-1]
+        told = _LIB.match(name)
+        return told is None or told.group(1) == version

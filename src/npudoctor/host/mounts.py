@@ -1,0 +1,65 @@
+"""Which file systems may block for ever: everything that is not known to be local and plain."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Dict, Iterable, Optional
+
+# A dead server or a stopped FUSE daemon blocks lstat() in the kernel, where no signal and no
+# thread join reaches it. Only these never ask anybody outside of the kernel.
+LOCAL = frozenset(
+    "bcachefs btrfs cgroup cgroup2 devpts devtmpfs erofs ext2 ext3 ext4 f2fs hugetlbfs iso9660 mqueue "
+    "overlay proc ramfs rootfs squashfs sysfs tmpfs udf vfat xfs zfs".split()
+)
+
+_OCTAL = re.compile(r"\\([0-7]{3})")
+
+
+@dataclass(frozen=True)
+class Mount:
+    """One line of mountinfo: where, and of what type."""
+
+    point: str
+    kind: str
+
+
+def parse_mountinfo(text: str) -> Dict[str, Mount]:
+    """The mounts of /proc/self/mountinfo by mount point; of several at one point the last is on top."""
+    mounts = {}
+    for line in text.splitlines():
+        before, _, after = line.partition(" - ")
+        fields, kinds = before.split(), after.split()
+        if len(fields) >= 5 and kinds:
+            point = _unescape(fields[4])
+            mounts[point] = Mount(point, kinds[0])
+    return mounts
+
+
+def _unescape(path: str) -> str:
+    return _OCTAL.sub(lambda match: chr(int(match.group(1), 8)), path)
+
+
+class Mounts:
+    """Answers whether a path without links lies on a file system that may block."""
+
+    def __init__(self, mounts: Iterable[Mount]) -> None:
+        self._risky = {mount.point: mount for mount in mounts if mount.kind not in LOCAL}
+        self._points = {mount.point for mount in mounts} if self._risky else set()
+
+    @classmethod
+    def of_this_machine(cls) -> Mounts:
+        """The mounts that this process sees."""
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+            return cls(list(parse_mountinfo(file.read()).values()))
+
+    def risky(self, path: str) -> Optional[Mount]:
+        """The mount that holds an absolute path free of links, if it may block; else None."""
+        if not self._risky:
+            return None
+        while True:
+            if path in self._points:
+                return self._risky.get(path)
+            if path == "/":
+                return None
+            path = path.rsplit("/", 1)[0] or "/"

@@ -1,0 +1,147 @@
+"""The processes of the machine, read from /proc in one pass; details of one are read when asked for."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Dict, Iterator, List, Optional, Tuple
+
+from npudoctor.host.files import Disk, Entry
+
+_MAPPED = re.compile(r"^\S+ \S+ \S+ \S+ (\d+)\s+/SYSV([0-9a-f]{8})", re.MULTILINE)
+MAPS_LIMIT = 64 << 20
+
+
+@dataclass(frozen=True)
+class Process:
+    """One process as /proc/PID/stat says. `started` counts clock ticks since boot; `uid` is its owner's."""
+
+    pid: int
+    name: str
+    state: str
+    parent: int
+    session: int
+    started: int
+    uid: int
+
+    @property
+    def gone(self) -> bool:
+        """A zombie or a dead one: it runs no more and holds no memory."""
+        return self.state in "ZXx"
+
+
+def parse_stat(pid: int, text: str, uid: int) -> Process:
+    """One process from /proc/PID/stat; the name may hold blanks and parentheses."""
+    head, _, tail = text.rpartition(")")
+    fields = tail.split()
+    return Process(
+        pid, head.partition("(")[2], fields[0], int(fields[1]), int(fields[3]), int(fields[19]), uid
+    )
+
+
+def parse_maps(text: str) -> Dict[int, int]:
+    """The SysV segments that a /proc/PID/maps shows: shmid (the inode column) to key, unsigned."""
+    return {int(shmid): int(key, 16) for shmid, key in _MAPPED.findall(text)}
+
+
+class Processes:
+    """All processes that this pid namespace and our rights show."""
+
+    def __init__(self, disk: Disk, ticks: int = 100) -> None:
+        self._disk = disk
+        self.ticks = ticks
+        self._all: Optional[Dict[int, Process]] = None
+        self._details: Dict[Tuple[str, int], Optional[bytes]] = {}
+        self._lock = threading.Lock()
+
+    def all(self) -> Dict[int, Process]:
+        """Every process by pid, as they were at the first look."""
+        with self._lock:
+            if self._all is None:
+                self._all = {process.pid: process for process in self._pass()}
+            return self._all
+
+    def now(self, pid: int) -> Optional[Process]:
+        """One process as it is now; None when there is none."""
+        return self._read(pid)
+
+    def exe(self, pid: int) -> Optional[str]:
+        """The path of its program, without " (deleted)"; None when it cannot be read."""
+        try:
+            path = self._disk.readlink(f"/proc/{pid}/exe")
+        except OSError:
+            return None
+        return path[: -len(" (deleted)")] if path.endswith(" (deleted)") else path
+
+    def arguments(self, pid: int) -> Optional[Tuple[str, ...]]:
+        """Its argv with empty fields kept; None when it cannot be read, empty for a kernel thread."""
+        content = self._detail("cmdline", pid, 1 << 20)
+        if content is None:
+            return None
+        fields = content.decode("utf-8", "surrogateescape").split("\0")
+        return tuple(fields[:-1] if fields[-1] == "" else fields)
+
+    def segments(self, pid: int) -> Optional[Dict[int, int]]:
+        """The SysV segments that it maps, shmid to key; None when that cannot be read."""
+        content = self._detail("maps", pid, MAPS_LIMIT)
+        return None if content is None else parse_maps(content.decode("utf-8", "replace"))
+
+    def open_files(self, pid: int) -> Optional[List[Tuple[int, str]]]:
+        """Its descriptors and what they name; None when that cannot be read."""
+        folder = f"/proc/{pid}/fd"
+        try:
+            numbers = self._disk.names(folder)
+        except OSError as error:
+            return [] if isinstance(error, FileNotFoundError) else None
+        found = []
+        for number in numbers:
+            try:
+                found.append((int(number), self._disk.readlink(f"{folder}/{number}")))
+            except OSError:
+                continue  # closed since
+        return found
+
+    def mappers(self, shmid: int) -> List[int]:
+        """The pids that map a segment, as far as our rights show them."""
+        return [pid for pid in self.all() if shmid in (self.segments(pid) or {})]
+
+    def ancestors(self, pid: int) -> Iterator[int]:
+        """The pid itself and its parents up to the first process."""
+        seen = set()
+        everybody = self.all()
+        while pid in everybody and pid not in seen:
+            seen.add(pid)
+            yield pid
+            pid = everybody[pid].parent
+
+    def _detail(self, name: str, pid: int, limit: int) -> Optional[bytes]:
+        if (name, pid) not in self._details:
+            try:
+                self._details[name, pid] = self._disk.read(f"/proc/{pid}/{name}", limit)
+            except OSError:
+                self._details[name, pid] = None
+        return self._details[name, pid]
+
+    def _pass(self) -> Iterator[Process]:
+        for name in self._disk.names("/proc"):
+            if name.isdigit():
+                process = self._read(int(name))
+                if process is not None:
+                    yield process
+
+    def _read(self, pid: int) -> Optional[Process]:
+        try:
+            owner: Entry = self._disk.lstat(f"/proc/{pid}")
+            stat = self._disk.read(f"/proc/{pid}/stat", 1 << 16)
+        except OSError:
+            return None
+        return parse_stat(pid, stat.decode("utf-8", "surrogateescape"), owner.uid)
+
+
+@lru_cache(maxsize=None)
+def ticks_per_second() -> int:
+    """The unit of a start time in /proc/PID/stat."""
+    return os.sysconf("SC_CLK_TCK")

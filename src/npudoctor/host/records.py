@@ -1,0 +1,98 @@
+"""What earlier runs of `fix` recorded before they acted: evidence that outlives what was removed."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from dataclasses import dataclass
+from typing import Dict, Iterator, List, Mapping, Optional
+
+from npudoctor.host.identity import Identity
+
+ROOT_STATE = "/var/lib/npudoctor"
+RECORD_LIMIT = 8 << 20
+
+
+@dataclass(frozen=True)
+class Record:
+    """One line of a journal: the run, what was about to happen ("step" and its fields), the evidence."""
+
+    run: str
+    event: str
+    data: Mapping[str, object]
+
+    @property
+    def step(self) -> Mapping[str, object]:
+        """The step that was about to be taken, as data; empty for other events."""
+        step = self.data.get("step")
+        return step if isinstance(step, dict) else {}
+
+
+def state_directory(identity: Identity, variables: Mapping[str, str]) -> str:
+    """Where this user's journals lie: /var/lib/npudoctor for root, else $XDG_STATE_HOME/npudoctor.
+
+    Root never follows the variable: under sudo -E it may name a folder of somebody else.
+    """
+    if identity.is_root:
+        return ROOT_STATE
+    base = variables.get("XDG_STATE_HOME", "")
+    if not base.startswith("/"):
+        base = os.path.join(identity.home, ".local", "state")
+    return os.path.join(base, "npudoctor")
+
+
+class Records:
+    """The journals below a state directory, newest run last. A line that is no record is passed over."""
+
+    def __init__(self, directory: str, uid: int) -> None:
+        self.directory = directory
+        self._uid = uid
+        self._read: Optional[List[Record]] = None
+
+    @classmethod
+    def of(cls, identity: Identity, variables: Mapping[str, str]) -> Records:
+        """The records that this user's runs left."""
+        return cls(state_directory(identity, variables), identity.euid)
+
+    def all(self) -> List[Record]:
+        """Every record, in the order of writing within a run."""
+        if self._read is None:
+            self._read = list(self._load())
+        return self._read
+
+    def steps(self, kind: str) -> Iterator[Record]:
+        """The records of steps of one kind, such as "RemoveSharedMemory"."""
+        return (record for record in self.all() if record.step.get("kind") == kind)
+
+    def _load(self) -> Iterator[Record]:
+        folder = os.path.join(self.directory, "journal")
+        try:
+            names = sorted(os.listdir(folder))
+        except OSError:
+            return
+        for name in names:
+            if name.endswith(".jsonl"):
+                for line in self._lines(os.path.join(folder, name)):
+                    record = _record(name[: -len(".jsonl")], line)
+                    if record is not None:
+                        yield record
+
+    def _lines(self, path: str) -> List[str]:
+        """A journal is believed only when it is ours and nobody else may write it."""
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            return []
+        with open(descriptor, "rb") as file:
+            found = os.fstat(descriptor)
+            ours = stat.S_ISREG(found.st_mode) and found.st_uid == self._uid and not found.st_mode & 0o022
+            return file.read(RECORD_LIMIT).decode("utf-8", "replace").splitlines() if ours else []
+
+
+def _record(run: str, line: str) -> Optional[Record]:
+    try:
+        data: Dict[str, object] = json.loads(line)
+        return Record(run, str(data["event"]), data)
+    except (ValueError, KeyError, TypeError):
+        return None  # a line that a kill cut short

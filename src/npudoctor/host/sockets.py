@@ -1,0 +1,158 @@
+"""Unix and TCP sockets: who listens, and what a connect() to a socket file answers."""
+
+from __future__ import annotations
+
+import enum
+import errno
+import os
+import re
+import select
+import socket
+import struct
+from dataclasses import dataclass
+from typing import Callable, FrozenSet, List, Optional, Set
+
+from npudoctor.host.errors import CannotTell
+from npudoctor.host.files import Disk
+from npudoctor.messages import _
+
+CONNECT_SECONDS = 1.0
+LISTEN = "0A"  # TCP_LISTEN in /proc/net/tcp
+
+_SLASHES = re.compile(r"//+")
+
+
+class Listener(enum.Enum):
+    """What connect() said of a socket file. Only REFUSED may ever count as "nobody listens"."""
+
+    ALIVE = "alive"
+    REFUSED = "refused"
+    MISSING = "missing"
+    UNKNOWN = "unknown"
+
+
+_ALIVE = (errno.EAGAIN, errno.EPROTOTYPE)  # a full backlog; a datagram socket
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A TCP socket that listens. `address` is the text of an IP address; `uid` is the socket's owner."""
+
+    address: str
+    port: int
+    uid: int
+    inode: int
+
+
+def collapse(path: str) -> str:
+    """A path with runs of slashes made one: /proc/net/unix shows a cache server's with three."""
+    return _SLASHES.sub("/", path)
+
+
+def parse_unix(text: str) -> FrozenSet[str]:
+    """The collapsed paths of /proc/net/unix, whatever their sockets' state."""
+    paths: Set[str] = set()
+    for line in text.splitlines()[1:]:
+        fields = line.split(None, 7)
+        if len(fields) == 8:
+            paths.add(collapse(fields[7]))
+    return frozenset(paths)
+
+
+def parse_tcp(text: str) -> List[Bound]:
+    """The listening sockets of /proc/net/tcp or tcp6."""
+    found = []
+    for line in text.splitlines()[1:]:
+        fields = line.split()
+        if len(fields) > 9 and fields[3] == LISTEN:
+            address, _colon, port = fields[1].partition(":")
+            found.append(Bound(_address(address), int(port, 16), int(fields[7]), int(fields[9])))
+    return found
+
+
+def _address(text: str) -> str:
+    """The kernel prints addresses as words in host order."""
+    words = [int(text[i : i + 8], 16) for i in range(0, len(text), 8)]
+    packed = struct.pack(f"={len(words)}I", *words)
+    return socket.inet_ntop(socket.AF_INET if len(words) == 1 else socket.AF_INET6, packed)
+
+
+def probe(path: str, directory: Optional[int] = None) -> Listener:
+    """connect() to a socket file, without waiting; `directory` is a descriptor that `path` is relative to.
+
+    Through the descriptor nobody can swap a parent, and no path is too long for the address.
+    """
+    if directory is not None:
+        path = f"/proc/self/fd/{directory}/{path}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        client.setblocking(False)
+        try:
+            number = client.connect_ex(os.fsencode(path))
+        except OSError:
+            return Listener.UNKNOWN  # the path is too long for the address
+        if number == errno.EINPROGRESS:
+            if not select.select([], [client], [], CONNECT_SECONDS)[1]:
+                return Listener.UNKNOWN
+            number = client.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    return answer_of(number)
+
+
+def answer_of(number: int) -> Listener:
+    """What an errno of connect() means, 0 being success."""
+    if number == 0 or number in _ALIVE:
+        return Listener.ALIVE
+    if number == errno.ECONNREFUSED:
+        return Listener.REFUSED
+    if number == errno.ENOENT:
+        return Listener.MISSING
+    return Listener.UNKNOWN
+
+
+class Sockets:
+    """The sockets of our network namespace, read once."""
+
+    def __init__(
+        self, disk: Disk, addresses: Callable[[], FrozenSet[str]], prober: Callable[..., Listener] = probe
+    ) -> None:
+        self._disk = disk
+        self._addresses = addresses
+        self.probe = prober
+        self._tcp: Optional[List[Bound]] = None
+        self._unix: Optional[FrozenSet[str]] = None
+
+    def listening(self) -> List[Bound]:
+        """All TCP sockets that listen, IPv4 and IPv6."""
+        if self._tcp is None:
+            self._tcp = parse_tcp(self._table("tcp")) + parse_tcp(self._table("tcp6", optional=True))
+        return self._tcp
+
+    def unix_paths(self) -> FrozenSet[str]:
+        """The paths of all unix sockets, slashes collapsed."""
+        if self._unix is None:
+            self._unix = parse_unix(self._table("unix"))
+        return self._unix
+
+    def own_addresses(self) -> FrozenSet[str]:
+        """The addresses of this machine's interfaces, as text."""
+        return self._addresses()
+
+    def _table(self, name: str, optional: bool = False) -> str:
+        try:
+            return self._disk.read(f"/proc/net/{name}", 64 << 20).decode("utf-8", "surrogateescape")
+        except OSError as error:
+            if optional and error.errno == errno.ENOENT:
+                return ""  # a kernel without IPv6
+            why = os.strerror(error.errno or 0)
+            raise CannotTell(_("/proc/net/{name} cannot be read: {why}").format(name=name, why=why)) from error
+
+
+def interface_addresses() -> FrozenSet[str]:
+    """Every address of every interface of this network namespace, zone ids cut off."""
+    import psutil
+
+    found = set()
+    for addresses in psutil.net_if_addrs().values():
+        for address in addresses:
+            if address.family in (socket.AF_INET, socket.AF_INET6):
+                found.add(address.address.partition("%")[0])
+    return frozenset(found)

@@ -1,0 +1,26 @@
+"""The environment variables under examination: the caller's."""
+
+from __future__ import annotations
+
+from typing import Iterator, List, Mapping
+
+
+class Variables(Mapping[str, str]):
+    """The variables of the shell, or of the job, that is examined; read-only."""
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self._values = dict(values)
+
+    def __getitem__(self, name: str) -> str:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def path_list(self, name: str) -> List[str]:
+        """The entries of a colon-separated variable; empty entries, the working directory, are kept."""
+        value = self._values.get(name, "")
+        return value.split(":") if value else []

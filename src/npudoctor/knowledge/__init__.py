@@ -1,0 +1,1 @@
+"""Data, not code: compatibility tables, each row with its source."""

@@ -1,0 +1,1 @@
+"""Reports and answers as text and as JSON."""

@@ -1,0 +1,248 @@
+"""Asks the checks side by side, holds every deadline, and turns every ending into a row."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field, replace
+from typing import Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+
+from npudoctor import verdict
+from npudoctor.checking import Answer, Check, Skip
+from npudoctor.host import CannotTell, Host, NotRunning
+from npudoctor.messages import _
+from npudoctor.model import Facts, Finding, Fix, HostFacts, Report, Result, Severity, Status, Target
+from npudoctor.redact import redact
+from npudoctor.registry import Loaded
+from npudoctor.reporting import describe_host, describe_target, nameless_host, nameless_target, one_line
+
+GRACE = 0.5  # what a deadline may be overrun by while answers are gathered
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a run is made. `select` empty: everything. `ignore`: id or code, and the reason if one was given.
+
+    `timeout` bounds one check, `deadline` the whole run; both in seconds.
+    """
+
+    select: Tuple[str, ...] = ()
+    ignore: Mapping[str, Optional[str]] = field(default_factory=dict)
+    scope: str = "all"
+    profile: str = "full"
+    fail_on: Severity = Severity.ERROR
+    timeout: float = 10.0
+    deadline: float = 30.0
+
+
+@dataclass
+class Asked:
+    """A check being asked: what it said so far, and how it ended once it has."""
+
+    check: Check
+    started: float
+    answers: List[Answer] = field(default_factory=list)
+    done: threading.Event = field(default_factory=threading.Event)
+    status: Status = Status.OK
+    reason: Optional[str] = None
+    advisory: bool = False
+    ended: float = 0.0
+
+    def end(self, status: Status, reason: Optional[str] = None, advisory: bool = False) -> None:
+        """Note how it ended."""
+        self.status, self.reason, self.advisory = status, reason, advisory
+        self.ended = time.monotonic()
+
+
+def run(loaded: Loaded, host: Host, settings: Settings) -> Report:
+    """Ask the selected checks of this host and judge the answers. Start it before any other thread."""
+    from npudoctor import __version__
+
+    clock, started = time.monotonic(), time.time()
+    until = clock + settings.deadline
+    asked = begin(loaded, host, settings, until)
+    description = Description(host)
+    rows = [*finish(asked, settings, until), *_broken(loaded, settings)]
+    rows = verdict.fold(verdict.ignore(rows, settings.ignore))
+    reached, status = verdict.judge(rows, settings.fail_on)
+    machine, target = description.by(until)
+    return Report(
+        version=__version__,
+        started=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
+        seconds=round(time.monotonic() - clock, 3),
+        profile=settings.profile,
+        scope=settings.scope,
+        host=machine,
+        target=target,
+        verdict=reached,
+        exit_code=status,
+        msg=one_line(reached, rows, settings.fail_on),
+        counts=verdict.count(rows),
+        results=tuple(rows),
+    )
+
+
+class Description:
+    """The machine described in a thread of its own: a hung interpreter must not hold the report."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._described: Optional[Tuple[HostFacts, Target]] = None
+        self._thread = threading.Thread(target=self._describe, name="description", daemon=True)
+        self._thread.start()
+
+    def _describe(self) -> None:
+        self._described = describe_host(self._host), describe_target(self._host)
+
+    def by(self, until: float) -> Tuple[HostFacts, Target]:
+        """The description, or by the deadline what can be said without asking anything."""
+        self._thread.join(max(0.0, until + GRACE - time.monotonic()))
+        return self._described or (nameless_host(self._host), nameless_target(self._host))
+
+
+def begin(
+    loaded: Loaded, host: Host, settings: Settings, until: float
+) -> List[Union[Result, "Asked"]]:
+    """Ask the selected checks; a row at once for each that is not to be asked here."""
+    selected = [check for check in loaded.checks if _selected(check.names, settings.select)]
+    reasons = {check.id: _not_asked(check, settings) for check in selected}
+    # All children are forked before any thread starts.
+    asking = {
+        check.id: loaded.foreign[check.id](host) if check.id in loaded.foreign else _plain(check, host)
+        for check in selected
+        if reasons[check.id] is None
+    }
+    begun: List[Union[Result, Asked]] = []
+    for check in selected:
+        if check.id in asking:
+            begun.append(_start(check, asking[check.id], min(time.monotonic() + settings.timeout, until)))
+        else:
+            begun.append(_row(check, Status.SKIPPED, reason=reasons[check.id]))
+    return begun
+
+
+def finish(begun: Sequence[Union[Result, "Asked"]], settings: Settings, until: float) -> List[Result]:
+    """Wait for every answer, each until its own deadline, and make the rows."""
+    return [row if isinstance(row, Result) else _gather(row, settings, until) for row in begun]
+
+
+def _broken(loaded: Loaded, settings: Settings) -> List[Result]:
+    return [row for row in loaded.broken if _selected((row.check, row.group), settings.select)]
+
+
+def _selected(names: Sequence[str], wanted: Sequence[str]) -> bool:
+    return not wanted or any(name in wanted for name in names)
+
+
+def _not_asked(check: Check, settings: Settings) -> Optional[str]:
+    """Why a selected check is not asked in this scope and profile."""
+    if check.always:
+        return None
+    if settings.scope != "all" and settings.scope != check.scope.value:
+        return _("not in the scope {scope}").format(scope=settings.scope)
+    if settings.profile == "quick" and not check.quick:
+        return _("not in the profile quick")
+    return None
+
+
+Asking = Callable[[float], Iterator[Answer]]
+
+
+def _plain(check: Check, host: Host) -> Asking:
+    return lambda until: check.ask(host)
+
+
+def _start(check: Check, ask: Asking, until: float) -> Asked:
+    asked = Asked(check, time.monotonic())
+    # A daemon: one that never comes back must not keep the process.
+    threading.Thread(target=_listen, args=(asked, ask, until), name=check.id, daemon=True).start()
+    return asked
+
+
+def _listen(asked: Asked, ask: Asking, until: float) -> None:
+    """In the check's own thread: take its answers; every way it may end is a status."""
+    try:
+        for answer in ask(until):
+            if not isinstance(answer, (Finding, Facts)):
+                raise TypeError(f"a check yields findings, not {type(answer).__name__}")
+            asked.answers.append(stamped(asked.check, answer))
+        asked.end(Status.OK)
+    except Skip as skip:
+        asked.end(Status.SKIPPED, str(skip))
+    except NotRunning:
+        asked.end(Status.SKIPPED, _("an image is not running"))
+    except CannotTell as unknown:
+        asked.end(Status.UNKNOWN, unknown.reason, unknown.advisory)
+    except TimeoutError:
+        asked.end(Status.TIMEOUT, _("no answer in time; its process was ended"))
+    except BaseException as error:  # a SystemExit in a check is a crash of that check, nothing more
+        asked.end(Status.CRASHED, f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
+    finally:
+        asked.done.set()
+
+
+def stamped(check: Check, answer: Answer) -> Answer:
+    """The finding with its declared severity, secrets hidden; ValueError for what the check never declared."""
+    if isinstance(answer, Facts):
+        return answer
+    declared = check.codes.get(answer.code)
+    if declared is None:
+        raise ValueError(f"the code {answer.code!r} is not declared")
+    severity = declared if answer.severity is None else answer.severity
+    if severity > declared:
+        raise ValueError(f"{answer.code!r} is declared as {declared.name}, not {severity.name}")
+    return replace(
+        answer,
+        severity=severity,
+        message=redact(answer.message),
+        evidence=tuple(redact(line) for line in answer.evidence),
+        fix=_checked(answer.fix),
+    )
+
+
+def _checked(fix: Optional[Fix]) -> Optional[Fix]:
+    """Render the lines once, so that a fix that cannot be shown is the check's crash, not the report's."""
+    if fix is not None:
+        tuple(fix.commands)
+    return fix
+
+
+def _gather(asked: Asked, settings: Settings, until: float) -> Result:
+    own = asked.started + settings.timeout
+    asked.done.wait(max(0.0, min(own, until) + GRACE - time.monotonic()))
+    if not asked.done.is_set():
+        which = settings.timeout if own <= until else settings.deadline
+        text = _("no answer within {seconds:g} s; it was left behind").format(seconds=which)
+        return _row(asked.check, Status.TIMEOUT, asked, reason=text)
+    status = asked.status
+    if status is Status.OK and any(
+        isinstance(answer, Finding) and answer.weight > Severity.INFO for answer in asked.answers
+    ):
+        status = Status.PROBLEM
+    return _row(asked.check, status, asked, reason=asked.reason)
+
+
+def _row(
+    check: Check, status: Status, asked: Optional[Asked] = None, *, reason: Optional[str] = None
+) -> Result:
+    answers = list(asked.answers) if asked else []
+    facts: Dict[str, object] = {}
+    for answer in answers:
+        if isinstance(answer, Facts):
+            facts.update(answer.values)
+    seconds = ((asked.ended or time.monotonic()) - asked.started) if asked else 0.0
+    advisory = check.advisory or (asked is not None and asked.advisory)
+    return Result(
+        check=check.id,
+        title=_(check.title),
+        group=check.group,
+        status=status,
+        scope=check.scope,
+        tags=check.tags,
+        needed=status is not Status.SKIPPED and not advisory,
+        findings=tuple(answer for answer in answers if isinstance(answer, Finding)),
+        reason=None if reason is None else redact(reason),
+        seconds=round(seconds, 3),
+        facts=facts,
+    )
+

@@ -1,0 +1,309 @@
+"""fake_host(): a machine made of plain values, for the tests of checks, ours and third parties'.
+
+It is the real Host with a disk in memory. What is not given does not exist: a missing file, a
+program that is not found (127), no process, no segment, no socket.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from dataclasses import dataclass
+from typing import Callable, Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
+
+from npudoctor.checking import Check, Skip
+from npudoctor.host import CannotTell, Host, NotRunning, Options
+from npudoctor.host.clock import Clock
+from npudoctor.host.commands import Answer, Commands
+from npudoctor.host.files import Entry, Files
+from npudoctor.host.identity import Identity
+from npudoctor.host.interpreter import Interpreter, Layout
+from npudoctor.host.records import Record, Records
+from npudoctor.host.sockets import Listener, Sockets
+from npudoctor.host.variables import Variables
+from npudoctor.model import Facts, Finding, Status
+
+SITE = "/usr/lib/python3.11/site-packages"
+
+
+@dataclass(frozen=True)
+class Node:
+    """A file of the disk in memory: content, link target, or a special kind, with its owner and mode."""
+
+    content: bytes = b""
+    kind: int = stat.S_IFREG
+    permissions: int = 0o644
+    uid: int = 0
+    gid: int = 0
+    target: str = ""
+    error: int = 0
+    mtime: float = 0.0
+    nlink: int = 1
+
+
+def link(target: str) -> Node:
+    """A symbolic link."""
+    return Node(kind=stat.S_IFLNK, permissions=0o777, target=target)
+
+
+def device() -> Node:
+    """A character device node."""
+    return Node(kind=stat.S_IFCHR, permissions=0o660)
+
+
+def folder(permissions: int = 0o755, uid: int = 0) -> Node:
+    """A directory, empty unless other paths lie below it."""
+    return Node(kind=stat.S_IFDIR, permissions=permissions, uid=uid)
+
+
+def unreadable(number: int = errno.EACCES) -> Node:
+    """A path that is there, and answers every question with this errno."""
+    return Node(error=number)
+
+
+Content = Union[str, bytes, Node]
+
+
+class MemoryDisk:
+    """The Disk protocol over a mapping of absolute paths; parents exist by themselves."""
+
+    def __init__(self, files: Mapping[str, Content]) -> None:
+        self._nodes: Dict[str, Node] = {"/": folder()}
+        for path, content in files.items():
+            self.put(path, content)
+
+    def put(self, path: str, content: Content) -> None:
+        """Add or replace a file, with its parents."""
+        if isinstance(content, str):
+            content = Node(content.encode("utf-8", "surrogateescape"))
+        elif isinstance(content, bytes):
+            content = Node(content)
+        self._nodes[path] = content
+        parent = path.rsplit("/", 1)[0]
+        while parent and parent not in self._nodes:
+            self._nodes[parent] = folder()
+            parent = parent.rsplit("/", 1)[0]
+
+    def lstat(self, path: str) -> Entry:
+        node = self._node(path)
+        inode = sorted(self._nodes).index(path) + 2
+        moment = int(node.mtime * 1e9)
+        return Entry(
+            node.kind | node.permissions, inode, 0xFE00, node.nlink, node.uid, node.gid,
+            len(node.content), moment, moment,
+        )  # fmt: skip
+
+    def readlink(self, path: str) -> str:
+        node = self._node(path)
+        if not stat.S_ISLNK(node.kind):
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
+        return node.target
+
+    def names(self, path: str) -> List[str]:
+        if not stat.S_ISDIR(self._node(path).kind):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+        prefix = path.rstrip("/") + "/"
+        below = (name[len(prefix) :] for name in self._nodes if name.startswith(prefix) and name != "/")
+        return sorted({name.split("/", 1)[0] for name in below})
+
+    def read(self, path: str, limit: int) -> bytes:
+        return self._node(path).content[:limit]
+
+    def may_block(self, path: str) -> bool:
+        return False
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+    def _node(self, path: str) -> Node:
+        node = self._nodes.get(path if path == "/" else path.rstrip("/"))
+        if node is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        if node.error:
+            raise OSError(node.error, os.strerror(node.error), path)
+        return node
+
+
+class FakeCommands(Commands):
+    """Answers what it was given, by the whole argv or by the program's name alone; all else is 127."""
+
+    def __init__(self, answers: Mapping[Union[str, Tuple[str, ...]], Union[str, Answer]]) -> None:
+        self.asked: List[Tuple[str, ...]] = []
+        self._answers = dict(answers)
+
+    def find(self, name: str) -> Optional[str]:
+        named = {key if isinstance(key, str) else key[0] for key in self._answers}
+        return f"/usr/bin/{name}" if name in named else None
+
+    def trusted(self, path: str) -> bool:
+        return True
+
+    def close(self) -> None:
+        """Nothing runs."""
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout: float = 5.0,
+        limit: int = 1 << 20,
+        variables: Optional[Mapping[str, str]] = None,
+        here: bool = False,
+    ) -> Answer:
+        told = tuple(argv)
+        self.asked.append(told)
+        answer = self._answers.get(told, self._answers.get(told[0].rsplit("/", 1)[-1]))
+        if answer is None:
+            return Answer(told, "missing", 127)
+        return Answer(told, "exited", 0, answer) if isinstance(answer, str) else answer
+
+
+class FakeClock(Clock):
+    """A clock that stands at `now` and jumps where it is told to wait."""
+
+    def __init__(self, now: float = 1_800_000_000.0) -> None:
+        self.current = now
+        self.waited = 0.0
+
+    def now(self) -> float:
+        return self.current + self.waited
+
+    def steady(self) -> float:
+        return self.waited
+
+    def wait_until(self, steady: float) -> None:
+        self.waited = max(self.waited, steady)
+
+
+def process_files(
+    pid: int,
+    name: str = "python3",
+    *,
+    argv: Sequence[str] = (),
+    exe: str = "/usr/bin/python3",
+    parent: int = 1,
+    state: str = "S",
+    uid: int = 0,
+    started: int = 1000,
+    descriptors: Optional[Mapping[int, str]] = None,
+    maps: str = "",
+) -> Dict[str, Content]:
+    """The /proc files of one process, for the disk of a fake host."""
+    rest = " ".join(["0"] * 12)
+    files: Dict[str, Content] = {
+        f"/proc/{pid}": folder(0o555, uid),
+        f"/proc/{pid}/stat": f"{pid} ({name}) {state} {parent} {pid} {pid} 0 -1 0 {rest} 0 {started} 0",
+        f"/proc/{pid}/cmdline": "".join(f"{word}\0" for word in argv),
+        f"/proc/{pid}/maps": maps,
+        f"/proc/{pid}/exe": link(exe),
+        f"/proc/{pid}/fd": folder(0o500, uid),
+    }
+    for number, target in (descriptors or {}).items():
+        files[f"/proc/{pid}/fd/{number}"] = link(target)
+    return files
+
+
+def package_files(name: str, version: str, *headers: str, site: str = SITE) -> Dict[str, Content]:
+    """The metadata of one installed distribution; `headers` are whole lines such as "Requires-Dist: numpy"."""
+    lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}", *headers]
+    return {f"{site}/{name.replace('-', '_')}-{version}.dist-info/METADATA": "\n".join(lines) + "\n"}
+
+
+def fake_host(
+    files: Optional[Mapping[str, Content]] = None,
+    *,
+    variables: Optional[Mapping[str, str]] = None,
+    packages: Optional[Mapping[str, str]] = None,
+    python: str = "/usr/bin/python3",
+    python_version: str = "3.11.7",
+    machine: str = "x86_64",
+    search_path: Sequence[str] = (SITE,),
+    commands: Optional[Mapping[Union[str, Tuple[str, ...]], Union[str, Answer]]] = None,
+    addresses: Iterable[str] = ("127.0.0.1", "::1"),
+    probe: Optional[Callable[..., Listener]] = None,
+    expect: str = "auto",
+    root: Optional[str] = None,
+    euid: int = 0,
+    user: str = "root",
+    owners: FrozenSet[int] = frozenset(),
+    records: Sequence[Record] = (),
+    now: float = 1_800_000_000.0,
+) -> Host:
+    """A machine on which only what is given exists.
+
+    `files`: absolute path to text, bytes or a Node. `packages`: name to version, as installed in the
+    interpreter. `commands`: argv or program name to its output or Answer. `addresses`: the machine's
+    own. `probe` answers connect() on socket files. `root` makes it an image.
+    """
+    disk = MemoryDisk({**dict.fromkeys(("/proc", "/dev", "/sys"), folder()), **(files or {})})
+    for name, version in (packages or {}).items():
+        for path, content in package_files(name, version).items():
+            disk.put(path, content)
+    caller = dict(variables or {})
+    below = Files(disk, root or "/")
+    own = frozenset(addresses)
+    kept = Records("/nonexistent", euid)
+    kept._read = list(records)
+    fake_commands = FakeCommands(commands or {})
+    return Host(
+        Options(expect=expect, root=root),
+        disk=disk,
+        variables=caller,
+        identity=Identity(euid, user, f"/home/{user}" if euid else "/root", owners),
+        files=below,
+        commands=fake_commands,
+        sockets=Sockets(disk, lambda: own, probe or (lambda *_args: Listener.UNKNOWN)),
+        clock=FakeClock(now),
+        records=kept,
+        interpreter=Interpreter(
+            python,
+            "path",
+            files=below,
+            commands=None,
+            variables=Variables({} if root else caller),
+            as_root=euid == 0,
+            layout=Layout(tuple(search_path), python_version, machine, asked=True),
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a check answered: its status, findings, facts, and the reason of a skip or an unknown."""
+
+    status: Status
+    findings: Tuple[Finding, ...]
+    facts: Mapping[str, object]
+    reason: str = ""
+    advisory: bool = False
+
+    @property
+    def codes(self) -> List[str]:
+        """The codes of the findings, in order."""
+        return [finding.code for finding in self.findings]
+
+
+def ask(check: Check, host: Host) -> Asked:
+    """Ask one check as the runner does, without threads; what is no Skip and no Unknown is raised."""
+    from npudoctor.runner import stamped
+
+    findings: List[Finding] = []
+    facts: Dict[str, object] = {}
+    status, reason, advisory = Status.OK, "", False
+    try:
+        for answer in check.ask(host):
+            answer = stamped(check, answer)
+            if isinstance(answer, Facts):
+                facts.update(answer.values)
+            else:
+                findings.append(answer)
+    except Skip as skip:
+        status, reason = Status.SKIPPED, str(skip)
+    except NotRunning:
+        status, reason = Status.SKIPPED, "an image is not running"
+    except CannotTell as unknown:
+        status, reason, advisory = Status.UNKNOWN, unknown.reason, unknown.advisory
+    if status is Status.OK and any(finding.weight > 1 for finding in findings):
+        status = Status.PROBLEM
+    return Asked(status, tuple(findings), facts, reason, advisory)
