@@ -5,7 +5,8 @@ The console script imports this package even for `--version`, so nothing heavy m
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+# Not from typing: importing that would cost more than all the rest of `--version`.
+TYPE_CHECKING = False
 
 __version__ = "0.1.0"
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Callable, Collection, Iterator, Mapping, Optional, Tuple, Union
+from typing import Callable, Optional, Union
 
 from npudoctor.host.errors import CannotTell
 from npudoctor.host.host import Host
@@ -37,7 +38,7 @@ class Check:
     codes: Mapping[str, Severity]
     ask: Question
     manual: str
-    tags: Tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
     group: str = ""
     advisory: bool = False
     quick: bool = True
@@ -50,7 +51,7 @@ class Check:
         return self.manual.strip().split("\n", 1)[0].strip().rstrip(".")
 
     @property
-    def names(self) -> Tuple[str, ...]:
+    def names(self) -> tuple[str, ...]:
         """All that selects it: id, group, tags, codes."""
         return (self.id, self.group, *self.tags, *self.codes)
 

@@ -9,7 +9,7 @@ import select
 import signal
 import time
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Optional
 
 from npudoctor.checking import Check, Skip
 from npudoctor.fixing.steps import decode, encode
@@ -28,7 +28,7 @@ class Child:
     pid: int
     pipe: int
 
-    def answer(self, until: float) -> Optional[Dict[str, Any]]:
+    def answer(self, until: float) -> Optional[dict[str, Any]]:
         """Its answer; None when it ended without one. TimeoutError when the steady clock passes `until`.
 
         Whatever comes first, its whole process group is killed afterwards.
@@ -38,7 +38,7 @@ class Child:
         finally:
             self._end()
 
-    def _receive(self, until: float) -> Optional[Dict[str, Any]]:
+    def _receive(self, until: float) -> Optional[dict[str, Any]]:
         received = bytearray()
         while not received.endswith(b"\n"):
             left = until - time.monotonic()
@@ -70,7 +70,7 @@ class Child:
             time.sleep(0.01)  # in state D it is left behind
 
 
-def in_child(work: Callable[[], Dict[str, Any]]) -> Child:
+def in_child(work: Callable[[], dict[str, Any]]) -> Child:
     """Fork a child that does the work and answers; call it before any thread is started."""
     reading, writing = os.pipe()
     pid = os.fork()
@@ -100,7 +100,7 @@ def _shelter(writing: int) -> None:
 
 def load(source: bytes, path: str, name: str) -> Check:
     """Compile and run the source of a drop-in; its one Check. Whatever is wrong with it raises."""
-    space: Dict[str, Any] = {"__name__": "npudoctor_drop_in_" + name, "__file__": path}
+    space: dict[str, Any] = {"__name__": "npudoctor_drop_in_" + name, "__file__": path}
     exec(compile(source, path, "exec"), space)  # trusted by owner and mode: see trust.py
     found = {value.id: value for value in space.values() if isinstance(value, Check)}
     if len(found) != 1:
@@ -111,7 +111,7 @@ def load(source: bytes, path: str, name: str) -> Check:
     return check
 
 
-def declaration(source: bytes, path: str, name: str) -> Dict[str, Any]:
+def declaration(source: bytes, path: str, name: str) -> dict[str, Any]:
     """In the child: what the drop-in declares, or why it is broken."""
     try:
         check = load(source, path, name)
@@ -128,7 +128,7 @@ def declaration(source: bytes, path: str, name: str) -> Dict[str, Any]:
     }
 
 
-def declared(told: Dict[str, Any], ask: Callable[[Host], Any]) -> Check:
+def declared(told: dict[str, Any], ask: Callable[[Host], Any]) -> Check:
     """The Check that a child declared."""
     return Check(
         id=told["id"],
@@ -144,10 +144,10 @@ def declared(told: Dict[str, Any], ask: Callable[[Host], Any]) -> Check:
     )
 
 
-def asked(source: bytes, path: str, name: str, host: Host) -> Dict[str, Any]:
+def asked(source: bytes, path: str, name: str, host: Host) -> dict[str, Any]:
     """In the child: ask the drop-in's check and put its answers into JSON."""
-    answers: List[Dict[str, Any]] = []
-    ending: Dict[str, Any] = {"ended": "done"}
+    answers: list[dict[str, Any]] = []
+    ending: dict[str, Any] = {"ended": "done"}
     try:
         for answer in load(source, path, name).ask(host):
             answers.append(_encode(answer))
@@ -162,7 +162,7 @@ def asked(source: bytes, path: str, name: str, host: Host) -> Dict[str, Any]:
     return {"answers": answers, **ending}
 
 
-def answers_of(told: Optional[Dict[str, Any]]) -> Any:
+def answers_of(told: Optional[dict[str, Any]]) -> Any:
     """Replay in the parent what a child answered: yields its findings, raises its ending."""
     if told is None:
         raise RuntimeError(_("its process ended without an answer"))
@@ -179,7 +179,7 @@ def answers_of(told: Optional[Dict[str, Any]]) -> Any:
         raise RuntimeError(reason)
 
 
-def _encode(answer: object) -> Dict[str, Any]:
+def _encode(answer: object) -> dict[str, Any]:
     if isinstance(answer, Facts):
         return {"facts": dict(answer.values)}
     if not isinstance(answer, Finding):
@@ -205,7 +205,7 @@ def _encode(answer: object) -> Dict[str, Any]:
     }
 
 
-def _decode(told: Dict[str, Any]) -> object:
+def _decode(told: dict[str, Any]) -> object:
     if "facts" in told:
         return Facts(told["facts"])
     fix = told["fix"]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Dict, Mapping, Optional, Protocol, Tuple
+from typing import Optional, Protocol
 
 
 class Severity(enum.IntEnum):
@@ -70,7 +71,7 @@ class Verdict(enum.Enum):
 class Step(Protocol):
     """One thing that a fix does; fixing.steps has the kinds."""
 
-    def lines(self) -> Tuple[str, ...]:
+    def lines(self) -> tuple[str, ...]:
         """The shell lines that a person would type for it."""
 
 
@@ -82,14 +83,14 @@ class Fix:
     """
 
     title: str
-    steps: Tuple[Step, ...] = ()
-    undo: Tuple[str, ...] = ()
+    steps: tuple[Step, ...] = ()
+    undo: tuple[str, ...] = ()
     risk: Risk = Risk.CAUTION
     needs_root: bool = True
     unproven: bool = False
 
     @property
-    def commands(self) -> Tuple[str, ...]:
+    def commands(self) -> tuple[str, ...]:
         """The lines of all steps, in order."""
         return tuple(line for step in self.steps for line in step.lines())
 
@@ -112,11 +113,11 @@ class Finding:
     code: str
     message: str
     severity: Optional[Severity] = None
-    evidence: Tuple[str, ...] = ()
+    evidence: tuple[str, ...] = ()
     device: Optional[str] = None
     action: Action = Action.NONE
     fix: Optional[Fix] = None
-    echo_of: Tuple[str, ...] = ()
+    echo_of: tuple[str, ...] = ()
     caused_by: Optional[str] = None
     ignored: Optional[Ignored] = None
 
@@ -147,9 +148,9 @@ class Result:
     group: str
     status: Status
     scope: Scope = Scope.NODE
-    tags: Tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
     needed: bool = True
-    findings: Tuple[Finding, ...] = ()
+    findings: tuple[Finding, ...] = ()
     reason: Optional[str] = None
     seconds: float = 0.0
     facts: Mapping[str, object] = field(default_factory=dict)
@@ -203,5 +204,5 @@ class Report:
     verdict: Verdict
     exit_code: int
     msg: str
-    counts: Dict[str, int]
-    results: Tuple[Result, ...]
+    counts: dict[str, int]
+    results: tuple[Result, ...]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import Callable, Optional
 
 from npudoctor import foreign
 from npudoctor.checking import Answer, Check
@@ -26,11 +27,11 @@ Asking = Callable[[Host], Callable[[float], Iterator[Answer]]]
 class Loaded:
     """All that was found. `foreign` holds, by id, how a check of a third party is asked."""
 
-    checks: Tuple[Check, ...]
-    broken: Tuple[Result, ...]
+    checks: tuple[Check, ...]
+    broken: tuple[Result, ...]
     foreign: Mapping[str, Asking]
 
-    def names(self) -> Set[str]:
+    def names(self) -> set[str]:
         """Everything that selects or ignores: ids, groups, tags, codes."""
         found = {name for check in self.checks for name in check.names}
         return found | {name for row in self.broken for name in (row.check, row.group)} - {""}
@@ -40,11 +41,11 @@ class Collector:
     """Gathers checks; one whose name is taken becomes a broken row and never replaces the first."""
 
     def __init__(self) -> None:
-        self.checks: List[Check] = []
-        self.broken: List[Result] = []
-        self.foreign: Dict[str, Asking] = {}
-        self._ids: Set[str] = set()
-        self._words: Set[str] = set()
+        self.checks: list[Check] = []
+        self.broken: list[Result] = []
+        self.foreign: dict[str, Asking] = {}
+        self._ids: set[str] = set()
+        self._words: set[str] = set()
 
     def add(self, check: Check) -> bool:
         """Take a check in; False when its id is taken by an id, group, tag or code."""
@@ -76,7 +77,7 @@ def load_all(variables: Mapping[str, str]) -> Loaded:
     return collector.loaded()
 
 
-def check_files(package_path: Sequence[str]) -> Iterator[Tuple[str, str]]:
+def check_files(package_path: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Group and module name of every check file below the given folders, in order."""
     for base in package_path:
         for group in sorted(os.listdir(base)):
@@ -113,9 +114,7 @@ def _load_drop_ins(collector: Collector, directory: str) -> None:
     if reason:
         collector.breaks(os.path.basename(directory.rstrip("/")) or "/", DROP_IN_GROUP, reason)
         return
-    loading = [
-        _start_loading(collector, os.path.join(directory, name), name[:-3], euid) for name in names
-    ]
+    loading = [_start_loading(collector, os.path.join(directory, name), name[:-3], euid) for name in names]
     until = time.monotonic() + foreign.DECLARE_SECONDS
     for started in loading:
         if started is not None:
@@ -124,7 +123,7 @@ def _load_drop_ins(collector: Collector, directory: str) -> None:
 
 def _start_loading(
     collector: Collector, path: str, name: str, euid: int
-) -> Optional[Tuple[foreign.Child, bytes, str, str]]:
+) -> Optional[tuple[foreign.Child, bytes, str, str]]:
     source, reason = read_trusted(path, euid)
     if source is None:
         collector.breaks(name, DROP_IN_GROUP, reason or "")
@@ -158,7 +157,7 @@ def _asking(source: bytes, path: str, name: str) -> Asking:
 
 
 def _replayed(child: foreign.Child, until: float) -> Iterator[Answer]:
-    told: Optional[Dict[str, object]] = child.answer(until)
+    told: Optional[dict[str, object]] = child.answer(until)
     answers: Iterator[Answer] = foreign.answers_of(told)
     return answers
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import List, Optional, Sequence, Tuple
+from collections.abc import Sequence
+from typing import Optional
 
 from npudoctor.host import CannotTell, Host
 from npudoctor.host.accelerators import Accelerators
@@ -52,7 +53,7 @@ def nameless_target(host: Host) -> Target:
     return Target("unknown", None, 0, None, None, host.options.root)
 
 
-def _kind(host: Host) -> Tuple[str, Optional[Accelerators]]:
+def _kind(host: Host) -> tuple[str, Optional[Accelerators]]:
     if host.options.root is not None:
         return (host.options.expect if host.options.expect != "auto" else "unknown"), None
     try:
@@ -91,7 +92,10 @@ def one_line(verdict: Verdict, rows: Sequence[Result], fail_on: Severity) -> str
     return _("undetermined: no answer from {checks}").format(checks=", ".join(open_rows))
 
 
-def _codes(rows: Sequence[Result], fail_on: Severity) -> List[str]:
+def _codes(rows: Sequence[Result], fail_on: Severity) -> list[str]:
     return [
-        finding.code for row in rows for finding in row.findings if finding.counts and finding.weight >= fail_on
+        finding.code
+        for row in rows
+        for finding in row.findings
+        if finding.counts and finding.weight >= fail_on
     ]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Callable, Optional, Union
 
 from npudoctor import verdict
 from npudoctor.checking import Answer, Check, Skip
@@ -26,7 +27,7 @@ class Settings:
     `timeout` bounds one check, `deadline` the whole run; both in seconds.
     """
 
-    select: Tuple[str, ...] = ()
+    select: tuple[str, ...] = ()
     ignore: Mapping[str, Optional[str]] = field(default_factory=dict)
     scope: str = "all"
     profile: str = "full"
@@ -41,7 +42,7 @@ class Asked:
 
     check: Check
     started: float
-    answers: List[Answer] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
     done: threading.Event = field(default_factory=threading.Event)
     status: Status = Status.OK
     reason: Optional[str] = None
@@ -87,22 +88,20 @@ class Description:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._described: Optional[Tuple[HostFacts, Target]] = None
+        self._described: Optional[tuple[HostFacts, Target]] = None
         self._thread = threading.Thread(target=self._describe, name="description", daemon=True)
         self._thread.start()
 
     def _describe(self) -> None:
         self._described = describe_host(self._host), describe_target(self._host)
 
-    def by(self, until: float) -> Tuple[HostFacts, Target]:
+    def by(self, until: float) -> tuple[HostFacts, Target]:
         """The description, or by the deadline what can be said without asking anything."""
         self._thread.join(max(0.0, until + GRACE - time.monotonic()))
         return self._described or (nameless_host(self._host), nameless_target(self._host))
 
 
-def begin(
-    loaded: Loaded, host: Host, settings: Settings, until: float
-) -> List[Union[Result, "Asked"]]:
+def begin(loaded: Loaded, host: Host, settings: Settings, until: float) -> list[Union[Result, Asked]]:
     """Ask the selected checks; a row at once for each that is not to be asked here."""
     selected = [check for check in loaded.checks if _selected(check.names, settings.select)]
     reasons = {check.id: _not_asked(check, settings) for check in selected}
@@ -112,7 +111,7 @@ def begin(
         for check in selected
         if reasons[check.id] is None
     }
-    begun: List[Union[Result, Asked]] = []
+    begun: list[Union[Result, Asked]] = []
     for check in selected:
         if check.id in asking:
             begun.append(_start(check, asking[check.id], min(time.monotonic() + settings.timeout, until)))
@@ -121,12 +120,12 @@ def begin(
     return begun
 
 
-def finish(begun: Sequence[Union[Result, "Asked"]], settings: Settings, until: float) -> List[Result]:
+def finish(begun: Sequence[Union[Result, Asked]], settings: Settings, until: float) -> list[Result]:
     """Wait for every answer, each until its own deadline, and make the rows."""
     return [row if isinstance(row, Result) else _gather(row, settings, until) for row in begun]
 
 
-def _broken(loaded: Loaded, settings: Settings) -> List[Result]:
+def _broken(loaded: Loaded, settings: Settings) -> list[Result]:
     return [row for row in loaded.broken if _selected((row.check, row.group), settings.select)]
 
 
@@ -226,7 +225,7 @@ def _row(
     check: Check, status: Status, asked: Optional[Asked] = None, *, reason: Optional[str] = None
 ) -> Result:
     answers = list(asked.answers) if asked else []
-    facts: Dict[str, object] = {}
+    facts: dict[str, object] = {}
     for answer in answers:
         if isinstance(answer, Facts):
             facts.update(answer.values)
@@ -245,4 +244,3 @@ def _row(
         seconds=round(seconds, 3),
         facts=facts,
     )
-

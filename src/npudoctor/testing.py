@@ -9,8 +9,9 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Callable, Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Callable, Optional, Union
 
 from npudoctor.checking import Check, Skip
 from npudoctor.host import CannotTell, Host, NotRunning, Options
@@ -69,7 +70,7 @@ class MemoryDisk:
     """The Disk protocol over a mapping of absolute paths; parents exist by themselves."""
 
     def __init__(self, files: Mapping[str, Content]) -> None:
-        self._nodes: Dict[str, Node] = {"/": folder()}
+        self._nodes: dict[str, Node] = {"/": folder()}
         for path, content in files.items():
             self.put(path, content)
 
@@ -100,7 +101,7 @@ class MemoryDisk:
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
         return node.target
 
-    def names(self, path: str) -> List[str]:
+    def names(self, path: str) -> list[str]:
         if not stat.S_ISDIR(self._node(path).kind):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
         prefix = path.rstrip("/") + "/"
@@ -128,8 +129,8 @@ class MemoryDisk:
 class FakeCommands(Commands):
     """Answers what it was given, by the whole argv or by the program's name alone; all else is 127."""
 
-    def __init__(self, answers: Mapping[Union[str, Tuple[str, ...]], Union[str, Answer]]) -> None:
-        self.asked: List[Tuple[str, ...]] = []
+    def __init__(self, answers: Mapping[Union[str, tuple[str, ...]], Union[str, Answer]]) -> None:
+        self.asked: list[tuple[str, ...]] = []
         self._answers = dict(answers)
 
     def find(self, name: str) -> Optional[str]:
@@ -188,10 +189,10 @@ def process_files(
     started: int = 1000,
     descriptors: Optional[Mapping[int, str]] = None,
     maps: str = "",
-) -> Dict[str, Content]:
+) -> dict[str, Content]:
     """The /proc files of one process, for the disk of a fake host."""
     rest = " ".join(["0"] * 12)
-    files: Dict[str, Content] = {
+    files: dict[str, Content] = {
         f"/proc/{pid}": folder(0o555, uid),
         f"/proc/{pid}/stat": f"{pid} ({name}) {state} {parent} {pid} {pid} 0 -1 0 {rest} 0 {started} 0",
         f"/proc/{pid}/cmdline": "".join(f"{word}\0" for word in argv),
@@ -204,7 +205,7 @@ def process_files(
     return files
 
 
-def package_files(name: str, version: str, *headers: str, site: str = SITE) -> Dict[str, Content]:
+def package_files(name: str, version: str, *headers: str, site: str = SITE) -> dict[str, Content]:
     """The metadata of one installed distribution; `headers` are whole lines such as "Requires-Dist: numpy"."""
     lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}", *headers]
     return {f"{site}/{name.replace('-', '_')}-{version}.dist-info/METADATA": "\n".join(lines) + "\n"}
@@ -219,14 +220,14 @@ def fake_host(
     python_version: str = "3.11.7",
     machine: str = "x86_64",
     search_path: Sequence[str] = (SITE,),
-    commands: Optional[Mapping[Union[str, Tuple[str, ...]], Union[str, Answer]]] = None,
+    commands: Optional[Mapping[Union[str, tuple[str, ...]], Union[str, Answer]]] = None,
     addresses: Iterable[str] = ("127.0.0.1", "::1"),
     probe: Optional[Callable[..., Listener]] = None,
     expect: str = "auto",
     root: Optional[str] = None,
     euid: int = 0,
     user: str = "root",
-    owners: FrozenSet[int] = frozenset(),
+    owners: frozenset[int] = frozenset(),
     records: Sequence[Record] = (),
     now: float = 1_800_000_000.0,
 ) -> Host:
@@ -273,13 +274,13 @@ class Asked:
     """What a check answered: its status, findings, facts, and the reason of a skip or an unknown."""
 
     status: Status
-    findings: Tuple[Finding, ...]
+    findings: tuple[Finding, ...]
     facts: Mapping[str, object]
     reason: str = ""
     advisory: bool = False
 
     @property
-    def codes(self) -> List[str]:
+    def codes(self) -> list[str]:
         """The codes of the findings, in order."""
         return [finding.code for finding in self.findings]
 
@@ -288,8 +289,8 @@ def ask(check: Check, host: Host) -> Asked:
     """Ask one check as the runner does, without threads; what is no Skip and no Unknown is raised."""
     from npudoctor.runner import stamped
 
-    findings: List[Finding] = []
-    facts: Dict[str, object] = {}
+    findings: list[Finding] = []
+    facts: dict[str, object] = {}
     status, reason, advisory = Status.OK, "", False
     try:
         for answer in check.ask(host):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import List, Optional, Tuple
+from typing import Optional
 
 from npudoctor.messages import _
 
@@ -25,7 +25,7 @@ def why_untrusted(path: str, euid: int) -> Optional[str]:
     return None
 
 
-def read_trusted(path: str, euid: int, limit: int = 4 << 20) -> Tuple[Optional[bytes], Optional[str]]:
+def read_trusted(path: str, euid: int, limit: int = 4 << 20) -> tuple[Optional[bytes], Optional[str]]:
     """The content of a trusted regular file, or the reason why it is not read.
 
     It is opened once and judged by what was opened, so that a swap after the look changes nothing.
@@ -48,11 +48,11 @@ def read_trusted(path: str, euid: int, limit: int = 4 << 20) -> Tuple[Optional[b
         return None, _("{path} cannot be read: {why}").format(path=path, why=os.strerror(error.errno or 0))
 
 
-def _parts(path: str) -> List[Tuple[str, os.stat_result]]:
+def _parts(path: str) -> list[tuple[str, os.stat_result]]:
     """lstat of every step from "/" to the path, through links; OSError when one is missing or loops."""
     found = [("/", os.lstat("/"))]
     todo = path.strip("/").split("/")
-    done: List[str] = []
+    done: list[str] = []
     links = 0
     while todo:
         part = todo.pop(0)

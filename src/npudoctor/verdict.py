@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Dict, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import Optional
 
 from npudoctor.model import Finding, Ignored, Result, Severity, Status, Verdict
 
@@ -12,7 +13,7 @@ UNANSWERED = (Status.UNKNOWN, Status.TIMEOUT, Status.CRASHED, Status.BROKEN)
 EXIT = {Verdict.READY: 0, Verdict.NOT_READY: 1, Verdict.UNDETERMINED: 2}
 
 
-def ignore(rows: Sequence[Result], ignored: Mapping[str, Optional[str]]) -> List[Result]:
+def ignore(rows: Sequence[Result], ignored: Mapping[str, Optional[str]]) -> list[Result]:
     """The rows with the findings marked, and the rows made unneeded, that the user chose to ignore."""
     return [_ignore_in(row, ignored) for row in rows] if ignored else list(rows)
 
@@ -28,7 +29,7 @@ def _ignore_in(row: Result, ignored: Mapping[str, Optional[str]]) -> Result:
     return replace(row, findings=tuple(findings), needed=row.needed and row.check not in ignored)
 
 
-def fold(rows: Sequence[Result]) -> List[Result]:
+def fold(rows: Sequence[Result]) -> list[Result]:
     """The rows with every echo marked by its cause, where the cause is in the report.
 
     A cause stands by itself or is folded in turn; a circle of echoes has no cause, so nothing in it
@@ -44,7 +45,7 @@ def fold(rows: Sequence[Result]) -> List[Result]:
     ]
 
 
-def _grounded(findings: Sequence[Finding], codes: Set[str]) -> Set[str]:
+def _grounded(findings: Sequence[Finding], codes: set[str]) -> set[str]:
     """The codes that may cause another: those that echo nothing present, and the echoes of such."""
     grounded = {finding.code for finding in findings if not _present(finding, codes)}
     while True:
@@ -54,27 +55,31 @@ def _grounded(findings: Sequence[Finding], codes: Set[str]) -> Set[str]:
         grounded |= more
 
 
-def _present(finding: Finding, codes: Set[str]) -> Optional[str]:
+def _present(finding: Finding, codes: set[str]) -> Optional[str]:
     return next((code for code in finding.echo_of if code in codes and code != finding.code), None)
 
 
-def _folded(finding: Finding, causes: Set[str]) -> Finding:
+def _folded(finding: Finding, causes: set[str]) -> Finding:
     cause = _present(finding, causes)
     return replace(finding, caused_by=cause) if cause else finding
 
 
-def count(rows: Sequence[Result]) -> Dict[str, int]:
+def count(rows: Sequence[Result]) -> dict[str, int]:
     """The rows by status, and the findings: ignored, folded, and by severity those that count."""
     counts = {status.value: sum(row.status is status for row in rows) for status in Status}
     findings = [finding for row in rows for finding in row.findings]
     counts["ignored"] = sum(finding.ignored is not None for finding in findings)
     counts["folded"] = sum(finding.caused_by is not None for finding in findings if finding.ignored is None)
-    for severity, name in ((Severity.ERROR, "errors"), (Severity.WARNING, "warnings"), (Severity.INFO, "infos")):
+    for severity, name in (
+        (Severity.ERROR, "errors"),
+        (Severity.WARNING, "warnings"),
+        (Severity.INFO, "infos"),
+    ):
         counts[name] = sum(finding.weight is severity for finding in findings if finding.counts)
     return counts
 
 
-def judge(rows: Sequence[Result], fail_on: Severity) -> Tuple[Verdict, int]:
+def judge(rows: Sequence[Result], fail_on: Severity) -> tuple[Verdict, int]:
     """The verdict and the exit status.
 
     Not ready: a finding that counts is as bad as `fail_on`. Undetermined: a needed row has no
@@ -83,9 +88,9 @@ def judge(rows: Sequence[Result], fail_on: Severity) -> Tuple[Verdict, int]:
     bad = any(finding.counts and finding.weight >= fail_on for row in rows for finding in row.findings)
     if bad:
         verdict = Verdict.NOT_READY
-    elif any(row.needed and row.status in UNANSWERED for row in rows):
-        verdict = Verdict.UNDETERMINED
-    elif not any(row.status in ANSWERED for row in rows):
+    elif any(row.needed and row.status in UNANSWERED for row in rows) or not any(
+        row.status in ANSWERED for row in rows
+    ):
         verdict = Verdict.UNDETERMINED
     else:
         verdict = Verdict.READY

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Dict, Mapping, Tuple, Union
+from typing import Any, Union
 
 from npudoctor.model import Step
 
@@ -26,9 +27,9 @@ def quote(word: str) -> str:
 class Command:
     """Run a program: argv, no shell. Its guard is the program itself."""
 
-    argv: Tuple[str, ...]
+    argv: tuple[str, ...]
 
-    def lines(self) -> Tuple[str, ...]:
+    def lines(self) -> tuple[str, ...]:
         return (" ".join(quote(word) for word in self.argv),)
 
 
@@ -39,7 +40,7 @@ class Export:
     name: str
     value: str
 
-    def lines(self) -> Tuple[str, ...]:
+    def lines(self) -> tuple[str, ...]:
         return (f"export {self.name}={quote(self.value)}",)
 
 
@@ -58,7 +59,7 @@ class RemoveSharedMemory:
     size: int
     owner: int
 
-    def lines(self) -> Tuple[str, ...]:
+    def lines(self) -> tuple[str, ...]:
         return (f"ipcrm -m {self.shmid}",)
 
 
@@ -75,9 +76,9 @@ class RemoveSocket:
     inode: int
     owner: int
     port: int
-    after: Tuple[int, ...] = ()
+    after: tuple[int, ...] = ()
 
-    def lines(self) -> Tuple[str, ...]:
+    def lines(self) -> tuple[str, ...]:
         return (f"rm -- {quote(self.path)}",)
 
 
@@ -91,7 +92,7 @@ class RestoreSocket:
     inode: int
     owner: int
 
-    def lines(self) -> Tuple[str, ...]:
+    def lines(self) -> tuple[str, ...]:
         return (f"mv -n -- {quote(self.path)} {quote(self.back_to)}",)
 
 
@@ -117,9 +118,9 @@ class RemoveFiles:
     device: int
     inode: int
     owner: int
-    files: Tuple[FileMark, ...]
+    files: tuple[FileMark, ...]
 
-    def lines(self) -> Tuple[str, ...]:
+    def lines(self) -> tuple[str, ...]:
         folder = self.directory.rstrip("/")
         removals = tuple(f"rm -- {quote(f'{folder}/{mark.name}')}" for mark in self.files)
         return (*removals, f"rmdir -- {quote(folder)}")
@@ -127,13 +128,13 @@ class RemoveFiles:
 
 Known = Union[Command, Export, RemoveSharedMemory, RemoveSocket, RestoreSocket, RemoveFiles]
 
-KINDS: Dict[str, Any] = {
+KINDS: dict[str, Any] = {
     kind.__name__: kind
     for kind in (Command, Export, RemoveSharedMemory, RemoveSocket, RestoreSocket, RemoveFiles)
 }
 
 
-def encode(step: Step) -> Dict[str, Any]:
+def encode(step: Step) -> dict[str, Any]:
     """A step as JSON-able data, for the journal and for the pipe of a foreign check."""
     if type(step).__name__ not in KINDS:
         raise TypeError(f"not a step that can be told: {type(step).__name__}")
@@ -142,7 +143,7 @@ def encode(step: Step) -> Dict[str, Any]:
 
 def decode(data: Mapping[str, Any]) -> Known:
     """The step that `encode` told; KeyError or TypeError when it is none."""
-    fields: Dict[str, Any] = {
+    fields: dict[str, Any] = {
         name: tuple(value) if isinstance(value, (list, tuple)) else value
         for name, value in data.items()
         if name != "kind"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import stat
 from dataclasses import dataclass
-from typing import List, Optional, Tuple
+from typing import Optional
 
 from npudoctor.host.errors import CannotTell
 from npudoctor.host.files import Files
@@ -32,9 +32,9 @@ class Accelerators:
     """What of one kind ("npu" or "gpu") is here."""
 
     kind: str
-    nodes: Tuple[str, ...]
-    cards: Tuple[str, ...]
-    models: Tuple[str, ...]
+    nodes: tuple[str, ...]
+    cards: tuple[str, ...]
+    models: tuple[str, ...]
     driver: Optional[str]
 
     @property
@@ -43,7 +43,7 @@ class Accelerators:
         return bool(self.nodes)
 
     @property
-    def evidence(self) -> Tuple[str, ...]:
+    def evidence(self) -> tuple[str, ...]:
         """What was seen, for a report."""
         told = [f"device nodes: {', '.join(self.nodes) or '-'}"]
         told.append(f"PCI: {', '.join(self.cards) or '-'}")
@@ -65,7 +65,11 @@ def find_gpus(files: Files) -> Accelerators:
 
 
 def _found(
-    kind: str, files: Files, node: re.Pattern[str], cards: List[Tuple[str, str, str, str]], driver: Optional[str]
+    kind: str,
+    files: Files,
+    node: re.Pattern[str],
+    cards: list[tuple[str, str, str, str]],
+    driver: Optional[str],
 ) -> Accelerators:
     nodes = [name for name in files.names("/dev") if node.match(name) and _is_device(files, name)]
     models = [MODELS.get(card[2], f"NVIDIA {card[2]}") for card in cards]
@@ -83,7 +87,7 @@ def _is_device(files: Files, name: str) -> bool:
     return entry is not None and stat.S_ISCHR(entry.mode)
 
 
-def _pci(files: Files) -> List[Tuple[str, str, str, str]]:
+def _pci(files: Files) -> list[tuple[str, str, str, str]]:
     """Address, vendor, device and class of every PCI function; what cannot be read is left out."""
     found = []
     for address in files.names("/sys/bus/pci/devices"):

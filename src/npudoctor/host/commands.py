@@ -7,8 +7,9 @@ import selectors
 import signal
 import subprocess
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import Callable, Optional
 
 from npudoctor.host.files import Files
 
@@ -26,7 +27,7 @@ class Answer:
     `left_behind` is the pid of a program that did not die when it was killed.
     """
 
-    argv: Tuple[str, ...]
+    argv: tuple[str, ...]
     ended: str
     status: Optional[int] = None
     stdout: str = ""
@@ -55,7 +56,7 @@ class Commands:
         self._as_root = as_root
         self._may_block = may_block
         self._variables = dict(variables or {})
-        self._running: Set[int] = set()
+        self._running: set[int] = set()
 
     def close(self) -> None:
         """Kill what still runs, with its group: the checks that asked were left behind."""
@@ -102,7 +103,7 @@ class Commands:
             return Answer(told, "missing", 127)
         if self._as_root and not self.trusted(path):
             return Answer(told, "untrusted")
-        command: List[str] = [path, *argv[1:]]
+        command: list[str] = [path, *argv[1:]]
         if self._may_block(path):
             # execve of a file on a dead mount would hang this process before the child is free of it.
             command.insert(0, "/usr/bin/env")
@@ -110,7 +111,7 @@ class Commands:
         folder = self._working_directory() if here else "/"
         return self._run(told, command, timeout, limit, environment, folder)
 
-    def _environment(self) -> Dict[str, str]:
+    def _environment(self) -> dict[str, str]:
         clean = {"PATH": ":".join(FOLDERS), "LC_ALL": "C"}
         for name in ("HOME", "USER"):
             if name in self._variables:
@@ -126,11 +127,11 @@ class Commands:
 
     def _run(
         self,
-        told: Tuple[str, ...],
-        command: List[str],
+        told: tuple[str, ...],
+        command: list[str],
         timeout: float,
         limit: int,
-        environment: Dict[str, str],
+        environment: dict[str, str],
         folder: str,
     ) -> Answer:
         started = time.monotonic()
@@ -146,7 +147,9 @@ class Commands:
             )
         except (OSError, ValueError) as error:
             missing = isinstance(error, FileNotFoundError)
-            return Answer(told, "missing" if missing else "not-started", 127 if missing else None, stderr=str(error))
+            return Answer(
+                told, "missing" if missing else "not-started", 127 if missing else None, stderr=str(error)
+            )
         self._running.add(child.pid)
         ended, output = _collect(child, started + timeout, limit)
         left_behind = _end(child, ended)
@@ -162,10 +165,10 @@ class Commands:
         )
 
 
-def _collect(child: subprocess.Popen[bytes], until: float, limit: int) -> Tuple[str, List[bytes]]:
+def _collect(child: subprocess.Popen[bytes], until: float, limit: int) -> tuple[str, list[bytes]]:
     """Read both pipes until they close, the deadline passes, or more comes than anybody can use."""
     assert child.stdout is not None and child.stderr is not None
-    parts: List[bytearray] = [bytearray(), bytearray()]
+    parts: list[bytearray] = [bytearray(), bytearray()]
     with selectors.DefaultSelector() as selector:
         for index, pipe in enumerate((child.stdout, child.stderr)):
             selector.register(pipe, selectors.EVENT_READ, index)

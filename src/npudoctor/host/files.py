@@ -8,7 +8,7 @@ import os
 import stat
 from collections import deque
 from dataclasses import dataclass
-from typing import Deque, Dict, List, Optional, Protocol, Tuple
+from typing import Optional, Protocol
 
 from npudoctor.host.errors import CannotTell
 from npudoctor.host.mounts import Mounts
@@ -63,7 +63,7 @@ class Disk(Protocol):
 
     def readlink(self, path: str) -> str: ...
 
-    def names(self, path: str) -> List[str]: ...
+    def names(self, path: str) -> list[str]: ...
 
     def read(self, path: str, limit: int) -> bytes: ...
 
@@ -78,7 +78,7 @@ class LocalDisk:
     def __init__(self, deadline: float = 3.0, mounts: Optional[Mounts] = None) -> None:
         self._deadline = deadline
         self._mounts = mounts
-        self._outside: Dict[str, Outside] = {}
+        self._outside: dict[str, Outside] = {}
 
     def lstat(self, path: str) -> Entry:
         outside = self._ask_outside(path)
@@ -97,7 +97,7 @@ class LocalDisk:
             return os.readlink(path)
         return os.fsdecode(base64.b64decode(outside.ask("readlink", path)))
 
-    def names(self, path: str) -> List[str]:
+    def names(self, path: str) -> list[str]:
         outside = self._ask_outside(path)
         if outside is None:
             return os.listdir(path)
@@ -141,7 +141,7 @@ class Files:
     def __init__(self, disk: Disk, root: str = "/") -> None:
         self.disk = disk
         self.root = root
-        self._entries: Dict[str, Optional[Entry]] = {}
+        self._entries: dict[str, Optional[Entry]] = {}
         self._base = "" if root == "/" else root
 
     def lstat(self, path: str) -> Optional[Entry]:
@@ -165,7 +165,7 @@ class Files:
         """Whether a path without links lies on a mount that may block."""
         return self.disk.may_block(self.on_disk(real))
 
-    def names(self, path: str) -> List[str]:
+    def names(self, path: str) -> list[str]:
         """The sorted names in a directory; empty when it is missing or no directory."""
         real, entry = self._walk(path, follow=True)
         if entry is None or not entry.is_dir:
@@ -196,13 +196,13 @@ class Files:
         content = self.read(path, limit)
         return None if content is None else content.decode("utf-8", "surrogateescape")
 
-    def _walk(self, path: str, follow: bool) -> Tuple[str, Optional[Entry]]:
+    def _walk(self, path: str, follow: bool) -> tuple[str, Optional[Entry]]:
         """Resolve a path part by part, so that no blocking mount is touched unawares and no link
         leads out of the root; the path without links, and what is there."""
         if not path.startswith("/"):
             raise ValueError(f"not an absolute path: {path!r}")
-        todo: Deque[str] = deque(path.split("/"))
-        done: List[str] = []
+        todo: deque[str] = deque(path.split("/"))
+        done: list[str] = []
         entry = self._entry("/")
         links = 0
         while todo:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Callable, Dict, Mapping, Optional, Tuple, TypeVar
+from typing import Callable, Optional, TypeVar
 
 from npudoctor.host.accelerators import Accelerators, find_gpus, find_npus
 from npudoctor.host.clock import Clock
@@ -54,7 +55,7 @@ class Host:
         self.identity = identity or current_identity()
         self.disk: Disk = disk or LocalDisk()
         self._caller = dict(os.environ if variables is None else variables)
-        self._parts: Dict[str, object] = dict(parts)
+        self._parts: dict[str, object] = dict(parts)
         self._lock = threading.RLock()
 
     @property
@@ -167,7 +168,7 @@ class Host:
             as_root=self.identity.is_root,
         )
 
-    def _which_python(self, caller: Variables) -> Tuple[str, str]:
+    def _which_python(self, caller: Variables) -> tuple[str, str]:
         if self.options.python is not None:
             return self.options.python, "option"
         if self.options.root is not None:

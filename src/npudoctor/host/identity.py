@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import FrozenSet
 
 
 @dataclass(frozen=True)
@@ -14,7 +13,7 @@ class Identity:
     euid: int
     user: str
     home: str
-    owners: FrozenSet[int] = frozenset()
+    owners: frozenset[int] = frozenset()
 
     @property
     def is_root(self) -> bool:
@@ -25,7 +24,7 @@ class Identity:
         return uid == self.euid or (self.is_root and uid in self.owners)
 
 
-def current_identity(owners: FrozenSet[int] = frozenset()) -> Identity:
+def current_identity(owners: frozenset[int] = frozenset()) -> Identity:
     """The effective user of this process."""
     euid = os.geteuid()
     return Identity(euid, user_name(euid), os.path.expanduser("~"), owners)

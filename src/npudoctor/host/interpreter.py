@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Dict, Iterator, List, Optional, Tuple
+from typing import Optional
 
 from npudoctor.host.commands import Commands
 from npudoctor.host.errors import CannotTell
@@ -41,9 +42,9 @@ class Distribution:
     name: str
     version: str
     folder: str
-    headers: Tuple[Tuple[str, str], ...] = field(default=(), repr=False)
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
-    def all(self, header: str) -> List[str]:
+    def all(self, header: str) -> list[str]:
         """Every value of a header, such as Requires-Dist."""
         return [value for key, value in self.headers if key == header.lower()]
 
@@ -52,15 +53,15 @@ class Distribution:
 class Layout:
     """What an interpreter says of itself, or what its folders say."""
 
-    search_path: Tuple[str, ...]
+    search_path: tuple[str, ...]
     version: Optional[str]
     machine: Optional[str]
     asked: bool
 
 
-def parse_headers(text: str) -> Tuple[Tuple[str, str], ...]:
+def parse_headers(text: str) -> tuple[tuple[str, str], ...]:
     """The headers of a METADATA file, names in lower case, continuation lines joined."""
-    headers: List[Tuple[str, str]] = []
+    headers: list[tuple[str, str]] = []
     for line in text.splitlines():
         if not line.strip():
             break
@@ -92,7 +93,7 @@ class Interpreter:
         self._files, self._commands, self._variables = files, commands, variables
         self._as_root = as_root
         self._layout = layout
-        self._found: Optional[Dict[str, List[Distribution]]] = None
+        self._found: Optional[dict[str, list[Distribution]]] = None
         self._lock = threading.RLock()
 
     @property
@@ -104,7 +105,9 @@ class Interpreter:
         """Its search path and version; CannotTell when it neither answers nor has readable folders."""
         with self._lock:
             if self._layout is None:
-                may_run = self._commands is not None and (not self._as_root or self._commands.trusted(self.path))
+                may_run = self._commands is not None and (
+                    not self._as_root or self._commands.trusted(self.path)
+                )
                 self._layout = self._ask() if may_run else self._from_folders()
             return self._layout
 
@@ -113,11 +116,11 @@ class Interpreter:
         found = self.distributions(name)
         return found[0].version if found else None
 
-    def distributions(self, name: str) -> List[Distribution]:
+    def distributions(self, name: str) -> list[Distribution]:
         """All installed copies of a distribution in the order of the search path, metadata read."""
         return [self._with_headers(found) for found in self._all().get(normal(name), [])]
 
-    def _all(self) -> Dict[str, List[Distribution]]:
+    def _all(self) -> dict[str, list[Distribution]]:
         with self._lock:
             if self._found is None:
                 self._found = {}
@@ -165,11 +168,11 @@ class Interpreter:
         path = [*self._first(), *self._user_site(said), *said["path"]]
         return Layout(tuple(dict.fromkeys(path)), said["version"], said["machine"], asked=True)
 
-    def _first(self) -> List[str]:
+    def _first(self) -> list[str]:
         """PYTHONPATH, as the job would have it in front; its empty entries name the working directory."""
         return [entry for entry in self._variables.path_list("PYTHONPATH") if entry.startswith("/")]
 
-    def _user_site(self, said: Dict[str, str]) -> List[str]:
+    def _user_site(self, said: dict[str, str]) -> list[str]:
         """The user's own site-packages, which -I leaves out and the job would have."""
         if self._variables.get("PYTHONNOUSERSITE") or said["prefix"] != said["base_prefix"]:
             return []
@@ -180,7 +183,7 @@ class Interpreter:
         real = self._files.real(self.path)
         if real is None:
             raise CannotTell(_("the interpreter {path} does not exist").format(path=self.path))
-        folders: List[str] = []
+        folders: list[str] = []
         version = None
         for program in dict.fromkeys((self.path, real)):
             prefix = program.rsplit("/", 2)[0]

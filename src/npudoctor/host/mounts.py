@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Dict, Iterable, Optional
+from typing import Optional
 
 # A dead server or a stopped FUSE daemon blocks lstat() in the kernel, where no signal and no
 # thread join reaches it. Only these never ask anybody outside of the kernel.
@@ -24,7 +25,7 @@ class Mount:
     kind: str
 
 
-def parse_mountinfo(text: str) -> Dict[str, Mount]:
+def parse_mountinfo(text: str) -> dict[str, Mount]:
     """The mounts of /proc/self/mountinfo by mount point; of several at one point the last is on top."""
     mounts = {}
     for line in text.splitlines():

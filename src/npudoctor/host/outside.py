@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from typing import Any, Dict, Optional
+from typing import Any, Optional
 
 from npudoctor.host.errors import CannotTell
 from npudoctor.messages import _
@@ -78,7 +78,7 @@ class Outside:
                     pipe.close()
             self._child = None
 
-    def _exchange(self, op: str, path: str, limit: int) -> Optional[Dict[str, Any]]:
+    def _exchange(self, op: str, path: str, limit: int) -> Optional[dict[str, Any]]:
         child = self._child or self._start()
         assert child.stdin is not None and child.stdout is not None
         request = [op, base64.b64encode(os.fsencode(path)).decode(), limit]
@@ -102,7 +102,7 @@ class Outside:
         return CannotTell(text.format(mount=self._mount, seconds=self._deadline))
 
 
-def _read_line(fd: int, deadline: float) -> Optional[Dict[str, Any]]:
+def _read_line(fd: int, deadline: float) -> Optional[dict[str, Any]]:
     """One JSON line from the pipe, or None when it ends or the deadline passes first."""
     until = time.monotonic() + deadline
     received = b""
@@ -114,5 +114,5 @@ def _read_line(fd: int, deadline: float) -> Optional[Dict[str, Any]]:
         if not part:
             return None
         received += part
-    answer: Dict[str, Any] = json.loads(received)
+    answer: dict[str, Any] = json.loads(received)
     return answer

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Dict, Iterator, List, Optional, Tuple
+from functools import cache
+from typing import Optional
 
 from npudoctor.host.files import Disk, Entry
 
@@ -42,7 +43,7 @@ def parse_stat(pid: int, text: str, uid: int) -> Process:
     )
 
 
-def parse_maps(text: str) -> Dict[int, int]:
+def parse_maps(text: str) -> dict[int, int]:
     """The SysV segments that a /proc/PID/maps shows: shmid (the inode column) to key, unsigned."""
     return {int(shmid): int(key, 16) for shmid, key in _MAPPED.findall(text)}
 
@@ -53,11 +54,11 @@ class Processes:
     def __init__(self, disk: Disk, ticks: int = 100) -> None:
         self._disk = disk
         self.ticks = ticks
-        self._all: Optional[Dict[int, Process]] = None
-        self._details: Dict[Tuple[str, int], Optional[bytes]] = {}
+        self._all: Optional[dict[int, Process]] = None
+        self._details: dict[tuple[str, int], Optional[bytes]] = {}
         self._lock = threading.Lock()
 
-    def all(self) -> Dict[int, Process]:
+    def all(self) -> dict[int, Process]:
         """Every process by pid, as they were at the first look."""
         with self._lock:
             if self._all is None:
@@ -76,7 +77,7 @@ class Processes:
             return None
         return path[: -len(" (deleted)")] if path.endswith(" (deleted)") else path
 
-    def arguments(self, pid: int) -> Optional[Tuple[str, ...]]:
+    def arguments(self, pid: int) -> Optional[tuple[str, ...]]:
         """Its argv with empty fields kept; None when it cannot be read, empty for a kernel thread."""
         content = self._detail("cmdline", pid, 1 << 20)
         if content is None:
@@ -84,12 +85,12 @@ class Processes:
         fields = content.decode("utf-8", "surrogateescape").split("\0")
         return tuple(fields[:-1] if fields[-1] == "" else fields)
 
-    def segments(self, pid: int) -> Optional[Dict[int, int]]:
+    def segments(self, pid: int) -> Optional[dict[int, int]]:
         """The SysV segments that it maps, shmid to key; None when that cannot be read."""
         content = self._detail("maps", pid, MAPS_LIMIT)
         return None if content is None else parse_maps(content.decode("utf-8", "replace"))
 
-    def open_files(self, pid: int) -> Optional[List[Tuple[int, str]]]:
+    def open_files(self, pid: int) -> Optional[list[tuple[int, str]]]:
         """Its descriptors and what they name; None when that cannot be read."""
         folder = f"/proc/{pid}/fd"
         try:
@@ -104,7 +105,7 @@ class Processes:
                 continue  # closed since
         return found
 
-    def mappers(self, shmid: int) -> List[int]:
+    def mappers(self, shmid: int) -> list[int]:
         """The pids that map a segment, as far as our rights show them."""
         return [pid for pid in self.all() if shmid in (self.segments(pid) or {})]
 
@@ -141,7 +142,7 @@ class Processes:
         return parse_stat(pid, stat.decode("utf-8", "surrogateescape"), owner.uid)
 
 
-@lru_cache(maxsize=None)
+@cache
 def ticks_per_second() -> int:
     """The unit of a start time in /proc/PID/stat."""
     return os.sysconf("SC_CLK_TCK")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import stat
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Dict, Iterator, List, Mapping, Optional
+from typing import Optional
 
 from npudoctor.host.identity import Identity
 
@@ -48,14 +49,14 @@ class Records:
     def __init__(self, directory: str, uid: int) -> None:
         self.directory = directory
         self._uid = uid
-        self._read: Optional[List[Record]] = None
+        self._read: Optional[list[Record]] = None
 
     @classmethod
     def of(cls, identity: Identity, variables: Mapping[str, str]) -> Records:
         """The records that this user's runs left."""
         return cls(state_directory(identity, variables), identity.euid)
 
-    def all(self) -> List[Record]:
+    def all(self) -> list[Record]:
         """Every record, in the order of writing within a run."""
         if self._read is None:
             self._read = list(self._load())
@@ -78,7 +79,7 @@ class Records:
                     if record is not None:
                         yield record
 
-    def _lines(self, path: str) -> List[str]:
+    def _lines(self, path: str) -> list[str]:
         """A journal is believed only when it is ours and nobody else may write it."""
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -92,7 +93,7 @@ class Records:
 
 def _record(run: str, line: str) -> Optional[Record]:
     try:
-        data: Dict[str, object] = json.loads(line)
+        data: dict[str, object] = json.loads(line)
         return Record(run, str(data["event"]), data)
     except (ValueError, KeyError, TypeError):
         return None  # a line that a kill cut short

@@ -10,7 +10,7 @@ import select
 import socket
 import struct
 from dataclasses import dataclass
-from typing import Callable, FrozenSet, List, Optional, Set
+from typing import Callable, Optional
 
 from npudoctor.host.errors import CannotTell
 from npudoctor.host.files import Disk
@@ -49,9 +49,9 @@ def collapse(path: str) -> str:
     return _SLASHES.sub("/", path)
 
 
-def parse_unix(text: str) -> FrozenSet[str]:
+def parse_unix(text: str) -> frozenset[str]:
     """The collapsed paths of /proc/net/unix, whatever their sockets' state."""
-    paths: Set[str] = set()
+    paths: set[str] = set()
     for line in text.splitlines()[1:]:
         fields = line.split(None, 7)
         if len(fields) == 8:
@@ -59,7 +59,7 @@ def parse_unix(text: str) -> FrozenSet[str]:
     return frozenset(paths)
 
 
-def parse_tcp(text: str) -> List[Bound]:
+def parse_tcp(text: str) -> list[Bound]:
     """The listening sockets of /proc/net/tcp or tcp6."""
     found = []
     for line in text.splitlines()[1:]:
@@ -112,27 +112,27 @@ class Sockets:
     """The sockets of our network namespace, read once."""
 
     def __init__(
-        self, disk: Disk, addresses: Callable[[], FrozenSet[str]], prober: Callable[..., Listener] = probe
+        self, disk: Disk, addresses: Callable[[], frozenset[str]], prober: Callable[..., Listener] = probe
     ) -> None:
         self._disk = disk
         self._addresses = addresses
         self.probe = prober
-        self._tcp: Optional[List[Bound]] = None
-        self._unix: Optional[FrozenSet[str]] = None
+        self._tcp: Optional[list[Bound]] = None
+        self._unix: Optional[frozenset[str]] = None
 
-    def listening(self) -> List[Bound]:
+    def listening(self) -> list[Bound]:
         """All TCP sockets that listen, IPv4 and IPv6."""
         if self._tcp is None:
             self._tcp = parse_tcp(self._table("tcp")) + parse_tcp(self._table("tcp6", optional=True))
         return self._tcp
 
-    def unix_paths(self) -> FrozenSet[str]:
+    def unix_paths(self) -> frozenset[str]:
         """The paths of all unix sockets, slashes collapsed."""
         if self._unix is None:
             self._unix = parse_unix(self._table("unix"))
         return self._unix
 
-    def own_addresses(self) -> FrozenSet[str]:
+    def own_addresses(self) -> frozenset[str]:
         """The addresses of this machine's interfaces, as text."""
         return self._addresses()
 
@@ -143,10 +143,12 @@ class Sockets:
             if optional and error.errno == errno.ENOENT:
                 return ""  # a kernel without IPv6
             why = os.strerror(error.errno or 0)
-            raise CannotTell(_("/proc/net/{name} cannot be read: {why}").format(name=name, why=why)) from error
+            raise CannotTell(
+                _("/proc/net/{name} cannot be read: {why}").format(name=name, why=why)
+            ) from error
 
 
-def interface_addresses() -> FrozenSet[str]:
+def interface_addresses() -> frozenset[str]:
     """Every address of every interface of this network namespace, zone ids cut off."""
     import psutil
 

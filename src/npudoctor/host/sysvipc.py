@@ -7,7 +7,7 @@ import errno
 import os
 import struct
 from dataclasses import dataclass
-from typing import Dict, List, Optional
+from typing import Optional
 
 from npudoctor.host.errors import CannotTell
 from npudoctor.host.files import Disk
@@ -70,7 +70,7 @@ class Other:
     last_pid: int
 
 
-def _rows(text: str) -> List[Dict[str, int]]:
+def _rows(text: str) -> list[dict[str, int]]:
     """The table of a /proc/sysvipc file, by its own header; mode is octal there."""
     lines = [line.split() for line in text.splitlines() if line.strip()]
     if not lines:
@@ -82,7 +82,7 @@ def _rows(text: str) -> List[Dict[str, int]]:
     ]
 
 
-def parse_segments(text: str) -> List[Segment]:
+def parse_segments(text: str) -> list[Segment]:
     """The segments of /proc/sysvipc/shm; ValueError or KeyError when the layout is not known."""
     return [
         Segment(
@@ -94,7 +94,7 @@ def parse_segments(text: str) -> List[Segment]:
     ]  # fmt: skip
 
 
-def parse_queues(text: str) -> List[Other]:
+def parse_queues(text: str) -> list[Other]:
     """The queues of /proc/sysvipc/msg."""
     return [
         Other("msg", row["key"] & 0xFFFFFFFF, row["msqid"], row["perms"], row["cbytes"], row["cuid"],
@@ -103,7 +103,7 @@ def parse_queues(text: str) -> List[Other]:
     ]  # fmt: skip
 
 
-def parse_semaphores(text: str) -> List[Other]:
+def parse_semaphores(text: str) -> list[Other]:
     """The semaphore sets of /proc/sysvipc/sem."""
     return [
         Other("sem", row["key"] & 0xFFFFFFFF, row["semid"], row["perms"], row["nsems"], row["cuid"],
@@ -117,22 +117,22 @@ class SysVIPC:
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
-        self._segments: Optional[List[Segment]] = None
+        self._segments: Optional[list[Segment]] = None
 
-    def segments(self) -> List[Segment]:
+    def segments(self) -> list[Segment]:
         """All shared memory segments; anybody may read this table."""
         if self._segments is None:
             self._segments = self.segments_now()
         return self._segments
 
-    def segments_now(self) -> List[Segment]:
+    def segments_now(self) -> list[Segment]:
         """The same, not kept: as it is at this moment."""
         try:
             return parse_segments(self._table("shm"))
         except (KeyError, ValueError) as error:
             raise CannotTell(_("/proc/sysvipc/shm has an unknown layout: {why}").format(why=error)) from error
 
-    def others(self) -> List[Other]:
+    def others(self) -> list[Other]:
         """All message queues and semaphore sets."""
         try:
             return parse_queues(self._table("msg")) + parse_semaphores(self._table("sem"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterator, List, Mapping
+from collections.abc import Iterator, Mapping
 
 
 class Variables(Mapping[str, str]):
@@ -20,7 +20,7 @@ class Variables(Mapping[str, str]):
     def __len__(self) -> int:
         return len(self._values)
 
-    def path_list(self, name: str) -> List[str]:
+    def path_list(self, name: str) -> list[str]:
         """The entries of a colon-separated variable; empty entries, the working directory, are kept."""
         value = self._values.get(name, "")
         return value.split(":") if value else []
