@@ -1,0 +1,93 @@
+"""Is there an accelerator that a job could open?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Union
+
+from npudoctor import ERROR, Action, Facts, Finding, Host, Scope, Unknown, _, check
+from npudoctor.host.accelerators import Accelerators
+
+NODES = {"npu": "/dev/davinciN", "gpu": "/dev/nvidiaN"}
+
+
+@check(
+    "accelerator",
+    scope=Scope.NODE,
+    tags={"ascend", "nvidia"},
+    codes={"accelerator.missing": ERROR},
+    always=True,
+)
+def accelerator(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """The accelerator that the job needs is here.
+
+    ## What it does
+    Looks for the device nodes of Ascend NPUs (`/dev/davinciN`) and NVIDIA GPUs (`/dev/nvidiaN`).
+    The PCI bus, the kernel's driver of each card and the installed driver explain why nodes are missing.
+    No tool is run. It is asked in every scope and profile.
+
+    - `--expect npu` or `--expect gpu`: a missing one is an error.
+    - `--expect auto`, the default: found is fine; hardware without device nodes is an error, as its
+      driver is not at work; nothing at all is "cannot tell", since nobody said what this machine is for.
+    - `--expect none`: nothing is looked for.
+
+    In a container the host's PCI bus shows through, so there the device nodes alone decide.
+    Cards that are handed to virtual machines (`vfio-pci`) are no hardware of this machine.
+
+    ## Why it matters
+    A job that finds no device fails at its first line (`Can't get ascend_hal device count`), and a
+    report on a machine without its accelerator would be a report on the wrong machine.
+
+    ## References
+    - Ascend driver installation guide: device nodes of the NPU.
+    - vllm-ascend, installation with Docker: what a container must be given.
+    """
+    wanted = host.options.expect
+    if wanted == "none":
+        return
+    kinds = {"npu": host.npus, "gpu": host.gpus}
+    yield Facts({kind: _facts(found) for kind, found in kinds.items()})
+    if wanted != "auto":
+        if not kinds[wanted].usable:
+            yield _missing(host, kinds[wanted])
+        return
+    if any(found.usable for found in kinds.values()):
+        return
+    idle = [] if host.system.container() else [found for found in kinds.values() if found.waiting]
+    if not idle:
+        raise Unknown(_("no NPU and no GPU was found; say what is expected: --expect npu, gpu or none"))
+    for found in idle:
+        yield _missing(host, found)
+
+
+def _facts(found: Accelerators) -> dict[str, object]:
+    return {
+        "nodes": list(found.nodes),
+        "pci": list(found.cards),
+        "models": list(found.models),
+        "driver": found.driver,
+    }
+
+
+def _missing(host: Host, found: Accelerators) -> Finding:
+    text, action = _reason(host, found)
+    words = {"kind": found.kind.upper(), "node": NODES[found.kind], "models": ", ".join(found.models)}
+    return Finding("accelerator.missing", text.format(**words), evidence=found.evidence, action=action)
+
+
+def _reason(host: Host, found: Accelerators) -> tuple[str, Action]:
+    """Why there is no device node, as far as can be seen, and what provisioning does about it."""
+    if host.system.container():
+        return _("no {kind} was given to this container: there is no {node}"), Action.CONFIG
+    if found.waiting:
+        return _(
+            "{kind} hardware is on the PCI bus ({models}), but there is no {node}: "
+            "its driver is not installed or not loaded"
+        ), Action.CONFIG
+    if found.cards:
+        return _(
+            "every {kind} on the PCI bus is handed to virtual machines (vfio-pci): there is no {node}"
+        ), Action.CONFIG
+    if found.unread:
+        return _("no {kind} was found: there is no {node}, and the PCI bus cannot be read"), Action.CONFIG
+    return _("no {kind} was found: there is no {node}, and no such hardware on the PCI bus"), Action.ISOLATE
