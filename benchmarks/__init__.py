@@ -1,0 +1,1 @@
+"""Speed promises of npudoctor, and the harness that measures them."""

@@ -1,0 +1,1 @@
+"""One file, one promise: each sets PROMISE and is found by being here."""
