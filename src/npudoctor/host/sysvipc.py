@@ -65,6 +65,7 @@ class Other:
     id: int
     permissions: int
     held: int
+    uid: int
     cuid: int
     ctime: int
     last_pid: int
@@ -97,8 +98,8 @@ def parse_segments(text: str) -> list[Segment]:
 def parse_queues(text: str) -> list[Other]:
     """The queues of /proc/sysvipc/msg."""
     return [
-        Other("msg", row["key"] & 0xFFFFFFFF, row["msqid"], row["perms"], row["cbytes"], row["cuid"],
-              row["ctime"], row["lspid"])
+        Other("msg", row["key"] & 0xFFFFFFFF, row["msqid"], row["perms"], row["cbytes"], row["uid"],
+              row["cuid"], row["ctime"], row["lspid"])
         for row in _rows(text)
     ]  # fmt: skip
 
@@ -106,8 +107,8 @@ def parse_queues(text: str) -> list[Other]:
 def parse_semaphores(text: str) -> list[Other]:
     """The semaphore sets of /proc/sysvipc/sem."""
     return [
-        Other("sem", row["key"] & 0xFFFFFFFF, row["semid"], row["perms"], row["nsems"], row["cuid"],
-              row["ctime"], 0)
+        Other("sem", row["key"] & 0xFFFFFFFF, row["semid"], row["perms"], row["nsems"], row["uid"],
+              row["cuid"], row["ctime"], 0)
         for row in _rows(text)
     ]  # fmt: skip
 
