@@ -15,7 +15,7 @@ from npudoctor.host.errors import CannotTell, NotRunning
 from npudoctor.host.files import Disk, Files, LocalDisk
 from npudoctor.host.identity import Identity, current_identity
 from npudoctor.host.interpreter import Interpreter
-from npudoctor.host.processes import Processes, ticks_per_second
+from npudoctor.host.processes import Processes, pid_exists, ticks_per_second
 from npudoctor.host.records import Records
 from npudoctor.host.sockets import Sockets, interface_addresses
 from npudoctor.host.system import System
@@ -27,11 +27,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Options:
-    """What the user said that checks may ask about. `expect`: auto, npu, gpu, none."""
+    """What the user said that checks may ask about. `expect`: auto, npu, gpu, none.
+
+    `tmp` is where cache servers keep their sockets and logs.
+    """
 
     expect: str = "auto"
     python: Optional[str] = None
     root: Optional[str] = None
+    tmp: str = "/tmp"  # noqa: S108
 
 
 class Host:
@@ -81,7 +85,7 @@ class Host:
     @property
     def processes(self) -> Processes:
         """The processes of the running machine."""
-        return self._live("processes", lambda: Processes(self.disk, ticks_per_second()))
+        return self._live("processes", lambda: Processes(self.disk, ticks_per_second(), pid_exists))
 
     @property
     def sysvipc(self) -> SysVIPC:

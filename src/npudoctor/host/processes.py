@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Optional
+from typing import Callable, Optional
 
 from npudoctor.host.files import Disk, Entry
 
@@ -51,9 +51,12 @@ def parse_maps(text: str) -> dict[int, int]:
 class Processes:
     """All processes that this pid namespace and our rights show."""
 
-    def __init__(self, disk: Disk, ticks: int = 100) -> None:
+    def __init__(
+        self, disk: Disk, ticks: int = 100, exists: Callable[[int], bool] = lambda pid: False
+    ) -> None:
         self._disk = disk
         self.ticks = ticks
+        self._exists = exists
         self._all: Optional[dict[int, Process]] = None
         self._details: dict[tuple[str, int], Optional[bytes]] = {}
         self._lock = threading.Lock()
@@ -68,6 +71,30 @@ class Processes:
     def now(self, pid: int) -> Optional[Process]:
         """One process as it is now; None when there is none."""
         return self._read(pid)
+
+    def hidden(self, pid: int) -> bool:
+        """Whether a pid that /proc does not show is alive all the same (hidepid)."""
+        return self.now(pid) is None and self._exists(pid)
+
+    def ours(self) -> bool:
+        """Whether this /proc shows our own pid namespace: else no pid in it means what we think."""
+        try:
+            return self._disk.readlink("/proc/self") == str(os.getpid())
+        except OSError:
+            return True  # a fake machine has none
+
+    def program(self, pid: int) -> Optional[str]:
+        """The base name of its program, from exe, else from argv; "" for a kernel thread or a zombie.
+
+        None when neither can be read.
+        """
+        path = self.exe(pid)
+        if path is None:
+            arguments = self.arguments(pid)
+            if arguments is None:
+                return None
+            path = arguments[0] if arguments else ""
+        return path.rsplit("/", 1)[-1]
 
     def exe(self, pid: int) -> Optional[str]:
         """The path of its program, without " (deleted)"; None when it cannot be read."""
@@ -146,3 +173,14 @@ class Processes:
 def ticks_per_second() -> int:
     """The unit of a start time in /proc/PID/stat."""
     return os.sysconf("SC_CLK_TCK")
+
+
+def pid_exists(pid: int) -> bool:
+    """Whether kill(pid, 0) finds it; EPERM means that it lives and is another's."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -10,6 +10,7 @@ import select
 import socket
 import struct
 from dataclasses import dataclass
+from functools import cache
 from typing import Callable, Optional
 
 from npudoctor.host.errors import CannotTell
@@ -36,12 +37,16 @@ _ALIVE = (errno.EAGAIN, errno.EPROTOTYPE)  # a full backlog; a datagram socket
 
 @dataclass(frozen=True)
 class Bound:
-    """A TCP socket that listens. `address` is the text of an IP address; `uid` is the socket's owner."""
+    """A TCP socket that has a local port: it listens, or it is one end of a connection.
+
+    `address` is the text of an IP address; `uid` is the socket's owner.
+    """
 
     address: str
     port: int
     uid: int
     inode: int
+    listening: bool = True
 
 
 def collapse(path: str) -> str:
@@ -60,16 +65,18 @@ def parse_unix(text: str) -> frozenset[str]:
 
 
 def parse_tcp(text: str) -> list[Bound]:
-    """The listening sockets of /proc/net/tcp or tcp6."""
+    """The sockets of /proc/net/tcp or tcp6 that some process has; those without one (inode 0) pass by themselves."""
     found = []
     for line in text.splitlines()[1:]:
         fields = line.split()
-        if len(fields) > 9 and fields[3] == LISTEN:
+        if len(fields) > 9 and fields[9] != "0":
             address, _colon, port = fields[1].partition(":")
-            found.append(Bound(_address(address), int(port, 16), int(fields[7]), int(fields[9])))
+            listening = fields[3] == LISTEN
+            found.append(Bound(_address(address), int(port, 16), int(fields[7]), int(fields[9]), listening))
     return found
 
 
+@cache
 def _address(text: str) -> str:
     """The kernel prints addresses as words in host order."""
     words = [int(text[i : i + 8], 16) for i in range(0, len(text), 8)]
@@ -120,11 +127,15 @@ class Sockets:
         self._tcp: Optional[list[Bound]] = None
         self._unix: Optional[frozenset[str]] = None
 
-    def listening(self) -> list[Bound]:
-        """All TCP sockets that listen, IPv4 and IPv6."""
+    def bound(self) -> list[Bound]:
+        """All TCP sockets with a local port, IPv4 and IPv6: a connection's end keeps others off its port too."""
         if self._tcp is None:
             self._tcp = parse_tcp(self._table("tcp")) + parse_tcp(self._table("tcp6", optional=True))
         return self._tcp
+
+    def listening(self) -> list[Bound]:
+        """Those of them that listen."""
+        return [socket for socket in self.bound() if socket.listening]
 
     def unix_paths(self) -> frozenset[str]:
         """The paths of all unix sockets, slashes collapsed."""

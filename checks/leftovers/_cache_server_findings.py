@@ -1,0 +1,151 @@
+"""The findings of the check cache-server: what is said, and the fix that goes with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Optional
+
+from npudoctor import INFO, Action, Command, Finding, Fix, Host, Risk, _
+from npudoctor.host.cacheserver import SocketFile, SpillFolder
+from npudoctor.host.identity import user_name
+from npudoctor.model import Step
+from npudoctor.proof import leftovers
+from npudoctor.proof.leftovers import Seen, StaleSocket
+from npudoctor.proof.segment import Judged
+from npudoctor.proof.spill import ProvenSpill
+
+
+def orphan_segment(host: Host, judged: Judged) -> Finding:
+    """A segment that is proven a dead server's."""
+    segment = judged.segment
+    text = _("a dead cache server left the shared memory segment {shmid} of {size}")
+    evidence = leftovers.segment_evidence(judged)
+    if judged.socket is not None:
+        gentle = _("MindSpore itself cleans socket and segment: dataset-cache --start -p {port}, then --stop")
+        evidence = (*evidence, gentle.format(port=judged.socket.port))
+    return Finding(
+        "cache-server.orphan-segment",
+        text.format(shmid=segment.shmid, size=leftovers.gib(segment.size)),
+        evidence=evidence,
+        action=Action.CLEANUP,
+        fix=_safe(
+            host,
+            _("remove the shared memory of the dead cache server"),
+            leftovers.remove_segment(segment),
+            segment.cuid,
+        ),
+    )
+
+
+def client_attached(host: Host, judged: Judged) -> Finding:
+    """A dead server's segment that clients still hold: they must end first."""
+    segment = judged.segment
+    pids = host.processes.mappers(segment.shmid)
+    text = _("the cache server of segment {shmid} is dead, but clients hold its {size}: {clients}")
+    named = ", ".join(f"{pid} ({host.processes.program(pid) or '?'})" for pid in pids)
+    unseen = segment.nattch - len(pids)
+    evidence = leftovers.segment_evidence(judged)
+    if unseen > 0:
+        evidence += (_("{count} attachments are not visible from here").format(count=unseen),)
+    ending = (Command(("kill", *map(str, pids))),) if pids else ()
+    return Finding(
+        "cache-server.client-attached",
+        text.format(shmid=segment.shmid, size=leftovers.gib(segment.size), clients=named or "?"),
+        evidence=evidence,
+        action=Action.RESTART_JOB,
+        fix=Fix(_("end these clients first, then run the fix again"), steps=ending, risk=Risk.MANUAL),
+    )
+
+
+def orphan_socket(host: Host, stale: StaleSocket) -> Finding:
+    """A socket file at which nobody listens any more."""
+    return Finding(
+        "cache-server.orphan-socket",
+        _("a dead cache server left its socket {path}").format(path=stale.file.path),
+        evidence=(
+            f"owner {user_name(stale.file.entry.uid)} inode {stale.file.entry.ino} key 0x{stale.file.key:08x}",
+        ),
+        action=Action.CLEANUP,
+        fix=_safe(
+            host,
+            _("remove the socket of the dead cache server"),
+            leftovers.remove_socket(stale),
+            stale.file.entry.uid,
+        ),
+    )
+
+
+def displaced(host: Host, found: SocketFile) -> Finding:
+    """A living server's socket that a killed removal of ours had renamed."""
+    text = _("a removal that was interrupted took the name of a living server's socket {path}")
+    return Finding(
+        "cache-server.orphan-socket",
+        text.format(path=found.original),
+        action=Action.CLEANUP,
+        fix=_safe(
+            host, _("give the socket its name back"), leftovers.restore_socket(found), found.entry.uid
+        ),
+    )
+
+
+def orphan_spill(host: Host, proven: ProvenSpill) -> Finding:
+    """Spilled data of a server that is proven dead."""
+    folder = proven.folder
+    size = leftovers.gib(sum(file.size for _name, file in folder.files))
+    return Finding(
+        "cache-server.orphan-spill",
+        _("a dead cache server left spilled data in {path}: {size}").format(path=folder.path, size=size),
+        evidence=(_("named in {path}").format(path=proven.log.path),),
+        action=Action.CLEANUP,
+        fix=_safe(
+            host,
+            _("remove the spilled data of the dead cache server"),
+            leftovers.remove_spill(folder),
+            folder.entry.uid,
+        ),
+    )
+
+
+def unproven(seen: Seen) -> Iterator[Finding]:
+    """What looks like a cache server's leftover and is not proven one: shown, never removed."""
+    for judged in seen.unproven_segments:
+        segment = judged.segment
+        text = _("the segment {shmid} of {size} may be a dead cache server's; that is not proven")
+        yield Finding(
+            "cache-server.unproven",
+            text.format(shmid=segment.shmid, size=leftovers.gib(segment.size)),
+            severity=INFO if segment.nattch else None,
+            evidence=leftovers.segment_evidence(judged),
+            fix=_by_hand(leftovers.remove_segment(segment)),
+        )
+    for state in seen.unproven_sockets:
+        text = _("the socket {path} may be a dead cache server's; that is not proven")
+        yield Finding(
+            "cache-server.unproven",
+            text.format(path=state.file.path),
+            evidence=(state.why,) if state.why else (),
+            fix=_by_hand(leftovers.remove_socket(StaleSocket(state.file, ()))),
+        )
+    for spill in seen.unproven_spills:
+        yield _unproven_folder(spill.path, spill.folder, spill.why)
+    for folder in seen.unlogged:
+        yield _unproven_folder(folder.path, folder, _("no log names it"))
+
+
+def _unproven_folder(path: str, folder: Optional[SpillFolder], why: str) -> Finding:
+    text = _("the folder {path} may be a dead cache server's spilled data; that is not proven")
+    return Finding(
+        "cache-server.unproven",
+        text.format(path=path),
+        evidence=(why,),
+        fix=_by_hand(leftovers.remove_spill(folder)) if folder else None,
+    )
+
+
+def _safe(host: Host, title: str, step: Step, owner: int) -> Fix:
+    return Fix(title, steps=(step,), risk=Risk.SAFE, needs_root=owner != host.identity.euid)
+
+
+def _by_hand(step: Step) -> Fix:
+    title = _("only when you are sure that nothing uses it")
+    return Fix(title, steps=(step,), risk=Risk.MANUAL, unproven=True)

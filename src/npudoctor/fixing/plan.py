@@ -1,0 +1,112 @@
+"""From a report to a plan: which findings are items, and what stands against doing something about them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Optional
+
+from npudoctor.fixing.apply import why_forbidden
+from npudoctor.fixing.outcome import Ending, Outcome
+from npudoctor.host import Host
+from npudoctor.messages import _
+from npudoctor.model import Finding, Report, Risk, Severity, Status
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What the user asked for. `select` empty: nothing was selected, so the plan is only shown.
+
+    `codes` are the selected codes; empty when whole checks were selected.
+    """
+
+    select: tuple[str, ...] = ()
+    codes: frozenset[str] = frozenset()
+    dry_run: bool = False
+    yes: bool = False
+    risk: Risk = Risk.SAFE
+
+    @property
+    def only_shows(self) -> bool:
+        """Whether nothing is to be changed."""
+        return self.dry_run or not self.select
+
+
+@dataclass(frozen=True)
+class Item:
+    """One finding that something could be done about; `refusal` says why nothing may be."""
+
+    check: str
+    finding: Finding
+    refusal: Optional[str] = None
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """The lines of its fix."""
+        return self.finding.fix.commands if self.finding.fix else ()
+
+    @property
+    def unproven(self) -> bool:
+        """Shown for a person only: nobody could prove it dead."""
+        return self.finding.fix is not None and self.finding.fix.unproven
+
+    @property
+    def identity(self) -> tuple[str, tuple[str, ...], str]:
+        """What makes it the same item when the check is asked again."""
+        return self.finding.code, self.commands, self.finding.message
+
+
+@dataclass(frozen=True)
+class Done:
+    """An item and how it ended."""
+
+    item: Item
+    outcome: Outcome
+
+
+UNANSWERED = (Status.UNKNOWN, Status.TIMEOUT, Status.CRASHED, Status.BROKEN)
+
+
+def items_of(report: Report, host: Host, wish: Wish) -> list[Item]:
+    """The items among the findings that count, in the order in which they must be done."""
+    return [
+        Item(row.check, finding, refusal_of(finding, host, wish))
+        for row in report.results
+        for finding in row.findings
+        if finding.counts and _wanted(finding, wish) and (finding.fix or finding.weight > Severity.INFO)
+    ]
+
+
+def _wanted(finding: Finding, wish: Wish) -> bool:
+    return not wish.codes or finding.code in wish.codes
+
+
+def refusal_of(finding: Finding, host: Host, wish: Wish) -> Optional[str]:
+    """Why an item cannot be applied at all, whatever anybody answers; None when it can."""
+    fix = finding.fix
+    if fix is None:
+        return _("no remedy is known that npudoctor could apply")
+    if fix.unproven:
+        return _("not proven dead: it is never removed by npudoctor")
+    if fix.risk is Risk.MANUAL:
+        return _("shown only: this is for a person to do")
+    for step in fix.steps:
+        forbidden = why_forbidden(step, host)
+        if forbidden:
+            return forbidden
+    if fix.needs_root and not host.identity.is_root:
+        return _("only root can do this")
+    if fix.risk > wish.risk and wish.yes:
+        return _("its risk is caution: add --risk caution")
+    return None
+
+
+def unanswered(report: Report) -> bool:
+    """Whether a selected check gave no answer."""
+    return any(row.status in UNANSWERED for row in report.results)
+
+
+def left(done: Sequence[Done]) -> bool:
+    """Whether an item that could have been dealt with is still there."""
+    over = (Ending.APPLIED, Ending.ALREADY)
+    return any(one.outcome.ending not in over and not one.item.unproven for one in done)

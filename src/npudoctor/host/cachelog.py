@@ -1,0 +1,127 @@
+"""The logs of MindSpore's dataset cache server: who made which segment, and where it spilled."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Optional
+
+from npudoctor.host.cacheserver import LOG, Parent, entry_of, open_directory, places
+from npudoctor.host.files import Entry
+
+LOG_LIMIT = 64 << 20  # a server logs some kilobytes a day; what is larger is not read further
+
+_LINE = re.compile(
+    r"\[\w+\] MD\((?P<pid>\d+),[^,()]*,(?:dataset-cache-server|cache_server)\):"
+    r"(?P<when>\d{4}-\d\d-\d\d-\d\d:\d\d:\d\d)\.\d{3}\.\d{3} "  # local time
+    r"\[[^\]\n]*\] [^\]\n]*\] (?P<text>[^\n]*)"
+)
+_MACHINE = re.compile(r"^Running on machine: (.+)$", re.MULTILINE)
+_KEY = re.compile(r"Creation of shared memory successful\. Shared memory key (-?\d+)\Z")
+_PORT = re.compile(r"Cache server has started successfully and is listening on port (\d+)\Z")
+_FOLDER = re.compile(r"CachePool will use disk folder: (/.+)\Z")
+
+
+@dataclass(frozen=True)
+class Created:
+    """A line that says that this process made a segment: key unsigned, local time as epoch seconds."""
+
+    key: int
+    when: int
+
+
+@dataclass(frozen=True)
+class ServerLog:
+    """One log file: the file itself, and what the lines of its own process say.
+
+    `last` is the time of the last such line, as epoch seconds.
+    """
+
+    path: str
+    pid: int
+    entry: Entry
+    parents: tuple[Parent, ...]
+    machine: Optional[str]
+    created: tuple[Created, ...]
+    spills: tuple[str, ...]
+    last: Optional[int]
+    port: Optional[int] = None
+
+
+def log_places(tmp: str = "/tmp") -> Iterator[str]:  # noqa: S108
+    """The directories that may hold logs, one for each scheme and login name."""
+    yield tmp
+    for directory, _old in places(tmp):
+        if directory != tmp:
+            yield f"{directory}/log" if directory.endswith("/cache") else f"{directory}/cache/log"
+
+
+def read_logs(tmp: str = "/tmp") -> list[ServerLog]:  # noqa: S108
+    """Every log at the known places that we may read, the newest last."""
+    found: list[ServerLog] = []
+    for directory in dict.fromkeys(log_places(tmp)):
+        try:
+            with open_directory(directory) as (descriptor, parents):
+                found += _logs(descriptor, directory, parents)
+        except OSError:
+            continue  # missing, a link, or not ours to read: then it proves nothing
+    return sorted(found, key=lambda log: log.entry.mtime_ns)
+
+
+def _logs(descriptor: int, directory: str, parents: tuple[Parent, ...]) -> Iterator[ServerLog]:
+    for name in sorted(os.listdir(descriptor)):
+        match = LOG.match(name)
+        if match:
+            try:
+                log = _read(descriptor, name, int(match.group(2)), directory, parents)
+            except OSError:
+                continue
+            if log is not None:
+                yield log
+
+
+def _read(
+    descriptor: int, name: str, pid: int, directory: str, parents: tuple[Parent, ...]
+) -> Optional[ServerLog]:
+    opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=descriptor)
+    with open(opened, "rb") as file:
+        found = os.fstat(opened)
+        if not stat.S_ISREG(found.st_mode):
+            return None
+        text = file.read(LOG_LIMIT).decode("utf-8", "surrogateescape")
+    return parse_log(text, f"{directory}/{name}", pid, entry_of(found), parents)
+
+
+def parse_log(text: str, path: str, pid: int, entry: Entry, parents: tuple[Parent, ...] = ()) -> ServerLog:
+    """What a log says of the process whose pid is in its name; lines of other pids do not count."""
+    machine = _MACHINE.search(text[:4096])
+    lines = [line for line in _LINE.finditer(text) if int(line["pid"]) == pid]
+    said = [(line["text"].rstrip(), local_seconds(line["when"])) for line in lines]
+    keys = [(_KEY.match(words), when) for words, when in said]
+    folders = [_FOLDER.match(words) for words, _when in said]
+    ports = [int(match.group(1)) for match in (_PORT.match(words) for words, _when in said) if match]
+    return ServerLog(
+        path=path,
+        pid=pid,
+        entry=entry,
+        parents=parents,
+        machine=machine.group(1).strip() if machine else None,
+        created=tuple(
+            Created(int(match.group(1)) & 0xFFFFFFFF, when) for match, when in keys if match and when
+        ),
+        spills=tuple(dict.fromkeys(match.group(1).rstrip("/") for match in folders if match)),
+        last=said[-1][1] if said else None,
+        port=ports[-1] if ports else None,
+    )
+
+
+def local_seconds(when: str) -> Optional[int]:
+    """Epoch seconds of a log's local time "YYYY-mm-dd-HH:MM:SS"; None when there is no such time."""
+    try:
+        return int(time.mktime(time.strptime(when, "%Y-%m-%d-%H:%M:%S")))
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,52 @@
+"""Whether the process that made a segment, or wrote a log, is dead."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from npudoctor.host import Host
+from npudoctor.messages import _
+
+CLOCK_SLACK = 2.0  # seconds by which the boot clock and the wall clock may disagree
+
+
+class Life(enum.Enum):
+    """What is known of a process."""
+
+    DEAD = "dead"
+    ALIVE = "alive"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Creator:
+    """Whether it lives, and how that is known."""
+
+    life: Life
+    why: str
+
+
+def creator(host: Host, pid: int, since: float) -> Creator:
+    """Judge a pid that was alive at `since` (epoch seconds).
+
+    Dead: no such process, a zombie, or the pid now belongs to one that began after `since`.
+    """
+    if pid <= 0:
+        return Creator(Life.UNKNOWN, _("its creator is in a pid namespace that is not seen from here"))
+    processes = host.processes
+    if not processes.ours():
+        return Creator(Life.UNKNOWN, _("/proc shows another pid namespace than ours"))
+    process = processes.now(pid)
+    if process is None:
+        if processes.hidden(pid):
+            return Creator(Life.ALIVE, _("process {pid} lives, hidden from us").format(pid=pid))
+        return Creator(Life.DEAD, _("process {pid} is gone").format(pid=pid))
+    if process.gone:
+        return Creator(Life.DEAD, _("process {pid} is a zombie").format(pid=pid))
+    began = host.system.boot_time() + process.started / processes.ticks
+    if began > since + CLOCK_SLACK:
+        return Creator(
+            Life.DEAD, _("the pid {pid} belongs to a process that began later").format(pid=pid)
+        )
+    return Creator(Life.ALIVE, _("process {pid} lives").format(pid=pid))

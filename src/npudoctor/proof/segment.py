@@ -1,0 +1,138 @@
+"""Whether a System V segment is a dead cache server's: proof A by its socket, proof B by its log."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Optional
+
+from npudoctor.host.cachelog import ServerLog
+from npudoctor.host.cacheserver import SocketFile
+from npudoctor.host.sysvipc import Segment
+from npudoctor.messages import _
+from npudoctor.proof.creator import Life, creator
+from npudoctor.proof.scene import Scene
+from npudoctor.proof.socket import SocketState, State
+
+GIB = 1 << 30
+PROJECT = 0x61  # the project id of ftok(): the highest byte of every cache server's key
+TOGETHER = 3  # seconds within which a server binds its socket, makes its segment and logs the key
+MODES, OLD_MODES = (0o600,), (0o600, 0o666)
+
+
+class Kind(enum.Enum):
+    """What a segment is to us."""
+
+    LIVING = "living"  # a living server's, or another living program's
+    ORPHAN = "orphan"  # proven dead, nobody attached
+    ATTACHED = "attached"  # proven dead, but clients hold it
+    UNPROVEN = "unproven"
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A segment and its kind. `proof` is "A" or "B", `socket` and `log` what it rests on; `why` says what
+    was missing."""
+
+    segment: Segment
+    kind: Kind
+    proof: str = ""
+    socket: Optional[SocketFile] = None
+    log: Optional[ServerLog] = None
+    why: str = ""
+
+
+def candidate(segment: Segment) -> bool:
+    """Whether a segment could be a cache server's at all: its key, size and mode; no evidence by itself."""
+    return (
+        segment.key >> 24 == PROJECT and fits_size(segment.size) and segment.permissions in OLD_MODES
+    )
+
+
+def fits_size(size: int) -> bool:
+    """Cache servers make whole GiB."""
+    return size > 0 and size % GIB == 0
+
+
+def judge_segment(scene: Scene, segment: Segment, sockets: Sequence[SocketState]) -> Judged:
+    """Judge a candidate against the judged sockets and the logs."""
+    mine = [state for state in sockets if state.file.entry.is_socket and state.file.key == segment.key]
+    if any(state.state is State.ALIVE and _together(state.file, segment) for state in mine):
+        return Judged(segment, Kind.LIVING)
+    made_by = creator(scene.host, segment.cpid, segment.ctime)
+    if made_by.life is Life.ALIVE:
+        return Judged(segment, Kind.LIVING, why=made_by.why)
+    doubts = [made_by.why] if made_by.life is Life.UNKNOWN else []
+    doubts += [state.why for state in mine if state.state in (State.UNKNOWN, State.ALIVE)]
+    if segment.destroyed:
+        doubts.append(_("it is marked for destruction already"))
+    if doubts:
+        return Judged(segment, Kind.UNPROVEN, why="; ".join(doubts))
+    return _proven(scene, segment, mine)
+
+
+def _proven(scene: Scene, segment: Segment, mine: Sequence[SocketState]) -> Judged:
+    kind = Kind.ATTACHED if segment.nattch else Kind.ORPHAN
+    reasons: list[str] = []
+    for state in mine:
+        against = list(_against_a(segment, state.file))
+        if not against:
+            return Judged(segment, kind, "A", socket=state.file, log=_log_of(scene, segment))
+        reasons += against
+    against_b = _against_b(scene, segment)
+    log = _log_of(scene, segment)
+    if log is not None and not against_b:
+        return Judged(segment, kind, "B", log=log)
+    reasons += against_b or [_("no socket has its key, and no log of its creator names it")]
+    return Judged(segment, Kind.UNPROVEN, why="; ".join(dict.fromkeys(reasons)))
+
+
+def _against_a(segment: Segment, found: SocketFile) -> Iterator[str]:
+    """What stands against proof A, the socket itself being dead and its key the segment's."""
+    if not segment.uid == segment.cuid == found.entry.uid:
+        yield _("the segment and the socket do not belong to the same user")
+    if segment.permissions not in (OLD_MODES if found.old else MODES):
+        yield _("mode {mode:o} is not a cache server's").format(mode=segment.permissions)
+    if not fits_size(segment.size):
+        yield _("its size is no whole number of GiB")
+    if not _together(found, segment):
+        yield _("the segment and the socket were not made at the same time")
+
+
+def _together(found: SocketFile, segment: Segment) -> bool:
+    return abs(segment.ctime - found.entry.mtime_ns // 1_000_000_000) <= TOGETHER
+
+
+def _against_b(scene: Scene, segment: Segment) -> list[str]:
+    """What stands against proof B beside the log itself."""
+    against = []
+    if segment.key >> 24 != PROJECT or not fits_size(segment.size):
+        against.append(_("its size is no whole number of GiB"))
+    for server in scene.servers:
+        logged = any(
+            log.pid == server.pid and any(line.key == segment.key for line in log.created)
+            for log in scene.logs
+        )
+        if server.keys is None or segment.key in server.keys or logged:
+            against.append(_("the living server {pid} may own this key").format(pid=server.pid))
+    return against
+
+
+def _log_of(scene: Scene, segment: Segment) -> Optional[ServerLog]:
+    """A log of the creator that names this key at the time the segment was made, and that nobody else
+    could have written."""
+    for log in scene.logs:
+        if log.pid == segment.cpid and trusted_log(log, segment.cuid):
+            for line in log.created:
+                if line.key == segment.key and abs(line.when - segment.ctime) <= TOGETHER:
+                    return log
+    return None
+
+
+def trusted_log(log: ServerLog, owner: int) -> bool:
+    """Whether only `owner` or root could have written this log and put it there."""
+    entry = log.entry
+    own = entry.is_file and entry.nlink == 1 and entry.uid == owner and not entry.permissions & 0o022
+    way = all(parent.uid in (0, owner) and not parent.writable_by_others for parent in log.parents)
+    return own and way
