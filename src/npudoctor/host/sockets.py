@@ -65,7 +65,7 @@ def parse_unix(text: str) -> frozenset[str]:
 
 
 def parse_tcp(text: str) -> list[Bound]:
-    """The sockets of /proc/net/tcp or tcp6 that some process has; those without one (inode 0) pass by themselves."""
+    """The sockets of /proc/net/tcp or tcp6; those that no process has (inode 0) pass by themselves."""
     found = []
     for line in text.splitlines()[1:]:
         fields = line.split()
@@ -128,14 +128,14 @@ class Sockets:
         self._unix: Optional[frozenset[str]] = None
 
     def bound(self) -> list[Bound]:
-        """All TCP sockets with a local port, IPv4 and IPv6: a connection's end keeps others off its port too."""
+        """All TCP sockets with a local port: a connection's end keeps others off its port too."""
         if self._tcp is None:
             self._tcp = parse_tcp(self._table("tcp")) + parse_tcp(self._table("tcp6", optional=True))
         return self._tcp
 
     def listening(self) -> list[Bound]:
         """Those of them that listen."""
-        return [socket for socket in self.bound() if socket.listening]
+        return [found for found in self.bound() if found.listening]
 
     def unix_paths(self) -> frozenset[str]:
         """The paths of all unix sockets, slashes collapsed."""
