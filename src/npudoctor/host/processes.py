@@ -83,6 +83,22 @@ class Processes:
         except OSError:
             return True  # a fake machine has none
 
+    @property
+    def self_pid(self) -> int:
+        """Our own pid, as this /proc counts."""
+        try:
+            return int(self._disk.readlink("/proc/self"))
+        except (OSError, ValueError):
+            return os.getpid()
+
+    def cgroups(self, pid: int) -> Optional[tuple[str, ...]]:
+        """Its control groups, one path a hierarchy; None when that cannot be read."""
+        content = self._detail("cgroup", pid, 1 << 16)
+        if content is None:
+            return None
+        lines = content.decode("utf-8", "surrogateescape").splitlines()
+        return tuple(line.split(":", 2)[2] for line in lines if line.count(":") >= 2)
+
     def program(self, pid: int) -> Optional[str]:
         """The base name of its program, from exe, else from argv; "" for a kernel thread or a zombie.
 
