@@ -1,0 +1,151 @@
+"""System V memory, semaphores and queues that no cache server made: shown, never claimed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Union
+
+from npudoctor import INFO, Facts, Finding, Host, Scope, _, check, ngettext
+from npudoctor.host.sysvipc import Other, Segment
+from npudoctor.host.users import user_names
+from npudoctor.proof.creator import Life, creator
+from npudoctor.proof.segment import candidate
+
+SHOWN = 20  # evidence lines of one finding; a database or a leaking job may have hundreds of segments
+
+
+@check(
+    "shared-memory",
+    scope=Scope.NODE,
+    tags={"ipc"},
+    codes={"shared-memory.foreign": INFO, "shared-memory.unattached": INFO},
+)
+def shared_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """System V shared memory of other programs, where it looks left over.
+
+    ## What it does
+
+    Lists the System V segments that cannot be a MindSpore cache server's, where nobody seems to use
+    them. It is information: it never makes a machine unready, and nothing here is ever removed.
+
+    - `shared-memory.unattached`: segments that no process has attached. Whether the creator lives is
+      said, as a program may keep its data in a segment that it attaches only now and then.
+    - `shared-memory.foreign`: segments that processes have attached although the creator is gone or
+      cannot be seen from here, or that are marked for destruction (they go when the last process lets
+      go); and semaphore sets and message queues of a user of whom no process is seen.
+
+    A segment with processes attached and a living creator, such as PostgreSQL's, is in normal use and
+    is not spoken of. Segments that a cache server could have made (key 0x61......, whole GiB, mode 0600
+    or 0666) are the check `cache-server`'s, and are not repeated here. At most the 20 biggest of a kind are
+    listed; the totals are in the facts.
+
+    ## Why it matters
+
+    A killed job may leave memory that no process owns any more and that only a reboot or `ipcrm -m ID`
+    gives back. Nothing on the machine proves whose it is, so only a person who knows may remove it.
+
+    ## References
+
+    shmget(2), shmctl(2), proc_sysvipc(5), ipcs(1), ipcrm(1).
+    """
+    segments = [segment for segment in host.sysvipc.segments() if not candidate(segment)]
+    others = host.sysvipc.others()
+    yield Facts(_totals(segments, others))
+    idle = [segment for segment in segments if not segment.nattch]
+    odd = [segment for segment in segments if segment.nattch and _odd(host, segment)]
+    users = {process.uid for process in host.processes.all().values() if not process.gone}
+    lost = [other for other in others if not users & {other.uid, other.cuid}]
+    if odd or lost:
+        yield _foreign(host, odd, lost)
+    if idle:
+        yield _unattached(host, idle)
+
+
+def _totals(segments: Sequence[Segment], others: Sequence[Other]) -> dict[str, object]:
+    queues = [other for other in others if other.kind == "msg"]
+    return {
+        "segments": len(segments),
+        "bytes": sum(segment.size for segment in segments),
+        "unattached_bytes": sum(segment.size for segment in segments if not segment.nattch),
+        "semaphore_sets": len(others) - len(queues),
+        "queues": len(queues),
+        "queued_bytes": sum(queue.held for queue in queues),
+    }
+
+
+def _odd(host: Host, segment: Segment) -> bool:
+    return segment.destroyed or creator(host, segment.cpid, segment.ctime).life is not Life.ALIVE
+
+
+def _foreign(host: Host, segments: Sequence[Segment], others: Sequence[Other]) -> Finding:
+    count = len(segments) + len(others)
+    text = ngettext(
+        "{count} System V object of another program may be left over; it is not judged",
+        "{count} System V objects of other programs may be left over; they are not judged",
+        count,
+    )
+    names = user_names(host.files)
+    lines = _listed(host, segments, names) + [_other_line(other, names) for other in others[:SHOWN]]
+    if len(others) > SHOWN:
+        lines.append(_("and {count} more semaphore sets and queues").format(count=len(others) - SHOWN))
+    return Finding("shared-memory.foreign", text.format(count=count), evidence=tuple(lines))
+
+
+def _unattached(host: Host, segments: Sequence[Segment]) -> Finding:
+    text = ngettext(
+        "{count} shared memory segment of another program, {size}, is attached to no process",
+        "{count} shared memory segments of other programs, {size} in all, are attached to no process",
+        len(segments),
+    )
+    size = _size(sum(segment.size for segment in segments))
+    return Finding(
+        "shared-memory.unattached",
+        text.format(count=len(segments), size=size),
+        evidence=tuple(_listed(host, segments, user_names(host.files))),
+    )
+
+
+def _listed(host: Host, segments: Sequence[Segment], names: dict[int, str]) -> list[str]:
+    """A line for each of the biggest, and one for the rest."""
+    ordered = sorted(segments, key=lambda segment: (-segment.size, segment.shmid))
+    lines = [_segment_line(host, segment, names) for segment in ordered[:SHOWN]]
+    rest = ordered[SHOWN:]
+    if rest:
+        size = _size(sum(segment.size for segment in rest))
+        lines.append(_("and {count} smaller segments, {size} in all").format(count=len(rest), size=size))
+    return lines
+
+
+def _segment_line(host: Host, segment: Segment, names: dict[int, str]) -> str:
+    text = _("shmid {shmid}, key 0x{key:08x}, {size}, mode {mode:o}, owner {owner}, attached {nattch}: {why}")
+    why = creator(host, segment.cpid, segment.ctime).why
+    if segment.destroyed:
+        why += "; " + _("marked for destruction")
+    return text.format(
+        shmid=segment.shmid,
+        key=segment.key,
+        size=_size(segment.size),
+        mode=segment.permissions,
+        owner=_owner(segment.uid, names),
+        nattch=segment.nattch,
+        why=why,
+    )
+
+
+def _other_line(other: Other, names: dict[int, str]) -> str:
+    if other.kind == "msg":
+        text = _("msqid {id}, key 0x{key:08x}, {held} bytes queued, owner {owner}: no process of the owner")
+    else:
+        text = _("semid {id}, key 0x{key:08x}, {held} semaphores, owner {owner}: no process of the owner")
+    return text.format(id=other.id, key=other.key, held=other.held, owner=_owner(other.uid, names))
+
+
+def _owner(uid: int, names: dict[int, str]) -> str:
+    return f"{names[uid]} (uid {uid})" if uid in names else f"uid {uid}"
+
+
+def _size(count: int) -> str:
+    for power, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if count >= 1 << power:
+            return f"{count / (1 << power):.4g} {unit}"
+    return f"{count} B"

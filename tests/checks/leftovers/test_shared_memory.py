@@ -1,0 +1,184 @@
+"""shared-memory: what no cache server made is shown when it looks left over, never claimed, never fixed."""
+
+from __future__ import annotations
+
+import errno
+import time
+from collections.abc import Mapping
+from typing import Optional
+
+import pytest
+from npudoctor.checks.leftovers.shared_memory import SHOWN, shared_memory
+
+from npudoctor import Severity, Status
+from npudoctor.testing import Content, ask, fake_host, process_files, unreadable
+
+SHM = (
+    "       key      shmid perms                  size  cpid  lpid nattch   uid   gid  cuid  cgid"
+    "      atime      dtime      ctime                   rss                  swap\n"
+)
+MSG = (
+    "       key      msqid perms      cbytes       qnum lspid lrpid   uid   gid  cuid  cgid"
+    "      stime      rtime      ctime\n"
+)
+SEM = "       key      semid perms      nsems   uid   gid  cuid  cgid      otime      ctime\n"
+NOW = int(time.time())
+GIB = 1 << 30
+PREFIX = 0x61000000
+
+
+def segment(
+    shmid: int = 1,
+    *,
+    key: int = 0x5A17,
+    size: int = 1048612,
+    cpid: int = 700,
+    nattch: int = 0,
+    mode: str = "600",
+    uid: int = 0,
+    ctime: int = NOW,
+) -> str:
+    signed = key - (1 << 32) if key >> 31 else key
+    return f"{signed} {shmid} {mode} {size} {cpid} {cpid} {nattch} {uid} {uid} {uid} {uid} 0 0 {ctime} 0 0\n"
+
+
+def tables(shm: str = "", msg: str = "", sem: str = "") -> dict[str, Content]:
+    return {
+        "/proc/sysvipc/shm": SHM + shm,
+        "/proc/sysvipc/msg": MSG + msg,
+        "/proc/sysvipc/sem": SEM + sem,
+        "/etc/passwd": "root:x:0:0:root:/root:/bin/bash\nanna:x:1001:1001::/home/anna:/bin/bash\n",
+    }
+
+
+LIVING = process_files(700, uid=0)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        tables(),
+        # PostgreSQL: a tiny block, semaphores, all its processes alive.
+        {**tables(segment(size=56, nattch=7), sem="5432001 3 600 17 0 0 0 0 0 0\n"), **LIVING},
+        # What a cache server could have made is the other check's.
+        tables(segment(key=PREFIX + 5, size=4 * GIB)),
+        tables(segment(key=PREFIX + 5, size=GIB, mode="666")),
+    ],
+)
+def test_quiet(files: Mapping[str, Content]) -> None:
+    told = ask(shared_memory, fake_host(files))
+    assert (told.status, told.codes) == (Status.OK, [])
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        segment(key=PREFIX + 5, size=GIB + 1),
+        segment(key=PREFIX + 5, size=GIB, mode="644"),
+        segment(key=PREFIX + 5, size=4096),
+        segment(key=0x62000005, size=4 * GIB),
+        segment(key=0, size=4 * GIB),
+        segment(key=0xE1000005, size=4 * GIB),
+        segment(size=0),
+    ],
+)
+def test_what_no_cache_server_makes_is_reported_here(row: str) -> None:
+    assert ask(shared_memory, fake_host(tables(row))).codes == ["shared-memory.unattached"]
+
+
+def test_an_unattached_segment_is_described() -> None:
+    told = ask(shared_memory, fake_host(tables(segment(32774, key=0xC01B, uid=1001))))
+    assert told.status is Status.OK, "information never makes a machine unready"
+    (finding,) = told.findings
+    assert finding.severity is Severity.INFO
+    assert finding.fix is None, "nothing proves whose it is"
+    (line,) = finding.evidence
+    assert line.startswith("shmid 32774, key 0x0000c01b, 1 MiB, mode 600, owner anna (uid 1001), attached 0")
+    assert line.endswith("process 700 is gone")
+
+
+def test_an_unattached_segment_of_a_living_creator_says_so() -> None:
+    (finding,) = ask(shared_memory, fake_host({**tables(segment(uid=4711)), **LIVING})).findings
+    assert "owner uid 4711" in finding.evidence[0]
+    assert finding.evidence[0].endswith("process 700 lives")
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (segment(nattch=2, cpid=701), "process 701 is gone"),
+        (segment(nattch=2, cpid=0), "not seen from here"),
+        (segment(nattch=2, ctime=1000), "began later"),
+        (segment(nattch=1, key=0, mode="1600"), "marked for destruction"),
+    ],
+)
+def test_attached_and_odd(row: str, said: str) -> None:
+    told = ask(shared_memory, fake_host({**tables(row), **LIVING}))
+    assert told.codes == ["shared-memory.foreign"]
+    assert said in told.findings[0].evidence[0]
+
+
+def test_semaphores_and_queues_of_a_user_without_processes() -> None:
+    sem = "123 4 600 17 1001 1001 1001 1001 0 0\n"
+    msg = "49179 26 600 96 2 801 802 4711 0 4711 0 0 0 0\n"
+    (finding,) = ask(shared_memory, fake_host({**tables(msg=msg, sem=sem), **LIVING})).findings
+    assert finding.code == "shared-memory.foreign"
+    assert finding.evidence == (
+        "msqid 26, key 0x0000c01b, 96 bytes queued, owner uid 4711: no process of the owner",
+        "semid 4, key 0x0000007b, 17 semaphores, owner anna (uid 1001): no process of the owner",
+    )
+
+
+def test_semaphores_of_a_user_who_is_here_are_in_use() -> None:
+    sem = "123 4 600 17 1001 1001 1001 1001 0 0\n"
+    host = fake_host({**tables(sem=sem), **process_files(900, uid=1001)})
+    assert ask(shared_memory, host).codes == []
+    host = fake_host({**tables(sem=sem), **process_files(900, uid=1001, state="Z")})
+    assert ask(shared_memory, host).codes == ["shared-memory.foreign"], "a zombie uses nothing"
+
+
+def test_hundreds_do_not_flood() -> None:
+    rows = "".join(segment(number, size=(number + 1) << 20) for number in range(500))
+    told = ask(shared_memory, fake_host(tables(rows)))
+    (finding,) = told.findings
+    assert len(finding.evidence) == SHOWN + 1
+    assert "shmid 499," in finding.evidence[0], "the biggest first"
+    assert finding.evidence[-1] == "and 480 smaller segments, 112.7 GiB in all"
+    assert "500 shared memory segments" in finding.message
+
+
+def test_hundreds_of_semaphores_do_not_flood() -> None:
+    rows = "".join(f"{number} {number} 600 17 1001 1001 1001 1001 0 0\n" for number in range(300))
+    (finding,) = ask(shared_memory, fake_host(tables(sem=rows))).findings
+    assert len(finding.evidence) == SHOWN + 1
+    assert "280 more" in finding.evidence[-1]
+
+
+def test_the_facts_are_totals_in_bytes() -> None:
+    shm = segment(1, size=1000) + segment(2, size=24, nattch=1) + segment(3, key=PREFIX, size=GIB)
+    msg = "1 2 600 96 2 0 0 0 0 0 0 0 0 0\n"
+    assert ask(shared_memory, fake_host({**tables(shm, msg), **LIVING})).facts == {
+        "segments": 2,
+        "bytes": 1024,
+        "unattached_bytes": 1000,
+        "semaphore_sets": 0,
+        "queues": 1,
+        "queued_bytes": 96,
+    }
+
+
+@pytest.mark.parametrize("table", [None, "key shmid\n1 2\n", unreadable(errno.EACCES)])
+@pytest.mark.parametrize("name", ["shm", "msg", "sem"])
+def test_cannot_tell(name: str, table: Optional[Content]) -> None:
+    files = tables()
+    if table is None:
+        del files[f"/proc/sysvipc/{name}"]
+    else:
+        files[f"/proc/sysvipc/{name}"] = table
+    told = ask(shared_memory, fake_host(files))
+    assert told.status is Status.UNKNOWN
+    assert told.reason
+
+
+def test_an_image_has_no_memory() -> None:
+    assert ask(shared_memory, fake_host(tables(segment()), root="/srv/image")).status is Status.SKIPPED
