@@ -1,0 +1,156 @@
+"""Does the installed SciPy suit the installed MindSpore?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Optional, Union
+
+from npudoctor import (
+    ERROR,
+    Action,
+    Command,
+    Facts,
+    Finding,
+    Fix,
+    Host,
+    Risk,
+    Scope,
+    Skip,
+    Unknown,
+    _,
+    check,
+)
+from npudoctor.host.interpreter import Distribution, Layout
+from npudoctor.host.requirements import required, version_number
+from npudoctor.knowledge import tables
+
+if TYPE_CHECKING:
+    from packaging.specifiers import SpecifierSet
+
+MINDSPORE = ("mindspore", "mindspore-ascend", "mindspore-gpu")
+SLOW = (1, 4)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What one MindSpore asks of SciPy, and where that is written."""
+
+    mindspore: Distribution
+    specifier: SpecifierSet
+    source: str
+
+
+@check(
+    "scipy-version",
+    scope=Scope.JOB,
+    tags={"mindspore"},
+    codes={
+        "scipy-version.unsuitable": ERROR,
+        "scipy-version.slow-initialisation": ERROR,
+        "scipy-version.missing": ERROR,
+    },
+)
+def scipy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """The installed SciPy suits the installed MindSpore.
+
+    ## What it does
+
+    Compares the SciPy of the examined interpreter with what the installed MindSpore (mindspore,
+    mindspore-ascend or mindspore-gpu) requires in its own metadata; where that holds no requirements at
+    all, with a table of the published wheels. Nothing is imported. Neither known: "cannot tell".
+
+    ## Why it matters
+
+    With a SciPy of the 1.4 series training starts, but initialising the weights takes very long, and nothing
+    says why; MindSpore's own FAQ names it. Another unsuitable one fails at import or, worse, later.
+
+    ## Fix safety
+
+    Shown only: another SciPy may not suit what else is installed in that environment.
+
+    ## References
+
+    - MindSpore FAQ, "Performance Tuning", r1.3 to r1.9: slow weight initialisation.
+    - The metadata (`Requires-Dist`) of the wheels on PyPI.
+    """
+    layout = host.interpreter.layout()
+    installed = [found for name in MINDSPORE for found in host.interpreter.distributions(name)[:1]]
+    if not installed:
+        raise Skip(_("MindSpore is not installed in {python}").format(python=host.interpreter.label))
+    scipy = next(iter(host.interpreter.distributions("scipy")), None)
+    for mindspore in installed:
+        wanted = _wanted(mindspore, layout)
+        yield Facts(
+            {
+                "mindspore": f"{mindspore.name} {mindspore.version}",
+                "scipy": scipy.version if scipy else None,
+                "required": str(wanted.specifier) if wanted else None,
+            }
+        )
+        finding = _judge(host, scipy, wanted) if wanted else None
+        if finding is not None:
+            yield finding
+            return
+
+
+def _wanted(mindspore: Distribution, layout: Layout) -> Optional[Wanted]:
+    """What it asks of SciPy; None when its metadata asks for other things only."""
+    if mindspore.all("Requires-Dist"):
+        specifier = required(mindspore, "scipy", layout)
+        source = _("metadata of {name}").format(name=mindspore.name)
+        return None if specifier is None else Wanted(mindspore, specifier, source)
+    from packaging.specifiers import SpecifierSet
+
+    row = tables.scipy_for(str(version_number(mindspore)))
+    if row is None:
+        text = _("neither the metadata of {name} {version} nor our table says which SciPy it requires")
+        raise Unknown(text.format(name=mindspore.name, version=mindspore.version))
+    return Wanted(mindspore, SpecifierSet(row.specifier), f"{row.source} ({row.as_of})")
+
+
+def _judge(host: Host, scipy: Optional[Distribution], wanted: Wanted) -> Optional[Finding]:
+    if scipy is None:
+        text = _("SciPy is not installed, and MindSpore {mindspore} requires scipy{required}")
+        return _finding(host, "scipy-version.missing", text, None, wanted)
+    version = version_number(scipy)
+    if version.release[:2] == SLOW:
+        text = _(
+            "SciPy {scipy} beside MindSpore {mindspore}: the 1.4 series makes weight initialisation very slow"
+        )
+        return _finding(host, "scipy-version.slow-initialisation", text, scipy, wanted)
+    if not wanted.specifier.contains(version, prereleases=True):
+        text = _("SciPy {scipy} does not suit MindSpore {mindspore}, which requires scipy{required}")
+        return _finding(host, "scipy-version.unsuitable", text, scipy, wanted)
+    return None
+
+
+def _finding(host: Host, code: str, text: str, scipy: Optional[Distribution], wanted: Wanted) -> Finding:
+    mindspore, specifier = wanted.mindspore, str(wanted.specifier)
+    evidence = [f"{found.name} {found.version}: {found.folder}" for found in (mindspore, scipy) if found]
+    words = {
+        "scipy": scipy.version if scipy else "",
+        "mindspore": mindspore.version,
+        "required": specifier,
+    }
+    return Finding(
+        code,
+        text.format(**words),
+        evidence=(*evidence, f"scipy{specifier}: {wanted.source}"),
+        action=Action.CONFIG,
+        fix=_install(host, wanted.specifier),
+    )
+
+
+def _install(host: Host, specifier: SpecifierSet) -> Fix:
+    if specifier.contains("1.4.1"):
+        specifier &= "!=1.4.*"
+    argv: tuple[str, ...] = (host.interpreter.path, "-m", "pip", "install", f"scipy{specifier}")
+    if host.options.root is not None:
+        argv = ("chroot", host.options.root, *argv)
+    return Fix(
+        _("install a SciPy that MindSpore accepts"),
+        steps=(Command(argv),),
+        risk=Risk.MANUAL,
+        needs_root=host.options.root is not None,
+    )

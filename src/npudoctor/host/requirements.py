@@ -1,0 +1,73 @@
+"""What an installed distribution requires of another one, by its own metadata."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Optional
+
+from npudoctor.host.errors import CannotTell
+from npudoctor.host.interpreter import Distribution, Layout, normal
+from npudoctor.messages import _
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+    from packaging.specifiers import SpecifierSet
+    from packaging.version import Version
+
+# packaging is imported where it is used: it costs more than the rest of a start.
+
+
+def required(found: Distribution, name: str, layout: Layout) -> Optional[SpecifierSet]:
+    """The versions of `name` that it accepts, in an interpreter of this layout and without extras.
+
+    None when it does not require it. CannotTell when such a line of its metadata makes no sense.
+    """
+    from packaging.specifiers import SpecifierSet
+
+    wanted: Optional[SpecifierSet] = None
+    for line in found.all("Requires-Dist"):
+        if not normal(line.strip()).startswith(normal(name)):
+            continue  # what is not about it need not be understood
+        requirement = _parse(line)
+        if normal(requirement.name) == normal(name) and _applies(requirement, layout):
+            wanted = (wanted or SpecifierSet()) & requirement.specifier
+    return wanted
+
+
+def version_number(found: Distribution) -> Version:
+    """Its version, to compare; CannotTell when that is none."""
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        return Version(found.version)
+    except InvalidVersion as error:
+        text = _("the version {version} of {name} cannot be understood")
+        raise CannotTell(text.format(version=found.version, name=found.name)) from error
+
+
+def _parse(line: str) -> Requirement:
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    try:
+        return Requirement(line)
+    except InvalidRequirement as error:
+        raise _senseless(line) from error
+
+
+def _applies(requirement: Requirement, layout: Layout) -> bool:
+    """Whether its marker holds; asked for the examined interpreter, not for ours."""
+    from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
+
+    here = {"extra": ""}
+    if layout.version:
+        here["python_full_version"] = layout.version
+        here["python_version"] = ".".join(layout.version.split(".")[:2])
+    if layout.machine:
+        here["platform_machine"] = layout.machine
+    try:
+        return requirement.marker is None or requirement.marker.evaluate(here)
+    except (UndefinedComparison, UndefinedEnvironmentName) as error:
+        raise _senseless(str(requirement)) from error
+
+
+def _senseless(line: str) -> CannotTell:
+    return CannotTell(_("the requirement {text} cannot be understood").format(text=line))
