@@ -133,6 +133,10 @@ class Host:
             return self.npus.usable
         return self.options.expect == "npu"
 
+    def again(self) -> Host:
+        """The same machine with nothing looked at yet: for asking once more."""
+        return Host(self.options, disk=self.disk, variables=self._caller, identity=self.identity)
+
     def close(self) -> None:
         """End what the host started; programs and children that hang are left behind."""
         commands = self._parts.get("commands")

@@ -1,0 +1,168 @@
+"""`npudoctor fix`: show the plan, ask, do what is proven safe, and say what is left."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, List, Optional  # noqa: UP035
+
+import typer
+
+from npudoctor.cli import options as o
+from npudoctor.messages import _
+
+if TYPE_CHECKING:
+    from npudoctor.cli.session import Session
+    from npudoctor.fixing.engine import FixReport
+    from npudoctor.fixing.plan import Item, Wish
+
+Names = Annotated[
+    Optional[List[str]],  # noqa: UP006
+    typer.Argument(
+        metavar="[ID|CODE]...",
+        help=_("What to mend; without a selection the plan is only shown."),
+        show_default=False,
+    ),
+]
+CacheServer = Annotated[
+    bool,
+    typer.Option(
+        "--cache-server", help=_("What dead MindSpore cache servers left behind."), show_default=False
+    ),
+]
+All = Annotated[bool, typer.Option("--all", help=_("Everything that can be mended."), show_default=False)]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help=_("Show the plan, change nothing."), show_default=False)
+]
+Yes = Annotated[
+    bool, typer.Option("--yes", "-y", help=_("Do not ask; what is safe is done."), show_default=False)
+]
+Risk = Annotated[
+    Optional[str],
+    typer.Option(
+        "--risk", metavar="safe|caution", help=_("The most that may be risked with --yes; default safe.")
+    ),
+]
+Owner = Annotated[
+    Optional[List[str]],  # noqa: UP006
+    typer.Option(
+        "--owner",
+        metavar="USER",
+        help=_("As root: a user whose leftovers may be removed too; may be repeated."),
+        show_default=False,
+    ),
+]
+
+
+def fix(
+    ctx: typer.Context,
+    names: Names = None,
+    cache_server: CacheServer = False,
+    everything: All = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    risk: Risk = None,
+    owner: Owner = None,
+    format: o.Format = None,
+    lang: o.Lang = None,
+    config: o.ConfigFile = None,
+) -> int:
+    """Mend what can be mended safely."""
+    from npudoctor.cli.session import opened
+
+    wanted = [*(names or ()), *(["cache-server"] if cache_server else ())]
+    flags = {"format": format, "lang": lang, "config": config}
+    with opened(flags, ctx.obj, _owners(owner or ())) as session:
+        wish = _wish(session, wanted, everything, dry_run=dry_run, yes=yes, risk=risk or "safe")
+        report = _carry_out(session, wish)
+        _deliver(report, session.config["format"])
+    return report.exit_code
+
+
+def _owners(names: Sequence[str]) -> frozenset[int]:
+    """The uids of the users named by --owner; Refused for who is unknown, and for who is not root."""
+    import os
+
+    from npudoctor.config import Refused
+    from npudoctor.host.identity import user_id
+
+    if names and os.geteuid() != 0:
+        raise Refused(_("--owner is for root: others remove only what is their own"))
+    found = {name: user_id(name) for name in names}
+    for name, uid in found.items():
+        if uid is None:
+            raise Refused(_("--owner: there is no user {name}").format(name=name))
+    return frozenset(uid for uid in found.values() if uid is not None)
+
+
+def _wish(
+    session: Session, names: Sequence[str], everything: bool, *, dry_run: bool, yes: bool, risk: str
+) -> Wish:
+    from npudoctor.config import Refused
+    from npudoctor.fixing.plan import Wish
+    from npudoctor.model import Risk
+
+    if risk not in ("safe", "caution"):
+        raise Refused(_("--risk: {value} is not one of safe, caution").format(value=risk))
+    checks = session.loaded.checks
+    known = {name for check in checks for name in (check.id, *check.codes)}
+    known |= {row.check for row in session.loaded.broken}
+    chosen = set(session.meant(names, known))
+    codes = {code for check in checks for code in check.codes if {check.id, code} & chosen}
+    select = {check.id for check in checks if set(check.codes) & codes} | (chosen - codes)
+    if everything:
+        select, codes = {check.id for check in checks} | {row.check for row in session.loaded.broken}, set()
+    return Wish(tuple(sorted(select)), frozenset(codes), dry_run, yes, Risk[risk.upper()])
+
+
+def _carry_out(session: Session, wish: Wish) -> FixReport:
+    import dataclasses
+    import time
+
+    from npudoctor import runner
+    from npudoctor.fixing.engine import Tools, fix
+    from npudoctor.model import Report
+
+    settings = dataclasses.replace(session.settings(), select=wish.select, scope="all", profile="full")
+
+    def look() -> Report:
+        return runner.run(
+            session.loaded, session.host.again(), settings, time.monotonic() + settings.deadline
+        )
+
+    return fix(wish, Tools(look, session.host.again, _confirm), lambda items: _show(items, wish))
+
+
+def _show(items: Sequence[Item], wish: Wish) -> None:
+    """The plan, before anything is asked or done. A run that only shows has it as its result instead."""
+    if not wish.only_shows:
+        from npudoctor.render.fix_text import plan_text
+
+        sys.stderr.write(plan_text(items))
+        sys.stderr.flush()
+
+
+def _confirm(item: Item) -> Optional[bool]:
+    """Ask the person at the terminal; the default is no."""
+    from npudoctor.render.printable import printable
+
+    if not sys.stdin or not sys.stdin.isatty():
+        return None
+    question = _("{message}: do this? [y/N] ").format(message=item.finding.message)
+    sys.stderr.write(printable(question))
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes", "是")
+
+
+def _deliver(report: FixReport, format: str) -> None:
+    from npudoctor.cli import output
+
+    if format == "json":
+        from npudoctor.render.fix_json import fix_object
+        from npudoctor.render.json_text import json_text
+
+        output.emit(json_text(fix_object(report)))
+    else:
+        from npudoctor.render.fix_text import fix_text
+
+        output.emit(fix_text(report), output.terminal_encoding())
