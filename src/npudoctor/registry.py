@@ -67,13 +67,16 @@ class Collector:
         return Loaded(tuple(self.checks), tuple(self.broken), self.foreign)
 
 
-def load_all(variables: Mapping[str, str]) -> Loaded:
-    """The built-in checks and the drop-ins that the caller's variables name; call it before any thread."""
+def load_all(variables: Mapping[str, str], seconds: float = foreign.DECLARE_SECONDS) -> Loaded:
+    """The built-in checks and the drop-ins that the caller's variables name; call it before any thread.
+
+    `seconds`: how long the drop-ins may take to load, all together.
+    """
     collector = Collector()
     _load_built_in(collector)
     directory = variables.get("NPUDOCTOR_CHECKS_DIR", DROP_INS)
     if directory:
-        _load_drop_ins(collector, directory)
+        _load_drop_ins(collector, directory, min(seconds, foreign.DECLARE_SECONDS))
     return collector.loaded()
 
 
@@ -90,19 +93,19 @@ def check_files(package_path: Sequence[str]) -> Iterator[tuple[str, str]]:
 def _load_built_in(collector: Collector) -> None:
     package = import_module("npudoctor.checks")
     for group, name in check_files(list(package.__path__)):
-        id = name.replace("_", "-")
+        expected = name.replace("_", "-")
         try:
             module = import_module(f"npudoctor.checks.{group}.{name}")
             found = [value for value in vars(module).values() if isinstance(value, Check)]
-            if len(found) != 1 or found[0].id != id:
-                raise ValueError(f"the file must hold the one check {id!r}")
+            if len(found) != 1 or found[0].id != expected:
+                raise ValueError(f"the file must hold the one check {expected!r}")
         except Exception as error:
-            collector.breaks(id, group, f"{type(error).__name__}: {error}")
+            collector.breaks(expected, group, f"{type(error).__name__}: {error}")
         else:
             collector.add(replace(found[0], group=group))
 
 
-def _load_drop_ins(collector: Collector, directory: str) -> None:
+def _load_drop_ins(collector: Collector, directory: str, seconds: float) -> None:
     euid = os.geteuid()
     try:
         names = sorted(name for name in os.listdir(directory) if name.endswith(".py"))
@@ -115,7 +118,7 @@ def _load_drop_ins(collector: Collector, directory: str) -> None:
         collector.breaks(os.path.basename(directory.rstrip("/")) or "/", DROP_IN_GROUP, reason)
         return
     loading = [_start_loading(collector, os.path.join(directory, name), name[:-3], euid) for name in names]
-    until = time.monotonic() + foreign.DECLARE_SECONDS
+    until = time.monotonic() + seconds
     for started in loading:
         if started is not None:
             _finish_loading(collector, *started, until)

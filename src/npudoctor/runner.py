@@ -55,12 +55,15 @@ class Asked:
         self.ended = time.monotonic()
 
 
-def run(loaded: Loaded, host: Host, settings: Settings) -> Report:
-    """Ask the selected checks of this host and judge the answers. Start it before any other thread."""
+def run(loaded: Loaded, host: Host, settings: Settings, until: Optional[float] = None) -> Report:
+    """Ask the selected checks of this host and judge the answers. Start it before any other thread.
+
+    `until`: when the deadline is over on the steady clock, where it began to run before this call.
+    """
     from npudoctor import __version__
 
     clock, started = time.monotonic(), time.time()
-    until = clock + settings.deadline
+    until = clock + settings.deadline if until is None else until
     asked = begin(loaded, host, settings, until)
     description = Description(host)
     rows = [*finish(asked, settings, until), *_broken(loaded, settings)]
@@ -181,7 +184,7 @@ def _listen(asked: Asked, ask: Asking, until: float) -> None:
 
 
 def stamped(check: Check, answer: Answer) -> Answer:
-    """The finding with its declared severity, secrets hidden; ValueError for what the check never declared."""
+    """The finding with its declared severity, secrets hidden; ValueError for what was never declared."""
     if isinstance(answer, Facts):
         return answer
     declared = check.codes.get(answer.code)

@@ -1,0 +1,30 @@
+"""The checks for commands that only describe them: nothing is asked."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from npudoctor import registry
+from npudoctor.cli import output
+from npudoctor.cli.main import Caller
+from npudoctor.cli.session import speak
+from npudoctor.config import Refused
+from npudoctor.keys import KEYS, Invalid
+from npudoctor.registry import Loaded
+
+
+def loaded_checks(format: Optional[str], lang: Optional[str], caller: Caller) -> tuple[Loaded, str]:
+    """All checks, and the format that was asked for."""
+    wanted = one_of("format", format)
+    one_of("lang", lang)
+    output.put_aside()
+    speak(wanted, None, caller)
+    return registry.load_all(caller.variables), wanted
+
+
+def one_of(key: str, told: Optional[str]) -> str:
+    """A flag's value, judged as in the configuration; its default when it was left out."""
+    try:
+        return str(KEYS[key].default if told is None else KEYS[key].parse(told, False))
+    except Invalid as invalid:
+        raise Refused(f"--{key}: {invalid}") from invalid

@@ -1,0 +1,38 @@
+"""`npudoctor check`: judge this node; the exit status is the verdict."""
+
+import typer
+
+from npudoctor.cli import options as o
+
+
+def check(
+    ctx: typer.Context,
+    names: o.Names = None,
+    format: o.Format = None,
+    output: o.Output = None,
+    scope: o.Scope = None,
+    expect: o.Expect = None,
+    profile: o.Profile = None,
+    ignore: o.Ignore = None,
+    fail_on: o.FailOn = None,
+    deadline: o.Deadline = None,
+    timeout: o.Timeout = None,
+    python: o.Python = None,
+    root: o.Root = None,
+    lang: o.Lang = None,
+    config: o.ConfigFile = None,
+    verbose: o.Verbose = False,
+    quiet: o.Quiet = False,
+) -> int:
+    """Judge this node."""
+    from npudoctor import runner
+    from npudoctor.cli.paths import writable
+    from npudoctor.cli.reports import deliver
+    from npudoctor.cli.session import opened
+    from npudoctor.host.files import Files
+
+    with opened(ctx.params, ctx.obj) as session:
+        target = writable(output, Files(session.host.disk))
+        report = runner.run(session.loaded, session.host, session.settings(names or ()), session.until)
+        deliver(report, session.config["format"], target, verbose=verbose, quiet=quiet)
+    return report.exit_code

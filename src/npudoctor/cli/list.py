@@ -1,0 +1,19 @@
+"""`npudoctor list`: all checks, their codes, and those that could not be loaded."""
+
+import typer
+
+from npudoctor.cli import options as o
+
+
+def list_checks(ctx: typer.Context, format: o.Format = None, lang: o.Lang = None) -> int:
+    """List all checks and their codes."""
+    from npudoctor.cli import output
+    from npudoctor.cli.catalogue import loaded_checks
+    from npudoctor.render.listing import listing_json, listing_text
+
+    loaded, wanted = loaded_checks(format, lang, ctx.obj)
+    if wanted == "json":
+        output.emit(listing_json(loaded))
+    else:
+        output.emit(listing_text(loaded), output.terminal_encoding())
+    return 0

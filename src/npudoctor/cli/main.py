@@ -1,0 +1,103 @@
+"""Runs one command line: language, command, and for every way it may end one exit status."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from dataclasses import dataclass
+from typing import Callable, List, Mapping, Optional  # noqa: UP035
+
+from npudoctor import messages
+from npudoctor.cli import output, signals
+
+USAGE = 64  # EX_USAGE
+BUG = 70  # EX_SOFTWARE
+LOST = 74  # EX_IOERR
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who called: the variables as they were, and the language asked for by --lang."""
+
+    variables: Mapping[str, str]
+    language: Optional[str]
+
+
+def run(argv: List[str]) -> int:  # noqa: UP006
+    """Run the command line; returns the exit status."""
+    output.secure()
+    signals.listen()
+    caller = Caller(dict(os.environ), _asked_language(argv))
+    _speak(caller.language or messages.chosen_by(caller.variables))
+    status = _ended(lambda: _invoke(argv, caller))
+    if threading.active_count() > 1:
+        _leave(status)
+    return status
+
+
+def _asked_language(argv: List[str]) -> Optional[str]:  # noqa: UP006
+    """The value of --lang. Looked for before typer is asked, as its help is translated when it is built."""
+    told = None
+    for word, following in zip(argv, [*argv[1:], ""]):
+        if word == "--":
+            break
+        if word == "--lang":
+            told = following
+        elif word.startswith("--lang="):
+            told = word.partition("=")[2]
+    return told and messages.chosen_by({"NPUDOCTOR_LANG": told})
+
+
+def _speak(language: str) -> None:
+    """Speak a language, and let click find its own sentences in our catalogue."""
+    messages.activate(language)
+    if language == "en":
+        return
+    import gettext
+
+    os.environ["LANGUAGE"] = messages.LANGUAGES[language]
+    gettext.bindtextdomain("npudoctor", os.path.join(os.path.dirname(messages.__file__), "locale"))
+    gettext.textdomain("npudoctor")
+
+
+def _invoke(argv: List[str], caller: Caller) -> int:  # noqa: UP006
+    from npudoctor.cli.app import command_line
+
+    # Not .main(): it would turn a broken pipe into status 1, which means "not ready".
+    command = command_line()
+    with command.make_context("npudoctor", list(argv), obj=caller) as context:
+        return int(command.invoke(context) or 0)
+
+
+def _ended(work: Callable[[], int]) -> int:
+    """Do the work; the exit status of every way in which it may end."""
+    try:
+        status = work()
+        output.emit("")
+    except signals.Stopped as stopped:
+        _leave(stopped.status)
+    except output.Lost as lost:
+        status = _lost(str(lost))
+    except OSError as error:
+        status = _lost(os.strerror(error.errno or 0))
+    except Exception as error:
+        from npudoctor.cli.refusals import refusal
+
+        status, line = refusal(error)
+        if line is not None:
+            output.complain(line)
+    return status
+
+
+def _lost(why: str) -> int:
+    output.give_up()
+    output.complain(messages._("the result could not be written: {why}").format(why=why))
+    return LOST
+
+
+def _leave(status: int) -> None:
+    """End at once: a thread that was left behind would keep the process. All output was written before."""
+    if sys.stderr is not None:
+        sys.stderr.flush()
+    os._exit(status)

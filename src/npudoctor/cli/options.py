@@ -1,0 +1,64 @@
+"""The options that commands share, as types. Their help is translated when this module is imported."""
+
+from typing import Annotated, Any, List, Optional  # noqa: UP035
+
+import typer
+
+from npudoctor.messages import _
+
+
+def _value(name: str, metavar: str, help: str) -> Any:
+    return typer.Option(name, metavar=metavar, help=help, show_default=False)
+
+
+def _switch(*names: str, help: str) -> Any:
+    return typer.Option(*names, help=help, show_default=False)
+
+
+# Optional and List, as typer evaluates hints on Python 3.9. For the same reason a module with a command has
+# no `from __future__ import annotations`. Choices and numbers are judged by npudoctor.keys, as in files.
+Texts = Optional[List[str]]  # noqa: UP006
+Text = Optional[str]
+
+_NAMES = _("What to ask; everything when left out.")
+Names = Annotated[Texts, typer.Argument(metavar="[ID|GROUP|TAG|CODE]...", help=_NAMES, show_default=False)]
+Format = Annotated[Text, _value("--format", "text|json", _("For people or for machines; default text."))]
+Output = Annotated[
+    Text, _value("--output", "FILE", _("Write the result to this file, as a whole or not at all."))
+]
+Scope = Annotated[
+    Text,
+    _value("--scope", "all|node|job", _("The machine, this shell and its job, or both; default all.")),
+]
+Expect = Annotated[
+    Text,
+    _value("--expect", "auto|npu|gpu|none", _("The accelerator that must be here; default auto.")),
+]
+Profile = Annotated[
+    Text, _value("--profile", "full|quick", _("All checks, or only the quick ones; default full."))
+]
+Ignore = Annotated[
+    Texts,
+    _value("--ignore", "ID|CODE[=REASON]", _("Report it, but let it not decide; may be repeated.")),
+]
+FailOn = Annotated[
+    Text,
+    _value("--fail-on", "error|warning", _("The least severity that makes a node not ready; default error.")),
+]
+Deadline = Annotated[Text, _value("--deadline", "SECONDS", _("How long the whole run may take; default 30."))]
+Timeout = Annotated[Text, _value("--timeout", "SECONDS", _("How long one check may take; default 10."))]
+Python = Annotated[
+    Text,
+    _value("--python", "PATH", _("The interpreter that will run the job; default: python3 of PATH.")),
+]
+Root = Annotated[
+    Text, _value("--root", "DIR", _("Judge the image in this directory instead of the running machine."))
+]
+Lang = Annotated[
+    Text,
+    _value("--lang", "en|zh", _("The language of the output; default: as LANG says, JSON in English.")),
+]
+ConfigFile = Annotated[Text, _value("--config", "FILE", _("Read this configuration file after the others."))]
+Verbose = Annotated[bool, _switch("-v", "--verbose", help=_("Show every row in full."))]
+Quiet = Annotated[bool, _switch("-q", "--quiet", help=_("Show only the verdict."))]
+Version = Annotated[bool, _switch("--version", help=_("Print the version."))]

@@ -1,0 +1,115 @@
+"""Where a command's result goes, and what it says beside it. A result that nobody got is no success."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import select
+import sys
+
+from npudoctor.render.printable import printable
+
+_result = 1  # the descriptor of the result
+_closed = False  # whether it was closed before we started
+
+
+class Lost(Exception):
+    """The result could not be written; the text says why."""
+
+
+def secure() -> None:
+    """Fill closed standard descriptors, so that no file we open becomes one of them."""
+    global _closed
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+            _closed = _closed or number == 1
+
+
+def put_aside() -> None:
+    """From now on descriptor 1 is standard error: whatever a check prints, the result stays clean.
+
+    It stays so until the process ends, since a check that was left behind may print at any time.
+    """
+    global _result
+    if _result == 1:
+        _flush()
+        _result = os.dup(1)
+        os.dup2(2, 1)
+
+
+def emit(text: str, encoding: str = "utf-8") -> None:
+    """Write the result, whole; Lost when that fails."""
+    _flush()
+    if _closed:
+        raise Lost("standard output is closed")
+    try:
+        _write(_result, text.encode(encoding, "backslashreplace"))
+    except OSError as error:
+        raise Lost(os.strerror(error.errno or 0)) from error
+
+
+def terminal_encoding() -> str:
+    """The encoding of text for people: that of their terminal."""
+    return getattr(sys.stdout, "encoding", None) or "utf-8"
+
+
+def is_terminal() -> bool:
+    """Whether a person looks at the result as it comes."""
+    return os.isatty(_result)
+
+
+def complain(line: str) -> None:
+    """Say one line on standard error; when that is closed or full there is nobody left to tell."""
+    text = f"npudoctor: {printable(line)}\n"
+    encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
+    with contextlib.suppress(OSError):
+        _write(2, text.encode(encoding, "backslashreplace"))
+
+
+def save(path: str, text: str) -> None:
+    """Replace a file as a whole, or leave it as it was; Lost when that fails."""
+    folder = os.path.dirname(path)
+    temporary = os.path.join(folder, f".npudoctor-{secrets.token_hex(8)}")
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        try:
+            try:
+                _write(descriptor, text.encode("utf-8", "backslashreplace"))
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            os.replace(temporary, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+    except OSError as error:
+        raise Lost(f"{path}: {os.strerror(error.errno or 0)}") from error
+
+
+def give_up() -> None:
+    """Point the standard streams nowhere: what is still buffered must not fail again at the end."""
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 1)
+    os.close(nothing)
+
+
+def _flush() -> None:
+    if sys.stdout is not None:
+        try:
+            sys.stdout.flush()
+        except OSError as error:
+            raise Lost(os.strerror(error.errno or 0)) from error
+
+
+def _write(descriptor: int, content: bytes) -> None:
+    view = memoryview(content)
+    while view:
+        try:
+            view = view[os.write(descriptor, view) :]
+        except BlockingIOError:  # somebody made the pipe non-blocking
+            select.select([], [descriptor], [])

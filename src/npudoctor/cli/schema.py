@@ -1,0 +1,25 @@
+"""`npudoctor schema`: the JSON Schema of a document that npudoctor writes."""
+
+from typing import Annotated
+
+import typer
+
+from npudoctor.messages import _
+
+_DOCUMENT = _("Which document; default report.")
+Document = Annotated[str, typer.Argument(metavar="[report|fix]", help=_DOCUMENT, show_default=False)]
+
+
+def schema(document: Document = "report") -> int:
+    """Print the JSON Schema of a document."""
+    from importlib.resources import files
+
+    from npudoctor.cli import output
+    from npudoctor.config import Refused, suggestion
+
+    known = {"report", "fix"}
+    if document not in known:
+        text = _("no such document: {name}{suggestion}")
+        raise Refused(text.format(name=document, suggestion=suggestion(document, known)))
+    output.emit((files("npudoctor.render") / "schemas" / f"{document}-1.json").read_text("utf-8"))
+    return 0

@@ -1,0 +1,101 @@
+"""What commands that ask checks share: settings read, machine opened, checks loaded, names understood."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Optional
+
+from npudoctor import messages, registry
+from npudoctor.cli import output
+from npudoctor.cli.main import Caller
+from npudoctor.cli.paths import image, program
+from npudoctor.config import Config, Refused, load, suggestion
+from npudoctor.host import Host, Options
+from npudoctor.host.files import Files, LocalDisk
+from npudoctor.host.identity import current_identity
+from npudoctor.messages import _
+from npudoctor.model import Severity
+from npudoctor.registry import Loaded
+from npudoctor.runner import GRACE, Settings
+
+LOADING = 0.4  # the part of the deadline that loading drop-ins may take
+
+
+@dataclass(frozen=True)
+class Session:
+    """One run's settings, machine and checks. `until` is its deadline on the steady clock."""
+
+    config: Config
+    host: Host
+    loaded: Loaded
+    until: float
+
+    def settings(self, names: Sequence[str] = ()) -> Settings:
+        """How the runner is to ask; Refused when a selected or ignored name is unknown."""
+        config = self.config
+        return Settings(
+            select=tuple(self.meant(names, self.loaded.names())),
+            ignore=self._ignored(),
+            scope=config["scope"],
+            profile=config["profile"],
+            fail_on=Severity[config["fail_on"].upper()],
+            timeout=config["timeout"],
+            deadline=config["deadline"],
+        )
+
+    def meant(self, names: Iterable[str], known: set[str], named: str = "") -> Iterator[str]:
+        """The names that are known; a code of a check that could not be loaded means that check."""
+        broken = {row.check for row in self.loaded.broken}
+        for name in names:
+            if name in known:
+                yield name
+            elif name.partition(".")[0] in broken:
+                yield name.partition(".")[0]
+            else:
+                text = _("no such check, group, tag or code: {name}{suggestion}")
+                told = text.format(name=name, suggestion=suggestion(name, known))
+                raise Refused(f"{named}: {told}" if named else told)
+
+    def _ignored(self) -> dict[str, Optional[str]]:
+        known = {name for check in self.loaded.checks for name in (check.id, *check.codes)}
+        known |= {row.check for row in self.loaded.broken}
+        for name in self.config.ignore:
+            next(self.meant([name], known, self.config.origin[f"ignore {name}"]))
+        return dict(self.config.ignore)
+
+
+@contextlib.contextmanager
+def opened(
+    flags: Mapping[str, object], caller: Caller, owners: frozenset[int] = frozenset()
+) -> Iterator[Session]:
+    """A session for the flags of a command; what it started is ended with it."""
+    started = time.monotonic()
+    output.put_aside()
+    disk = LocalDisk()
+    host: Optional[Host] = None
+    try:
+        identity = current_identity(owners)
+        files = Files(disk)
+        config = load(flags, caller.variables, files, identity.home)
+        speak(config["format"], config["lang"], caller)
+        for warning in config.warnings:
+            output.complain(_("warning: {text}").format(text=warning))
+        root = image(flags.get("root"), files)
+        options = Options(config["expect"], program(config, Files(disk, root or "/"), root), root)
+        host = Host(options, disk=disk, variables=caller.variables, identity=identity)
+        deadline = config["deadline"] - min(2 * GRACE, config["deadline"] / 4)
+        loaded = registry.load_all(caller.variables, deadline * LOADING)
+        yield Session(config, host, loaded, started + deadline)
+    finally:
+        (disk if host is None else host).close()
+
+
+def speak(format: str, configured: Optional[str], caller: Caller) -> None:
+    """The language of the result: --lang, for text also what is configured, else LANG; JSON is English."""
+    told = caller.language
+    if told is None:
+        told = "en" if format == "json" else configured or messages.chosen_by(caller.variables)
+    messages.activate(told)

@@ -1,0 +1,31 @@
+"""`npudoctor show`: the manual of a check, by its id or one of its codes."""
+
+from typing import Annotated
+
+import typer
+
+from npudoctor.cli import options as o
+from npudoctor.messages import _
+
+_NAME = _("A check, or one of its codes.")
+Name = Annotated[str, typer.Argument(metavar="ID|CODE", help=_NAME, show_default=False)]
+
+
+def show(ctx: typer.Context, name: Name, lang: o.Lang = None) -> int:
+    """Print the manual of a check."""
+    from npudoctor.cli import output
+    from npudoctor.cli.catalogue import loaded_checks
+    from npudoctor.config import Refused, suggestion
+    from npudoctor.render.manual import manual_text
+
+    loaded, _format = loaded_checks(None, lang, ctx.obj)
+    for check in loaded.checks:
+        if name == check.id or name in check.codes:
+            output.emit(manual_text(check), output.terminal_encoding())
+            return 0
+    for row in loaded.broken:
+        if name.partition(".")[0] == row.check:
+            raise Refused(f"{row.check}: {row.title}: {row.reason}")
+    known = {known for check in loaded.checks for known in (check.id, *check.codes)}
+    text = _("no such check or code: {name}{suggestion}")
+    raise Refused(text.format(name=name, suggestion=suggestion(name, known)))

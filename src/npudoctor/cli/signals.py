@@ -1,0 +1,30 @@
+"""Signals that end the program: they become an exception, so that everything is put in order first."""
+
+from __future__ import annotations
+
+import signal
+from types import FrameType
+from typing import Optional
+
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Stopped(BaseException):
+    """A signal asked us to end. Not an Exception: nothing may handle it on the way."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.status = 128 + number
+
+
+def listen() -> None:
+    """Raise Stopped in the main thread; what the caller chose to ignore (nohup) stays ignored."""
+    for number in _ENDING:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _stop)
+
+
+def _stop(number: int, frame: Optional[FrameType]) -> None:
+    for ending in _ENDING:  # the first one counts; a second must not disturb the putting in order
+        signal.signal(ending, signal.SIG_IGN)
+    raise Stopped(number)

@@ -1,0 +1,89 @@
+"""The keys of the configuration: what each may be, wherever it was said."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Callable, Optional
+
+from npudoctor.messages import _
+
+REASONS = "ignore"
+LONGEST = 86400.0  # a run that may take longer than a day is a mistake
+
+
+class Invalid(ValueError):
+    """A value that its key does not take; the text completes a sentence that names the key."""
+
+
+@dataclass(frozen=True)
+class Key:
+    """How a value is read, and what holds when nobody says anything. `in_file`: it stood in a file."""
+
+    parse: Callable[[Any, bool], Any]
+    default: Any = None
+
+
+def _one_of(*choices: str) -> Callable[[Any, bool], str]:
+    def parse(raw: Any, in_file: bool) -> str:
+        if raw not in choices:
+            text = _("{value!r} is none of {choices}")
+            raise Invalid(text.format(value=raw, choices=", ".join(choices)))
+        return str(raw)
+
+    return parse
+
+
+def _seconds(raw: Any, in_file: bool) -> float:
+    try:
+        if isinstance(raw, bool) or (in_file and isinstance(raw, str)):
+            raise ValueError
+        value = float(raw)
+    except (TypeError, ValueError, OverflowError):
+        value = math.nan
+    if not 0 < value <= LONGEST:
+        text = _("{value!r} is no number of seconds above 0 and up to {most:.0f}")
+        raise Invalid(text.format(value=raw, most=LONGEST))
+    return value
+
+
+def _path(raw: Any, in_file: bool) -> str:
+    if not isinstance(raw, str) or not raw or "\0" in raw:
+        raise Invalid(_("{value!r} is no path").format(value=raw))
+    if in_file and not raw.startswith("/"):
+        raise Invalid(_("{value!r} is no absolute path").format(value=raw))
+    return raw
+
+
+def _language(raw: Any, in_file: bool) -> str:
+    # NPUDOCTOR_LANG may look like LANG: zh_CN.UTF-8
+    short = raw[:2].lower() if isinstance(raw, str) and raw[2:3] in ("", "_", "-", ".") else raw
+    return _one_of("en", "zh")(short if short in ("en", "zh") else raw, in_file)
+
+
+def _ignored(raw: Any, in_file: bool) -> dict[str, Optional[str]]:
+    """Names with their reasons, from "ID=REASON" texts or from a table."""
+    if isinstance(raw, Mapping):
+        if not all(isinstance(reason, str) for reason in raw.values()):
+            raise Invalid(_("each reason is a text"))
+        return {name: reason or None for name, reason in raw.items()}
+    told = [item for item in raw.split(",") if item.strip()] if isinstance(raw, str) and not in_file else raw
+    if not isinstance(told, (list, tuple)) or not all(isinstance(item, str) for item in told):
+        raise Invalid(_('{value!r} is no list of "ID" or "ID=REASON"').format(value=raw))
+    pairs = [item.partition("=") for item in told]
+    return {name.strip(): reason.strip() or None for name, _equal, reason in pairs}
+
+
+KEYS: dict[str, Key] = {
+    "expect": Key(_one_of("auto", "npu", "gpu", "none"), "auto"),
+    "scope": Key(_one_of("all", "node", "job"), "all"),
+    "profile": Key(_one_of("full", "quick"), "full"),
+    "fail_on": Key(_one_of("error", "warning"), "error"),
+    "deadline": Key(_seconds, 30.0),
+    "timeout": Key(_seconds, 10.0),
+    "python": Key(_path),
+    REASONS: Key(_ignored),
+    "lang": Key(_language),
+    "format": Key(_one_of("text", "json"), "text"),
+}

@@ -1,0 +1,63 @@
+"""Lays text out in terminal columns, where a Chinese character takes two."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+
+from npudoctor.render.printable import printable
+
+WIDTH = 80
+
+# Where a line may be broken: after a run of blanks, and before each wide character that may begin a line.
+_PIECES = re.compile(r"\s+|[⺀-〿㐀-鿿豈-﫿＀-￯]|[^\s⺀-〿㐀-鿿豈-﫿＀-￯]+")
+_NEVER_FIRST = frozenset("、。，．：；？！）》」』】”’…—,.;:)")
+
+
+def width(text: str) -> int:
+    """How many columns a text takes."""
+    return sum(_columns(char) for char in text)
+
+
+def pad(text: str, columns: int) -> str:
+    """The text, filled up with blanks."""
+    return text + " " * (columns - width(text))
+
+
+def paragraph(text: str, first: str, rest: str) -> list[str]:
+    """The text made printable and broken into lines; `first` and `rest` stand before them."""
+    room = WIDTH - width(rest)
+    lines = [line for part in text.splitlines() or [""] for line in _wrapped(printable(part), room)]
+    return [(first if number == 0 else rest) + line for number, line in enumerate(lines)]
+
+
+def _wrapped(text: str, columns: int) -> Iterator[str]:
+    line, taken = "", 0
+    for piece in _pieces(text):
+        wide = width(piece)
+        if line and taken + width(piece.rstrip()) > columns:
+            yield line.rstrip()
+            line, taken = "", 0
+            if piece.isspace():
+                continue
+        line, taken = line + piece, taken + wide
+    yield line.rstrip()
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """What must stay together: words, single wide characters, punctuation with what it follows."""
+    held = ""
+    for piece in _PIECES.findall(text):
+        if held and piece[0] not in _NEVER_FIRST:
+            yield held
+            held = ""
+        held += piece
+    if held:
+        yield held
+
+
+def _columns(char: str) -> int:
+    if unicodedata.combining(char):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1

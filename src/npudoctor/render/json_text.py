@@ -1,0 +1,32 @@
+"""JSON as text: valid UTF-8 whatever was found, and harmless on a terminal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from npudoctor.render.printable import without_surrogates
+
+
+def json_text(value: object) -> str:
+    """The document, indented, with a newline at its end."""
+    text = json.dumps(_clean(value), ensure_ascii=False, indent=2, allow_nan=False)
+    if not text.replace("\n", "").isprintable():
+        text = "".join(char if char == "\n" or char.isprintable() else _escaped(char) for char in text)
+    return text + "\n"
+
+
+def _clean(value: object) -> object:
+    """The value with plain containers and texts that UTF-8 can carry."""
+    if isinstance(value, str):
+        return without_surrogates(value)
+    if isinstance(value, Mapping):
+        return {without_surrogates(str(key)): _clean(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_clean(part) for part in value]
+    return value
+
+
+def _escaped(char: str) -> str:
+    """As JSON spells it. Outside of strings the document is plain ASCII, so this is always inside one."""
+    return json.dumps(char)[1:-1] if char != "\x7f" else "\\u007f"

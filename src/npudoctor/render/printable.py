@@ -1,0 +1,29 @@
+"""Makes any text safe to show: what a terminal would act upon, or cannot show, is spelled out."""
+
+from __future__ import annotations
+
+
+def printable(text: str) -> str:
+    """The text with control characters, bidi controls and bytes that are no UTF-8 spelled as escapes."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else escaped(char) for char in text)
+
+
+def escaped(char: str) -> str:
+    """One character spelled out: \\x1b, \\u202e; a byte that is no UTF-8 as that byte."""
+    number = ord(char)
+    if 0xDC80 <= number <= 0xDCFF:  # how Python keeps a byte of a name that is no UTF-8
+        number -= 0xDC00
+    if number < 0x100:
+        return f"\\x{number:02x}"
+    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
+
+
+def without_surrogates(text: str) -> str:
+    """The text as valid UTF-8 can carry it: only lone surrogates are spelled out."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return "".join(escaped(char) if "\ud800" <= char <= "\udfff" else char for char in text)
+    return text

@@ -1,0 +1,103 @@
+"""A report as npudoctor.report/1: within this major version keys are only ever added."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+from npudoctor.model import Finding, Fix, HostFacts, Report, Result, Target
+from npudoctor.render.json_text import json_text
+
+SCHEMA = "npudoctor.report/1"
+
+
+def report_json(report: Report) -> str:
+    """The whole document as text."""
+    return json_text(report_object(report))
+
+
+def report_object(report: Report) -> dict[str, Any]:
+    """The document as plain data."""
+    return {
+        "schema": SCHEMA,
+        "version": report.version,
+        "started": report.started,
+        "seconds": report.seconds,
+        "profile": report.profile,
+        "scope": report.scope,
+        "host": _host(report.host),
+        "target": _target(report.target),
+        "verdict": report.verdict.value,
+        "exit_code": report.exit_code,
+        "changed": False,
+        "failed": report.exit_code != 0,
+        "msg": report.msg,
+        "counts": dict(report.counts),
+        "results": [_result(row) for row in report.results],
+    }
+
+
+def _host(host: HostFacts) -> dict[str, Any]:
+    return {
+        "name": host.name,
+        "boot_id": host.boot_id,
+        "machine": host.machine,
+        "system": host.system,
+        "release": host.release,
+        "distribution": host.distribution,
+        "container": host.container,
+        "user": host.user,
+    }
+
+
+def _target(target: Target) -> dict[str, Any]:
+    python = target.python
+    return {
+        "kind": target.kind,
+        "model": target.model,
+        "devices": target.devices,
+        "python": python and {"path": python.path, "version": python.version},
+        "python_from": target.python_from,
+        "root": target.root,
+    }
+
+
+def _result(row: Result) -> dict[str, Any]:
+    return {
+        "check": row.check,
+        "title": row.title,
+        "group": row.group,
+        "tags": list(row.tags),
+        "scope": row.scope.value,
+        "status": row.status.value,
+        "needed": row.needed,
+        "reason": row.reason,
+        "seconds": row.seconds,
+        "facts": dict(row.facts),
+        "findings": [_finding(finding) for finding in row.findings],
+    }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "code": finding.code,
+        "severity": finding.weight.name.lower(),
+        "message": finding.message,
+        "evidence": list(finding.evidence),
+        "device": finding.device,
+        "action": finding.action.value,
+        "caused_by": finding.caused_by,
+        "ignored": finding.ignored and {"reason": finding.ignored.reason},
+        "fix": _fix(finding.fix),
+    }
+
+
+def _fix(fix: Optional[Fix]) -> Optional[dict[str, Any]]:
+    if fix is None:
+        return None
+    return {
+        "title": fix.title,
+        "risk": fix.risk.name.lower(),
+        "needs_root": fix.needs_root,
+        "commands": list(fix.commands),
+        "undo": list(fix.undo),
+    }

@@ -1,0 +1,113 @@
+"""One row of the text report: its ending, its findings, and the lines that a person would type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from npudoctor.messages import _
+from npudoctor.model import Finding, Fix, Report, Result, Risk, Severity, Status
+from npudoctor.render.columns import pad, paragraph, width
+from npudoctor.render.printable import printable
+
+COLOURS = {Status.OK: "32", Status.PROBLEM: "31", Status.SKIPPED: "2"}
+OPEN = "33"  # neither good nor bad: nobody could tell
+INDENT, DEEPER = " " * 4, " " * 6
+
+
+@dataclass(frozen=True)
+class Paint:
+    """Colours words, on a terminal that wants it."""
+
+    on: bool
+
+    def __call__(self, text: str, colour: str) -> str:
+        return f"\x1b[{colour}m{text}\x1b[0m" if self.on else text
+
+
+def status_words() -> dict[Status, str]:
+    """How each ending is called."""
+    return {
+        Status.OK: _("ok"),
+        Status.PROBLEM: _("problem"),
+        Status.SKIPPED: _("skipped"),
+        Status.UNKNOWN: _("unknown"),
+        Status.TIMEOUT: _("timeout"),
+        Status.CRASHED: _("crashed"),
+        Status.BROKEN: _("not loaded"),
+    }
+
+
+def severity_words() -> dict[Severity, str]:
+    """How each severity is called."""
+    return {Severity.ERROR: _("error"), Severity.WARNING: _("warning"), Severity.INFO: _("info")}
+
+
+class Rows:
+    """Prints the rows of one report; every echo goes under its cause."""
+
+    def __init__(self, report: Report, verbose: bool, paint: Paint) -> None:
+        self._verbose, self._paint = verbose, paint
+        self._words, self._severities = status_words(), severity_words()
+        self._column = max(map(width, self._words.values()))
+        self._names = max((width(printable(row.check)) for row in report.results), default=0)
+        self._echoes: dict[str, list[Finding]] = {}
+        for row in report.results:
+            for finding in row.findings:
+                if finding.caused_by is not None and finding.ignored is None:
+                    self._echoes.setdefault(finding.caused_by, []).append(finding)
+
+    def lines(self, row: Result) -> Iterator[str]:
+        """The row's line, then its reason and findings."""
+        word = pad(self._words[row.status], self._column)
+        title = row.title if row.status is Status.OK or self._verbose else ""
+        took = f" ({row.seconds:.1f} s)" if self._verbose else ""
+        name = pad(printable(row.check), self._names)
+        line = f"  {self._paint(word, COLOURS.get(row.status, OPEN))}  {name}  {printable(title)}{took}"
+        yield line.rstrip()
+        if row.reason:
+            yield from paragraph(row.reason, INDENT, INDENT)
+        if row.status in (Status.UNKNOWN, Status.TIMEOUT, Status.CRASHED) and not row.needed:
+            yield INDENT + _("not needed for the verdict")
+        for finding in row.findings:
+            yield from self._finding(finding)
+
+    def _finding(self, finding: Finding) -> Iterator[str]:
+        severity = self._severities[finding.weight]
+        if finding.ignored is not None:
+            why = finding.ignored.reason or _("no reason given")
+            text = _("ignored ({reason}): {message}").format(reason=why, message=finding.message)
+            yield from paragraph(f"{finding.code} {text}", INDENT, DEEPER)
+        elif finding.caused_by is not None:
+            text = _("{code}: an echo of {cause}").format(code=finding.code, cause=finding.caused_by)
+            yield from paragraph(text, INDENT, DEEPER)
+        else:
+            yield INDENT + f"{severity} {printable(finding.code)}"
+            yield from paragraph(finding.message, DEEPER, DEEPER)
+            yield from self._details(finding)
+
+    def _details(self, finding: Finding) -> Iterator[str]:
+        if finding.weight > Severity.INFO or self._verbose:
+            for line in (line for text in finding.evidence for line in text.splitlines()):
+                yield f"{DEEPER}- {printable(line)}"
+        for echo in self._echoes.pop(finding.code, []):
+            text = _("echo {code}: {message}").format(code=echo.code, message=echo.message)
+            yield DEEPER + printable(text)
+        if finding.fix is not None:
+            yield from _fix_lines(finding.fix)
+
+
+def _fix_lines(fix: Fix) -> Iterator[str]:
+    """The remedy's title with its conditions, and its lines exactly as they are typed: never broken."""
+    notes = {
+        Risk.SAFE: _("safe"),
+        Risk.CAUTION: _("with care"),
+        Risk.MANUAL: _("by hand"),
+    }[fix.risk]
+    if fix.needs_root:
+        notes = _("{risk}, as root").format(risk=notes)
+    if fix.unproven:
+        notes = _("{risk}, not proven").format(risk=notes)
+    yield from paragraph(f"{fix.title} ({notes}):", DEEPER, DEEPER)
+    for command in fix.commands:
+        yield f"{DEEPER}  {printable(command)}"

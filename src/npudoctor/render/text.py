@@ -1,0 +1,126 @@
+"""A report for people: sober, in 80 columns, the verdict last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+
+from npudoctor.messages import _, ngettext
+from npudoctor.model import Finding, Report, Result, Risk, Status, Verdict
+from npudoctor.render.columns import paragraph
+from npudoctor.render.printable import printable
+from npudoctor.render.rows import Paint, Rows
+
+
+def report_text(report: Report, *, verbose: bool = False, quiet: bool = False, colour: bool = False) -> str:
+    """The report as text; `quiet` leaves only its one line."""
+    if quiet:
+        return printable(report.msg) + "\n"
+    paint = Paint(colour)
+    lines = [*_head(report), *_body(report, verbose, paint), *_counts(report), *_verdict(report, paint)]
+    return "\n".join(lines) + "\n"
+
+
+def _head(report: Report) -> Iterator[str]:
+    """Which machine was judged, and for which interpreter."""
+    host, target = report.host, report.target
+    machine = [host.name, host.distribution, host.machine, _("container") if host.container else None]
+    if target.root is not None:
+        machine = [_("image {root}").format(root=target.root), host.distribution]
+    yield "npudoctor " + report.version + ": " + printable(", ".join(part for part in machine if part))
+    if target.python is not None:
+        text = _("interpreter: {path} ({version})")
+        version = target.python.version or _("version unknown")
+        yield printable(text.format(path=target.python.path, version=version))
+
+
+def _body(report: Report, verbose: bool, paint: Paint) -> Iterator[str]:
+    rows = Rows(report, verbose, paint)
+    shown = [row for row in report.results if verbose or row.status is not Status.SKIPPED]
+    for group, members in groupby(sorted(shown, key=lambda row: row.group), key=lambda row: row.group):
+        yield ""
+        yield printable(group)
+        for row in members:
+            yield from rows.lines(row)
+    skipped = [row.check for row in report.results if row.status is Status.SKIPPED]
+    if skipped and not verbose:
+        yield ""
+        text = _("skipped, -v says why: {checks}").format(checks=", ".join(skipped))
+        yield from paragraph(text, "", "  ")
+
+
+def _counts(report: Report) -> Iterator[str]:
+    """How many rows ended how; the endings that did not happen are left out."""
+    counts = report.counts
+    told = [
+        text.format(count=counts[name])
+        for name, text in (
+            ("ok", _("{count} ok")),
+            ("problem", _("{count} with problems")),
+            ("skipped", _("{count} skipped")),
+            ("unknown", _("{count} unknown")),
+            ("timeout", _("{count} timed out")),
+            ("crashed", _("{count} crashed")),
+            ("broken", _("{count} not loaded")),
+        )
+        if counts[name]
+    ]
+    total = len(report.results)
+    head = ngettext("{count} check: {endings}", "{count} checks: {endings}", total)
+    yield ""
+    yield head.format(count=total, endings=", ".join(told)) if told else _("no checks")
+
+
+def _verdict(report: Report, paint: Paint) -> Iterator[str]:
+    """The last line: the answer, what it rests on, and what to do next."""
+    word, colour = {
+        Verdict.READY: (_("READY"), "32"),
+        Verdict.NOT_READY: (_("NOT READY"), "31"),
+        Verdict.UNDETERMINED: (_("UNDETERMINED"), "33"),
+    }[report.verdict]
+    parts = [part for part in (_found(report), _next(report)) if part]
+    text = _("{verdict}: {text}").format(verdict=word, text="; ".join(parts)) if parts else word
+    first, *rest = paragraph(text, "", "  ")
+    yield first.replace(word, paint(word, "1;" + colour), 1)
+    yield from rest
+
+
+def _found(report: Report) -> str:
+    counts = report.counts
+    told = []
+    if counts["errors"]:
+        told.append(
+            ngettext("{count} error", "{count} errors", counts["errors"]).format(count=counts["errors"])
+        )
+    if counts["warnings"]:
+        text = ngettext("{count} warning", "{count} warnings", counts["warnings"])
+        told.append(text.format(count=counts["warnings"]))
+    if report.verdict is Verdict.UNDETERMINED:
+        told.append(report.msg.partition(": ")[2] or report.msg)
+    return ", ".join(told)
+
+
+def _next(report: Report) -> str:
+    """The command that heals, where npudoctor can."""
+    healing = [(row, finding) for row in report.results for finding in row.findings if _heals(finding)]
+    if not healing:
+        return _("what to type stands above") if any(_shown(row) for row in report.results) else ""
+    checks = dict.fromkeys(row.check for row, _finding in healing)
+    arguments = ["--cache-server" if check == "cache-server" else check for check in checks]
+    command = "npudoctor fix " + " ".join(arguments)
+    rooted = report.host.user != "root" and any(f.fix is not None and f.fix.needs_root for _row, f in healing)
+    return (_("next, as root: {command}") if rooted else _("next: {command}")).format(command=command)
+
+
+def _heals(finding: Finding) -> bool:
+    """Whether `npudoctor fix` could do something: a child can set no variable, and MANUAL is for people."""
+    fix = finding.fix
+    if fix is None or not finding.counts or fix.risk is Risk.MANUAL or fix.unproven:
+        return False
+    return any(not line.startswith("export ") for line in fix.commands)
+
+
+def _shown(row: Result) -> bool:
+    return any(
+        finding.counts and finding.fix is not None and finding.fix.commands for finding in row.findings
+    )
