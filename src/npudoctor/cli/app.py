@@ -1,6 +1,8 @@
 """The command line as a whole: which commands there are, and what stands before them."""
 
-from typing import Any, Optional
+from __future__ import annotations
+
+from typing import Any, Callable, Optional, Union, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperGroup
@@ -43,13 +45,28 @@ def command_line() -> Any:
         invoke_without_command=True,
         help=_("Can this machine train, and if not, what exactly do I type?"),
     )
-    app.callback()(npudoctor)
-    app.command("check", help=_("Judge this node; the exit status is the verdict."))(check)
-    app.command("fix", help=_("Mend what can be mended safely; without a selection only show the plan."))(fix)
-    app.command("list", help=_("List all checks and their codes."))(list_checks)
-    app.command("show", help=_("Print the manual of a check."))(show)
-    app.command("schema", help=_("Print the JSON Schema of a document."))(schema)
+    app.callback()(_evaluated(npudoctor))
+    app.command("check", help=_("Judge this node; the exit status is the verdict."))(_evaluated(check))
+    app.command("fix", help=_("Mend what can be mended safely; without a selection only show the plan."))(
+        _evaluated(fix)
+    )
+    app.command("list", help=_("List all checks and their codes."))(_evaluated(list_checks))
+    app.command("show", help=_("Print the manual of a check."))(_evaluated(show))
+    app.command("schema", help=_("Print the JSON Schema of a document."))(_evaluated(schema))
     return typer.main.get_command(app)
+
+
+def _evaluated(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, its hints evaluated: on Python 3.9 typer overlooks options in hints that are text."""
+    hints = get_type_hints(function, include_extras=True)
+    function.__annotations__ = {name: _unwrapped(hint) for name, hint in hints.items()}
+    return function
+
+
+def _unwrapped(hint: Any) -> Any:
+    """Without the Optional that get_type_hints puts around a hint whose default is None, before 3.11."""
+    inner = get_args(hint)[0] if get_origin(hint) is Union else None
+    return inner if hasattr(inner, "__metadata__") else hint
 
 
 def npudoctor(ctx: typer.Context, version: Version = False, lang: Lang = None) -> Optional[int]:

@@ -1,5 +1,7 @@
 """`npudoctor check`: judge this node; the exit status is the verdict."""
 
+from __future__ import annotations
+
 import typer
 
 from npudoctor.cli import options as o

@@ -1,5 +1,7 @@
 """`npudoctor list`: all checks, their codes, and those that could not be loaded."""
 
+from __future__ import annotations
+
 import typer
 
 from npudoctor.cli import options as o

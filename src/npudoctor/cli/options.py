@@ -1,5 +1,7 @@
 """The options that commands share, as types. Their help is translated when this module is imported."""
 
+from __future__ import annotations
+
 from typing import Annotated, Any, List, Optional  # noqa: UP035
 
 import typer
@@ -15,8 +17,8 @@ def _switch(*names: str, help: str) -> Any:
     return typer.Option(*names, help=help, show_default=False)
 
 
-# Optional and List, as typer evaluates hints on Python 3.9. For the same reason a module with a command has
-# no `from __future__ import annotations`. Choices and numbers are judged by npudoctor.keys, as in files.
+# Optional and List, as typer evaluates hints on Python 3.9 too. Choices and numbers are judged by
+# npudoctor.keys, which judges files and variables too, and so says the same everywhere.
 Texts = Optional[List[str]]  # noqa: UP006
 Text = Optional[str]
 

@@ -1,5 +1,7 @@
 """`npudoctor schema`: the JSON Schema of a document that npudoctor writes."""
 
+from __future__ import annotations
+
 from typing import Annotated
 
 import typer

@@ -1,5 +1,7 @@
 """`npudoctor show`: the manual of a check, by its id or one of its codes."""
 
+from __future__ import annotations
+
 from typing import Annotated
 
 import typer
