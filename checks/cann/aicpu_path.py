@@ -1,0 +1,200 @@
+"""Does ASCEND_AICPU_PATH lead to the AICPU kernels of the CANN in use?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Optional, Union
+
+from npudoctor import (
+    ERROR,
+    WARNING,
+    Action,
+    Export,
+    Facts,
+    Finding,
+    Fix,
+    Host,
+    Risk,
+    Scope,
+    Skip,
+    _,
+    check,
+)
+from npudoctor.host import CannotTell
+from npudoctor.host.cann import (
+    ASCEND,
+    ENDINGS,
+    Install,
+    find_installs,
+    install_at,
+    named_root,
+    operators,
+    set_env_script,
+)
+
+AICPU = "ASCEND_AICPU_PATH"
+
+
+@check(
+    "aicpu-path",
+    scope=Scope.JOB,
+    tags={"ascend"},
+    codes={"aicpu-path.unset": ERROR, "aicpu-path.missing": ERROR, "aicpu-path.other-install": ERROR},
+)
+def aicpu_path(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """ASCEND_AICPU_PATH leads to the AICPU kernels of the CANN in use.
+
+    ## What it does
+
+    Compares ASCEND_AICPU_PATH with ASCEND_HOME_PATH, ASCEND_TOOLKIT_HOME and ASCEND_OPP_PATH. All name one
+    installation: two paths are the same when their `opp` is the same folder, links resolved, so that
+    `latest` and `8.1.RC1` of one tree agree. It applies where such a variable is set or CANN is installed.
+
+    - `aicpu-path.unset`: a warning, as only operators that run on the AICPU need it; an error with
+      PyTorch 1.x on CANN before 6.0, whose every job runs some, and whose environment was written by hand.
+      It is fine where CANN lies in /usr/local/Ascend itself: that is what the runtime falls back to.
+    - `aicpu-path.missing`: it names no folder, or one without `opp`.
+    - `aicpu-path.other-install`: it names another installation; an error when their versions differ.
+
+    ## Why it matters
+
+    The runtime loads the AICPU kernels from `$ASCEND_AICPU_PATH/opp`. Without them a job starts, and fails
+    at the first operator that needs one: `aicpu_kernels/libpt_kernels.so does not exist`. Kernels of
+    another version fail later and less clearly.
+
+    ## Fix safety
+
+    The line is an `export` for the shell that starts the job. Nothing is written; it is never applied by
+    `npudoctor fix`, as no program can change the shell that called it.
+
+    ## References
+
+    - CANN, "Environment variables": ASCEND_AICPU_PATH, and set_env.sh of the toolkit.
+    - CANN runtime, TSD client: the fallback to /usr/local/Ascend/.
+    """
+    value = host.variables.get(AICPU, "")
+    named = {name: host.variables[name] for name in ENDINGS if host.variables.get(name)}
+    installs = find_installs(host.files, host.variables, host.identity.home)
+    usable = next((install for install in installs if operators(host.files, install.path)), None)
+    if not (value or named or usable):
+        raise Skip(_("CANN is not installed here, and no variable names one"))
+    yield Facts(
+        {
+            "value": value or None,
+            "install": usable.path if usable else None,
+            "version": usable.version if usable else None,
+        }
+    )
+    if not value:
+        found = _unset(host, named, usable)
+    else:
+        found = _missing(host, value, usable) or _other_install(host, value, named, usable)
+    if found is not None:
+        yield found
+
+
+def _unset(host: Host, named: Mapping[str, str], usable: Optional[Install]) -> Optional[Finding]:
+    if usable is not None and _same(host, usable.path, ASCEND):
+        return None
+    text = _("ASCEND_AICPU_PATH is not set beside {names}")
+    echo_of: tuple[str, ...] = ()
+    script = set_env_script(host.files, usable) if usable else None
+    if not named:
+        echo_of = ("cann-env.not-sourced",)
+        text = _("ASCEND_AICPU_PATH is not set: no variable of the CANN at {install} is set in this shell")
+        if script:
+            text = _("ASCEND_AICPU_PATH is not set: {script} was not sourced in this shell")
+    words = {"names": ", ".join(named), "install": usable.path if usable else "", "script": script}
+    old = usable is not None and usable.before_6 and _pytorch_1(host)
+    return Finding(
+        "aicpu-path.unset",
+        text.format(**words),
+        severity=ERROR if old else WARNING,
+        evidence=_evidence(named, usable),
+        action=Action.CONFIG,
+        fix=_export(usable, ""),
+        echo_of=echo_of,
+    )
+
+
+def _pytorch_1(host: Host) -> bool:
+    """Whether the job would use the PyTorch adapter of the 1.x series."""
+    try:
+        versions = [host.interpreter.version_of(name) for name in ("torch-npu", "torch")]
+    except CannotTell:
+        return False
+    return any(version is not None and version.startswith("1.") for version in versions)
+
+
+def _missing(host: Host, value: str, usable: Optional[Install]) -> Optional[Finding]:
+    if operators(host.files, value):
+        return None
+    text = _("ASCEND_AICPU_PATH is {value}, which does not exist")
+    if not value.startswith("/"):
+        text = _("ASCEND_AICPU_PATH is {value}, which is no absolute path")
+    elif host.files.stat(value):
+        text = _("ASCEND_AICPU_PATH is {value}, which has no folder opp: it is no CANN installation")
+    return Finding(
+        "aicpu-path.missing",
+        text.format(value=value),
+        evidence=_evidence({AICPU: value}, usable),
+        action=Action.CONFIG,
+        fix=_export(usable, value),
+    )
+
+
+def _other_install(
+    host: Host, value: str, named: Mapping[str, str], usable: Optional[Install]
+) -> Optional[Finding]:
+    mine = install_at(host.files, value)
+    others = {name: install_at(host.files, named_root(name, path), name) for name, path in named.items()}
+    foreign = [
+        other
+        for other in others.values()
+        if other is not None and operators(host.files, other.path) and not _same(host, other.path, value)
+    ]
+    if not foreign or mine is None:
+        return None
+    text = _("ASCEND_AICPU_PATH names {mine}, but {name} names {other}")
+    differ = any(_differ(mine, other) for other in foreign)
+    # Where the first of the others agrees with it, it is another variable that is wrong.
+    better = None if usable is None or _same(host, usable.path, value) else usable
+    return Finding(
+        "aicpu-path.other-install",
+        text.format(mine=mine.label, name=foreign[0].named_by, other=foreign[0].label),
+        severity=ERROR if differ else WARNING,
+        evidence=_evidence({AICPU: value, **named}, None),
+        action=Action.CONFIG,
+        fix=_export(better, value),
+    )
+
+
+def _same(host: Host, one: str, other: str) -> bool:
+    """Whether two paths name one installation: their operators are the same folder."""
+    return operators(host.files, one) == operators(host.files, other)
+
+
+def _differ(one: Install, other: Install) -> bool:
+    for mine, theirs in ((one.version, other.version), (one.component, other.component)):
+        if mine and theirs:
+            return mine != theirs
+    return False
+
+
+def _evidence(named: Mapping[str, str], usable: Optional[Install]) -> tuple[str, ...]:
+    lines = [f"{name}={value}" for name, value in named.items()]
+    if usable is not None:
+        lines.append(_("installed: {install}").format(install=usable.label))
+    return tuple(lines)
+
+
+def _export(install: Optional[Install], before: str) -> Optional[Fix]:
+    if install is None:
+        return None
+    return Fix(
+        _("point ASCEND_AICPU_PATH to {path}").format(path=install.path),
+        steps=(Export(AICPU, install.path),),
+        undo=Export(AICPU, before).lines() if before else (f"unset {AICPU}",),
+        risk=Risk.MANUAL,
+        needs_root=False,
+    )

@@ -1,0 +1,147 @@
+"""Installations of CANN: where they are, which of them are one and the same, and their versions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Optional
+
+from npudoctor.host import cann_info
+from npudoctor.host.errors import CannotTell
+from npudoctor.host.files import Files
+
+ASCEND = "/usr/local/Ascend"
+# The variables that name an installation, and what each adds to its path.
+ENDINGS = {"ASCEND_HOME_PATH": "", "ASCEND_TOOLKIT_HOME": "", "ASCEND_OPP_PATH": "/opp"}
+
+YEARS = 20  # 20.0 to 20.2 came before 5.0
+
+_LATER = ("cann", "ascend-toolkit/latest", "nnae/latest", "nnrt/latest")
+
+
+@dataclass(frozen=True)
+class Install:
+    """One installation. `path` is how it was named, `real` where its parts really lie: two names of one
+    tree share it. `version` is the product's (8.1.RC1), `component` the other train's (7.7.0.1.238).
+    `kind`: toolkit, nnae, nnrt, or flat, the oldest layout. `named_by`: the variable, else "".
+    """
+
+    path: str
+    real: str
+    version: Optional[str]
+    component: Optional[str]
+    arch: Optional[str]
+    kind: str
+    named_by: str = ""
+
+    @property
+    def before_6(self) -> bool:
+        """Whether it is of the 5.x era or older, whose environment was written by hand."""
+        for number, first in ((self.version, (6, 0)), (self.component, (1, 83))):
+            numbers = re.match(r"(\d+)\.(\d+)", number or "")
+            if numbers:
+                told = int(numbers[1]), int(numbers[2])
+                return told < first or told[0] >= YEARS
+        return self.kind == "flat"
+
+    @property
+    def label(self) -> str:
+        """How a message names it."""
+        number = self.version or self.component
+        return f"{self.path} ({number})" if number else self.path
+
+
+def find_installs(files: Files, variables: Mapping[str, str], home: str) -> list[Install]:
+    """Every installation, the one that the variables name first; each tree once.
+
+    CannotTell when what a variable names cannot be looked at, or nothing is seen and a place cannot be.
+    """
+    found: dict[str, Install] = {}
+    unread: Optional[CannotTell] = None
+    for path, named_by in _candidates(variables, home):
+        try:
+            install = install_at(files, path, named_by)
+        except CannotTell as error:
+            if named_by:
+                raise
+            unread = error
+            continue
+        if install is not None:
+            found.setdefault(install.real, install)
+    if unread is not None and not found:
+        raise unread
+    return list(found.values())
+
+
+def install_at(files: Files, path: str, named_by: str = "") -> Optional[Install]:
+    """The installation that a path names; None when none of the parts that make one is there."""
+    path = path.rstrip("/")
+    real = real_root(files, path) if path.startswith("/") else None
+    if real is None:
+        return None
+    record = cann_info.record(files, (path, real))
+    component, product = cann_info.versions(files, path)
+    return Install(
+        path,
+        real,
+        record.get("version") or product,
+        component,
+        record.get("arch") or cann_info.machine(files, (path, real)),
+        _kind(record.get("package_name", ""), path),
+        named_by,
+    )
+
+
+def named_root(name: str, value: str) -> str:
+    """The installation that a variable names: its value without what that variable adds."""
+    value, ending = value.rstrip("/"), ENDINGS[name]
+    return value[: -len(ending)] if ending and value.endswith(ending) else value
+
+
+def operators(files: Files, path: str) -> Optional[str]:
+    """The real folder of an installation's operators, where there is one: the same for all names of it."""
+    path = f"{path.rstrip('/')}/opp"
+    entry = files.stat(path) if path.startswith("/") else None
+    return files.real(path) if entry is not None and entry.is_dir else None
+
+
+def real_root(files: Files, path: str) -> Optional[str]:
+    """The folder in which the parts of an installation really lie; None when there is no part."""
+    for component in cann_info.COMPONENTS:
+        real = files.real(f"{path}/{component}")
+        if real is not None:
+            return real.rsplit("/", 1)[0] or "/"
+    return None
+
+
+def set_env_script(files: Files, install: Install) -> Optional[str]:
+    """The script that sets its variables: beside it or in it, by layout; None where there is none."""
+    for folder in (install.path, install.path.rsplit("/", 1)[0]):
+        path = f"{folder}/set_env.sh"
+        if files.stat(path) is not None:
+            return path
+    return None
+
+
+def _candidates(variables: Mapping[str, str], home: str) -> Iterator[tuple[str, str]]:
+    for name in ENDINGS:
+        if variables.get(name):
+            yield named_root(name, variables[name]), name
+    for later in _LATER:
+        yield f"{ASCEND}/{later}", ""
+    for later in _LATER[:3]:
+        yield f"{home}/Ascend/{later}", ""
+    if variables.get("CONDA_PREFIX"):
+        yield f"{variables['CONDA_PREFIX']}/Ascend/cann", ""
+    yield ASCEND, ""
+
+
+def _kind(package: str, path: str) -> str:
+    match = re.match(r"Ascend-cann-(toolkit|nnae|nnrt)", package)
+    if match:
+        return match[1]
+    for kind in ("nnae", "nnrt"):
+        if f"/{kind}/" in path:
+            return kind
+    return "flat" if path == ASCEND else "toolkit"
