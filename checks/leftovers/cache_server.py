@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from npudoctor import ERROR, WARNING, Finding, Host, Scope, Unknown, _, check
 from npudoctor.checks.leftovers import _cache_server_findings as say
+
+from npudoctor import ERROR, WARNING, Finding, Host, Scope, Unknown, _, check
 from npudoctor.proof import leftovers
 from npudoctor.proof.scene import gather
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Optional, Union
 
 from npudoctor import (
@@ -21,6 +20,7 @@ from npudoctor import (
     _,
     check,
 )
+from npudoctor.frozen import dataclass
 from npudoctor.host.interpreter import Distribution, Layout
 from npudoctor.host.requirements import required, version_number
 from npudoctor.knowledge import tables

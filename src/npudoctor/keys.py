@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Callable, Optional
 
+from npudoctor.frozen import dataclass
 from npudoctor.messages import _
 
 REASONS = "ignore"

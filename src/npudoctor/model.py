@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Optional, Protocol
+
+from npudoctor.frozen import dataclass
 
 
 class Severity(enum.IntEnum):

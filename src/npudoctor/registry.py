@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import import_module
 from typing import Callable, Optional
 
 from npudoctor import foreign
 from npudoctor.checking import Answer, Check
+from npudoctor.frozen import dataclass
 from npudoctor.host import Host
 from npudoctor.messages import _
 from npudoctor.model import Result, Status

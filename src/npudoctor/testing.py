@@ -10,10 +10,10 @@ import errno
 import os
 import stat
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Callable, Optional, Union
 
 from npudoctor.checking import Check, Skip
+from npudoctor.frozen import dataclass
 from npudoctor.host import CannotTell, Host, NotRunning, Options
 from npudoctor.host.clock import Clock
 from npudoctor.host.commands import Answer, Commands

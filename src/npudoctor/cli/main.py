@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from dataclasses import dataclass
 from typing import Callable, List, Mapping, Optional  # noqa: UP035
 
 from npudoctor import messages
 from npudoctor.cli import output, signals
+from npudoctor.frozen import dataclass
 
 USAGE = 64  # EX_USAGE
 BUG = 70  # EX_SOFTWARE

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Optional
 
 from npudoctor import messages, registry
@@ -13,6 +12,7 @@ from npudoctor.cli import output
 from npudoctor.cli.main import Caller
 from npudoctor.cli.paths import image, program
 from npudoctor.config import Config, Refused, load, suggestion
+from npudoctor.frozen import dataclass
 from npudoctor.host import Host, Options
 from npudoctor.host.files import Files, LocalDisk
 from npudoctor.host.identity import current_identity

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Callable, Optional
 
 from npudoctor.fixing.apply import apply_step
@@ -11,6 +11,7 @@ from npudoctor.fixing.journal import Journal, NoJournal
 from npudoctor.fixing.outcome import Ending, Observer, Outcome
 from npudoctor.fixing.plan import Done, Item, Wish, items_of, left, unanswered
 from npudoctor.fixing.steps import encode
+from npudoctor.frozen import dataclass
 from npudoctor.host import Host
 from npudoctor.messages import _
 from npudoctor.model import Report

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import Callable
+
+from npudoctor.frozen import dataclass
 
 Observer = Callable[[str], None]
 """Told the name of every change of the machine, right before ("before NAME") and after it."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Optional
 
 from npudoctor.fixing.apply import why_forbidden
 from npudoctor.fixing.outcome import Ending, Outcome
+from npudoctor.frozen import dataclass
 from npudoctor.host import Host
 from npudoctor.messages import _
 from npudoctor.model import Finding, Report, Risk, Severity, Status

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Union
 
+from npudoctor.frozen import dataclass
 from npudoctor.model import Step
 
 

@@ -7,9 +7,9 @@ import re
 import stat
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Optional
 
+from npudoctor.frozen import dataclass
 from npudoctor.host.cacheserver import LOG, Parent, entry_of, open_directory, places
 from npudoctor.host.files import Entry
 

@@ -10,9 +10,9 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Optional
 
+from npudoctor.frozen import dataclass
 from npudoctor.host.files import Entry
 
 PROGRAMS = ("dataset-cache-server", "cache_server")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Optional
 
+from npudoctor.frozen import dataclass
 from npudoctor.host import cann_info
 from npudoctor.host.errors import CannotTell
 from npudoctor.host.files import Files

@@ -7,9 +7,9 @@ import errno
 import os
 import stat
 from collections import deque
-from dataclasses import dataclass
 from typing import Optional, Protocol
 
+from npudoctor.frozen import dataclass
 from npudoctor.host.errors import CannotTell
 from npudoctor.host.mounts import Mounts
 from npudoctor.host.outside import Outside
@@ -210,6 +210,8 @@ class Files:
             if part in ("", "."):
                 continue
             if part == "..":
+                if entry is not None and not entry.is_dir:
+                    return "/" + "/".join(done), None  # as the kernel: a file has no parent to go to
                 del done[-1:]
                 entry = self._entry("/" + "/".join(done))
                 continue
@@ -233,6 +235,8 @@ class Files:
         if here not in self._entries:
             try:
                 self._entries[here] = self.disk.lstat(self.on_disk(here))
+            except ValueError:
+                self._entries[here] = None  # a name that no file can have: a NUL in it, or no bytes for it
             except OSError as error:
                 if error.errno not in _ABSENT:
                     raise _unreadable(here, error) from error

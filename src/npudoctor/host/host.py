@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Callable, Optional, TypeVar
 
+from npudoctor.frozen import dataclass
 from npudoctor.host.accelerators import Accelerators, find_gpus, find_npus
 from npudoctor.host.clock import Clock
 from npudoctor.host.commands import Commands

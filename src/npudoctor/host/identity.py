@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Optional
+
+from npudoctor.frozen import dataclass
 
 
 @dataclass(frozen=True)

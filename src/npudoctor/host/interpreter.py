@@ -6,9 +6,10 @@ import json
 import re
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Optional
 
+from npudoctor.frozen import dataclass
 from npudoctor.host.commands import Commands
 from npudoctor.host.errors import CannotTell
 from npudoctor.host.files import Files

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Optional
+
+from npudoctor.frozen import dataclass
 
 # A dead server or a stopped FUSE daemon blocks lstat() in the kernel, where no signal and no
 # thread join reaches it. Only these never ask anybody outside of the kernel.

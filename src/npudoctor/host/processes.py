@@ -6,10 +6,10 @@ import os
 import re
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from typing import Callable, Optional
 
+from npudoctor.frozen import dataclass
 from npudoctor.host.files import Disk, Entry
 
 _MAPPED = re.compile(r"^\S+ \S+ \S+ \S+ (\d+)\s+/SYSV([0-9a-f]{8})", re.MULTILINE)
@@ -182,7 +182,10 @@ class Processes:
             stat = self._disk.read(f"/proc/{pid}/stat", 1 << 16)
         except OSError:
             return None
-        return parse_stat(pid, stat.decode("utf-8", "surrogateescape"), owner.uid)
+        try:
+            return parse_stat(pid, stat.decode("utf-8", "surrogateescape"), owner.uid)
+        except (IndexError, ValueError):
+            return None  # it ended while it was read
 
 
 @cache

@@ -6,9 +6,9 @@ import json
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Optional
 
+from npudoctor.frozen import dataclass
 from npudoctor.host.identity import Identity
 
 ROOT_STATE = "/var/lib/npudoctor"

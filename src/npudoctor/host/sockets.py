@@ -9,10 +9,10 @@ import re
 import select
 import socket
 import struct
-from dataclasses import dataclass
 from functools import cache
 from typing import Callable, Optional
 
+from npudoctor.frozen import dataclass
 from npudoctor.host.errors import CannotTell
 from npudoctor.host.files import Disk
 from npudoctor.messages import _
@@ -57,7 +57,7 @@ def collapse(path: str) -> str:
 def parse_unix(text: str) -> frozenset[str]:
     """The collapsed paths of /proc/net/unix, whatever their sockets' state."""
     paths: set[str] = set()
-    for line in text.splitlines()[1:]:
+    for line in text.split("\n")[1:]:  # not splitlines: a path may hold what that takes for a line's end
         fields = line.split(None, 7)
         if len(fields) == 8:
             paths.add(collapse(fields[7]))
@@ -91,17 +91,22 @@ def probe(path: str, directory: Optional[int] = None) -> Listener:
     """
     if directory is not None:
         path = f"/proc/self/fd/{directory}/{path}"
+    try:
+        return answer_of(_connect(os.fsencode(path)))
+    except OSError:
+        return Listener.UNKNOWN  # the path is too long for the address, or we are out of descriptors
+
+
+def _connect(path: bytes) -> int:
+    """The errno of a connect() that does not wait; 0 for success."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         client.setblocking(False)
-        try:
-            number = client.connect_ex(os.fsencode(path))
-        except OSError:
-            return Listener.UNKNOWN  # the path is too long for the address
+        number = client.connect_ex(path)
         if number == errno.EINPROGRESS:
             if not select.select([], [client], [], CONNECT_SECONDS)[1]:
-                return Listener.UNKNOWN
+                return errno.ETIMEDOUT
             number = client.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-    return answer_of(number)
+        return number
 
 
 def answer_of(number: int) -> Listener:

@@ -6,9 +6,9 @@ import ctypes
 import errno
 import os
 import struct
-from dataclasses import dataclass
 from typing import Optional
 
+from npudoctor.frozen import dataclass
 from npudoctor.host.errors import CannotTell
 from npudoctor.host.files import Disk
 from npudoctor.messages import _

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Optional
+
+from npudoctor.frozen import dataclass
 
 
 def parse_toml(text: str) -> dict[str, Any]:

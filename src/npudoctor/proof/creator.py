@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 
+from npudoctor.frozen import dataclass
 from npudoctor.host import Host
 from npudoctor.messages import _
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from npudoctor.fixing.steps import FileMark, RemoveFiles, RemoveSharedMemory, RemoveSocket, RestoreSocket
+from npudoctor.frozen import dataclass
 from npudoctor.host.cacheserver import SocketFile, SpillFolder
 from npudoctor.host.identity import user_name
 from npudoctor.host.records import Record

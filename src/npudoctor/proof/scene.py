@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Optional
 
+from npudoctor.frozen import dataclass
 from npudoctor.host import CannotTell, Host
 from npudoctor.host.cachelog import ServerLog, read_logs
 from npudoctor.host.cacheserver import PROGRAMS, SocketFile, open_directory, places, socket_files

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Optional
 
+from npudoctor.frozen import dataclass
 from npudoctor.host.cachelog import ServerLog
 from npudoctor.host.cacheserver import SocketFile
 from npudoctor.host.sysvipc import Segment

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Optional
 
+from npudoctor.frozen import dataclass
 from npudoctor.host.cacheserver import Parent, SocketFile
 from npudoctor.host.sockets import Listener, collapse
 from npudoctor.messages import _

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Optional, Union
 
+from npudoctor.frozen import dataclass
 from npudoctor.host import CannotTell, Host
 from npudoctor.host.cachelog import ServerLog
 from npudoctor.host.cacheserver import CONTAINER, SPILL, SpillFolder, spill_folder

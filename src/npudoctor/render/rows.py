@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from npudoctor.frozen import dataclass
 from npudoctor.messages import _
 from npudoctor.model import Finding, Fix, Report, Result, Risk, Severity, Status
 from npudoctor.render.columns import pad, paragraph, width
