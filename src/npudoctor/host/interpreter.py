@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import threading
 from collections.abc import Iterator
@@ -18,15 +17,22 @@ from npudoctor.messages import _
 
 # Asked with -I: neither the working directory nor PYTHONPATH reaches the interpreter while we ask;
 # the folders that the job would see in front are added by us afterwards.
+# Nothing is imported that the interpreter has not loaded by itself: the question costs its start.
+MARK = "NPUDOCTOR\0"
 QUESTION = (
-    "import json,platform,site,sys;"
-    "print('NPUDOCTOR'+json.dumps({'path':sys.path,'version':platform.python_version(),"
-    "'machine':platform.machine(),'executable':sys.executable,'prefix':sys.prefix,"
-    "'base_prefix':sys.base_prefix,'user_site':site.getusersitepackages()}))"
+    "import os,site,sys;"
+    "told=[sys.version.split()[0],os.uname()[4],sys.prefix,sys.base_prefix,site.getusersitepackages()];"
+    "told+=[entry for entry in sys.path if isinstance(entry,str)];"
+    "os.write(1,b'NPUDOCTOR\\0'+b'\\0'.join(os.fsencode(str(word)) for word in told))"
 )
 METADATA_LIMIT = 1 << 20
 
-_DIST_INFO = re.compile(r"(?P<name>[^-]+)-(?P<version>[^-]+)(?:-.*)?\.(?:dist|egg)-info\Z")
+# The folder of an installed distribution's metadata; the last form is that of a development install.
+_DIST_INFO = (
+    re.compile(r"(?P<name>.+?)-(?P<version>\d[^-]*)(?:-.*)?\.(?:dist|egg)-info\Z"),
+    re.compile(r"(?P<name>[^-]+)-(?P<version>[^-]+)(?:-.*)?\.(?:dist|egg)-info\Z"),
+    re.compile(r"(?P<name>[^-]+)(?P<version>)\.egg-info\Z"),
+)
 _SEPARATORS = re.compile(r"[-_.]+")
 _LIB = re.compile(r"python(\d+\.\d+)\Z")
 
@@ -130,11 +136,15 @@ class Interpreter:
             return self._found
 
     def _scan(self) -> Iterator[Distribution]:
-        for folder in self.layout().search_path:
-            for entry in self._files.names(folder) if folder.startswith("/") else ():
-                match = _DIST_INFO.match(entry)
-                if match:
-                    yield Distribution(match["name"], match["version"], f"{folder}/{entry}")
+        folders = [folder for folder in self.layout().search_path if folder.startswith("/")]
+        # lib64 is often a link to lib: each folder once, under its first name.
+        once = {self._files.real(folder): folder for folder in reversed(folders)}
+        for folder in folders:
+            if once.get(self._files.real(folder)) == folder:
+                for entry in self._files.names(folder):
+                    match = next(filter(None, (form.match(entry) for form in _DIST_INFO)), None)
+                    if match:
+                        yield Distribution(match["name"], match["version"], f"{folder}/{entry}")
 
     def _with_headers(self, found: Distribution) -> Distribution:
         for path in (f"{found.folder}/METADATA", f"{found.folder}/PKG-INFO", found.folder):
@@ -156,28 +166,26 @@ class Interpreter:
             variables={**self._variables, "LC_ALL": "C"},
             here=True,
         )
-        _before, mark, told = answer.stdout.rpartition("NPUDOCTOR")
-        try:
-            said = json.loads(told.splitlines()[0]) if mark and answer.ok else None
-        except ValueError:
-            said = None
-        if said is None:
+        told = answer.stdout.rpartition(MARK)[2].split("\0") if MARK in answer.stdout and answer.ok else []
+        if len(told) < 5:
             why = answer.stderr.strip().splitlines()[-1:] or [answer.ended]
             raise CannotTell(
                 _("the interpreter {path} does not answer: {why}").format(path=self.path, why=why[0])
             )
-        path = [*self._first(), *self._user_site(said), *said["path"]]
-        return Layout(tuple(dict.fromkeys(path)), said["version"], said["machine"], asked=True)
+        version, machine, prefix, base_prefix, user_site, *search_path = told
+        user_sites = self._user_site(user_site) if prefix == base_prefix else []
+        path = [*self._first(), *user_sites, *search_path]
+        return Layout(tuple(dict.fromkeys(path)), version, machine, asked=True)
 
     def _first(self) -> list[str]:
         """PYTHONPATH, as the job would have it in front; its empty entries name the working directory."""
         return [entry for entry in self._variables.path_list("PYTHONPATH") if entry.startswith("/")]
 
-    def _user_site(self, said: dict[str, str]) -> list[str]:
+    def _user_site(self, folder: str) -> list[str]:
         """The user's own site-packages, which -I leaves out and the job would have."""
-        if self._variables.get("PYTHONNOUSERSITE") or said["prefix"] != said["base_prefix"]:
+        if self._variables.get("PYTHONNOUSERSITE") or not self._files.stat(folder):
             return []
-        return [said["user_site"]] if self._files.stat(said["user_site"]) else []
+        return [folder]
 
     def _from_folders(self) -> Layout:
         """The search path by the layout of the installation, for an interpreter that is not run."""
@@ -186,8 +194,7 @@ class Interpreter:
             raise CannotTell(_("the interpreter {path} does not exist").format(path=self.path))
         folders: list[str] = []
         version = None
-        for program in dict.fromkeys((self.path, real)):
-            prefix = program.rsplit("/", 2)[0]
+        for prefix in self._prefixes(real):
             for lib in ("lib", "lib64", "local/lib"):
                 for name in self._files.names(f"{prefix}/{lib}"):
                     match = _LIB.match(name)
@@ -200,6 +207,14 @@ class Interpreter:
             raise CannotTell(_("{path} has no lib/pythonX.Y beside it").format(path=self.path))
         path = [*self._first(), *(folder for folder in folders if self._files.stat(folder))]
         return Layout(tuple(dict.fromkeys(path)), version, None, asked=False)
+
+    def _prefixes(self, real: str) -> tuple[str, ...]:
+        """Where its packages may lie: beside its name and beside its file; of a virtual environment that
+        does not want the system's packages, beside its name only."""
+        own, system = (program.rsplit("/", 2)[0] for program in (self.path, real))
+        settings = (self._files.text(f"{own}/pyvenv.cfg") or "").lower().replace(" ", "").splitlines()
+        alone = bool(settings) and "include-system-site-packages=true" not in settings
+        return (own,) if alone else tuple(dict.fromkeys((own, system)))
 
     @staticmethod
     def _suits(real: str, version: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import struct
@@ -159,6 +158,8 @@ class SysVIPC:
 
 def stat_segment(shmid: int) -> Optional[Segment]:
     """shmctl(IPC_STAT) through ctypes: Python has no binding of it."""
+    import ctypes
+
     libc = ctypes.CDLL(None, use_errno=True)
     buffer = ctypes.create_string_buffer(256)
     if libc.shmctl(ctypes.c_int(shmid), ctypes.c_int(IPC_STAT), buffer) < 0:
