@@ -6,9 +6,10 @@ import difflib
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Optional
 
+from npudoctor.frozen import dataclass
 from npudoctor.host import CannotTell
 from npudoctor.host.files import Files
 from npudoctor.keys import KEYS, REASONS, Invalid
@@ -64,8 +65,10 @@ def load(flags: Mapping[str, object], variables: Mapping[str, str], files: Files
 
 def suggestion(name: str, known: Iterator[str] | list[str] | set[str]) -> str:
     """What may have been meant, as the end of a sentence; empty when nothing comes near."""
-    close = difflib.get_close_matches(name, sorted(known), n=1)
-    return _("; did you mean {name}?").format(name=close[0]) if close else ""
+    # Dashes are left out, or every short option would look like every other.
+    near = {candidate.lstrip("-"): candidate for candidate in sorted(known)}
+    close = difflib.get_close_matches(name.lstrip("-"), near, n=1, cutoff=0.7)
+    return _("; did you mean {name}?").format(name=near[close[0]]) if close else ""
 
 
 def _settings(

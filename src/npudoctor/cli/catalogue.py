@@ -8,8 +8,7 @@ from npudoctor import registry
 from npudoctor.cli import output
 from npudoctor.cli.main import Caller
 from npudoctor.cli.session import speak
-from npudoctor.config import Refused
-from npudoctor.keys import KEYS, Invalid
+from npudoctor.cli.values import one_of
 from npudoctor.registry import Loaded
 
 
@@ -20,11 +19,3 @@ def loaded_checks(format: Optional[str], lang: Optional[str], caller: Caller) ->
     output.put_aside()
     speak(wanted, None, caller)
     return registry.load_all(caller.variables), wanted
-
-
-def one_of(key: str, told: Optional[str]) -> str:
-    """A flag's value, judged as in the configuration; its default when it was left out."""
-    try:
-        return str(KEYS[key].default if told is None else KEYS[key].parse(told, False))
-    except Invalid as invalid:
-        raise Refused(f"--{key}: {invalid}") from invalid

@@ -11,7 +11,6 @@ from npudoctor import messages
 from npudoctor.cli import output, signals
 from npudoctor.frozen import dataclass
 
-USAGE = 64  # EX_USAGE
 BUG = 70  # EX_SOFTWARE
 LOST = 74  # EX_IOERR
 
@@ -82,11 +81,19 @@ def _ended(work: Callable[[], int]) -> int:
     except OSError as error:
         status = _lost(os.strerror(error.errno or 0))
     except Exception as error:
-        from npudoctor.cli.refusals import refusal
+        status = _refused(error)
+    return status
 
-        status, line = refusal(error)
-        if line is not None:
-            output.complain(line)
+
+def _refused(error: Exception) -> int:
+    try:
+        from npudoctor.cli.refusals import refusal
+    except Exception:  # not even typer is here; Python's own status 1 would mean "not ready"
+        output.complain(f"{type(error).__name__}: {error}")
+        return BUG
+    status, line = refusal(error)
+    if line is not None:
+        output.complain(line)
     return status
 
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator
 from typing import Any, Optional
 
 import typer
 
+from npudoctor.cli.parsing import USAGE_ERROR
 from npudoctor.config import Refused, suggestion
 from npudoctor.messages import _
-
-# typer carries its own click from 0.26 on: what a usage error is, only typer can tell.
-_CLICK_ERROR: Any = typer.BadParameter.__mro__[2]
 
 
 def refusal(error: Exception) -> tuple[int, Optional[str]]:
@@ -23,7 +20,7 @@ def refusal(error: Exception) -> tuple[int, Optional[str]]:
         return 130, None
     if isinstance(error, Refused):
         return 64, str(error)
-    if isinstance(error, _CLICK_ERROR):
+    if isinstance(error, USAGE_ERROR):
         return 64, _usage(error)
     traceback.print_exception(type(error), error, error.__traceback__)
     text = _("this is a bug in npudoctor: {error}")
@@ -32,12 +29,22 @@ def refusal(error: Exception) -> tuple[int, Optional[str]]:
 
 def _usage(error: Any) -> str:
     option = getattr(error, "option_name", None)
-    if option is not None and hasattr(error, "possibilities"):
-        near = suggestion(option, set(_options(error.ctx)))
-        return _("no such option: {option}{suggestion}").format(option=option, suggestion=near)
-    return " ".join(str(error.format_message()).split())
+    if option is None:
+        return " ".join(str(error.format_message()).split())
+    parameters = _options(error.ctx)
+    if option in parameters:
+        flag = _("the option {option} takes no value")
+        return (flag if parameters[option] else _("the option {option} needs a value")).format(option=option)
+    near = suggestion(option, set(parameters))
+    return _("no such option: {option}{suggestion}").format(option=option, suggestion=near)
 
 
-def _options(context: Any) -> Iterator[str]:
-    for parameter in context.command.get_params(context) if context else ():
-        yield from (name for name in parameter.opts if name.startswith("-"))
+def _options(context: Any) -> dict[str, bool]:
+    """The options of the command being parsed, and whether each is a flag."""
+    parameters = context.command.get_params(context) if context else ()
+    return {
+        name: bool(getattr(parameter, "is_flag", False))
+        for parameter in parameters
+        for name in parameter.opts
+        if name.startswith("-")
+    }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Optional
 
 import typer
 
@@ -10,16 +10,18 @@ from npudoctor.cli import options as o
 from npudoctor.messages import _
 
 _NAME = _("A check, or one of its codes.")
-Name = Annotated[str, typer.Argument(metavar="ID|CODE", help=_NAME, show_default=False)]
+Name = Annotated[Optional[str], typer.Argument(metavar="ID|CODE", help=_NAME, show_default=False)]
 
 
-def show(ctx: typer.Context, name: Name, lang: o.Lang = None) -> int:
+def show(ctx: typer.Context, name: Name = None, lang: o.Lang = None) -> int:
     """Print the manual of a check."""
     from npudoctor.cli import output
     from npudoctor.cli.catalogue import loaded_checks
     from npudoctor.config import Refused, suggestion
     from npudoctor.render.manual import manual_text
 
+    if name is None:
+        raise Refused(_("name a check or a code: npudoctor show ID|CODE"))
     loaded, _format = loaded_checks(None, lang, ctx.obj)
     for check in loaded.checks:
         if name == check.id or name in check.codes:
