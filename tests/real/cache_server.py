@@ -64,6 +64,7 @@ class CacheServer:
     port: int
     spill_root: Optional[Path] = None
     pid: int = field(default=0, init=False)
+    left: list[Path] = field(default_factory=list, init=False)  # its containers, once it was killed
 
     def admin(self, *arguments: str) -> str:
         """What `dataset-cache` prints; it must succeed."""
@@ -130,9 +131,10 @@ class CacheServer:
         assert made
         return int(made[1])
 
-    def spilled(self) -> list[Path]:
-        """The containers in its spill directory."""
-        return sorted(self.spill_root.glob("*/IMG*.LB")) if self.spill_root else []
+    def containers(self) -> list[Path]:
+        """The files with spilled rows that it has open; another server may spill to the same directory."""
+        opened = (Path(file.path) for file in psutil.Process(self.pid).open_files())
+        return sorted(path for path in opened if path.match("IMG*.LB"))
 
     def client(self, session: int, seed: int, kind: str) -> dict[str, Any]:
         """Read the rows through the session's cache; see client.py."""
@@ -160,6 +162,7 @@ class CacheServer:
 
     def kill(self, reap: bool = True) -> None:
         """kill -9. Not reaped it stays a zombie, as in a container without an init."""
+        self.left = self.containers()
         os.kill(self.pid, signal.SIGKILL)
         os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)  # we adopted the daemon
         if reap:

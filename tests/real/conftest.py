@@ -115,13 +115,12 @@ def record(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
 
 @pytest.fixture
 def new_server(mindspore: MindSpore, tmp_path: Path) -> Callable[..., CacheServer]:
-    """`new_server()`, `new_server(spills=True)`: a server that runs. The isolation ends it at the latest."""
-    numbers = iter(range(99))
+    """`new_server()`, or with the name of a spill directory: one that runs; it ends with the isolation."""
 
-    def start(spills: bool = False) -> CacheServer:
-        spill_root = tmp_path / f"spill-{next(numbers)}" if spills else None
+    def start(spill: str = "") -> CacheServer:
+        spill_root = tmp_path / spill if spill else None
         if spill_root:
-            spill_root.mkdir()
+            spill_root.mkdir(exist_ok=True)
         server = CacheServer(mindspore, free_port(), spill_root)
         server.start()
         return server

@@ -39,7 +39,7 @@ def test_kill_one_of_two(new_server: NewServer, npudoctor: Npudoctor, record: Re
     record("npudoctor fix --cache-server --dry-run", plan.stdout)
     assert plan.status == 1, plan
     assert f"ipcrm -m {dead.segment().shmid}\n" in plan.stdout
-    for path in (dead.socket, *dead.spilled()):
+    for path in (dead.socket, *dead.left):
         assert any("rm " in line and str(path) in line for line in plan.stdout.splitlines()), plan.stdout
     assert snapshot(dead) == world
 
@@ -51,8 +51,8 @@ def test_kill_one_of_two(new_server: NewServer, npudoctor: Npudoctor, record: Re
     assert not list(dead.spill_root.iterdir())
     assert dead.logs() == logs
 
+    assert living.segment() == before
     record("the survivor after", portrait(living))
-    assert unused(living.segment()) == unused(before)
     assert living.sessions() == sessions
     assert living.client(session, seed=3, kind="memory")["checksum"] == checksum
 
@@ -62,7 +62,7 @@ def test_kill_one_of_two(new_server: NewServer, npudoctor: Npudoctor, record: Re
 
 
 def test_client_of_the_dead_server_lives(new_server: NewServer, npudoctor: Npudoctor, record: Record) -> None:
-    server = new_server(spills=True)
+    server = new_server("spill")
     client = server.attached_client(server.new_session(), "spill")
     server.settle()
     server.kill()
@@ -74,12 +74,14 @@ def test_client_of_the_dead_server_lives(new_server: NewServer, npudoctor: Npudo
     (attached,) = (one for one in found.findings() if one["code"] == "cache-server.client-attached")
     assert str(client.pid) in attached["message"] + " ".join(attached["evidence"])
 
-    before = segments()
+    world = snapshot(server)
     refused = npudoctor("fix", "--cache-server", "--yes", "--format", "json")
     record("npudoctor fix --cache-server --yes, client alive", refused.stdout)
     assert refused.status == 1, refused
-    assert segments() == before
-    assert server.socket.exists()  # it is the proof of the segment: segment first
+    assert refused.json["changed"] is False
+    statuses = {action["code"]: action["status"] for action in refused.json["actions"]}
+    assert statuses["cache-server.client-attached"] == "refused"
+    assert snapshot(server) == world  # the socket stays too: it is the proof for the segment
 
     ended(client)
     assert_healed(npudoctor, record, codes=ORPHANS)
@@ -111,6 +113,19 @@ def test_dead_server_that_nobody_reaped(new_server: NewServer, npudoctor: Npudoc
     assert not list(COMMON.glob(f"**/cache_server_p{dead.port}"))
 
 
+def test_both_spill_to_one_directory(new_server: NewServer, npudoctor: Npudoctor, record: Record) -> None:
+    living, session, checksum = server_with_data(new_server, "spill")
+    dead = killed(new_server)
+    assert npudoctor("check", "cache-server", "--format", "json").codes() == ORPHANS
+    before = living.segment()
+    assert_healed(npudoctor, record, codes=ORPHANS)
+    assert dead.spill_root
+    assert dead.spill_root == living.spill_root
+    assert set(dead.spill_root.iterdir()) == {path.parent for path in living.containers()}
+    assert living.segment() == before
+    assert living.client(session, seed=3, kind="spill")["checksum"] == checksum
+
+
 def test_living_server_alone(new_server: NewServer, npudoctor: Npudoctor, record: Record) -> None:
     living, session, checksum = server_with_data(new_server)
     client = living.attached_client(session, "memory")
@@ -131,26 +146,27 @@ def test_living_server_alone(new_server: NewServer, npudoctor: Npudoctor, record
     assert living.listens()
 
 
-def server_with_data(new_server: NewServer) -> tuple[CacheServer, int, str]:
+def server_with_data(new_server: NewServer, spill: str = "") -> tuple[CacheServer, int, str]:
     """A server, a session whose cache is filled, and the checksum of what it holds."""
-    server = new_server()
+    server, kind = new_server(spill), "spill" if spill else "memory"
     session = server.new_session()
-    answer = server.client(session, seed=1, kind="memory")
-    assert answer["num_mem_cached"] == answer["rows"]
+    answer = server.client(session, seed=1, kind=kind)
+    assert answer["num_disk_cached" if spill else "num_mem_cached"] == answer["rows"]
     # The test of the test: another seed makes other rows, but not where the cache has them already.
     assert server.client(session, seed=2, kind="none")["checksum"] != answer["checksum"]
-    assert server.client(session, seed=2, kind="memory")["checksum"] == answer["checksum"]
+    assert server.client(session, seed=2, kind=kind)["checksum"] == answer["checksum"]
     return server, session, answer["checksum"]
 
 
 def killed(new_server: NewServer, reap: bool = True) -> CacheServer:
     """A server with a filled spill directory, after kill -9: segment, socket, spill and log are left."""
-    server = new_server(spills=True)
+    server = new_server("spill")
     answer = server.client(server.new_session(), seed=1, kind="spill")
     assert answer["num_disk_cached"] > 0
-    assert [path.stat().st_size > 0 for path in server.spilled()] == [True]
     server.settle()
     server.kill(reap)
+    assert server.left
+    assert all(path.stat().st_size > 0 for path in server.left)
     assert server.segment().nattch == 0
     assert server.socket.exists()
     assert not server.listens()
@@ -190,11 +206,6 @@ def assert_nothing_to_do(npudoctor: Npudoctor) -> None:
 def ended(client: subprocess.Popen[str]) -> None:
     """Let an attached client go."""
     client.communicate(timeout=60)
-
-
-def unused(segment: Segment) -> tuple[int, ...]:
-    """What does not change when clients of a living server come and go, and nobody else touches it."""
-    return segment.key, segment.shmid, segment.size, segment.cpid, segment.nattch, segment.ctime
 
 
 def snapshot(server: CacheServer) -> tuple[dict[int, Segment], set[tuple[Path, int, int, int, int]]]:
