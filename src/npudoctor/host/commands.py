@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Callable, Optional
 
 from npudoctor.frozen import dataclass
@@ -15,6 +16,7 @@ from npudoctor.host.files import Files
 
 FOLDERS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 OUTPUT_LIMIT = 4 << 20
+LOOK_SECONDS = 0.1  # how often a program that says nothing is looked at
 REAP_SECONDS = 0.5  # how long a killed program may take to be gone before it is left behind
 
 
@@ -167,29 +169,50 @@ class Commands:
 
 def _collect(child: subprocess.Popen[bytes], until: float, limit: int) -> tuple[str, list[bytes]]:
     """Read both pipes until they close, the deadline passes, or more comes than anybody can use."""
-    assert child.stdout is not None and child.stderr is not None
     parts: list[bytearray] = [bytearray(), bytearray()]
     with selectors.DefaultSelector() as selector:
         for index, pipe in enumerate((child.stdout, child.stderr)):
-            selector.register(pipe, selectors.EVENT_READ, index)
-        while selector.get_map():
-            left = until - time.monotonic()
-            ready = selector.select(left) if left > 0 else []
-            if not ready:
-                # A daemon that the program started may hold the pipes open after its end.
-                return ("exited" if child.poll() is not None else "timeout"), [bytes(part) for part in parts]
-            for key, _events in ready:
-                part = os.read(key.fd, 1 << 16)
-                if not part:
-                    selector.unregister(key.fileobj)
-                parts[key.data] += part
-                if len(parts[key.data]) > limit:
-                    return "flooded", [bytes(kept[:limit]) for kept in parts]
+            if pipe is not None:
+                selector.register(pipe, selectors.EVENT_READ, index)
+        ended = None
+        while ended is None:
+            ended = _read_on(selector, child, parts, until, limit)
+    return ended, [bytes(part[:limit]) for part in parts]
+
+
+def _read_on(
+    selector: selectors.BaseSelector,
+    child: subprocess.Popen[bytes],
+    parts: list[bytearray],
+    until: float,
+    limit: int,
+) -> Optional[str]:
+    """Take what the pipes hold now, or wait a moment for it; how the program ended, once it has."""
+    left = until - time.monotonic()
+    open_pipes = bool(selector.get_map())
+    ready = selector.select(max(0.0, min(left, LOOK_SECONDS))) if open_pipes else []
+    for key, _events in ready:
+        part = os.read(key.fd, 1 << 16)
+        if not part:
+            selector.unregister(key.fileobj)
+        parts[key.data] += part
+        if len(parts[key.data]) > limit:
+            return "flooded"
+    if left <= 0:
+        return "exited" if child.poll() is not None else "timeout"
+    if not open_pipes:
+        return _exited(child, left)
+    # A daemon that the program started may hold the pipes open after its end.
+    return "exited" if not ready and child.poll() is not None else None
+
+
+def _exited(child: subprocess.Popen[bytes], left: float) -> str:
+    """Both pipes are closed, which a program may do long before its end."""
     try:
-        child.wait(max(0.0, until - time.monotonic()))
+        child.wait(left)
     except subprocess.TimeoutExpired:
-        return "timeout", [bytes(part) for part in parts]
-    return "exited", [bytes(part) for part in parts]
+        return "timeout"
+    return "exited"
 
 
 def _end(child: subprocess.Popen[bytes], ended: str) -> Optional[int]:
@@ -208,7 +231,5 @@ def _end(child: subprocess.Popen[bytes], ended: str) -> Optional[int]:
 
 
 def _kill_group(pid: int) -> None:
-    try:
+    with suppress(ProcessLookupError, PermissionError):  # gone already, or changed its user
         os.killpg(pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass  # gone already, or changed its user

@@ -210,12 +210,12 @@ class Files:
             if part in ("", "."):
                 continue
             if part == "..":
-                if entry is not None and not entry.is_dir:
-                    return "/" + "/".join(done), None  # as the kernel: a file has no parent to go to
+                if entry is None or not entry.is_dir:
+                    return _joined(done), None  # as the kernel: there is no way through a file
                 del done[-1:]
-                entry = self._entry("/" + "/".join(done))
+                entry = self._entry(_joined(done))
                 continue
-            here = "/" + "/".join([*done, part])
+            here = _joined([*done, part])
             entry = self._entry(here)
             if entry is None:
                 return here, None
@@ -227,9 +227,10 @@ class Files:
                 if target.startswith("/"):
                     done = []
                 todo.extendleft(reversed(target.split("/")))
+                entry = self._entry(_joined(done))  # the target may add nothing: "/" or "."
             else:
                 done.append(part)
-        return "/" + "/".join(done), entry
+        return _joined(done), entry
 
     def _entry(self, here: str) -> Optional[Entry]:
         if here not in self._entries:
@@ -248,6 +249,10 @@ class Files:
             return self.disk.readlink(self.on_disk(here))
         except OSError as error:
             raise _unreadable(here, error) from error
+
+
+def _joined(parts: list[str]) -> str:
+    return "/" + "/".join(parts)
 
 
 def _unreadable(path: str, error: OSError) -> CannotTell:

@@ -112,14 +112,15 @@ class Interpreter:
         """Its search path and version; CannotTell when it neither answers nor has readable folders."""
         with self._lock:
             if self._layout is None:
-                may_run = self._commands is not None and (
-                    not self._as_root or self._commands.trusted(self.path)
-                )
-                self._layout = self._ask() if may_run else self._from_folders()
+                commands = self._commands
+                if commands is not None and (not self._as_root or commands.trusted(self.path)):
+                    self._layout = self._ask(commands)
+                else:
+                    self._layout = self._from_folders()
             return self._layout
 
     def version_of(self, name: str) -> Optional[str]:
-        """The version of an installed distribution, the first on the search path; None when it is not there."""
+        """The version of the first installed copy on the search path; None when there is none."""
         found = self.distributions(name)
         return found[0].version if found else None
 
@@ -156,10 +157,9 @@ class Interpreter:
                 return Distribution(named.get("name", found.name), version, found.folder, headers)
         return found
 
-    def _ask(self) -> Layout:
-        assert self._commands is not None
+    def _ask(self, commands: Commands) -> Layout:
         # With the caller's own variables: a version manager's shim or a conda build may need them.
-        answer = self._commands.run(
+        answer = commands.run(
             [self.path, "-I", "-c", QUESTION],
             timeout=8.0,
             limit=1 << 20,
@@ -218,7 +218,7 @@ class Interpreter:
 
     @staticmethod
     def _suits(real: str, version: str) -> bool:
-        """Whether a folder pythonX.Y belongs to this program: python3.11 has it in its name, python3 may not."""
+        """Whether a folder pythonX.Y is this program's: python3.11 has it in its name, python3 may not."""
         name = real.rsplit("/", 1)[-1]
         told = _LIB.match(name)
         return told is None or told.group(1) == version

@@ -80,7 +80,8 @@ class Outside:
 
     def _exchange(self, op: str, path: str, limit: int) -> Optional[dict[str, Any]]:
         child = self._child or self._start()
-        assert child.stdin is not None and child.stdout is not None
+        if child.stdin is None or child.stdout is None:
+            return None
         request = [op, base64.b64encode(os.fsencode(path)).decode(), limit]
         child.stdin.write(json.dumps(request).encode() + b"\n")
         child.stdin.flush()
