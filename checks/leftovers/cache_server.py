@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from npudoctor.checks.leftovers import _cache_server_findings as say
-
 from npudoctor import ERROR, WARNING, Finding, Host, Scope, Unknown, _, check
-from npudoctor.proof import leftovers
-from npudoctor.proof.scene import gather
+from npudoctor.host.cachetraces import any_trace
 
 
 @check(
@@ -51,6 +48,13 @@ def cache_server(host: Host) -> Iterator[Finding]:
 
     MindSpore documentation, "Single-Node Data Cache"; MindSpore FAQ on the cache server's leftovers.
     """
+    if not any_trace(host):
+        return
+    # Loaded only where there is something to judge: most machines never saw a cache server.
+    from npudoctor.checks.leftovers import _cache_server_findings as say
+    from npudoctor.proof import leftovers
+    from npudoctor.proof.scene import gather
+
     scene = gather(host)
     seen = leftovers.judge(scene)
     yield from (say.orphan_segment(host, judged) for judged in seen.orphans)
