@@ -101,7 +101,7 @@ class Commands:
         """
         told = tuple(argv)
         path = argv[0] if argv[0].startswith("/") else self.find(argv[0])
-        if path is None:
+        if path is None or (self._as_root and self._files.real(path) is None):
             return Answer(told, "missing", 127)
         if self._as_root and not self.trusted(path):
             return Answer(told, "untrusted")

@@ -1,0 +1,52 @@
+"""Mounts: what may block is everything that is not known to be local."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+import pytest
+
+from npudoctor.host.mounts import Mount, Mounts, parse_mountinfo
+
+TABLE = r"""
+22 28 0:21 / /proc rw,nosuid shared:12 - proc proc rw
+28 1 252:1 / / rw,relatime shared:1 - ext4 /dev/vda1 rw
+40 28 0:35 /export /data rw shared:5 master:2 - nfs4 filer:/export rw,vers=4.2
+41 28 0:36 / /mnt/with\040blank rw - fuse.sshfs someone@host: rw
+42 40 0:37 / /data/scratch rw - tmpfs tmpfs rw
+43 28 0:38 / /net rw - autofs systemd-1 rw
+44 28 0:39 / /twice rw - nfs old:/ rw
+45 44 0:40 / /twice rw - ext4 /dev/vdb rw
+46 28 0:41 / /new rw - brandnewfs x rw
+not a line
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "point"),
+    [
+        ("/", None),
+        ("/etc/passwd", None),
+        ("/proc/1/stat", None),
+        ("/data", "/data"),
+        ("/data/a/b", "/data"),
+        ("/database", None),
+        ("/data/scratch/x", None),
+        ("/mnt/with blank/x", "/mnt/with blank"),
+        ("/mnt", None),
+        ("/net/host", "/net"),
+        ("/twice/x", None),
+        ("/new", "/new"),
+    ],
+)
+def test_which_mount_may_block(path: str, point: Optional[str]) -> None:
+    risky = Mounts(list(parse_mountinfo(TABLE).values())).risky(path)
+    assert (risky.point if risky else None) == point
+
+
+def test_of_several_at_one_point_the_last_is_on_top() -> None:
+    assert parse_mountinfo(TABLE)["/twice"] == Mount("/twice", "ext4")
+
+
+def test_this_machine_has_local_mounts() -> None:
+    assert Mounts.of_this_machine().risky("/proc/self/stat") is None
