@@ -21,6 +21,14 @@ class Skip(Exception):
     """The check does not apply here; the text says why. Findings made before it are kept."""
 
 
+class Crashed(Exception):
+    """A check that runs in a process of its own crashed; the text says how."""
+
+
+class NoAnswer(Exception):
+    """A check that runs in a process of its own did not answer in time; its process was ended."""
+
+
 class Unknown(CannotTell):
     """The check applies but could not look; the text says why. Findings made before it are kept."""
 
@@ -67,7 +75,7 @@ def check(
     always: bool = False,
 ) -> Callable[[Question], Check]:
     """Declare a check; ValueError when id, codes, tags or docstring are not as they must be."""
-    problem = _problem(id, codes, tags)
+    problem = what_is_wrong(id, codes, tags)
     if problem:
         raise ValueError(f"check {id!r}: {problem}")
 
@@ -90,7 +98,8 @@ def check(
     return declare
 
 
-def _problem(id: str, codes: Mapping[str, Severity], tags: Collection[str]) -> Optional[str]:
+def what_is_wrong(id: str, codes: Mapping[str, Severity], tags: Collection[str]) -> Optional[str]:
+    """Why a declaration is not as it must be; None when it is."""
     if not _NAME.match(id):
         return "an id is lower-case words joined by hyphens"
     if not codes:

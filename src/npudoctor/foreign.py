@@ -2,106 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import os
-import resource
-import select
-import signal
-import time
-from dataclasses import dataclass
 from typing import Any, Callable, Optional
 
-from npudoctor.checking import Check, Skip
+from npudoctor.checking import Check, Crashed, Skip, what_is_wrong
 from npudoctor.fixing.steps import decode, encode
 from npudoctor.host import CannotTell, Host, NotRunning
+from npudoctor.host.files import LocalDisk
 from npudoctor.messages import _
 from npudoctor.model import Action, Facts, Finding, Fix, Risk, Scope, Severity
-
-ANSWER_LIMIT = 4 << 20
-DECLARE_SECONDS = 5.0
-
-
-@dataclass
-class Child:
-    """A forked child that answers one JSON line over a pipe."""
-
-    pid: int
-    pipe: int
-
-    def answer(self, until: float) -> Optional[dict[str, Any]]:
-        """Its answer; None when it ended without one. TimeoutError when the steady clock passes `until`.
-
-        Whatever comes first, its whole process group is killed afterwards.
-        """
-        try:
-            return self._receive(until)
-        finally:
-            self._end()
-
-    def _receive(self, until: float) -> Optional[dict[str, Any]]:
-        received = bytearray()
-        while not received.endswith(b"\n"):
-            left = until - time.monotonic()
-            if left <= 0 or not select.select([self.pipe], [], [], left)[0]:
-                raise TimeoutError
-            part = os.read(self.pipe, 1 << 16)
-            if not part or len(received) > ANSWER_LIMIT:
-                return None
-            received += part
-        try:
-            told = json.loads(received)
-        except ValueError:
-            return None
-        return told if isinstance(told, dict) else None
-
-    def _end(self) -> None:
-        os.close(self.pipe)
-        for kill in (os.killpg, os.kill):
-            try:
-                kill(self.pid, signal.SIGKILL)
-            except (ProcessLookupError, PermissionError):
-                continue
-        for _attempt in range(50):
-            try:
-                if os.waitpid(self.pid, os.WNOHANG)[0]:
-                    return
-            except ChildProcessError:
-                return
-            time.sleep(0.01)  # in state D it is left behind
-
-
-def in_child(work: Callable[[], dict[str, Any]]) -> Child:
-    """Fork a child that does the work and answers; call it before any thread is started."""
-    reading, writing = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        status = 70
-        try:
-            _shelter(writing)
-            os.write(writing, json.dumps(work()).encode() + b"\n")
-            status = 0
-        finally:
-            os._exit(status)
-    os.close(writing)
-    return Child(pid, reading)
-
-
-def _shelter(writing: int) -> None:
-    """In the child: a session of its own, no terminal to write to, no core file."""
-    os.setsid()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_DFL)
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for descriptor in (0, 1, 2):
-        os.dup2(nothing, descriptor)
-    os.set_inheritable(writing, False)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def load(source: bytes, path: str, name: str) -> Check:
     """Compile and run the source of a drop-in; its one Check. Whatever is wrong with it raises."""
     space: dict[str, Any] = {"__name__": "npudoctor_drop_in_" + name, "__file__": path}
-    exec(compile(source, path, "exec"), space)  # trusted by owner and mode: see trust.py
+    exec(compile(source, path, "exec"), space)  # noqa: S102  (trusted by owner and mode: trust.py)
     found = {value.id: value for value in space.values() if isinstance(value, Check)}
     if len(found) != 1:
         raise ValueError(f"a file holds one check, this one holds {len(found)}")
@@ -128,18 +42,22 @@ def declaration(source: bytes, path: str, name: str) -> dict[str, Any]:
     }
 
 
-def declared(told: dict[str, Any], ask: Callable[[Host], Any]) -> Check:
-    """The Check that a child declared."""
+def declared(told: dict[str, Any], name: str, ask: Callable[[Host], Any]) -> Check:
+    """The Check that a child declared; it can say what it likes, so all of it is judged again."""
+    codes = {code: Severity(severity) for code, severity in told["codes"].items()}
+    wrong = what_is_wrong(told["id"], codes, told["tags"])
+    if wrong or told["id"] != name.replace("_", "-"):
+        raise ValueError(wrong or f"the id {told['id']!r} is not the file's name")
     return Check(
         id=told["id"],
         scope=Scope(told["scope"]),
-        codes={code: Severity(severity) for code, severity in told["codes"].items()},
+        codes=codes,
         ask=ask,
-        manual=told["manual"],
+        manual=str(told["manual"]),
         tags=tuple(told["tags"]),
         group="drop-in",
-        advisory=told["advisory"],
-        quick=told["quick"],
+        advisory=bool(told["advisory"]),
+        quick=bool(told["quick"]),
         origin="drop-in",
     )
 
@@ -147,6 +65,8 @@ def declared(told: dict[str, Any], ask: Callable[[Host], Any]) -> Check:
 def asked(source: bytes, path: str, name: str, host: Host) -> dict[str, Any]:
     """In the child: ask the drop-in's check and put its answers into JSON."""
     answers: list[dict[str, Any]] = []
+    if isinstance(host.disk, LocalDisk):
+        host.disk.forget()
     ending: dict[str, Any] = {"ended": "done"}
     try:
         for answer in load(source, path, name).ask(host):
@@ -165,7 +85,7 @@ def asked(source: bytes, path: str, name: str, host: Host) -> dict[str, Any]:
 def answers_of(told: Optional[dict[str, Any]]) -> Any:
     """Replay in the parent what a child answered: yields its findings, raises its ending."""
     if told is None:
-        raise RuntimeError(_("its process ended without an answer"))
+        raise Crashed(_("its process ended without an answer"))
     for answer in told["answers"]:
         yield _decode(answer)
     ended, reason = told["ended"], told.get("reason", "")
@@ -176,7 +96,7 @@ def answers_of(told: Optional[dict[str, Any]]) -> Any:
     if ended == "unknown":
         raise CannotTell(reason, bool(told["advisory"]))
     if ended != "done":
-        raise RuntimeError(reason)
+        raise Crashed(reason)
 
 
 def _encode(answer: object) -> dict[str, Any]:

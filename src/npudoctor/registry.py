@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
-from typing import Callable, Optional
+from typing import Callable
 
-from npudoctor import foreign
+from npudoctor import dropins
 from npudoctor.checking import Answer, Check
 from npudoctor.frozen import dataclass
 from npudoctor.host import Host
 from npudoctor.messages import _
 from npudoctor.model import Result, Status
-from npudoctor.trust import read_trusted, why_untrusted
 
 DROP_INS = "/etc/npudoctor/checks.d"
-DROP_IN_GROUP = "drop-in"
+LOAD_SECONDS = 5.0
 
 # A forked question: the runner calls it before it starts any thread, and gets what waits for the answer.
 Asking = Callable[[Host], Callable[[float], Iterator[Answer]]]
@@ -68,7 +66,7 @@ class Collector:
         return Loaded(tuple(self.checks), tuple(self.broken), self.foreign)
 
 
-def load_all(variables: Mapping[str, str], seconds: float = foreign.DECLARE_SECONDS) -> Loaded:
+def load_all(variables: Mapping[str, str], seconds: float = LOAD_SECONDS) -> Loaded:
     """The built-in checks and the drop-ins that the caller's variables name; call it before any thread.
 
     `seconds`: how long the drop-ins may take to load, all together.
@@ -77,7 +75,7 @@ def load_all(variables: Mapping[str, str], seconds: float = foreign.DECLARE_SECO
     _load_built_in(collector)
     directory = variables.get("NPUDOCTOR_CHECKS_DIR", DROP_INS)
     if directory:
-        _load_drop_ins(collector, directory, min(seconds, foreign.DECLARE_SECONDS))
+        dropins.load(collector, directory, min(seconds, LOAD_SECONDS), named=directory != DROP_INS)
     return collector.loaded()
 
 
@@ -104,67 +102,3 @@ def _load_built_in(collector: Collector) -> None:
             collector.breaks(expected, group, f"{type(error).__name__}: {error}")
         else:
             collector.add(replace(found[0], group=group))
-
-
-def _load_drop_ins(collector: Collector, directory: str, seconds: float) -> None:
-    euid = os.geteuid()
-    try:
-        names = sorted(name for name in os.listdir(directory) if name.endswith(".py"))
-        reason = why_untrusted(directory, euid) if names else None
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        names, reason = [], f"{directory}: {os.strerror(error.errno or 0)}"
-    if reason:
-        collector.breaks(os.path.basename(directory.rstrip("/")) or "/", DROP_IN_GROUP, reason)
-        return
-    loading = [_start_loading(collector, os.path.join(directory, name), name[:-3], euid) for name in names]
-    until = time.monotonic() + seconds
-    for started in loading:
-        if started is not None:
-            _finish_loading(collector, *started, until)
-
-
-def _start_loading(
-    collector: Collector, path: str, name: str, euid: int
-) -> Optional[tuple[foreign.Child, bytes, str, str]]:
-    source, reason = read_trusted(path, euid)
-    if source is None:
-        collector.breaks(name, DROP_IN_GROUP, reason or "")
-        return None
-    kept: bytes = source
-    return foreign.in_child(lambda: foreign.declaration(kept, path, name)), kept, path, name
-
-
-def _finish_loading(
-    collector: Collector, child: foreign.Child, source: bytes, path: str, name: str, until: float
-) -> None:
-    try:
-        told = child.answer(until)
-    except TimeoutError:
-        collector.breaks(name, DROP_IN_GROUP, _("loading it did not end"))
-        return
-    if told is None or "broken" in told:
-        why = _("its process ended while it was loaded") if told is None else str(told["broken"])
-        collector.breaks(name, DROP_IN_GROUP, why)
-        return
-    if collector.add(foreign.declared(told, _never)):
-        collector.foreign[told["id"]] = _asking(source, path, name)
-
-
-def _asking(source: bytes, path: str, name: str) -> Asking:
-    def ask(host: Host) -> Callable[[float], Iterator[Answer]]:
-        child = foreign.in_child(lambda: foreign.asked(source, path, name, host))
-        return lambda until: _replayed(child, until)
-
-    return ask
-
-
-def _replayed(child: foreign.Child, until: float) -> Iterator[Answer]:
-    told: Optional[dict[str, object]] = child.answer(until)
-    answers: Iterator[Answer] = foreign.answers_of(told)
-    return answers
-
-
-def _never(host: Host) -> Iterator[Answer]:
-    raise AssertionError("a foreign check is asked in a child process")

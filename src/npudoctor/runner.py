@@ -5,17 +5,18 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Callable, Optional, Union
 
 from npudoctor import verdict
-from npudoctor.checking import Answer, Check, Skip
+from npudoctor.checking import Answer, Check, Crashed, NoAnswer, Skip
 from npudoctor.host import CannotTell, Host, NotRunning
 from npudoctor.messages import _
-from npudoctor.model import Facts, Finding, Fix, HostFacts, Report, Result, Severity, Status, Target
+from npudoctor.model import Facts, Finding, HostFacts, Report, Result, Severity, Status, Target
 from npudoctor.redact import redact
 from npudoctor.registry import Loaded
 from npudoctor.reporting import describe_host, describe_target, nameless_host, nameless_target, one_line
+from npudoctor.stamping import stamped
 
 GRACE = 0.5  # what a deadline may be overrun by while answers are gathered
 
@@ -44,7 +45,7 @@ class Asked:
     started: float
     answers: list[Answer] = field(default_factory=list)
     done: threading.Event = field(default_factory=threading.Event)
-    status: Status = Status.OK
+    status: Status = Status.CRASHED  # until it has said how it ended
     reason: Optional[str] = None
     advisory: bool = False
     ended: float = 0.0
@@ -157,7 +158,12 @@ def _plain(check: Check, host: Host) -> Asking:
 def _start(check: Check, ask: Asking, until: float) -> Asked:
     asked = Asked(check, time.monotonic())
     # A daemon: one that never comes back must not keep the process.
-    threading.Thread(target=_listen, args=(asked, ask, until), name=check.id, daemon=True).start()
+    thread = threading.Thread(target=_listen, args=(asked, ask, until), name=check.id, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError as error:  # the machine has no room for another thread
+        asked.end(Status.CRASHED, str(error))
+        asked.done.set()
     return asked
 
 
@@ -165,48 +171,30 @@ def _listen(asked: Asked, ask: Asking, until: float) -> None:
     """In the check's own thread: take its answers; every way it may end is a status."""
     try:
         for answer in ask(until):
-            if not isinstance(answer, (Finding, Facts)):
-                raise TypeError(f"a check yields findings, not {type(answer).__name__}")
             asked.answers.append(stamped(asked.check, answer))
         asked.end(Status.OK)
     except Skip as skip:
-        asked.end(Status.SKIPPED, str(skip))
+        asked.end(Status.SKIPPED, _text(skip))
     except NotRunning:
         asked.end(Status.SKIPPED, _("an image is not running"))
     except CannotTell as unknown:
-        asked.end(Status.UNKNOWN, unknown.reason, unknown.advisory)
-    except TimeoutError:
+        asked.end(Status.UNKNOWN, _text(unknown), bool(unknown.advisory))
+    except NoAnswer:
         asked.end(Status.TIMEOUT, _("no answer in time; its process was ended"))
+    except Crashed as crash:
+        asked.end(Status.CRASHED, _text(crash))
     except BaseException as error:  # a SystemExit in a check is a crash of that check, nothing more
-        asked.end(Status.CRASHED, f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
+        asked.end(Status.CRASHED, f"{type(error).__name__}: {_text(error)}".removesuffix(": "))
     finally:
         asked.done.set()
 
 
-def stamped(check: Check, answer: Answer) -> Answer:
-    """The finding with its declared severity, secrets hidden; ValueError for what was never declared."""
-    if isinstance(answer, Facts):
-        return answer
-    declared = check.codes.get(answer.code)
-    if declared is None:
-        raise ValueError(f"the code {answer.code!r} is not declared")
-    severity = declared if answer.severity is None else answer.severity
-    if severity > declared:
-        raise ValueError(f"{answer.code!r} is declared as {declared.name}, not {severity.name}")
-    return replace(
-        answer,
-        severity=severity,
-        message=redact(answer.message),
-        evidence=tuple(redact(line) for line in answer.evidence),
-        fix=_checked(answer.fix),
-    )
-
-
-def _checked(fix: Optional[Fix]) -> Optional[Fix]:
-    """Render the lines once, so that a fix that cannot be shown is the check's crash, not the report's."""
-    if fix is not None:
-        tuple(fix.commands)
-    return fix
+def _text(error: BaseException) -> str:
+    """What an exception says; a plug-in's may fail at that too."""
+    try:
+        return str(error)
+    except Exception:
+        return ""
 
 
 def _gather(asked: Asked, settings: Settings, until: float) -> Result:

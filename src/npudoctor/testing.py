@@ -287,7 +287,7 @@ class Asked:
 
 def ask(check: Check, host: Host) -> Asked:
     """Ask one check as the runner does, without threads; what is no Skip and no Unknown is raised."""
-    from npudoctor.runner import stamped
+    from npudoctor.stamping import stamped
 
     findings: list[Finding] = []
     facts: dict[str, object] = {}

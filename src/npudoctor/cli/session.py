@@ -48,23 +48,31 @@ class Session:
 
     def meant(self, names: Iterable[str], known: set[str], named: str = "") -> Iterator[str]:
         """The names that are known; a code of a check that could not be loaded means that check."""
-        broken = {row.check for row in self.loaded.broken}
+        broken = self._broken()
         for name in names:
+            check = name.partition(".")[0]
             if name in known:
                 yield name
-            elif name.partition(".")[0] in broken:
-                yield name.partition(".")[0]
+            elif check in broken:
+                yield broken[check]
             else:
                 text = _("no such check, group, tag or code: {name}{suggestion}")
                 told = text.format(name=name, suggestion=suggestion(name, known))
                 raise Refused(f"{named}: {told}" if named else told)
 
     def _ignored(self) -> dict[str, Optional[str]]:
+        """What is ignored, by id or code; a code of a check that could not be loaded ignores nothing."""
         known = {name for check in self.loaded.checks for name in (check.id, *check.codes)}
-        known |= {row.check for row in self.loaded.broken}
-        for name in self.config.ignore:
-            next(self.meant([name], known, self.config.origin[f"ignore {name}"]))
-        return dict(self.config.ignore)
+        ignored = {}
+        for name, reason in self.config.ignore.items():
+            (meant,) = self.meant([name], known, self.config.origin[f"ignore {name}"])
+            ignored[name if "." in name else meant] = reason
+        return ignored
+
+    def _broken(self) -> dict[str, str]:
+        """The rows of checks that could not be loaded, by their file's stem and by the id it stands for."""
+        rows = [row.check for row in self.loaded.broken]
+        return {**{row.replace("_", "-"): row for row in rows}, **{row: row for row in rows}}
 
 
 @contextlib.contextmanager

@@ -120,6 +120,10 @@ class LocalDisk:
         for outside in self._outside.values():
             outside.close()
 
+    def forget(self) -> None:
+        """In a forked process: the children belong to the parent; new ones are started when needed."""
+        self._outside = {}
+
     def _ask_outside(self, path: str) -> Optional[Outside]:
         mount = self._mount_table().risky(path)
         if mount is None:

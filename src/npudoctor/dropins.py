@@ -1,0 +1,150 @@
+"""Checks from a directory of the administrator's: trusted by owner and mode, run in child processes."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Callable, Optional
+
+from npudoctor import foreign
+from npudoctor.checking import Answer, Crashed, NoAnswer
+from npudoctor.host import CannotTell, Host
+from npudoctor.host.files import Files, LocalDisk
+from npudoctor.messages import _
+from npudoctor.trust import read_trusted, why_untrusted
+
+if TYPE_CHECKING:
+    from npudoctor.child import Child
+    from npudoctor.registry import Asking, Collector
+
+GROUP = "drop-in"
+
+
+def load(collector: Collector, directory: str, seconds: float, *, named: bool) -> None:
+    """Load the drop-ins of a directory; `named`: somebody asked for it, so that it must be there."""
+    directory = os.path.abspath(directory)
+    disk = LocalDisk()
+    try:
+        names, reason = _names(directory, Files(disk), named)
+        if reason:
+            collector.breaks(os.path.basename(directory) or "/", GROUP, reason)
+        files = [DropIn(collector, directory, name) for name in names]
+        for file in files:
+            file.start(Files(disk))
+    finally:
+        disk.close()
+    until = time.monotonic() + seconds
+    for file in files:
+        file.finish(until)
+
+
+def _names(directory: str, files: Files, named: bool) -> tuple[list[str], Optional[str]]:
+    """The names of the drop-ins, or why there can be none."""
+    try:
+        reason = _why_remote(directory, files)
+        if reason:
+            return [], reason
+        names = sorted(name for name in os.listdir(directory) if name.endswith(".py"))
+        reason = why_untrusted(directory, os.geteuid()) if names else None
+        return ([], reason) if reason else (names, None)
+    except FileNotFoundError:
+        return [], _("{path} does not exist").format(path=directory) if named else None
+    except OSError as error:
+        why = os.strerror(error.errno or 0)
+        return [], _("{path} cannot be read: {why}").format(path=directory, why=why)
+
+
+def _why_remote(path: str, files: Files) -> Optional[str]:
+    """Why a path is not touched by ourselves: what lies on a mount that dies would hold the whole run."""
+    try:
+        real = files.real(path)
+    except CannotTell as error:
+        return error.reason
+    if real is not None and files.may_block(real):
+        return _("{path} is on a file system that may hang; drop-ins are read from local ones only").format(
+            path=path
+        )
+    return None
+
+
+class DropIn:
+    """One file on its way to be a check."""
+
+    def __init__(self, collector: Collector, directory: str, file: str) -> None:
+        self._collector = collector
+        self._path = os.path.join(directory, file)
+        self._name = file[: -len(".py")]
+        self._source = b""
+        self._child: Optional[Child] = None
+
+    def start(self, files: Files) -> None:
+        """Read the file once, judge it, and load what was read in a child."""
+        from npudoctor.child import in_child
+
+        reason = _why_remote(self._path, files)
+        source, untrusted = (None, reason) if reason else read_trusted(self._path, os.geteuid())
+        if source is None:
+            self._breaks(untrusted or "")
+            return
+        self._source = source
+        try:
+            self._child = in_child(lambda: foreign.declaration(self._source, self._path, self._name))
+        except OSError as error:
+            self._breaks(_no_process(error))
+
+    def finish(self, until: float) -> None:
+        """Take what it declares."""
+        if self._child is None:
+            return
+        try:
+            told = self._child.answer(until)
+        except NoAnswer:
+            self._breaks(_("loading it did not end"))
+            return
+        if told is None or "broken" in told:
+            why = _("its process ended while it was loaded") if told is None else str(told["broken"])
+            self._breaks(why)
+            return
+        try:
+            check = foreign.declared(told, self._name, _never)
+        except (KeyError, TypeError, ValueError) as error:
+            self._breaks(f"{type(error).__name__}: {error}")
+            return
+        if self._collector.add(check):
+            self._collector.foreign[check.id] = self._asking()
+
+    def _asking(self) -> Asking:
+        from npudoctor.child import in_child
+
+        def ask(host: Host) -> Callable[[float], Iterator[Answer]]:
+            try:
+                child = in_child(lambda: foreign.asked(self._source, self._path, self._name, host))
+            except OSError as error:
+                return _failing(_no_process(error))
+            return lambda until: _replayed(child, until)
+
+        return ask
+
+    def _breaks(self, why: str) -> None:
+        self._collector.breaks(self._name, GROUP, why)
+
+
+def _replayed(child: Child, until: float) -> Iterator[Answer]:
+    answers: Iterator[Answer] = foreign.answers_of(child.answer(until))
+    return answers
+
+
+def _failing(why: str) -> Callable[[float], Iterator[Answer]]:
+    def fail(until: float) -> Iterator[Answer]:
+        raise Crashed(why)
+
+    return fail
+
+
+def _no_process(error: OSError) -> str:
+    return _("no process can be started for it: {why}").format(why=os.strerror(error.errno or 0))
+
+
+def _never(host: Host) -> Iterator[Answer]:
+    raise AssertionError("a foreign check is asked in a child process")
