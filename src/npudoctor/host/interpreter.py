@@ -31,7 +31,7 @@ METADATA_LIMIT = 1 << 20
 _DIST_INFO = (
     re.compile(r"(?P<name>.+?)-(?P<version>\d[^-]*)(?:-.*)?\.(?:dist|egg)-info\Z"),
     re.compile(r"(?P<name>[^-]+)-(?P<version>[^-]+)(?:-.*)?\.(?:dist|egg)-info\Z"),
-    re.compile(r"(?P<name>[^-]+)(?P<version>)\.egg-info\Z"),
+    re.compile(r"(?P<name>[^-]+?)(?P<version>)\.egg-info\Z"),
 )
 _SEPARATORS = re.compile(r"[-_.]+")
 _LIB = re.compile(r"python(\d+\.\d+)\Z")
@@ -143,7 +143,8 @@ class Interpreter:
         for folder in folders:
             if once.get(self._files.real(folder)) == folder:
                 for entry in self._files.names(folder):
-                    match = next(filter(None, (form.match(entry) for form in _DIST_INFO)), None)
+                    forms = _DIST_INFO if entry.endswith("-info") else ()
+                    match = next(filter(None, (form.match(entry) for form in forms)), None)
                     if match:
                         yield Distribution(match["name"], match["version"], f"{folder}/{entry}")
 
