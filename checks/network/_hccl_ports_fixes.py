@@ -1,0 +1,69 @@
+"""The ways out of hccl-ports: other ports that are free, and ports kept from outgoing connections."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Optional
+
+from npudoctor import Command, Export, Fix, Host, Risk, _
+from npudoctor.host import CannotTell
+from npudoctor.host.jobports import BASE, DEFAULTS, RANGE, Claim
+from npudoctor.host.ports import (
+    HCCL_BASE,
+    HCCL_WIDTH,
+    Span,
+    parse_kernel_list,
+    parse_kernel_range,
+    runs,
+    spell,
+    stretch,
+    width,
+    without,
+)
+from npudoctor.host.sockets import Bound
+
+WIDEST = 1024  # of a range that is proposed
+OUTGOING, RESERVED = "net.ipv4.ip_local_port_range", "net.ipv4.ip_local_reserved_ports"
+
+
+def reserve(outgoing: Span, reserved: Sequence[Span], more: Sequence[Span]) -> Optional[Fix]:
+    """No line where it would take most of the ports away from outgoing connections."""
+    if 2 * width(more) > width([outgoing]):
+        return None
+    return Fix(
+        _("Reserve them until the next boot; a line in /etc/sysctl.d keeps it"),
+        (Command(("sysctl", "-w", f"{RESERVED}={spell([*reserved, *more])}")),),
+        (f"sysctl -w {RESERVED}={spell(reserved)}",),
+        Risk.MANUAL,
+    )
+
+
+def way_out(host: Host, claim: Claim, bound: Sequence[Bound]) -> Optional[Fix]:
+    """Other ports: free, not what else the job takes by default, not open to outgoing connections."""
+    try:
+        outgoing, reserved = kernel_ports(host)
+    except CannotTell:
+        outgoing, reserved = None, ()
+    avoid = [*without([outgoing], reserved)] if outgoing else []
+    avoid += [*claim.spans, *((port, port) for port in DEFAULTS)]
+    taken = runs(socket.port for socket in bound)
+    if not claim.hccl:
+        found = stretch(1, taken, [*avoid, (HCCL_BASE, HCCL_BASE + HCCL_WIDTH - 1)], claim.spans[0][0])
+        title, name = _("Let the job meet on a free port, the same on every node"), claim.variable
+    else:
+        wide = min(max(claim.count, HCCL_WIDTH), WIDEST) if claim.variable == RANGE else HCCL_WIDTH
+        found = stretch(wide, taken, avoid, HCCL_BASE)
+        title = _("Let HCCL use ports that are free, the same on every node of the job")
+        name = RANGE if claim.variable == RANGE else BASE
+    if found is None:
+        return None
+    value = spell([found]) if name == RANGE else str(found[0])
+    return Fix(title, (Export(name, value),), risk=Risk.MANUAL, needs_root=False)
+
+
+def kernel_ports(host: Host) -> tuple[Optional[Span], tuple[Span, ...]]:
+    """The kernel's ports for outgoing connections, and those that it leaves alone."""
+    paths = (f"/proc/sys/{name.replace('.', '/')}" for name in (OUTGOING, RESERVED))
+    # Below 4 MiB: at that size the kernel refuses to read anything of /proc/sys.
+    low_high, reserved = (host.running_files.text(path, 1 << 20) for path in paths)
+    return parse_kernel_range(low_high), parse_kernel_list(reserved)

@@ -1,0 +1,166 @@
+"""The TCP ports that a distributed job binds on this host: free, or held and by whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Union
+
+from npudoctor import ERROR, INFO, WARNING, Facts, Finding, Host, Scope, Skip, Unknown, _, check
+from npudoctor.checks.network import _hccl_ports_findings as say
+from npudoctor.checks.network._hccl_ports_fixes import way_out
+from npudoctor.host.holders import Holders, Occupants, occupants, told
+from npudoctor.host.jobports import DEFAULTS, Bad, Claim, Elsewhere, Named, named_ports
+from npudoctor.host.ports import mask, spell, without
+from npudoctor.host.sockets import Bound
+from npudoctor.proof.stale import staleness
+
+NPU_PORT = "16666"
+MOST = 64  # ports that are not free and that the facts name one by one
+
+
+@check(
+    "hccl-ports",
+    scope=Scope.JOB,
+    tags={"hccl", "ports"},
+    codes={
+        "hccl-ports.held-by-stale": ERROR,
+        "hccl-ports.bad-value": ERROR,
+        "hccl-ports.held": WARNING,
+        "hccl-ports.ephemeral": INFO,
+        "hccl-ports.default-held": INFO,
+    },
+)
+def hccl_ports(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """The ports that HCCL and the launcher bind on this host are free.
+
+    ## What it does
+
+    Reads which TCP ports the job will bind here, and who has a socket on them in this network namespace.
+    Judged are:
+
+    - HCCL's host ports: HCCL_HOST_SOCKET_PORT_RANGE (`61000-61050`, `61000,61050-61100`, or `auto`, where
+      the system chooses and nothing is judged), else 32 ports from HCCL_IF_BASE_PORT, else 60000 to 60031
+      where an NPU is found or expected;
+    - MASTER_PORT where MASTER_ADDR is this machine, MS_SCHED_PORT where MS_SCHED_HOST is. A name is
+      compared with our own and with /etc/hosts; no name server is asked. A name that only one could tell
+      is said to be undecided when the port is held, and is no matter when it is free.
+
+    What is found:
+
+    - `hccl-ports.held-by-stale`: all holders are proven stale, see below.
+    - `hccl-ports.held`: another living process holds it. A listener on one address, say 127.0.0.1, keeps
+      others from that address and from the wildcard, not from other addresses: the address is named, and
+      judged as if it mattered. The end of an outgoing connection keeps others off just the same.
+    - `hccl-ports.bad-value`: the value cannot be read, is out of range, overlaps or runs past 65535: HCCL
+      stops with EI0001. Blanks in a range are a warning, as HCCL drops them.
+    - `hccl-ports.ephemeral`: the kernel may give HCCL's ports to any outgoing connection, as they lie in
+      net.ipv4.ip_local_port_range and not in net.ipv4.ip_local_reserved_ports.
+    - `hccl-ports.default-held`: 29500, 29688, 50000, 6000 (MASTER_PORT of common scripts), 8118 (msrun), or
+      5500, 6500, 6600 (MindSpore Serving, whose scripts name them) is held. No variable names it, so it
+      matters only when the job takes the default.
+
+    A port that an ancestor of ours listens on is well: torchrun's agent holds MASTER_PORT for the job.
+    Whose descriptors we may not see is named by the user of the socket.
+
+    A process is proven stale when it sits in the control group of a Slurm job of which no slurmstepd is
+    left on this node, or in that of a container whose shim or conmon is gone. A parent that is gone proves
+    nothing, and from inside a container nothing is proven.
+
+    Not seen are 16666, which is bound on the NPU (HCCL_NPU_SOCKET_PORT_RANGE), and sockets that are bound
+    but neither listen nor are connected, which the kernel does not list. 50052, the port of the MindSpore
+    dataset cache server, is no TCP port in MindSpore 2.7 and later: see `npudoctor show cache-server`.
+
+    ## Why it matters
+
+    A held port ends the job while the ranks meet: "listen on ip[...] and specific port[60000] fail",
+    "Address already in use", EJ0003 or EI0015, or a timeout on the ranks that wait for the one that failed.
+
+    ## Fix safety
+
+    All fixes are shown only. Another port must be the same on every node of the job. Before you end a
+    process that was left behind, look at it: ending it cannot be undone.
+
+    ## References
+
+    HCCL environment variables HCCL_IF_BASE_PORT, HCCL_HOST_SOCKET_PORT_RANGE; torchrun; msrun; proc_net(5);
+    Documentation/networking/ip-sysctl.rst of the kernel; Slurm's cgroup guide.
+    """
+    holders = Holders(host)
+    named = []
+    for one in named_ports(host):
+        named.append(one)
+        yield from _answer(host, one, holders)
+    defaults = _defaults(host, named, holders)
+    if defaults:
+        yield say.default_held(defaults, holders)
+    unsure = [one for one in named if isinstance(one, Claim) and one.unsure]
+    blocked = [(one, occupants(one, host.sockets.bound(), holders).held) for one in unsure]
+    undecided = [say.undecided(one, held, holders) for one, held in blocked if held]
+    if undecided:
+        raise Unknown("; ".join(undecided), advisory=True)
+    if not defaults and all(isinstance(one, Elsewhere) for one in named):
+        raise Skip(_("no variable names a port of this machine, and no NPU is wanted"))
+
+
+def _answer(host: Host, one: Named, holders: Holders) -> Iterator[Union[Finding, Facts]]:
+    if isinstance(one, Bad):
+        yield say.bad_value(one)
+    elif isinstance(one, Elsewhere):
+        yield Facts({f"tcp/{one.port}": f"not judged: {one.why}"})
+    else:
+        found = occupants(one, host.sockets.bound(), holders)
+        yield Facts(_facts(host, one, found, holders))
+        if not one.unsure:
+            yield from _judge(host, one, found.held, holders)
+
+
+def _judge(host: Host, claim: Claim, sockets: Sequence[Bound], holders: Holders) -> Iterator[Finding]:
+    proofs = {pid: staleness(host, pid) for socket in sockets for pid in holders.pids(socket)}
+    stale: list[Bound] = []
+    living: list[Bound] = []
+    for socket in sockets:
+        pids = holders.pids(socket)
+        left_behind = bool(pids) and all(proofs[pid].proven for pid in pids)
+        (stale if left_behind else living).append(socket)
+    if stale:
+        why = [proof.why for proof in proofs.values() if proof.proven]
+        yield say.held_by_stale(claim, stale, holders, why, host)
+    if living:
+        yield say.held(claim, living, holders, way_out(host, claim, host.sockets.bound()))
+    reserve = say.ephemeral(host, claim) if claim.hccl else None
+    if reserve:
+        yield reserve
+
+
+def _facts(host: Host, claim: Claim, found: Occupants, holders: Holders) -> dict[str, object]:
+    """Free ports as ranges, others each with its holder."""
+    states = {(socket.port, socket.port): f"free but for {socket.address}" for socket in found.apart}
+    for socket in found.ancestors:
+        states[socket.port, socket.port] = f"held by our ancestor {told(holders.describe(socket))}"
+    for socket in found.held:
+        states[socket.port, socket.port] = f"held by {told(holders.describe(socket))}"
+    held = len(states)
+    if held > MOST:
+        states = {claim.spans[0]: f"of {claim.count} ports from here on {held} are not free"}
+    else:
+        states.update(dict.fromkeys(without(claim.spans, states), "free"))
+    facts: dict[str, object] = {f"tcp/{spell([span])}": states[span] for span in sorted(states)}
+    if claim.hccl:
+        npu = host.variables.get("HCCL_NPU_SOCKET_PORT_RANGE", "").replace(" ", "") or NPU_PORT
+        facts[f"npu/{npu[:80]}"] = "not visible from the host"
+    return facts
+
+
+def _defaults(host: Host, named: Sequence[Named], holders: Holders) -> list[Bound]:
+    """The listeners on defaults that nothing names."""
+    spans = [span for one in named if isinstance(one, Claim) for span in one.spans]
+    spans += [(one.port, one.port) for one in named if isinstance(one, Elsewhere) and one.known]
+    claimed = mask(spans)
+    return [
+        socket
+        for socket in host.sockets.bound()
+        if socket.listening
+        and socket.port in DEFAULTS
+        and not claimed[socket.port]
+        and not holders.is_ancestors(socket)
+    ]

@@ -1,0 +1,132 @@
+"""Whether a living process is proven stale: its job or container is over, and it was left behind.
+
+Its parent says nothing: whoever starts a program with nohup and logs out leaves it without one. What
+counts is the control group, which a process cannot leave by itself, and whether that which looks after
+the group still lives: the slurmstepd of a job, the shim or conmon of a container.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Optional
+
+from npudoctor.frozen import dataclass
+from npudoctor.host import Host
+from npudoctor.host.processes import Process
+from npudoctor.messages import _
+
+# The namespaces of the machine itself have fixed numbers (PROC_PID_INIT_INO, PROC_CGROUP_INIT_INO).
+FIRST = {"pid": "pid:[4026531836]", "cgroup": "cgroup:[4026531835]"}
+
+# Version 1 has /slurm/uid_1000/job_7/step_0, version 2 /system.slice/slurmstepd.scope/job_7/step_0/user.
+# From the root on: nobody but root can make these.
+_JOB = re.compile(r"/(?:slurm[^/]*/uid_\d+|system\.slice/[^/]*slurmstepd\.scope)/job_(\d+)(?:/|\Z)")
+_CONTAINER = re.compile(r"/(docker[-/]|cri-containerd-|libpod-)([0-9a-f]{64})(?:\.scope)?(?=/|\Z)")
+_TITLE = re.compile(r"slurmstepd: \[(?:StepId=)?(\d+)")
+
+
+@dataclass(frozen=True)
+class Staleness:
+    """Whether it is proven, and the sentence that says by what, or what is missing."""
+
+    proven: bool
+    why: str
+
+
+def staleness(host: Host, pid: int) -> Staleness:
+    """Judge one process; whatever cannot be seen makes it not proven."""
+    missing = _blind(host) or _changed(host, pid)
+    if missing:
+        return Staleness(False, missing)
+    paths = host.processes.cgroups(pid)
+    if paths is None:
+        return Staleness(False, _("the control groups of pid {pid} cannot be read").format(pid=pid))
+    jobs = sorted({match[1] for path in paths if (match := _JOB.match(path))}, key=int)
+    containers = sorted({(match[2], match[1]) for path in paths for match in _CONTAINER.finditer(path)})
+    if not jobs and not containers:
+        return Staleness(False, _("pid {pid} is in no Slurm job and in no container").format(pid=pid))
+    lives = [*(_job_lives(host, job) for job in jobs), *(_container_lives(host, *one) for one in containers)]
+    if any(lives):
+        return Staleness(False, next(filter(None, lives)))
+    over = [*map(_job_over, jobs), *(_container_over(name) for name, _kind in containers)]
+    return Staleness(True, "; ".join(over))
+
+
+def _job_over(job: str) -> str:
+    text = _("it is in the control group of Slurm job {job}, of which no slurmstepd lives on this node")
+    return text.format(job=job)
+
+
+def _container_over(name: str) -> str:
+    text = _("it is in the control group of container {name}, and nothing that looks after it lives")
+    return text.format(name=name[:12])
+
+
+def _blind(host: Host) -> str:
+    """Why not all processes of the machine can be seen from here; empty when they can."""
+    if host.system.container() or any(host.system.namespace(kind) != FIRST[kind] for kind in FIRST):
+        return _("in a container the processes of the machine cannot be seen")
+    everybody = host.processes.all()
+    if 1 not in everybody or host.processes.cgroups(1) is None:
+        return _("the processes of other users are hidden")
+    for name in host.running_files.names("/proc"):
+        if name.isdecimal() and int(name) not in everybody and host.processes.hidden(int(name)):
+            return _("pid {pid} is hidden").format(pid=name)
+    return ""
+
+
+def _changed(host: Host, pid: int) -> str:
+    before, now = host.processes.all().get(pid), host.processes.now(pid)
+    if before is None or now is None or now.gone or before.started != now.started:
+        return _("pid {pid} is gone, or is another process by now").format(pid=pid)
+    return ""
+
+
+def _job_lives(host: Host, job: str) -> str:
+    """What may still look after a Slurm job on this node; empty when nothing does."""
+    for process in _living(host):
+        found = _steps_job(host, process)
+        if found in (job, ""):
+            text = _("slurmstepd {pid} may still look after Slurm job {job}")
+            return text.format(pid=process.pid, job=job)
+    return ""
+
+
+def _steps_job(host: Host, process: Process) -> Optional[str]:
+    """The job that a slurmstepd looks after, "" when that cannot be told; None for other processes."""
+    arguments = host.processes.arguments(process.pid)
+    if arguments is None:
+        return ""
+    first = arguments[0] if arguments else ""
+    if process.name != "slurmstepd" and first.rsplit("/", 1)[-1] != "slurmstepd":
+        title = _TITLE.match(first)
+        return title[1] if title else None
+    if arguments[1:2] == ("infinity",):
+        return None  # keeps the scope, looks after no job
+    title = _TITLE.match(first)
+    if title:
+        return title[1]
+    inside = [match[1] for path in host.processes.cgroups(process.pid) or () if (match := _JOB.match(path))]
+    return inside[0] if inside else ""
+
+
+def _container_lives(host: Host, name: str, kind: str) -> str:
+    """What may still look after a container; empty when nothing does.
+
+    Docker's shim and conmon carry its id in their arguments. A shim of Kubernetes looks after a whole
+    pod and carries the id of the pod's sandbox alone, so that each one that lives may be the one.
+    """
+    for process in _living(host):
+        arguments = host.processes.arguments(process.pid)
+        shim = process.name.startswith("containerd-shim") and "moby" not in (arguments or ())
+        if arguments is None or any(name in word for word in arguments) or (kind.startswith("cri-") and shim):
+            text = _("pid {pid} ({program}) may still look after container {name}")
+            return text.format(pid=process.pid, program=process.name, name=name[:12])
+    return ""
+
+
+def _living(host: Host) -> Iterator[Process]:
+    for process in host.processes.all().values():
+        if not process.gone and host.processes.now(process.pid) is not None:
+            yield process
