@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 
 def main() -> int:
     """Run the program on sys.argv; returns the exit status, which is the verdict."""
-    if sys.argv[1:] == ["--version"]:
-        return _version()
+    if sys.argv[1:] == ["--version"] and _told_version():
+        return 0
     from npudoctor.cli.main import run
 
     return run(sys.argv[1:])
 
 
-def _version() -> int:
+def _told_version() -> bool:
+    """Whether the version could be written; if not, the commands say why."""
     from npudoctor import __version__
 
     try:
-        sys.stdout.write(f"npudoctor {__version__}\n")
-        sys.stdout.flush()
+        return os.write(1, f"npudoctor {__version__}\n".encode()) > 0
     except OSError:
-        return 74  # EX_IOERR: a version that nobody could read is not a success
-    return 0
+        return False
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from npudoctor.cli import options as o
+from npudoctor.messages import _
 
 
 def check(
@@ -31,8 +32,11 @@ def check(
     from npudoctor.cli.paths import writable
     from npudoctor.cli.reports import deliver
     from npudoctor.cli.session import opened
+    from npudoctor.config import Refused
     from npudoctor.host.files import Files
 
+    if verbose and quiet:
+        raise Refused(_("-v and -q exclude each other"))
     with opened(ctx.params, ctx.obj) as session:
         target = writable(output, Files(session.host.disk))
         report = runner.run(session.loaded, session.host, session.settings(names or ()), session.until)

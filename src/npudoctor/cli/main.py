@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
-from typing import Callable, List, Mapping, Optional  # noqa: UP035
+from collections.abc import Mapping
+from typing import Callable, Optional
 
 from npudoctor import messages
 from npudoctor.cli import output, signals
@@ -23,19 +25,17 @@ class Caller:
     language: Optional[str]
 
 
-def run(argv: List[str]) -> int:  # noqa: UP006
+def run(argv: list[str]) -> int:
     """Run the command line; returns the exit status."""
     output.secure()
-    signals.listen()
-    caller = Caller(dict(os.environ), _asked_language(argv))
-    _speak(caller.language or messages.chosen_by(caller.variables))
-    status = _ended(lambda: _invoke(argv, caller))
+    status = _ended(lambda: _invoke(argv))
+    signals.rest()
     if threading.active_count() > 1:
         _leave(status)
     return status
 
 
-def _asked_language(argv: List[str]) -> Optional[str]:  # noqa: UP006
+def _asked_language(argv: list[str]) -> Optional[str]:
     """The value of --lang. Looked for before typer is asked, as its help is translated when it is built."""
     told = None
     for word, following in zip(argv, [*argv[1:], ""]):
@@ -60,7 +60,10 @@ def _speak(language: str) -> None:
     gettext.textdomain("npudoctor")
 
 
-def _invoke(argv: List[str], caller: Caller) -> int:  # noqa: UP006
+def _invoke(argv: list[str]) -> int:
+    signals.listen()
+    caller = Caller(dict(os.environ), _asked_language(argv))
+    _speak(caller.language or messages.chosen_by(caller.variables))
     from npudoctor.cli.app import command_line
 
     # Not .main(): it would turn a broken pipe into status 1, which means "not ready".
@@ -72,16 +75,20 @@ def _invoke(argv: List[str], caller: Caller) -> int:  # noqa: UP006
 def _ended(work: Callable[[], int]) -> int:
     """Do the work; the exit status of every way in which it may end."""
     try:
-        status = work()
-        output.emit("")
+        try:
+            status = work()
+        except (output.Lost, OSError):
+            raise
+        except Exception as error:
+            status = _refused(error)
+        if status == 0:
+            output.emit("")  # typer wrote the help by itself: only now we know whether it arrived
     except signals.Stopped as stopped:
         _leave(stopped.status)
     except output.Lost as lost:
         status = _lost(str(lost))
     except OSError as error:
         status = _lost(os.strerror(error.errno or 0))
-    except Exception as error:
-        status = _refused(error)
     return status
 
 
@@ -105,6 +112,7 @@ def _lost(why: str) -> int:
 
 def _leave(status: int) -> None:
     """End at once: a thread that was left behind would keep the process. All output was written before."""
-    if sys.stderr is not None:
-        sys.stderr.flush()
+    with contextlib.suppress(OSError, ValueError):
+        if sys.stderr is not None:
+            sys.stderr.flush()
     os._exit(status)

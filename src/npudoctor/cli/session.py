@@ -56,9 +56,15 @@ class Session:
             elif check in broken:
                 yield broken[check]
             else:
-                text = _("no such check, group, tag or code: {name}{suggestion}")
-                told = text.format(name=name, suggestion=suggestion(name, known))
-                raise Refused(f"{named}: {told}" if named else told)
+                raise Refused(self._stranger(name, known, named))
+
+    def _stranger(self, name: str, known: set[str], named: str) -> str:
+        near = suggestion(name, known)
+        if named:
+            text = _("{option}: no such check or code: {name}{suggestion}")
+            return text.format(option=named, name=name, suggestion=near)
+        text = _("no such check, group, tag or code: {name}{suggestion}")
+        return text.format(name=name, suggestion=near)
 
     def _ignored(self) -> dict[str, Optional[str]]:
         """What is ignored, by id or code; a code of a check that could not be loaded ignores nothing."""

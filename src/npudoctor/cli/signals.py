@@ -24,6 +24,13 @@ def listen() -> None:
             signal.signal(number, _stop)
 
 
+def rest() -> None:
+    """Back to what the system does: the result is out, there is nothing left to put in order."""
+    for number in _ENDING:
+        if signal.getsignal(number) is _stop:
+            signal.signal(number, signal.SIG_DFL)
+
+
 def _stop(number: int, frame: Optional[FrameType]) -> None:
     for ending in _ENDING:  # the first one counts; a second must not disturb the putting in order
         signal.signal(ending, signal.SIG_IGN)

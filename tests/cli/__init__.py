@@ -1,0 +1,1 @@
+"""The command itself, run as people run it."""

@@ -1,0 +1,106 @@
+"""Runs npudoctor as a command of its own, far from this shell's settings, and writes drop-ins for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Optional
+
+DROP_IN = '''
+import os, signal, subprocess, sys, time
+from npudoctor import *
+
+{top}
+
+@check({id!r}, scope=Scope.NODE, codes={{"{id}.bad": ERROR, "{id}.odd": WARNING, "{id}.note": INFO}})
+def question(host):
+    """{title}.
+
+    A manual.
+    """
+{body}
+'''
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a run ended."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """Standard output as JSON."""
+        return json.loads(self.out)
+
+    def row(self, check: str) -> dict[str, Any]:
+        """The one row of a check."""
+        (row,) = [row for row in self.json["results"] if row["check"] == check]
+        found: dict[str, Any] = row
+        return found
+
+
+class Npudoctor:
+    """The command with a home and a directory of drop-ins of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.home = folder / "home"
+        self.drop_ins = folder / "checks.d"
+        self.home.mkdir()
+        self.drop_ins.mkdir(mode=0o755)
+        self.variables = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.home),
+            "NPUDOCTOR_CHECKS_DIR": str(self.drop_ins),
+        }
+
+    def __call__(self, *arguments: str, timeout: float = 60, **variables: Optional[str]) -> Done:
+        """Run it to its end; variables that are None are left out."""
+        done = subprocess.run(
+            self.argv(*arguments), env=self.environment(variables), cwd=self.folder, stdin=subprocess.DEVNULL,
+            capture_output=True, timeout=timeout, check=False,
+        )  # fmt: skip
+        return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    def start(self, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
+        """Start it; standard output and error are pipes unless `options` say otherwise."""
+        standard = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        return subprocess.Popen(
+            self.argv(*arguments), env=self.environment({}), cwd=self.folder, **{**standard, **options}
+        )
+
+    def shell(self, line: str) -> Done:
+        """Run a bash line in which "$@" is the command."""
+        done = subprocess.run(
+            ["bash", "-o", "pipefail", "-c", line, "bash", *self.argv()], env=self.environment({}),
+            cwd=self.folder, capture_output=True, timeout=60, check=False,
+        )  # fmt: skip
+        return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    def argv(self, *arguments: str) -> list[str]:
+        """The command line."""
+        return [sys.executable, "-m", "npudoctor", *arguments]
+
+    def environment(self, variables: dict[str, Optional[str]]) -> dict[str, str]:
+        """Nothing of this shell but PATH: no LANG, no PYTHONUNBUFFERED."""
+        both = {**self.variables, **variables}
+        return {name: value for name, value in both.items() if value is not None}
+
+    def drop_in(
+        self, name: str, body: str = "return\nyield", *, top: str = "", title: str = "A title"
+    ) -> Path:
+        """Write a drop-in; `body` is the body of its question."""
+        path = self.drop_ins / f"{name}.py"
+        text = textwrap.indent(textwrap.dedent(body), "    ")
+        filled = DROP_IN.format(id=name.replace("_", "-"), body=text, top=textwrap.dedent(top), title=title)
+        path.write_text(filled, encoding="utf-8")
+        path.chmod(0o644)
+        return path

@@ -1,0 +1,93 @@
+"""SIGINT and SIGTERM: 130 and 143, nothing half-written, nobody left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from .command import Npudoctor
+
+
+def wait_for(path: Path) -> None:
+    until = time.monotonic() + 20
+    while not path.exists():
+        assert time.monotonic() < until, f"{path} never came"
+        time.sleep(0.01)
+
+
+def gone(pid: int) -> bool:
+    """Whether the process ends within a second; one that nobody has reaped yet counts as ended."""
+    until = time.monotonic() + 1
+    while time.monotonic() < until:
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+        except FileNotFoundError:
+            return True
+        time.sleep(0.01)
+    return False
+
+
+FAMILY = """
+children = [subprocess.Popen(["sleep", "300"]), subprocess.Popen(["sleep", "300"], start_new_session=True)]
+pids = [os.getpid(), *(child.pid for child in children)]
+with open("{folder}/pids.new", "w") as file:
+    file.write(" ".join(map(str, pids)))
+os.rename("{folder}/pids.new", "{folder}/pids")
+time.sleep(300)
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+@pytest.mark.parametrize("loading", [False, True])
+def test_a_signal_ends_the_run_and_all_that_it_started(
+    npudoctor: Npudoctor, tmp_path: Path, number: signal.Signals, status: int, loading: bool
+) -> None:
+    family = FAMILY.format(folder=tmp_path)
+    npudoctor.drop_in("stuck", "yield" if loading else family + "\nyield", top=family if loading else "")
+    (tmp_path / "report").write_text("old")
+    running = npudoctor.start("check", "stuck", "--format", "json", "--output", "report")
+    wait_for(tmp_path / "pids")
+    os.kill(running.pid, number)
+    out, err = running.communicate(timeout=5)
+    assert (running.returncode, out, err) == (status, b"", b"")
+    assert (tmp_path / "report").read_text() == "old" and not list(tmp_path.glob(".npudoctor-*"))
+    assert [pid for pid in map(int, (tmp_path / "pids").read_text().split()) if not gone(pid)] == []
+
+
+def test_nobody_is_left_behind_when_it_is_killed(npudoctor: Npudoctor, tmp_path: Path) -> None:
+    npudoctor.drop_in("stuck", FAMILY.format(folder=tmp_path) + "\nyield")
+    running = npudoctor.start("check", "stuck")
+    wait_for(tmp_path / "pids")
+    running.kill()
+    running.communicate(timeout=5)
+    assert all(gone(pid) for pid in map(int, (tmp_path / "pids").read_text().split()))
+
+
+def test_the_interpreter_being_asked_is_ended_too(npudoctor: Npudoctor, trusted: Path) -> None:
+    python = trusted / "python3"
+    python.write_text(f"#!/bin/sh\necho $$ >{trusted}/new; mv {trusted}/new {trusted}/pid\nsleep 300\n")
+    python.chmod(0o755)
+    npudoctor.drop_in("slow", "time.sleep(300)\nyield")
+    running = npudoctor.start("check", "slow", "--python", str(python))
+    wait_for(trusted / "pid")
+    running.terminate()
+    assert running.wait(5) == 143
+    running.communicate()
+    assert gone(int((trusted / "pid").read_text()))
+
+
+def test_an_ignored_hang_up_stays_ignored(npudoctor: Npudoctor, tmp_path: Path) -> None:
+    npudoctor.drop_in("slow", f"open('{tmp_path}/asked', 'w')\ntime.sleep(1)\nreturn\nyield")
+    running = npudoctor.start(
+        "check", "slow", "-q", preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    )
+    wait_for(tmp_path / "asked")
+    os.kill(running.pid, signal.SIGHUP)
+    assert running.communicate(timeout=10)[0] == b"ready\n"

@@ -1,0 +1,115 @@
+"""Usage errors: status 64, one clear line on standard error, nothing on standard output."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .command import Npudoctor
+
+MISUSES = {
+    ("chek",): "no such command: chek; did you mean check?",
+    ("",): "no such command",
+    ("--nope",): "no such option: --nope",
+    ("check", "--formt", "json"): "no such option: --formt; did you mean --format?",
+    ("check", "-x"): "no such option: -x",
+    ("check", "--version"): "no such option: --version",
+    ("check", "--scope"): "the option --scope needs a value",
+    ("check", "--verbose=1"): "the option --verbose takes no value",
+    ("check", "--format", "xml"): "--format: 'xml' is none of text, json",
+    ("check", "--scope", "nodes"): "--scope: 'nodes' is none of all, node, job",
+    ("check", "--expect", "cpu"): "--expect:",
+    ("check", "--profile", "slow"): "--profile:",
+    ("check", "--fail-on", "info"): "--fail-on: 'info' is none of error, warning",
+    ("check", "--lang", "fr"): "--lang: 'fr' is none of en, zh",
+    ("--lang", "fr", "list"): "--lang: 'fr'",
+    ("list", "--lang", "fr"): "--lang: 'fr'",
+    ("list", "--format", "yaml"): "--format: 'yaml'",
+    ("list", "more"): "unexpected argument: more",
+    ("check", "--deadline", "soon"): "--deadline: 'soon' is no number of seconds",
+    ("check", "--deadline", "0"): "--deadline:",
+    ("check", "--deadline", "-3"): "--deadline:",
+    ("check", "--deadline", "inf"): "--deadline:",
+    ("check", "--timeout", "nan"): "--timeout:",
+    ("check", "--timeout", "1e300"): "--timeout:",
+    ("check", "-v", "-q"): "-v and -q",
+    ("check", "hcl-ports"): "no such check, group, tag or code: hcl-ports; did you mean hccl-ports?",
+    ("check", "cache-server.orphan-segmant"): "did you mean cache-server.orphan-segment?",
+    ("check", ""): "no such check",
+    (
+        "check",
+        "--ignore",
+        "cache-sever",
+    ): "--ignore: no such check or code: cache-sever; did you mean cache-server?",
+    ("check", "--ignore", "leftovers"): "--ignore: no such check or code: leftovers",
+    ("check", "--ignore", ""): "--ignore: no such check or code",
+    ("check", "--python", "/no/python3"): "--python: /no/python3 does not exist",
+    ("check", "--python", "/usr"): "--python: /usr is not a regular file",
+    ("check", "--python", ""): "--python: '' is no path",
+    ("check", "--root", "/no/image"): "--root: /no/image does not exist",
+    ("check", "--root", "/etc/passwd"): "--root: /etc/passwd is not a directory",
+    ("check", "--root", ""): "--root",
+    ("check", "--config", "/no/config.toml"): "--config: /no/config.toml does not exist",
+    ("check", "--config", "/etc"): "/etc is not a regular file",
+    ("check", "--output", "/no/folder/report"): "--output: /no/folder/report: No such file or directory",
+    ("check", "--output", "/usr"): "--output: /usr is not a regular file",
+    ("check", "--output", "/dev/null"): "--output: /dev/null is not a regular file",
+    ("check", "--output", ""): "--output",
+    ("show",): "name a check or a code",
+    ("show", "cache-sever"): "no such check or code: cache-sever; did you mean cache-server?",
+    ("show", "cache-server", "more"): "unexpected argument: more",
+    ("schema", "reports"): "no such document: reports; did you mean report?",
+    ("fix", "cache-sever"): "did you mean cache-server?",
+}
+
+
+@pytest.mark.parametrize("arguments", MISUSES)
+def test_a_misuse_is_one_line_and_64(npudoctor: Npudoctor, arguments: tuple[str, ...]) -> None:
+    done = npudoctor(*arguments)
+    assert (done.status, done.out) == (64, ""), done
+    assert done.err.startswith("npudoctor: ") and done.err.count("\n") == 1, done.err
+    assert MISUSES[arguments] in done.err
+
+
+def test_what_does_not_work_yet_is_refused(npudoctor: Npudoctor) -> None:
+    for option in ("--env-of", "--source", "--peers"):
+        assert npudoctor("check", option, "1").status == 64
+        assert option not in npudoctor("check", "--help").out
+
+
+@pytest.mark.parametrize("arguments", [(), ("--",), ("--lang", "zh")])
+def test_alone_it_prints_help_on_standard_error(npudoctor: Npudoctor, arguments: tuple[str, ...]) -> None:
+    done = npudoctor(*arguments)
+    assert (done.status, done.out) == (64, "")
+    assert "npudoctor [OPTIONS] COMMAND" in done.err and "check" in done.err
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("-h",), ("check", "--help"), ("check", "nope", "-h")])
+def test_help_is_a_result(npudoctor: Npudoctor, arguments: tuple[str, ...]) -> None:
+    done = npudoctor(*arguments)
+    assert (done.status, done.err) == (0, "")
+    assert "--help" in done.out and max(map(len, done.out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("arguments", [("--version",), ("--lang", "en", "--version"), ("--version", "list")])
+def test_the_version_is_told(npudoctor: Npudoctor, arguments: tuple[str, ...]) -> None:
+    done = npudoctor(*arguments)
+    assert (done.status, done.err) == (0, "")
+    assert done.out.startswith("npudoctor ") and done.out.count("\n") == 1
+
+
+def test_a_python_inside_the_root_must_be_there(npudoctor: Npudoctor, tmp_path: Path) -> None:
+    (tmp_path / "image/usr/bin").mkdir(parents=True)
+    arguments = ("check", "--root", "image", "--python", "/usr/bin/python3")
+    assert npudoctor(*arguments).err == "npudoctor: --python: /usr/bin/python3 does not exist\n"
+    (tmp_path / "image/usr/bin/python3").write_text("")
+    done = npudoctor(*arguments, "--format", "json")
+    assert (done.status, done.json["target"]["root"]) == (2, str(tmp_path / "image"))
+
+
+def test_a_root_that_is_a_link_is_named_without_it(npudoctor: Npudoctor, tmp_path: Path) -> None:
+    (tmp_path / "image").mkdir()
+    (tmp_path / "link").symlink_to("image")
+    done = npudoctor("check", "--root", "link/../link", "--format", "json")
+    assert done.json["target"]["root"] == str(tmp_path / "image")

@@ -1,0 +1,86 @@
+"""The exit status is the verdict, and the JSON says the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from .command import Npudoctor
+
+BAD = 'yield Finding("sick.bad", "it is bad", evidence=("seen: 5",))'
+ODD = 'yield Finding("sick.odd", "it is odd")'
+NOTE = 'yield Finding("sick.note", "worth knowing")'
+UNKNOWN = 'raise Unknown("could not look")\nyield'
+ADVISORY = 'raise Unknown("only root sees it", advisory=True)\nyield'
+SKIP = 'raise Skip("does not apply")\nyield'
+
+VERDICTS = {0: "ready", 1: "not_ready", 2: "undetermined"}
+
+
+@pytest.mark.parametrize(
+    ("body", "arguments", "status", "row"),
+    [
+        ("return\nyield", (), 0, "ok"),
+        (NOTE, (), 0, "ok"),
+        (ODD, (), 0, "problem"),
+        (ODD, ("--fail-on", "warning"), 1, "problem"),
+        (BAD, (), 1, "problem"),
+        (BAD, ("--ignore", "sick.bad"), 0, "problem"),
+        (BAD, ("--ignore", "sick=a known one"), 0, "problem"),
+        (BAD, ("--ignore", "sick.odd"), 1, "problem"),
+        (UNKNOWN, (), 2, "unknown"),
+        (UNKNOWN, ("--ignore", "sick"), 0, "unknown"),
+        (UNKNOWN, ("--ignore", "sick.bad"), 2, "unknown"),
+        (ADVISORY, (), 0, "unknown"),
+        (BAD + "\n" + UNKNOWN, (), 1, "unknown"),
+        (SKIP, (), 0, "skipped"),
+        (BAD, ("--scope", "job"), 0, "skipped"),
+        ("1 / 0\nyield", (), 2, "crashed"),
+    ],
+)
+def test_each_ending_of_a_check_decides_as_promised(
+    npudoctor: Npudoctor, body: str, arguments: tuple[str, ...], status: int, row: str
+) -> None:
+    npudoctor.drop_in("sick", body)
+    done = npudoctor("check", "sick", "accelerator", "--expect", "none", "--format", "json", *arguments)
+    report = done.json
+    assert (done.status, done.row("sick")["status"]) == (status, row), done.err
+    assert (report["exit_code"], report["verdict"]) == (status, VERDICTS[status])
+    assert (report["failed"], report["changed"]) == (status != 0, False)
+
+
+def test_nothing_to_judge_is_undetermined(npudoctor: Npudoctor) -> None:
+    npudoctor.drop_in("sick", SKIP)
+    assert npudoctor("check", "sick").status == 2
+
+
+def test_text_and_quiet_end_with_the_same_status(npudoctor: Npudoctor) -> None:
+    npudoctor.drop_in("sick", BAD)
+    text, quiet = npudoctor("check", "sick"), npudoctor("check", "sick", "-q")
+    assert (text.status, quiet.status) == (1, 1)
+    assert "it is bad" in text.out and "- seen: 5" in text.out
+    assert text.out.splitlines()[-1].startswith("NOT READY: 1 error")
+    assert quiet.out == "not ready: 1 problem (sick.bad)\n"
+
+
+@pytest.mark.parametrize("name", ["sick", "drop-in", "sick.bad"])
+def test_a_check_is_selected_by_id_group_and_code(npudoctor: Npudoctor, name: str) -> None:
+    npudoctor.drop_in("sick", BAD)
+    done = npudoctor("check", name, "--format", "json")
+    assert [row["check"] for row in done.json["results"]] == ["sick"]
+
+
+def test_an_ignored_finding_stays_and_says_why(npudoctor: Npudoctor) -> None:
+    npudoctor.drop_in("sick", BAD)
+    done = npudoctor("check", "sick", "--format", "json", "--ignore", "sick.bad=until the move = in May")
+    (finding,) = done.row("sick")["findings"]
+    assert finding["ignored"] == {"reason": "until the move = in May"}
+    assert finding["severity"] == "error"
+    assert done.json["counts"]["ignored"] == 1 and done.json["counts"]["errors"] == 0
+
+
+def test_the_whole_machine_is_judged_under_every_scope_and_profile(npudoctor: Npudoctor) -> None:
+    for arguments in ((), ("--scope", "node"), ("--scope", "job"), ("--profile", "quick")):
+        done = npudoctor("check", "--expect", "none", "--format", "json", *arguments)
+        assert done.row("accelerator")["status"] == "ok", arguments
+        assert len(done.json["results"]) > 5
+        assert npudoctor("check", "--expect", "npu", "-q", *arguments).status == 1
