@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Optional
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, Optional
 
 import typer
 
 from npudoctor import __version__
 from npudoctor.cli import output
-from npudoctor.cli.check import check
-from npudoctor.cli.fix import fix
-from npudoctor.cli.list import list_checks
 from npudoctor.cli.options import Lang, Version
 from npudoctor.cli.parsing import Command, Group, evaluated
-from npudoctor.cli.schema import schema
-from npudoctor.cli.show import show
 from npudoctor.messages import _
 
-COMMANDS: dict[str, tuple[Callable[..., int], str]] = {
-    "check": (check, _("Judge this node; the exit status is the verdict.")),
-    "fix": (fix, _("Mend what can be mended safely; without a selection only show the plan.")),
-    "list": (list_checks, _("List all checks and their codes.")),
-    "show": (show, _("Print the manual of a check.")),
-    "schema": (schema, _("Print the JSON Schema of a document.")),
+COMMANDS = {
+    "check": _("Judge this node; the exit status is the verdict."),
+    "fix": _("Mend what can be mended safely; without a selection only show the plan."),
+    "list": _("List all checks and their codes."),
+    "show": _("Print the manual of a check."),
+    "schema": _("Print the JSON Schema of a document."),
 }
+FUNCTIONS = {"list": "list_checks"}  # a function called list would hide the builtin
 
 
-def command_line() -> Any:
-    """The root command, in the language spoken now."""
+def command_line(argv: Sequence[str] = ()) -> Any:
+    """The root command, in the language spoken now; only the command that the words name is loaded."""
     # No rich and no completion: they cost start-up time on every run.
     app = typer.Typer(
         cls=Group,
@@ -40,7 +38,9 @@ def command_line() -> Any:
         help=_("Can this machine train, and if not, what exactly do I type?"),
     )
     app.callback()(evaluated(npudoctor))
-    for name, (function, text) in COMMANDS.items():
+    for name in argv[:1] if argv[:1] and argv[0] in COMMANDS else COMMANDS:
+        function = getattr(import_module(f"npudoctor.cli.{name}"), FUNCTIONS.get(name, name))
+        text = COMMANDS[name]
         app.command(name, cls=Command, help=text, short_help=text)(evaluated(function))
     return typer.main.get_command(app)
 

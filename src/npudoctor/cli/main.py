@@ -67,7 +67,7 @@ def _invoke(argv: list[str]) -> int:
     from npudoctor.cli.app import command_line
 
     # Not .main(): it would turn a broken pipe into status 1, which means "not ready".
-    command = command_line()
+    command = command_line(argv)
     with command.make_context("npudoctor", list(argv), obj=caller) as context:
         return int(command.invoke(context) or 0)
 
