@@ -22,6 +22,7 @@ def accelerator(host: Host) -> Iterator[Union[Finding, Facts]]:
     """The accelerator that the job needs is here.
 
     ## What it does
+
     Looks for the device nodes of Ascend NPUs (`/dev/davinciN`) and NVIDIA GPUs (`/dev/nvidiaN`).
     The PCI bus, the kernel's driver of each card and the installed driver explain why nodes are missing.
     No tool is run. It is asked in every scope and profile.
@@ -35,10 +36,12 @@ def accelerator(host: Host) -> Iterator[Union[Finding, Facts]]:
     Cards that are handed to virtual machines (`vfio-pci`) are no hardware of this machine.
 
     ## Why it matters
+
     A job that finds no device fails at its first line (`Can't get ascend_hal device count`), and a
     report on a machine without its accelerator would be a report on the wrong machine.
 
     ## References
+
     - Ascend driver installation guide: device nodes of the NPU.
     - vllm-ascend, installation with Docker: what a container must be given.
     """

@@ -21,7 +21,7 @@ SHOWN = 20  # evidence lines of one finding; a database or a leaking job may hav
     codes={"shared-memory.foreign": INFO, "shared-memory.unattached": INFO},
 )
 def shared_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """System V shared memory of other programs, where it looks left over.
+    """No System V shared memory of other programs looks left over.
 
     ## What it does
 
