@@ -12,13 +12,12 @@ from npudoctor.checking import Answer, Crashed, NoAnswer
 from npudoctor.host import CannotTell, Host
 from npudoctor.host.files import Files, LocalDisk
 from npudoctor.messages import _
+from npudoctor.registry import DROP_IN_GROUP
 from npudoctor.trust import read_trusted, why_untrusted
 
 if TYPE_CHECKING:
     from npudoctor.child import Child
     from npudoctor.registry import Asking, Collector
-
-GROUP = "drop-in"
 
 
 def load(collector: Collector, directory: str, seconds: float, *, named: bool) -> None:
@@ -28,7 +27,7 @@ def load(collector: Collector, directory: str, seconds: float, *, named: bool) -
     try:
         names, reason = _names(directory, Files(disk), named)
         if reason:
-            collector.breaks(os.path.basename(directory) or "/", GROUP, reason)
+            collector.breaks(os.path.basename(directory) or "/", DROP_IN_GROUP, reason)
         files = [DropIn(collector, directory, name) for name in names]
         for file in files:
             file.start(Files(disk))
@@ -127,7 +126,7 @@ class DropIn:
         return ask
 
     def _breaks(self, why: str) -> None:
-        self._collector.breaks(self._name, GROUP, why)
+        self._collector.breaks(self._name, DROP_IN_GROUP, why)
 
 
 def _replayed(child: Child, until: float) -> Iterator[Answer]:

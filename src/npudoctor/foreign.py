@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Callable, Optional
 
 from npudoctor.checking import Check, Crashed, Skip, what_is_wrong
@@ -101,7 +102,9 @@ def answers_of(told: Optional[dict[str, Any]]) -> Any:
 
 def _encode(answer: object) -> dict[str, Any]:
     if isinstance(answer, Facts):
-        return {"facts": dict(answer.values)}
+        facts = dict(answer.values)
+        json.dumps(facts, allow_nan=False)  # here it is the check's own crash, with its reason
+        return {"facts": facts}
     if not isinstance(answer, Finding):
         raise TypeError(f"a check yields findings, not {type(answer).__name__}")
     fix = answer.fix

@@ -15,6 +15,7 @@ from npudoctor.messages import _
 from npudoctor.model import Result, Status
 
 DROP_INS = "/etc/npudoctor/checks.d"
+DROP_IN_GROUP = "drop-in"
 LOAD_SECONDS = 5.0
 
 # A forked question: the runner calls it before it starts any thread, and gets what waits for the answer.
@@ -42,16 +43,18 @@ class Collector:
         self.checks: list[Check] = []
         self.broken: list[Result] = []
         self.foreign: dict[str, Asking] = {}
-        self._ids: set[str] = set()
-        self._words: set[str] = set()
+        # Ids and groups are nobody else's; tags may be shared, and so only keep an id from being one.
+        self._owned: set[str] = {DROP_IN_GROUP}
+        self._tags: set[str] = set()
 
     def add(self, check: Check) -> bool:
-        """Take a check in; False when its id is taken by an id, group, tag or code."""
-        if check.id in self._ids | self._words:
-            self.breaks(check.id, check.group, _("the name {name} is taken").format(name=check.id))
+        """Take a check in; False when its id or a tag is taken by an id, group, tag or code."""
+        taken = {check.id} & (self._owned | self._tags) or set(check.tags) & self._owned
+        if taken:
+            self.breaks(check.id, check.group, _("the name {name} is taken").format(name=min(taken)))
             return False
-        self._ids.add(check.id)
-        self._words.update(check.names)
+        self._owned |= {check.id, check.group, *check.codes}
+        self._tags.update(check.tags)
         self.checks.append(check)
         return True
 

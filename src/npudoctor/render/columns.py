@@ -26,9 +26,11 @@ def pad(text: str, columns: int) -> str:
 
 
 def paragraph(text: str, first: str, rest: str) -> list[str]:
-    """The text made printable and broken into lines; `first` and `rest` stand before them."""
-    room = WIDTH - width(rest)
-    lines = [line for part in text.splitlines() or [""] for line in _wrapped(printable(part), room)]
+    """The text made printable and broken into lines; `first` and `rest` stand before them.
+
+    A line break in it is spelled out too: a name with one must not look like a line of ours.
+    """
+    lines = _wrapped(printable(text), WIDTH - width(rest))
     return [(first if number == 0 else rest) + line for number, line in enumerate(lines)]
 
 

@@ -88,8 +88,7 @@ class Rows:
 
     def _details(self, finding: Finding) -> Iterator[str]:
         if finding.weight > Severity.INFO or self._verbose:
-            for line in (line for text in finding.evidence for line in text.splitlines()):
-                yield f"{DEEPER}- {printable(line)}"
+            yield from (f"{DEEPER}- {printable(line)}" for line in finding.evidence)
         for echo in self._echoes.pop(finding.code, []):
             text = _("echo {code}: {message}").format(code=echo.code, message=echo.message)
             yield DEEPER + printable(text)

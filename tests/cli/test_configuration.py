@@ -1,0 +1,120 @@
+"""The layers of the configuration, as a run sees them; the rules of each key are in tests/test_config.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .command import Npudoctor
+
+BAD = 'yield Finding("sick.bad", "it is bad")'
+
+
+@pytest.fixture
+def user_file(npudoctor: Npudoctor) -> Path:
+    """The user's own configuration file."""
+    path = npudoctor.home / ".config/npudoctor/config.toml"
+    path.parent.mkdir(parents=True)
+    return path
+
+
+def test_each_layer_wins_over_the_one_before(npudoctor: Npudoctor, user_file: Path, tmp_path: Path) -> None:
+    def scope(*arguments: str, **variables: str) -> str:
+        done = npudoctor("check", "accelerator", "--format", "json", *arguments, **variables)
+        return str(done.json["scope"])
+
+    assert scope() == "all"
+    user_file.write_text('scope = "node"\n')
+    assert scope() == "node"
+    named = tmp_path / "named.toml"
+    named.write_text('scope = "job"')
+    assert scope("--config", "named.toml") == "job"
+    assert scope(NPUDOCTOR_CONFIG=str(named)) == "job"
+    assert scope("--config", "named.toml", NPUDOCTOR_SCOPE="all") == "all"
+    assert scope("--config", "named.toml", "--scope", "node", NPUDOCTOR_SCOPE="all") == "node"
+    assert scope(NPUDOCTOR_SCOPE="") == "node"
+
+
+def test_what_is_ignored_adds_up(npudoctor: Npudoctor, user_file: Path) -> None:
+    npudoctor.drop_in("sick", BAD + '\nyield Finding("sick.odd", "odd")')
+    user_file.write_text('ignore = ["sick.bad=from the file"]')
+    done = npudoctor("check", "sick", "--format", "json", "--ignore", "sick.odd")
+    reasons = [finding["ignored"]["reason"] for finding in done.row("sick")["findings"]]
+    assert (done.status, reasons) == (0, ["from the file", None])
+    done = npudoctor(
+        "check", "sick", "--format", "json", NPUDOCTOR_IGNORE="sick.bad=from the variable, sick.odd"
+    )
+    assert done.row("sick")["findings"][0]["ignored"] == {"reason": "from the variable"}
+
+
+def test_xdg_config_home_replaces_dot_config(npudoctor: Npudoctor, user_file: Path, tmp_path: Path) -> None:
+    user_file.write_text("scope = 5")
+    other = tmp_path / "xdg/npudoctor/config.toml"
+    other.parent.mkdir(parents=True)
+    other.write_text('format = "json"')
+    arguments = ("check", "accelerator", "--expect", "none")
+    assert npudoctor(*arguments, XDG_CONFIG_HOME=str(tmp_path / "xdg")).json["verdict"] == "ready"
+    assert npudoctor(*arguments, XDG_CONFIG_HOME="relative").status == 64
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (b"scop = 1", "{file}: unknown key scop; did you mean scope?"),
+        (b'scope = "nodes"', "{file}: scope: 'nodes' is none of all, node, job"),
+        (b"deadline = -1", "{file}: deadline: -1 is no number of seconds"),
+        (b'deadline = "5"', "{file}: deadline: '5' is no number of seconds"),
+        (b'python = "bin/python3"', "{file}: python: 'bin/python3' is no absolute path"),
+        (b'ignore = ["sick.bda"]', "{file}: ignore: no such check or code: sick.bda; did you mean sick.bad?"),
+        (b'ignore = "sick"', "{file}: ignore: 'sick' is no list"),
+        (b"scope = ", "{file} is not valid TOML: "),
+        (b'scope = "\xff"', "{file} is not UTF-8"),
+        (b'[check]\nscope = "all"', "{file}: unknown key check"),
+    ],
+)
+def test_a_wrong_file_is_64_and_named(
+    npudoctor: Npudoctor, user_file: Path, text: bytes, complaint: str
+) -> None:
+    npudoctor.drop_in("sick", BAD)
+    user_file.write_bytes(text)
+    done = npudoctor("check", "sick")
+    assert (done.status, done.out, done.err.count("\n")) == (64, "", 1), done
+    assert done.err.startswith("npudoctor: " + complaint.format(file=user_file)), done.err
+
+
+def test_a_named_file_is_named_with_who_named_it(npudoctor: Npudoctor, tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text("timeout = true")
+    done = npudoctor("check", "--config", "c.toml")
+    assert done.err.startswith(f"npudoctor: --config: {tmp_path}/c.toml: timeout: True is no number")
+    done = npudoctor("check", NPUDOCTOR_CONFIG="/no/c.toml")
+    assert (done.status, done.err) == (64, "npudoctor: NPUDOCTOR_CONFIG: /no/c.toml does not exist\n")
+
+
+@pytest.mark.parametrize(
+    "name", ["SCOPE", "EXPECT", "PROFILE", "FAIL_ON", "DEADLINE", "TIMEOUT", "FORMAT", "LANG"]
+)
+def test_a_wrong_variable_is_64_and_named(npudoctor: Npudoctor, name: str) -> None:
+    done = npudoctor("check", **{f"NPUDOCTOR_{name}": "wrong"})
+    assert (done.status, done.out, done.err.count("\n")) == (64, "", 1)
+    assert done.err.startswith(f"npudoctor: NPUDOCTOR_{name}: 'wrong' is no")
+
+
+def test_an_unknown_variable_is_a_warning(npudoctor: Npudoctor) -> None:
+    done = npudoctor("check", "accelerator", "--expect", "none", NPUDOCTOR_SCOP="node")
+    assert done.status == 0 and done.out
+    assert done.err == (
+        "npudoctor: warning: the variable NPUDOCTOR_SCOP is not known; did you mean NPUDOCTOR_SCOPE?\n"
+    )
+
+
+def test_the_python_of_a_variable_must_exist_too(npudoctor: Npudoctor) -> None:
+    done = npudoctor("check", NPUDOCTOR_PYTHON="/no/python")
+    assert (done.status, done.err) == (64, "npudoctor: NPUDOCTOR_PYTHON: /no/python does not exist\n")
+
+
+@pytest.mark.needs_root
+def test_a_home_that_may_not_be_looked_into_is_a_warning(npudoctor: Npudoctor) -> None:
+    """sudo -u somebody keeps HOME."""
+    done = npudoctor.shell('HOME=/proc/1/root/x setpriv --reuid 65534 --clear-groups "$@" --version')
+    assert done.status == 0, done

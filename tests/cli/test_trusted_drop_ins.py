@@ -1,0 +1,132 @@
+"""Which drop-ins are loaded at all; the others are rows that say why not."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .command import Npudoctor
+
+
+def row(npudoctor: Npudoctor, name: str = "sick") -> dict[str, Any]:
+    """The row of the drop-in that could not be loaded; the run says that it does not know."""
+    done = npudoctor("check", "drop-in", "--format", "json")
+    assert done.status == 2, done
+    found = done.row(name)
+    assert (found["status"], found["group"], found["needed"]) == ("broken", "drop-in", True)
+    return found
+
+
+def test_one_that_others_may_write_is_not_loaded(npudoctor: Npudoctor) -> None:
+    path = npudoctor.drop_in("sick")
+    for mode in (0o666, 0o664):
+        path.chmod(mode)
+        assert row(npudoctor)["reason"] == f"{path} may be written by others"
+    path.chmod(0o600)
+    assert npudoctor("check", "sick").status == 0
+
+
+def test_a_directory_or_parent_that_others_may_write_is_not_read(
+    npudoctor: Npudoctor, tmp_path: Path
+) -> None:
+    npudoctor.drop_in("sick")
+    for folder in (npudoctor.drop_ins, tmp_path):
+        folder.chmod(0o777)
+        assert row(npudoctor, "checks.d")["reason"] == f"{folder} may be written by others"
+        folder.chmod(0o755)
+    tmp_path.chmod(0o1777)  # sticky, like /tmp: others cannot replace what is ours
+    assert npudoctor("check", "sick").status == 0
+
+
+@pytest.mark.needs_root
+def test_one_of_another_user_is_not_loaded(npudoctor: Npudoctor) -> None:
+    path = npudoctor.drop_in("sick")
+    os.chown(path, 1234, -1)
+    assert row(npudoctor)["reason"] == f"{path} belongs to another user"
+
+
+def test_a_link_is_judged_by_all_that_it_leads_through(npudoctor: Npudoctor, tmp_path: Path) -> None:
+    path = npudoctor.drop_in("sick")
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    path.rename(shared / "real.py")
+    path.symlink_to(shared / "real.py")
+    assert npudoctor("check", "sick").status == 0
+    shared.chmod(0o777)
+    assert row(npudoctor)["reason"] == f"{shared} may be written by others"
+    path.unlink()
+    path.symlink_to(path)
+    assert "cannot be read" in row(npudoctor)["reason"] or "loop" in row(npudoctor)["reason"]
+    path.unlink()
+    path.symlink_to("nowhere")
+    assert "cannot be read: No such file" in row(npudoctor)["reason"]
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "a file holds one check, this one holds 0"),
+        (b"x = 1\n", "a file holds one check, this one holds 0"),
+        (b"x = '\xff\xfe'\n", "SyntaxError"),
+        (b"\0", "null bytes"),
+    ],
+)
+def test_what_is_no_check_is_not_loaded(npudoctor: Npudoctor, content: bytes, reason: str) -> None:
+    npudoctor.drop_in("sick").write_bytes(content)
+    assert reason in row(npudoctor)["reason"]
+
+
+def test_what_is_no_file_is_not_loaded(npudoctor: Npudoctor) -> None:
+    os.mkfifo(npudoctor.drop_ins / "sick.py", 0o600)
+    assert row(npudoctor)["reason"].endswith("sick.py is not a regular file")
+    (npudoctor.drop_ins / "sick.py").unlink()
+    (npudoctor.drop_ins / "sick.py").mkdir()
+    assert row(npudoctor)["reason"].endswith("sick.py cannot be read: Is a directory")
+
+
+@pytest.mark.parametrize("name", ["cache_server", "leftovers", "drop_in"])
+def test_a_name_that_is_taken_replaces_nothing(npudoctor: Npudoctor, name: str) -> None:
+    npudoctor.drop_in(name, "yield Finding('x.y', 'z')")
+    taken = name.replace("_", "-")
+    done = npudoctor("check", "--expect", "none", "--format", "json")
+    rows = [row for row in done.json["results"] if row["group"] == "drop-in"]
+    assert [(row["check"], row["status"], row["reason"]) for row in rows] == [
+        (taken, "broken", f"the name {taken} is taken")
+    ]
+    listed = npudoctor("list", "--format", "json").json
+    assert listed["broken"] == [{"id": taken, "group": "drop-in", "reason": f"the name {taken} is taken"}]
+    assert all(check["origin"] == "built-in" for check in listed["checks"])
+
+
+def test_an_id_must_be_the_files_name_and_words_must_be_words(npudoctor: Npudoctor) -> None:
+    path = npudoctor.drop_in("sick")
+    path.rename(npudoctor.drop_ins / "other.py")
+    assert "'sick' is not the file's name" in row(npudoctor, "other")["reason"]
+    (npudoctor.drop_ins / "other.py").unlink()
+    npudoctor.drop_in("Sick")
+    assert "an id is lower-case words" in row(npudoctor, "Sick")["reason"]
+
+
+def test_a_directory_that_was_asked_for_must_be_there(npudoctor: Npudoctor, tmp_path: Path) -> None:
+    def run(directory: str) -> Any:
+        arguments = ("check", "--expect", "none", "--format", "json")
+        return npudoctor(*arguments, NPUDOCTOR_CHECKS_DIR=directory)
+
+    assert run(str(tmp_path / "none")).row("none")["reason"].endswith("none does not exist")
+    (tmp_path / "file").write_text("")
+    assert run(str(tmp_path / "file")).row("file")["reason"].endswith("cannot be read: Not a directory")
+    assert run("").status == 0
+    assert run("checks.d").status == 0
+
+
+def test_one_that_is_broken_may_be_ignored_or_asked_for_by_its_id(npudoctor: Npudoctor) -> None:
+    npudoctor.drop_in("is_sick", top="1 / 0")
+    for name in ("is_sick", "is-sick", "is-sick.bad"):
+        assert npudoctor("check", name).status == 2
+    arguments = ("check", "is-sick", "accelerator", "--expect", "none", "--ignore")
+    assert npudoctor(*arguments, "is-sick").status == 0
+    assert npudoctor(*arguments, "is-sick.bad").status == 2
+    assert npudoctor("show", "is-sick").status == 64
