@@ -12,6 +12,7 @@ from npudoctor.model import Step
 from npudoctor.proof import leftovers
 from npudoctor.proof.leftovers import Seen, StaleSocket
 from npudoctor.proof.segment import Judged
+from npudoctor.proof.socket import SocketState, State
 from npudoctor.proof.spill import ProvenSpill
 
 
@@ -31,7 +32,7 @@ def orphan_segment(host: Host, judged: Judged) -> Finding:
         fix=_safe(
             host,
             _("remove the shared memory of the dead cache server"),
-            leftovers.remove_segment(segment),
+            leftovers.remove_segment(segment, judged.log),
             segment.cuid,
         ),
     )
@@ -59,12 +60,12 @@ def client_attached(host: Host, judged: Judged) -> Finding:
 
 def orphan_socket(host: Host, stale: StaleSocket) -> Finding:
     """A socket file at which nobody listens any more."""
+    entry = stale.file.entry
+    seen = _("owner {owner} inode {inode} key 0x{key:08x}")
     return Finding(
         "cache-server.orphan-socket",
         _("a dead cache server left its socket {path}").format(path=stale.file.path),
-        evidence=(
-            f"owner {user_name(stale.file.entry.uid)} inode {stale.file.entry.ino} key 0x{stale.file.key:08x}",
-        ),
+        evidence=(seen.format(owner=user_name(entry.uid), inode=entry.ino, key=stale.file.key),),
         action=Action.CLEANUP,
         fix=_safe(
             host,
@@ -82,9 +83,7 @@ def displaced(host: Host, found: SocketFile) -> Finding:
         "cache-server.orphan-socket",
         text.format(path=found.original),
         action=Action.CLEANUP,
-        fix=_safe(
-            host, _("give the socket its name back"), leftovers.restore_socket(found), found.entry.uid
-        ),
+        fix=_safe(host, _("give the socket its name back"), leftovers.restore_socket(found), found.entry.uid),
     )
 
 
@@ -116,15 +115,16 @@ def unproven(seen: Seen) -> Iterator[Finding]:
             text.format(shmid=segment.shmid, size=leftovers.gib(segment.size)),
             severity=INFO if segment.nattch else None,
             evidence=leftovers.segment_evidence(judged),
-            fix=_by_hand(leftovers.remove_segment(segment)),
+            # What somebody uses is nothing that a person should be told to remove either.
+            fix=None if segment.nattch else _by_hand(leftovers.remove_segment(segment)),
         )
     for state in seen.unproven_sockets:
         text = _("the socket {path} may be a dead cache server's; that is not proven")
         yield Finding(
             "cache-server.unproven",
             text.format(path=state.file.path),
-            evidence=(state.why,) if state.why else (),
-            fix=_by_hand(leftovers.remove_socket(StaleSocket(state.file, ()))),
+            evidence=(state.why,),
+            fix=_by_hand(_socket_step(state)),
         )
     for spill in seen.unproven_spills:
         yield _unproven_folder(spill.path, spill.folder, spill.why)
@@ -138,8 +138,16 @@ def _unproven_folder(path: str, folder: Optional[SpillFolder], why: str) -> Find
         "cache-server.unproven",
         text.format(path=path),
         evidence=(why,),
-        fix=_by_hand(leftovers.remove_spill(folder)) if folder else None,
+        # Lines that remove something else than containers are shown to nobody, whatever a log says.
+        fix=_by_hand(leftovers.remove_spill(folder)) if folder and folder.plain else None,
     )
+
+
+def _socket_step(state: SocketState) -> Step:
+    """For a person: a socket that answers under a name that a removal gave it wants its own name back."""
+    if state.state is State.ALIVE:
+        return leftovers.restore_socket(state.file)
+    return leftovers.remove_socket(StaleSocket(state.file, ()))
 
 
 def _safe(host: Host, title: str, step: Step, owner: int) -> Fix:

@@ -63,6 +63,9 @@ def cache_server(host: Host) -> Iterator[Finding]:
     yield from (say.displaced(host, found) for found in seen.displaced)
     yield from (say.orphan_spill(host, proven) for proven in seen.spills)
     yield from say.unproven(seen)
+    if scene.unseen:
+        text = _("{path} could not be looked into: {why}")
+        raise Unknown("; ".join(text.format(path=path, why=why) for path, why in scene.unseen))
     if scene.hidden:
         text = _("only root can look into {folders}, where other users' servers may be")
         raise Unknown(text.format(folders=", ".join(scene.hidden)), advisory=not host.identity.is_root)

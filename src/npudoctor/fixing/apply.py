@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from typing import Optional
 
-from npudoctor.fixing.outcome import Ending, Gone, Observer, Outcome, Refused
-from npudoctor.fixing.removal import remove_files, remove_shared_memory, remove_socket, restore_socket
+from npudoctor.fixing.outcome import Ending, Gone, Observer, Outcome, Refused, changing
+from npudoctor.fixing.removal import remove_shared_memory, remove_socket, restore_socket
+from npudoctor.fixing.spilled import remove_files
 from npudoctor.fixing.steps import (
     Command,
     Export,
@@ -27,17 +28,42 @@ def apply_step(step: Step, host: Host, at: Observer = lambda name: None) -> Outc
     forbidden = why_forbidden(step, host)
     if forbidden:
         return Outcome(Ending.REFUSED, forbidden)
+    watch = Watch(at)
     try:
-        _take(step, host, at)
+        _take(step, host, watch)
     except Gone:
-        return Outcome(Ending.ALREADY, _("it is gone already"))
+        return Outcome(Ending.ALREADY, _("it is gone already"), watch.changed)
     except Refused as refusal:
-        return Outcome(Ending.REFUSED, str(refusal))
+        return Outcome(Ending.REFUSED, str(refusal), watch.changed)
     except CannotTell as unknown:
-        return Outcome(Ending.REFUSED, unknown.reason)
+        return Outcome(Ending.REFUSED, unknown.reason, watch.changed)
     except OSError as error:
-        return Outcome(Ending.FAILED, os.strerror(error.errno) if error.errno else str(error))
-    return Outcome(Ending.APPLIED)
+        why = os.strerror(error.errno) if error.errno else str(error)
+        return Outcome(Ending.FAILED, why, watch.changed)
+    return Outcome(Ending.APPLIED, changed=True)
+
+
+class Watch:
+    """Passes on what an observer is told, and counts the changes that were not taken back.
+
+    A program that failed is not counted: what it did before is not known.
+    """
+
+    def __init__(self, at: Observer) -> None:
+        self._at = at
+        self._net = 0
+
+    def __call__(self, name: str) -> None:
+        if name.startswith("after put back "):
+            self._net -= 1
+        elif name.startswith("after ") and not name.startswith("after run "):
+            self._net += 1
+        self._at(name)
+
+    @property
+    def changed(self) -> bool:
+        """Whether something is not as it was."""
+        return self._net > 0
 
 
 def why_forbidden(step: Step, host: Host) -> Optional[str]:
@@ -52,7 +78,9 @@ def why_forbidden(step: Step, host: Host) -> Optional[str]:
     name = user_name(owner)
     if host.identity.is_root:
         return _("it belongs to {user}: add --owner {user} if it is to go").format(user=name)
-    return _("it belongs to {user}: only {user}, or root with --owner {user}, may remove it").format(user=name)
+    return _("it belongs to {user}: only {user}, or root with --owner {user}, may remove it").format(
+        user=name
+    )
 
 
 def _take(step: Step, host: Host, at: Observer) -> None:
@@ -71,9 +99,8 @@ def _take(step: Step, host: Host, at: Observer) -> None:
 
 
 def _run(step: Command, host: Host, at: Observer) -> None:
-    at(f"before run {step.argv[0]}")
-    answer = host.commands.run(step.argv, timeout=COMMAND_SECONDS)
-    at(f"after run {step.argv[0]}")
+    with changing(at, f"run {step.argv[0]}"):
+        answer = host.commands.run(step.argv, timeout=COMMAND_SECONDS)
     if not answer.ok:
         said = (answer.stderr.strip() or answer.stdout.strip()).splitlines()[-1:] or [answer.ended]
         raise OSError(None, said[0])

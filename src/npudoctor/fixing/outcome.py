@@ -1,14 +1,24 @@
-"""How one step, or one action of a plan, ended."""
+"""How one step, or one action of a plan, ended; and the watch that is kept over every change."""
 
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Callable
 
 from npudoctor.frozen import dataclass
 
 Observer = Callable[[str], None]
-"""Told the name of every change of the machine, right before ("before NAME") and after it."""
+"""Told the name of every change of the machine, right before ("before NAME") and after it ("after NAME")."""
+
+
+@contextmanager
+def changing(at: Observer, name: str) -> Iterator[None]:
+    """Around every single change of the machine, so that a test can stop us before and after each."""
+    at(f"before {name}")
+    yield
+    at(f"after {name}")
 
 
 class Ending(enum.Enum):
@@ -24,10 +34,11 @@ class Ending(enum.Enum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """An ending and its reason."""
+    """An ending and its reason. `changed`: something is not as it was, also where the rest failed."""
 
     ending: Ending
     reason: str = ""
+    changed: bool = False
 
 
 class Refused(Exception):

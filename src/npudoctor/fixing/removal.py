@@ -1,52 +1,56 @@
-"""Removes segments, sockets and spilled files: each guard is checked once more right before."""
+"""Removes segments and sockets: each guard is checked once more right before."""
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from npudoctor.fixing.outcome import Gone, Observer, Refused
-from npudoctor.fixing.steps import FileMark, RemoveFiles, RemoveSharedMemory, RemoveSocket, RestoreSocket
+from npudoctor.fixing.opening import opened
+from npudoctor.fixing.outcome import Gone, Observer, Refused, changing
+from npudoctor.fixing.steps import RemoveSharedMemory, RemoveSocket, RestoreSocket
 from npudoctor.fixing.syscalls import remove_segment, rename_without_replacing
 from npudoctor.host import Host
-from npudoctor.host.cacheserver import PARKED, Parent, entry_of, open_directory
-from npudoctor.host.cacheserver import spill_folder as look_at_folder
-from npudoctor.host.sockets import Listener, collapse
+from npudoctor.host.cacheserver import PARKED
+from npudoctor.host.sockets import Listener
 from npudoctor.host.sysvipc import Segment
+from npudoctor.host.walk import Parent
 from npudoctor.messages import _
 from npudoctor.proof.creator import Life, creator
-from npudoctor.proof.socket import untrusted_parent
-from npudoctor.proof.spill import users_of
+from npudoctor.proof.scene import is_listed, living
+from npudoctor.proof.socket import served, untrusted_parent
 
-
-@contextmanager
-def changing(at: Observer, name: str) -> Iterator[None]:
-    """Around every single change of the machine, so that a test can stop us before and after each."""
-    at(f"before {name}")
-    yield
-    at(f"after {name}")
+_NO_SEGMENT = (errno.EINVAL, errno.EIDRM)
+_NO_RENAMEAT2 = (errno.ENOSYS, errno.EINVAL)  # the kernel, or the file system, does not know it
 
 
 def remove_shared_memory(step: RemoveSharedMemory, host: Host, at: Observer) -> None:
     """IPC_RMID on the shmid, after a last IPC_STAT that must show the same unused object."""
+    if host.sysvipc.look(step.shmid) is None:
+        raise Gone
+    made_by = creator(host, step.cpid, step.ctime)
+    if made_by.life is not Life.DEAD:
+        raise Refused(made_by.why)
+    listed = [row for row in host.sysvipc.segments_now() if row.shmid == step.shmid]
     now = host.sysvipc.look(step.shmid)
     if now is None:
         raise Gone
-    listed = [row for row in host.sysvipc.segments_now() if row.shmid == step.shmid]
     if not listed or not listed[0].same_as(now):
         raise Refused(_("shmctl and /proc/sysvipc/shm disagree about segment {id}").format(id=step.shmid))
     if not _meant(step, now):
         raise Refused(_("segment {id} is not the one that was looked at").format(id=step.shmid))
     if now.nattch:
         raise Refused(_("segment {id} was attached since").format(id=step.shmid))
-    made_by = creator(host, step.cpid, step.ctime)
-    if made_by.life is not Life.DEAD:
-        raise Refused(made_by.why)
     with changing(at, f"remove segment {step.shmid}"):
-        remove_segment(step.shmid)
+        try:
+            remove_segment(step.shmid)
+        except OSError as error:
+            if error.errno in _NO_SEGMENT:
+                raise Gone from None
+            raise
 
 
 def _meant(step: RemoveSharedMemory, now: Segment) -> bool:
@@ -57,22 +61,19 @@ def _meant(step: RemoveSharedMemory, now: Segment) -> bool:
 def remove_socket(step: RemoveSocket, host: Host, at: Observer) -> None:
     """Park the file under a name of ours, make sure that it is the one, then unlink it.
 
-    Whoever replaces the file between our look and the rename gets it back.
+    Whoever replaces the file between our look and the rename gets it back, as does everybody when we
+    are stopped in between.
     """
     directory, name = step.path.rsplit("/", 1)
-    with open_directory(directory) as (descriptor, parents):
-        _same_socket(name, descriptor, step.device, step.inode, step.owner)
+    with opened(directory) as (descriptor, parents):
+        _same_socket(step, name, descriptor)
         _still_dead(step, host, name, descriptor, parents)
-        parked = name if PARKED.match(name) else f".{name}.npudoctor.{secrets.token_hex(8)}"
-        if parked != name:
-            with changing(at, f"park socket {name}"):
-                rename_without_replacing(name, parked, descriptor)
-        if not _is(parked, descriptor, step.device, step.inode) or not _refused(host, parked, descriptor):
-            if parked != name:
-                rename_without_replacing(parked, name, descriptor)
-            raise Refused(_("{path} was replaced since").format(path=step.path))
-        with changing(at, f"unlink socket {name}"):
-            os.unlink(parked, dir_fd=descriptor)
+        with _parked(name, descriptor, at) as parked:
+            _same_socket(step, parked, descriptor)
+            if not _answers(Listener.REFUSED, host, parked, descriptor):
+                raise Refused(_("a server may answer at {path}").format(path=step.path))
+            with changing(at, f"unlink socket {name}"):
+                os.unlink(parked, dir_fd=descriptor)
 
 
 def _still_dead(
@@ -85,84 +86,85 @@ def _still_dead(
     if remaining:
         text = _("it is the proof for segment {id}, which must go first")
         raise Refused(text.format(id=min(remaining)))
-    if not _refused(host, name, descriptor):
-        raise Refused(_("a server may answer at {path}").format(path=step.path))
-    if collapse(step.path) in host.sockets.unix_paths():
+    if not host.processes.ours():
+        raise Refused(_("/proc shows another pid namespace than ours"))
+    server = served(living(host), step.port)
+    if server:
+        raise Refused(server)
+    directory = step.path.rpartition("/")[0]
+    if is_listed(host, step.path) or is_listed(host, f"{directory}/cache_server_p{step.port}"):
         raise Refused(_("/proc/net/unix lists {path}").format(path=step.path))
+    if not _answers(Listener.REFUSED, host, name, descriptor):
+        raise Refused(_("a server may answer at {path}").format(path=step.path))
+
+
+@contextmanager
+def _parked(name: str, descriptor: int, at: Observer) -> Iterator[str]:
+    """The file under a name of ours; it gets its own back unless it is gone at the end."""
+    if PARKED.match(name):
+        yield name
+        return
+    parked = f".{name}.npudoctor.{secrets.token_hex(8)}"
+    try:
+        with changing(at, f"park socket {name}"):
+            _rename(name, parked, descriptor)
+        yield parked
+    except BaseException as error:
+        try:
+            _put_back(parked, name, descriptor, at)
+        except Exception:
+            if isinstance(error, Exception):
+                raise
+        raise
+
+
+def _put_back(parked: str, name: str, descriptor: int, at: Observer) -> None:
+    try:
+        os.stat(parked, dir_fd=descriptor, follow_symlinks=False)
+    except FileNotFoundError:
+        return
+    try:
+        with changing(at, f"put back socket {name}"):
+            rename_without_replacing(parked, name, descriptor)
+    except FileExistsError:
+        text = _("{path} was replaced since; what was there before is now called {other}")
+        raise Refused(text.format(path=name, other=parked)) from None
+
+
+def _rename(old: str, new: str, descriptor: int) -> None:
+    try:
+        rename_without_replacing(old, new, descriptor)
+    except FileNotFoundError:
+        raise Gone from None
+    except OSError as error:
+        if error.errno in _NO_RENAMEAT2:
+            raise Refused(_("kernel or file system cannot rename without replacing (renameat2)")) from None
+        raise
 
 
 def restore_socket(step: RestoreSocket, host: Host, at: Observer) -> None:
-    """Give a parked socket its name back, unless that name is taken."""
+    """Give a parked socket at which a server answers its name back, unless that name is taken."""
     directory, name = step.path.rsplit("/", 1)
-    with open_directory(directory) as (descriptor, parents):
-        _same_socket(name, descriptor, step.device, step.inode, step.owner)
+    with opened(directory) as (descriptor, parents):
+        _same_socket(step, name, descriptor)
         distrust = untrusted_parent(parents, step.owner, host.identity.euid)
         if distrust:
             raise Refused(distrust)
+        if not _answers(Listener.ALIVE, host, name, descriptor):
+            raise Refused(_("no server answers at {path} any more").format(path=step.path))
         with changing(at, f"restore socket {name}"):
-            rename_without_replacing(name, step.back_to.rsplit("/", 1)[1], descriptor)
+            _rename(name, step.back_to.rsplit("/", 1)[1], descriptor)
 
 
-def remove_files(step: RemoveFiles, host: Host, at: Observer) -> None:
-    """Unlink the known files of a folder by its descriptor, then the folder itself."""
-    folder = look_at_folder(step.directory)
-    if folder is None:
-        raise Gone
-    entry = folder.entry
-    seen = (step.device, step.inode, step.owner, 0o700)
-    if seen != (entry.dev, entry.ino, entry.uid, entry.permissions):
-        raise Refused(_("{path} was replaced since").format(path=step.directory))
-    if {name for name, _entry in folder.files} - {mark.name for mark in step.files}:
-        raise Refused(_("{path} holds files that were not there before").format(path=step.directory))
-    distrust = untrusted_parent(folder.parents, step.owner, host.identity.euid) or users_of(host, folder)
-    if distrust:
-        raise Refused(distrust)
-    _unlink_all(step, at)
-    parent, name = step.directory.rsplit("/", 1)
-    with open_directory(parent or "/") as (descriptor, _parents):
-        if _is(name, descriptor, step.device, step.inode):
-            with changing(at, f"remove folder {name}"):
-                os.rmdir(name, dir_fd=descriptor)
-
-
-def _unlink_all(step: RemoveFiles, at: Observer) -> None:
-    with open_directory(step.directory) as (descriptor, _parents):
-        if (os.fstat(descriptor).st_dev, os.fstat(descriptor).st_ino) != (step.device, step.inode):
-            raise Refused(_("{path} was replaced since").format(path=step.directory))
-        for mark in step.files:
-            if _unchanged(mark, descriptor):
-                with changing(at, f"unlink file {mark.name}"):
-                    os.unlink(mark.name, dir_fd=descriptor)
-
-
-def _unchanged(mark: FileMark, descriptor: int) -> bool:
-    """Whether the file is still the one that was looked at; False when it is gone, Refused when not."""
-    try:
-        now = entry_of(os.stat(mark.name, dir_fd=descriptor, follow_symlinks=False))
-    except FileNotFoundError:
-        return False
-    seen = (mark.device, mark.inode, mark.size, mark.mtime_ns, 1)
-    if seen != (now.dev, now.ino, now.size, now.mtime_ns, now.nlink) or not now.is_file:
-        raise Refused(_("{path} was changed since").format(path=mark.name))
-    return True
-
-
-def _same_socket(name: str, descriptor: int, device: int, inode: int, owner: int) -> None:
+def _same_socket(step: RemoveSocket | RestoreSocket, name: str, descriptor: int) -> None:
     try:
         now = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
     except FileNotFoundError:
         raise Gone from None
-    if (now.st_dev, now.st_ino, now.st_uid) != (device, inode, owner) or not stat.S_ISSOCK(now.st_mode):
-        raise Refused(_("{path} was replaced since").format(path=name))
+    seen = (step.device, step.inode, step.mtime_ns, step.owner)
+    if seen != (now.st_dev, now.st_ino, now.st_mtime_ns, now.st_uid) or not stat.S_ISSOCK(now.st_mode):
+        raise Refused(_("{path} was replaced since").format(path=step.path))
 
 
-def _is(name: str, descriptor: int, device: int, inode: int) -> bool:
-    try:
-        now = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
-    except FileNotFoundError:
-        return False
-    return (now.st_dev, now.st_ino) == (device, inode)
-
-
-def _refused(host: Host, name: str, descriptor: int) -> bool:
-    return host.sockets.probe(name, descriptor) is Listener.REFUSED
+def _answers(what: Listener, host: Host, name: str, descriptor: int) -> bool:
+    return host.sockets.probe(name, descriptor) is what

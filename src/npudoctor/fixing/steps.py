@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import shlex
 from collections.abc import Mapping
-from typing import Any, Union
+from typing import Any, Optional, Union
 
 from npudoctor.frozen import dataclass
 from npudoctor.model import Step
@@ -35,7 +35,7 @@ class Command:
 
 @dataclass(frozen=True)
 class Export:
-    """Set a variable in the caller's shell: shown, and never applied, since no child can change its parent."""
+    """Set a variable in the caller's shell: shown, never applied, since no child can change its parent."""
 
     name: str
     value: str
@@ -48,7 +48,8 @@ class Export:
 class RemoveSharedMemory:
     """Remove a System V segment by its id. Guard: still the same object, and nobody attached.
 
-    `owner` is the uid whose thing it is; `dtime` is kept as the evidence of when its server died.
+    `owner` is the uid whose thing it is; `dtime` is kept as the evidence of when its server died, and
+    `log_device` and `log_inode` as that of which log is this server's, where it has one.
     """
 
     shmid: int
@@ -58,6 +59,8 @@ class RemoveSharedMemory:
     dtime: int
     size: int
     owner: int
+    log_device: Optional[int] = None
+    log_inode: Optional[int] = None
 
     def lines(self) -> tuple[str, ...]:
         return (f"ipcrm -m {self.shmid}",)
@@ -65,7 +68,8 @@ class RemoveSharedMemory:
 
 @dataclass(frozen=True)
 class RemoveSocket:
-    """Remove a stale socket file. Guard: same device and inode, still nobody listening.
+    """Remove a stale socket file. Guard: same device, inode and mtime, still nobody listening. (A new
+    server's socket on the same port can get the same inode, as was seen.)
 
     `port` is the cache server's. `after` are the segments (shmid) whose proof this file is:
     while one of them is still there, the file stays.
@@ -74,6 +78,7 @@ class RemoveSocket:
     path: str
     device: int
     inode: int
+    mtime_ns: int
     owner: int
     port: int
     after: tuple[int, ...] = ()
@@ -90,6 +95,7 @@ class RestoreSocket:
     back_to: str
     device: int
     inode: int
+    mtime_ns: int
     owner: int
 
     def lines(self) -> tuple[str, ...]:

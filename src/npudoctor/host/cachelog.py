@@ -6,24 +6,28 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Optional
 
 from npudoctor.frozen import dataclass
-from npudoctor.host.cacheserver import LOG, Parent, entry_of, open_directory, places
+from npudoctor.host.cacheserver import LOG, SPILL, places
 from npudoctor.host.files import Entry
+from npudoctor.host.walk import Parent, entry_of, open_directory
 
 LOG_LIMIT = 64 << 20  # a server logs some kilobytes a day; what is larger is not read further
 
+# Digits are counted, and a line must begin like one: anybody may put a "log" into /tmp, and neither a number
+# of a thousand digits nor a line quoted inside another one may get anywhere.
 _LINE = re.compile(
-    r"\[\w+\] MD\((?P<pid>\d+),[^,()]*,(?:dataset-cache-server|cache_server)\):"
-    r"(?P<when>\d{4}-\d\d-\d\d-\d\d:\d\d:\d\d)\.\d{3}\.\d{3} "  # local time
-    r"\[[^\]\n]*\] [^\]\n]*\] (?P<text>[^\n]*)"
+    r"^\[\w+\] MD\((?P<pid>[0-9]{1,10}),[^,()\n]*,(?:dataset-cache-server|cache_server)\):"
+    r"(?P<when>[0-9]{4}-[0-9]{2}-[0-9]{2}-[0-9]{2}:[0-9]{2}:[0-9]{2})\.[0-9]{3}\.[0-9]{3} "  # local time
+    r"\[[^\]\n]*\] [^\]\n]*\] (?P<text>[^\n]*)",
+    re.MULTILINE,
 )
 _MACHINE = re.compile(r"^Running on machine: (.+)$", re.MULTILINE)
-_KEY = re.compile(r"Creation of shared memory successful\. Shared memory key (-?\d+)\Z")
-_PORT = re.compile(r"Cache server has started successfully and is listening on port (\d+)\Z")
-_FOLDER = re.compile(r"CachePool will use disk folder: (/.+)\Z")
+_KEY = re.compile(r"Creation of shared memory successful\. Shared memory key (-?[0-9]{1,10})\Z")
+_PORT = re.compile(r"Cache server has started successfully and is listening on port ([0-9]{1,5})\Z")
+_FOLDER = re.compile(r"CachePool will use disk folder: (/[^\0]+)\Z")
 
 
 @dataclass(frozen=True)
@@ -99,24 +103,29 @@ def _read(
 def parse_log(text: str, path: str, pid: int, entry: Entry, parents: tuple[Parent, ...] = ()) -> ServerLog:
     """What a log says of the process whose pid is in its name; lines of other pids do not count."""
     machine = _MACHINE.search(text[:4096])
-    lines = [line for line in _LINE.finditer(text) if int(line["pid"]) == pid]
-    said = [(line["text"].rstrip(), local_seconds(line["when"])) for line in lines]
-    keys = [(_KEY.match(words), when) for words, when in said]
-    folders = [_FOLDER.match(words) for words, _when in said]
-    ports = [int(match.group(1)) for match in (_PORT.match(words) for words, _when in said) if match]
+    said = [(line["text"].rstrip(), line["when"]) for line in _LINE.finditer(text) if int(line["pid"]) == pid]
+    keys = [(match.group(1), local_seconds(when)) for match, when in _said(_KEY, said)]
+    folders = [match.group(1).rstrip("/") for match, _when in _said(_FOLDER, said)]
+    ports = [int(match.group(1)) for match, _when in _said(_PORT, said)]
     return ServerLog(
         path=path,
         pid=pid,
         entry=entry,
         parents=parents,
         machine=machine.group(1).strip() if machine else None,
-        created=tuple(
-            Created(int(match.group(1)) & 0xFFFFFFFF, when) for match, when in keys if match and when
-        ),
-        spills=tuple(dict.fromkeys(match.group(1).rstrip("/") for match in folders if match)),
-        last=said[-1][1] if said else None,
+        created=tuple(Created(int(key) & 0xFFFFFFFF, when) for key, when in keys if when is not None),
+        # A folder of another name was not made by a cache server, whatever the log says.
+        spills=tuple(dict.fromkeys(path for path in folders if SPILL.match(os.path.basename(path)))),
+        last=local_seconds(said[-1][1]) if said else None,
         port=ports[-1] if ports else None,
     )
+
+
+def _said(what: re.Pattern[str], lines: Sequence[tuple[str, str]]) -> Iterator[tuple[re.Match[str], str]]:
+    for words, when in lines:
+        match = what.match(words)
+        if match:
+            yield match, when
 
 
 def local_seconds(when: str) -> Optional[int]:

@@ -1,43 +1,29 @@
 """Where MindSpore's dataset cache server leaves things: sockets, logs, spill folders. Facts only, no verdict.
 
-What is judged for removal is reached through directory descriptors opened without following links,
-because other users may write in the folders on the way (see proof/ for the rules).
+What is judged for removal is reached through directory descriptors opened without following links
+(host/walk.py); see proof/ for the rules.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import re
-import stat
 from collections.abc import Iterator
 from typing import Optional
 
 from npudoctor.frozen import dataclass
 from npudoctor.host.files import Entry
+from npudoctor.host.walk import Parent, entry_of, files_in, open_directory
+from npudoctor.messages import _
 
 PROGRAMS = ("dataset-cache-server", "cache_server")
-SOCKET = re.compile(r"cache_server_p(\d{1,5})\Z")
-# What our own removal renames a socket to before it unlinks it; see fixing/files.py.
-PARKED = re.compile(r"\.(cache_server_p\d{1,5})\.npudoctor\.[0-9a-f]+\Z")
-LOG = re.compile(r"(mindspore|dataset-cache-server|cache_server)\..*\.log\.[A-Z]+\.[\d-]+\.(\d+)\Z")
+SOCKET = re.compile(r"cache_server_p([0-9]{1,5})\Z")
+# What our own removal renames a socket to before it unlinks it; see fixing/removal.py.
+PARKED = re.compile(r"\.(cache_server_p[0-9]{1,5})\.npudoctor\.[0-9a-f]+\Z")
+LOG = re.compile(r"(mindspore|dataset-cache-server|cache_server)\..*\.log\.[A-Z]+\.[0-9-]+\.([0-9]{1,10})\Z")
 SPILL = re.compile(r"[a-z0-9]{36}\Z")
-CONTAINER = re.compile(r"IMG\d{5}\.LB\Z")
-
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-
-
-@dataclass(frozen=True)
-class Parent:
-    """One directory on the way to a candidate: who owns it and who may write it."""
-
-    path: str
-    uid: int
-    mode: int
-
-    @property
-    def writable_by_others(self) -> bool:
-        """Whether group or others may replace entries in it: no sticky bit protects them."""
-        return bool(self.mode & 0o022) and not self.mode & stat.S_ISVTX
+CONTAINER = re.compile(r"IMG[0-9]{5}\.LB\Z")
 
 
 @dataclass(frozen=True)
@@ -89,85 +75,49 @@ def places(tmp: str = "/tmp") -> Iterator[tuple[str, bool]]:  # noqa: S108
             yield f"{tmp}/mindspore/{name}", False
 
 
-def socket_files(tmp: str = "/tmp") -> tuple[list[SocketFile], list[str]]:  # noqa: S108
-    """The candidates at all places, and the directories that we have no right to look into."""
+@dataclass(frozen=True)
+class Found:
+    """The candidates at all places; `hidden` are folders that we have no right to look into, `unseen` those
+    that could not be looked into for another reason, which is told."""
+
+    sockets: tuple[SocketFile, ...]
+    hidden: tuple[str, ...] = ()
+    unseen: tuple[tuple[str, str], ...] = ()
+
+
+def socket_files(tmp: str = "/tmp") -> Found:  # noqa: S108
+    """The candidates at all places, and where we could not look."""
     found: list[SocketFile] = []
     hidden: list[str] = []
+    unseen: dict[str, str] = {}
     for directory, old in places(tmp):
         try:
             with open_directory(directory) as (descriptor, parents):
                 found += _candidates(descriptor, directory, old, parents)
         except PermissionError:
             hidden.append(directory)
-        except OSError:
-            continue  # missing, no directory, or a link
-    return found, hidden
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            link = error.errno == errno.ELOOP
+            unseen[str(error.filename or directory)] = (
+                _("it is a link, and links are not followed") if link else os.strerror(error.errno or 0)
+            )
+    return Found(tuple(found), tuple(hidden), tuple(unseen.items()))
 
 
 def _candidates(
     descriptor: int, directory: str, old: bool, parents: tuple[Parent, ...]
 ) -> Iterator[SocketFile]:
-    for name in sorted(os.listdir(descriptor)):
-        parked = PARKED.match(name)
-        match = SOCKET.match(parked.group(1) if parked else name)
-        if match:
-            try:
-                entry = entry_of(os.stat(name, dir_fd=descriptor, follow_symlinks=False))
-            except FileNotFoundError:
-                continue
-            yield SocketFile(directory, name, int(match.group(1)), old, entry, parents, bool(parked))
+    names = {name: SOCKET.match(_original(name)) for name in os.listdir(descriptor)}
+    ports = {name: int(match.group(1)) for name, match in names.items() if match}
+    for name, entry in files_in(descriptor, ports):
+        yield SocketFile(directory, name, ports[name], old, entry, parents, _original(name) != name)
 
 
-class open_directory:  # noqa: N801  (used like open)
-    """Walk to a directory from "/", no link followed; gives its descriptor and all parents with it last.
-
-    OSError where a part is missing, a link (ELOOP, ENOTDIR), or not ours to enter.
-    """
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._descriptor = -1
-
-    def __enter__(self) -> tuple[int, tuple[Parent, ...]]:
-        here = "/"
-        self._descriptor = os.open("/", _DIRECTORY)
-        parents = [_parent(here, self._descriptor)]
-        try:
-            for part in self._path.strip("/").split("/"):
-                if not part:
-                    continue
-                below = os.open(part, _DIRECTORY, dir_fd=self._descriptor)
-                os.close(self._descriptor)
-                self._descriptor = below
-                here = f"{here.rstrip('/')}/{part}"
-                parents.append(_parent(here, below))
-        except OSError:
-            os.close(self._descriptor)
-            raise
-        return self._descriptor, tuple(parents)
-
-    def __exit__(self, *_details: object) -> None:
-        os.close(self._descriptor)
-
-
-def _parent(path: str, descriptor: int) -> Parent:
-    found = os.fstat(descriptor)
-    return Parent(path, found.st_uid, found.st_mode)
-
-
-def entry_of(found: os.stat_result) -> Entry:
-    """A stat result as an Entry."""
-    return Entry(
-        found.st_mode,
-        found.st_ino,
-        found.st_dev,
-        found.st_nlink,
-        found.st_uid,
-        found.st_gid,
-        found.st_size,
-        found.st_mtime_ns,
-        found.st_ctime_ns,
-    )
+def _original(name: str) -> str:
+    parked = PARKED.match(name)
+    return parked.group(1) if parked else name
 
 
 def _names(path: str) -> list[str]:
@@ -191,18 +141,22 @@ class SpillFolder:
         """The newest mtime of its files, cut to whole seconds; None when it is empty."""
         return max((entry.mtime_ns // 1_000_000_000 for _name, entry in self.files), default=None)
 
+    @property
+    def plain(self) -> bool:
+        """Whether it holds nothing but what a cache server puts there, all its owner's."""
+        return all(
+            CONTAINER.match(name) and file.is_file and file.nlink == 1 and file.uid == self.entry.uid
+            for name, file in self.files
+        )
+
 
 def spill_folder(path: str) -> Optional[SpillFolder]:
-    """The folder as it is now; None when it is gone or no directory. PermissionError when it is not ours."""
+    """The folder as it is now; None when it is gone or no directory. OSError for a link (ELOOP), or when it
+    is not ours to look into."""
     try:
         with open_directory(path) as (descriptor, parents):
             entry = entry_of(os.fstat(descriptor))
-            files = [
-                (name, entry_of(os.stat(name, dir_fd=descriptor, follow_symlinks=False)))
-                for name in sorted(os.listdir(descriptor))
-            ]
-    except PermissionError:
-        raise
-    except OSError:
+            files = tuple(files_in(descriptor, os.listdir(descriptor)))
+            return SpillFolder(path, entry, files, parents[:-1])
+    except (FileNotFoundError, NotADirectoryError):
         return None
-    return SpillFolder(path, entry, tuple(files), parents[:-1])

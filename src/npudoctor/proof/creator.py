@@ -6,9 +6,11 @@ import enum
 
 from npudoctor.frozen import dataclass
 from npudoctor.host import Host
+from npudoctor.host.cacheserver import PROGRAMS
 from npudoctor.messages import _
 
 CLOCK_SLACK = 2.0  # seconds by which the boot clock and the wall clock may disagree
+LARGEST_PID = 1 << 22  # what the kernel ever gives out (PID_MAX_LIMIT); a log's name may say anything
 
 
 class Life(enum.Enum):
@@ -32,7 +34,7 @@ def creator(host: Host, pid: int, since: float) -> Creator:
 
     Dead: no such process, a zombie, or the pid now belongs to one that began after `since`.
     """
-    if pid <= 0:
+    if not 0 < pid <= LARGEST_PID:
         return Creator(Life.UNKNOWN, _("its creator is in a pid namespace that is not seen from here"))
     processes = host.processes
     if not processes.ours():
@@ -46,7 +48,8 @@ def creator(host: Host, pid: int, since: float) -> Creator:
         return Creator(Life.DEAD, _("process {pid} is a zombie").format(pid=pid))
     began = host.system.boot_time() + process.started / processes.ticks
     if began > since + CLOCK_SLACK:
-        return Creator(
-            Life.DEAD, _("the pid {pid} belongs to a process that began later").format(pid=pid)
-        )
+        # A clock that was set in between looks like this too; then it may be the creator after all.
+        if processes.program(pid) in (None, *PROGRAMS):
+            return Creator(Life.UNKNOWN, _("process {pid} may be it, if the clock was set").format(pid=pid))
+        return Creator(Life.DEAD, _("the pid {pid} belongs to a process that began later").format(pid=pid))
     return Creator(Life.ALIVE, _("process {pid} lives").format(pid=pid))

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Optional
 
 from npudoctor.fixing.steps import FileMark, RemoveFiles, RemoveSharedMemory, RemoveSocket, RestoreSocket
 from npudoctor.frozen import dataclass
+from npudoctor.host.cachelog import ServerLog
 from npudoctor.host.cacheserver import SocketFile, SpillFolder
 from npudoctor.host.identity import user_name
-from npudoctor.host.records import Record
 from npudoctor.host.sysvipc import Segment
 from npudoctor.messages import _
+from npudoctor.proof.creator import Life, creator
 from npudoctor.proof.scene import YOUNG, Scene
-from npudoctor.proof.segment import TOGETHER, Judged, Kind, candidate, judge_segment
-from npudoctor.proof.socket import SocketState, State, judge_socket
+from npudoctor.proof.segment import Judged, Kind, candidate, judge_segment, together
+from npudoctor.proof.socket import SocketState, State, judge_socket, recorded
 from npudoctor.proof.spill import ProvenSpill, SpillState, judge_spills, unlogged_folders
 
 
@@ -44,38 +46,31 @@ class Seen:
 def judge(scene: Scene) -> Seen:
     """Judge sockets, then segments by them, then spilled data by both."""
     states = [judge_socket(scene, found) for found in scene.sockets]
-    segments = [
-        judge_segment(scene, segment, states) for segment in scene.segments if candidate(segment)
-    ]
-    spills = [state for state in judge_spills(scene, segments, states) if not state.living]
+    segments = [judge_segment(scene, segment, states) for segment in scene.segments if candidate(segment)]
+    spills = judge_spills(scene, segments, states)
     pending = [judged for judged in segments if judged.kind in (Kind.ATTACHED, Kind.UNPROVEN)]
-    recorded = {_identity(record) for record in scene.host.records.steps("RemoveSocket")}
-    known = [
-        state
-        for state in states
-        if not state.file.parked or (state.file.entry.dev, state.file.entry.ino) in recorded
-    ]
+    dead = [state.file for state in states if state.state is State.DEAD and not _proves(state.file, pending)]
+    in_use = [state for found in dead for state in _in_use(scene, found, segments)]
+    parked = [state for state in states if state.file.parked and state.state is State.ALIVE]
     return Seen(
         orphans=_of(segments, Kind.ORPHAN),
         attached=_of(segments, Kind.ATTACHED),
         unproven_segments=_of(segments, Kind.UNPROVEN),
         sockets=tuple(
-            StaleSocket(state.file, _after(state.file, segments))
-            for state in known
-            if state.state is State.DEAD and not _withheld(state.file, pending)
+            StaleSocket(found, _after(found, segments))
+            for found in dead
+            if all(found is not state.file for state in in_use)
         ),
-        displaced=tuple(
-            state.file for state in known if state.file.parked and state.state is State.ALIVE
-        ),
-        unproven_sockets=tuple(
-            state for state in states if _worth_showing(scene, state) or state not in known
+        displaced=tuple(state.file for state in parked if recorded(scene, state.file)),
+        unproven_sockets=(
+            *(state for state in states if _worth_showing(scene, state)),
+            *in_use,
+            *(state for state in parked if not recorded(scene, state.file)),
         ),
         spills=tuple(
             ProvenSpill(state.folder, state.log) for state in spills if state.folder and not state.why
         ),
-        unproven_spills=tuple(
-            state for state in spills if state.why and not _of_pending(state, pending)
-        ),
+        unproven_spills=tuple(state for state in spills if state.why and not _of_pending(state, pending)),
         unlogged=tuple(unlogged_folders(scene)),
     )
 
@@ -92,13 +87,20 @@ def _after(found: SocketFile, segments: Sequence[Judged]) -> tuple[int, ...]:
     )
 
 
-def _withheld(found: SocketFile, pending: Sequence[Judged]) -> bool:
+def _proves(found: SocketFile, pending: Sequence[Judged]) -> bool:
     """Whether the file is the proof of a segment that cannot go yet: then it stays too."""
-    made = found.entry.mtime_ns // 1_000_000_000
-    return any(
-        judged.segment.key == found.key and abs(judged.segment.ctime - made) <= TOGETHER
-        for judged in pending
-    )
+    return any(judged.segment.key == found.key and together(found, judged.segment) for judged in pending)
+
+
+def _in_use(scene: Scene, found: SocketFile, segments: Sequence[Judged]) -> Iterator[SocketState]:
+    """What says that the maker of a dead-looking socket lives: a segment made with it that is in use."""
+    orphans = {judged.segment.shmid for judged in _of(segments, Kind.ORPHAN)}
+    for segment in scene.segments:
+        if segment.key == found.key and together(found, segment) and segment.shmid not in orphans:
+            made_by = creator(scene.host, segment.cpid, segment.ctime)
+            if segment.nattch or made_by.life is not Life.DEAD:
+                why = _("the segment {id} that was made with it is in use").format(id=segment.shmid)
+                yield SocketState(found, State.UNKNOWN, why)
 
 
 def _worth_showing(scene: Scene, state: SocketState) -> bool:
@@ -116,45 +118,61 @@ def _of_pending(state: SpillState, pending: Sequence[Judged]) -> bool:
     )
 
 
-def _identity(record: Record) -> tuple[object, object]:
-    return record.step.get("device"), record.step.get("inode")
-
-
-def remove_segment(segment: Segment) -> RemoveSharedMemory:
-    """The step that removes this very segment."""
+def remove_segment(segment: Segment, log: Optional[ServerLog] = None) -> RemoveSharedMemory:
+    """The step that removes this very segment; its log is noted, as the proof of what it spilled."""
     return RemoveSharedMemory(
-        segment.shmid, segment.key, segment.cpid, segment.ctime, segment.dtime, segment.size, segment.cuid
+        shmid=segment.shmid,
+        key=segment.key,
+        cpid=segment.cpid,
+        ctime=segment.ctime,
+        dtime=segment.dtime,
+        size=segment.size,
+        owner=segment.cuid,
+        log_device=log.entry.dev if log else None,
+        log_inode=log.entry.ino if log else None,
     )
 
 
 def remove_socket(stale: StaleSocket) -> RemoveSocket:
     """The step that removes this very socket file."""
     entry = stale.file.entry
-    return RemoveSocket(stale.file.path, entry.dev, entry.ino, entry.uid, stale.file.port, stale.after)
+    return RemoveSocket(
+        path=stale.file.path,
+        device=entry.dev,
+        inode=entry.ino,
+        mtime_ns=entry.mtime_ns,
+        owner=entry.uid,
+        port=stale.file.port,
+        after=stale.after,
+    )
 
 
 def restore_socket(found: SocketFile) -> RestoreSocket:
     """The step that gives a living server's socket its name back."""
     entry = found.entry
-    return RestoreSocket(found.path, found.original, entry.dev, entry.ino, entry.uid)
+    return RestoreSocket(found.path, found.original, entry.dev, entry.ino, entry.mtime_ns, entry.uid)
 
 
 def remove_spill(folder: SpillFolder) -> RemoveFiles:
     """The step that removes the files of this very folder, then the folder."""
-    marks = tuple(
-        FileMark(name, file.dev, file.ino, file.size, file.mtime_ns) for name, file in folder.files
-    )
+    marks = tuple(FileMark(name, file.dev, file.ino, file.size, file.mtime_ns) for name, file in folder.files)
     return RemoveFiles(folder.path, folder.entry.dev, folder.entry.ino, folder.entry.uid, marks)
 
 
 def segment_evidence(judged: Judged) -> tuple[str, ...]:
     """A segment in the words of ipcs, and what proves or is missing."""
     segment = judged.segment
+    seen = _(
+        "shmid {shmid} key 0x{key:08x} owner {owner} mode {mode:o} bytes {size} nattch {nattch} cpid {cpid}"
+    )
+    when = _("created {created} last detached {detached}")
     lines = [
-        f"shmid {segment.shmid} key 0x{segment.key:08x} owner {user_name(segment.cuid)}"
-        f" mode {segment.permissions:o} bytes {segment.size} nattch {segment.nattch} cpid {segment.cpid}",
-        f"created {moment(segment.ctime)} last detached {moment(segment.dtime)}",
-    ]
+        seen.format(
+            shmid=segment.shmid, key=segment.key, owner=user_name(segment.cuid), mode=segment.permissions,
+            size=segment.size, nattch=segment.nattch, cpid=segment.cpid,
+        ),
+        when.format(created=moment(segment.ctime), detached=moment(segment.dtime)),
+    ]  # fmt: skip
     if judged.proof == "A" and judged.socket:
         lines.append(_("proof A: the key is that of {path}").format(path=judged.socket.path))
     if judged.proof == "B" and judged.log:

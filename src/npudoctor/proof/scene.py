@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Optional
 
 from npudoctor.frozen import dataclass
 from npudoctor.host import CannotTell, Host
-from npudoctor.host.cachelog import ServerLog, read_logs
-from npudoctor.host.cacheserver import PROGRAMS, SocketFile, open_directory, places, socket_files
+from npudoctor.host.cachelog import ServerLog, log_places, read_logs
+from npudoctor.host.cacheserver import PROGRAMS, Found, SocketFile, places, socket_files
+from npudoctor.host.processes import Process
 from npudoctor.host.sockets import Listener
 from npudoctor.host.sysvipc import Segment
+from npudoctor.host.walk import open_directory
 from npudoctor.messages import _
+from npudoctor.proof.users import hidden, users
 
 TWICE_APART = 2.0  # seconds between two looks: a server that is starting is bound before it listens
 YOUNG = 10.0  # seconds below which a socket file may be that of a server that is starting
@@ -22,52 +25,66 @@ class LiveServer:
     """A process whose program is a cache server. `keys` is None when its maps cannot be read."""
 
     pid: int
+    users: frozenset[int]
     port: Optional[int]
-    spill_root: str
     keys: Optional[frozenset[int]]
 
 
 @dataclass(frozen=True)
+class Living:
+    """The cache servers that live; `opaque` are pids of processes that show neither program nor arguments."""
+
+    servers: tuple[LiveServer, ...]
+    opaque: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Scene:
-    """Sockets and what connect() answered, segments, logs, living servers; `opaque` are pids that show
-    neither program nor arguments; `hidden` are folders that we may not look into."""
+    """Sockets and what connect() answered, segments, logs, living servers. `tmp` is free of links;
+    `hidden` and `unseen` are where we could not look."""
 
     host: Host
+    tmp: str
     sockets: tuple[SocketFile, ...]
     hidden: tuple[str, ...]
+    unseen: tuple[tuple[str, str], ...]
     answers: Mapping[str, tuple[Listener, ...]]
     segments: tuple[Segment, ...]
     logs: tuple[ServerLog, ...]
-    servers: tuple[LiveServer, ...]
-    opaque: tuple[int, ...]
-    unix_paths: frozenset[str]
+    living: Living
+    listed: frozenset[str]
     now: float
 
 
 def gather(host: Host) -> Scene:
     """Look at the machine; waits for the second look only when a socket file refused the first."""
-    tmp = host.options.tmp
-    for directory, _old in places(tmp):
-        if host.disk.may_block(directory):
-            raise CannotTell(
-                _("{path} is on a file system that may block; it is not looked into").format(path=directory)
-            )
-    sockets, hidden = socket_files(tmp)
+    tmp = host.files.real(host.options.tmp) or host.options.tmp
+    for folders in ((path for path, _old in places(tmp)), log_places(tmp)):
+        _may_not_block(host, folders)
+    found = socket_files(tmp)
     now = host.clock.now()
-    answers = _connect_twice(host, [found for found in sockets if found.entry.is_socket], now)
-    servers, opaque = _servers(host)
+    answers = _connect_twice(host, [one for one in found.sockets if one.entry.is_socket], now)
     return Scene(
         host=host,
-        sockets=tuple(sockets),
-        hidden=tuple(hidden),
+        tmp=tmp,
+        sockets=found.sockets,
+        hidden=found.hidden,
+        unseen=found.unseen,
         answers=answers,
         segments=tuple(host.sysvipc.segments()),
         logs=tuple(read_logs(tmp)),
-        servers=tuple(servers),
-        opaque=tuple(opaque),
-        unix_paths=host.sockets.unix_paths(),
+        living=living(host),
+        listed=listed(host, found),
         now=now,
     )
+
+
+def _may_not_block(host: Host, folders: Iterable[str]) -> None:
+    for folder in folders:
+        if host.disk.may_block(folder):
+            raise CannotTell(
+                _("{path} is on a file system that may block; it is not looked into").format(path=folder)
+            )
 
 
 def _connect_twice(host: Host, sockets: list[SocketFile], now: float) -> dict[str, tuple[Listener, ...]]:
@@ -97,8 +114,33 @@ def connect(host: Host, found: SocketFile) -> Listener:
         return Listener.UNKNOWN
 
 
-def _servers(host: Host) -> tuple[list[LiveServer], list[int]]:
-    servers, opaque = [], []
+def listed(host: Host, found: Found) -> frozenset[str]:
+    """The socket files that /proc/net/unix lists, by whatever path their servers were told."""
+    paths = {path for one in found.sockets for path in (one.path, one.original)}
+    return frozenset(path for path in paths if is_listed(host, path))
+
+
+def is_listed(host: Host, path: str) -> bool:
+    """Whether /proc/net/unix lists this path, free of links, under any name that leads to it."""
+    folder, _slash, name = path.rpartition("/")
+    return any(
+        other == path or _real(host, other.rpartition("/")[0]) in (folder, None)
+        for other in host.sockets.unix_paths()
+        if other.rpartition("/")[2] == name and not other.startswith("@")
+    )
+
+
+def _real(host: Host, folder: str) -> Optional[str]:
+    """A folder without links; None when it cannot be said, "" when there is none."""
+    try:
+        return host.files.real(folder) or "" if folder.startswith("/") else None
+    except CannotTell:
+        return None
+
+
+def living(host: Host) -> Living:
+    """The cache servers among the processes, and those processes that could be ones for all we can see."""
+    servers, opaque = [], list(hidden(host))
     for pid, process in host.processes.all().items():
         if process.gone:
             continue
@@ -107,18 +149,18 @@ def _servers(host: Host) -> tuple[list[LiveServer], list[int]]:
             if host.processes.now(pid) is not None:
                 opaque.append(pid)
         elif program in PROGRAMS:
-            servers.append(_live(host, pid))
-    return servers, opaque
+            servers.append(_live(host, process))
+    return Living(tuple(servers), tuple(opaque))
 
 
-def _live(host: Host, pid: int) -> LiveServer:
+def _live(host: Host, process: Process) -> LiveServer:
     """Its argv is: program, spill folder (may be empty), workers, port, and more."""
-    arguments = host.processes.arguments(pid) or ()
-    segments = host.processes.segments(pid)
+    arguments = host.processes.arguments(process.pid) or ()
+    segments = host.processes.segments(process.pid)
     port = arguments[3] if len(arguments) > 3 else ""
     return LiveServer(
-        pid,
-        int(port) if port.isdecimal() else None,
-        arguments[1] if len(arguments) > 1 else "",
+        process.pid,
+        users(host, process),
+        int(port) if port.isdecimal() and len(port) <= 5 else None,
         None if segments is None else frozenset(segments.values()),
     )

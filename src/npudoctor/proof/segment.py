@@ -45,9 +45,7 @@ class Judged:
 
 def candidate(segment: Segment) -> bool:
     """Whether a segment could be a cache server's at all: its key, size and mode; no evidence by itself."""
-    return (
-        segment.key >> 24 == PROJECT and fits_size(segment.size) and segment.permissions in OLD_MODES
-    )
+    return segment.key >> 24 == PROJECT and fits_size(segment.size) and segment.permissions in OLD_MODES
 
 
 def fits_size(size: int) -> bool:
@@ -58,7 +56,7 @@ def fits_size(size: int) -> bool:
 def judge_segment(scene: Scene, segment: Segment, sockets: Sequence[SocketState]) -> Judged:
     """Judge a candidate against the judged sockets and the logs."""
     mine = [state for state in sockets if state.file.entry.is_socket and state.file.key == segment.key]
-    if any(state.state is State.ALIVE and _together(state.file, segment) for state in mine):
+    if any(state.state is State.ALIVE and together(state.file, segment) for state in mine):
         return Judged(segment, Kind.LIVING)
     made_by = creator(scene.host, segment.cpid, segment.ctime)
     if made_by.life is Life.ALIVE:
@@ -96,25 +94,30 @@ def _against_a(segment: Segment, found: SocketFile) -> Iterator[str]:
         yield _("mode {mode:o} is not a cache server's").format(mode=segment.permissions)
     if not fits_size(segment.size):
         yield _("its size is no whole number of GiB")
-    if not _together(found, segment):
+    if not together(found, segment):
         yield _("the segment and the socket were not made at the same time")
 
 
-def _together(found: SocketFile, segment: Segment) -> bool:
+def together(found: SocketFile, segment: Segment) -> bool:
+    """Whether both were made within the seconds that a server needs for them."""
     return abs(segment.ctime - found.entry.mtime_ns // 1_000_000_000) <= TOGETHER
 
 
 def _against_b(scene: Scene, segment: Segment) -> list[str]:
     """What stands against proof B beside the log itself."""
     against = []
+    if segment.uid != segment.cuid:
+        against.append(_("its owner is not its creator"))
     if segment.key >> 24 != PROJECT or not fits_size(segment.size):
         against.append(_("its size is no whole number of GiB"))
-    for server in scene.servers:
+    for server in scene.living.servers:
         logged = any(
             log.pid == server.pid and any(line.key == segment.key for line in log.created)
             for log in scene.logs
         )
-        if server.keys is None or segment.key in server.keys or logged:
+        # What another user's server maps cannot be read; but it does not own what is not that user's.
+        hides = server.keys is None and segment.cuid in server.users
+        if hides or segment.key in (server.keys or ()) or logged:
             against.append(_("the living server {pid} may own this key").format(pid=server.pid))
     return against
 

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import Optional
 
 from npudoctor.frozen import dataclass
-from npudoctor.host.cacheserver import Parent, SocketFile
-from npudoctor.host.sockets import Listener, collapse
+from npudoctor.host.cacheserver import SocketFile
+from npudoctor.host.sockets import Listener
+from npudoctor.host.walk import Parent
 from npudoctor.messages import _
-from npudoctor.proof.scene import YOUNG, LiveServer, Scene
+from npudoctor.proof.scene import YOUNG, Living, Scene
 
 
 class State(enum.Enum):
@@ -38,11 +39,6 @@ def judge_socket(scene: Scene, found: SocketFile) -> SocketState:
     answers = scene.answers.get(found.path, ())
     if Listener.ALIVE in answers:
         return SocketState(found, State.ALIVE, _("a server answers"))
-    server = _server_of(scene, found)
-    if server is not None:
-        return SocketState(
-            found, State.ALIVE, _("process {pid} serves this port").format(pid=server.pid)
-        )
     why = _doubt(scene, found, answers)
     return SocketState(found, State.UNKNOWN, why) if why else SocketState(found, State.DEAD)
 
@@ -53,19 +49,37 @@ def _doubt(scene: Scene, found: SocketFile, answers: Sequence[Listener]) -> Opti
         return _("it is younger than {seconds:g} s: a server may be starting").format(seconds=YOUNG)
     if list(answers) != [Listener.REFUSED, Listener.REFUSED]:
         return _("connect() did not say twice that nobody listens")
-    if scene.unix_paths & {collapse(found.path), collapse(found.original)}:
+    if scene.listed & {found.path, found.original}:
         return _("/proc/net/unix lists it")
-    if scene.opaque:
-        pids = ", ".join(map(str, scene.opaque[:5]))
-        return _("these processes cannot be read: {pids}").format(pids=pids)
     if not scene.host.processes.ours():
         return _("/proc shows another pid namespace than ours")
-    return untrusted_parent(found.parents, found.entry.uid, scene.host.identity.euid)
+    if found.parked and not recorded(scene, found):
+        return _("it has the name of an interrupted removal, and no journal of ours tells of that")
+    return served(scene.living, found.port) or untrusted_parent(
+        found.parents, found.entry.uid, scene.host.identity.euid
+    )
 
 
-def _server_of(scene: Scene, found: SocketFile) -> Optional[LiveServer]:
-    """A living server of this port, or one that does not tell its port."""
-    return next((server for server in scene.servers if server.port in (found.port, None)), None)
+def served(living: Living, port: int) -> Optional[str]:
+    """Which process may serve this port; None when surely none does. One that hides its port may."""
+    for server in living.servers:
+        if server.port in (port, None):
+            return _("process {pid} serves this port").format(pid=server.pid)
+    if living.opaque:
+        pids = ", ".join(map(str, living.opaque[:5]))
+        return _("these processes cannot be read: {pids}").format(pids=pids)
+    return None
+
+
+def recorded(scene: Scene, found: SocketFile) -> bool:
+    """Whether our journal says that a removal of ours took this very file away from its name."""
+    entry = found.entry
+    return any(
+        record.step.get("path") in (found.original, found.path)
+        and [record.step.get(name) for name in ("device", "inode", "mtime_ns")]
+        == [entry.dev, entry.ino, entry.mtime_ns]
+        for record in scene.host.records.steps("RemoveSocket")
+    )
 
 
 def untrusted_parent(parents: Sequence[Parent], owner: int, euid: int) -> Optional[str]:

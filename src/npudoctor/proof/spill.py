@@ -7,15 +7,15 @@ from collections.abc import Iterator, Sequence
 from typing import Optional, Union
 
 from npudoctor.frozen import dataclass
-from npudoctor.host import CannotTell, Host
+from npudoctor.host import CannotTell
 from npudoctor.host.cachelog import ServerLog
 from npudoctor.host.cacheserver import CONTAINER, SPILL, SpillFolder, spill_folder
-from npudoctor.host.sysvipc import Segment
 from npudoctor.messages import _
 from npudoctor.proof.creator import Life, creator
 from npudoctor.proof.scene import Scene
 from npudoctor.proof.segment import TOGETHER, Judged, Kind, trusted_log
 from npudoctor.proof.socket import SocketState, State, untrusted_parent
+from npudoctor.proof.users import users_of
 
 
 @dataclass(frozen=True)
@@ -48,52 +48,83 @@ class Death:
 def judge_spills(
     scene: Scene, segments: Sequence[Judged], sockets: Sequence[SocketState]
 ) -> list[SpillState]:
-    """Every folder that a log names and that is still there."""
-    found = []
+    """Every folder that a log names and that is still there, but for those of living servers.
+
+    When several logs of its owner name one folder, nothing may stand against it by any of them.
+    """
+    by_path: dict[str, list[SpillState]] = {}
     for log in scene.logs:
         for path in log.spills:
             state = _judge(scene, path, log, segments, sockets)
             if state is not None:
-                found.append(state)
-    living = {state.path for state in found if state.living}
-    return [state for state in found if state.living or state.path not in living]
+                by_path.setdefault(state.path, []).append(state)
+    return [
+        next((state for state in states if state.why), states[0])
+        for states in map(_by_its_owner, by_path.values())
+        if not any(state.living for state in states)
+    ]
+
+
+def _by_its_owner(states: list[SpillState]) -> list[SpillState]:
+    """Without what another user's log says, where its owner's logs name the folder too."""
+    own = [state for state in states if state.folder is None or _same_user(state.log, state.folder)]
+    return own or states
+
+
+def _same_user(log: ServerLog, folder: SpillFolder) -> bool:
+    return log.entry.uid == folder.entry.uid
 
 
 def _judge(
-    scene: Scene, path: str, log: ServerLog, segments: Sequence[Judged], sockets: Sequence[SocketState]
+    scene: Scene, named: str, log: ServerLog, segments: Sequence[Judged], sockets: Sequence[SocketState]
 ) -> Optional[SpillState]:
-    try:
-        entry = scene.host.files.lstat(path)
-        real = scene.host.files.real(path)
-        if entry is None or real is None:
-            return None
-        if entry.is_link:
-            return SpillState(path, None, log, _("it is a link"))
-        if scene.host.files.may_block(real):
-            return SpillState(path, None, log, _("it is on a file system that may block"))
-        # The folders above may be reached through links; judged and removed is where they lead.
-        folder = spill_folder(real)
-    except (CannotTell, OSError):
-        return SpillState(path, None, log, _("we have no right to look into it"))
-    if folder is None:
+    path, folder, trouble = _locate(scene, named)
+    if folder is None and not trouble:
         return None
+    if folder is not None and not _same_user(log, folder):
+        return SpillState(path, folder, log, _("others could have written the log that names it"))
     death = _death(scene, log, segments, sockets)
     if death is None:
         return SpillState(path, folder, log, living=True)
-    if isinstance(death, str):
-        return SpillState(path, folder, log, death)
+    if folder is None or isinstance(death, str):
+        return SpillState(path, folder, log, trouble or str(death))
     return SpillState(path, folder, log, next(_against(scene, folder, log, death), ""))
+
+
+def _locate(scene: Scene, named: str) -> tuple[str, Optional[SpillFolder], str]:
+    """Where the folder really is, what it is, and what keeps us from it; all empty when it is gone.
+
+    The folders above may be reached through links; judged and removed is where they lead.
+    """
+    files = scene.host.files
+    try:
+        entry, real = files.lstat(named), files.real(named)
+        if entry is not None and entry.is_link:
+            return named, None, _("it is a link")
+        if entry is None or real is None:
+            return named, None, ""
+        if files.may_block(real):
+            return real, None, _("it is on a file system that may block")
+        return real, spill_folder(real), ""
+    except (CannotTell, OSError):
+        return named, None, _("we have no right to look into it")
 
 
 def _death(
     scene: Scene, log: ServerLog, segments: Sequence[Judged], sockets: Sequence[SocketState]
 ) -> Union[Death, str, None]:
     """When the writer of a log died; None while it lives; a sentence when that cannot be said."""
-    if log.last is None or log.machine != scene.host.system.name:
+    if log.machine != scene.host.system.name:
         return _("its log is of the machine {name}").format(name=log.machine or "?")
+    if log.last is None:
+        return _("its log says nothing of when it was written")
     for judged in segments:
-        if _made(log, judged.segment.cpid, judged.segment.key, judged.segment.ctime):
-            return _death_of(judged)
+        if _logged(log, judged.segment.key, judged.segment.ctime):
+            known = _death_of(judged)
+            # The log may call its process by the pid of another namespace. Then this segment can show
+            # that it is not dead, and not more.
+            if judged.segment.cpid == log.pid or not isinstance(known, Death):
+                return known
     removed = _recorded(scene, log)
     if removed is not None:
         return removed
@@ -103,37 +134,38 @@ def _death(
     if writer.life is Life.UNKNOWN:
         return writer.why
     if any(_may_be_its(state, log) for state in sockets):
-        return _("a server still answers at its socket")
+        return _("a server may still answer at its socket")
     return Death(log.entry.mtime_ns // 1_000_000_000, "log")
 
 
 def _death_of(judged: Judged) -> Union[Death, str, None]:
     """A server's death is when it let go of its segment, once nobody holds that any more."""
-    segment: Segment = judged.segment
     if judged.kind is Kind.LIVING:
         return None
     if judged.kind is not Kind.ORPHAN:
         return _("its server is not proven dead: {why}").format(why=judged.why or _("clients are attached"))
-    return Death(segment.dtime, "segment") if segment.dtime else _("the time of its death is not known")
+    died = judged.segment.dtime
+    return Death(died, "segment") if died else _("the time of its death is not known")
 
 
-def _made(log: ServerLog, cpid: int, key: int, ctime: int) -> bool:
-    """Whether this log's process says that it made this segment."""
-    return log.pid == cpid and any(
-        line.key == key and abs(line.when - ctime) <= TOGETHER for line in log.created
-    )
+def _logged(log: ServerLog, key: int, ctime: int) -> bool:
+    """Whether this log says that its process made a segment of this key at this time."""
+    return any(line.key == key and abs(line.when - ctime) <= TOGETHER for line in log.created)
 
 
 def _recorded(scene: Scene, log: ServerLog) -> Optional[Death]:
     """The death as an earlier run of ours wrote it down before it removed the segment, in this boot."""
     boot = scene.host.system.boot_id()
+    names = ("cpid", "key", "ctime", "dtime", "log_device", "log_inode")
     for record in scene.host.records.steps("RemoveSharedMemory"):
-        step = record.step
+        if not boot or record.data.get("boot_id") != boot:
+            continue
         try:
-            cpid, key, ctime, dtime = (int(str(step[name])) for name in ("cpid", "key", "ctime", "dtime"))
+            cpid, key, ctime, dtime, *which = (int(str(record.step[name])) for name in names)
         except (KeyError, ValueError):
             continue
-        if boot and record.data.get("boot_id") == boot and dtime and _made(log, cpid, key, ctime):
+        same = cpid == log.pid and which == [log.entry.dev, log.entry.ino]
+        if dtime and same and _logged(log, key, ctime):
             return Death(dtime, "journal")
     return None
 
@@ -141,31 +173,34 @@ def _recorded(scene: Scene, log: ServerLog) -> Optional[Death]:
 def _may_be_its(state: SocketState, log: ServerLog) -> bool:
     """Whether the socket at which a server answers may be the one of this log's writer.
 
-    Its pid can be that of another namespace: then it seems gone and is not. A socket made after the
-    log's last line belongs to a later server.
+    Its pid can be that of another namespace: then it seems gone and is not. Depending on the version
+    the log lies beside the socket, one folder below, or two. A socket made after the log's last line
+    belongs to a later server.
     """
-    base = os.path.dirname(os.path.dirname(os.path.dirname(log.path)))
+    beside = os.path.dirname(log.path)
+    below = os.path.dirname(beside)
     made = state.file.entry.mtime_ns // 1_000_000_000
     return (
         state.state not in (State.DEAD, State.NO_SOCKET)
-        and state.file.directory == base
+        and state.file.directory in (beside, below, os.path.dirname(below))
         and log.port in (state.file.port, None)
         and made <= (log.last or 0) + TOGETHER
     )
 
 
 def _against(scene: Scene, folder: SpillFolder, log: ServerLog, death: Death) -> Iterator[str]:
-    """What stands against removing a folder that a dead server's log names."""
+    """What stands against removing a folder that a dead server's log names.
+
+    That no living server spills to the folder above needs no look: a folder in a dead server's log is
+    that server's, as its name was made up by it, and a folder in a living server's log got here never.
+    """
     entry = folder.entry
     if not SPILL.match(os.path.basename(folder.path)) or entry.permissions != 0o700:
         yield _("its name or its mode is not a cache server's")
     if not trusted_log(log, entry.uid):
         yield _("others could have written the log that names it")
-    for name, file in folder.files:
-        plain = file.is_file and file.nlink == 1 and file.uid == entry.uid
-        if not CONTAINER.match(name) or not plain:
-            yield _("it holds more than a cache server's containers")
-            break
+    if not folder.plain:
+        yield _("it holds more than a cache server's containers")
     if folder.newest is not None and folder.newest > death.when:
         yield _("it was written after its server died")
     way = untrusted_parent(folder.parents, entry.uid, scene.host.identity.euid)
@@ -176,45 +211,27 @@ def _against(scene: Scene, folder: SpillFolder, log: ServerLog, death: Death) ->
         yield holder
 
 
-def users_of(host: Host, folder: SpillFolder) -> Optional[str]:
-    """Who has a file of the folder open, or why that cannot be said; None when nobody has.
-
-    Other users cannot pass a 0700 folder, so only its owner's processes must be readable.
-    """
-    processes = host.processes
-    for pid, process in processes.all().items():
-        if process.gone:
-            continue
-        opened = processes.open_files(pid)
-        if opened is None:
-            if process.uid == folder.entry.uid and processes.now(pid) is not None:
-                return _("what process {pid} has open cannot be read").format(pid=pid)
-            continue
-        if any(_inside(target, folder.path) for _number, target in opened):
-            return _("process {pid} has it open").format(pid=pid)
-    return None
-
-
-def _inside(target: str, folder: str) -> bool:
-    """Whether a descriptor's target lies in the folder, by its own path or by another mount's."""
-    target = target[: -len(" (deleted)")] if target.endswith(" (deleted)") else target
-    same_name = f"/{os.path.basename(folder)}"
-    return target == folder or target.endswith(same_name) or f"{same_name}/" in target
-
-
 def unlogged_folders(scene: Scene) -> list[SpillFolder]:
-    """Folders at the old default places that look like spilled data and that no log names."""
-    tmp = scene.host.options.tmp
+    """Folders of ours at the old default places that look like spilled data and that no log names."""
     named = {path for log in scene.logs for path in log.spills}
+    identity = scene.host.identity
     found = []
-    for root in (tmp, f"{tmp}/mindspore/cache"):
-        for name in scene.host.files.names(root):
-            path = f"{root}/{name}"
-            if SPILL.match(name) and path not in named and not scene.host.files.may_block(path):
-                folder = _look(path)
-                if folder and any(CONTAINER.match(file) for file, _entry in folder.files):
-                    found.append(folder)
+    for root in (scene.tmp, f"{scene.tmp}/mindspore/cache"):
+        for path in _below(scene, root):
+            folder = None if path in named else _look(path)
+            ours = folder and (identity.is_root or folder.entry.uid == identity.euid)
+            if folder and ours and any(CONTAINER.match(file) for file, _entry in folder.files):
+                found.append(folder)
     return found
+
+
+def _below(scene: Scene, root: str) -> list[str]:
+    try:
+        names = scene.host.files.names(root)
+    except CannotTell:
+        return []  # not ours to look into, which is said already
+    paths = [f"{root}/{name}" for name in names if SPILL.match(name)]
+    return [path for path in paths if not scene.host.files.may_block(path)]
 
 
 def _look(path: str) -> Optional[SpillFolder]:

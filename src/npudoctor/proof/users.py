@@ -1,0 +1,69 @@
+"""Whose a process is, what it hides from us, and who has a folder of spilled data open."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Optional
+
+from npudoctor.host import Host
+from npudoctor.host.cacheserver import CONTAINER, SPILL, SpillFolder
+from npudoctor.host.processes import Process
+from npudoctor.messages import _
+
+
+def users(host: Host, process: Process) -> frozenset[int]:
+    """The uids that a process acts as. By its status, as /proc gives the folder of a process that must not
+    be dumped (sshd, ssh-agent) to root."""
+    try:
+        status = host.disk.read(f"/proc/{process.pid}/status", 1 << 16).decode("utf-8", "replace")
+    except OSError:
+        return frozenset((process.uid,))
+    line = next((line for line in status.splitlines() if line.startswith("Uid:")), "")
+    return frozenset(map(int, line.split()[1:])) or frozenset((process.uid,))
+
+
+def hidden(host: Host) -> Iterator[int]:
+    """Processes that /proc names and does not show (hidepid=1), or the first one, which it must name
+    unless it hides all that are not ours (hidepid=2)."""
+    seen = host.processes.all()
+    if 1 not in seen and host.processes.hidden(1):
+        yield 1
+    for name in host.disk.names("/proc"):
+        if name.isdecimal() and int(name) not in seen and name != "1":
+            try:
+                host.disk.read(f"/proc/{name}/stat", 1)
+            except PermissionError:
+                yield int(name)
+            except OSError:
+                continue  # gone since
+
+
+def users_of(host: Host, folder: SpillFolder) -> Optional[str]:
+    """Who has a file of the folder open, or why that cannot be said; None when nobody has.
+
+    Other users cannot pass a 0700 folder, so only its owner's processes must be readable.
+    """
+    processes = host.processes
+    unreadable = _("what process {pid} has open cannot be read")
+    for pid, process in processes.all().items():
+        if process.gone or pid == processes.self_pid:  # we hold the folder while we empty it
+            continue
+        opened = processes.open_files(pid)
+        if opened is None:
+            if folder.entry.uid in users(host, process) and processes.now(pid) is not None:
+                return unreadable.format(pid=pid)
+            continue
+        if any(_inside(target, folder.path) for _number, target in opened):
+            return _("process {pid} has it open").format(pid=pid)
+    return next((unreadable.format(pid=pid) for pid in hidden(host)), None)
+
+
+def _inside(target: str, folder: str) -> bool:
+    """Whether a descriptor's target lies in the folder, by its own path or by another mount's."""
+    target = target[: -len(" (deleted)")] if target.endswith(" (deleted)") else target
+    name = os.path.basename(folder)
+    above, _slash, last = target.rpartition("/")
+    # A mount of the folder itself shows its containers below whatever it is mounted at.
+    elsewhere = bool(CONTAINER.match(last)) and not SPILL.match(os.path.basename(above))
+    return elsewhere or name in target.split("/")
