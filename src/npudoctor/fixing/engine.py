@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Callable, Optional
 
@@ -65,13 +66,12 @@ def _carry_out(items: Sequence[Item], report: Report, wish: Wish, tools: Tools) 
     host = tools.host()
     try:
         with Journal(host.records.directory, host.system.boot_id(), tools.at) as journal:
-            applied = [_apply(one, tools, journal) for one in decided]
-            after = tools.look()
-            settled = _judge_again(applied, after, tools.host(), wish)
-            changed = any(one.outcome.ending is Ending.APPLIED for one in applied)
-            answer = _answer(settled, after, journal.run, changed=changed)
-            journal.write("end", exit_code=answer.exit_code, msg=answer.msg)
-            return answer
+            try:
+                return _with_journal(decided, wish, tools, journal)
+            except BaseException as error:  # Ctrl-C too: what was begun is on disk, and that it was stopped
+                with suppress(NoJournal):
+                    journal.write("interrupted", reason=type(error).__name__)
+                raise
     except NoJournal as reason:
         refused = [
             replace(one, outcome=Outcome(Ending.FAILED, str(reason)))
@@ -80,6 +80,17 @@ def _carry_out(items: Sequence[Item], report: Report, wish: Wish, tools: Tools) 
             for one in decided
         ]
         return _answer(refused, report, None, changed=False)
+
+
+def _with_journal(decided: Sequence[Done], wish: Wish, tools: Tools, journal: Journal) -> FixReport:
+    applied = [_apply(one, tools, journal) for one in decided]
+    after = tools.look()
+    settled = _judge_again(applied, after, tools.host(), wish)
+    changed = any(one.outcome.changed for one in applied)
+    answer = _answer(settled, after, journal.run, changed=changed)
+    with suppress(NoJournal):  # a disk that is full by now alters nothing about what was done
+        journal.write("end", exit_code=answer.exit_code, msg=answer.msg)
+    return answer
 
 
 def _decide(item: Item, wish: Wish, confirm: Confirm) -> Outcome:
@@ -94,17 +105,24 @@ def _decide(item: Item, wish: Wish, confirm: Confirm) -> Outcome:
 
 
 def _apply(one: Done, tools: Tools, journal: Journal) -> Done:
-    """Take the steps of one item, each written down first; a step that does not end well ends the item."""
+    """Take the steps of one item, each written down first; a step that does not end well ends the item.
+
+    What cannot be written down is not done. That an act cannot be told of afterwards undoes nothing.
+    """
     if one.outcome.ending is not Ending.PLANNED or one.item.finding.fix is None:
         return one
     finding = one.item.finding
     outcome = Outcome(Ending.ALREADY)
-    for step in finding.fix.steps if finding.fix else ():
-        journal.write(
-            "before", check=one.item.check, code=finding.code, evidence=finding.evidence, step=encode(step)
-        )
+    for step in one.item.finding.fix.steps:
+        told = {"check": one.item.check, "code": finding.code, "evidence": finding.evidence}
+        try:
+            journal.write("before", **told, step=encode(step))
+        except NoJournal as reason:
+            return replace(one, outcome=Outcome(Ending.FAILED, str(reason), outcome.changed))
         ended = apply_step(step, tools.host(), tools.at)
-        journal.write("after", code=finding.code, status=ended.ending.value, reason=ended.reason)
+        ended = replace(ended, changed=ended.changed or outcome.changed)
+        with suppress(NoJournal):
+            journal.write("after", code=finding.code, status=ended.ending.value, reason=ended.reason)
         if ended.ending in (Ending.REFUSED, Ending.FAILED):
             return replace(one, outcome=ended)
         outcome = ended if outcome.ending is not Ending.APPLIED else outcome
@@ -149,17 +167,17 @@ def _line(done: Sequence[Done], status: int) -> str:
     for ending in Ending:
         number = sum(one.outcome.ending is ending for one in done)
         if number:
-            parts.append(f"{number} {_ending(ending)}")
-    return ", ".join(parts)
+            parts.append(_counted(ending).format(count=number))
+    return _(", ").join(parts)
 
 
-def _ending(ending: Ending) -> str:
-    words = {
-        Ending.PLANNED: _("planned"),
-        Ending.APPLIED: _("applied"),
-        Ending.ALREADY: _("gone already"),
-        Ending.DECLINED: _("declined"),
-        Ending.REFUSED: _("refused"),
-        Ending.FAILED: _("failed"),
+def _counted(ending: Ending) -> str:
+    texts = {
+        Ending.PLANNED: _("{count} planned"),
+        Ending.APPLIED: _("{count} applied"),
+        Ending.ALREADY: _("{count} gone already"),
+        Ending.DECLINED: _("{count} declined"),
+        Ending.REFUSED: _("{count} refused"),
+        Ending.FAILED: _("{count} failed"),
     }
-    return words[ending]
+    return texts[ending]

@@ -9,9 +9,10 @@ import os
 import secrets
 import stat
 import time
+from contextlib import suppress
 from typing import Optional
 
-from npudoctor.fixing.outcome import Observer
+from npudoctor.fixing.outcome import Observer, changing
 from npudoctor.messages import _
 
 
@@ -32,19 +33,24 @@ class Journal:
         self._at = at
         self._lock = -1
         self._file = -1
+        self._broken: Optional[NoJournal] = None
 
     def __enter__(self) -> Journal:
+        folder = os.path.join(self.directory, "journal")
         try:
-            folder = os.path.join(self.directory, "journal")
-            _own_folder(self.directory)
-            _own_folder(folder)
-            self._lock = _locked(os.path.join(self.directory, "lock"))
-            path = os.path.join(folder, f"{self.run}.jsonl")
-            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
-            _sync(folder)
-        except OSError as error:
+            _own_folder(self.directory, "state folder", self._at)
+            _own_folder(folder, "journal folder", self._at)
+            with changing(self._at, "make lock"):
+                self._lock = _locked(os.path.join(self.directory, "lock"))
+            with changing(self._at, "make journal"):
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+                self._file = os.open(os.path.join(folder, f"{self.run}.jsonl"), flags, 0o600)
+                _sync(folder)
+        except BaseException as error:
             self.__exit__()
-            raise NoJournal(_why(self.directory, error)) from error
+            if isinstance(error, OSError):
+                raise NoJournal(_why(self.directory, error)) from error
+            raise
         return self
 
     def __exit__(self, *_details: object) -> None:
@@ -54,32 +60,39 @@ class Journal:
         self._file = self._lock = -1
 
     def write(self, event: str, **data: object) -> None:
-        """Append one record and wait until the disk has it."""
+        """Append one record and wait until the disk has it.
+
+        After one that could not be written nothing is: it may have left half a line, and what follows
+        would be glued to it.
+        """
+        if self._broken is not None:
+            raise self._broken
         record = {"event": event, "run": self.run, "at": _moment(), "boot_id": self._boot_id, **data}
         line = json.dumps(record, ensure_ascii=True).encode() + b"\n"
-        self._at(f"before journal {event}")
         try:
-            if os.write(self._file, line) != len(line):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            os.fsync(self._file)
+            with changing(self._at, f"journal {event}"):
+                if os.write(self._file, line) != len(line):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                os.fsync(self._file)
         except OSError as error:
-            raise NoJournal(_why(self.directory, error)) from error
-        self._at(f"after journal {event}")
+            self._broken = NoJournal(_why(self.directory, error))
+            raise self._broken from error
 
 
-def _own_folder(path: str) -> None:
+def _own_folder(path: str, what: str, at: Observer) -> None:
     """Make a folder that only we may enter, or refuse one that is not so."""
-    try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        os.mkdir(path, 0o700)
-        _sync(os.path.dirname(path))
-    except FileExistsError:
-        pass
+    if not os.path.lexists(path):
+        with changing(at, f"make {what}"):
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with suppress(FileExistsError):
+                os.mkdir(path, 0o700)
+            _sync(os.path.dirname(path))
     found = os.lstat(path)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
         raise OSError(errno.EPERM, os.strerror(errno.EPERM), path)
     if found.st_mode & 0o077:
-        os.chmod(path, 0o700)
+        with changing(at, f"close {what}"):
+            os.chmod(path, 0o700)
 
 
 def _locked(path: str) -> int:
@@ -104,7 +117,7 @@ def _why(directory: str, error: OSError) -> str:
     if error.errno in (errno.EAGAIN, errno.EWOULDBLOCK):
         return _("another fix is running")
     why = os.strerror(error.errno) if error.errno else str(error)
-    text = _("the journal in {path} cannot be written, so nothing is done: {why}")
+    text = _("the journal in {path} cannot be written, and without it nothing is changed: {why}")
     return text.format(path=directory, why=why)
 
 
