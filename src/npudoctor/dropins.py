@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def load(collector: Collector, directory: str, seconds: float, *, named: bool) -> None:
     """Load the drop-ins of a directory; `named`: somebody asked for it, so that it must be there."""
     directory = os.path.abspath(directory)
-    disk = LocalDisk()
+    disk = LocalDisk(min(3.0, seconds / 2))
     try:
         names, reason = _names(directory, Files(disk), named)
         if reason:

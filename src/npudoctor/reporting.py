@@ -49,8 +49,10 @@ def nameless_host(host: Host) -> HostFacts:
 
 
 def nameless_target(host: Host) -> Target:
-    """The target where describing it did not end."""
-    return Target("unknown", None, 0, None, None, host.options.root)
+    """The target where describing it did not end: only what the user said."""
+    told = host.options.python
+    python = PythonFacts(told, None) if told is not None else None
+    return Target("unknown", None, 0, python, "option" if python else None, host.options.root)
 
 
 def _kind(host: Host) -> tuple[str, Optional[Accelerators]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -92,17 +93,24 @@ class Description:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._described: Optional[tuple[HostFacts, Target]] = None
+        self._machine: Optional[HostFacts] = None
+        self._target: Optional[Target] = None
         self._thread = threading.Thread(target=self._describe, name="description", daemon=True)
-        self._thread.start()
+        with contextlib.suppress(RuntimeError):  # the machine has no room for another thread
+            self._thread.start()
 
     def _describe(self) -> None:
-        self._described = describe_host(self._host), describe_target(self._host)
+        # What fails here is asked by checks too, which say so in a row of theirs.
+        with contextlib.suppress(Exception):
+            self._machine = describe_host(self._host)
+        with contextlib.suppress(Exception):
+            self._target = describe_target(self._host)
 
     def by(self, until: float) -> tuple[HostFacts, Target]:
         """The description, or by the deadline what can be said without asking anything."""
-        self._thread.join(max(0.0, until + GRACE - time.monotonic()))
-        return self._described or (nameless_host(self._host), nameless_target(self._host))
+        if self._thread.ident is not None:
+            self._thread.join(max(0.0, until + GRACE - time.monotonic()))
+        return self._machine or nameless_host(self._host), self._target or nameless_target(self._host)
 
 
 def begin(loaded: Loaded, host: Host, settings: Settings, until: float) -> list[Union[Result, Asked]]:

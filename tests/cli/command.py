@@ -62,11 +62,11 @@ class Npudoctor:
             "NPUDOCTOR_CHECKS_DIR": str(self.drop_ins),
         }
 
-    def __call__(self, *arguments: str, timeout: float = 60, **variables: Optional[str]) -> Done:
+    def __call__(self, *arguments: str, **variables: Optional[str]) -> Done:
         """Run it to its end; variables that are None are left out."""
         done = subprocess.run(
             self.argv(*arguments), env=self.environment(variables), cwd=self.folder, stdin=subprocess.DEVNULL,
-            capture_output=True, timeout=timeout, check=False,
+            capture_output=True, timeout=60, check=False,
         )  # fmt: skip
         return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
 

@@ -97,8 +97,14 @@ def opened(
         speak(config["format"], config["lang"], caller)
         for warning in config.warnings:
             output.complain(_("warning: {text}").format(text=warning))
+        disk.deadline = min(disk.deadline, 0.3 * min(config["timeout"], config["deadline"]))
         root = image(flags.get("root"), files)
-        options = Options(config["expect"], program(config, Files(disk, root or "/"), root), root)
+        options = Options(
+            config["expect"],
+            program(config, Files(disk, root or "/"), root),
+            root,
+            timeout=min(config["timeout"], config["deadline"]),
+        )
         host = Host(options, disk=disk, variables=caller.variables, identity=identity)
         deadline = config["deadline"] - min(2 * GRACE, config["deadline"] / 4)
         loaded = registry.load_all(caller.variables, deadline * LOADING)

@@ -76,7 +76,7 @@ class LocalDisk:
     """The disk of this machine; what may block is asked in a child process."""
 
     def __init__(self, deadline: float = 3.0, mounts: Optional[Mounts] = None) -> None:
-        self._deadline = deadline
+        self.deadline = deadline  # for one question to a child
         self._mounts = mounts
         self._outside: dict[str, Outside] = {}
 
@@ -128,7 +128,7 @@ class LocalDisk:
         mount = self._mount_table().risky(path)
         if mount is None:
             return None
-        return self._outside.setdefault(mount.point, Outside(mount.point, self._deadline))
+        return self._outside.setdefault(mount.point, Outside(mount.point, self.deadline))
 
     def _mount_table(self) -> Mounts:
         if self._mounts is None:

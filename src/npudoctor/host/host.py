@@ -29,6 +29,7 @@ T = TypeVar("T")
 class Options:
     """What the user said that checks may ask about. `expect`: auto, npu, gpu, none.
 
+    `timeout` is how long one check may take, in seconds: whatever a check waits for must end before.
     `tmp` is where cache servers keep their sockets and logs.
     """
 
@@ -36,6 +37,7 @@ class Options:
     python: Optional[str] = None
     root: Optional[str] = None
     tmp: str = "/tmp"  # noqa: S108
+    timeout: float = 10.0
 
 
 class Host:
@@ -174,6 +176,7 @@ class Host:
             commands=None if image else self.commands,
             variables=caller,
             as_root=self.identity.is_root,
+            timeout=0.6 * self.options.timeout,
         )
 
     def _which_python(self, caller: Variables) -> tuple[str, str]:

@@ -94,11 +94,13 @@ class Interpreter:
         variables: Variables,
         as_root: bool,
         layout: Optional[Layout] = None,
+        timeout: float = 6.0,
     ) -> None:
         self.path = path
         self.chosen_by = chosen_by
         self._files, self._commands, self._variables = files, commands, variables
         self._as_root = as_root
+        self._timeout = timeout
         self._layout = layout
         self._found: Optional[dict[str, list[Distribution]]] = None
         self._lock = threading.RLock()
@@ -162,7 +164,7 @@ class Interpreter:
         # With the caller's own variables: a version manager's shim or a conda build may need them.
         answer = commands.run(
             [self.path, "-I", "-c", QUESTION],
-            timeout=8.0,
+            timeout=self._timeout,
             limit=1 << 20,
             variables={**self._variables, "LC_ALL": "C"},
             here=True,
