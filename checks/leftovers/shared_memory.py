@@ -120,7 +120,7 @@ def _segment_line(host: Host, segment: Segment, names: dict[int, str]) -> str:
     text = _("shmid {shmid}, key 0x{key:08x}, {size}, mode {mode:o}, owner {owner}, attached {nattch}: {why}")
     why = creator(host, segment.cpid, segment.ctime).why
     if segment.destroyed:
-        why += "; " + _("marked for destruction")
+        why += _("; ") + _("marked for destruction")
     return text.format(
         shmid=segment.shmid,
         key=segment.key,

@@ -129,6 +129,6 @@ def _evidence(sockets: Sequence[Bound], holders: Holders) -> tuple[str, ...]:
     lines = []
     for socket in sockets[:SHOWN]:
         address = f"[{socket.address}]" if ":" in socket.address else socket.address
-        state = "LISTEN" if socket.listening else "connected"
+        state = "LISTEN" if socket.listening else _("connected")
         lines.append(f"tcp {address}:{socket.port} {state}: {told(holders.describe(socket), 8)}")
     return (*lines, *([f"... (+{len(sockets) - SHOWN})"] if len(sockets) > SHOWN else []))

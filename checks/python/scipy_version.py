@@ -106,7 +106,8 @@ def _wanted(mindspore: Distribution, layout: Layout) -> Optional[Wanted]:
     if row is None:
         text = _("neither the metadata of {name} {version} nor our table says which SciPy it requires")
         raise Unknown(text.format(name=mindspore.name, version=mindspore.version))
-    return Wanted(mindspore, SpecifierSet(row.specifier), f"{row.source} ({row.as_of})")
+    source = _("our table of {as_of}: {source}").format(as_of=row.as_of, source=row.source)
+    return Wanted(mindspore, SpecifierSet(row.specifier), source)
 
 
 def _judge(host: Host, scipy: Optional[Distribution], wanted: Wanted) -> Optional[Finding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import groupby
 
@@ -68,7 +69,7 @@ def _counts(report: Report) -> Iterator[str]:
     total = len(report.results)
     head = ngettext("{count} check: {endings}", "{count} checks: {endings}", total)
     yield ""
-    yield head.format(count=total, endings=", ".join(told)) if told else _("no checks")
+    yield head.format(count=total, endings=_(", ").join(told)) if told else _("no checks")
 
 
 def _verdict(report: Report, paint: Paint) -> Iterator[str]:
@@ -79,7 +80,7 @@ def _verdict(report: Report, paint: Paint) -> Iterator[str]:
         Verdict.UNDETERMINED: (_("UNDETERMINED"), "33"),
     }[report.verdict]
     parts = [part for part in (_found(report), _next(report)) if part]
-    text = _("{verdict}: {text}").format(verdict=word, text="; ".join(parts)) if parts else word
+    text = _("{verdict}: {text}").format(verdict=word, text=_("; ").join(parts)) if parts else word
     first, *rest = paragraph(text, "", "  ")
     yield first.replace(word, paint(word, "1;" + colour), 1)
     yield from rest
@@ -96,8 +97,13 @@ def _found(report: Report) -> str:
         text = ngettext("{count} warning", "{count} warnings", counts["warnings"])
         told.append(text.format(count=counts["warnings"]))
     if report.verdict is Verdict.UNDETERMINED:
-        told.append(report.msg.partition(": ")[2] or report.msg)
-    return ", ".join(told)
+        told.append(_reason(report.msg))
+    return _(", ").join(told)
+
+
+def _reason(line: str) -> str:
+    """The report's one line without the verdict, which stands before it already."""
+    return re.split(": |：", line, maxsplit=1)[-1]
 
 
 def _next(report: Report) -> str:
