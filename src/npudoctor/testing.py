@@ -20,12 +20,14 @@ from npudoctor.host.commands import Answer, Commands
 from npudoctor.host.files import Entry, Files
 from npudoctor.host.identity import Identity
 from npudoctor.host.interpreter import Interpreter, Layout
+from npudoctor.host.processes import Processes
 from npudoctor.host.records import Record, Records
 from npudoctor.host.sockets import Listener, Sockets
 from npudoctor.host.variables import Variables
 from npudoctor.model import Facts, Finding, Status
 
 SITE = "/usr/lib/python3.11/site-packages"
+TICKS = 100  # of a second: the unit of `started` in process_files()
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,10 @@ class MemoryDisk:
         while parent and parent not in self._nodes:
             self._nodes[parent] = folder()
             parent = parent.rsplit("/", 1)[0]
+
+    def has(self, path: str) -> bool:
+        """Whether it was given, readable or not."""
+        return path in self._nodes
 
     def lstat(self, path: str) -> Entry:
         node = self._node(path)
@@ -194,7 +200,7 @@ def process_files(
     rest = " ".join(["0"] * 12)
     files: dict[str, Content] = {
         f"/proc/{pid}": folder(0o555, uid),
-        f"/proc/{pid}/stat": f"{pid} ({name}) {state} {parent} {pid} {pid} 0 -1 0 {rest} 0 {started} 0",
+        f"/proc/{pid}/stat": f"{pid} ({name}) {state} {parent} {pid} {pid} 0 -1 0 {rest} {started} 0",
         f"/proc/{pid}/cmdline": "".join(f"{word}\0" for word in argv),
         f"/proc/{pid}/maps": maps,
         f"/proc/{pid}/exe": link(exe),
@@ -206,7 +212,7 @@ def process_files(
 
 
 def package_files(name: str, version: str, *headers: str, site: str = SITE) -> dict[str, Content]:
-    """The metadata of one installed distribution; `headers` are whole lines such as "Requires-Dist: numpy"."""
+    """The metadata of a distribution; `headers` are whole lines such as "Requires-Dist: numpy"."""
     lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}", *headers]
     return {f"{site}/{name.replace('-', '_')}-{version}.dist-info/METADATA": "\n".join(lines) + "\n"}
 
@@ -248,12 +254,15 @@ def fake_host(
     kept._read = list(records)
     fake_commands = FakeCommands(commands or {})
     return Host(
-        Options(expect=expect, root=root),
+        Options(
+            expect=expect, root=root, tmp="/nonexistent"
+        ),  # cache servers are looked for on the real disk
         disk=disk,
         variables=caller,
         identity=Identity(euid, user, f"/home/{user}" if euid else "/root", owners),
         files=below,
         commands=fake_commands,
+        processes=Processes(disk, TICKS, lambda pid: disk.has(f"/proc/{pid}")),
         sockets=Sockets(disk, lambda: own, probe or (lambda *_args: Listener.UNKNOWN)),
         clock=FakeClock(now),
         records=kept,
