@@ -26,7 +26,7 @@ def orphan_segment(host: Host, judged: Judged) -> Finding:
         evidence = (*evidence, gentle.format(port=judged.socket.port))
     return Finding(
         "cache-server.orphan-segment",
-        text.format(shmid=segment.shmid, size=leftovers.gib(segment.size)),
+        text.format(shmid=segment.shmid, size=leftovers.sized(segment.size)),
         evidence=evidence,
         action=Action.CLEANUP,
         fix=_safe(
@@ -51,7 +51,7 @@ def client_attached(host: Host, judged: Judged) -> Finding:
     ending = (Command(("kill", *map(str, pids))),) if pids else ()
     return Finding(
         "cache-server.client-attached",
-        text.format(shmid=segment.shmid, size=leftovers.gib(segment.size), clients=named or "?"),
+        text.format(shmid=segment.shmid, size=leftovers.sized(segment.size), clients=named or "?"),
         evidence=evidence,
         action=Action.RESTART_JOB,
         fix=Fix(_("end these clients first, then run the fix again"), steps=ending, risk=Risk.MANUAL),
@@ -90,7 +90,7 @@ def displaced(host: Host, found: SocketFile) -> Finding:
 def orphan_spill(host: Host, proven: ProvenSpill) -> Finding:
     """Spilled data of a server that is proven dead."""
     folder = proven.folder
-    size = leftovers.gib(sum(file.size for _name, file in folder.files))
+    size = leftovers.sized(sum(file.size for _name, file in folder.files))
     return Finding(
         "cache-server.orphan-spill",
         _("a dead cache server left spilled data in {path}: {size}").format(path=folder.path, size=size),
@@ -112,7 +112,7 @@ def unproven(seen: Seen) -> Iterator[Finding]:
         text = _("the segment {shmid} of {size} may be a dead cache server's; that is not proven")
         yield Finding(
             "cache-server.unproven",
-            text.format(shmid=segment.shmid, size=leftovers.gib(segment.size)),
+            text.format(shmid=segment.shmid, size=leftovers.sized(segment.size)),
             severity=INFO if segment.nattch else None,
             evidence=leftovers.segment_evidence(judged),
             # What somebody uses is nothing that a person should be told to remove either.

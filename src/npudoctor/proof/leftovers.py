@@ -19,6 +19,8 @@ from npudoctor.proof.segment import Judged, Kind, candidate, judge_segment, toge
 from npudoctor.proof.socket import SocketState, State, judge_socket, recorded
 from npudoctor.proof.spill import ProvenSpill, SpillState, judge_spills, unlogged_folders
 
+UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
+
 
 @dataclass(frozen=True)
 class StaleSocket:
@@ -182,9 +184,10 @@ def segment_evidence(judged: Judged) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def gib(size: int) -> str:
+def sized(size: int) -> str:
     """A size as a person says it."""
-    return f"{size / (1 << 30):.3g} GiB"
+    unit, name = next(((unit, name) for unit, name in UNITS if size >= unit), UNITS[-1])
+    return f"{size / unit:.3g} {name}"
 
 
 def moment(seconds: int) -> str:
