@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from npudoctor.config import Config, Refused, load, suggestion
@@ -11,7 +13,7 @@ SYSTEM = "/etc/npudoctor/config.toml"
 USER = "/home/me/.config/npudoctor/config.toml"
 
 
-def settings(files: dict[str, Content], variables: dict[str, str] | None = None, **flags: object) -> Config:
+def settings(files: dict[str, Content], variables: dict[str, str] | None = None, **flags: Any) -> Config:
     return load(flags, variables or {}, fake_host(files).files, "/home/me")
 
 
@@ -70,7 +72,7 @@ def test_a_language_may_look_like_lang(value: str) -> None:
 )  # fmt: skip
 def test_wrong_values_name_their_flag(key: str, value: str) -> None:
     with pytest.raises(Refused, match=f"^--{key}: "):
-        settings({}, **{key: value})
+        load({key: value}, {}, fake_host({}).files, "/home/me")
 
 
 @pytest.mark.parametrize("text", ["deadline = inf", "deadline = nan", "deadline = true", "ignore = [1]"])

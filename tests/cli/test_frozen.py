@@ -14,6 +14,8 @@ import pytest
 
 from .command import Done, Npudoctor
 
+pytestmark = pytest.mark.slow
+
 DEADLINE = 8.0
 LIMITS = ("--format", "json", "--expect", "none", "--timeout", "5", "--deadline", str(DEADLINE))
 

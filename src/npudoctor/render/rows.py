@@ -62,9 +62,10 @@ class Rows:
         word = pad(self._words[row.status], self._column)
         title = row.title if row.status is Status.OK or self._verbose else ""
         took = f" ({row.seconds:.1f} s)" if self._verbose else ""
-        name = pad(printable(row.check), self._names)
-        line = f"  {self._paint(word, COLOURS.get(row.status, OPEN))}  {name}  {printable(title)}{took}"
-        yield line.rstrip()
+        before = f"  {word}  {pad(printable(row.check), self._names)}  "
+        first, *rest = paragraph(f"{title}{took}", before, " " * width(before))
+        yield first.replace(word, self._paint(word, _colour(row)), 1).rstrip()
+        yield from rest
         if row.reason:
             yield from paragraph(row.reason, INDENT, INDENT)
         if row.status in (Status.UNKNOWN, Status.TIMEOUT, Status.CRASHED) and not row.needed:
@@ -96,6 +97,15 @@ class Rows:
             yield from _fix_lines(finding.fix)
 
 
+def _colour(row: Result) -> str:
+    """Red is for what decides; a row with nothing worse than a warning is yellow."""
+    if row.status is Status.PROBLEM and not any(
+        finding.counts and finding.weight is Severity.ERROR for finding in row.findings
+    ):
+        return OPEN
+    return COLOURS.get(row.status, OPEN)
+
+
 def _fix_lines(fix: Fix) -> Iterator[str]:
     """The remedy's title with its conditions, and its lines exactly as they are typed: never broken."""
     notes = {
@@ -107,6 +117,6 @@ def _fix_lines(fix: Fix) -> Iterator[str]:
         notes = _("{risk}, as root").format(risk=notes)
     if fix.unproven:
         notes = _("{risk}, not proven").format(risk=notes)
-    yield from paragraph(f"{fix.title} ({notes}):", DEEPER, DEEPER)
+    yield from paragraph(_("{title} ({notes}):").format(title=fix.title, notes=notes), DEEPER, DEEPER)
     for command in fix.commands:
         yield f"{DEEPER}  {printable(command)}"

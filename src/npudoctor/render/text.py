@@ -69,7 +69,8 @@ def _counts(report: Report) -> Iterator[str]:
     total = len(report.results)
     head = ngettext("{count} check: {endings}", "{count} checks: {endings}", total)
     yield ""
-    yield head.format(count=total, endings=_(", ").join(told)) if told else _("no checks")
+    line = head.format(count=total, endings=_(", ").join(told)) if told else _("no checks")
+    yield from paragraph(line, "", "  ")
 
 
 def _verdict(report: Report, paint: Paint) -> Iterator[str]:

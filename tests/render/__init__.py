@@ -1,0 +1,1 @@
+"""What the renderers make of reports."""
