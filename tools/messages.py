@@ -21,6 +21,48 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ("src/npudoctor", "checks")
 SINGULAR = {"_", "N_", "gettext"}
 PLURAL = {"ngettext", "_n", "N_n"}
+# What others say through us: typer, which asks gettext (before 0.26; what it says without is replaced in
+# npudoctor.cli), and glibc, by messages.strerror().
+BORROWED = (
+    "Argument list too long",
+    "Arguments",
+    "Bad file descriptor",
+    "Broken pipe",
+    "Cannot allocate memory",
+    "Commands",
+    "Connection timed out",
+    "Device or resource busy",
+    "Directory not empty",
+    "Disk quota exceeded",
+    "Exec format error",
+    "File exists",
+    "File name too long",
+    "File too large",
+    "Function not implemented",
+    "Input/output error",
+    "Invalid argument",
+    "Invalid cross-device link",
+    "Is a directory",
+    "No space left on device",
+    "No such command {name!r}.",
+    "No such device",
+    "No such device or address",
+    "No such file or directory",
+    "No such process",
+    "Not a directory",
+    "Operation not permitted",
+    "Operation not supported",
+    "Options",
+    "Permission denied",
+    "Read-only file system",
+    "Resource temporarily unavailable",
+    "Stale file handle",
+    "Text file busy",
+    "Too many levels of symbolic links",
+    "Too many open files",
+    "Too many open files in system",
+    "Transport endpoint is not connected",
+)
 PLACEHOLDER = re.compile(r"\{[^{}]*\}|%\(\w+\)[a-z]|%[sd]")
 WRAP = 110
 
@@ -40,7 +82,8 @@ class NotConstant(Exception):
 
 def extract(root: Path = ROOT) -> dict[str, Message]:
     """All messages of the sources, by msgid."""
-    messages: dict[str, Message] = {}
+    borrowed = "tools/messages.py"
+    messages = {msgid: Message(msgid, files={borrowed}) for msgid in BORROWED}
     for folder in SOURCES:
         for path in sorted((root / folder).rglob("*.py")):
             name = path.relative_to(root).as_posix()

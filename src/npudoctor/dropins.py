@@ -11,7 +11,7 @@ from npudoctor import foreign
 from npudoctor.checking import Answer, Crashed, NoAnswer
 from npudoctor.host import CannotTell, Host
 from npudoctor.host.files import Files, LocalDisk
-from npudoctor.messages import _
+from npudoctor.messages import _, strerror
 from npudoctor.registry import DROP_IN_GROUP
 from npudoctor.trust import read_trusted, why_untrusted
 
@@ -50,7 +50,7 @@ def _names(directory: str, files: Files, named: bool) -> tuple[list[str], Option
     except FileNotFoundError:
         return [], _("{path} does not exist").format(path=directory) if named else None
     except OSError as error:
-        why = os.strerror(error.errno or 0)
+        why = strerror(error.errno)
         return [], _("{path} cannot be read: {why}").format(path=directory, why=why)
 
 
@@ -142,7 +142,7 @@ def _failing(why: str) -> Callable[[float], Iterator[Answer]]:
 
 
 def _no_process(error: OSError) -> str:
-    return _("no process can be started for it: {why}").format(why=os.strerror(error.errno or 0))
+    return _("no process can be started for it: {why}").format(why=strerror(error.errno))
 
 
 def _never(host: Host) -> Iterator[Answer]:

@@ -34,7 +34,7 @@ def language() -> str:
 
 
 def chosen_by(variables: Mapping[str, str]) -> str:
-    """The language that a caller's variables ask for, as gettext reads them: the first that is set decides."""
+    """The language that a caller's variables ask for, read as gettext does: the first that is set decides."""
     for name in ("NPUDOCTOR_LANG", "LC_ALL", "LC_MESSAGES", "LANG"):
         value = variables.get(name, "")
         if value:
@@ -45,6 +45,14 @@ def chosen_by(variables: Mapping[str, str]) -> str:
 def _(message: str) -> str:
     """The sentence in the language spoken now; placeholders are filled by the caller's str.format."""
     return _catalogue.gettext(message) if _catalogue and message else message
+
+
+def strerror(number: Optional[int]) -> str:
+    """What the system calls an errno ("Permission denied"), in the language spoken now."""
+    import os
+
+    why = os.strerror(number or 0)
+    return _(why)
 
 
 def ngettext(one: str, many: str, count: int) -> str:

@@ -6,7 +6,7 @@ import os
 import stat
 from typing import Optional
 
-from npudoctor.messages import _
+from npudoctor.messages import _, strerror
 
 LINKS = 40
 
@@ -45,7 +45,7 @@ def read_trusted(path: str, euid: int, limit: int = 4 << 20) -> tuple[Optional[b
                 return None, _("{path} may be written by others").format(path=path)
             return file.read(limit), None
     except OSError as error:
-        return None, _("{path} cannot be read: {why}").format(path=path, why=os.strerror(error.errno or 0))
+        return None, _("{path} cannot be read: {why}").format(path=path, why=strerror(error.errno))
 
 
 def _parts(path: str) -> list[tuple[str, os.stat_result]]:

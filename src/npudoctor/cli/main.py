@@ -88,7 +88,7 @@ def _ended(work: Callable[[], int]) -> int:
     except output.Lost as lost:
         status = _lost(str(lost))
     except OSError as error:
-        status = _lost(os.strerror(error.errno or 0))
+        status = _lost(messages.strerror(error.errno))
     return status
 
 

@@ -8,6 +8,7 @@ import secrets
 import select
 import sys
 
+from npudoctor.messages import _, strerror
 from npudoctor.render.printable import printable
 
 _result = 1  # the descriptor of the result
@@ -45,11 +46,11 @@ def emit(text: str, encoding: str = "utf-8") -> None:
     """Write the result, whole; Lost when that fails."""
     _flush()
     if _closed:
-        raise Lost("standard output is closed")
+        raise Lost(_("standard output is closed"))
     try:
         _write(_result, text.encode(encoding, "backslashreplace"))
     except OSError as error:
-        raise Lost(os.strerror(error.errno or 0)) from error
+        raise Lost(strerror(error.errno)) from error
 
 
 def terminal_encoding() -> str:
@@ -88,7 +89,7 @@ def save(path: str, text: str) -> None:
                 os.unlink(temporary)
             raise
     except OSError as error:
-        raise Lost(f"{path}: {os.strerror(error.errno or 0)}") from error
+        raise Lost(f"{path}: {strerror(error.errno)}") from error
 
 
 def give_up() -> None:
@@ -103,7 +104,7 @@ def _flush() -> None:
         try:
             sys.stdout.flush()
         except OSError as error:
-            raise Lost(os.strerror(error.errno or 0)) from error
+            raise Lost(strerror(error.errno)) from error
 
 
 def _write(descriptor: int, content: bytes) -> None:

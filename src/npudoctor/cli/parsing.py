@@ -10,11 +10,6 @@ from typer.core import TyperCommand, TyperGroup
 from npudoctor.config import Refused, suggestion
 from npudoctor.messages import _
 
-# What typer itself asks gettext for, with any version: it finds it in our catalogue. All else that it
-# could say is replaced below and in refusals.py, as since 0.26 it says most of it in English only.
-ITS_OWN = (_("Arguments"), _("Options"), _("Commands"), _("No such command {name!r}."))
-
-
 # typer carries its own click from 0.26 on: what a usage error is, only typer can tell.
 USAGE_ERROR: Any = typer.BadParameter.__mro__[2]
 

@@ -9,7 +9,7 @@ from typing import Callable, Optional, TypeVar
 from npudoctor.config import Config, Refused, absolute
 from npudoctor.host import CannotTell
 from npudoctor.host.files import Files
-from npudoctor.messages import _
+from npudoctor.messages import _, strerror
 
 T = TypeVar("T")
 
@@ -59,7 +59,7 @@ def writable(told: Optional[str], files: Files) -> Optional[str]:
         os.close(os.open(trial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         os.unlink(trial)
     except OSError as error:
-        raise Refused(f"--output: {path}: {os.strerror(error.errno or 0)}") from error
+        raise Refused(f"--output: {path}: {strerror(error.errno)}") from error
     return path
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Optional
 
 from npudoctor.fixing.outcome import Ending, Gone, Observer, Outcome, Refused, changing
@@ -17,7 +16,7 @@ from npudoctor.fixing.steps import (
     RestoreSocket,
 )
 from npudoctor.host import CannotTell, Host
-from npudoctor.messages import _
+from npudoctor.messages import _, strerror
 from npudoctor.model import Step
 
 COMMAND_SECONDS = 600.0
@@ -38,7 +37,7 @@ def apply_step(step: Step, host: Host, at: Observer = lambda name: None) -> Outc
     except CannotTell as unknown:
         return Outcome(Ending.REFUSED, unknown.reason, watch.changed)
     except OSError as error:
-        why = os.strerror(error.errno) if error.errno else str(error)
+        why = strerror(error.errno) if error.errno else str(error)
         return Outcome(Ending.FAILED, why, watch.changed)
     return Outcome(Ending.APPLIED, changed=True)
 

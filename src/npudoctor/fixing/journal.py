@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Optional
 
 from npudoctor.fixing.outcome import Observer, changing
-from npudoctor.messages import _
+from npudoctor.messages import _, strerror
 
 
 class NoJournal(Exception):
@@ -116,7 +116,7 @@ def _sync(folder: str) -> None:
 def _why(directory: str, error: OSError) -> str:
     if error.errno in (errno.EAGAIN, errno.EWOULDBLOCK):
         return _("another fix is running")
-    why = os.strerror(error.errno) if error.errno else str(error)
+    why = strerror(error.errno) if error.errno else str(error)
     text = _("the journal in {path} cannot be written, and without it nothing is changed: {why}")
     return text.format(path=directory, why=why)
 

@@ -15,7 +15,7 @@ from typing import Optional
 from npudoctor.frozen import dataclass
 from npudoctor.host.files import Entry
 from npudoctor.host.walk import Parent, entry_of, files_in, open_directory
-from npudoctor.messages import _
+from npudoctor.messages import _, strerror
 
 PROGRAMS = ("dataset-cache-server", "cache_server")
 SOCKET = re.compile(r"cache_server_p([0-9]{1,5})\Z")
@@ -101,7 +101,7 @@ def socket_files(tmp: str = "/tmp") -> Found:  # noqa: S108
         except OSError as error:
             link = error.errno == errno.ELOOP
             unseen[str(error.filename or directory)] = (
-                _("it is a link, and links are not followed") if link else os.strerror(error.errno or 0)
+                _("it is a link, and links are not followed") if link else strerror(error.errno)
             )
     return Found(tuple(found), tuple(hidden), tuple(unseen.items()))
 

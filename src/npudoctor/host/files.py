@@ -13,7 +13,7 @@ from npudoctor.frozen import dataclass
 from npudoctor.host.errors import CannotTell
 from npudoctor.host.mounts import Mounts
 from npudoctor.host.outside import Outside
-from npudoctor.messages import _
+from npudoctor.messages import _, strerror
 
 LINKS = 40  # as the kernel: more in one path is a loop
 READ_LIMIT = 4 << 20
@@ -260,5 +260,5 @@ def _joined(parts: list[str]) -> str:
 
 
 def _unreadable(path: str, error: OSError) -> CannotTell:
-    why = os.strerror(error.errno) if error.errno else str(error)
+    why = strerror(error.errno) if error.errno else str(error)
     return CannotTell(_("{path} cannot be read: {why}").format(path=path, why=why))

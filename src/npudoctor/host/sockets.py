@@ -15,7 +15,7 @@ from typing import Callable, Optional
 from npudoctor.frozen import dataclass
 from npudoctor.host.errors import CannotTell
 from npudoctor.host.files import Disk
-from npudoctor.messages import _
+from npudoctor.messages import _, strerror
 
 CONNECT_SECONDS = 1.0
 LISTEN = "0A"  # TCP_LISTEN in /proc/net/tcp
@@ -158,7 +158,7 @@ class Sockets:
         except OSError as error:
             if optional and error.errno == errno.ENOENT:
                 return ""  # a kernel without IPv6
-            why = os.strerror(error.errno or 0)
+            why = strerror(error.errno)
             raise CannotTell(
                 _("/proc/net/{name} cannot be read: {why}").format(name=name, why=why)
             ) from error

@@ -10,7 +10,7 @@ from typing import Optional
 from npudoctor.frozen import dataclass
 from npudoctor.host.errors import CannotTell
 from npudoctor.host.files import Disk
-from npudoctor.messages import _
+from npudoctor.messages import _, strerror
 
 IPC_STAT = 2
 
@@ -150,7 +150,7 @@ class SysVIPC:
         try:
             return self._disk.read(f"/proc/sysvipc/{name}", 64 << 20).decode("ascii", "replace")
         except OSError as error:
-            why = os.strerror(error.errno or 0)
+            why = strerror(error.errno)
             raise CannotTell(
                 _("/proc/sysvipc/{name} cannot be read: {why}").format(name=name, why=why)
             ) from error
