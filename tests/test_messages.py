@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import subprocess
 import sys
@@ -68,6 +69,11 @@ def test_options_variables_and_paths_are_not_translated() -> None:
         if (lost := [token for token in UNTRANSLATED.findall(msgid) if token not in text])
     ]  # fmt: skip
     assert changed == []
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.ENOENT, errno.EPERM, errno.ENOSPC, errno.EROFS])
+def test_what_the_system_says_is_chinese_too(number: int, chinese: None) -> None:
+    assert CHINESE.search(messages.strerror(number))
 
 
 def sentences(text: str) -> list[str]:
