@@ -187,7 +187,8 @@ def segment_evidence(judged: Judged) -> tuple[str, ...]:
 def sized(size: int) -> str:
     """A size as a person says it."""
     unit, name = next(((unit, name) for unit, name in UNITS if size >= unit), UNITS[-1])
-    return f"{size / unit:.3g} {name}"
+    value = size / unit
+    return f"{value:.0f} {name}" if value >= 100 else f"{value:.3g} {name}"
 
 
 def moment(seconds: int) -> str:

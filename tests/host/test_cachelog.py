@@ -1,0 +1,231 @@
+"""The logs of cache servers: who made which segment when, where it spilled, and what a log cannot claim."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Optional
+
+import pytest
+
+from npudoctor.host.cachelog import Created, ServerLog, local_seconds, log_places, parse_log, read_logs
+from npudoctor.host.files import Entry
+
+FOLDER = "/data/spill/k2x9w7f0q4m1z8c6v3b5n7l9j2h4g6d8s0a1"
+HEAD = """\
+Log file created at: 2027/03/04 09:15:01
+Running on machine: node7
+Running duration (h:mm:ss): 0:00:00
+Log line format: [IWEF]yyyymmdd hh:mm:ss.uuuuuu threadid file:line] msg
+"""
+ENTRY = Entry(0o100640, 1, 1, 1, 0, 0, 1, 0, 0)
+
+
+def line(
+    text: str, *, pid: int = 4711, second: int = 1, level: str = "INFO", program: str = "dataset-cache-server"
+) -> str:
+    """As a server writes it."""
+    where = "mindspore/ccsrc/minddata/dataset/engine/cache/cache_arena.cc:37"
+    when = f"2027-03-04-09:15:{second:02}.486.312"
+    return f"[{level}] MD({pid},7f60820b8800,{program}):{when} [{where}] Init] {text}\n"
+
+
+KEY = "Creation of shared memory successful. Shared memory key 1627447900"
+PORT = "Cache server has started successfully and is listening on port 50052\n"
+SPILL = f"CachePool will use disk folder: {FOLDER}"
+
+
+def parsed(*lines: str, pid: int = 4711, head: str = HEAD) -> ServerLog:
+    return parse_log(head + "".join(lines), "/tmp/mindspore/cache/log/x", pid, ENTRY)
+
+
+def at(second: int) -> Optional[int]:
+    return local_seconds(f"2027-03-04-09:15:{second:02}")
+
+
+def test_a_server_that_started_and_spilled() -> None:
+    found = parsed(
+        line(PORT),
+        line("CacheServer will use disk folder: /data/spill"),
+        line("Run] Server listening on 127.0.0.1:50052"),
+        line(KEY, second=2),
+        line(f"Container {FOLDER}/IMG00000.LB created", second=8),
+        line(SPILL, second=8),
+        line("Memory usage will exceed the upper bound limit", level="WARNING", second=9),
+    )
+    assert found.machine == "node7"
+    assert found.created == (Created(1627447900, at(2) or 0),)
+    assert found.spills == (FOLDER,)
+    assert (found.port, found.last) == (50052, at(9))
+
+
+def test_the_head_of_older_versions() -> None:
+    head = "Log file created at: 2027/03/04 09:15:01\nRunning on machine: a.b.example\nLog line format: x\n"
+    assert parsed(line(KEY), head=head).machine == "a.b.example"
+
+
+def test_a_start_that_was_refused_made_nothing() -> None:
+    found = parsed(line("Numa support enabled"), line(PORT), line("0x7fff94eb3da0\n"))
+    assert (found.created, found.spills, found.port) == ((), (), 50052)
+
+
+def test_a_key_that_was_taken_stops_before_the_line() -> None:
+    assert parsed(line(PORT), line("Server listening on 127.0.0.1:50061")).created == ()
+
+
+def test_log_level_2_proves_nothing() -> None:
+    found = parsed(line("Shutting down server.", level="WARNING"))
+    assert (found.created, found.spills, found.last) == ((), (), at(1))
+
+
+def test_an_error_log_with_lines_that_go_on() -> None:
+    text = (
+        "Unable to remove shared memory with id 6. Errno :22\nPlesae remove it manually\nLine of code : 145\n"
+    )
+    assert parsed(line(text, level="ERROR")).created == ()
+
+
+def test_a_watchdog_that_missed_its_socket() -> None:
+    assert parsed(line("Unix socket is removed.", level="WARNING")).last == at(1)
+
+
+def test_a_server_in_a_pid_namespace_calls_itself_7() -> None:
+    assert parsed(line(KEY, pid=7), pid=7).created
+    assert parsed(line(KEY, pid=7), pid=801).created == ()
+
+
+def test_the_old_program_says_the_same() -> None:
+    assert parsed(line(KEY, program="cache_server")).created
+    assert parsed(line(KEY, program="python3")).created == ()
+
+
+def test_a_signed_key() -> None:
+    found = parsed(line("Creation of shared memory successful. Shared memory key -1610612736"))
+    assert [made.key for made in found.created] == [0xA0000000]
+
+
+def test_a_line_within_a_line_is_none() -> None:
+    quoted = line(KEY).strip()
+    assert parsed(line(f"session {quoted}")).created == ()
+    assert parsed(line("session x\n" + quoted)).created  # a line of its own is the process's own
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"Creation of shared memory successful. Shared memory key {'9' * 5000}",
+        "Creation of shared memory successful. Shared memory key 1627447900 and more",
+        "Creation of shared memory successful. Shared memory key ١٦",
+        "Creation of shared memory successful. Shared memory key",
+        f"CachePool will use disk folder: {'/x' * 100}",
+        "CachePool will use disk folder: /etc",
+        f"CachePool will use disk folder: {FOLDER[:-1]}",
+        f"CachePool will use disk folder: {FOLDER.upper()}",
+        f"CachePool will use disk folder: relative/{FOLDER[-36:]}",
+        f"CachePool will use disk folder: /a\0b/{FOLDER[-36:]}",
+        f"Cache server has started successfully and is listening on port {'5' * 5000}",
+    ],
+)
+def test_what_no_server_writes_proves_nothing(text: str) -> None:
+    found = parsed(line(text))
+    assert (found.created, found.spills, found.port) == ((), (), None)
+
+
+def test_a_pid_of_a_thousand_digits_is_no_pid() -> None:
+    assert parsed(line(KEY).replace("4711", "4" * 5000)).last is None
+
+
+def test_a_time_that_there_is_not() -> None:
+    for moment in ("2027-13-04", "2027-02-31"):
+        assert parsed(line(KEY).replace("2027-03-04", moment)).created == ()
+    assert local_seconds("2027-03-04-09:15:00") is not None
+    assert local_seconds("yesterday") is None
+
+
+def test_times_are_local(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Shanghai" if os.path.exists("/usr/share/zoneinfo/Asia") else "CST-8")
+    time.tzset()
+    try:
+        assert local_seconds("2027-03-04-09:15:00") == 1804122900
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_the_same_folder_told_twice_is_one() -> None:
+    assert parsed(line(SPILL), line(SPILL + "/"), line(SPILL)).spills == (FOLDER,)
+
+
+def test_bytes_that_are_no_text_and_a_line_cut_short() -> None:
+    text = (HEAD + line(KEY) + line(KEY)[:60]).encode() + b"\xff\xfe\n"
+    found = parse_log(text.decode("utf-8", "surrogateescape"), "x", 4711, ENTRY)
+    assert len(found.created) == 1
+
+
+@pytest.fixture
+def tmp(tmp_path: Path) -> Path:
+    (tmp_path / "mindspore" / "alice").mkdir(parents=True)
+    return tmp_path
+
+
+def put(folder: Path, name: str, text: str = HEAD + line(KEY)) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+NAME = "mindspore.node7.root.log.INFO.20270304-091501.4711"
+
+
+def test_all_places_of_all_versions(tmp: Path) -> None:
+    base = str(tmp)
+    assert list(dict.fromkeys(log_places(base))) == [
+        base,
+        f"{base}/mindspore/cache/log",
+        f"{base}/mindspore/alice/cache/log",
+    ]
+    for place in log_places(base):
+        put(Path(place), NAME)
+    assert sorted(log.path for log in read_logs(base)) == sorted(
+        f"{place}/{NAME}" for place in set(log_places(base))
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "pid"),
+    [
+        (NAME, 4711),
+        ("dataset-cache-server.node7.root.log.INFO.20270304-091501.12", 12),
+        ("cache_server.node7.a.b.log.WARNING.20270304-091501.12", 12),
+        ("mindspore.INFO", None),
+        ("mindspore.node7.root.log.INFO.20270304-091501.4711.gz", None),
+        ("other.node7.root.log.INFO.20270304-091501.4711", None),
+        ("mindspore.node7.root.log.INFO.20270304-091501.99999999999", None),
+    ],
+)
+def test_names(tmp: Path, name: str, pid: Optional[int]) -> None:
+    put(tmp, name)
+    assert [log.pid for log in read_logs(str(tmp))] == ([] if pid is None else [pid])
+
+
+def test_what_is_no_plain_file_is_no_log(tmp: Path) -> None:
+    real = put(tmp / "elsewhere", NAME)
+    (tmp / NAME).symlink_to(real)
+    os.mkfifo(tmp / (NAME + "1"))
+    (tmp / (NAME + "2")).mkdir()
+    (tmp / "mindspore" / "cache").mkdir()
+    (tmp / "mindspore" / "cache" / "log").symlink_to(tmp / "elsewhere")
+    assert read_logs(str(tmp)) == []
+
+
+def test_the_newest_is_last_and_says_how_it_lies(tmp: Path) -> None:
+    first, second = put(tmp, NAME), put(tmp, NAME + "1")
+    os.utime(second, (1, 1))
+    second.chmod(0o620)
+    os.link(second, tmp / "other")
+    logs = read_logs(str(tmp))
+    assert [log.path for log in logs] == [str(second), str(first)]
+    assert (logs[0].entry.nlink, logs[0].entry.permissions) == (2, 0o620)
+    assert [parent.path for parent in logs[0].parents][-1] == str(tmp)
