@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Optional
 
-from npudoctor import INFO, Action, Command, Finding, Fix, Host, Risk, _
+from npudoctor import INFO, Action, Command, Finding, Fix, Host, Risk, Step, _
 from npudoctor.host.cacheserver import SocketFile, SpillFolder
 from npudoctor.host.identity import user_name
-from npudoctor.model import Step
 from npudoctor.proof import leftovers
 from npudoctor.proof.leftovers import Seen, StaleSocket
 from npudoctor.proof.segment import Judged

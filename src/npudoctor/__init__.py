@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     )
     from npudoctor.host import Host
     from npudoctor.messages import _, ngettext
-    from npudoctor.model import Action, Facts, Finding, Fix, Risk, Scope, Severity, Status
+    from npudoctor.model import Action, Facts, Finding, Fix, Risk, Scope, Severity, Status, Step
 
 _HOME = {
     "npudoctor.checking": ("Check", "Skip", "Unknown", "check"),
@@ -36,7 +36,7 @@ _HOME = {
     ),
     "npudoctor.host": ("Host",),
     "npudoctor.messages": ("_", "ngettext"),
-    "npudoctor.model": ("Action", "Facts", "Finding", "Fix", "Risk", "Scope", "Severity", "Status"),
+    "npudoctor.model": ("Action", "Facts", "Finding", "Fix", "Risk", "Scope", "Severity", "Status", "Step"),
 }
 _SEVERITIES = ("INFO", "WARNING", "ERROR")
 
@@ -65,6 +65,7 @@ __all__ = [
     "Severity",
     "Skip",
     "Status",
+    "Step",
     "Unknown",
     "_",
     "check",

@@ -107,7 +107,7 @@ class DropIn:
             return
         try:
             check = foreign.declared(told, self._name, _never)
-        except (KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             self._breaks(f"{type(error).__name__}: {error}")
             return
         if self._collector.add(check):

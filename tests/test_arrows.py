@@ -1,0 +1,121 @@
+"""The arrows of the design, read from the imports; and what a check must not touch by itself."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "src/npudoctor"
+CHECKS = sorted((ROOT / "checks").rglob("*.py"))
+
+# What each part may import of ours; a part is the folder or the module below npudoctor.
+CORE = {"model", "messages", "frozen"}
+ALLOWED = {
+    "model": {"frozen"},
+    "frozen": set(),
+    "messages": set(),
+    "redact": set(),
+    "trust": {"messages"},
+    "keys": CORE,
+    "host": CORE | {"host", "knowledge"},
+    "knowledge": CORE | {"knowledge"},
+    "checking": CORE | {"host"},
+    "proof": CORE | {"host", "proof", "fixing", "knowledge", "checking"},
+    "stamping": CORE | {"checking", "redact"},
+    "verdict": CORE,
+    "reporting": CORE | {"host", "verdict"},
+    "child": CORE | {"checking"},
+    "foreign": CORE | {"checking", "host", "fixing"},
+    "dropins": CORE | {"checking", "host", "trust", "foreign", "child", "registry"},
+    "registry": CORE | {"checking", "host", "dropins"},
+    "runner": CORE | {"checking", "host", "redact", "registry", "reporting", "stamping", "verdict"},
+    "render": CORE | {"render", "checking", "registry", "fixing"},
+    "fixing": CORE | {"fixing", "host", "proof", "checking", "verdict"},
+    "config": CORE | {"host", "keys"},
+}
+PUBLIC = {"host", "knowledge", "proof", "frozen", "checks"}
+FORBIDDEN_MODULES = {"subprocess", "socket", "psutil", "ctypes", "multiprocessing", "shutil", "io"}
+FORBIDDEN_NAMES = {"print", "open", "exec", "eval", "input", "exit", "quit", "__import__"}
+FORBIDDEN_OF = {
+    "os": set(
+        "environ getenv putenv system popen open kill killpg remove unlink listdir stat lstat walk"
+        " scandir fork _exit chdir readlink rename rmdir access".split()
+    ),
+    "sys": {"exit", "stdout", "stderr", "stdin", "argv"},
+}
+
+
+def imports(path: Path) -> Iterator[str]:
+    """The absolute names of all modules that a file imports, at any depth but only for type checkers."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: we import absolutely"
+            for alias in node.names:
+                yield f"{node.module}.{alias.name}"
+
+
+def part_of(name: str) -> str:
+    """`host` for npudoctor.host.files; empty for a name of the package itself, such as npudoctor.Finding."""
+    below = [*name.split("."), ""][1]
+    known = below and ((SOURCE / below).is_dir() or (SOURCE / f"{below}.py").exists() or below == "checks")
+    return below if known else ""
+
+
+def ours(path: Path) -> set[str]:
+    """The parts of npudoctor that a file imports."""
+    names = {name for name in imports(path) if name.split(".")[0] == "npudoctor"}
+    return {part_of(name) for name in names} - {""}
+
+
+@pytest.mark.parametrize("part", ALLOWED)
+def test_each_part_imports_only_what_lies_below_it(part: str) -> None:
+    folder = SOURCE / part
+    for path in sorted(folder.rglob("*.py")) if folder.is_dir() else [SOURCE / f"{part}.py"]:
+        assert ours(path) <= ALLOWED[part] | {part}, path
+
+
+def test_every_part_has_its_arrows() -> None:
+    parts = {
+        path.stem for path in SOURCE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
+    }
+    assert parts - {"__init__", "__main__", "testing", "cli"} == set(ALLOWED)
+
+
+def test_only_the_command_line_knows_the_command_line() -> None:
+    for path in SOURCE.rglob("*.py"):
+        if "cli" not in path.parts and path.name != "__main__.py":
+            assert "cli" not in ours(path), path
+
+
+@pytest.mark.parametrize("path", CHECKS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_a_check_asks_the_host_only(path: Path) -> None:
+    assert ours(path) <= PUBLIC, path
+    for name in imports(path):
+        assert name.split(".")[0] not in FORBIDDEN_MODULES, name
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Name):
+            assert node.id not in FORBIDDEN_NAMES, f"{path}:{node.lineno}: {node.id}"
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            assert node.attr not in FORBIDDEN_OF.get(node.value.id, ()), f"{path}:{node.lineno}: {node.attr}"
+
+
+@pytest.mark.parametrize("path", CHECKS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_a_check_hides_none_of_it_behind_another_name(path: Path) -> None:
+    for name in imports(path):
+        module, _dot, member = name.rpartition(".")
+        assert member not in FORBIDDEN_OF.get(module, ()), name
+
+
+def test_the_walk_sees_what_it_should(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.py"
+    bad.write_text("def f():\n    from npudoctor.cli import main\n    import npudoctor.runner, socket\n")
+    assert ours(bad) == {"cli", "runner"} and "socket" in set(imports(bad))
+    bad.write_text("from npudoctor import Finding, _, runner\n")
+    assert ours(bad) == {"runner"}
