@@ -79,6 +79,16 @@ def test_a_real_report_fits_its_schema(npudoctor: Npudoctor) -> None:
         assert list(validator.iter_errors(report)) == [], arguments
 
 
+def test_what_fix_says_fits_its_schema(npudoctor: Npudoctor) -> None:
+    npudoctor.drop_in("sick", 'yield Finding("sick.bad", "bad", fix=Fix("t", (Command(("rm", "x")),)))')
+    validator = Draft202012Validator(npudoctor("schema", "fix").json)
+    for arguments in ((), ("sick",), ("sick", "--dry-run"), ("sick", "--yes"), ("accelerator",)):
+        done = npudoctor("fix", *arguments, "--format", "json")
+        assert list(validator.iter_errors(done.json)) == [], arguments
+        assert done.json["exit_code"] == done.status
+    assert not validator.is_valid({**done.json, "exit_code": 3})
+
+
 def test_the_schema_is_strict(npudoctor: Npudoctor) -> None:
     npudoctor.drop_in("sick", 'yield Finding("sick.bad", "bad", fix=Fix("t", (Export("A", "b c"),)))')
     validator = Draft202012Validator(npudoctor("schema").json)

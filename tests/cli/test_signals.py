@@ -70,12 +70,14 @@ def test_nobody_is_left_behind_when_it_is_killed(npudoctor: Npudoctor, tmp_path:
     assert all(gone(pid) for pid in map(int, (tmp_path / "pids").read_text().split()))
 
 
-def test_the_interpreter_being_asked_is_ended_too(npudoctor: Npudoctor, trusted: Path) -> None:
+@pytest.mark.parametrize("command", ["check", "fix"])
+def test_the_interpreter_being_asked_is_ended_too(npudoctor: Npudoctor, trusted: Path, command: str) -> None:
     python = trusted / "python3"
     python.write_text(f"#!/bin/sh\necho $$ >{trusted}/new; mv {trusted}/new {trusted}/pid\nsleep 300\n")
     python.chmod(0o755)
     npudoctor.drop_in("slow", "time.sleep(300)\nyield")
-    running = npudoctor.start("check", "slow", "--python", str(python))
+    npudoctor.variables["NPUDOCTOR_PYTHON"] = str(python)
+    running = npudoctor.start(command, "slow")
     wait_for(trusted / "pid")
     running.terminate()
     assert running.wait(5) == 143

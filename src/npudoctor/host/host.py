@@ -63,6 +63,7 @@ class Host:
         self._caller = dict(os.environ if variables is None else variables)
         self._parts: dict[str, object] = dict(parts)
         self._lock = threading.RLock()
+        self._later: list[Host] = []
 
     @property
     def files(self) -> Files:
@@ -137,13 +138,17 @@ class Host:
 
     def again(self) -> Host:
         """The same machine with nothing looked at yet: for asking once more."""
-        return Host(self.options, disk=self.disk, variables=self._caller, identity=self.identity)
+        again = Host(self.options, disk=self.disk, variables=self._caller, identity=self.identity)
+        self._later.append(again)
+        return again
 
     def close(self) -> None:
         """End what the host started; programs and children that hang are left behind."""
         commands = self._parts.get("commands")
         if isinstance(commands, Commands):
             commands.close()
+        for again in self._later:
+            again.close()
         self.disk.close()
 
     def _part(self, name: str, make: Callable[[], T]) -> T:
