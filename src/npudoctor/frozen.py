@@ -25,9 +25,7 @@ else:
         cls = dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
         fields = dataclasses.fields(cls)
         names = tuple(field.name for field in fields)
-        defaults = {
-            field.name: field.default for field in fields if field.default is not dataclasses.MISSING
-        }
+        defaults = {field.name: field.default for field in fields if field.default is not dataclasses.MISSING}
         factories = {
             field.name: field.default_factory
             for field in fields
@@ -52,9 +50,7 @@ else:
             return hash(tuple(self.__dict__[name] for name in names))
 
         def __repr__(self):
-            told = ", ".join(
-                f"{field.name}={getattr(self, field.name)!r}" for field in fields if field.repr
-            )
+            told = ", ".join(f"{field.name}={getattr(self, field.name)!r}" for field in fields if field.repr)
             return f"{type(self).__qualname__}({told})"
 
         for method in (__init__, __eq__, __hash__, __repr__, __setattr__, __delattr__):

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any, Optional
 
 import pytest
-from npudoctor.checks.cann.aicpu_path import aicpu_path
 
 from npudoctor import Action, Risk, Severity, Status
+from npudoctor.checks.cann.aicpu_path import aicpu_path
 from npudoctor.testing import Asked, Content, ask, fake_host, folder, link, unreadable
 
 TOOLKIT = "/usr/local/Ascend/ascend-toolkit"

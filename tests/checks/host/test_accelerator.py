@@ -6,9 +6,9 @@ import errno
 from collections.abc import Mapping
 
 import pytest
-from npudoctor.checks.host.accelerator import accelerator
 
 from npudoctor import Action, Status
+from npudoctor.checks.host.accelerator import accelerator
 from npudoctor.testing import Content, ask, device, fake_host, link, unreadable
 
 NPU = {"/dev/davinci0": device(), "/dev/davinci1": device(), "/dev/davinci_manager": device()}

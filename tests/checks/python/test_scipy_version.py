@@ -6,9 +6,9 @@ import errno
 from typing import Any
 
 import pytest
-from npudoctor.checks.python.scipy_version import scipy_version
 
 from npudoctor import Action, Risk, Status
+from npudoctor.checks.python.scipy_version import scipy_version
 from npudoctor.testing import SITE, Asked, Content, ask, fake_host, package_files, unreadable
 
 
