@@ -138,7 +138,7 @@ def _unproven_folder(path: str, folder: Optional[SpillFolder], why: str) -> Find
         text.format(path=path),
         evidence=(why,),
         # Lines that remove something else than containers are shown to nobody, whatever a log says.
-        fix=_by_hand(leftovers.remove_spill(folder)) if folder and folder.plain else None,
+        fix=_by_hand(leftovers.remove_spill(folder)) if folder and folder.plain else _by_hand(),
     )
 
 
@@ -153,6 +153,6 @@ def _safe(host: Host, title: str, step: Step, owner: int) -> Fix:
     return Fix(title, steps=(step,), risk=Risk.SAFE, needs_root=owner != host.identity.euid)
 
 
-def _by_hand(step: Step) -> Fix:
+def _by_hand(*steps: Step) -> Fix:
     title = _("only when you are sure that nothing uses it")
-    return Fix(title, steps=(step,), risk=Risk.MANUAL, unproven=True)
+    return Fix(title, steps=steps, risk=Risk.MANUAL, unproven=True)

@@ -176,13 +176,14 @@ def test_the_evidence_says_what_proves(machine: Machine) -> None:
     ("size", "text"),
     [
         (0, "0 B"),
-        (1023, "1.02e+03 B"),
+        (1023, "1023 B"),
         (4096, "4 KiB"),
-        (3 << 20, "3 MiB"),
+        (1_500_000, "1.43 MiB"),
         (4 << 30, "4 GiB"),
+        (1000 << 30, "1000 GiB"),
         (1 << 41, "2 TiB"),
     ],
-)  # fmt: skip
+)
 def test_sizes(size: int, text: str) -> None:
     assert sized(size) == text
 

@@ -10,7 +10,7 @@ from npudoctor.fixing.outcome import Ending, Outcome
 from npudoctor.frozen import dataclass
 from npudoctor.host import Host
 from npudoctor.messages import _
-from npudoctor.model import Finding, Report, Risk, Severity, Status
+from npudoctor.model import Finding, Report, Risk, Severity, Status, Step
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,17 @@ class Item:
         return self.finding.fix is not None and self.finding.fix.unproven
 
     @property
-    def identity(self) -> tuple[str, tuple[str, ...], str]:
-        """What makes it the same item when the check is asked again."""
-        return self.finding.code, self.commands, self.finding.message
+    def identity(self) -> tuple[object, ...]:
+        """What makes it the same item when the check is asked again: what it would act on, not how much
+        of that is left."""
+        steps = self.finding.fix.steps if self.finding.fix else ()
+        return (self.finding.code, *(map(target, steps) if steps else (self.finding.message,)))
+
+
+def target(step: Step) -> object:
+    """What a step acts on."""
+    named = (getattr(step, name, None) for name in ("shmid", "path", "directory"))
+    return next((name for name in named if name is not None), step.lines())
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ def places(tmp: str = "/tmp") -> Iterator[tuple[str, bool]]:  # noqa: S108
     yield f"{tmp}/mindspore/cache", True
     yield f"{tmp}/mindspore", False
     for name in _names(f"{tmp}/mindspore"):
-        if name != "cache":
+        if name != "cache" and not SOCKET.match(_original(name)):
             yield f"{tmp}/mindspore/{name}", False
 
 
