@@ -198,7 +198,7 @@ def test_all_places_of_all_versions(tmp: Path) -> None:
     [
         (NAME, 4711),
         ("dataset-cache-server.node7.root.log.INFO.20270304-091501.12", 12),
-        ("cache_server.node7.a.b.log.WARNING.20270304-091501.12", 12),
+        ("cache_server.node7.a.b.log.INFO.20270304-091501.12", 12),
         ("mindspore.INFO", None),
         ("mindspore.node7.root.log.INFO.20270304-091501.4711.gz", None),
         ("other.node7.root.log.INFO.20270304-091501.4711", None),
@@ -229,3 +229,71 @@ def test_the_newest_is_last_and_says_how_it_lies(tmp: Path) -> None:
     assert [log.path for log in logs] == [str(second), str(first)]
     assert (logs[0].entry.nlink, logs[0].entry.permissions) == (2, 0o620)
     assert [parent.path for parent in logs[0].parents][-1] == str(tmp)
+
+
+def written(folder: Path, number: int, *lines: str, pid: int = 4711, level: str = "INFO") -> Path:
+    """The number-th log file of a process, as glog names it."""
+    path = folder / f"mindspore.node7.root.log.{level}.20270304-09150{number}.{pid}"
+    path.write_text(HEAD + "".join(lines))
+    path.chmod(0o640)
+    return path
+
+
+def logs_folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "mindspore" / "cache" / "log"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def test_a_log_that_was_rotated_is_one_log(tmp_path: Path) -> None:
+    folder = logs_folder(tmp_path)
+    written(folder, 1, line(PORT), line(KEY, second=2))
+    last = written(folder, 2, line("Shuffle", second=30), line(SPILL, second=31))
+    (log,) = read_logs(str(tmp_path))
+    assert (log.port, log.spills, log.last) == (50052, (FOLDER,), at(31))
+    assert log.created == (Created(1627447900, at(2) or 0),)
+    assert log.entry.ino == last.stat().st_ino
+
+
+def test_the_same_pid_again_is_another_process(tmp_path: Path) -> None:
+    folder = logs_folder(tmp_path)
+    written(folder, 1, line(PORT), line(KEY, second=2))
+    written(folder, 2, line(PORT, second=20), line(SPILL, second=31))
+    assert [log.spills for log in read_logs(str(tmp_path))] == [(), (FOLDER,)]
+
+
+def test_a_file_that_others_may_write_is_not_joined(tmp_path: Path) -> None:
+    folder = logs_folder(tmp_path)
+    written(folder, 1, line(PORT), line(KEY, second=2))
+    written(folder, 2, line(SPILL, second=31)).chmod(0o666)
+    assert len(read_logs(str(tmp_path))) == 2
+
+
+def test_copies_of_other_levels_are_not_read(tmp_path: Path) -> None:
+    folder = logs_folder(tmp_path)
+    written(folder, 1, line(PORT), line(KEY), level="WARNING")
+    assert read_logs(str(tmp_path)) == []
+
+
+def test_a_long_log_loses_nothing(tmp_path: Path) -> None:
+    folder = logs_folder(tmp_path)
+    noise = line("Memory usage will exceed the upper bound limit of: 25023749166.", level="WARNING")
+    path = written(folder, 1, line(PORT), line(KEY, second=2))
+    with path.open("a") as file:
+        for _part in range(3):
+            file.write(noise * 40_000)
+            file.write(line(SPILL, second=40))
+        file.write(noise * 1000 + line("The end", second=50))
+    (log,) = read_logs(str(tmp_path))
+    assert path.stat().st_size > 20 << 20
+    assert (log.port, log.spills, log.last) == (50052, (FOLDER,), at(50))
+    assert log.created == (Created(1627447900, at(2) or 0),)
+
+
+def test_a_line_across_two_reads_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = logs_folder(tmp_path)
+    written(folder, 1, line(PORT), *(line("x" * 50) for _ in range(40)), line(KEY, second=2), line(SPILL))
+    monkeypatch.setattr("npudoctor.host.cachelog.CHUNK", 37)
+    monkeypatch.setattr("npudoctor.host.cachelog.TAIL", 10)
+    (log,) = read_logs(str(tmp_path))
+    assert (len(log.created), log.spills) == (1, (FOLDER,))

@@ -7,14 +7,19 @@ import re
 import stat
 import time
 from collections.abc import Iterator, Sequence
-from typing import Optional
+from dataclasses import replace
+from typing import BinaryIO, Optional
 
 from npudoctor.frozen import dataclass
 from npudoctor.host.cacheserver import LOG, SPILL, places
 from npudoctor.host.files import Entry
 from npudoctor.host.walk import Parent, entry_of, open_directory
 
-LOG_LIMIT = 64 << 20  # a server logs some kilobytes a day; what is larger is not read further
+# A server whose cache is full logs a line for each row that it does not keep: megabytes in minutes. So only
+# the lines that tell something are kept while a log is read, and what lies beyond the limit proves nothing.
+LOG_LIMIT = 256 << 20
+HEAD, TAIL, CHUNK = 4096, 1 << 16, 4 << 20
+TELLING = (b"Creation of shared memory", b"CachePool will use disk", b"listening on port")
 
 # Digits are counted, and a line must begin like one: anybody may put a "log" into /tmp, and neither a number
 # of a thousand digits nor a line quoted inside another one may get anywhere.
@@ -76,16 +81,48 @@ def read_logs(tmp: str = "/tmp") -> list[ServerLog]:  # noqa: S108
     return sorted(found, key=lambda log: log.entry.mtime_ns)
 
 
-def _logs(descriptor: int, directory: str, parents: tuple[Parent, ...]) -> Iterator[ServerLog]:
+def _logs(descriptor: int, directory: str, parents: tuple[Parent, ...]) -> list[ServerLog]:
+    """The logs of one directory, in the order of their names, which is that of their making for one pid."""
+    found: list[ServerLog] = []
     for name in sorted(os.listdir(descriptor)):
         match = LOG.match(name)
-        if match:
+        if match and ".log.INFO." in name:  # the lines that prove are not in the copies of other levels
             try:
                 log = _read(descriptor, name, int(match.group(2)), directory, parents)
             except OSError:
                 continue
             if log is not None:
-                yield log
+                found.append(log)
+    return continued(found)
+
+
+def continued(logs: Sequence[ServerLog]) -> list[ServerLog]:
+    """The logs with every file joined to the one that it goes on (glog begins a new file at a size).
+
+    A process begins by logging its port; a file of the same pid, machine and owner that does not is the
+    next file of the process before. What one of the files cannot prove, the joined log cannot either.
+    """
+    joined: list[ServerLog] = []
+    for log in logs:
+        before = next((one for one in reversed(joined) if one.pid == log.pid), None)
+        if before is None or log.port is not None or log.created or not _same_writer(before, log):
+            joined.append(log)
+        else:
+            joined[joined.index(before)] = replace(
+                before,
+                entry=log.entry,
+                spills=tuple(dict.fromkeys(before.spills + log.spills)),
+                last=log.last or before.last,
+            )
+    return joined
+
+
+def _same_writer(before: ServerLog, log: ServerLog) -> bool:
+    def written(one: ServerLog) -> tuple[object, ...]:
+        entry = one.entry
+        return one.machine, one.parents, entry.uid, entry.nlink, entry.is_file, entry.permissions & 0o022
+
+    return written(before) == written(log)
 
 
 def _read(
@@ -96,8 +133,40 @@ def _read(
         found = os.fstat(opened)
         if not stat.S_ISREG(found.st_mode):
             return None
-        text = file.read(LOG_LIMIT).decode("utf-8", "surrogateescape")
+        text = excerpt(file, found.st_size).decode("utf-8", "surrogateescape")
     return parse_log(text, f"{directory}/{name}", pid, entry_of(found), parents)
+
+
+def excerpt(file: BinaryIO, size: int) -> bytes:
+    """The head of a log, its lines that tell something, and its last lines."""
+    parts = [file.read(HEAD)]
+    rest = b"" if parts[0].endswith(b"\n") else parts[0].rpartition(b"\n")[2]
+    seen = len(parts[0])
+    while seen < LOG_LIMIT:
+        chunk = file.read(CHUNK)
+        if not chunk:
+            break
+        seen += len(chunk)
+        whole, _newline, rest = (rest + chunk).rpartition(b"\n")
+        rest = rest[-HEAD:]  # no line of a server is longer
+        parts += telling_lines(whole)
+    if size > HEAD:
+        file.seek(max(HEAD, size - TAIL))
+        parts.append(file.read(TAIL))
+    return b"\n".join(parts)
+
+
+def telling_lines(text: bytes) -> list[bytes]:
+    """The lines that hold one of the telling words, in order."""
+    found: dict[int, bytes] = {}
+    for words in TELLING:
+        at = text.find(words)
+        while at >= 0:
+            begin, end = text.rfind(b"\n", 0, at) + 1, text.find(b"\n", at)
+            end = len(text) if end < 0 else end
+            found[begin] = text[begin:end]
+            at = text.find(words, end)
+    return [found[begin] for begin in sorted(found)]
 
 
 def parse_log(text: str, path: str, pid: int, entry: Entry, parents: tuple[Parent, ...] = ()) -> ServerLog:
@@ -113,7 +182,9 @@ def parse_log(text: str, path: str, pid: int, entry: Entry, parents: tuple[Paren
         entry=entry,
         parents=parents,
         machine=machine.group(1).strip() if machine else None,
-        created=tuple(Created(int(key) & 0xFFFFFFFF, when) for key, when in keys if when is not None),
+        created=tuple(
+            dict.fromkeys(Created(int(key) & 0xFFFFFFFF, when) for key, when in keys if when is not None)
+        ),
         # A folder of another name was not made by a cache server, whatever the log says.
         spills=tuple(dict.fromkeys(path for path in folders if SPILL.match(os.path.basename(path)))),
         last=local_seconds(said[-1][1]) if said else None,
