@@ -19,6 +19,7 @@ from typing import Any, Callable, NoReturn, Optional
 from npudoctor.checking import NoAnswer
 
 ANSWER_LIMIT = 4 << 20
+TURN = 0.1
 END_SECONDS = 1.0  # how long killed processes may take to be gone before they are left behind
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
@@ -45,8 +46,7 @@ class Child:
     def _receive(self, until: float) -> Optional[dict[str, Any]]:
         received = bytearray()
         while not received.endswith(b"\n"):
-            # What is there already is read even when the time is over: others may have used it up.
-            if not select.select([self.pipe], [], [], max(0.0, until - time.monotonic()))[0]:
+            if not self._readable(until):
                 raise NoAnswer
             part = os.read(self.pipe, 1 << 16)
             if not part or len(received) > ANSWER_LIMIT:
@@ -57,6 +57,16 @@ class Child:
         except (ValueError, RecursionError):
             return None
         return told if isinstance(told, dict) else None
+
+    def _readable(self, until: float) -> bool:
+        """Wait in short turns: a signal that comes just before a wait is handled only after it."""
+        while True:
+            left = max(0.0, until - time.monotonic())
+            # What is there already is read even when the time is over: others may have used it up.
+            if select.select([self.pipe], [], [], min(TURN, left))[0]:
+                return True
+            if not left:
+                return False
 
     def _end(self) -> None:
         os.close(self.pipe)

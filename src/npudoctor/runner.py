@@ -20,6 +20,7 @@ from npudoctor.reporting import describe_host, describe_target, nameless_host, n
 from npudoctor.stamping import stamped
 
 GRACE = 0.5  # what a deadline may be overrun by while answers are gathered
+TURN = 0.1
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,7 @@ class Description:
         self._host = host
         self._machine: Optional[HostFacts] = None
         self._target: Optional[Target] = None
+        self._done = threading.Event()
         self._thread = threading.Thread(target=self._describe, name="description", daemon=True)
         with contextlib.suppress(RuntimeError):  # the machine has no room for another thread
             self._thread.start()
@@ -105,11 +107,12 @@ class Description:
             self._machine = describe_host(self._host)
         with contextlib.suppress(Exception):
             self._target = describe_target(self._host)
+        self._done.set()
 
     def by(self, until: float) -> tuple[HostFacts, Target]:
         """The description, or by the deadline what can be said without asking anything."""
         if self._thread.ident is not None:
-            self._thread.join(max(0.0, until + GRACE - time.monotonic()))
+            _wait(self._done, until + GRACE)
         return self._machine or nameless_host(self._host), self._target or nameless_target(self._host)
 
 
@@ -205,9 +208,15 @@ def _text(error: BaseException) -> str:
         return ""
 
 
+def _wait(done: threading.Event, until: float) -> None:
+    """Wait in short turns: a signal that comes just before a wait is handled only after it."""
+    while not done.is_set() and time.monotonic() < until:
+        done.wait(min(TURN, max(0.0, until - time.monotonic())))
+
+
 def _gather(asked: Asked, settings: Settings, until: float) -> Result:
     own = asked.started + settings.timeout
-    asked.done.wait(max(0.0, min(own, until) + GRACE - time.monotonic()))
+    _wait(asked.done, min(own, until) + GRACE)
     if not asked.done.is_set():
         which = settings.timeout if own <= until else settings.deadline
         text = _("no answer within {seconds:g} s; it was left behind").format(seconds=which)

@@ -93,3 +93,14 @@ def test_an_ignored_hang_up_stays_ignored(npudoctor: Npudoctor, tmp_path: Path) 
     wait_for(tmp_path / "asked")
     os.kill(running.pid, signal.SIGHUP)
     assert running.communicate(timeout=10)[0] == b"ready\n"
+
+
+def test_a_signal_at_any_moment_ends_it_at_once(npudoctor: Npudoctor) -> None:
+    """Before Python listens the system ends it; afterwards we do. Neither is a verdict."""
+    npudoctor.drop_in("stuck", "time.sleep(300)\nyield")
+    for moment in range(30):
+        running = npudoctor.start("check", "stuck", "--format", "json")
+        time.sleep(moment / 60)
+        running.terminate()
+        out, err = running.communicate(timeout=3)
+        assert (running.returncode in (143, -signal.SIGTERM), out, err) == (True, b"", b""), moment
