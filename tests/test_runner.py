@@ -13,8 +13,9 @@ from npudoctor import Facts, Finding, Fix, Host, Scope, Severity, Skip, Status, 
 from npudoctor.checking import Answer, Check, Question
 from npudoctor.host import NotRunning
 from npudoctor.model import Report, Result, Verdict
+from npudoctor.patience import GRACE
 from npudoctor.registry import Loaded
-from npudoctor.runner import GRACE, Settings, run
+from npudoctor.runner import Settings, run
 from npudoctor.testing import fake_host
 
 CODES = {"bad": Severity.ERROR, "odd": Severity.WARNING, "note": Severity.INFO}

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from typing import Any, Callable, NoReturn, Optional
 
 from npudoctor.checking import NoAnswer
+from npudoctor.patience import TURN
 
 ANSWER_LIMIT = 4 << 20
-TURN = 0.1
 END_SECONDS = 1.0  # how long killed processes may take to be gone before they are left behind
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
@@ -59,7 +59,7 @@ class Child:
         return told if isinstance(told, dict) else None
 
     def _readable(self, until: float) -> bool:
-        """Wait in short turns: a signal that comes just before a wait is handled only after it."""
+        """Wait in short turns, as patience.wait does."""
         while True:
             left = max(0.0, until - time.monotonic())
             # What is there already is read even when the time is over: others may have used it up.

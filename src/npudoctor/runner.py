@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,16 +10,15 @@ from typing import Callable, Optional, Union
 
 from npudoctor import verdict
 from npudoctor.checking import Answer, Check, Crashed, NoAnswer, Skip
+from npudoctor.description import Description
 from npudoctor.host import CannotTell, Host, NotRunning
 from npudoctor.messages import _
-from npudoctor.model import Facts, Finding, HostFacts, Report, Result, Severity, Status, Target
+from npudoctor.model import Facts, Finding, Report, Result, Severity, Status
+from npudoctor.patience import GRACE, wait
 from npudoctor.redact import redact
 from npudoctor.registry import Loaded
-from npudoctor.reporting import describe_host, describe_target, nameless_host, nameless_target, one_line
+from npudoctor.reporting import one_line
 from npudoctor.stamping import stamped
-
-GRACE = 0.5  # what a deadline may be overrun by while answers are gathered
-TURN = 0.1
 
 
 @dataclass(frozen=True)
@@ -87,33 +85,6 @@ def run(loaded: Loaded, host: Host, settings: Settings, until: Optional[float] =
         counts=verdict.count(rows),
         results=tuple(rows),
     )
-
-
-class Description:
-    """The machine described in a thread of its own: a hung interpreter must not hold the report."""
-
-    def __init__(self, host: Host) -> None:
-        self._host = host
-        self._machine: Optional[HostFacts] = None
-        self._target: Optional[Target] = None
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._describe, name="description", daemon=True)
-        with contextlib.suppress(RuntimeError):  # the machine has no room for another thread
-            self._thread.start()
-
-    def _describe(self) -> None:
-        # What fails here is asked by checks too, which say so in a row of theirs.
-        with contextlib.suppress(Exception):
-            self._machine = describe_host(self._host)
-        with contextlib.suppress(Exception):
-            self._target = describe_target(self._host)
-        self._done.set()
-
-    def by(self, until: float) -> tuple[HostFacts, Target]:
-        """The description, or by the deadline what can be said without asking anything."""
-        if self._thread.ident is not None:
-            _wait(self._done, until + GRACE)
-        return self._machine or nameless_host(self._host), self._target or nameless_target(self._host)
 
 
 def begin(loaded: Loaded, host: Host, settings: Settings, until: float) -> list[Union[Result, Asked]]:
@@ -208,15 +179,9 @@ def _text(error: BaseException) -> str:
         return ""
 
 
-def _wait(done: threading.Event, until: float) -> None:
-    """Wait in short turns: a signal that comes just before a wait is handled only after it."""
-    while not done.is_set() and time.monotonic() < until:
-        done.wait(min(TURN, max(0.0, until - time.monotonic())))
-
-
 def _gather(asked: Asked, settings: Settings, until: float) -> Result:
     own = asked.started + settings.timeout
-    _wait(asked.done, min(own, until) + GRACE)
+    wait(asked.done, min(own, until) + GRACE)
     if not asked.done.is_set():
         which = settings.timeout if own <= until else settings.deadline
         text = _("no answer within {seconds:g} s; it was left behind").format(seconds=which)

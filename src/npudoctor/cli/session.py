@@ -18,8 +18,9 @@ from npudoctor.host.files import Files, LocalDisk
 from npudoctor.host.identity import current_identity
 from npudoctor.messages import _
 from npudoctor.model import Severity
+from npudoctor.patience import GRACE
 from npudoctor.registry import Loaded
-from npudoctor.runner import GRACE, Settings
+from npudoctor.runner import Settings
 
 LOADING = 0.4  # the part of the deadline that loading drop-ins may take
 

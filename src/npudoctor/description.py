@@ -1,0 +1,39 @@
+"""Describes the machine beside the checks: a hung interpreter must not hold the report."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import Optional
+
+from npudoctor.host import Host
+from npudoctor.model import HostFacts, Target
+from npudoctor.patience import GRACE, wait
+from npudoctor.reporting import describe_host, describe_target, nameless_host, nameless_target
+
+
+class Description:
+    """The machine described in a thread of its own: a hung interpreter must not hold the report."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._machine: Optional[HostFacts] = None
+        self._target: Optional[Target] = None
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._describe, name="description", daemon=True)
+        with contextlib.suppress(RuntimeError):  # the machine has no room for another thread
+            self._thread.start()
+
+    def _describe(self) -> None:
+        # What fails here is asked by checks too, which say so in a row of theirs.
+        with contextlib.suppress(Exception):
+            self._machine = describe_host(self._host)
+        with contextlib.suppress(Exception):
+            self._target = describe_target(self._host)
+        self._done.set()
+
+    def by(self, until: float) -> tuple[HostFacts, Target]:
+        """The description, or by the deadline what can be said without asking anything."""
+        if self._thread.ident is not None:
+            wait(self._done, until + GRACE)
+        return self._machine or nameless_host(self._host), self._target or nameless_target(self._host)
