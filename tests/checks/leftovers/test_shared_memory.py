@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import Optional
 
 import pytest
-from npudoctor.checks.leftovers.shared_memory import SHOWN, shared_memory
 
 from npudoctor import Severity, Status
+from npudoctor.checks.leftovers.shared_memory import SHOWN, shared_memory
 from npudoctor.testing import Content, ask, fake_host, process_files, unreadable
 
 SHM = (
