@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.support import ipc
-from tests.support.machine import Machine, older
+from tests.support.machine import PORT, Machine, older
 from tests.support.others import as_user, in_pid_namespace
 
 from npudoctor.fixing.journal import Journal
@@ -83,7 +83,7 @@ def test_a_socket_stays_while_a_segment_made_with_it_is_in_use(machine: Machine,
 
 
 def test_a_socket_goes_without_a_segment_of_another_size_whose_maker_is_dead(machine: Machine) -> None:
-    machine.dead_server(50052, "--size", 4096)
+    machine.dead_server(PORT, "--size", 4096)
     assert shown(seen(machine)) == {"sockets": 1}
 
 
@@ -91,13 +91,13 @@ def test_what_is_no_socket_is_not_spoken_of(machine: Machine) -> None:
     path = machine.dead_server().socket
     machine.lose(path)
     path.symlink_to("elsewhere")
-    path.with_name(".cache_server_p50052.npudoctor.ab").write_text("")
+    path.with_name(f".cache_server_p{PORT}.npudoctor.ab").write_text("")
     assert "unproven_sockets" not in shown(seen(machine))
 
 
 @pytest.mark.needs_root
 def test_other_users_sockets_are_not_spoken_of(machine: Machine) -> None:
-    server = machine.dead_server(50052, "--folder", ".", "--log-folder", ".")
+    server = machine.dead_server(PORT, "--folder", ".", "--log-folder", ".")
     ipc.remove(server.shmid)
     assert shown(as_user(SOMEBODY, lambda: seen(machine))) == {}
     assert shown(seen(machine)) == {"sockets": 1}
@@ -121,7 +121,7 @@ def parked(machine: Machine, path: Path, *, journal: bool) -> None:
     ],
 )
 def test_a_parked_socket(machine: Machine, lives: bool, journal: bool, expected: dict[str, int]) -> None:
-    server = machine.server(50052, "--log-level", 2)
+    server = machine.server(PORT, "--log-level", 2)
     if not lives:
         server.die()
     parked(machine, server.socket, journal=journal)
@@ -145,7 +145,7 @@ def test_the_steps_name_the_very_objects(machine: Machine) -> None:
         log.st_dev, log.st_ino,
     )  # fmt: skip
     assert leftovers.remove_socket(found.sockets[0]) == RemoveSocket(
-        str(server.socket), status.st_dev, status.st_ino, status.st_mtime_ns, status.st_uid, 50052,
+        str(server.socket), status.st_dev, status.st_ino, status.st_mtime_ns, status.st_uid, PORT,
         (server.shmid,),
     )  # fmt: skip
     step = leftovers.remove_spill(found.spills[0].folder)

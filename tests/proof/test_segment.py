@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.support import ipc
-from tests.support.machine import Machine, Server, older
+from tests.support.machine import PORT, Machine, Server, older
 from tests.support.others import in_pid_namespace
 
 from npudoctor.host.sysvipc import Segment
@@ -40,7 +40,7 @@ def verdict(machine: Machine) -> tuple[Kind, str]:
 
 def without_socket(machine: Machine, *arguments: object) -> Server:
     """A dead server whose socket file somebody removed: only its log can prove its segment."""
-    server = machine.dead_server(50052, *arguments)
+    server = machine.dead_server(PORT, *arguments)
     machine.lose(server.socket)
     return server
 
@@ -56,7 +56,7 @@ def test_a_stopped_server(machine: Machine) -> None:
 
 
 def test_a_server_that_is_starting(machine: Machine) -> None:
-    machine.server(50052, "--deaf")
+    machine.server(PORT, "--deaf")
     assert verdict(machine) == (Kind.LIVING, "")
 
 
@@ -70,7 +70,7 @@ def test_proof_a(machine: Machine) -> None:
 
 
 def test_proof_a_needs_no_log(machine: Machine) -> None:
-    machine.dead_server(50052, "--log-level", 2)
+    machine.dead_server(PORT, "--log-level", 2)
     one = only(machine)
     assert (one.kind, one.proof, one.log) == (Kind.ORPHAN, "A", None)
 
@@ -93,7 +93,7 @@ def test_a_client_holds_it(machine: Machine) -> None:
 
 
 def test_another_size(machine: Machine) -> None:
-    server = machine.server(50052, "--size", ipc.GIB + 4096)
+    server = machine.server(PORT, "--size", ipc.GIB + 4096)
     server.die()
     assert judged(machine) == {}
 
@@ -131,7 +131,7 @@ def segment(key: int = 0x61001234, mode: int = 0o600, size: int = GIB) -> Segmen
     ],
 )
 def test_mode_666_is_that_of_old_places_alone(machine: Machine, folder: str, mode: str, kind: Kind) -> None:
-    machine.dead_server(50052, "--folder", folder, "--mode", mode, "--log-level", 2)
+    machine.dead_server(PORT, "--folder", folder, "--mode", mode, "--log-level", 2)
     assert only(machine).kind is kind
 
 
@@ -148,7 +148,7 @@ def test_a_foreign_segment_with_our_prefix(machine: Machine) -> None:
 
 
 def test_a_foreign_segment_with_our_key_of_another_time(machine: Machine) -> None:
-    server = machine.dead_server(50052, "--log-level", 2)
+    server = machine.dead_server(PORT, "--log-level", 2)
     ipc.remove(server.shmid)
     older(server.socket, 5)
     foreign(machine, server.key)
@@ -161,14 +161,14 @@ def test_a_foreign_segment_with_our_key_of_another_time(machine: Machine) -> Non
 def test_three_seconds_lie_between_socket_and_segment_at_most(
     machine: Machine, seconds: int, kind: Kind
 ) -> None:
-    server = machine.dead_server(50052, "--log-level", 2)
+    server = machine.dead_server(PORT, "--log-level", 2)
     older(server.socket, seconds)
     assert only(machine).kind is kind
 
 
 @pytest.mark.needs_root
 def test_a_foreign_segment_with_our_key_of_another_owner(machine: Machine) -> None:
-    server = machine.dead_server(50052, "--uid", SOMEBODY, "--log-level", 2)
+    server = machine.dead_server(PORT, "--uid", SOMEBODY, "--log-level", 2)
     ipc.remove(server.shmid)
     foreign(machine, server.key)
     one = only(machine)
@@ -195,7 +195,7 @@ def test_a_foreign_segment_whose_maker_lives(machine: Machine) -> None:
 def test_a_dead_servers_socket_in_doubt_leaves_its_segment_in_doubt(machine: Machine) -> None:
     """Its port is served by another process: the log would prove the segment, the socket does not."""
     dead = machine.dead_server()
-    machine.server(50052, "--folder", "mindspore/alice")
+    machine.server(PORT, "--folder", "mindspore/alice")
     one = judged(machine)[dead.shmid]
     assert one.kind is Kind.UNPROVEN
     assert "serves this port" in one.why
@@ -318,7 +318,7 @@ def test_log_level_2_proves_nothing(machine: Machine) -> None:
 
 def test_a_living_server_that_logs_the_same_key_stands_against_b(machine: Machine) -> None:
     dead = without_socket(machine)
-    living = machine.server(50053)
+    living = machine.server(PORT + 1)
     text = living.log.read_text()
     living.log.write_text(text.replace(text.rpartition("memory key ")[2].split()[0], str(dead.key)))
     one = judged(machine)[dead.shmid]
@@ -328,7 +328,7 @@ def test_a_living_server_that_logs_the_same_key_stands_against_b(machine: Machin
 
 def test_a_living_server_of_another_key_is_nothing_to_it(machine: Machine) -> None:
     dead = without_socket(machine)
-    living = machine.server(50053)
+    living = machine.server(PORT + 1)
     found = judged(machine)
     assert found[dead.shmid].kind is Kind.ORPHAN
     assert found[living.shmid].kind is Kind.LIVING
@@ -337,5 +337,5 @@ def test_a_living_server_of_another_key_is_nothing_to_it(machine: Machine) -> No
 def test_a_new_server_on_the_port_does_not_save_the_old_orphan(machine: Machine) -> None:
     """As seen: the socket was removed, a new server started, and the old orphan stays for ever."""
     dead = without_socket(machine)
-    machine.server(50052)
+    machine.server(PORT)
     assert judged(machine)[dead.shmid].kind is Kind.ORPHAN

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.support import ipc
-from tests.support.machine import Machine, older, program
+from tests.support.machine import PORT, Machine, older, program
 from tests.support.others import as_user, forked, with_hidden_processes
 
 from npudoctor.fixing.journal import Journal
@@ -43,7 +43,7 @@ def why(machine: Machine) -> str:
     return only.why
 
 
-def stale(machine: Machine, port: int = 50052) -> Path:
+def stale(machine: Machine, port: int = PORT) -> Path:
     """A socket file that nothing is left of but itself."""
     server = machine.dead_server(port)
     ipc.remove(server.shmid)
@@ -57,7 +57,7 @@ def test_a_living_one(machine: Machine) -> None:
 
 def test_one_that_is_starting_and_answers_nobody_yet(machine: Machine) -> None:
     """connect() says ECONNREFUSED, as it does of a dead one."""
-    server = machine.server(50052, "--deaf")
+    server = machine.server(PORT, "--deaf")
     assert "/proc/net/unix" in why(machine)
     scene = gather(machine.host())
     assert scene.answers[str(server.socket)] == (Listener.REFUSED, Listener.REFUSED)
@@ -75,8 +75,8 @@ def test_one_that_is_young(machine: Machine) -> None:
 
 
 def test_the_two_looks_are_two_seconds_apart(machine: Machine) -> None:
-    stale(machine, 50052)
-    stale(machine, 50053)
+    stale(machine, PORT)
+    stale(machine, PORT + 1)
     host = machine.host()
     gather(host)
     assert host.clock.waited == 2.0  # type: ignore[attr-defined]
@@ -111,8 +111,8 @@ def test_one_that_listens_at_the_second_look(machine: Machine) -> None:
 
 
 def test_a_link_to_a_living_one_is_no_socket(machine: Machine) -> None:
-    server = machine.server(50052)
-    server.socket.with_name("cache_server_p50053").symlink_to(server.socket)
+    server = machine.server(PORT)
+    server.socket.with_name(f"cache_server_p{PORT + 1}").symlink_to(server.socket)
     assert [one.state for one in states(machine)] == [State.ALIVE, State.NO_SOCKET]
 
 
@@ -153,7 +153,7 @@ def test_a_full_backlog_lives(machine: Machine) -> None:
 def test_the_port_is_served_elsewhere(machine: Machine) -> None:
     """As seen: a shell without a login name starts a second server on the same port."""
     stale(machine)
-    living = machine.server(50052, "--folder", "mindspore/alice")
+    living = machine.server(PORT, "--folder", "mindspore/alice")
     found = {one.file.path: one for one in states(machine)}
     assert found.pop(str(living.socket)).state is State.ALIVE
     ((_path, other),) = found.items()
@@ -162,15 +162,15 @@ def test_the_port_is_served_elsewhere(machine: Machine) -> None:
 
 
 def test_a_server_of_another_port_is_nothing_to_it(machine: Machine) -> None:
-    stale(machine, 50052)
-    machine.server(50053)
+    stale(machine, PORT)
+    machine.server(PORT + 1)
     assert [one.state for one in states(machine)] == [State.DEAD, State.ALIVE]
 
 
 def test_a_server_whose_program_was_upgraded_is_still_one(machine: Machine) -> None:
     stale(machine)
     copied = Path(shutil.copy("/bin/sleep", machine.home / "cache_server"))
-    process = os.posix_spawn(str(copied), [str(copied), "1000", "0", "50052"], {})
+    process = os.posix_spawn(str(copied), [str(copied), "1000", "0", str(PORT)], {})
     try:
         copied.unlink()
         assert "serves this port" in why(machine)
@@ -228,7 +228,7 @@ def test_a_server_in_another_network_namespace(machine: Machine) -> None:
 @pytest.mark.needs_root
 def test_a_deaf_server_in_another_network_namespace(machine: Machine) -> None:
     """Nothing but its process tells of it."""
-    machine.server(50052, "--deaf")
+    machine.server(PORT, "--deaf")
 
     def elsewhere() -> tuple[State, str]:
         ipc.unshare("net")
@@ -244,7 +244,7 @@ def test_a_deaf_server_in_another_network_namespace(machine: Machine) -> None:
 @pytest.mark.needs_root
 @pytest.mark.parametrize("level", [1, 2])
 def test_where_processes_are_hidden_nothing_is_dead(machine: Machine, level: int) -> None:
-    server = machine.dead_server(50052, "--uid", SOMEBODY)
+    server = machine.dead_server(PORT, "--uid", SOMEBODY)
     ipc.remove(server.shmid)
     assert as_user(SOMEBODY, lambda: state(machine)) is State.DEAD
 
@@ -285,7 +285,7 @@ def test_a_parked_one_that_is_another_than_the_journal_says(machine: Machine) ->
 
 def test_a_parked_one_of_another_name_than_the_journal_says(machine: Machine) -> None:
     path = parked(machine, stale(machine), journal=True)
-    path.rename(path.with_name(".cache_server_p50053.npudoctor.0123456789abcdef"))
+    path.rename(path.with_name(f".cache_server_p{PORT + 1}.npudoctor.0123456789abcdef"))
     assert "no journal" in why(machine)
 
 
@@ -332,7 +332,7 @@ def test_which_parents_are_trusted(
 @pytest.mark.needs_root
 def test_a_common_folder_that_everybody_writes(machine: Machine) -> None:
     """2.0.0a0 makes it 0777 without the sticky bit."""
-    server = machine.dead_server(50052, "--uid", SOMEBODY)
+    server = machine.dead_server(PORT, "--uid", SOMEBODY)
     ipc.remove(server.shmid)
     common = server.socket.parent
     os.chown(common, 0, 0)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.support import ipc
-from tests.support.machine import Machine, Server, older
+from tests.support.machine import PORT, Machine, Server, older
 from tests.support.others import as_user, become, in_pid_namespace
 
 from npudoctor.fixing.journal import Journal
@@ -49,7 +49,7 @@ def silent(machine: Machine) -> bool:
 
 
 def dead(machine: Machine, *arguments: object) -> Server:
-    return machine.dead_server(50052, *arguments, spill=True)
+    return machine.dead_server(PORT, *arguments, spill=True)
 
 
 def gone(machine: Machine, *arguments: object) -> Server:
@@ -135,7 +135,7 @@ def test_a_log_of_another_user(machine: Machine) -> None:
 def test_what_another_users_log_says_does_not_protect(machine: Machine) -> None:
     """Else everybody could keep everybody's leftovers from being found, by a log of a process that lives."""
     server = gone(machine)
-    machine.server(50053, "--uid", SOMEBODY, "--folder", ".", "--log-folder", ".")
+    machine.server(PORT + 1, "--uid", SOMEBODY, "--folder", ".", "--log-folder", ".")
     (log,) = machine.tmp.glob("*.log.*")
     log.write_text(log.read_text() + spill_line(server.spill, log))
     assert proven(machine) == [str(server.spill)]
@@ -151,14 +151,14 @@ def spill_line(folder: Path, log: Path) -> str:
 
 def test_a_living_servers_log_names_it_too(machine: Machine) -> None:
     server = gone(machine)
-    living = machine.server(50053)
+    living = machine.server(PORT + 1)
     living.log.write_text(living.log.read_text() + spill_line(server.spill, living.log))
     assert silent(machine)
 
 
 def test_another_log_of_its_owner_that_cannot_be_judged(machine: Machine) -> None:
     server = gone(machine)
-    other = machine.dead_server(50053, "--machine", "elsewhere")
+    other = machine.dead_server(PORT + 1, "--machine", "elsewhere")
     other.log.write_text(other.log.read_text() + spill_line(server.spill, other.log))
     assert "elsewhere" in doubt(machine)
 
@@ -345,7 +345,7 @@ def test_a_process_in_another_mount_namespace_has_a_file_open(machine: Machine) 
 @pytest.mark.needs_root
 def test_a_process_of_its_owner_that_cannot_be_read(machine: Machine) -> None:
     """As sshd and ssh-agent are, which /proc gives to root. Other users' processes need not be readable."""
-    server = machine.dead_server(50052, "--uid", SOMEBODY, "--spill", spill_root(machine))
+    server = machine.dead_server(PORT, "--uid", SOMEBODY, "--spill", spill_root(machine))
     mine = str(server.spill)
     assert as_user(SOMEBODY, lambda: proven(machine)) == [mine]
     pid = os.fork()
@@ -387,7 +387,7 @@ def test_from_a_pid_namespace_without_its_server(machine: Machine) -> None:
 def test_a_log_belongs_to_the_socket_that_lies_beside_or_above(machine: Machine, folder: str) -> None:
     logs = {"mindspore": "mindspore/cache/log", ".": ".", "mindspore/cache": "mindspore/cache/log"}
     log = logs.get(folder, f"{folder}/cache/log")
-    server = machine.server(50052, "--folder", folder, "--log-folder", log, spill=True)
+    server = machine.server(PORT, "--folder", folder, "--log-folder", log, spill=True)
     ipc.remove(server.shmid)
     assert in_pid_namespace(lambda: doubt(machine)) == "a server may still answer at its socket"
 

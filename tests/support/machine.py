@@ -33,6 +33,9 @@ from . import ipc
 
 PROGRAM = "dataset-cache-server"
 ROOT = Path(__file__).parents[2]
+# Ports of this process's own: a living server of the same port in another suite that runs beside it would
+# rightly keep ours from being called dead.
+PORT = 10_000 + os.getpid() % 2_500 * 20
 FIND = f"import sys; sys.path.append({str(ROOT)!r})"
 SERVE = f"{FIND}; from tests.support.server import main; main(sys.argv[1:])"
 
@@ -98,7 +101,7 @@ class Machine:
             ipc.remove(shmid)
         shutil.rmtree(self.home)
 
-    def server(self, port: int = 50052, *arguments: object, spill: bool = False) -> Server:
+    def server(self, port: int = PORT, *arguments: object, spill: bool = False) -> Server:
         """A server that serves."""
         words = [str(port), "--tmp", str(self.tmp), *map(str, arguments)]
         if spill:
@@ -106,7 +109,7 @@ class Machine:
             words += ["--spill", str(self.home / "spill")]
         return self._start(*words)
 
-    def dead_server(self, port: int = 50052, *arguments: object, spill: bool = False) -> Server:
+    def dead_server(self, port: int = PORT, *arguments: object, spill: bool = False) -> Server:
         """One that was killed."""
         server = self.server(port, *arguments, spill=spill)
         server.die()
@@ -203,6 +206,12 @@ class Machine:
         """Every record of all runs; each line must be one."""
         files = sorted((self.state / "journal").glob("*.jsonl")) if self.state.exists() else []
         return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+
+
+def told(report: FixReport) -> list[str]:
+    """What a report says of each item, for the message of a test that fails."""
+    items = ((one.item.finding, one.outcome) for one in report.actions)
+    return [f"{one.code} {end.ending.value}: {end.reason}; {one.evidence}" for one, end in items]
 
 
 def older(path: Path, seconds: float) -> None:

@@ -117,7 +117,7 @@ def write_log(asked: argparse.Namespace, key: int, folder: Optional[Path]) -> Pa
     return path
 
 
-def serve(asked: argparse.Namespace) -> dict[str, Any]:
+def serve(asked: argparse.Namespace) -> tuple[socket.socket, dict[str, Any]]:
     """Make everything, in the order of the real one."""
     path = below(asked.tmp, asked.folder) / f"cache_server_p{asked.port}"
     listener = bind(path, asked.deaf)
@@ -137,8 +137,8 @@ def serve(asked: argparse.Namespace) -> dict[str, Any]:
         sys.exit(0)
 
     signal.signal(signal.SIGTERM, stop)
-    listener.detach()  # stays open; the backlog answers for us
-    return {"socket": str(path), "key": key, "shmid": shmid, "log": str(log), "spill": str(folder or "")}
+    made = {"socket": str(path), "key": key, "shmid": shmid, "log": str(log), "spill": str(folder or "")}
+    return listener, made
 
 
 def main(words: list[str]) -> None:
@@ -149,9 +149,11 @@ def main(words: list[str]) -> None:
         become(asked.uid)
     if asked.attach is not None:
         ipc.attach(asked.attach)
-        made: dict[str, Any] = {"shmid": asked.attach}
+        listener, made = None, {"shmid": asked.attach}
     else:
-        made = serve(asked)
+        listener, made = serve(asked)
     print(json.dumps({"pid": os.getpid(), **made}), flush=True)
+    while listener and not asked.deaf:
+        listener.accept()[0].close()
     while True:
         signal.pause()

@@ -54,8 +54,8 @@ def remove_shared_memory(step: RemoveSharedMemory, host: Host, at: Observer) -> 
 
 
 def _meant(step: RemoveSharedMemory, now: Segment) -> bool:
-    seen = (step.key, step.cpid, step.ctime, step.owner, step.size)
-    return seen == (now.key, now.cpid, now.ctime, now.cuid, now.size) and not now.destroyed
+    seen = (step.key, step.cpid, step.ctime, step.owner, step.owner, step.size)
+    return seen == (now.key, now.cpid, now.ctime, now.cuid, now.uid, now.size) and not now.destroyed
 
 
 def remove_socket(step: RemoveSocket, host: Host, at: Observer) -> None:

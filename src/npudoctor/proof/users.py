@@ -54,16 +54,28 @@ def users_of(host: Host, folder: SpillFolder) -> Optional[str]:
             if folder.entry.uid in users(host, process) and processes.now(pid) is not None:
                 return unreadable.format(pid=pid)
             continue
-        if any(_inside(target, folder.path) for _number, target in opened):
+        if any(_inside(host, folder, pid, number, target) for number, target in opened):
             return _("process {pid} has it open").format(pid=pid)
     return next((unreadable.format(pid=pid) for pid in hidden(host)), None)
 
 
-def _inside(target: str, folder: str) -> bool:
+def _inside(host: Host, folder: SpillFolder, pid: int, number: int, target: str) -> bool:
     """Whether a descriptor's target lies in the folder, by its own path or by another mount's."""
     target = target[: -len(" (deleted)")] if target.endswith(" (deleted)") else target
-    name = os.path.basename(folder)
     above, _slash, last = target.rpartition("/")
+    if os.path.basename(folder.path) in target.split("/"):
+        return True
+    if not CONTAINER.match(last) or SPILL.match(os.path.basename(above)):
+        return False
     # A mount of the folder itself shows its containers below whatever it is mounted at.
-    elsewhere = bool(CONTAINER.match(last)) and not SPILL.match(os.path.basename(above))
-    return elsewhere or name in target.split("/")
+    return _inode(host, pid, number) in (None, *(file.ino for _name, file in folder.files))
+
+
+def _inode(host: Host, pid: int, number: int) -> Optional[int]:
+    """The inode behind a descriptor; None where the kernel (before 5.14) does not tell."""
+    try:
+        text = host.disk.read(f"/proc/{pid}/fdinfo/{number}", 1 << 16).decode("ascii", "replace")
+    except OSError:
+        return None
+    line = next((line for line in text.splitlines() if line.startswith("ino:")), "")
+    return int(line.split()[1]) if line else None

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.support import ipc
-from tests.support.machine import Machine, Server, gone, older
+from tests.support.machine import PORT, Machine, Server, gone, older
 from tests.support.others import as_user, in_pid_namespace
 
 from npudoctor import Action, Risk, Severity, Status
@@ -59,7 +59,7 @@ def test_a_stopped_server(machine: Machine) -> None:
 
 
 def test_a_server_that_is_starting(machine: Machine) -> None:
-    machine.server(50052, "--deaf")
+    machine.server(PORT, "--deaf")
     assert untouched(machine, status=2) == ["unproven"]
 
 
@@ -70,7 +70,7 @@ def test_a_server_that_ended_cleanly(machine: Machine) -> None:
 
 def test_dead_with_proof_a(machine: Machine) -> None:
     server = machine.dead_server(spill=True)
-    living = machine.server(50053, spill=True)
+    living = machine.server(PORT + 1, spill=True)
     before = ipc.rows()[living.shmid]
     asked = machine.ask()
     assert asked.status is Status.PROBLEM
@@ -178,7 +178,7 @@ def test_a_foreign_segment_in_use_is_nothing_to_remove(machine: Machine) -> None
 
 def replaced_segment(machine: Machine, *arguments: object, size: int = ipc.GIB) -> Server:
     """A dead server's socket, with a foreign segment of its key."""
-    server = machine.dead_server(50052, *arguments)
+    server = machine.dead_server(PORT, *arguments)
     ipc.remove(server.shmid)
     machine.segment(server.key, size)
     return server
@@ -226,7 +226,7 @@ def test_a_socket_that_is_a_regular_file(machine: Machine) -> None:
 
 
 def test_the_segment_of_a_socket_that_became_a_link_needs_the_log(machine: Machine) -> None:
-    server = machine.dead_server(50052, "--log-level", 2)
+    server = machine.dead_server(PORT, "--log-level", 2)
     machine.lose(server.socket)
     server.socket.symlink_to(machine.home / server.socket.name)
     assert untouched(machine, status=2) == ["unproven"]
@@ -240,7 +240,7 @@ def test_a_creator_that_root_cannot_see(machine: Machine) -> None:
 
 
 def test_log_level_2_without_a_socket(machine: Machine) -> None:
-    machine.lose(machine.dead_server(50052, "--log-level", 2).socket)
+    machine.lose(machine.dead_server(PORT, "--log-level", 2).socket)
     assert untouched(machine, status=2) == ["unproven"]
 
 
@@ -298,8 +298,10 @@ def parked(machine: Machine, server: Server) -> Path:
 
     pid = os.fork()
     if pid == 0:
-        machine.fix(at=kill)
-        os._exit(0)
+        try:
+            machine.fix(at=kill)
+        finally:
+            os._exit(0)
     os.waitpid(pid, 0)
     (path,) = server.socket.parent.glob(".cache_server_p*")
     return path
@@ -319,7 +321,7 @@ def test_a_parked_socket_at_which_a_server_answers_gets_its_name_back(machine: M
     # The one that answers has the very inode and mtime that the journal knows: as if the removal had
     # taken a living server's.
     journal = next((machine.state / "journal").iterdir())
-    living = machine.server(50054)
+    living = machine.server(PORT + 2)
     old, new = path.lstat(), living.socket.lstat()
     text = journal.read_text()
     for field in ("st_ino", "st_mtime_ns"):
@@ -344,7 +346,7 @@ def test_a_parked_socket_that_no_journal_knows(machine: Machine, lives: bool) ->
     if not lives:
         server.die()
         ipc.remove(server.shmid)
-    path = server.socket.with_name(".cache_server_p50052.npudoctor.0123456789abcdef")
+    path = server.socket.with_name(f".cache_server_p{PORT}.npudoctor.0123456789abcdef")
     server.socket.rename(path)
     (finding,) = machine.ask().findings
     assert finding.fix is not None
@@ -360,7 +362,7 @@ def somebodys(machine: Machine, uid: int = SOMEBODY) -> Server:
     os.chown(root, uid, uid)
     place = f"mindspore-{uid}" if uid == SOMEBODY_ELSE else "mindspore"
     return machine.dead_server(
-        50052, "--uid", uid, "--spill", root, "--folder", place, "--log-folder", f"{place}/cache/log"
+        PORT, "--uid", uid, "--spill", root, "--folder", place, "--log-folder", f"{place}/cache/log"
     )
 
 
@@ -437,7 +439,7 @@ def test_a_place_behind_a_link_is_unknown(machine: Machine) -> None:
 @pytest.mark.needs_root
 def test_a_common_folder_that_everybody_writes(machine: Machine) -> None:
     """As 2.0.0a0 makes it. Root keeps off what is another's in there; its owner need not."""
-    server = machine.dead_server(50052, "--uid", SOMEBODY, "--log-level", 2)
+    server = machine.dead_server(PORT, "--uid", SOMEBODY, "--log-level", 2)
     os.chown(server.socket.parent, 0, 0)
     server.socket.parent.chmod(0o777)
     segments, tree = ipc.rows(), machine.tree()
