@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -25,6 +26,12 @@ def question(host):
     """
 {body}
 '''
+
+
+def heed_signals() -> None:
+    """In a child: no ending signal is ignored."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 @dataclass(frozen=True)
@@ -71,8 +78,17 @@ class Npudoctor:
         return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def start(self, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
-        """Start it; standard output and error are pipes unless `options` say otherwise."""
-        standard = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        """Start it; standard output and error are pipes unless `options` say otherwise.
+
+        No signal is ignored, whatever these tests were started under: nohup and a shell's background
+        ignore some, and npudoctor would go on ignoring them.
+        """
+        standard = {
+            "stdin": subprocess.DEVNULL,
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.PIPE,
+            "preexec_fn": heed_signals,
+        }
         return subprocess.Popen(
             self.argv(*arguments), env=self.environment({}), cwd=self.folder, **{**standard, **options}
         )

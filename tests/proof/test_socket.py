@@ -146,6 +146,7 @@ def test_a_full_backlog_lives(machine: Machine) -> None:
     with socket.socket(socket.AF_UNIX) as server, socket.socket(socket.AF_UNIX) as client:
         server.bind(str(path))
         server.listen(0)
+        client.settimeout(5)
         client.connect(str(path))
         assert state(machine) is State.ALIVE
 
