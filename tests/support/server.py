@@ -102,17 +102,14 @@ def write_log(asked: argparse.Namespace, key: int, folder: Optional[Path]) -> Pa
     path: Path = where / f"mindspore.{asked.machine}.somebody.log.INFO.{started}.{os.getpid()}"
     head = f"[INFO] MD({os.getpid()},7f60820b8800,dataset-cache-server):{time.strftime('%Y-%m-%d-%H:%M:%S')}"
     told = [f"{head}.486.312 [ccsrc/cache/{n}.cc:37] {line}" for n, line in enumerate(lines)]
-    path.write_text(
-        "\n".join(
-            [
-                time.strftime("Log file created at: %Y/%m/%d %H:%M:%S"),
-                f"Running on machine: {asked.machine}",
-                "Running duration (h:mm:ss): 0:00:00",
-                *(told if asked.log_level < 2 else ()),
-                "",
-            ]
-        )
-    )
+    text = [
+        time.strftime("Log file created at: %Y/%m/%d %H:%M:%S"),
+        f"Running on machine: {asked.machine}",
+        "Running duration (h:mm:ss): 0:00:00",
+        *(told if asked.log_level < 2 else ()),
+        "",
+    ]
+    path.write_bytes("\n".join(text).encode())  # a text file would look for a codec, which --uid cannot read
     path.chmod(0o640)
     return path
 
