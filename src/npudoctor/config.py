@@ -13,10 +13,11 @@ from npudoctor.frozen import dataclass
 from npudoctor.host import CannotTell
 from npudoctor.host.files import Files
 from npudoctor.keys import KEYS, REASONS, Invalid
-from npudoctor.messages import _
+from npudoctor.messages import _, strerror
 
 SYSTEM_FILE = "/etc/npudoctor/config.toml"
 PREFIX = "NPUDOCTOR_"
+LARGEST = 1 << 20  # of a configuration file, in bytes
 # Variables that are no key: which file to read, and where the registry looks for drop-ins.
 OTHER_VARIABLES = ("NPUDOCTOR_CONFIG", "NPUDOCTOR_CHECKS_DIR")
 
@@ -80,7 +81,7 @@ def _settings(
 ) -> Iterator[Setting]:
     """Every setting, the weakest first."""
     for path in (SYSTEM_FILE, _user_file(variables, home)):
-        if _exists(files, path, warnings):
+        if _exists(files, path, warnings) and _obeyed(path, warnings):
             yield from _from_file(files, path, path)
     told = flags.get("config") or variables.get("NPUDOCTOR_CONFIG")
     if told:
@@ -131,6 +132,21 @@ def _exists(files: Files, path: str, warnings: list[str]) -> bool:
         return False
 
 
+def _obeyed(path: str, warnings: list[str]) -> bool:
+    """Whether root may obey a file that nobody named: under sudo -E, HOME may be somebody else's."""
+    if os.geteuid() != 0:
+        return True
+    from npudoctor.trust import why_untrusted
+
+    try:
+        reason = why_untrusted(path, 0)
+    except OSError as error:
+        reason = strerror(error.errno)
+    if reason:
+        warnings.append(_("{path} is not obeyed: {reason}").format(path=path, reason=reason))
+    return not reason
+
+
 def _from_file(files: Files, path: str, named: str) -> Iterator[Setting]:
     at = path if named == path else f"{named}: {path}"
     for name, value in _parsed(files, path, at).items():
@@ -148,11 +164,13 @@ def _parsed(files: Files, path: str, at: str) -> dict[str, Any]:
     else:
         import tomli as tomllib
     try:
-        content = files.read(path)
+        content = files.read(path, LARGEST + 1)
     except CannotTell as error:
         raise Refused(error.reason if path in error.reason else f"{at}: {error.reason}") from error
     if content is None:
         raise Refused(_("{path} does not exist").format(path=at))
+    if len(content) > LARGEST:
+        raise Refused(_("{path} is larger than {most} bytes").format(path=at, most=LARGEST))
     try:
         return tomllib.loads(content.decode("utf-8"))
     except UnicodeDecodeError as error:

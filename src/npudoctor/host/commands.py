@@ -74,16 +74,21 @@ class Commands:
         return None
 
     def trusted(self, path: str) -> bool:
-        """Whether root may run it: the file and all its parents are root's and nobody else may write them."""
-        real = self._files.real(path)
-        while real:
-            entry = self._files.lstat(real)
-            if entry is None or entry.uid != 0 or entry.mode & 0o022:
-                return False
-            if real == "/":
-                return True
-            real = real.rsplit("/", 1)[0] or "/"
-        return False
+        """Whether root may run it: the file, all folders and links on the way to it are root's, and nobody
+        else may write them. So nobody can put another file there between this look and the start."""
+        way = self._files.way(path)
+        return bool(way) and all(
+            entry.uid == 0 and (entry.is_link or not entry.permissions & 0o022) for entry in way
+        )
+
+    def trusted_path(self) -> str:
+        """The caller's PATH; for root without the folders that others may write."""
+        folders = self._variables.get("PATH", "").split(":")
+        return ":".join(
+            folder
+            for folder in folders
+            if folder.startswith("/") and (not self._as_root or self.trusted(folder))
+        )
 
     def run(
         self,

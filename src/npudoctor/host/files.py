@@ -200,9 +200,21 @@ class Files:
         content = self.read(path, limit)
         return None if content is None else content.decode("utf-8", "surrogateescape")
 
-    def _walk(self, path: str, follow: bool) -> tuple[str, Optional[Entry]]:
+    def way(self, path: str) -> list[Entry]:
+        """Everything that decides what a path names: each folder and link on the way, and the end.
+
+        Empty when the path is missing.
+        """
+        passed: list[Entry] = []
+        root, found = self._entry("/"), self._walk(path, follow=True, passed=passed)[1]
+        return [root, *passed] if root and found else []
+
+    def _walk(
+        self, path: str, follow: bool, passed: Optional[list[Entry]] = None
+    ) -> tuple[str, Optional[Entry]]:
         """Resolve a path part by part, so that no blocking mount is touched unawares and no link
-        leads out of the root; the path without links, and what is there."""
+        leads out of the root; the path without links, and what is there. `passed` gets every part."""
+        passed = [] if passed is None else passed
         if not path.startswith("/"):
             raise ValueError(f"not an absolute path: {path!r}")
         todo: deque[str] = deque(path.split("/"))
@@ -223,6 +235,7 @@ class Files:
             entry = self._entry(here)
             if entry is None:
                 return here, None
+            passed.append(entry)
             if entry.is_link and (follow or any(todo)):
                 links += 1
                 if links > LINKS:

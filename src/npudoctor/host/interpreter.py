@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import errno
 import re
 import threading
 from collections.abc import Iterator
@@ -34,6 +36,7 @@ _DIST_INFO = (
     re.compile(r"(?P<name>[^-]+?)(?P<version>)\.egg-info\Z"),
 )
 _SEPARATORS = re.compile(r"[-_.]+")
+_HOOK = re.compile(r"\.pth\Z|\A(site|user)customize")  # what a start of Python runs from site-packages
 _LIB = re.compile(r"python(\d+\.\d+)\Z")
 
 
@@ -115,7 +118,7 @@ class Interpreter:
         with self._lock:
             if self._layout is None:
                 commands = self._commands
-                if commands is not None and (not self._as_root or commands.trusted(self.path)):
+                if commands is not None and (not self._as_root or self._trusted(commands)):
                     self._layout = self._ask(commands)
                 else:
                     self._layout = self._from_folders()
@@ -160,13 +163,33 @@ class Interpreter:
                 return Distribution(named.get("name", found.name), version, found.folder, headers)
         return found
 
+    def _trusted(self, commands: Commands) -> bool:
+        """Whether root may start it: the program, and for a virtual environment all that its start runs."""
+        prefix = self.path.rsplit("/", 2)[0]
+        if self._files.stat(f"{prefix}/pyvenv.cfg") is None:
+            return commands.trusted(self.path)
+        sites = [
+            f"{prefix}/{lib}/{name}/site-packages"
+            for lib in ("lib", "lib64")
+            for name in self._files.names(f"{prefix}/{lib}")
+            if _LIB.match(name)
+        ]
+        hooks = [f"{site}/{name}" for site in sites for name in self._files.names(site) if _HOOK.search(name)]
+        return all(map(commands.trusted, [self.path, f"{prefix}/pyvenv.cfg", *sites, *hooks]))
+
+    def _started_with(self, commands: Commands) -> dict[str, str]:
+        """The caller's own variables: a version manager's shim or a conda build may need them. For root
+        only a PATH of root's, as a shim starts more programs by it."""
+        if self._as_root:
+            return {"PATH": commands.trusted_path(), "HOME": os.path.expanduser("~root"), "LC_ALL": "C"}
+        return {**self._variables, "LC_ALL": "C"}
+
     def _ask(self, commands: Commands) -> Layout:
-        # With the caller's own variables: a version manager's shim or a conda build may need them.
         answer = commands.run(
             [self.path, "-I", "-c", QUESTION],
             timeout=self._timeout,
             limit=1 << 20,
-            variables={**self._variables, "LC_ALL": "C"},
+            variables=self._started_with(commands),
             here=True,
         )
         told = answer.stdout.rpartition(MARK)[2].split("\0") if MARK in answer.stdout and answer.ok else []
@@ -186,9 +209,15 @@ class Interpreter:
 
     def _user_site(self, folder: str) -> list[str]:
         """The user's own site-packages, which -I leaves out and the job would have."""
-        if self._variables.get("PYTHONNOUSERSITE") or not self._files.stat(folder):
+        if self._variables.get("PYTHONNOUSERSITE"):
             return []
-        return [folder]
+        try:
+            return [folder] if self._files.stat(folder) else []
+        except CannotTell as unknown:
+            # To Python itself a folder that this user may not look into is not there.
+            if getattr(unknown.__cause__, "errno", None) == errno.EACCES:
+                return []
+            raise
 
     def _from_folders(self) -> Layout:
         """The search path by the layout of the installation, for an interpreter that is not run."""
