@@ -13,7 +13,7 @@ from npudoctor.frozen import dataclass
 from npudoctor.host import CannotTell
 from npudoctor.host.files import Files
 from npudoctor.keys import KEYS, REASONS, Invalid
-from npudoctor.messages import _, strerror
+from npudoctor.messages import _
 
 SYSTEM_FILE = "/etc/npudoctor/config.toml"
 PREFIX = "NPUDOCTOR_"
@@ -81,7 +81,7 @@ def _settings(
 ) -> Iterator[Setting]:
     """Every setting, the weakest first."""
     for path in (SYSTEM_FILE, _user_file(variables, home)):
-        if _exists(files, path, warnings) and _obeyed(path, warnings):
+        if _exists(files, path, warnings) and _obeyed(files, path, warnings):
             yield from _from_file(files, path, path)
     told = flags.get("config") or variables.get("NPUDOCTOR_CONFIG")
     if told:
@@ -132,19 +132,16 @@ def _exists(files: Files, path: str, warnings: list[str]) -> bool:
         return False
 
 
-def _obeyed(path: str, warnings: list[str]) -> bool:
+def _obeyed(files: Files, path: str, warnings: list[str]) -> bool:
     """Whether root may obey a file that nobody named: under sudo -E, HOME may be somebody else's."""
-    if os.geteuid() != 0:
+    safe = all(
+        entry.uid == 0 and (entry.is_link or entry.sticky or not entry.permissions & 0o022)
+        for entry in files.way(path)
+    )
+    if safe or os.geteuid() != 0:
         return True
-    from npudoctor.trust import why_untrusted
-
-    try:
-        reason = why_untrusted(path, 0)
-    except OSError as error:
-        reason = strerror(error.errno)
-    if reason:
-        warnings.append(_("{path} is not obeyed: {reason}").format(path=path, reason=reason))
-    return not reason
+    warnings.append(_("{path} is not obeyed: others could have written it").format(path=path))
+    return False
 
 
 def _from_file(files: Files, path: str, named: str) -> Iterator[Setting]:

@@ -52,6 +52,11 @@ class Entry:
         return stat.S_ISSOCK(self.mode)
 
     @property
+    def sticky(self) -> bool:
+        """A folder in which others may make entries, and touch only their own."""
+        return self.is_dir and bool(self.mode & stat.S_ISVTX)
+
+    @property
     def permissions(self) -> int:
         return stat.S_IMODE(self.mode)
 
