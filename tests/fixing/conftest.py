@@ -1,5 +1,5 @@
 """The machine that cache servers are put on."""
 
-from tests.support.fixtures import machine, own_ipc
+from tests.support.fixtures import alone, machine, own_ipc
 
-__all__ = ["machine", "own_ipc"]
+__all__ = ["alone", "machine", "own_ipc"]

@@ -114,7 +114,8 @@ def test_killed_twice_at_every_pair_of_acts(machine: Machine) -> None:
         machine.dead_server(spill=True)
         killed(machine, killer(number))
         killed(machine, killer(8))
-        assert machine.fix().exit_code == 0
+        report = machine.fix()
+        assert report.exit_code == 0, (names[number], told(report))
         assert state(machine) == undisturbed, names[number]
 
 

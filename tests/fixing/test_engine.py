@@ -260,7 +260,7 @@ TRUE = (Command(("true",)),)
             "never removed",
         ),
         (Fix("t", TRUE, risk=Risk.MANUAL), Wish(yes=True, risk=Risk.CAUTION), 0, "for a person"),
-        (Fix("t", (Export("A", "b"),), risk=Risk.SAFE), Wish(yes=True), 0, "npudoctor env"),
+        (Fix("t", (Export("A", "b"),), risk=Risk.SAFE), Wish(yes=True), 0, "type the line"),
         (Fix("t", TRUE, risk=Risk.SAFE), Wish(yes=True), 1000, "only root"),
         (Fix("t", TRUE), Wish(yes=True), 0, "--risk caution"),
         (Fix("t", TRUE), Wish(yes=True, risk=Risk.CAUTION), 0, None),
