@@ -318,7 +318,7 @@ def test_the_exit_status(fixes: Sequence[Optional[Fix]], status: Status, expecte
 
 def test_fixed_is_what_the_check_no_longer_finds(machine: Machine) -> None:
     host = machine.host()
-    remedy = Fix("t", TRUE, risk=Risk.SAFE)
+    remedy = Fix("t", TRUE, risk=Risk.SAFE, needs_root=False)
     tools = Tools(lambda: report_of(host, finding(remedy)), machine.host, lambda item: None)
     report = fix(Wish(("x",), yes=True), tools, lambda items: None)
     assert endings(report) == ["failed"]
@@ -328,8 +328,9 @@ def test_fixed_is_what_the_check_no_longer_finds(machine: Machine) -> None:
 
 def test_a_step_that_fails_ends_its_item_and_no_other(machine: Machine) -> None:
     host = machine.host()
-    broken = Fix("t", (Command(("true",)), Command(("false",)), Command(("true",))), risk=Risk.SAFE)
-    found = iter([report_of(host, finding(broken), finding(Fix("t", TRUE, risk=Risk.SAFE))), report_of(host)])
+    broken = Fix("t", (*TRUE, Command(("false",)), *TRUE), risk=Risk.SAFE, needs_root=False)
+    whole = Fix("t", TRUE, risk=Risk.SAFE, needs_root=False)
+    found = iter([report_of(host, finding(broken), finding(whole)), report_of(host)])
     tools = Tools(lambda: next(found), machine.host, lambda item: None)
     report = fix(Wish(("x",), yes=True), tools, lambda items: None)
     assert endings(report) == ["failed", "applied"]
