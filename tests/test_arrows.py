@@ -31,7 +31,7 @@ ALLOWED = {
     "patience": set(),
     "description": CORE | {"host", "patience", "reporting"},
     "child": CORE | {"checking", "patience"},
-    "foreign": CORE | {"checking", "host", "fixing"},
+    "foreign": CORE | {"checking", "child", "host", "fixing"},
     "dropins": CORE | {"checking", "host", "trust", "foreign", "child", "registry"},
     "registry": CORE | {"checking", "host", "dropins"},
     "runner": CORE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import time
@@ -12,7 +13,7 @@ from typing import Any, Callable
 import pytest
 
 from npudoctor.checking import NoAnswer
-from npudoctor.child import ANSWER_LIMIT, Child, in_child
+from npudoctor.child import ANSWER_LIMIT, MEMORY_LIMIT, Child, _bound, in_child
 
 
 def soon(seconds: float = 5.0) -> float:
@@ -151,3 +152,24 @@ def test_it_has_signals_and_a_session_of_its_own() -> None:
         assert in_child(work).answer(soon()) == {"leads": True, "default": True}
     finally:
         signal.signal(signal.SIGTERM, former)
+
+
+def test_the_work_has_so_much_memory_and_no_more() -> None:
+    def work() -> dict[str, Any]:
+        kept = len(bytearray(1 << 26))
+        try:
+            kept += len(bytearray(MEMORY_LIMIT))
+        except MemoryError:
+            return {"kept": kept, "refused": True}
+        return {"kept": kept, "refused": False}
+
+    assert in_child(work).answer(soon()) == {"kept": 1 << 26, "refused": True}
+
+
+def test_a_lower_limit_of_memory_stays() -> None:
+    def work() -> dict[str, Any]:
+        resource.setrlimit(resource.RLIMIT_DATA, (1 << 30, resource.RLIM_INFINITY))
+        _bound(resource.RLIMIT_DATA, MEMORY_LIMIT)
+        return {"limits": resource.getrlimit(resource.RLIMIT_DATA)}
+
+    assert in_child(work).answer(soon()) == {"limits": [1 << 30, resource.RLIM_INFINITY]}

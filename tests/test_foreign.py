@@ -24,6 +24,7 @@ from npudoctor import (
     Skip,
 )
 from npudoctor.checking import Crashed
+from npudoctor.child import ANSWER_LIMIT
 from npudoctor.fixing.steps import FileMark
 from npudoctor.foreign import answers_of, asked, declaration, declared, load
 from npudoctor.host import CannotTell, NotRunning
@@ -177,3 +178,10 @@ def test_it_asks_the_host_that_is_examined() -> None:
 def test_an_answer_that_makes_no_sense_raises(said: Any) -> None:
     with pytest.raises((Crashed, KeyError, TypeError)):
         list(answers_of(said))
+
+
+def test_answers_are_collected_up_to_a_limit() -> None:
+    body = "for number in range(1 << 40):\n        yield Finding('my-check.bad', 'x' * (1 << 16))"
+    said = asked(source(body), "x.py", NAME, fake_host())
+    assert (said["ended"], said["reason"]) == ("crashed", "ValueError: its answers are larger than 4 MiB")
+    assert len(json.dumps(said)) <= ANSWER_LIMIT + (1 << 12) and len(said["answers"]) > 60

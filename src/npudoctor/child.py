@@ -20,6 +20,7 @@ from npudoctor.checking import NoAnswer
 from npudoctor.patience import TURN
 
 ANSWER_LIMIT = 4 << 20
+MEMORY_LIMIT = 2 << 30  # of the work, and of each program that it starts
 END_SECONDS = 1.0  # how long killed processes may take to be gone before they are left behind
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
@@ -147,12 +148,22 @@ def _work(work: Callable[[], dict[str, Any]], writing: int) -> NoReturn:
     try:
         os.setsid()
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        # Not RLIMIT_AS: much is only reserved, by runtimes that the work may start.
+        _bound(resource.RLIMIT_DATA, MEMORY_LIMIT)
         answer = json.dumps(work()).encode() + b"\n"
         while answer and os.getpid() == me:  # a fork made by the work says nothing
             answer = answer[os.write(writing, answer) :]
         status = 0
     finally:
         os._exit(status)
+
+
+def _bound(resource_: int, most: int) -> None:
+    """Lower a limit; one that is lower already stays."""
+    soft, hard = resource.getrlimit(resource_)
+    infinity = resource.RLIM_INFINITY
+    lowest = min(limit for limit in (soft, hard, most) if limit != infinity)
+    resource.setrlimit(resource_, (lowest, hard))
 
 
 def _end_all() -> None:

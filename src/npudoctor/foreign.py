@@ -6,6 +6,7 @@ import json
 from typing import Any, Callable, Optional
 
 from npudoctor.checking import Check, Crashed, Skip, what_is_wrong
+from npudoctor.child import ANSWER_LIMIT
 from npudoctor.fixing.steps import decode, encode
 from npudoctor.host import CannotTell, Host, NotRunning
 from npudoctor.host.files import LocalDisk
@@ -69,9 +70,15 @@ def asked(source: bytes, path: str, name: str, host: Host) -> dict[str, Any]:
     if isinstance(host.disk, LocalDisk):
         host.disk.forget()
     ending: dict[str, Any] = {"ended": "done"}
+    left = ANSWER_LIMIT
     try:
         for answer in load(source, path, name).ask(host):
-            answers.append(_encode(answer))
+            encoded = _encode(answer)
+            left -= len(json.dumps(encoded)) + len(", ")
+            if left < 0:
+                most = ANSWER_LIMIT >> 20
+                raise ValueError(_("its answers are larger than {most} MiB").format(most=most))
+            answers.append(encoded)
     except Skip as skip:
         ending = {"ended": "skip", "reason": str(skip)}
     except NotRunning:
