@@ -239,3 +239,13 @@ def test_numbers_that_cannot_be_read_are_not_known() -> None:
 def test_settings_are_read_tolerantly() -> None:
     text = '# version: 1.0\nVersion=8.1\n Install_Path = /usr/local/Ascend \nneeds=">=7.6, <=7.7"\nno pair\n'
     assert settings(text) == {"version": "8.1", "install_path": "/usr/local/Ascend", "needs": ">=7.6, <=7.7"}
+
+
+def test_a_home_that_is_closed_has_none_unless_it_is_named() -> None:
+    files = on({"/home/me": unreadable(errno.EACCES)})
+    assert find_installs(files, {}, "/home/me") == []
+    with pytest.raises(CannotTell):
+        find_installs(files, {"ASCEND_HOME_PATH": "/home/me/Ascend/cann"}, "/home/me")
+    both = on({"/home/me": unreadable(errno.EACCES), f"{ASCEND}/cann": unreadable(errno.EACCES)})
+    with pytest.raises(CannotTell, match=ASCEND):
+        find_installs(both, {}, "/home/me")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.metadata
 import os
 import platform
@@ -17,7 +18,17 @@ from npudoctor.host.commands import Answer, Commands
 from npudoctor.host.files import Files, LocalDisk
 from npudoctor.host.interpreter import Interpreter, normal, parse_headers
 from npudoctor.host.variables import Variables
-from npudoctor.testing import Content, FakeCommands, MemoryDisk, Node, fake_host, folder, link, package_files
+from npudoctor.testing import (
+    Content,
+    FakeCommands,
+    MemoryDisk,
+    Node,
+    fake_host,
+    folder,
+    link,
+    package_files,
+    unreadable,
+)
 
 BASE = os.path.realpath(f"{sys.base_prefix}/bin/python3")
 REAL = Files(LocalDisk())
@@ -281,3 +292,21 @@ def test_no_bytecode_and_no_prompt_are_left(tmp_path: Path) -> None:
     before = sorted(os.listdir(tmp_path))
     asked(sys.executable, {"PYTHONPATH": str(tmp_path), "PYTHONSTARTUP": "/nonexistent"}).layout()
     assert sorted(os.listdir(tmp_path)) == before
+
+
+@pytest.mark.parametrize(
+    ("number", "seen"), [(errno.EACCES, True), (errno.EIO, False), (errno.ETIMEDOUT, False)]
+)
+def test_a_user_site_that_is_closed_is_not_there(number: int, seen: bool) -> None:
+    site = "/root/.local/lib/python3.11/site-packages"
+    words = ["3.11.2", "x86_64", "/usr", "/usr", site, "/usr/lib/python3"]
+    commands = FakeCommands({"python3": "NPUDOCTOR\0" + "\0".join(words)})
+    files = image({"/root": unreadable(number), **package_files("numpy", "1.26.4", site="/usr/lib/python3")})
+    made = Interpreter(
+        "/usr/bin/python3", "path", files=files, commands=commands, variables=Variables({}), as_root=False
+    )
+    if seen:
+        assert made.version_of("numpy") == "1.26.4" and site not in made.layout().search_path
+    else:
+        with pytest.raises(CannotTell):
+            made.layout()

@@ -55,17 +55,20 @@ class Install:
 def find_installs(files: Files, variables: Mapping[str, str], home: str) -> list[Install]:
     """Every installation, the one that the variables name first; each tree once.
 
-    CannotTell when what a variable names cannot be looked at, or nothing is seen and a place cannot be.
+    CannotTell when what a variable names cannot be looked at, or nothing is seen and a place
+    outside the home cannot be.
     """
     found: dict[str, Install] = {}
     unread: Optional[CannotTell] = None
+    at_home = _at_home(home)
     for path, named_by in _candidates(variables, home):
         try:
             install = install_at(files, path, named_by)
         except CannotTell as error:
             if named_by:
                 raise
-            unread = error
+            # Nobody said that there is one in the home: what cannot be seen there does not count.
+            unread = unread if path in at_home else error
             continue
         if install is not None:
             found.setdefault(install.real, install)
@@ -130,11 +133,16 @@ def _candidates(variables: Mapping[str, str], home: str) -> Iterator[tuple[str, 
             yield named_root(name, variables[name]), name
     for later in _LATER:
         yield f"{ASCEND}/{later}", ""
-    for later in _LATER[:3]:
-        yield f"{home}/Ascend/{later}", ""
+    for path in _at_home(home):
+        yield path, ""
     if variables.get("CONDA_PREFIX"):
         yield f"{variables['CONDA_PREFIX']}/Ascend/cann", ""
     yield ASCEND, ""
+
+
+def _at_home(home: str) -> tuple[str, ...]:
+    """Where an installation of the user's own may be."""
+    return tuple(f"{home}/Ascend/{later}" for later in _LATER[:3])
 
 
 def _kind(package: str, path: str) -> str:
