@@ -68,7 +68,7 @@ class Watch:
 def why_forbidden(step: Step, host: Host) -> Optional[str]:
     """Why this user may not take the step whatever its guard says; None when he may."""
     if isinstance(step, Export):
-        return _('no program can change the shell it was called from: eval "$(npudoctor env)"')
+        return _("no program can change the shell that called it: type the line shown here in that shell")
     owner = getattr(step, "owner", None)
     if owner is None or host.identity.may_remove(owner):
         return None
