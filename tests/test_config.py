@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from npudoctor.config import Config, Refused, load, suggestion
+from npudoctor.config import LARGEST, Config, Refused, load, suggestion
 from npudoctor.testing import Content, fake_host, unreadable
 
 SYSTEM = "/etc/npudoctor/config.toml"
@@ -103,3 +103,10 @@ def test_only_our_variables_are_looked_at() -> None:
 )
 def test_a_suggestion_is_made_only_when_near(name: str, known: set[str], meant: str) -> None:
     assert suggestion(name, known) == (f"; did you mean {meant}?" if meant else "")
+
+
+def test_a_file_is_read_as_a_whole_or_not_at_all() -> None:
+    fits = 'scope = "job"\n'.ljust(LARGEST, "#")
+    assert settings({USER: fits})["scope"] == "job"
+    with pytest.raises(Refused, match=f"{USER} is larger than {LARGEST} bytes"):
+        settings({USER: fits + "\n"})

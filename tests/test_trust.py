@@ -26,7 +26,8 @@ def file(tmp_path: Path) -> Path:
 def test_ours_is_read(file: Path) -> None:
     assert why_untrusted(str(file), ME) is None
     assert read_trusted(str(file), ME) == (b"x = 1", None)
-    assert read_trusted(str(file), ME, limit=2) == (b"x ", None)
+    assert read_trusted(str(file), ME, limit=5) == (b"x = 1", None)
+    assert read_trusted(str(file), ME, limit=4) == (None, f"{file} is larger than 4 bytes")
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,10 @@ def read_trusted(path: str, euid: int, limit: int = 4 << 20) -> tuple[Optional[b
                 return None, _("{path} belongs to another user").format(path=path)
             if found.st_mode & 0o022:
                 return None, _("{path} may be written by others").format(path=path)
-            return file.read(limit), None
+            content = file.read(limit + 1)
+            if len(content) > limit:
+                return None, _("{path} is larger than {most} bytes").format(path=path, most=limit)
+            return content, None
     except OSError as error:
         return None, _("{path} cannot be read: {why}").format(path=path, why=strerror(error.errno))
 

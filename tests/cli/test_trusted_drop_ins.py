@@ -130,3 +130,9 @@ def test_one_that_is_broken_may_be_ignored_or_asked_for_by_its_id(npudoctor: Npu
     assert npudoctor(*arguments, "is-sick").status == 0
     assert npudoctor(*arguments, "is-sick.bad").status == 2
     assert npudoctor("show", "is-sick").status == 64
+
+
+def test_one_that_is_too_large_is_not_cut(npudoctor: Npudoctor) -> None:
+    path = npudoctor.drop_in("sick")
+    path.write_bytes(path.read_bytes().ljust((4 << 20) + 1, b"\n"))
+    assert row(npudoctor)["reason"] == f"{path} is larger than {4 << 20} bytes"
