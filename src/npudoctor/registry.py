@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
-from typing import Callable
+from typing import Callable, Optional
 
 from npudoctor.checking import Answer, Check
 from npudoctor.frozen import dataclass
@@ -34,6 +34,15 @@ class Loaded:
         """Everything that selects or ignores: ids, groups, tags, codes."""
         found = {name for check in self.checks for name in check.names}
         return found | {name for row in self.broken for name in (row.check, row.group)} - {""}
+
+    def kind(self, name: str) -> Optional[str]:
+        """Why a name does not do where a check or a code is wanted, if it is a group or a tag."""
+        groups = {check.group for check in self.checks} | {row.group for row in self.broken}
+        if name in groups - {""}:
+            return _("{name} is a group: name a check or a code here").format(name=name)
+        if any(name in check.tags for check in self.checks):
+            return _("{name} is a tag: name a check or a code here").format(name=name)
+        return None
 
 
 class Collector:

@@ -111,3 +111,41 @@ def test_an_unknown_variable_is_a_warning(npudoctor: Npudoctor) -> None:
 def test_the_python_of_a_variable_must_exist_too(npudoctor: Npudoctor) -> None:
     done = npudoctor("check", NPUDOCTOR_PYTHON="/no/python")
     assert (done.status, done.err) == (64, "npudoctor: NPUDOCTOR_PYTHON: /no/python does not exist\n")
+
+
+def test_a_file_that_is_too_large_is_64_and_named(npudoctor: Npudoctor, user_file: Path) -> None:
+    user_file.write_bytes(b"#" * ((1 << 20) + 1))
+    done = npudoctor("check")
+    assert (done.status, done.err) == (64, f"npudoctor: {user_file} is larger than {1 << 20} bytes\n")
+
+
+DESCRIBING = [("list",), ("show", "cache-server"), ("schema",)]
+
+
+@pytest.mark.parametrize("arguments", DESCRIBING)
+def test_commands_that_describe_have_the_same_settings(
+    npudoctor: Npudoctor, user_file: Path, arguments: tuple[str, ...]
+) -> None:
+    done = npudoctor(*arguments, NPUDOCTOR_SCOP="node")
+    assert done.status == 0 and done.out
+    assert done.err.startswith("npudoctor: warning: the variable NPUDOCTOR_SCOP is not known; did you mean")
+    for name in ("LANG", "FORMAT", "SCOPE"):
+        done = npudoctor(*arguments, **{f"NPUDOCTOR_{name}": "wrong"})
+        assert (done.status, done.out) == (64, "")
+        assert done.err.startswith(f"npudoctor: NPUDOCTOR_{name}: 'wrong' is no")
+    user_file.write_text("scope = 5")
+    done = npudoctor(*arguments)
+    assert (done.status, done.out) == (64, "") and done.err.startswith(f"npudoctor: {user_file}: scope:")
+
+
+def test_commands_that_describe_speak_as_configured(npudoctor: Npudoctor, user_file: Path) -> None:
+    user_file.write_text('lang = "zh"\nformat = "json"')
+    assert npudoctor("list").json["schema"] == "npudoctor.list/1"
+    assert not npudoctor("list").out.count("检查")
+    assert "缓存" in npudoctor("list", "--format", "text").out
+    assert "缓存" in npudoctor("show", "cache-server").out
+    assert "缓存" not in npudoctor("show", "cache-server", "--lang", "en").out
+
+
+def test_a_schema_takes_a_language_and_has_none(npudoctor: Npudoctor) -> None:
+    assert npudoctor("schema", "--lang", "zh").json == npudoctor("schema").json

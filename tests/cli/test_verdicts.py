@@ -84,3 +84,22 @@ def test_the_whole_machine_is_judged_under_every_scope_and_profile(npudoctor: Np
         assert done.row("accelerator")["status"] == "ok", arguments
         assert len(done.json["results"]) > 5
         assert npudoctor("check", "--expect", "npu", "-q", *arguments).status == 1
+
+
+def test_what_is_expected_is_asked_beside_a_selection(npudoctor: Npudoctor) -> None:
+    def rows(*arguments: str, **variables: str) -> tuple[int, list[str]]:
+        done = npudoctor("check", *arguments, "--format", "json", **variables)
+        return done.status, sorted(row["check"] for row in done.json["results"])
+
+    npudoctor.drop_in("sick", NOTE)
+    image = ("--root", str(npudoctor.home))
+    both = ["accelerator", "sick"]
+    for kind in ("npu", "gpu"):
+        assert rows("sick", "--expect", kind, *image)[1] == both
+        assert rows("sick", "accelerator", "--expect", kind, *image)[1] == both
+        assert rows("sick", *image, NPUDOCTOR_EXPECT=kind) == (0, ["sick"])  # of the machine, not of this run
+    for kind in ("auto", "none"):
+        assert rows("sick", "--expect", kind, *image) == (0, ["sick"])
+    found = [rows("sick", "--expect", kind) for kind in ("npu", "gpu")]
+    assert [names for _status, names in found] == [both, both]
+    assert 1 in [status for status, _names in found], "a machine with both"

@@ -34,7 +34,11 @@ Scope = Annotated[
 ]
 Expect = Annotated[
     Text,
-    _value("--expect", "auto|npu|gpu|none", _("The accelerator that must be here; default auto.")),
+    _value(
+        "--expect",
+        "auto|npu|gpu|none",
+        _("The accelerator that must be here, beside a selection too; default auto."),
+    ),
 ]
 Profile = Annotated[
     Text, _value("--profile", "full|quick", _("All checks, or only the quick ones; default full."))

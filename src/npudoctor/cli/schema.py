@@ -6,19 +6,22 @@ from typing import Annotated
 
 import typer
 
+from npudoctor.cli import options as o
 from npudoctor.messages import _
 
 _DOCUMENT = _("Which document; default report.")
 Document = Annotated[str, typer.Argument(metavar="[report|fix]", help=_DOCUMENT, show_default=False)]
 
 
-def schema(document: Document = "report") -> int:
+def schema(ctx: typer.Context, document: Document = "report", lang: o.Lang = None) -> int:
     """Print the JSON Schema of a document."""
     from importlib.resources import files
 
     from npudoctor.cli import output
+    from npudoctor.cli.session import described
     from npudoctor.config import Refused, suggestion
 
+    described({"lang": lang}, ctx.obj)
     known = {"report", "fix"}
     if document not in known:
         text = _("no such document: {name}{suggestion}")

@@ -37,8 +37,12 @@ class Session:
     def settings(self, names: Sequence[str] = ()) -> Settings:
         """How the runner is to ask; Refused when a selected or ignored name is unknown."""
         config = self.config
+        select = tuple(self.meant(names, self.loaded.names()))
+        # Who says what must be here gets an answer to that too, whatever else is asked.
+        if select and config.origin.get("expect") == "--expect" and config["expect"] in ("npu", "gpu"):
+            select += ("accelerator",)
         return Settings(
-            select=tuple(self.meant(names, self.loaded.names())),
+            select=select,
             ignore=self._ignored(),
             scope=config["scope"],
             profile=config["profile"],
@@ -60,6 +64,9 @@ class Session:
                 raise Refused(self._stranger(name, known, named))
 
     def _stranger(self, name: str, known: set[str], named: str) -> str:
+        kind = self.loaded.kind(name)
+        if kind:
+            return f"{named}: {kind}" if named else kind
         near = suggestion(name, known)
         if named:
             text = _("{option}: no such check or code: {name}{suggestion}")
@@ -96,8 +103,7 @@ def opened(
         files = Files(disk)
         config = load(flags, caller.variables, files, identity.home)
         speak(config["format"], config["lang"], caller)
-        for warning in config.warnings:
-            output.complain(_("warning: {text}").format(text=warning))
+        warn(config)
         disk.deadline = min(disk.deadline, 0.3 * min(config["timeout"], config["deadline"]))
         root = image(flags.get("root"), files)
         options = Options(
@@ -112,6 +118,25 @@ def opened(
         yield Session(config, host, loaded, started + deadline)
     finally:
         (disk if host is None else host).close()
+
+
+def described(flags: Mapping[str, object], caller: Caller) -> Config:
+    """The settings of a command that asks nothing; without a flag for the format it writes text."""
+    output.put_aside()
+    disk = LocalDisk()
+    try:
+        config = load(flags, caller.variables, Files(disk), current_identity().home)
+    finally:
+        disk.close()
+    speak(config["format"] if "format" in flags else "text", config["lang"], caller)
+    warn(config)
+    return config
+
+
+def warn(config: Config) -> None:
+    """Say what is odd about the settings."""
+    for warning in config.warnings:
+        output.complain(_("warning: {text}").format(text=warning))
 
 
 def speak(format: str, configured: Optional[str], caller: Caller) -> None:

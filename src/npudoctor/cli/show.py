@@ -15,14 +15,16 @@ Name = Annotated[Optional[str], typer.Argument(metavar="ID|CODE", help=_NAME, sh
 
 def show(ctx: typer.Context, name: Name = None, lang: o.Lang = None) -> int:
     """Print the manual of a check."""
+    from npudoctor import registry
     from npudoctor.cli import output
-    from npudoctor.cli.catalogue import loaded_checks
+    from npudoctor.cli.session import described
     from npudoctor.config import Refused, suggestion
     from npudoctor.render.manual import manual_text
 
+    described({"lang": lang}, ctx.obj)
     if name is None:
         raise Refused(_("name a check or a code: npudoctor show ID|CODE"))
-    loaded, _format = loaded_checks(None, lang, ctx.obj)
+    loaded = registry.load_all(ctx.obj.variables)
     for check in loaded.checks:
         if name == check.id or name in check.codes:
             output.emit(manual_text(check), output.terminal_encoding())
@@ -30,6 +32,9 @@ def show(ctx: typer.Context, name: Name = None, lang: o.Lang = None) -> int:
     for row in loaded.broken:
         if name.partition(".")[0] == row.check:
             raise Refused(f"{row.check}: {row.title}: {row.reason}")
+    kind = loaded.kind(name)
+    if kind:
+        raise Refused(kind)
     known = {known for check in loaded.checks for known in (check.id, *check.codes)}
     text = _("no such check or code: {name}{suggestion}")
     raise Refused(text.format(name=name, suggestion=suggestion(name, known)))
