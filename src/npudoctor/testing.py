@@ -243,7 +243,10 @@ def fake_host(
     interpreter. `commands`: argv or program name to its output or Answer. `addresses`: the machine's
     own. `probe` answers connect() on socket files. `root` makes it an image.
     """
-    disk = MemoryDisk({**dict.fromkeys(("/proc", "/dev", "/sys"), folder()), **(files or {})})
+    given = files or {}
+    disk = MemoryDisk({**dict.fromkeys(("/proc", "/dev", "/sys"), folder()), **given})
+    if not root and "/proc/self" not in given:
+        disk.put("/proc/self", link(str(os.getpid())))
     for name, version in (packages or {}).items():
         for path, content in package_files(name, version).items():
             disk.put(path, content)

@@ -6,6 +6,7 @@ from typing import Optional
 
 import pytest
 
+from npudoctor.host import CannotTell
 from npudoctor.host.mounts import Mount, Mounts, parse_mountinfo
 
 TABLE = r"""
@@ -50,3 +51,9 @@ def test_of_several_at_one_point_the_last_is_on_top() -> None:
 
 def test_this_machine_has_local_mounts() -> None:
     assert Mounts.of_this_machine().risky("/proc/self/stat") is None
+
+
+def test_without_a_proc_it_cannot_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("npudoctor.host.mounts.MOUNTINFO", "/nonexistent/mountinfo")
+    with pytest.raises(CannotTell, match="/nonexistent/mountinfo"):
+        Mounts.of_this_machine()

@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from npudoctor.host import CannotTell
 from npudoctor.host.files import LocalDisk
 from npudoctor.host.processes import Process, Processes, parse_maps, parse_stat, pid_exists, ticks_per_second
 from npudoctor.testing import MemoryDisk, fake_host, link, process_files, unreadable
@@ -141,9 +142,16 @@ def test_ancestors_even_in_a_circle() -> None:
 
 
 def test_whose_proc_it_is() -> None:
+    assert fake_host().processes.ours()
     assert fake_host({"/proc/self": link(str(os.getpid()))}).processes.ours()
+    assert not Processes(MemoryDisk({})).ours(), "who cannot see it is not told that it is"
     assert not fake_host({"/proc/self": link("4711")}).processes.ours()
     assert fake_host({"/proc/self": link("4711")}).processes.self_pid == 4711
+
+
+def test_without_a_proc_nothing_can_be_told() -> None:
+    with pytest.raises(CannotTell, match="/proc"):
+        Processes(MemoryDisk({})).all()
 
 
 def test_a_real_process(sleeper: psutil.Process) -> None:

@@ -7,6 +7,10 @@ from collections.abc import Iterable
 from typing import Optional
 
 from npudoctor.frozen import dataclass
+from npudoctor.host.errors import CannotTell
+from npudoctor.messages import _, strerror
+
+MOUNTINFO = "/proc/self/mountinfo"
 
 # A dead server or a stopped FUSE daemon blocks lstat() in the kernel, where no signal and no
 # thread join reaches it. Only these never ask anybody outside of the kernel.
@@ -51,9 +55,13 @@ class Mounts:
 
     @classmethod
     def of_this_machine(cls) -> Mounts:
-        """The mounts that this process sees."""
-        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
-            return cls(list(parse_mountinfo(file.read()).values()))
+        """The mounts that this process sees. CannotTell without a /proc: then any path may block."""
+        try:
+            with open(MOUNTINFO, encoding="utf-8", errors="surrogateescape") as file:
+                return cls(list(parse_mountinfo(file.read()).values()))
+        except OSError as error:
+            why = strerror(error.errno or 0)
+            raise CannotTell(_("{path} cannot be read: {why}").format(path=MOUNTINFO, why=why)) from error
 
     def risky(self, path: str) -> Optional[Mount]:
         """The mount that holds an absolute path free of links, if it may block; else None."""

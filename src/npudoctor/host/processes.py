@@ -10,7 +10,9 @@ from functools import cache
 from typing import Callable, Optional
 
 from npudoctor.frozen import dataclass
+from npudoctor.host.errors import CannotTell
 from npudoctor.host.files import Disk, Entry
+from npudoctor.messages import _, strerror
 
 _MAPPED = re.compile(r"^\S+ \S+ \S+ \S+ (\d+)\s+/SYSV([0-9a-f]{8})", re.MULTILINE)
 MAPS_LIMIT = 64 << 20
@@ -81,7 +83,7 @@ class Processes:
         try:
             return self._disk.readlink("/proc/self") == str(os.getpid())
         except OSError:
-            return True  # a fake machine has none
+            return False
 
     @property
     def self_pid(self) -> int:
@@ -170,7 +172,12 @@ class Processes:
         return self._details[name, pid]
 
     def _pass(self) -> Iterator[Process]:
-        for name in self._disk.names("/proc"):
+        try:
+            names = self._disk.names("/proc")
+        except OSError as error:
+            why = strerror(error.errno or 0)
+            raise CannotTell(_("{path} cannot be read: {why}").format(path="/proc", why=why)) from error
+        for name in names:
             if name.isdigit():
                 process = self._read(int(name))
                 if process is not None:
