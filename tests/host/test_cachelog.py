@@ -9,7 +9,17 @@ from typing import Optional
 
 import pytest
 
-from npudoctor.host.cachelog import Created, ServerLog, local_seconds, log_places, parse_log, read_logs
+from npudoctor.host.cachelog import (
+    OWNER_LIMIT,
+    Allowance,
+    Created,
+    ServerLog,
+    local_seconds,
+    log_places,
+    parse_log,
+    read_logs,
+    telling_lines,
+)
 from npudoctor.host.files import Entry
 
 FOLDER = "/data/spill/k2x9w7f0q4m1z8c6v3b5n7l9j2h4g6d8s0a1"
@@ -223,11 +233,10 @@ def test_what_is_no_plain_file_is_no_log(tmp: Path) -> None:
 def test_the_newest_is_last_and_says_how_it_lies(tmp: Path) -> None:
     first, second = put(tmp, NAME), put(tmp, NAME + "1")
     os.utime(second, (1, 1))
-    second.chmod(0o620)
-    os.link(second, tmp / "other")
+    second.chmod(0o600)
     logs = read_logs(str(tmp))
     assert [log.path for log in logs] == [str(second), str(first)]
-    assert (logs[0].entry.nlink, logs[0].entry.permissions) == (2, 0o620)
+    assert logs[0].entry.permissions == 0o600
     assert [parent.path for parent in logs[0].parents][-1] == str(tmp)
 
 
@@ -262,11 +271,76 @@ def test_the_same_pid_again_is_another_process(tmp_path: Path) -> None:
     assert [log.spills for log in read_logs(str(tmp_path))] == [(), (FOLDER,)]
 
 
-def test_a_file_that_others_may_write_is_not_joined(tmp_path: Path) -> None:
+def test_a_file_that_others_may_write_is_not_read(tmp_path: Path) -> None:
     folder = logs_folder(tmp_path)
     written(folder, 1, line(PORT), line(KEY, second=2))
     written(folder, 2, line(SPILL, second=31)).chmod(0o666)
-    assert len(read_logs(str(tmp_path))) == 2
+    (log,) = read_logs(str(tmp_path))
+    assert log.spills == ()
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
+def test_a_log_that_others_may_write_is_not_read(tmp: Path, mode: int) -> None:
+    put(tmp, NAME).chmod(mode)
+    assert read_logs(str(tmp)) == []
+
+
+def test_a_log_with_two_names_is_not_read(tmp: Path) -> None:
+    os.link(put(tmp, NAME), tmp / "other")
+    assert read_logs(str(tmp)) == []
+
+
+def test_of_many_logs_the_newest_are_read(tmp: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("npudoctor.host.cachelog.LOGS_LIMIT", 3)
+    for number in range(5):
+        os.utime(put(tmp, f"{NAME}{number}"), (100 - number, 100 - number))
+    assert [log.pid for log in read_logs(str(tmp))] == [47112, 47111, 47110]
+
+
+@pytest.mark.needs_root
+def test_one_user_cannot_push_out_the_logs_of_another(tmp: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("npudoctor.host.cachelog.LOGS_LIMIT", 2)
+    monkeypatch.setattr("npudoctor.host.cachelog.OWNER_LIMIT", 100)
+    os.utime(put(tmp, NAME), (1, 1))
+    for number in range(5):
+        os.chown(put(tmp, f"{NAME}{number}"), 61234, 61234)
+    assert sorted(log.entry.uid for log in read_logs(str(tmp))) == [0, 61234]
+
+
+def test_what_is_beyond_the_limit_of_a_run_is_not_read(tmp: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = put(tmp, NAME), put(tmp, NAME + "1")
+    os.utime(first, (1, 1))
+    monkeypatch.setattr("npudoctor.host.cachelog.RUN_LIMIT", second.stat().st_size)
+    assert [log.path for log in read_logs(str(tmp))] == [str(second)]
+
+
+@pytest.mark.needs_root
+def test_huge_sparse_logs_of_others_cost_little(tmp: Path) -> None:
+    for number in range(20):
+        path = put(tmp, f"{NAME}{number}")
+        os.truncate(path, 1 << 30)
+        os.chown(path, 61234 + number % 2, 61234)
+    allowance = Allowance()
+    assert sum(allowance.take(61234, 1 << 30) for _number in range(20)) == OWNER_LIMIT
+    began = time.process_time()
+    assert len(read_logs(str(tmp))) == 8
+    assert time.process_time() - began < 5
+
+
+def test_only_so_many_lines_of_a_log_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("npudoctor.host.cachelog.LINES_LIMIT", 5)
+    folders = [f"/data/{number:036}" for number in range(100)]
+    lines = (line(f"CachePool will use disk folder: {one}") for one in folders)
+    path = written(logs_folder(tmp_path), 1, *(line("x" * 80) for _ in range(200)), *lines)
+    with path.open("a") as file:
+        file.write(line("x" * 100) * 2000)  # so that the last of them are not at the end
+    (log,) = read_logs(str(tmp_path))
+    assert log.spills == tuple(folders[:5])
+
+
+def test_a_line_longer_than_any_servers_is_none() -> None:
+    words = b"CachePool will use disk folder: /"
+    assert telling_lines(b"x\n" + words + b"a" * 9000 + b"\n" + words + b"b\n") == [words + b"b"]
 
 
 def test_copies_of_other_levels_are_not_read(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -13,12 +12,19 @@ from typing import BinaryIO, Optional
 from npudoctor.frozen import dataclass
 from npudoctor.host.cacheserver import LOG, SPILL, places
 from npudoctor.host.files import Entry
-from npudoctor.host.walk import Parent, entry_of, open_directory
+from npudoctor.host.walk import Parent, entry_of, files_in, open_directory
 
 # A server whose cache is full logs a line for each row that it does not keep: megabytes in minutes. So only
 # the lines that tell something are kept while a log is read, and what lies beyond the limit proves nothing.
 LOG_LIMIT = 256 << 20
+LINES_LIMIT = 10_000  # telling lines kept of one log
+# Anybody may put files that are named like logs into /tmp, any number of them and as large as he likes (a
+# sparse one costs nothing). So what others own is read up to less, and no user can use up all there is.
+OTHERS_LIMIT = 64 << 20
+OWNER_LIMIT, RUN_LIMIT = 256 << 20, 512 << 20
+LOGS_LIMIT = 200  # of one owner in one directory, the newest
 HEAD, TAIL, CHUNK = 4096, 1 << 16, 4 << 20
+LONGEST = 2 * HEAD  # of a line that tells something: it may hold a path
 TELLING = (b"Creation of shared memory", b"CachePool will use disk", b"listening on port")
 
 # Digits are counted, and a line must begin like one: anybody may put a "log" into /tmp, and neither a number
@@ -69,31 +75,68 @@ def log_places(tmp: str = "/tmp") -> Iterator[str]:  # noqa: S108
             yield f"{directory}/log" if directory.endswith("/cache") else f"{directory}/cache/log"
 
 
+class Allowance:
+    """How many bytes of logs may still be read in this run: in all, and of each other user's."""
+
+    def __init__(self) -> None:
+        self._trusted = {0, os.geteuid()}
+        self._left = RUN_LIMIT
+        self._of_owner: dict[int, int] = {}
+
+    def take(self, uid: int, size: int) -> int:
+        """How much of a log of this owner and size to read; that much is used up."""
+        most = min(size, LOG_LIMIT, self._left)
+        if uid not in self._trusted:
+            most = min(most, OTHERS_LIMIT, self._of_owner.get(uid, OWNER_LIMIT))
+            self._of_owner[uid] = self._of_owner.get(uid, OWNER_LIMIT) - most
+        self._left -= most
+        return most
+
+
 def read_logs(tmp: str = "/tmp") -> list[ServerLog]:  # noqa: S108
-    """Every log at the known places that we may read, the newest last."""
+    """The logs at the known places that we may read and that may prove something, the newest last."""
     found: list[ServerLog] = []
+    allowance = Allowance()
     for directory in dict.fromkeys(log_places(tmp)):
         try:
             with open_directory(directory) as (descriptor, parents):
-                found += _logs(descriptor, directory, parents)
+                found += _logs(descriptor, directory, parents, allowance)
         except OSError:
             continue  # missing, a link, or not ours to read: then it proves nothing
     return sorted(found, key=lambda log: log.entry.mtime_ns)
 
 
-def _logs(descriptor: int, directory: str, parents: tuple[Parent, ...]) -> list[ServerLog]:
+def _logs(
+    descriptor: int, directory: str, parents: tuple[Parent, ...], allowance: Allowance
+) -> list[ServerLog]:
     """The logs of one directory, in the order of their names, which is that of their making for one pid."""
-    found: list[ServerLog] = []
-    for name in sorted(os.listdir(descriptor)):
-        match = LOG.match(name)
-        if match and ".log.INFO." in name:  # the lines that prove are not in the copies of other levels
-            try:
-                log = _read(descriptor, name, int(match.group(2)), directory, parents)
-            except OSError:
-                continue
-            if log is not None:
-                found.append(log)
-    return continued(found)
+    found: dict[str, ServerLog] = {}
+    for name, pid in _newest(descriptor):
+        try:
+            log = _read(descriptor, name, pid, directory, parents, allowance)
+        except OSError:
+            continue
+        if log is not None:
+            found[name] = log
+    return continued([found[name] for name in sorted(found)])
+
+
+def _newest(descriptor: int) -> Iterator[tuple[str, int]]:
+    """Names and pids of the logs to read, the newest first: so the older go without when it is too much."""
+    # The lines that prove are not in the copies of other levels.
+    named = {name: LOG.match(name) for name in os.listdir(descriptor) if ".log.INFO." in name}
+    pids = {name: int(match.group(2)) for name, match in named.items() if match}
+    count: dict[int, int] = {}
+    for name, entry in sorted(files_in(descriptor, pids), key=lambda one: one[1].mtime_ns, reverse=True):
+        if may_prove(entry):
+            count[entry.uid] = count.get(entry.uid, 0) + 1
+            if count[entry.uid] <= LOGS_LIMIT:
+                yield name, pids[name]
+
+
+def may_prove(entry: Entry) -> bool:
+    """Whether a log of these properties could be trusted for any owner: else it is not even read."""
+    return entry.is_file and entry.nlink == 1 and not entry.permissions & 0o022
 
 
 def continued(logs: Sequence[ServerLog]) -> list[ServerLog]:
@@ -126,30 +169,39 @@ def _same_writer(before: ServerLog, log: ServerLog) -> bool:
 
 
 def _read(
-    descriptor: int, name: str, pid: int, directory: str, parents: tuple[Parent, ...]
+    descriptor: int,
+    name: str,
+    pid: int,
+    directory: str,
+    parents: tuple[Parent, ...],
+    allowance: Allowance,
 ) -> Optional[ServerLog]:
     opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=descriptor)
     with open(opened, "rb") as file:
-        found = os.fstat(opened)
-        if not stat.S_ISREG(found.st_mode):
+        entry = entry_of(os.fstat(opened))
+        most = allowance.take(entry.uid, entry.size) if may_prove(entry) else 0
+        if not most:
             return None
-        text = excerpt(file, found.st_size).decode("utf-8", "surrogateescape")
-    return parse_log(text, f"{directory}/{name}", pid, entry_of(found), parents)
+        text = excerpt(file, entry.size, most).decode("utf-8", "surrogateescape")
+    return parse_log(text, f"{directory}/{name}", pid, entry, parents)
 
 
-def excerpt(file: BinaryIO, size: int) -> bytes:
-    """The head of a log, its lines that tell something, and its last lines."""
+def excerpt(file: BinaryIO, size: int, most: int = LOG_LIMIT) -> bytes:
+    """The head of a log, its lines that tell something in the first `most` bytes, and its last lines."""
     parts = [file.read(HEAD)]
     rest = b"" if parts[0].endswith(b"\n") else parts[0].rpartition(b"\n")[2]
     seen = len(parts[0])
-    while seen < LOG_LIMIT:
+    kept = 0
+    while seen < most and kept < LINES_LIMIT:
         chunk = file.read(CHUNK)
         if not chunk:
             break
         seen += len(chunk)
         whole, _newline, rest = (rest + chunk).rpartition(b"\n")
         rest = rest[-HEAD:]  # no line of a server is longer
-        parts += telling_lines(whole)
+        telling = telling_lines(whole)[: LINES_LIMIT - kept]
+        kept += len(telling)
+        parts += telling
     if size > HEAD:
         file.seek(max(HEAD, size - TAIL))
         parts.append(file.read(TAIL))
@@ -164,7 +216,8 @@ def telling_lines(text: bytes) -> list[bytes]:
         while at >= 0:
             begin, end = text.rfind(b"\n", 0, at) + 1, text.find(b"\n", at)
             end = len(text) if end < 0 else end
-            found[begin] = text[begin:end]
+            if end - begin <= LONGEST:
+                found[begin] = text[begin:end]
             at = text.find(words, end)
     return [found[begin] for begin in sorted(found)]
 
