@@ -122,13 +122,40 @@ def test_while_the_segment_is_not_proven(machine: Machine) -> None:
 
 def test_a_log_that_others_may_write(machine: Machine) -> None:
     gone(machine).log.chmod(0o620)
+    assert silent(machine)
+
+
+def test_a_log_in_a_folder_that_others_may_write(machine: Machine) -> None:
+    gone(machine).log.parent.chmod(0o777)
     assert "others could have written" in doubt(machine)
 
 
 @pytest.mark.needs_root
 def test_a_log_of_another_user(machine: Machine) -> None:
+    """It is evidence of nothing: else anybody could have root shown lines that remove another's folder."""
     os.chown(gone(machine).log, SOMEBODY, SOMEBODY)
-    assert "others could have written" in doubt(machine)
+    assert silent(machine)
+
+
+@pytest.mark.needs_root
+def test_a_log_of_another_user_that_names_a_link(machine: Machine) -> None:
+    server = gone(machine)
+    server.spill.rename(machine.home / "moved")
+    server.spill.symlink_to(machine.home / "moved")
+    assert "link" in doubt(machine)
+    os.chown(server.log, SOMEBODY, SOMEBODY)
+    assert silent(machine)
+
+
+@pytest.mark.needs_root
+def test_a_log_of_another_user_does_not_make_a_folder_logged(machine: Machine) -> None:
+    server = gone(machine)
+    moved = machine.tmp / server.spill.name
+    server.spill.rename(moved)
+    text = server.log.read_text().replace(str(server.spill), str(moved))
+    server.log.write_text(text)
+    os.chown(server.log, SOMEBODY, SOMEBODY)
+    assert [folder.path for folder in seen(machine).unlogged] == [str(moved)]
 
 
 @pytest.mark.needs_root

@@ -50,7 +50,8 @@ def judge_spills(
 ) -> list[SpillState]:
     """Every folder that a log names and that is still there, but for those of living servers.
 
-    When several logs of its owner name one folder, nothing may stand against it by any of them.
+    Only its owner's logs are heard: anybody may write one that names another's folder. When several name
+    it, nothing may stand against it by any of them.
     """
     by_path: dict[str, list[SpillState]] = {}
     for log in scene.logs:
@@ -60,29 +61,19 @@ def judge_spills(
                 by_path.setdefault(state.path, []).append(state)
     return [
         next((state for state in states if state.why), states[0])
-        for states in map(_by_its_owner, by_path.values())
+        for states in by_path.values()
         if not any(state.living for state in states)
     ]
-
-
-def _by_its_owner(states: list[SpillState]) -> list[SpillState]:
-    """Without what another user's log says, where its owner's logs name the folder too."""
-    own = [state for state in states if state.folder is None or _same_user(state.log, state.folder)]
-    return own or states
-
-
-def _same_user(log: ServerLog, folder: SpillFolder) -> bool:
-    return log.entry.uid == folder.entry.uid
 
 
 def _judge(
     scene: Scene, named: str, log: ServerLog, segments: Sequence[Judged], sockets: Sequence[SocketState]
 ) -> Optional[SpillState]:
-    path, folder, trouble = _locate(scene, named)
+    path, folder, trouble, owner = _locate(scene, named)
     if folder is None and not trouble:
         return None
-    if folder is not None and not _same_user(log, folder):
-        return SpillState(path, folder, log, _("others could have written the log that names it"))
+    if owner not in (log.entry.uid, None):
+        return None
     death = _death(scene, log, segments, sockets)
     if death is None:
         return SpillState(path, folder, log, living=True)
@@ -91,8 +82,9 @@ def _judge(
     return SpillState(path, folder, log, next(_against(scene, folder, log, death), ""))
 
 
-def _locate(scene: Scene, named: str) -> tuple[str, Optional[SpillFolder], str]:
-    """Where the folder really is, what it is, and what keeps us from it; all empty when it is gone.
+def _locate(scene: Scene, named: str) -> tuple[str, Optional[SpillFolder], str, Optional[int]]:
+    """Where the folder really is, what it is, what keeps us from it, and its owner as far as that can be
+    seen; all empty when it is gone.
 
     The folders above may be reached through links; judged and removed is where they lead.
     """
@@ -100,14 +92,23 @@ def _locate(scene: Scene, named: str) -> tuple[str, Optional[SpillFolder], str]:
     try:
         entry, real = files.lstat(named), files.real(named)
         if entry is not None and entry.is_link:
-            return named, None, _("it is a link")
+            return named, None, _("it is a link"), entry.uid
         if entry is None or real is None:
-            return named, None, ""
+            return named, None, "", None
         if files.may_block(real):
-            return real, None, _("it is on a file system that may block")
-        return real, spill_folder(real), ""
+            return real, None, _("it is on a file system that may block"), entry.uid
+        folder = spill_folder(real)
+        return real, folder, "", folder.entry.uid if folder else None
     except (CannotTell, OSError):
-        return named, None, _("we have no right to look into it")
+        return named, None, _("we have no right to look into it"), _owner(scene, named)
+
+
+def _owner(scene: Scene, named: str) -> Optional[int]:
+    try:
+        entry = scene.host.files.lstat(named)
+    except CannotTell:
+        return None
+    return entry.uid if entry else None
 
 
 def _death(
@@ -212,15 +213,18 @@ def _against(scene: Scene, folder: SpillFolder, log: ServerLog, death: Death) ->
 
 
 def unlogged_folders(scene: Scene) -> list[SpillFolder]:
-    """Folders of ours at the old default places that look like spilled data and that no log names."""
-    named = {path for log in scene.logs for path in log.spills}
+    """Folders of ours at the old default places that look like spilled data and that no log names; nor do
+    logs of others than their owners count here."""
+    named = {(path, log.entry.uid) for log in scene.logs for path in log.spills}
     identity = scene.host.identity
     found = []
     for root in (scene.tmp, f"{scene.tmp}/mindspore/cache"):
         for path in _below(scene, root):
-            folder = None if path in named else _look(path)
-            ours = folder and (identity.is_root or folder.entry.uid == identity.euid)
-            if folder and ours and any(CONTAINER.match(file) for file, _entry in folder.files):
+            folder = _look(path)
+            if folder is None or (path, folder.entry.uid) in named:
+                continue
+            ours = identity.is_root or folder.entry.uid == identity.euid
+            if ours and any(CONTAINER.match(file) for file, _entry in folder.files):
                 found.append(folder)
     return found
 
