@@ -117,6 +117,14 @@ def test_a_place_behind_a_link_is_not_looked_into_and_said(tmp: Path) -> None:
     assert [path for path, _why in found.unseen] == [f"{tmp}/mindspore"]
 
 
+def test_names_are_not_listed_through_a_link(tmp: Path) -> None:
+    (tmp / "real" / "alice").mkdir(parents=True)
+    (tmp / "mindspore").symlink_to("real")
+    assert [path for path, _old in places(str(tmp))] == [
+        str(tmp), f"{tmp}/mindspore/cache", f"{tmp}/mindspore",
+    ]  # fmt: skip
+
+
 @pytest.mark.needs_root
 def test_a_place_that_is_another_users_is_hidden(open_place: Path) -> None:
     (open_place / "mindspore").mkdir(mode=0o700)

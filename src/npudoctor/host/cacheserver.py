@@ -122,7 +122,8 @@ def _original(name: str) -> str:
 
 def _names(path: str) -> list[str]:
     try:
-        return sorted(os.listdir(path))
+        with open_directory(path) as (descriptor, _parents):
+            return sorted(os.listdir(descriptor))
     except OSError:
         return []
 
@@ -140,6 +141,11 @@ class SpillFolder:
     def newest(self) -> Optional[int]:
         """The newest mtime of its files, cut to whole seconds; None when it is empty."""
         return max((entry.mtime_ns // 1_000_000_000 for _name, entry in self.files), default=None)
+
+    @property
+    def size(self) -> int:
+        """The bytes of its files."""
+        return sum(entry.size for _name, entry in self.files)
 
     @property
     def plain(self) -> bool:

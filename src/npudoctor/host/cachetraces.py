@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from npudoctor.host.errors import CannotTell
 from npudoctor.host.host import Host
 
 WORDS = ("cache_server", "cache-server", "mindspore")
@@ -12,7 +13,10 @@ SPILL_NAME = 36  # how long the name of a spill folder is
 
 def any_trace(host: Host) -> bool:
     """False only when there is no socket, no log, no spill folder and no segment with such a key."""
-    tmp = host.options.tmp
+    try:
+        tmp = host.files.real(host.options.tmp) or host.options.tmp  # only then are its mounts its own
+    except CannotTell:
+        return True
     if host.disk.may_block(tmp) or any(segment.key >> 24 == 0x61 for segment in host.sysvipc.segments()):
         return True
     try:

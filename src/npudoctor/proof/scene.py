@@ -81,7 +81,7 @@ def gather(host: Host) -> Scene:
 
 def _may_not_block(host: Host, folders: Iterable[str]) -> None:
     for folder in folders:
-        if host.disk.may_block(folder):
+        if any(host.disk.may_block(path) for path in {folder, _real(host, folder) or folder}):
             raise CannotTell(
                 _("{path} is on a file system that may block; it is not looked into").format(path=folder)
             )
