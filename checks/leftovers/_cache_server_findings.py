@@ -14,6 +14,8 @@ from npudoctor.proof.segment import Judged
 from npudoctor.proof.socket import SocketState, State
 from npudoctor.proof.spill import ProvenSpill
 
+MOST = 20  # unproven things of one kind that are shown one by one
+
 
 def orphan_segment(host: Host, judged: Judged) -> Finding:
     """A segment that is proven a dead server's."""
@@ -89,7 +91,7 @@ def displaced(host: Host, found: SocketFile) -> Finding:
 def orphan_spill(host: Host, proven: ProvenSpill) -> Finding:
     """Spilled data of a server that is proven dead."""
     folder = proven.folder
-    size = leftovers.sized(sum(file.size for _name, file in folder.files))
+    size = leftovers.sized(folder.size)
     return Finding(
         "cache-server.orphan-spill",
         _("a dead cache server left spilled data in {path}: {size}").format(path=folder.path, size=size),
@@ -105,8 +107,13 @@ def orphan_spill(host: Host, proven: ProvenSpill) -> Finding:
 
 
 def unproven(seen: Seen) -> Iterator[Finding]:
-    """What looks like a cache server's leftover and is not proven one: shown, never removed."""
-    for judged in seen.unproven_segments:
+    """What looks like a cache server's leftover and is not proven one: shown, never removed.
+
+    Anybody can make thousands of such things: of each kind some are shown, the rest is summed up.
+    """
+    # What nobody uses first: that is what a person may have to act on.
+    segments = sorted(seen.unproven_segments, key=lambda judged: bool(judged.segment.nattch))
+    for judged in segments[:MOST]:
         segment = judged.segment
         text = _("the segment {shmid} of {size} may be a dead cache server's; that is not proven")
         yield Finding(
@@ -117,7 +124,16 @@ def unproven(seen: Seen) -> Iterator[Finding]:
             # What somebody uses is nothing that a person should be told to remove either.
             fix=None if segment.nattch else _by_hand(leftovers.remove_segment(segment)),
         )
-    for state in seen.unproven_sockets:
+    if segments[MOST:]:
+        rest = [judged.segment for judged in segments[MOST:]]
+        size = leftovers.sized(sum(segment.size for segment in rest))
+        text = _("more segments that may be dead cache servers', none of them proven: {count}, {size} in all")
+        yield Finding(
+            "cache-server.unproven",
+            text.format(count=len(rest), size=size),
+            severity=INFO if all(segment.nattch for segment in rest) else None,
+        )
+    for state in seen.unproven_sockets[:MOST]:
         text = _("the socket {path} may be a dead cache server's; that is not proven")
         yield Finding(
             "cache-server.unproven",
@@ -125,10 +141,24 @@ def unproven(seen: Seen) -> Iterator[Finding]:
             evidence=(state.why,),
             fix=_by_hand(_socket_step(state)),
         )
-    for spill in seen.unproven_spills:
-        yield _unproven_folder(spill.path, spill.folder, spill.why)
-    for folder in seen.unlogged:
-        yield _unproven_folder(folder.path, folder, _("no log names it"))
+    if seen.unproven_sockets[MOST:]:
+        text = _("more sockets that may be dead cache servers', none of them proven: {count}")
+        yield Finding("cache-server.unproven", text.format(count=len(seen.unproven_sockets) - MOST))
+    yield from _unproven_folders(seen)
+
+
+def _unproven_folders(seen: Seen) -> Iterator[Finding]:
+    folders = [(spill.path, spill.folder, spill.why) for spill in seen.unproven_spills]
+    folders += [(folder.path, folder, _("no log names it")) for folder in seen.unlogged]
+    for path, folder, why in folders[:MOST]:
+        yield _unproven_folder(path, folder, why)
+    rest = [folder for _path, folder, _why in folders[MOST:]]
+    if rest:
+        size = leftovers.sized(sum(folder.size for folder in rest if folder))
+        text = _(
+            "more folders that may hold dead cache servers' data, none of them proven: {count}, {size} in all"
+        )
+        yield Finding("cache-server.unproven", text.format(count=len(rest), size=size))
 
 
 def _unproven_folder(path: str, folder: Optional[SpillFolder], why: str) -> Finding:

@@ -168,6 +168,22 @@ def test_a_foreign_segment_that_no_server_makes_is_not_spoken_of(
     assert untouched(machine, status=0) == []
 
 
+def test_thousands_of_unproven_things_are_summed_up(machine: Machine) -> None:
+    for number in range(23):
+        machine.segment(0x61AB0000 + number)
+    for number in range(22):
+        folder = machine.tmp / f"{number:036}"
+        folder.mkdir()
+        (folder / "IMG00000.LB").write_bytes(b"x" * 1024)
+    findings = machine.ask().findings
+    assert [finding.code for finding in findings] == ["cache-server.unproven"] * 42
+    segments, folders = findings[20], findings[41]
+    assert "3, 3 GiB in all" in segments.message
+    assert "2, 2 KiB in all" in folders.message
+    assert segments.fix is None
+    assert folders.fix is None
+
+
 def test_a_foreign_segment_in_use_is_nothing_to_remove(machine: Machine) -> None:
     shmid = machine.segment(ipc.ftok("/etc/passwd"))
     machine.client(shmid)
