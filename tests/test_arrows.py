@@ -101,6 +101,13 @@ def test_every_part_has_its_arrows() -> None:
     assert parts - {"__init__", "__main__", "testing", "cli"} == set(ALLOWED)
 
 
+def test_every_part_is_described() -> None:
+    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    rows = " ".join(line.split("|")[1] for line in text.splitlines() if line.startswith("| `"))
+    for part in ALLOWED:
+        assert f"`{part}`" in rows or f"`{part}/`" in rows, part
+
+
 def test_only_the_command_line_knows_the_command_line() -> None:
     for path in SOURCE.rglob("*.py"):
         if "cli" not in path.parts and path.name != "__main__.py":

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from npudoctor.config import LARGEST, Config, Refused, load, suggestion
+from npudoctor.config import LARGEST, OTHER_VARIABLES, Config, Refused, load, suggestion
+from npudoctor.keys import KEYS
 from npudoctor.testing import Content, fake_host, unreadable
 
 SYSTEM = "/etc/npudoctor/config.toml"
@@ -110,3 +112,12 @@ def test_a_file_is_read_as_a_whole_or_not_at_all() -> None:
     assert settings({USER: fits})["scope"] == "job"
     with pytest.raises(Refused, match=f"{USER} is larger than {LARGEST} bytes"):
         settings({USER: fits + "\n"})
+
+
+@pytest.mark.parametrize("readme", ["README.md", "README.zh.md"])
+def test_the_readmes_name_every_variable(readme: str) -> None:
+    text = (Path(__file__).resolve().parent.parent / readme).read_text(encoding="utf-8")
+    for key in KEYS:
+        assert f"_{key.upper()}`" in text, key
+    for name in OTHER_VARIABLES:
+        assert f"`{name}`" in text, name
