@@ -20,8 +20,8 @@ LOG_LIMIT = 256 << 20
 LINES_LIMIT = 10_000  # telling lines kept of one log
 # Anybody may put files that are named like logs into /tmp, any number of them and as large as he likes (a
 # sparse one costs nothing). So what others own is read up to less, and no user can use up all there is.
-OTHERS_LIMIT = 64 << 20
-OWNER_LIMIT, RUN_LIMIT = 256 << 20, 512 << 20
+OTHERS_LIMIT = 32 << 20
+OWNER_LIMIT, RUN_LIMIT = 128 << 20, 512 << 20
 LOGS_LIMIT = 200  # of one owner in one directory, the newest
 HEAD, TAIL, CHUNK = 4096, 1 << 16, 4 << 20
 LONGEST = 2 * HEAD  # of a line that tells something: it may hold a path
@@ -197,6 +197,9 @@ def excerpt(file: BinaryIO, size: int, most: int = LOG_LIMIT) -> bytes:
         if not chunk:
             break
         seen += len(chunk)
+        if b"\n" not in chunk:  # a hole, say: nothing to look for, nor to copy
+            rest = (rest + chunk[-HEAD:])[-HEAD:]
+            continue
         whole, _newline, rest = (rest + chunk).rpartition(b"\n")
         rest = rest[-HEAD:]  # no line of a server is longer
         telling = telling_lines(whole)[: LINES_LIMIT - kept]
