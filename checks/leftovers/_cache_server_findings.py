@@ -132,6 +132,7 @@ def unproven(seen: Seen) -> Iterator[Finding]:
             "cache-server.unproven",
             text.format(count=len(rest), size=size),
             severity=INFO if all(segment.nattch for segment in rest) else None,
+            fix=None if all(segment.nattch for segment in rest) else _by_hand(),
         )
     for state in seen.unproven_sockets[:MOST]:
         text = _("the socket {path} may be a dead cache server's; that is not proven")
@@ -143,7 +144,8 @@ def unproven(seen: Seen) -> Iterator[Finding]:
         )
     if seen.unproven_sockets[MOST:]:
         text = _("more sockets that may be dead cache servers', none of them proven: {count}")
-        yield Finding("cache-server.unproven", text.format(count=len(seen.unproven_sockets) - MOST))
+        count = len(seen.unproven_sockets) - MOST
+        yield Finding("cache-server.unproven", text.format(count=count), fix=_by_hand())
     yield from _unproven_folders(seen)
 
 
@@ -158,7 +160,7 @@ def _unproven_folders(seen: Seen) -> Iterator[Finding]:
         text = _(
             "more folders that may hold dead cache servers' data, none of them proven: {count}, {size} in all"
         )
-        yield Finding("cache-server.unproven", text.format(count=len(rest), size=size))
+        yield Finding("cache-server.unproven", text.format(count=len(rest), size=size), fix=_by_hand())
 
 
 def _unproven_folder(path: str, folder: Optional[SpillFolder], why: str) -> Finding:

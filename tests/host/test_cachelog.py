@@ -371,3 +371,22 @@ def test_a_line_across_two_reads_is_found(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("npudoctor.host.cachelog.TAIL", 10)
     (log,) = read_logs(str(tmp_path))
     assert (len(log.created), log.spills) == (1, (FOLDER,))
+
+
+def test_a_part_of_a_line_is_no_line(tmp_path: Path) -> None:
+    """Wherever a read begins, what is quoted within a line stays within it."""
+    folder = logs_folder(tmp_path)
+    quoted = line(KEY).strip()
+    for length in (4096 - 1, 4096, 4096 + 1, 3 * 4096):
+        for after in ("", "y" * (1 << 16), "\n" * ((1 << 16) - len(quoted) - 1)):
+            written(folder, 1, line(PORT), line("x" * length + quoted + after), line("end", second=50))
+            (log,) = read_logs(str(tmp_path))
+            assert (log.created, log.port, log.last) == ((), 50052, at(50)), (length, len(after))
+
+
+def test_a_log_that_ends_within_its_head(tmp_path: Path) -> None:
+    folder = logs_folder(tmp_path)
+    path = written(folder, 1, line(PORT), line(KEY, second=2))
+    path.write_text(path.read_text() + line(KEY, second=3).strip())
+    (log,) = read_logs(str(tmp_path))
+    assert len(log.created) == 1

@@ -25,6 +25,7 @@ OWNER_LIMIT, RUN_LIMIT = 128 << 20, 512 << 20
 LOGS_LIMIT = 200  # of one owner in one directory, the newest
 HEAD, TAIL, CHUNK = 4096, 1 << 16, 4 << 20
 LONGEST = 2 * HEAD  # of a line that tells something: it may hold a path
+CUT = b"(cut)"  # stands for the beginning of a line that is too long, so that the rest is none
 TELLING = (b"Creation of shared memory", b"CachePool will use disk", b"listening on port")
 
 # Digits are counted, and a line must begin like one: anybody may put a "log" into /tmp, and neither a number
@@ -187,27 +188,28 @@ def _read(
 
 
 def excerpt(file: BinaryIO, size: int, most: int = LOG_LIMIT) -> bytes:
-    """The head of a log, its lines that tell something in the first `most` bytes, and its last lines."""
-    parts = [file.read(HEAD)]
-    rest = b"" if parts[0].endswith(b"\n") else parts[0].rpartition(b"\n")[2]
-    seen = len(parts[0])
-    kept = 0
+    """The head of a log, its lines that tell something in the first `most` bytes, and its last lines.
+
+    Whole lines only: the rest of one may look like a line, and one cut short may tell another number.
+    """
+    head, _newline, rest = file.read(HEAD).rpartition(b"\n")
+    parts, seen, kept = [head], HEAD, 0
     while seen < most and kept < LINES_LIMIT:
         chunk = file.read(CHUNK)
         if not chunk:
             break
         seen += len(chunk)
         if b"\n" not in chunk:  # a hole, say: nothing to look for, nor to copy
-            rest = (rest + chunk[-HEAD:])[-HEAD:]
+            rest = rest + chunk if len(rest) + len(chunk) <= LONGEST else CUT
             continue
         whole, _newline, rest = (rest + chunk).rpartition(b"\n")
-        rest = rest[-HEAD:]  # no line of a server is longer
+        rest = rest if len(rest) <= LONGEST else CUT
         telling = telling_lines(whole)[: LINES_LIMIT - kept]
         kept += len(telling)
         parts += telling
     if size > HEAD:
-        file.seek(max(HEAD, size - TAIL))
-        parts.append(file.read(TAIL))
+        file.seek(max(HEAD, size - TAIL) - 1)
+        parts.append(file.read(TAIL + 1).partition(b"\n")[2].rpartition(b"\n")[0])
     return b"\n".join(parts)
 
 
