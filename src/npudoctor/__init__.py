@@ -77,8 +77,11 @@ def __getattr__(name: str) -> object:
     from importlib import import_module
 
     if name in _SEVERITIES:
-        return getattr(import_module("npudoctor.model").Severity, name)
-    for module, names in _HOME.items():
-        if name in names:
-            return getattr(import_module(module), name)
-    raise AttributeError(f"module 'npudoctor' has no attribute {name!r}")
+        value = getattr(import_module("npudoctor.model").Severity, name)
+    else:
+        home = next((module for module, names in _HOME.items() if name in names), None)
+        if home is None:
+            raise AttributeError(f"module 'npudoctor' has no attribute {name!r}")
+        value = getattr(import_module(home), name)
+    globals()[name] = value  # asked for once: forty checks import a dozen names each
+    return value

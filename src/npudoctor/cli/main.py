@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import sys
 import threading
@@ -27,6 +28,7 @@ class Caller:
 
 def run(argv: list[str]) -> int:
     """Run the command line; returns the exit status."""
+    gc.disable()  # a run is short: looking for garbage while modules load costs more than the garbage
     output.secure()
     status = _ended(lambda: _invoke(argv))
     signals.rest()

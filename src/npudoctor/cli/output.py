@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import select
 import sys
 
@@ -74,7 +73,7 @@ def complain(line: str) -> None:
 def save(path: str, text: str) -> None:
     """Replace a file as a whole, or leave it as it was; Lost when that fails."""
     folder = os.path.dirname(path)
-    temporary = os.path.join(folder, f".npudoctor-{secrets.token_hex(8)}")
+    temporary = os.path.join(folder, f".npudoctor-{os.urandom(8).hex()}")
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from typing import Callable, Optional, TypeVar
 
 from npudoctor.config import Config, Refused, absolute
@@ -54,7 +53,7 @@ def writable(told: Optional[str], files: Files) -> Optional[str]:
         raise Refused(_("{option}: {path} is not a regular file").format(option="--output", path=path))
     folder = os.path.dirname(path)
     _asked("--output", lambda: files.stat(folder))  # before we touch it ourselves: it may never answer
-    trial = os.path.join(folder, f".npudoctor-{secrets.token_hex(8)}")
+    trial = os.path.join(folder, f".npudoctor-{os.urandom(8).hex()}")
     try:
         os.close(os.open(trial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         os.unlink(trial)
