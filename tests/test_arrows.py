@@ -22,7 +22,7 @@ ALLOWED = {
     "trust": {"messages"},
     "keys": CORE,
     "host": CORE | {"host", "knowledge"},
-    "knowledge": CORE | {"knowledge", "host", "trust"},
+    "knowledge": CORE | {"knowledge"},
     "checking": CORE | {"host"},
     "proof": CORE | {"host", "proof", "fixing", "knowledge", "checking"},
     "stamping": CORE | {"checking", "redact"},
@@ -33,9 +33,7 @@ ALLOWED = {
     "child": CORE | {"checking", "patience"},
     "foreign": CORE | {"checking", "child", "host", "fixing"},
     "dropins": CORE | {"checking", "host", "trust", "foreign", "child", "registry"},
-    "registry": CORE | {"checking", "host", "dropins", "entrypoints", "plugins"},
-    "entrypoints": CORE | {"host", "trust"},
-    "plugins": CORE | {"checking", "host", "dropins", "foreign", "entrypoints", "registry", "trust"},
+    "registry": CORE | {"checking", "host", "dropins"},
     "runner": CORE
     | {
         "checking",
@@ -48,7 +46,7 @@ ALLOWED = {
         "stamping",
         "verdict",
     },
-    "render": CORE | {"render", "checking", "registry", "fixing", "knowledge"},
+    "render": CORE | {"render", "checking", "registry", "fixing"},
     "fixing": CORE | {"fixing", "host", "proof", "checking", "verdict"},
     "config": CORE | {"host", "keys"},
 }
