@@ -222,3 +222,12 @@ def test_a_real_segment_is_seen_by_its_mapper() -> None:
         assert processes.mappers(shmid) == [os.getpid()]
     finally:
         libc.shmdt(address)
+
+
+def test_a_descriptor_that_cannot_be_read_is_not_nothing() -> None:
+    files = process_files(7, descriptors={0: "/dev/null"})
+    readable = Processes(MemoryDisk(files))
+    assert readable.open_files(7) == [(0, "/dev/null")]
+    assert Processes(MemoryDisk({**files, "/proc/7/fd/1": unreadable()})).open_files(7) is None
+    closed = {**files, "/proc/7/fd/1": unreadable(errno.ENOENT)}
+    assert Processes(MemoryDisk(closed)).open_files(7) == [(0, "/dev/null")]

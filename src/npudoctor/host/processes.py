@@ -136,7 +136,7 @@ class Processes:
         return None if content is None else parse_maps(content.decode("utf-8", "replace"))
 
     def open_files(self, pid: int) -> Optional[list[tuple[int, str]]]:
-        """Its descriptors and what they name; None when that cannot be read."""
+        """Its descriptors and what they name; None when that, or one of them, cannot be read."""
         folder = f"/proc/{pid}/fd"
         try:
             numbers = self._disk.names(folder)
@@ -146,8 +146,13 @@ class Processes:
         for number in numbers:
             try:
                 found.append((int(number), self._disk.readlink(f"{folder}/{number}")))
-            except OSError:
+            except (FileNotFoundError, ProcessLookupError):
                 continue  # closed since
+            except OSError:
+                # Open, and hidden from us: "nothing" would be a lie. But the first process of a hardened
+                # machine hides its descriptors even from root, and it inherits none of anybody's.
+                if pid != 1:
+                    return None
         return found
 
     def mappers(self, shmid: int) -> list[int]:

@@ -33,10 +33,10 @@ def hidden(host: Host) -> Iterator[int]:
         if name.isdecimal() and int(name) not in seen and name != "1":
             try:
                 host.disk.read(f"/proc/{name}/stat", 1)
-            except PermissionError:
-                yield int(name)
-            except OSError:
+            except (FileNotFoundError, ProcessLookupError):
                 continue  # gone since
+            except OSError:
+                yield int(name)
 
 
 def users_of(host: Host, folder: SpillFolder) -> Optional[str]:
