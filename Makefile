@@ -12,7 +12,7 @@ CATALOGUES = $(wildcard src/npudoctor/locale/*/LC_MESSAGES/*.po)
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help run test lint format bench docs messages package clean test-deps
+.PHONY: help run test lint format bench docs messages package clean test-deps scenarios
 
 help:
 	@echo "make run        check this machine and say the exit status"
@@ -20,6 +20,7 @@ help:
 	@echo "make lint       ruff, mypy --strict, the message catalogues, the generated documentation"
 	@echo "make format     let ruff format the sources"
 	@echo "make bench      measure the promises about speed"
+	@echo "make scenarios  whole machines, healthy and with one fault each: the table and both rates"
 	@echo "make docs       rewrite the generated parts of the READMEs"
 	@echo "make messages   bring the message catalogues up to date"
 	@echo "make package    build sdist and wheel into dist/"
@@ -93,3 +94,6 @@ clean:
 	rm -rf .venv .venv-* build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
 	rm -f $(CATALOGUES:.po=.mo)
 	find src checks tests tools build_backend -name __pycache__ -prune -exec rm -rf {} +
+
+scenarios: $(VENV)/.installed-test
+	$(BIN)/python -m tests.scenarios

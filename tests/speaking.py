@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Callable
 
@@ -130,3 +131,14 @@ SCENES: dict[str, Scene] = {
     "scipy-version": _scipy_version,
     "shared-memory": _shared_memory,
 }
+
+
+def _in_files() -> Iterator[tuple[str, Scene]]:
+    """The scenes that have a file of their own, named like the check."""
+    for path in sorted((Path(__file__).parent / "scenes").glob("[a-z]*.py")):
+        module = import_module(f".scenes.{path.stem}", __package__)
+        if hasattr(module, "scene"):
+            yield path.stem.replace("_", "-"), module.scene
+
+
+SCENES.update(_in_files())

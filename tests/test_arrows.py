@@ -22,7 +22,7 @@ ALLOWED = {
     "trust": {"messages"},
     "keys": CORE,
     "host": CORE | {"host", "knowledge"},
-    "knowledge": CORE | {"knowledge"},
+    "knowledge": CORE | {"knowledge", "host", "trust"},
     "checking": CORE | {"host"},
     "proof": CORE | {"host", "proof", "fixing", "knowledge", "checking"},
     "stamping": CORE | {"checking", "redact"},
@@ -33,7 +33,9 @@ ALLOWED = {
     "child": CORE | {"checking", "patience"},
     "foreign": CORE | {"checking", "child", "host", "fixing"},
     "dropins": CORE | {"checking", "host", "trust", "foreign", "child", "registry"},
-    "registry": CORE | {"checking", "host", "dropins"},
+    "registry": CORE | {"checking", "host", "dropins", "entrypoints", "plugins"},
+    "entrypoints": CORE | {"host", "trust"},
+    "plugins": CORE | {"checking", "host", "dropins", "foreign", "entrypoints", "registry", "trust"},
     "runner": CORE
     | {
         "checking",
@@ -46,7 +48,7 @@ ALLOWED = {
         "stamping",
         "verdict",
     },
-    "render": CORE | {"render", "checking", "registry", "fixing"},
+    "render": CORE | {"render", "checking", "registry", "fixing", "knowledge"},
     "fixing": CORE | {"fixing", "host", "proof", "checking", "verdict"},
     "config": CORE | {"host", "keys"},
 }

@@ -56,18 +56,18 @@ def never(host: Host) -> Iterator[Any]:
 
 def told() -> dict[str, Any]:
     """What a good drop-in declares, after its way through the pipe."""
-    declared_there: dict[str, Any] = json.loads(json.dumps(declaration(source(), "x.py", NAME)))
+    declared_there: dict[str, Any] = json.loads(json.dumps(declaration(lambda: load(source(), "x.py", NAME))))
     return declared_there
 
 
 def through_the_pipe(body: str) -> list[Any]:
     """The answers of a question with this body, asked on a fake host."""
-    said = json.loads(json.dumps(asked(source(body), "x.py", NAME, fake_host())))
+    said = json.loads(json.dumps(asked(lambda: load(source(body), "x.py", NAME), fake_host())))
     return list(answers_of(said))
 
 
 def test_a_declaration_comes_out_the_same() -> None:
-    check, original = declared(told(), NAME, never), load(source(), "x.py", NAME)
+    check, original = declared(told(), NAME, never, "drop-in"), load(source(), "x.py", NAME)
     for name in ("id", "scope", "codes", "manual", "tags", "advisory", "quick", "title"):
         assert getattr(check, name) == getattr(original, name), name
     assert (check.group, check.origin, check.always) == ("drop-in", "drop-in", False)
@@ -92,7 +92,7 @@ def test_a_declaration_comes_out_the_same() -> None:
 )
 def test_a_declaration_that_makes_no_sense_is_refused(change: dict[str, Any]) -> None:
     with pytest.raises((ValueError, TypeError, KeyError, AttributeError)):
-        declared({**told(), **change}, NAME, never)
+        declared({**told(), **change}, NAME, never, "drop-in")
 
 
 @pytest.mark.parametrize("key", ["id", "scope", "codes", "manual", "tags", "advisory", "quick"])
@@ -100,7 +100,7 @@ def test_a_declaration_with_a_hole_is_refused(key: str) -> None:
     said = told()
     del said[key]
     with pytest.raises(KeyError):
-        declared(said, NAME, never)
+        declared(said, NAME, never, "drop-in")
 
 
 FULL = Finding(
@@ -153,7 +153,9 @@ def test_endings_come_out_the_same(body: str, ending: type[Exception], text: str
 
 
 def test_what_was_said_before_the_end_is_kept() -> None:
-    said = asked(source("yield Facts({'n': 1})\n    raise Skip('enough')"), "x.py", NAME, fake_host())
+    said = asked(
+        lambda: load(source("yield Facts({'n': 1})\n    raise Skip('enough')"), "x.py", NAME), fake_host()
+    )
     answers = answers_of(said)
     assert next(answers) == Facts({"n": 1})
     with pytest.raises(Skip):
@@ -168,7 +170,7 @@ def test_an_advisory_ending_stays_advisory() -> None:
 
 def test_it_asks_the_host_that_is_examined() -> None:
     body = "yield Facts({'home': host.variables['HOME'], 'file': host.files.text('/a')})"
-    said = asked(source(body), "x.py", NAME, fake_host({"/a": "b"}, variables={"HOME": "/h"}))
+    said = asked(lambda: load(source(body), "x.py", NAME), fake_host({"/a": "b"}, variables={"HOME": "/h"}))
     assert list(answers_of(said)) == [Facts({"home": "/h", "file": "b"})]
 
 
@@ -182,6 +184,6 @@ def test_an_answer_that_makes_no_sense_raises(said: Any) -> None:
 
 def test_answers_are_collected_up_to_a_limit() -> None:
     body = "for number in range(1 << 40):\n        yield Finding('my-check.bad', 'x' * (1 << 16))"
-    said = asked(source(body), "x.py", NAME, fake_host())
+    said = asked(lambda: load(source(body), "x.py", NAME), fake_host())
     assert (said["ended"], said["reason"]) == ("crashed", "ValueError: its answers are larger than 4 MiB")
     assert len(json.dumps(said)) <= ANSWER_LIMIT + (1 << 12) and len(said["answers"]) > 60

@@ -12,7 +12,7 @@ from pathlib import Path
 import polib
 import pytest
 
-from npudoctor import messages, registry
+from npudoctor import knowledge, messages, registry
 from npudoctor.checking import Check
 from npudoctor.messages import _
 from npudoctor.testing import Asked
@@ -81,13 +81,30 @@ def sentences(text: str) -> list[str]:
     return [part for part in re.split("[;；。]", text) if part.strip()]
 
 
+def sources() -> set[str]:
+    """The sources that the rows of our tables name, whole and in the parts that `sentences` makes."""
+    texts = (path.read_text(encoding="utf-8") for path in Path(knowledge.__file__).parent.glob("*.toml"))
+    told = {quoted for text in texts for quoted in re.findall(r'source = "([^"]*)"', text)}
+    return told | {part for source in told for part in sentences(source)}
+
+
+# Where a row of our tables is from, and what the TOML parser says of a site's: others' words as they are.
+QUOTED = (*sources(), "(at end of document)", "Invalid value")
+
+
 def is_data(text: str) -> bool:
     """Whether a text is no sentence: it has no heading, and nowhere two plain words follow each other.
+
+    Others' words that are told as they are do not count.
 
     `shmid 5 key 0x61`, `scipy 1.4.1: /usr/lib/python3`, `ASCEND_OPP_PATH=/usr/local` are data. A plain
     word has only letters, and no capitals but for its first.
     """
+    for quoted in QUOTED:
+        text = text.replace(quoted, "")
     words = [WORD.fullmatch(word) is not None for word in text.split()]
+    if re.fullmatch(r" */\S+: [\w.-]+(, [\w.-]+)+", text):
+        return True  # a folder and the names in it
     heading = re.match(" *[A-Za-z][a-z]+: ", text) is not None
     return not heading and not any(one and other for one, other in zip(words, words[1:]))
 

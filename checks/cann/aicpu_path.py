@@ -7,6 +7,7 @@ from typing import Optional, Union
 
 from npudoctor import (
     ERROR,
+    INFO,
     WARNING,
     Action,
     Export,
@@ -51,7 +52,8 @@ def aicpu_path(host: Host) -> Iterator[Union[Finding, Facts]]:
     `latest` and `8.1.RC1` of one tree agree. It applies where such a variable is set or CANN is installed.
 
     - `aicpu-path.unset`: a warning, as only operators that run on the AICPU need it; an error with
-      PyTorch 1.x on CANN before 6.0, whose every job runs some, and whose environment was written by hand.
+      PyTorch 1.x on CANN before 6.0, whose every job runs some, and whose environment was written by hand;
+      only said beside other frameworks on such a CANN, whose scripts never set it.
       It is fine where CANN lies in /usr/local/Ascend itself: that is what the runtime falls back to.
     - `aicpu-path.missing`: it names no folder, or one without `opp`.
     - `aicpu-path.other-install`: it names another installation; an error when their versions differ.
@@ -88,7 +90,7 @@ def aicpu_path(host: Host) -> Iterator[Union[Finding, Facts]]:
     if not value:
         found = _unset(host, named, usable)
     else:
-        found = _missing(host, value, usable) or _other_install(host, value, named, usable)
+        found = _missing(host, value, named, usable) or _other_install(host, value, named, usable)
     if found is not None:
         yield found
 
@@ -105,11 +107,12 @@ def _unset(host: Host, named: Mapping[str, str], usable: Optional[Install]) -> O
         if script:
             text = _("ASCEND_AICPU_PATH is not set: {script} was not sourced in this shell")
     words = {"names": ", ".join(named), "install": usable.path if usable else "", "script": script}
-    old = usable is not None and usable.before_6 and _pytorch_1(host)
+    # Of that time, the scripts for MindSpore never set it, and its jobs ran.
+    by_hand = usable is not None and usable.before_6
     return Finding(
         "aicpu-path.unset",
         text.format(**words),
-        severity=ERROR if old else WARNING,
+        severity=WARNING if not by_hand else ERROR if _pytorch_1(host) else INFO,
         evidence=_evidence(named, usable),
         action=Action.CONFIG,
         fix=_export(usable, ""),
@@ -126,7 +129,9 @@ def _pytorch_1(host: Host) -> bool:
     return any(version is not None and version.startswith("1.") for version in versions)
 
 
-def _missing(host: Host, value: str, usable: Optional[Install]) -> Optional[Finding]:
+def _missing(
+    host: Host, value: str, named: Mapping[str, str], usable: Optional[Install]
+) -> Optional[Finding]:
     if operators(host.files, value):
         return None
     text = _("ASCEND_AICPU_PATH is {value}, which does not exist")
@@ -140,7 +145,14 @@ def _missing(host: Host, value: str, usable: Optional[Install]) -> Optional[Find
         evidence=_evidence({AICPU: value}, usable),
         action=Action.CONFIG,
         fix=_export(usable, value),
+        echo_of=("cann-env.no-such-path",) if _vital_too(value, named) else (),
     )
+
+
+def _vital_too(value: str, named: Mapping[str, str]) -> bool:
+    """Whether a variable whose wrong value is an error by itself names the same place."""
+    vital = (name for name in ("ASCEND_HOME_PATH", "ASCEND_OPP_PATH") if name in named)
+    return any(named_root(name, named[name]) == value.rstrip("/") for name in vital)
 
 
 def _other_install(
@@ -166,6 +178,7 @@ def _other_install(
         evidence=_evidence({AICPU: value, **named}, None),
         action=Action.CONFIG,
         fix=_export(better, value),
+        echo_of=("cann-env.mixed-installs",),
     )
 
 

@@ -80,7 +80,7 @@ def scipy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("MindSpore is not installed in {python}").format(python=host.interpreter.label))
     scipy = next(iter(host.interpreter.distributions("scipy")), None)
     for mindspore in installed:
-        wanted = _wanted(mindspore, layout)
+        wanted = _wanted(host, mindspore, layout)
         yield Facts(
             {
                 "mindspore": f"{mindspore.name} {mindspore.version}",
@@ -94,7 +94,7 @@ def scipy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
             return
 
 
-def _wanted(mindspore: Distribution, layout: Layout) -> Optional[Wanted]:
+def _wanted(host: Host, mindspore: Distribution, layout: Layout) -> Optional[Wanted]:
     """What it asks of SciPy; None when its metadata asks for other things only."""
     if mindspore.all("Requires-Dist"):
         specifier = required(mindspore, "scipy", layout)
@@ -102,7 +102,8 @@ def _wanted(mindspore: Distribution, layout: Layout) -> Optional[Wanted]:
         return None if specifier is None else Wanted(mindspore, specifier, source)
     from packaging.specifiers import SpecifierSet
 
-    row = tables.scipy_for(str(version_number(mindspore)))
+    rows = host.knowledge.rows("mindspore", "scipy")
+    row = tables.scipy_for(str(version_number(mindspore)), rows)
     if row is None:
         text = _("neither the metadata of {name} {version} nor our table says which SciPy it requires")
         raise Unknown(text.format(name=mindspore.name, version=mindspore.version))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Callable, Optional
 
 from npudoctor import foreign
-from npudoctor.checking import Answer, Crashed, NoAnswer
+from npudoctor.checking import Answer, Check, Crashed, NoAnswer
 from npudoctor.host import CannotTell, Host
 from npudoctor.host.files import Files, LocalDisk
 from npudoctor.messages import _, strerror
@@ -67,30 +67,22 @@ def _why_remote(path: str, files: Files) -> Optional[str]:
     return None
 
 
-class DropIn:
-    """One file on its way to be a check."""
+class Foreign:
+    """Somebody else's code on its way to be a check; `load` is called in child processes only."""
 
-    def __init__(self, collector: Collector, directory: str, file: str) -> None:
-        self._collector = collector
-        self._path = os.path.join(directory, file)
-        self._name = file[: -len(".py")]
-        self._source = b""
+    def __init__(self, collector: Collector, name: str, group: str, load: Callable[[], Check]) -> None:
+        self._collector, self._name, self._group = collector, name, group
+        self._load = load
         self._child: Optional[Child] = None
 
-    def start(self, files: Files) -> None:
-        """Read the file once, judge it, and load what was read in a child."""
+    def begin(self) -> None:
+        """Load it in a child."""
         from npudoctor.child import in_child
 
-        reason = _why_remote(self._path, files)
-        source, untrusted = (None, reason) if reason else read_trusted(self._path, os.geteuid())
-        if source is None:
-            self._breaks(untrusted or "")
-            return
-        self._source = source
         try:
-            self._child = in_child(lambda: foreign.declaration(self._source, self._path, self._name))
+            self._child = in_child(lambda: foreign.declaration(self._load))
         except OSError as error:
-            self._breaks(_no_process(error))
+            self.breaks(_no_process(error))
 
     def finish(self, until: float) -> None:
         """Take what it declares."""
@@ -99,16 +91,16 @@ class DropIn:
         try:
             told = self._child.answer(until)
         except NoAnswer:
-            self._breaks(_("loading it did not end"))
+            self.breaks(_("loading it did not end"))
             return
         if told is None or "broken" in told:
             why = _("its process ended while it was loaded") if told is None else str(told["broken"])
-            self._breaks(why)
+            self.breaks(why)
             return
         try:
-            check = foreign.declared(told, self._name, _never)
+            check = foreign.declared(told, self._name, _never, self._group)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            self._breaks(f"{type(error).__name__}: {error}")
+            self.breaks(f"{type(error).__name__}: {error}")
             return
         if self._collector.add(check):
             self._collector.foreign[check.id] = self._asking()
@@ -118,15 +110,36 @@ class DropIn:
 
         def ask(host: Host) -> Callable[[float], Iterator[Answer]]:
             try:
-                child = in_child(lambda: foreign.asked(self._source, self._path, self._name, host))
+                child = in_child(lambda: foreign.asked(self._load, host))
             except OSError as error:
                 return _failing(_no_process(error))
             return lambda until: _replayed(child, until)
 
         return ask
 
-    def _breaks(self, why: str) -> None:
-        self._collector.breaks(self._name, DROP_IN_GROUP, why)
+    def breaks(self, why: str) -> None:
+        """Report that it is no check."""
+        self._collector.breaks(self._name, self._group, why)
+
+
+class DropIn(Foreign):
+    """One file on its way to be a check."""
+
+    def __init__(self, collector: Collector, directory: str, file: str) -> None:
+        self._path = os.path.join(directory, file)
+        self._source = b""
+        name = file[: -len(".py")]
+        super().__init__(collector, name, DROP_IN_GROUP, lambda: foreign.load(self._source, self._path, name))
+
+    def start(self, files: Files) -> None:
+        """Read the file once, judge it, and load what was read in a child."""
+        reason = _why_remote(self._path, files)
+        source, untrusted = (None, reason) if reason else read_trusted(self._path, os.geteuid())
+        if source is None:
+            self.breaks(untrusted or "")
+            return
+        self._source = source
+        self.begin()
 
 
 def _replayed(child: Child, until: float) -> Iterator[Answer]:

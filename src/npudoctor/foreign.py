@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from importlib import import_module
 from typing import Any, Callable, Optional
 
 from npudoctor.checking import Check, Crashed, Skip, what_is_wrong
@@ -18,6 +20,15 @@ def load(source: bytes, path: str, name: str) -> Check:
     """Compile and run the source of a drop-in; its one Check. Whatever is wrong with it raises."""
     space: dict[str, Any] = {"__name__": "npudoctor_drop_in_" + name, "__file__": path}
     exec(compile(source, path, "exec"), space)  # noqa: S102  (trusted by owner and mode: trust.py)
+    return _only(space, name)
+
+
+def load_module(module: str, name: str) -> Check:
+    """Import the module of a plug-in; its one Check. Whatever is wrong with it raises."""
+    return _only(vars(import_module(module)), name)
+
+
+def _only(space: Mapping[str, Any], name: str) -> Check:
     found = {value.id: value for value in space.values() if isinstance(value, Check)}
     if len(found) != 1:
         raise ValueError(f"a file holds one check, this one holds {len(found)}")
@@ -27,10 +38,10 @@ def load(source: bytes, path: str, name: str) -> Check:
     return check
 
 
-def declaration(source: bytes, path: str, name: str) -> dict[str, Any]:
-    """In the child: what the drop-in declares, or why it is broken."""
+def declaration(load: Callable[[], Check]) -> dict[str, Any]:
+    """In the child: what a foreign check declares, or why it is broken."""
     try:
-        check = load(source, path, name)
+        check = load()
     except BaseException as error:  # SystemExit and KeyboardInterrupt of a plug-in are its own
         return {"broken": f"{type(error).__name__}: {error}"}
     return {
@@ -44,7 +55,7 @@ def declaration(source: bytes, path: str, name: str) -> dict[str, Any]:
     }
 
 
-def declared(told: dict[str, Any], name: str, ask: Callable[[Host], Any]) -> Check:
+def declared(told: dict[str, Any], name: str, ask: Callable[[Host], Any], group: str) -> Check:
     """The Check that a child declared; it can say what it likes, so all of it is judged again."""
     codes = {code: Severity(severity) for code, severity in told["codes"].items()}
     wrong = what_is_wrong(told["id"], codes, told["tags"])
@@ -57,22 +68,22 @@ def declared(told: dict[str, Any], name: str, ask: Callable[[Host], Any]) -> Che
         ask=ask,
         manual=str(told["manual"]),
         tags=tuple(told["tags"]),
-        group="drop-in",
+        group=group,
         advisory=bool(told["advisory"]),
         quick=bool(told["quick"]),
-        origin="drop-in",
+        origin=group,
     )
 
 
-def asked(source: bytes, path: str, name: str, host: Host) -> dict[str, Any]:
-    """In the child: ask the drop-in's check and put its answers into JSON."""
+def asked(load: Callable[[], Check], host: Host) -> dict[str, Any]:
+    """In the child: ask a foreign check and put its answers into JSON."""
     answers: list[dict[str, Any]] = []
     if isinstance(host.disk, LocalDisk):
         host.disk.forget()
     ending: dict[str, Any] = {"ended": "done"}
     left = ANSWER_LIMIT
     try:
-        for answer in load(source, path, name).ask(host):
+        for answer in load().ask(host):
             encoded = _encode(answer)
             left -= len(json.dumps(encoded)) + len(", ")
             if left < 0:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import os
+import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from typing import Callable, Optional
 
 from npudoctor.checking import Answer, Check
+from npudoctor.entrypoints import entry_points
 from npudoctor.frozen import dataclass
 from npudoctor.host import Host
 from npudoctor.messages import _
 from npudoctor.model import Result, Status
 
 DROP_INS = "/etc/npudoctor/checks.d"
-DROP_IN_GROUP = "drop-in"
+DROP_IN_GROUP, PLUG_IN_GROUP = "drop-in", "plug-in"
 LOAD_SECONDS = 5.0
 
 # A forked question: the runner calls it before it starts any thread, and gets what waits for the answer.
@@ -53,7 +56,7 @@ class Collector:
         self.broken: list[Result] = []
         self.foreign: dict[str, Asking] = {}
         # Ids and groups are nobody else's; tags may be shared, and so only keep an id from being one.
-        self._owned: set[str] = {DROP_IN_GROUP}
+        self._owned: set[str] = {DROP_IN_GROUP, PLUG_IN_GROUP}
         self._tags: set[str] = set()
 
     def add(self, check: Check) -> bool:
@@ -78,17 +81,25 @@ class Collector:
 
 
 def load_all(variables: Mapping[str, str], seconds: float = LOAD_SECONDS) -> Loaded:
-    """The built-in checks and the drop-ins that the caller's variables name; call it before any thread.
+    """The built-in checks, the plug-ins, and the drop-ins that the caller's variables name; call it before
+    any thread.
 
-    `seconds`: how long the drop-ins may take to load, all together.
+    `seconds`: how long plug-ins and drop-ins may take to load, all together.
     """
     collector = Collector()
     _load_built_in(collector)
+    until = time.monotonic() + min(seconds, LOAD_SECONDS)
+    named = entry_points(sys.path)
+    if named:
+        from npudoctor import plugins
+
+        plugins.load(collector, named, until)
     directory = variables.get("NPUDOCTOR_CHECKS_DIR", DROP_INS)
     if directory and (directory != DROP_INS or os.path.lexists(DROP_INS)):
         from npudoctor import dropins  # loaded only here: most machines have none
 
-        dropins.load(collector, directory, min(seconds, LOAD_SECONDS), named=directory != DROP_INS)
+        left = max(0.1, until - time.monotonic())
+        dropins.load(collector, directory, left, named=directory != DROP_INS)
     return collector.loaded()
 
 

@@ -24,6 +24,7 @@ from npudoctor.host.processes import Processes
 from npudoctor.host.records import Record, Records
 from npudoctor.host.sockets import Listener, Sockets
 from npudoctor.host.variables import Variables
+from npudoctor.knowledge.site import Knowledge
 from npudoctor.model import Facts, Finding, Status
 
 SITE = "/usr/lib/python3.11/site-packages"
@@ -103,7 +104,7 @@ class MemoryDisk:
 
     def readlink(self, path: str) -> str:
         node = self._node(path)
-        if not stat.S_ISLNK(node.kind):
+        if not node.target:
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
         return node.target
 
@@ -114,8 +115,8 @@ class MemoryDisk:
         below = (name[len(prefix) :] for name in self._nodes if name.startswith(prefix) and name != "/")
         return sorted({name.split("/", 1)[0] for name in below})
 
-    def read(self, path: str, limit: int) -> bytes:
-        return self._node(path).content[:limit]
+    def read(self, path: str, limit: int, start: int = 0) -> bytes:
+        return self._node(path).content[start : start + limit]
 
     def may_block(self, path: str) -> bool:
         return False
@@ -236,17 +237,22 @@ def fake_host(
     owners: frozenset[int] = frozenset(),
     records: Sequence[Record] = (),
     now: float = 1_800_000_000.0,
+    knowledge: str = "",
 ) -> Host:
     """A machine on which only what is given exists.
 
     `files`: absolute path to text, bytes or a Node. `packages`: name to version, as installed in the
     interpreter. `commands`: argv or program name to its output or Answer. `addresses`: the machine's
-    own. `probe` answers connect() on socket files. `root` makes it an image.
+    own. `probe` answers connect() on socket files. `root` makes it an image. `knowledge` is a real
+    directory with a site's rows.
     """
     given = files or {}
     disk = MemoryDisk({**dict.fromkeys(("/proc", "/dev", "/sys"), folder()), **given})
     if not root and "/proc/self" not in given:
-        disk.put("/proc/self", link(str(os.getpid())))
+        # A link to our pid, and where something is given below it a folder too: both ways lead there.
+        within = any(path.startswith("/proc/self/") for path in given)
+        kind = stat.S_IFDIR if within else stat.S_IFLNK
+        disk.put("/proc/self", Node(kind=kind, permissions=0o777, target=str(os.getpid())))
     for name, version in (packages or {}).items():
         for path, content in package_files(name, version).items():
             disk.put(path, content)
@@ -269,6 +275,7 @@ def fake_host(
         sockets=Sockets(disk, lambda: own, probe or (lambda *_args: Listener.UNKNOWN)),
         clock=FakeClock(now),
         records=kept,
+        knowledge=Knowledge(knowledge),
         interpreter=Interpreter(
             python,
             "path",

@@ -180,7 +180,9 @@ def test_root_runs_only_what_nobody_else_could_have_changed(tmp_path: Path) -> N
     inside = tmp_path / "inside"
     inside.mkdir()
     path = program(inside, "#!/bin/sh\necho ran\n")
-    assert commands.run([path]).ended == "untrusted", "/tmp is a parent that others may write"
+    assert commands.run([path]).stdout == "ran\n", "in a sticky folder others touch only their own"
+    inside.chmod(0o777)
+    assert Commands(Files(LocalDisk()), as_root=True).run([path]).ended == "untrusted"
     assert commands.run(["/bin/echo", "ran"]).stdout == "ran\n"
     assert commands.run(["/nonexistent"]).ended == "missing"
 
@@ -188,7 +190,7 @@ def test_root_runs_only_what_nobody_else_could_have_changed(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("owner", "mode", "parent_mode", "trusted"),
     [(0, 0o755, 0o755, True), (1000, 0o755, 0o755, False), (0, 0o775, 0o755, False), (0, 0o757, 0o755, False),
-     (0, 0o755, 0o1777, False), (0, 0o755, 0o775, False)],
+     (0, 0o755, 0o1777, True), (0, 0o755, 0o777, False), (0, 0o755, 0o775, False)],
 )  # fmt: skip
 def test_whom_root_trusts(owner: int, mode: int, parent_mode: int, trusted: bool) -> None:
     from npudoctor.testing import MemoryDisk, Node, folder, link

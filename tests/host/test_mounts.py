@@ -7,7 +7,7 @@ from typing import Optional
 import pytest
 
 from npudoctor.host import CannotTell
-from npudoctor.host.mounts import Mount, Mounts, parse_mountinfo
+from npudoctor.host.mounts import Mount, Mounts, holding, parse_mountinfo
 
 TABLE = r"""
 22 28 0:21 / /proc rw,nosuid shared:12 - proc proc rw
@@ -46,11 +46,18 @@ def test_which_mount_may_block(path: str, point: Optional[str]) -> None:
 
 
 def test_of_several_at_one_point_the_last_is_on_top() -> None:
-    assert parse_mountinfo(TABLE)["/twice"] == Mount("/twice", "ext4")
+    assert parse_mountinfo(TABLE)["/twice"] == Mount("/twice", "ext4", ("rw",))
 
 
 def test_this_machine_has_local_mounts() -> None:
     assert Mounts.of_this_machine().risky("/proc/self/stat") is None
+
+
+def test_which_mount_holds_a_path() -> None:
+    mounts = {point: Mount(point, "ext4") for point in ("/", "/data", "/data/a b")}
+    for path, point in (("/", "/"), ("/database", "/"), ("/data/x/y", "/data"), ("/data/a b", "/data/a b")):
+        assert holding(mounts, path) == mounts[point]
+    assert holding({}, "/data") is None
 
 
 def test_without_a_proc_it_cannot_be_told(monkeypatch: pytest.MonkeyPatch) -> None:

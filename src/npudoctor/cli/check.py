@@ -22,6 +22,8 @@ def check(
     timeout: o.Timeout = None,
     python: o.Python = None,
     root: o.Root = None,
+    env_of: o.EnvOf = None,
+    source: o.Source = None,
     lang: o.Lang = None,
     config: o.ConfigFile = None,
     verbose: o.Verbose = False,

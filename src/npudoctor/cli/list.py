@@ -1,4 +1,4 @@
-"""`npudoctor list`: all checks, their codes, and those that could not be loaded."""
+"""`npudoctor list`: all checks, their codes, and what could not be loaded; or the tables they use."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ import typer
 from npudoctor.cli import options as o
 
 
-def list_checks(ctx: typer.Context, format: o.Format = None, lang: o.Lang = None) -> int:
+def list_checks(
+    ctx: typer.Context, knowledge: o.Knowledge = False, format: o.Format = None, lang: o.Lang = None
+) -> int:
     """List all checks and their codes."""
+    if knowledge:
+        return _list_knowledge(ctx, format, lang)
     from npudoctor import registry
     from npudoctor.cli import output
     from npudoctor.cli.session import described
@@ -20,4 +24,22 @@ def list_checks(ctx: typer.Context, format: o.Format = None, lang: o.Lang = None
         output.emit(listing_json(loaded))
     else:
         output.emit(listing_text(loaded), output.terminal_encoding())
+    return 0
+
+
+def _list_knowledge(ctx: typer.Context, format: o.Format, lang: o.Lang) -> int:
+    from npudoctor.cli import output
+    from npudoctor.cli.session import described, knowledge_directory
+    from npudoctor.host import Host, Options
+    from npudoctor.render.knowledge import knowledge_json, knowledge_text
+
+    config = described({"format": format, "lang": lang}, ctx.obj)
+    host = Host(Options(knowledge=knowledge_directory(ctx.obj.variables)), variables=ctx.obj.variables)
+    try:
+        if config["format"] == "json":
+            output.emit(knowledge_json(host.knowledge))
+        else:
+            output.emit(knowledge_text(host.knowledge), output.terminal_encoding())
+    finally:
+        host.close()
     return 0

@@ -60,6 +60,15 @@ Python = Annotated[
 Root = Annotated[
     Text, _value("--root", "DIR", _("Judge the image in this directory instead of the running machine."))
 ]
+Knowledge = Annotated[
+    bool, _switch("--knowledge", help=_("List the compatibility tables instead, and where they are from."))
+]
+EnvOf = Annotated[
+    Text, _value("--env-of", "PID", _("Judge the variables with which this process was started."))
+]
+Source = Annotated[
+    Text, _value("--source", "SCRIPT", _("Judge the variables that a shell has after sourcing this."))
+]
 Lang = Annotated[
     Text,
     _value("--lang", "en|zh", _("The language of the output; default: as LANG says, JSON in English.")),

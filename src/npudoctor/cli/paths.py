@@ -42,6 +42,17 @@ def program(config: Config, files: Files, root: Optional[str]) -> Optional[str]:
     return path
 
 
+def script(told: object, files: Files) -> str:
+    """The script of --source."""
+    path = absolute(str(told), "--source")
+    entry = _asked("--source", lambda: files.stat(path))
+    if entry is None:
+        raise Refused(_("{option}: {path} does not exist").format(option="--source", path=path))
+    if not entry.is_file:
+        raise Refused(_("{option}: {path} is not a regular file").format(option="--source", path=path))
+    return path
+
+
 def writable(told: Optional[str], files: Files) -> Optional[str]:
     """The file of --output, once it is certain that it could be written; None for standard output."""
     if told is None or told == "-":

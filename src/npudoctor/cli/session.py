@@ -9,6 +9,7 @@ from typing import Optional
 
 from npudoctor import messages, registry
 from npudoctor.cli import output
+from npudoctor.cli.examined import chosen
 from npudoctor.cli.main import Caller
 from npudoctor.cli.paths import image, program
 from npudoctor.config import Config, Refused, load, suggestion
@@ -16,6 +17,7 @@ from npudoctor.frozen import dataclass
 from npudoctor.host import Host, Options
 from npudoctor.host.files import Files, LocalDisk
 from npudoctor.host.identity import current_identity
+from npudoctor.host.records import Records
 from npudoctor.messages import _
 from npudoctor.model import Severity
 from npudoctor.patience import GRACE
@@ -106,18 +108,36 @@ def opened(
         warn(config)
         disk.deadline = min(disk.deadline, 0.3 * min(config["timeout"], config["deadline"]))
         root = image(flags.get("root"), files)
+        seconds = min(config["timeout"], config["deadline"] / 2)
+        examined = chosen(flags, caller.variables, files, as_root=identity.is_root, seconds=seconds)
         options = Options(
             config["expect"],
             program(config, Files(disk, root or "/"), root),
             root,
             timeout=min(config["timeout"], config["deadline"]),
+            knowledge=knowledge_directory(caller.variables),
+            env_of=examined.pid,
+            foreign_variables=examined.foreign,
         )
-        host = Host(options, disk=disk, variables=caller.variables, identity=identity)
+        host = Host(
+            options,
+            disk=disk,
+            variables=examined.variables,
+            identity=identity,
+            records=Records.of(identity, caller.variables),  # our own journal, whoever is examined
+        )
         deadline = config["deadline"] - min(2 * GRACE, config["deadline"] / 4)
         loaded = registry.load_all(caller.variables, deadline * LOADING)
         yield Session(config, host, loaded, started + deadline)
     finally:
         (disk if host is None else host).close()
+
+
+def knowledge_directory(variables: Mapping[str, str]) -> str:
+    """Where this site keeps its rows; "" for nowhere."""
+    from npudoctor.knowledge.site import SITE
+
+    return variables.get("NPUDOCTOR_KNOWLEDGE_DIR", SITE)
 
 
 def described(flags: Mapping[str, object], caller: Caller) -> Config:

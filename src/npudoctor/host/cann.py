@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Optional
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Optional
 
 from npudoctor.frozen import dataclass
 from npudoctor.host import cann_info
+from npudoctor.host.cann_places import ASCEND as ASCEND
+from npudoctor.host.cann_places import ENDINGS as ENDINGS
+from npudoctor.host.cann_places import candidates
+from npudoctor.host.cann_places import named_root as named_root
 from npudoctor.host.errors import CannotTell
 from npudoctor.host.files import Files
 
-ASCEND = "/usr/local/Ascend"
-# The variables that name an installation, and what each adds to its path.
-ENDINGS = {"ASCEND_HOME_PATH": "", "ASCEND_TOOLKIT_HOME": "", "ASCEND_OPP_PATH": "/opp"}
+if TYPE_CHECKING:
+    from npudoctor.host.host import Host
 
 YEARS = 20  # 20.0 to 20.2 came before 5.0
-
-_LATER = ("cann", "ascend-toolkit/latest", "nnae/latest", "nnrt/latest")
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,25 @@ class Install:
         return f"{self.path} ({number})" if number else self.path
 
 
-def find_installs(files: Files, variables: Mapping[str, str], home: str) -> list[Install]:
+def installs_of(host: Host) -> list[Install]:
+    """Every installation of a machine, or of an image, where no variable speaks; the one in use first.
+
+    CannotTell as find_installs.
+    """
+    prefix = host.interpreter.path.rpartition("/")[0].rpartition("/")[0]  # a conda environment's, perhaps
+    more = [prefix] if prefix.startswith("/") else []
+    if host.options.root is None:
+        return find_installs(host.files, host.variables, host.identity.home, more)
+    try:
+        homes = [f"/home/{name}" for name in host.files.names("/home")]
+    except CannotTell:
+        homes = []
+    return find_installs(host.files, {}, "/root", [*more, *homes])
+
+
+def find_installs(
+    files: Files, variables: Mapping[str, str], home: str, more: Sequence[str] = ()
+) -> list[Install]:
     """Every installation, the one that the variables name first; each tree once.
 
     CannotTell when what a variable names cannot be looked at, or nothing is seen and a place
@@ -60,15 +79,14 @@ def find_installs(files: Files, variables: Mapping[str, str], home: str) -> list
     """
     found: dict[str, Install] = {}
     unread: Optional[CannotTell] = None
-    at_home = _at_home(home)
-    for path, named_by in _candidates(variables, home):
+    for path, named_by in candidates(files, variables, home, more):
         try:
             install = install_at(files, path, named_by)
         except CannotTell as error:
             if named_by:
                 raise
             # Nobody said that there is one in the home: what cannot be seen there does not count.
-            unread = unread if path in at_home else error
+            unread = unread if path.startswith(f"{home}/") else error
             continue
         if install is not None:
             found.setdefault(install.real, install)
@@ -96,12 +114,6 @@ def install_at(files: Files, path: str, named_by: str = "") -> Optional[Install]
     )
 
 
-def named_root(name: str, value: str) -> str:
-    """The installation that a variable names: its value without what that variable adds."""
-    value, ending = value.rstrip("/"), ENDINGS[name]
-    return value[: -len(ending)] if ending and value.endswith(ending) else value
-
-
 def operators(files: Files, path: str) -> Optional[str]:
     """The real folder of an installation's operators, where there is one: the same for all names of it."""
     path = f"{path.rstrip('/')}/opp"
@@ -119,30 +131,18 @@ def real_root(files: Files, path: str) -> Optional[str]:
 
 
 def set_env_script(files: Files, install: Install) -> Optional[str]:
-    """The script that sets its variables: beside it or in it, by layout; None where there is none."""
-    for folder in (install.path, install.path.rsplit("/", 1)[0]):
-        path = f"{folder}/set_env.sh"
+    """The script that sets its variables: in it or beside it, by layout; None where there is none.
+
+    The one beside a release sets the variables of `latest`, which may be another release.
+    """
+    folder = install.path.rsplit("/", 1)[0]
+    beside = install.path.endswith("/latest") or real_root(files, f"{folder}/latest") in (None, install.real)
+    own = f"{install.path}/{install.arch}-linux/script"
+    for place in (install.path, *([folder] if beside else []), own):
+        path = f"{place}/set_env.sh"
         if files.stat(path) is not None:
             return path
     return None
-
-
-def _candidates(variables: Mapping[str, str], home: str) -> Iterator[tuple[str, str]]:
-    for name in ENDINGS:
-        if variables.get(name):
-            yield named_root(name, variables[name]), name
-    for later in _LATER:
-        yield f"{ASCEND}/{later}", ""
-    for path in _at_home(home):
-        yield path, ""
-    if variables.get("CONDA_PREFIX"):
-        yield f"{variables['CONDA_PREFIX']}/Ascend/cann", ""
-    yield ASCEND, ""
-
-
-def _at_home(home: str) -> tuple[str, ...]:
-    """Where an installation of the user's own may be."""
-    return tuple(f"{home}/Ascend/{later}" for later in _LATER[:3])
 
 
 def _kind(package: str, path: str) -> str:

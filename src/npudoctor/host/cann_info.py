@@ -12,52 +12,58 @@ from npudoctor.host.files import Files
 # In this order they tell which tree is meant: from 5.1 to 8.3 `latest` is a real folder full of links.
 COMPONENTS = ("compiler", "runtime", "opp", "fwkacllib", "atc")
 
+KINDS = {"ascend-toolkit": "toolkit", "nnae": "nnae", "nnrt": "nnrt"}
+
 _RECORD = re.compile(r"ascend_(toolkit|nnae|nnrt|cann)_install\.info\Z")
 _ARCH = re.compile(r"(aarch64|x86_64)-linux\Z")
 _PRODUCT = re.compile(r"^\w+?_running_version=\[([^:\]]+):([^\]]+)\]", re.MULTILINE)
 
 
-def settings(text: str) -> dict[str, str]:
+def settings(content: str) -> dict[str, str]:
     """The `key=value` lines of an info file, keys in lower case, quotes taken off."""
-    pairs = (line.partition("=") for line in text.splitlines())
+    pairs = (line.partition("=") for line in content.splitlines())
     return {key.strip().lower(): value.strip().strip('"') for key, equals, value in pairs if equals}
 
 
 def record(files: Files, roots: tuple[str, ...]) -> dict[str, str]:
     """What the installer wrote down; nnae has its record at the top, the others below <arch>-linux."""
-    for folder in _folders(files, roots):
-        for name in files.names(folder):
-            if _RECORD.match(name):
-                return settings(_text(files, f"{folder}/{name}"))
-    return {}
+    found = (record_in(files, folder) for folder in folders(files, roots))
+    return next(filter(None, found), {})
+
+
+def record_in(files: Files, folder: str) -> dict[str, str]:
+    """The install record in a folder; empty where there is none."""
+    name = next(filter(_RECORD.match, files.names(folder)), None)
+    return settings(text(files, f"{folder}/{name}")) if name else {}
 
 
 def machine(files: Files, roots: tuple[str, ...]) -> Optional[str]:
     """The machine that it is for, by the name of its <arch>-linux folder."""
-    names = (folder.rsplit("/", 1)[-1] for folder in _folders(files, roots))
+    names = (folder.rsplit("/", 1)[-1] for folder in folders(files, roots))
     return next((match[1] for match in map(_ARCH.match, names) if match), None)
 
 
 def versions(files: Files, path: str) -> tuple[Optional[str], Optional[str]]:
     """Component and product version, by version.info of a part, and by version.cfg."""
-    match = _PRODUCT.search(_text(files, f"{path}/version.cfg"))
+    match = _PRODUCT.search(text(files, f"{path}/version.cfg"))
     component, product = (match[1], match[2]) if match else (None, None)
     for part in COMPONENTS:
         for place in (f"{path}/{part}", f"{path}/share/info/{part}"):
-            told = settings(_text(files, f"{place}/version.info"))
+            told = settings(text(files, f"{place}/version.info"))
             if "version" in told:
                 return told["version"], told.get("version_dir", product)
     return component, product
 
 
-def _folders(files: Files, roots: tuple[str, ...]) -> Iterator[str]:
+def folders(files: Files, roots: tuple[str, ...]) -> Iterator[str]:
+    """Where install records lie: the <arch>-linux folders, and the installation itself."""
     for root in dict.fromkeys(roots):
         yield from (f"{root}/{name}" for name in files.names(root) if _ARCH.match(name))
         yield root
 
 
-def _text(files: Files, path: str) -> str:
-    """A file that only tells a number: what cannot be read tells none."""
+def text(files: Files, path: str) -> str:
+    """An info file: a file that only tells a number: what cannot be read tells none."""
     try:
         return files.text(path) or ""
     except CannotTell:

@@ -73,12 +73,18 @@ class Commands:
                 return f"{folder}/{name}"
         return None
 
+    def may_run(self, path: str) -> bool:
+        """Whether this user runs a file at all: root only what nobody else could have written."""
+        return not self._as_root or self.trusted(path)
+
     def trusted(self, path: str) -> bool:
         """Whether root may run it: the file, all folders and links on the way to it are root's, and nobody
-        else may write them. So nobody can put another file there between this look and the start."""
+        else may write them (in a sticky folder others touch only their own). So nobody can put another
+        file there between this look and the start."""
         way = self._files.way(path)
         return bool(way) and all(
-            entry.uid == 0 and (entry.is_link or not entry.permissions & 0o022) for entry in way
+            entry.uid == 0 and (entry.is_link or entry.sticky or not entry.permissions & 0o022)
+            for entry in way
         )
 
     def trusted_path(self) -> str:

@@ -70,7 +70,7 @@ class Disk(Protocol):
 
     def names(self, path: str) -> list[str]: ...
 
-    def read(self, path: str, limit: int) -> bytes: ...
+    def read(self, path: str, limit: int, start: int = 0) -> bytes: ...
 
     def may_block(self, path: str) -> bool: ...
 
@@ -108,12 +108,14 @@ class LocalDisk:
             return os.listdir(path)
         return [os.fsdecode(base64.b64decode(name)) for name in outside.ask("names", path)]
 
-    def read(self, path: str, limit: int) -> bytes:
+    def read(self, path: str, limit: int, start: int = 0) -> bytes:
         outside = self._ask_outside(path)
         if outside is not None:
-            return base64.b64decode(outside.ask("read", path, limit))
+            return base64.b64decode(outside.ask("read", path, limit, start))
         # O_NONBLOCK: a FIFO put in place of a file since lstat must not hold us.
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            if start:
+                file.seek(start)
             return file.read(limit)
 
     def may_block(self, path: str) -> bool:
@@ -186,15 +188,15 @@ class Files:
                 return []
             raise _unreadable(path, error) from error
 
-    def read(self, path: str, limit: int = READ_LIMIT) -> Optional[bytes]:
-        """The first `limit` bytes of a regular file; None when it is missing."""
+    def read(self, path: str, limit: int = READ_LIMIT, start: int = 0) -> Optional[bytes]:
+        """The first `limit` bytes of a regular file, from `start` on; None when it is missing."""
         real, entry = self._walk(path, follow=True)
         if entry is None:
             return None
         if not entry.is_file:
             raise CannotTell(_("{path} is not a regular file").format(path=path))
         try:
-            return self.disk.read(self.on_disk(real), limit)
+            return self.disk.read(self.on_disk(real), limit, start)
         except OSError as error:
             if error.errno in _ABSENT:
                 return None

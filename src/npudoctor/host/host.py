@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Mapping
-from typing import Callable, Optional, TypeVar
+from typing import TYPE_CHECKING, Callable, Optional, TypeVar
 
 from npudoctor.frozen import dataclass
 from npudoctor.host.accelerators import Accelerators, find_gpus, find_npus
 from npudoctor.host.clock import Clock
 from npudoctor.host.commands import Commands
+from npudoctor.host.elf import Libraries
 from npudoctor.host.errors import CannotTell, NotRunning
 from npudoctor.host.files import Disk, Files, LocalDisk
 from npudoctor.host.identity import Identity, current_identity
@@ -21,6 +22,10 @@ from npudoctor.host.sockets import Sockets, interface_addresses
 from npudoctor.host.system import System
 from npudoctor.host.sysvipc import SysVIPC
 from npudoctor.host.variables import Variables
+from npudoctor.messages import _
+
+if TYPE_CHECKING:
+    from npudoctor.knowledge.site import Knowledge
 
 T = TypeVar("T")
 
@@ -30,14 +35,19 @@ class Options:
     """What the user said that checks may ask about. `expect`: auto, npu, gpu, none.
 
     `timeout` is how long one check may take, in seconds: whatever a check waits for must end before.
-    `tmp` is where cache servers keep their sockets and logs.
+    `tmp` is where cache servers keep their sockets and logs. `knowledge` is where a site keeps its rows.
+    `env_of` is the process whose variables are examined, 0 for none; `foreign_variables`: they were set by
+    somebody who must not make root run something by them.
     """
 
     expect: str = "auto"
     python: Optional[str] = None
     root: Optional[str] = None
     tmp: str = "/tmp"  # noqa: S108
+    knowledge: str = ""
     timeout: float = 10.0
+    env_of: int = 0
+    foreign_variables: bool = False
 
 
 class Host:
@@ -121,6 +131,16 @@ class Host:
         return self._part("interpreter", self._choose_interpreter)
 
     @property
+    def knowledge(self) -> Knowledge:
+        """The tables of what goes with what, with the rows of the machine that we run on."""
+        return self._part("knowledge", self._open_tables)
+
+    @property
+    def libraries(self) -> Libraries:
+        """What the shared libraries below the root say of themselves."""
+        return self._part("libraries", lambda: Libraries(self.files))
+
+    @property
     def npus(self) -> Accelerators:
         """The Ascend NPUs of the running machine."""
         return self._live("npus", lambda: find_npus(self.running_files))
@@ -170,6 +190,21 @@ class Host:
             variables=self._caller,
         )
 
+    def _open_tables(self) -> Knowledge:
+        from npudoctor.knowledge.site import Knowledge
+
+        return Knowledge(self.options.knowledge, self._why_remote)
+
+    def _why_remote(self, path: str) -> Optional[str]:
+        """Why a path of the machine that we run on is not opened by ourselves."""
+        try:
+            real = Files(self.disk).real(path)
+        except CannotTell as error:
+            return error.reason
+        if real is not None and self.disk.may_block(real):
+            return _("{path} is on a file system that may hang").format(path=path)
+        return None
+
     def _choose_interpreter(self) -> Interpreter:
         image = self.options.root is not None
         caller = Variables({} if image else self._caller)
@@ -178,7 +213,7 @@ class Host:
             path,
             chosen_by,
             files=self.files,
-            commands=None if image else self.commands,
+            commands=None if image or self.options.foreign_variables else self.commands,
             variables=caller,
             as_root=self.identity.is_root,
             timeout=0.6 * self.options.timeout,

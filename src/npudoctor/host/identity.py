@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import os
-from typing import Optional
+from typing import TYPE_CHECKING, Optional
 
 from npudoctor.frozen import dataclass
+
+if TYPE_CHECKING:
+    from npudoctor.host.files import Entry
 
 
 @dataclass(frozen=True)
 class Identity:
-    """The rights of this run. `owners`: uids that root named by --owner, whose things it may remove."""
+    """The rights of this run. `owners`: uids that root named by --owner, whose things it may remove.
+
+    `groups`: all groups that it is in.
+    """
 
     euid: int
     user: str
     home: str
     owners: frozenset[int] = frozenset()
+    groups: frozenset[int] = frozenset()
 
     @property
     def is_root(self) -> bool:
@@ -25,11 +32,20 @@ class Identity:
         """Whether a thing of this owner is ours to remove, once it is proven dead."""
         return uid == self.euid or (self.is_root and uid in self.owners)
 
+    def may_write(self, entry: Entry) -> bool:
+        """Whether the mode of a file or folder lets this user write it; access lists are not seen."""
+        if self.is_root:
+            return True
+        shift = 6 if entry.uid == self.euid else 3 if entry.gid in self.groups else 0
+        wanted = 0o3 if entry.is_dir else 0o2
+        return entry.mode >> shift & wanted == wanted
+
 
 def current_identity(owners: frozenset[int] = frozenset()) -> Identity:
     """The effective user of this process."""
     euid = os.geteuid()
-    return Identity(euid, user_name(euid), os.path.expanduser("~"), owners)
+    groups = frozenset((os.getegid(), *os.getgroups()))
+    return Identity(euid, user_name(euid), os.path.expanduser("~"), owners, groups)
 
 
 def user_name(uid: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Optional
 
 from npudoctor.frozen import dataclass
@@ -24,10 +24,11 @@ _OCTAL = re.compile(r"\\([0-7]{3})")
 
 @dataclass(frozen=True)
 class Mount:
-    """One line of mountinfo: where, and of what type."""
+    """One line of mountinfo: where, of what type, and the options of the file system."""
 
     point: str
     kind: str
+    options: tuple[str, ...] = ()
 
 
 def parse_mountinfo(text: str) -> dict[str, Mount]:
@@ -38,8 +39,16 @@ def parse_mountinfo(text: str) -> dict[str, Mount]:
         fields, kinds = before.split(), after.split()
         if len(fields) >= 5 and kinds:
             point = _unescape(fields[4])
-            mounts[point] = Mount(point, kinds[0])
+            options = kinds[2].split(",") if len(kinds) > 2 else []
+            mounts[point] = Mount(point, kinds[0], tuple(options))
     return mounts
+
+
+def holding(mounts: Mapping[str, Mount], path: str) -> Optional[Mount]:
+    """The mount that holds an absolute path free of links."""
+    while path not in mounts and path != "/":
+        path = path.rsplit("/", 1)[0] or "/"
+    return mounts.get(path)
 
 
 def _unescape(path: str) -> str:

@@ -21,13 +21,14 @@ from npudoctor.messages import _
 
 SERVER = r"""
 import base64, json, os, sys
-def answer(op, path, limit):
+def answer(op, path, limit, start):
     if op == "lstat": return list(os.lstat(path)) + [os.lstat(path).st_mtime_ns, os.lstat(path).st_ctime_ns]
     if op == "readlink": return base64.b64encode(os.readlink(path)).decode()
     if op == "names": return [base64.b64encode(name).decode() for name in os.listdir(path)]
     if op == "access": return os.access(path, limit)
     if op == "read":
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        if start: os.lseek(fd, start, 0)
         parts, left = [], limit
         while left > 0:
             part = os.read(fd, min(left, 1 << 20))
@@ -36,8 +37,8 @@ def answer(op, path, limit):
         os.close(fd)
         return base64.b64encode(b"".join(parts)).decode()
 for line in sys.stdin:
-    op, path, limit = json.loads(line)
-    try: reply = {"ok": answer(op, base64.b64decode(path), limit)}
+    op, path, limit, start = json.loads(line)
+    try: reply = {"ok": answer(op, base64.b64decode(path), limit, start)}
     except OSError as error: reply = {"errno": error.errno or 5}
     sys.stdout.write(json.dumps(reply) + "\n"); sys.stdout.flush()
 """
@@ -52,13 +53,13 @@ class Outside:
         self._child: Optional[subprocess.Popen[bytes]] = None
         self._dead = False
 
-    def ask(self, op: str, path: str, limit: int = 0) -> Any:
+    def ask(self, op: str, path: str, limit: int = 0, start: int = 0) -> Any:
         """The answer to one file operation; OSError as the operation gave it, CannotTell when none came."""
         with self._lock:
             if self._dead:
                 raise self._no_answer()
             try:
-                reply = self._exchange(op, path, limit)
+                reply = self._exchange(op, path, limit, start)
             except (OSError, ValueError):
                 reply = None
             if reply is None:
@@ -78,11 +79,11 @@ class Outside:
                     pipe.close()
             self._child = None
 
-    def _exchange(self, op: str, path: str, limit: int) -> Optional[dict[str, Any]]:
+    def _exchange(self, op: str, path: str, limit: int, start: int) -> Optional[dict[str, Any]]:
         child = self._child or self._start()
         if child.stdin is None or child.stdout is None:
             return None
-        request = [op, base64.b64encode(os.fsencode(path)).decode(), limit]
+        request = [op, base64.b64encode(os.fsencode(path)).decode(), limit, start]
         child.stdin.write(json.dumps(request).encode() + b"\n")
         child.stdin.flush()
         return _read_line(child.stdout.fileno(), self._deadline)

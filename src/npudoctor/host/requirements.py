@@ -71,3 +71,21 @@ def _applies(requirement: Requirement, layout: Layout) -> bool:
 
 def _senseless(line: str) -> CannotTell:
     return CannotTell(_("the requirement {text} cannot be understood").format(text=line))
+
+
+def all_required(found: Distribution, layout: Layout) -> dict[str, SpecifierSet]:
+    """Everything that it requires in an interpreter of this layout, without extras; by PEP 503 name.
+
+    A line that makes no sense is left out: one wrong line must not hide the others.
+    """
+    wanted: dict[str, SpecifierSet] = {}
+    for line in found.all("Requires-Dist"):
+        try:
+            requirement = _parse(line)
+            if not _applies(requirement, layout):
+                continue
+        except CannotTell:
+            continue
+        name = normal(requirement.name)
+        wanted[name] = wanted[name] & requirement.specifier if name in wanted else requirement.specifier
+    return wanted

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Optional
+
 from npudoctor.host.errors import CannotTell
 from npudoctor.host.files import Files
 
 
 def user_names(files: Files) -> dict[int, str]:
     """Uid to name; the first line of a uid counts, and a file that cannot be read names nobody."""
+    return {uid: fields[0] for uid, fields in _lines(files).items()}
+
+
+def home_of(files: Files, uid: int) -> Optional[str]:
+    """The home that the machine gives a user; None when it does not know the user."""
+    fields = _lines(files).get(uid, [])
+    return fields[5] if len(fields) > 5 and fields[5].startswith("/") else None
+
+
+def _lines(files: Files) -> dict[int, list[str]]:
     try:
         text = files.text("/etc/passwd") or ""
     except CannotTell:
         return {}
-    names: dict[int, str] = {}
+    lines: dict[int, list[str]] = {}
     for line in text.splitlines():
         fields = line.split(":")
         if len(fields) > 2 and fields[2].isdecimal():
-            names.setdefault(int(fields[2]), fields[0])
-    return names
+            lines.setdefault(int(fields[2]), fields)
+    return lines

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, Optional
 
 from npudoctor.frozen import dataclass
+
+BUILT_IN = "built-in"
 
 
 def parse_toml(text: str) -> dict[str, Any]:
@@ -27,6 +30,33 @@ def table(name: str) -> dict[str, Any]:
         return parse_toml(file.read())
 
 
+def names() -> list[str]:
+    """The tables that there are."""
+    here = os.listdir(os.path.dirname(__file__))
+    return sorted(name[: -len(".toml")] for name in here if name.endswith(".toml"))
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a table, and the file that it is from."""
+
+    values: dict[str, Any]
+    origin: str = BUILT_IN
+
+    def __getitem__(self, key: str) -> Any:
+        return self.values[key]
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """A value that is a text or a list of texts, as several; none when it is left out."""
+        value = self.values.get(key, ())
+        return (value,) if isinstance(value, str) else tuple(value)
+
+
+def built_in(name: str, section: str) -> list[Row]:
+    """Our own rows of a section."""
+    return [Row(values) for values in table(name)[section]]
+
+
 @dataclass(frozen=True)
 class Required:
     """What a release asks for: a version specifier, where that is written, and when it was looked at."""
@@ -36,8 +66,8 @@ class Required:
     as_of: str
 
 
-def scipy_for(mindspore: str) -> Optional[Required]:
-    """The SciPy that a MindSpore release requires; None when no row is about it.
+def scipy_for(mindspore: str, rows: Optional[Sequence[Row]] = None) -> Optional[Required]:
+    """The SciPy that a MindSpore release requires; None when no row is about it. `rows`: instead of ours.
 
     ValueError when the release is no version number.
     """
@@ -45,7 +75,7 @@ def scipy_for(mindspore: str) -> Optional[Required]:
     from packaging.version import Version
 
     release = Version(mindspore)
-    for row in table("mindspore")["scipy"]:
+    for row in built_in("mindspore", "scipy") if rows is None else rows:
         if SpecifierSet(row["versions"]).contains(release, prereleases=True):
             return Required(row["scipy"], row["source"], row["as_of"])
     return None

@@ -120,8 +120,8 @@ def test_unset_beside_others(variables: Mapping[str, str]) -> None:
     [
         ({"torch": "1.5.0+ascend.post3"}, Severity.ERROR),
         ({"torch-npu": "1.8.1.post1"}, Severity.ERROR),
-        ({"mindspore-ascend": "1.3.0"}, Severity.WARNING),
-        ({}, Severity.WARNING),
+        ({"mindspore-ascend": "1.3.0"}, Severity.INFO),
+        ({}, Severity.INFO),
     ],
 )
 def test_unset_is_an_error_for_pytorch_1_on_cann_5(packages: Mapping[str, str], severity: Severity) -> None:
@@ -170,6 +170,16 @@ def test_missing(value: str, said: str) -> None:
     assert line(asked) == f"export ASCEND_AICPU_PATH={LATEST}"
     assert finding.fix is not None
     assert finding.fix.undo == (f"export ASCEND_AICPU_PATH={value}",)
+
+
+def test_what_cann_env_says_is_an_echo() -> None:
+    gone = {name: value.replace(LATEST, "/opt/gone") for name, value in SOURCED.items()}
+    assert told(TREE, gone).findings[0].echo_of == ("cann-env.no-such-path",)
+    alone = {**SOURCED, "ASCEND_AICPU_PATH": "/opt/gone"}
+    assert told(TREE, alone).findings[0].echo_of == ()
+    files = {**TREE, **release("8.0.RC3", "7.5.0.1.129")}
+    (other,) = told(files, {**SOURCED, "ASCEND_AICPU_PATH": f"{TOOLKIT}/8.0.RC3"}).findings
+    assert other.echo_of == ("cann-env.mixed-installs",)
 
 
 def test_missing_and_nothing_to_point_to() -> None:

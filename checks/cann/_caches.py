@@ -1,0 +1,74 @@
+"""Where compile caches lie in this shell, and who holds the lock of a build."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Optional
+
+from npudoctor import Host
+from npudoctor.frozen import dataclass
+from npudoctor.host.cann import installs_of
+from npudoctor.host.errors import CannotTell
+
+ACL, ASCEND, MINDSPORE = "ACL_OP_COMPILER_CACHE_DIR", "ASCEND_CACHE_PATH", "MS_COMPILER_CACHE_PATH"
+NAMES = (ACL, ASCEND, MINDSPORE)
+LOCK = "build.lock"
+MANY = 2000  # builds of operators whose locks are looked for
+
+
+@dataclass(frozen=True)
+class Cache:
+    """One folder. `named_by`: the variable, or "" for the usual place. `builds`: whether locks lie in it."""
+
+    path: str
+    named_by: str
+    builds: bool = False
+
+
+def caches(host: Host) -> Iterator[Cache]:
+    """The caches that a job of this shell would use; the usual places where they are there."""
+    variables, home = host.variables, host.identity.home.rstrip("/")
+    first = next((name for name in (ACL, ASCEND) if variables.get(name)), None)
+    if first is not None:
+        yield Cache(variables[first], first)
+    elif _there(host, f"{home}/atc_data") and installs_of(host):
+        yield Cache(f"{home}/atc_data", "")
+    here = variables.get("PWD", "")
+    if variables.get(MINDSPORE):
+        yield Cache(variables[MINDSPORE], MINDSPORE, builds=True)
+    elif here.startswith("/") and _there(host, f"{here.rstrip('/')}/kernel_meta"):
+        yield Cache(f"{here.rstrip('/')}/kernel_meta", "", builds=True)
+
+
+def _there(host: Host, path: str) -> bool:
+    """Whether a usual place is there; one that this user cannot look at is none of this user's caches."""
+    try:
+        return host.files.stat(path) is not None
+    except CannotTell:
+        return False
+
+
+def locks(host: Host, cache: Cache) -> Iterator[str]:
+    """The lock of each build in a cache: its real path."""
+    real = host.files.real(cache.path)
+    for name in host.files.names(real)[:MANY] if real else ():
+        path = f"{real}/{name}/{LOCK}"
+        if host.files.lstat(path) is not None:
+            yield path
+
+
+def held_by_nobody(host: Host, path: str, owner: int) -> Optional[bool]:
+    """Whether no process has a lock or anything beside it open; None where that cannot be known.
+
+    Its builder holds it open, and is its owner's: what others have open may stay hidden.
+    """
+    processes = host.processes
+    if host.system.container() or not processes.ours():
+        return None  # the folder may be another container's too, whose processes are not seen
+    folder, unseen = path.rpartition("/")[0], False
+    for pid, process in processes.all().items():
+        opened = processes.open_files(pid)
+        if any(f"{target}/".startswith(f"{folder}/") for _number, target in opened or ()):
+            return False
+        unseen = unseen or (opened is None and process.uid == owner and not process.gone)
+    return None if unseen else True

@@ -1,0 +1,106 @@
+"""The words of cann-install: one function a code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Optional
+
+from npudoctor import ERROR, INFO, WARNING, Action, Command, Finding, Fix, Host, Risk, Severity, _
+from npudoctor.host.cann import Install
+from npudoctor.host.cann_version import at_least
+
+
+def missing(frameworks: Sequence[str], python: str) -> Finding:
+    text = _("CANN is not installed here, and {framework} in {python} cannot run without it")
+    return Finding(
+        "cann-install.missing",
+        text.format(framework=frameworks[0], python=python),
+        evidence=tuple(frameworks),
+        action=Action.CONFIG,
+        echo_of=("cann-install.dangling-latest",),
+    )
+
+
+def not_readable(reason: str, severity: Severity, user: str) -> Finding:
+    text = _("the CANN in use cannot be read by {user}: {reason}")
+    return Finding(
+        "cann-install.not-readable",
+        text.format(user=user, reason=reason),
+        severity=severity,
+        evidence=(_("an installation with --install-for-all can be read by every user"),),
+        action=Action.CONFIG,
+    )
+
+
+def dangling(place: str, links: Sequence[str], severity: Severity, fix: Optional[Fix]) -> Finding:
+    text = _("{place} leads nowhere: the CANN that it names is gone")
+    if links[0] != place:
+        text = _("parts of {place} lead nowhere: the CANN that they name is gone")
+    return Finding(
+        "cann-install.dangling-latest",
+        text.format(place=place),
+        severity=severity,
+        evidence=tuple(links),
+        action=Action.CONFIG,
+        fix=fix,
+    )
+
+
+def relink(host: Host, place: str, other: Install) -> Fix:
+    return Fix(
+        _("let {place} name {path}").format(place=place, path=other.path),
+        steps=(Command(("ln", "-sfn", other.path, f"{host.options.root or ''}{place}")),),
+        risk=Risk.MANUAL,
+        needs_root=True,
+    )
+
+
+def mixed(install: Install, parts: dict[str, list[str]], severity: Severity) -> Finding:
+    text = _("{path} is a mixture of releases: its parts lie in {folders}")
+    return Finding(
+        "cann-install.mixed-latest",
+        text.format(path=install.path, folders=", ".join(parts)),
+        severity=severity,
+        evidence=tuple(f"{folder}: {', '.join(names)}" for folder, names in parts.items()),
+        action=Action.CONFIG,
+    )
+
+
+def kernels_missing(install: Install) -> Finding:
+    text = _("no kernels package is installed for the CANN at {install}")
+    if at_least(install.version, "8.5"):
+        text = _("no ops package is seen for the CANN at {install}")
+    later = _("MindSpore refuses to start without it; what torch_npu says is not known to us")
+    if at_least(install.version, "8.5"):
+        later = _("where the packages of this release lie was read in documents only")
+    return Finding(
+        "cann-install.kernels-missing",
+        text.format(install=install.label),
+        severity=INFO if at_least(install.version, "8.5") else WARNING,
+        evidence=(later,),
+        action=Action.CONFIG,
+    )
+
+
+def kernels_other(install: Install, version: str) -> Finding:
+    text = _("the kernels package is {version}, which does not suit the CANN at {install}")
+    return Finding(
+        "cann-install.kernels-other-version",
+        text.format(version=version, install=install.label),
+        evidence=(f"{install.path}/opp_kernel/version.info: Version={version}",)
+        if not at_least(install.version, "8.5")
+        else (),
+        action=Action.CONFIG,
+    )
+
+
+def wrong_machine(install: Install, told: str, machine: str, proven: bool) -> Finding:
+    text = _("the CANN at {install} is for {told}, and this machine is {machine}")
+    evidence = _("its libraries are for {told}") if proven else _("its install record says arch={told}")
+    return Finding(
+        "cann-install.wrong-machine",
+        text.format(install=install.label, told=told, machine=machine),
+        severity=ERROR if proven else WARNING,
+        evidence=(evidence.format(told=told),),
+        action=Action.CONFIG,
+    )

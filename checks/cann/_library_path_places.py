@@ -1,0 +1,108 @@
+"""Where the libraries of CANN and of the driver lie, and whose a library is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Optional
+
+from npudoctor.host import CannotTell, Host
+from npudoctor.host import driver as drivers
+from npudoctor.host.cann import Install, install_at
+from npudoctor.host.cann_tree import elf_machine
+
+# Below an installation, in the order of its own script; the last ones are of the 5.x era.
+CANN_FOLDERS = (
+    "lib64",
+    "lib64/plugin/opskernel",
+    "lib64/plugin/nnengine",
+    "tools/aml/lib64",
+    "tools/aml/lib64/plugin",
+    "runtime/lib64",
+    "compiler/lib64",
+    "hccl/lib64",
+    "fwkacllib/lib64",
+    "acllib/lib64",
+    "atc/lib64",
+)
+DRIVER_FOLDERS = ("lib64", "lib64/common", "lib64/driver")
+ADD_ONS = "/usr/local/Ascend/add-ons"
+STUBS = {"devlib", "stub", "stubs"}
+
+
+class Places:
+    """The libraries of one machine, by owner: the CANN in use, the driver, another CANN."""
+
+    def __init__(self, host: Host, active: Install, machine: str) -> None:
+        self._host, self._active, self._machine = host, active, machine
+        self._owners: dict[str, Optional[Install]] = {}
+        self._drivers = tuple(drivers.folders(host.files, "driver"))
+
+    def in_cann(self, name: str) -> Optional[str]:
+        """The folder of the CANN in use that has this library."""
+        return self._first((f"{self._active.path}/{folder}" for folder in CANN_FOLDERS), name)
+
+    def in_driver(self, name: str) -> Optional[str]:
+        """The folder of the driver that has this library."""
+        folders = [f"{driver}/{folder}" for driver in self._drivers for folder in DRIVER_FOLDERS]
+        return self._first([*folders, ADD_ONS], name)
+
+    def for_other_machine(self, name: str) -> bool:
+        """Whether the CANN in use has this library, for another machine."""
+        paths = (f"{self._active.path}/{folder}/{name}" for folder in CANN_FOLDERS)
+        found = {elf_machine(self._host.files, path) for path in paths} - {None}
+        return bool(found) and self._machine not in found
+
+    def somewhere(self, name: str) -> Optional[str]:
+        """The folder of either that has it."""
+        return self.in_cann(name) or self.in_driver(name)
+
+    def brought_with(self, name: str) -> list[str]:
+        """The folders that its owner's script would add with this library's: it needs others of its kind."""
+        folder = self.in_cann(name)
+        if folder is not None:
+            plugins = (f"{self._active.path}/lib64/plugin/{kind}" for kind in ("opskernel", "nnengine"))
+            return [folder, *(plugin for plugin in plugins if self._host.files.stat(plugin))]
+        folder = self.in_driver(name)
+        if folder is None:
+            return []
+        top = next((driver for driver in self._drivers if folder.startswith(f"{driver}/")), "")
+        places = [f"{top}/{place}" for place in DRIVER_FOLDERS] if top else [folder]
+        return [place for place in places if any(".so" in name for name in self._host.files.names(place))]
+
+    def owner(self, path: str) -> Optional[Install]:
+        """The installation of CANN that a library belongs to; None when it is no part of one."""
+        folder = path.rpartition("/")[0]
+        if "/nnal/" in path or any(folder.startswith(f"{driver}/") for driver in self._drivers):
+            return None
+        if folder not in self._owners:
+            self._owners[folder] = next(self._installs_above(folder), None)
+        return self._owners[folder]
+
+    def foreign(self, path: str) -> Optional[Install]:
+        """The other installation of CANN that a library belongs to; None when it is no part of one."""
+        owner = self.owner(path)
+        return owner if owner is not None and owner.real != self._active.real else None
+
+    def is_stub(self, path: str) -> bool:
+        """Whether a library is one of the stand-ins that CANN brings for builds."""
+        return bool(STUBS & set(path.split("/"))) and self.owner(path) is not None
+
+    def _installs_above(self, folder: str) -> Iterator[Install]:
+        while folder.count("/") > 1:
+            try:
+                found = install_at(self._host.files, folder)
+            except CannotTell:
+                found = None
+            if found is not None:
+                yield found
+            folder = folder.rpartition("/")[0]
+
+    def _first(self, folders: Iterator[str] | Sequence[str], name: str) -> Optional[str]:
+        for folder in folders:
+            try:
+                library = self._host.libraries.at(f"{folder}/{name}")
+            except CannotTell:
+                continue
+            if library is not None and library.machine == self._machine:
+                return folder
+        return None

@@ -1,0 +1,238 @@
+"""Does the installed Ascend driver suit the CANN in use?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Optional, Union
+
+from npudoctor import (
+    ERROR,
+    INFO,
+    WARNING,
+    Action,
+    Facts,
+    Finding,
+    Host,
+    Scope,
+    Skip,
+    Unknown,
+    _,
+    check,
+)
+from npudoctor.checks.cann._driver import branches_agree, first_install, required_interfaces
+from npudoctor.host import CannotTell
+from npudoctor.host.cann import Install
+from npudoctor.host.driver import LIBRARY, Package, libraries, package, within
+from npudoctor.knowledge.drivers import Declared, declared
+
+MOUNTS = (
+    "/usr/local/Ascend/driver/lib64",
+    "/usr/local/Ascend/driver/version.info",
+    "/etc/ascend_install.info",
+)
+
+
+@check(
+    "cann-driver",
+    scope=Scope.NODE,
+    tags={"ascend"},
+    codes={
+        "cann-driver.missing": ERROR,
+        "cann-driver.no-library": ERROR,
+        "cann-driver.incompatible": ERROR,
+        "cann-driver.interface-too-old": WARNING,
+        "cann-driver.not-listed": WARNING,
+        "cann-driver.newer-than-table": INFO,
+        "cann-driver.other-branch": INFO,
+        "cann-driver.not-mounted": INFO,
+    },
+)
+def cann_driver(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """The Ascend driver suits the CANN in use.
+
+    ## What it does
+
+    Reads the driver's `version.info` (where `/etc/ascend_install.info` says, else in /usr/local/Ascend) and
+    compares it with the CANN in use. Nothing is run.
+
+    - `cann-driver.interface-too-old`: CANN's runtime asks for a newer driver interface
+      (`required_driver_<name>_version`); CANN's own installer warns of it too.
+    - `cann-driver.incompatible`: the release notes name the pair as one that does not work.
+    - `cann-driver.not-listed`: no release note names the pair, and newer drivers are named; information where
+      older ones are named too and one package's own list has the other's branch. A driver newer
+      than all that are named, or a CANN newer than the table, is only noted
+      (`cann-driver.newer-than-table`).
+    - `cann-driver.other-branch`: no row is about this CANN, and neither package lists the other's branch.
+      How those lists are meant is inferred, so it is only noted.
+    - `cann-driver.missing`, `cann-driver.no-library`: a job is to use NPUs here, and the driver or its
+      libascend_hal.so is not there. In a container: what to mount. `cann-driver.not-mounted`: there the
+      library is, but no version.info, so that nothing can be compared.
+
+    ## Why it matters
+
+    With a driver that is too old a job fails at its first line (`Can't get ascend_hal device count`, EE1015)
+    or at the first operator that needs the newer interface.
+
+    ## References
+
+    - Release notes of CANN and of the MindX and MindIE products; each row of the table names its own.
+    - CANN's installer: the comparison of `required_driver_*` with the driver's version.info.
+    """
+    install = first_install(host)
+    if install is None:
+        raise Skip(_("CANN is not installed here"))
+    driver = _package(host)
+    if driver is None:
+        yield from _without(host)
+        return
+    yield from _library(host, driver)
+    yield from _compare(host, install, driver)
+
+
+def _package(host: Host) -> Optional[Package]:
+    try:
+        return package(host.files, "driver")
+    except CannotTell as error:
+        # Others than root, and containers, need not be given that file.
+        raise Unknown(error.reason, advisory=not host.identity.is_root or host.system.container()) from error
+
+
+def _without(host: Host) -> Iterator[Finding]:
+    """No version.info of a driver is here."""
+    if host.options.root is not None:
+        raise Skip(_("no Ascend driver is installed in the image: it belongs to the machine"))
+    if not host.npu_wanted():
+        raise Skip(_("no Ascend driver is installed, and no NPU is to be used here"))
+    inside = host.system.container()
+    if _has_library(host):
+        text = _("the driver's version.info is missing: its version cannot be compared with CANN's")
+        mounts: tuple[str, ...] = ()
+        if inside:
+            text = _("the driver's version.info is not mounted into this container")
+            mounts = _mounts(MOUNTS[1:])
+        yield Finding("cann-driver.not-mounted", text, evidence=mounts, action=Action.CONFIG)
+        raise Unknown(_("the driver does not say its version here"), advisory=True)
+    text = _("CANN is installed, but no Ascend driver is")
+    if inside:
+        text = _("the Ascend driver is not mounted into this container; start it with these options too")
+    yield Finding(
+        "cann-driver.missing",
+        text,
+        evidence=_mounts(MOUNTS) if inside else (),
+        action=Action.CONFIG,
+        echo_of=("accelerator.missing",),
+    )
+
+
+def _library(host: Host, driver: Package) -> Iterator[Finding]:
+    if host.options.root is not None or not host.npu_wanted() or _has_library(host):
+        return
+    inside = host.system.container()
+    text = _("the driver at {folder} has no {library}: its installation is damaged")
+    if inside:
+        text = _("the driver at {folder} has no {library}: its lib64 is not mounted into this container")
+    yield Finding(
+        "cann-driver.no-library",
+        text.format(folder=driver.folder, library=LIBRARY),
+        evidence=_mounts(MOUNTS[:1]) if inside else (),
+        action=Action.CONFIG,
+        echo_of=("accelerator.missing",),
+    )
+
+
+def _has_library(host: Host) -> bool:
+    """Whether a libascend_hal.so is in the driver's folders, or where the shell says that libraries are."""
+    if next(libraries(host.files), None):
+        return True
+    listed = host.variables.path_list("LD_LIBRARY_PATH")
+    # CANN's devlib and stub folders hold one for builds that drives nothing.
+    real = [
+        folder
+        for folder in listed
+        if folder.startswith("/") and not {"devlib", "stub"} & set(folder.split("/"))
+    ]
+    return any(host.files.stat(f"{folder}/{LIBRARY}") is not None for folder in real)
+
+
+def _mounts(paths: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f"-v {path}:{path}:ro" for path in paths)
+
+
+def _compare(host: Host, install: Install, driver: Package) -> Iterator[Union[Finding, Facts]]:
+    required = required_interfaces(host.files, install)
+    told = None
+    if install.version and driver.version:
+        rows = host.knowledge.rows("cann_driver", "driver")
+        told = declared(rows, install.version, driver.version)
+    yield Facts(
+        {
+            "cann": install.version or install.component,
+            "driver": driver.version,
+            "declared": told.verdict if told else None,
+            "recommended": list(told.recommended) if told else [],
+        }
+    )
+    agree = branches_agree(host.files, install, driver)
+    found = [*_interfaces(install, driver, required), *_judge(install, driver, told, agree)]
+    if told is None and agree is False:
+        text = _(
+            "neither {cann} nor the driver {driver} lists the other's branch; no release note names the pair"
+        )
+        found.append(_finding("cann-driver.other-branch", text, install, driver))
+    yield from found
+    if not found and told is None and agree is None and not required:
+        text = _("nothing tells which driver {cann} needs, or which version the driver has")
+        raise Unknown(text.format(cann=install.label), advisory=True)
+
+
+def _interfaces(install: Install, driver: Package, required: Mapping[str, str]) -> Iterator[Finding]:
+    for name, wanted in required.items():
+        mine = driver.settings.get(f"{name}_version")
+        if mine and within(mine, wanted) is False:
+            text = _(
+                "{cann} asks for the driver interface {name} {wanted}, and the driver {driver} has {mine}"
+            )
+            yield _finding(
+                "cann-driver.interface-too-old", text, install, driver, name=name, wanted=wanted, mine=mine
+            )
+
+
+def _judge(
+    install: Install, driver: Package, told: Optional[Declared], agree: Optional[bool]
+) -> Iterator[Finding]:
+    if told is None or told.verdict == "compatible":
+        return
+    words = {"nearest": ", ".join(told.nearest), "as_of": told.as_of}
+    if told.verdict == "incompatible":
+        text = _("the driver {driver} does not work with {cann}: declared to work are {nearest}")
+        yield _finding("cann-driver.incompatible", text, install, driver, told, **words)
+    elif told.verdict == "not-listed":
+        text = _(
+            "no release note names the driver {driver} for {cann}; the nearest that are named: {nearest}"
+        )
+        found = _finding("cann-driver.not-listed", text, install, driver, told, **words)
+        # Between two that work, and one package's own list has the other: nothing speaks against it.
+        yield replace(found, severity=INFO) if len(told.nearest) > 1 and agree else found
+    else:
+        text = _("the driver {driver} is newer than all that our table of {as_of} has for {cann}")
+        if told.verdict == "newer-cann":
+            text = _("{cann} is newer than our table of {as_of}, which ends at {nearest}")
+        yield _finding("cann-driver.newer-than-table", text, install, driver, told, **words)
+
+
+def _finding(
+    code: str, text: str, install: Install, driver: Package, told: Optional[Declared] = None, **words: str
+) -> Finding:
+    evidence = [f"{install.path}: {install.version or install.component}", f"{driver.info}: {driver.version}"]
+    if told is not None:
+        evidence.append(_("our table of {as_of}: {source}").format(as_of=told.as_of, source=told.source))
+        if told.recommended:
+            evidence.append(_("recommended: {drivers}").format(drivers=", ".join(told.recommended)))
+    label = f"CANN {install.version}" if install.version else f"CANN {install.component}"
+    return Finding(
+        code,
+        text.format(cann=label, driver=driver.version, **words),
+        evidence=tuple(evidence),
+        action=Action.CONFIG if code != "cann-driver.newer-than-table" else Action.NONE,
+    )

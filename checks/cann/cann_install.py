@@ -1,0 +1,195 @@
+"""Is CANN installed whole, for this machine, and readable, and which of several is in use?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Optional, Union
+
+from npudoctor import ERROR, INFO, WARNING, Facts, Finding, Fix, Host, Scope, Severity, Skip, _, check
+from npudoctor.checks.cann import _cann_install_findings as findings
+from npudoctor.host import CannotTell, cann_env, cann_python, cann_tree
+from npudoctor.host.cann import ENDINGS, Install, installs_of, named_root
+from npudoctor.host.cann_places import LATER, parents
+from npudoctor.host.cann_version import at_least, train
+from npudoctor.host.wanted import npu_expected, on_cann
+
+Answers = Iterator[Union[Finding, Facts]]
+
+
+@check(
+    "cann-install",
+    scope=Scope.NODE,
+    tags={"ascend"},
+    codes={
+        "cann-install.missing": ERROR,
+        "cann-install.not-readable": ERROR,
+        "cann-install.dangling-latest": ERROR,
+        "cann-install.mixed-latest": ERROR,
+        "cann-install.kernels-missing": WARNING,
+        "cann-install.kernels-other-version": WARNING,
+        "cann-install.wrong-machine": ERROR,
+    },
+)
+def cann_install(host: Host) -> Answers:
+    """CANN is installed whole, for this machine, and can be read.
+
+    ## What it does
+
+    Looks for CANN where the variables name it, where install records name it, in /usr/local/Ascend, in the
+    user's Ascend folder and in conda's, in the layout of every release from 20.0 to 9.x. Two names of one
+    tree are one installation. The facts of the row tell all that were found, which is in use, and why.
+
+    - `missing`: NPUs are used here, torch_npu or vllm-ascend is installed, and no CANN is.
+    - `not-readable`: this user may not read what a job needs of it.
+    - `dangling-latest`: `latest` (or `cann`), or parts of it, lead nowhere; only told, not counted, where
+      another CANN is in use.
+    - `mixed-latest`: the parts that `latest` names lie in different releases; an error when te and the
+      compiler are of two, else a warning.
+    - `kernels-missing`: no kernels (from 8.5: ops) package, on a machine with NPUs; for CANN 8.0 and later.
+    - `kernels-other-version`: the kernels package is none that this release asks for.
+    - `wrong-machine`: an error when its libraries are for another machine, a warning when only its
+      install record says so.
+
+    ## Why it matters
+
+    A half upgraded CANN loads libraries of two releases, and fails late and without a clear word. Without
+    its kernels package operators cannot run. What root installed for itself alone, others cannot load.
+
+    ## Fix safety
+
+    Shown only: a link is set to the one release that is left. Everything else is the installer's work.
+
+    ## References
+
+    - CANN, "Software Installation Guide": packages, `--install-for-all`, directories.
+    - The info files of installed releases 6.0 to 9.2, and `required_package_opp_kernel_version` in them.
+    - MindSpore, run_check/_check_version.py: "Ascend opp_kernel is not installed".
+    """
+    variables = {} if host.options.root is not None else host.variables
+    try:
+        installs = installs_of(host)
+    except CannotTell as error:
+        if not cann_tree.is_closed(error):
+            raise
+        named = any(variables.get(name) for name in ENDINGS)
+        yield findings.not_readable(error.reason, ERROR if named else WARNING, host.identity.user)
+        return
+    active = installs[0] if installs else None
+    yield _facts(installs)
+    yield from _dangling(host, variables, active)
+    if active is None:
+        yield from _missing(host)
+        raise Skip(_("CANN is not installed here"))
+    reason = cann_tree.closed(host.files, active)
+    if reason is not None:
+        yield findings.not_readable(reason, ERROR, host.identity.user)
+        return
+    parts = cann_tree.releases_of(host.files, active.path)
+    if len(parts) > 1:
+        yield findings.mixed(active, parts, _mixture(host, active))
+    yield from _kernels(host, active)
+    yield from _machine(host, active)
+
+
+def _facts(installs: list[Install]) -> Facts:
+    rows = [
+        {
+            "path": install.path,
+            "real": install.real,
+            "version": install.version,
+            "component": install.component,
+            "arch": install.arch,
+            "kind": install.kind,
+        }
+        for install in installs
+    ]
+    why = None
+    if installs:
+        why = installs[0].named_by or ("only one" if len(installs) == 1 else "first of the known places")
+    return Facts({"installs": rows, "active": installs[0].path if installs else None, "why": why})
+
+
+def _missing(host: Host) -> Iterator[Finding]:
+    try:
+        frameworks = [found for found in on_cann(host) if not found.startswith("mindspore ")]
+    except CannotTell:
+        return
+    if frameworks and npu_expected(host):
+        yield findings.missing(frameworks, host.interpreter.label)
+
+
+def _dangling(host: Host, variables: Mapping[str, str], active: Optional[Install]) -> Iterator[Finding]:
+    named = {named_root(name, variables[name]) for name in ENDINGS if variables.get(name)}
+    home = host.identity.home if host.options.root is None else "/root"
+    usual = [f"{root}/{later}" for root in parents(host.files, variables, home) for later in LATER]
+    found: dict[Severity, dict[str, list[str]]] = {}
+    for place in dict.fromkeys((*usual, *(path for path in named if path.startswith("/")))):
+        try:
+            links = cann_tree.dangling(host.files, place)
+        except CannotTell:
+            continue  # a closed place that is not in use
+        if links:
+            found.setdefault(_weight(place, links, named, active), {})[place] = links
+    for severity, places in found.items():
+        # Often one name leads to the next: the first one is the cause.
+        first = next(iter(places))
+        links = [link for links in places.values() for link in links]
+        yield findings.dangling(first, links, severity, _relink(host, first, places[first]))
+
+
+def _weight(place: str, links: list[str], named: set[str], active: Optional[Install]) -> Severity:
+    """It matters when a job would use it: named, in use, or nothing else has one of the usual names."""
+    whole = links == [place] or any(link.rpartition("/")[2] in cann_tree.VITAL for link in links)
+    if active is None or place in named or active.path == place:
+        return ERROR if whole else WARNING
+    usual = any(active.path.endswith(f"/{later}") for later in LATER)
+    return INFO if usual or active.named_by else ERROR
+
+
+def _relink(host: Host, place: str, links: list[str]) -> Optional[Fix]:
+    """Only where `latest` is itself a link, and beside it is exactly one release."""
+    folder = place.rpartition("/")[0]
+    beside = [install for install in installs_of(host) if install.path.rpartition("/")[0] == folder]
+    return findings.relink(host, place, beside[0]) if links == [place] and len(beside) == 1 else None
+
+
+def _kernels(host: Host, active: Install) -> Iterator[Finding]:
+    version = cann_tree.kernels(host.files, active)
+    if version is None:
+        if at_least(active.version, "8.0") and active.kind != "nnrt" and npu_expected(host):
+            yield findings.kernels_missing(active)
+    elif version and cann_tree.kernels_suit(host.files, active, version) is False:
+        yield findings.kernels_other(active, version)
+
+
+def _mixture(host: Host, active: Install) -> Severity:
+    """te and the compiler of two releases do not work together; other parts may."""
+    told = cann_python.copies(host.files, "te", [f"{active.path}/{site}" for site in cann_env.SITES])
+    trains = {train(copy.version) for copy in told} | {train(active.component)}
+    return ERROR if len(trains - {None}) > 1 else WARNING
+
+
+def _machine(host: Host, active: Install) -> Iterator[Finding]:
+    machine = _machine_of(host)
+    if machine is None:
+        return
+    library = cann_tree.library_machine(host.files, active)
+    if library is not None:
+        if library != machine:
+            yield findings.wrong_machine(active, library, machine, proven=True)
+        return
+    told = cann_tree.machines(host.files, active)
+    if told and machine not in told:
+        yield findings.wrong_machine(active, ", ".join(sorted(told)), machine, proven=False)
+
+
+def _machine_of(host: Host) -> Optional[str]:
+    """The machine that the interpreter is for, by its own header, else as it says."""
+    path = host.interpreter.path
+    found = cann_tree.elf_machine(host.files, path) if path.startswith("/") else None
+    if found is None:
+        try:
+            found = host.interpreter.layout().machine
+        except CannotTell:
+            return None
+    return cann_tree.same(found) if found else None

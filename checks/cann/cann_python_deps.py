@@ -1,0 +1,237 @@
+"""Are the Python packages there that CANN's own Python code needs?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Optional, Union
+
+from npudoctor import (
+    ERROR,
+    INFO,
+    WARNING,
+    Action,
+    Command,
+    Facts,
+    Finding,
+    Fix,
+    Host,
+    Risk,
+    Scope,
+    Severity,
+    Skip,
+    _,
+    check,
+)
+from npudoctor.frozen import dataclass
+from npudoctor.host import CannotTell
+from npudoctor.host.cann import Install, installs_of
+from npudoctor.host.cann_env import contradicting
+from npudoctor.host.cann_python import metadata_in, own_site
+from npudoctor.host.cann_version import at_least
+from npudoctor.host.interpreter import Distribution
+from npudoctor.host.requirements import all_required, version_number
+from npudoctor.host.wanted import on_cann
+
+if TYPE_CHECKING:
+    from packaging.specifiers import SpecifierSet
+
+
+@dataclass(frozen=True)
+class Need:
+    """One package that CANN needs: which versions, how much it matters, and who says so."""
+
+    name: str
+    specifier: SpecifierSet
+    weight: Severity
+    source: str
+
+    @property
+    def line(self) -> str:
+        """As pip writes it."""
+        return f"{self.name}{self.specifier}"
+
+
+@check(
+    "cann-python-deps",
+    scope=Scope.JOB,
+    tags={"ascend"},
+    codes={
+        "cann-python-deps.missing": ERROR,
+        "cann-python-deps.unsuitable": WARNING,
+        "cann-python-deps.numpy-2": ERROR,
+    },
+)
+def cann_python_deps(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """The Python packages that CANN needs are installed.
+
+    ## What it does
+
+    Takes what te requires in its own metadata, as the CANN in use ships it, and the list that the vendor
+    gives, and looks for it in the interpreter that will run the job. It applies where a framework that runs
+    on CANN is installed. Nothing is imported.
+
+    - `missing`: an error for what te requires and the vendor's list names as well, a warning for what te
+      alone requires, a note for what the list alone names. Without te's metadata the list alone speaks: a
+      warning, or a note for what only tools need.
+    - `unsuitable`: installed, in a version that te does not accept.
+    - `numpy-2`: NumPy 2 beside a CANN whose Python code cannot use it: all before 8.3. Of later ones that is
+      not known, and nothing is said.
+
+    ## Why it matters
+
+    No wheel of torch_npu or MindSpore requires them, so pip does not install them. What one reads when one is
+    missing does not name it: `EH9999: Inner Error!`, `[Init][Env]init env failed!`, `error code is 500001`.
+
+    ## Fix safety
+
+    Shown only: what is installed may not suit what else is in that environment.
+
+    ## References
+
+    - Ascend/pytorch, issue 7; vllm-project/vllm-ascend, issue 2210 and pull request 472.
+    - The metadata (`Requires-Dist`) of te in CANN 8.1.RC1.
+    """
+    installs = installs_of(host)
+    if not installs:
+        raise Skip(_("CANN is not installed here"))
+    if not on_cann(host):
+        raise Skip(_("no framework that runs on CANN is in {python}").format(python=host.interpreter.label))
+    needs = _needs(host, installs[0])
+    have = {need.name: _version(host, need.name) for need in needs}
+    yield Facts({"cann": installs[0].path, "required": {need.name: str(need.specifier) for need in needs}})
+    yield from _missing(host, installs[0], [need for need in needs if have[need.name] is None])
+    limit = _numpy(host, installs[0], have.get("numpy") or _version(host, "numpy"))
+    if limit is not None:
+        yield limit
+    yield from _unsuitable(host, needs, have, limit is not None)
+
+
+def _needs(host: Host, active: Install) -> list[Need]:
+    from packaging.specifiers import SpecifierSet
+
+    rows = {row["name"]: row for row in reversed(host.knowledge.rows("cann_packages", "packages"))}
+    te = _te(host, active)
+    told = all_required(te, host.interpreter.layout()) if te is not None else {}
+    vital = {name for name, row in rows.items() if row["start"]}
+    source = _("metadata of {name}").format(name=te.folder if te else "te")
+    asked = [Need(name, told[name], ERROR if name in vital else WARNING, source) for name in sorted(told)]
+    for name in sorted(rows):
+        row = rows[name]
+        if name not in told and (row["start"] or not told):
+            weight = WARNING if row["start"] and not told else INFO
+            asked.append(Need(name, SpecifierSet(row["specifier"]), weight, row["source"]))
+    return asked
+
+
+def _te(host: Host, active: Install) -> Optional[Distribution]:
+    """te's metadata: as the CANN in use ships it, else as the interpreter has it."""
+    site = own_site(host.files, active, "te")
+    own = metadata_in(host.files, site, "te") if site else None
+    return own or next(iter(host.interpreter.distributions("te")), None)
+
+
+def _version(host: Host, name: str) -> Optional[str]:
+    return host.interpreter.version_of(name)
+
+
+def _missing(host: Host, active: Install, gone: Sequence[Need]) -> Iterator[Finding]:
+    text = _("{names} not installed in {python}, and the CANN in use needs it")
+    groups: dict[tuple[tuple[str, ...], Severity], list[Need]] = {}
+    for need in gone:
+        groups.setdefault((_cause(host, active, need), need.weight), []).append(need)
+    for (echo_of, weight), needs in sorted(groups.items(), key=lambda group: -group[0][1]):
+        yield Finding(
+            "cann-python-deps.missing",
+            text.format(names=", ".join(need.name for need in needs), python=host.interpreter.label),
+            severity=weight,
+            evidence=_evidence(needs),
+            action=Action.CONFIG,
+            fix=_install(host, [need.line for need in needs]),
+            echo_of=echo_of,
+        )
+
+
+def _cause(host: Host, active: Install, need: Need) -> tuple[str, ...]:
+    """What would bring it: CANN's own folder where that holds it; NumPy and SciPy have own checks."""
+    site = own_site(host.files, active, "te")
+    if site and metadata_in(host.files, site, need.name.replace("-", "_")):
+        return ("cann-env.not-sourced", "cann-env.missing-entry")
+    return (f"{need.name}-version.missing",) if need.name in ("numpy", "scipy") else ()
+
+
+def _numpy(host: Host, active: Install, version: Optional[str]) -> Optional[Finding]:
+    """NumPy against what is known of this release of CANN; the site's rows come first."""
+    from packaging.specifiers import SpecifierSet
+    from packaging.version import InvalidVersion, Version
+
+    rows = host.knowledge.rows("cann_packages", "numpy")
+    row = next((row for row in rows if at_least(active.version, row["below"]) is False), None)
+    if row is None or version is None:
+        return None
+    try:
+        if SpecifierSet(row["specifier"]).contains(Version(version), prereleases=True):
+            return None
+    except InvalidVersion:
+        return None
+    text = _("NumPy {numpy} is installed, and the CANN at {install} needs numpy{required}")
+    return Finding(
+        "cann-python-deps.numpy-2",
+        text.format(numpy=version, install=active.label, required=row["specifier"]),
+        evidence=(row["source"],),
+        action=Action.CONFIG,
+        fix=_install(host, [f"numpy{row['specifier']}"]),
+        echo_of=("numpy-version.unsuitable", *_unclear(host)),
+    )
+
+
+def _unclear(host: Host) -> tuple[str, ...]:
+    """The cause, where variables name two releases of CANN: the other one may well suit."""
+    image = host.options.root is not None
+    return ("cann-env.mixed-installs",) if not image and contradicting(host.files, host.variables) else ()
+
+
+def _unsuitable(
+    host: Host, needs: Sequence[Need], have: Mapping[str, Optional[str]], told: bool
+) -> Iterator[Finding]:
+    text = _("{name} {version} is installed in {python}, and the CANN in use needs {required}")
+    for need in needs:
+        version = have[need.name]
+        if version is None or need.weight is INFO or (told and need.name == "numpy"):
+            continue
+        if not _suits(host, need):
+            yield Finding(
+                "cann-python-deps.unsuitable",
+                text.format(
+                    name=need.name, version=version, python=host.interpreter.label, required=need.line
+                ),
+                evidence=_evidence([need]),
+                action=Action.CONFIG,
+                fix=_install(host, [need.line]),
+                echo_of=("numpy-version.unsuitable",) if need.name == "numpy" else (),
+            )
+
+
+def _suits(host: Host, need: Need) -> bool:
+    """A version that is no number cannot be compared, and is let pass: the package is there."""
+    try:
+        return need.specifier.contains(
+            version_number(host.interpreter.distributions(need.name)[0]), prereleases=True
+        )
+    except CannotTell:
+        return True
+
+
+def _evidence(needs: Sequence[Need]) -> tuple[str, ...]:
+    return tuple(f"{need.line}: {need.source}" for need in needs)
+
+
+def _install(host: Host, lines: Sequence[str]) -> Fix:
+    argv: tuple[str, ...] = (host.interpreter.path, "-m", "pip", "install", *lines)
+    if host.options.root is not None:
+        argv = ("chroot", host.options.root, *argv)
+    return Fix(
+        _("install what CANN needs"),
+        steps=(Command(argv),),
+        risk=Risk.MANUAL,
+        needs_root=host.options.root is not None,
+    )

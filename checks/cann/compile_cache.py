@@ -1,0 +1,136 @@
+"""Can compile caches be used, and does no dead build lock them?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Optional, Union
+
+from npudoctor import INFO, WARNING, Action, Command, Facts, Finding, Fix, Host, Risk, Scope, Skip, _, check
+from npudoctor.checks.cann._caches import ACL, ASCEND, LOCK, Cache, caches, held_by_nobody, locks
+from npudoctor.host.access import may_make, nearest
+from npudoctor.host.mounts import Mount, holding, parse_mountinfo
+
+OLD = 3600  # seconds: a build of an operator takes minutes
+
+
+@check(
+    "compile-cache",
+    scope=Scope.JOB,
+    tags={"ascend", "mindspore"},
+    codes={
+        "compile-cache.stale-lock": WARNING,
+        "compile-cache.lock": INFO,
+        "compile-cache.not-writable": WARNING,
+        "compile-cache.missing": WARNING,
+        "compile-cache.relative": INFO,
+        "compile-cache.no-file-locks": WARNING,
+    },
+)
+def compile_cache(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """Compile caches can be used, and no dead build locks them.
+
+    ## What it does
+
+    Looks at the caches of this shell: operators of CANN (ACL_OP_COMPILER_CACHE_DIR, else ASCEND_CACHE_PATH,
+    else `atc_data` in HOME) and of MindSpore (MS_COMPILER_CACHE_PATH, else `kernel_meta` in the working
+    directory).
+
+    - `compile-cache.stale-lock`: MindSpore's builder of custom operators makes `<build>/build.lock`, holds it
+      open, and removes it at its end. An hour old, and its owner has nothing in that
+      folder open: its builder died.
+      `compile-cache.lock`: one that is younger, in use, or of which that cannot be proven (in a container, on
+      a network mount, or when the owner's processes are hidden).
+    - `compile-cache.not-writable`, `compile-cache.missing`: judged by owner and mode, nothing is written.
+      ASCEND_CACHE_PATH must exist.
+    - `compile-cache.no-file-locks`: on NFSv3, or mounted without locks, CANN's documents advise against it.
+    - `compile-cache.relative`: where it lies depends on where the job is started.
+
+    ## Why it matters
+
+    While a build.lock exists, every other process waits for it for ever: training hangs without a word. A
+    cache that cannot be written makes each start compile everything again, or fail.
+
+    ## Fix safety
+
+    Shown only. Caches are never removed: they can be computed again, but that takes long.
+
+    ## References
+
+    - MindSpore 2.10.0, `ops/operations/_custom_ops_utils.py`: FileLocker.
+    - CANN, "Environment variables": ASCEND_CACHE_PATH, its order and its constraints.
+    """
+    found = list(caches(host))
+    if not found:
+        raise Skip(_("no compile cache is here, and no variable names one"))
+    yield Facts({"caches": [cache.path for cache in found]})
+    mounts = parse_mountinfo(host.running_files.text("/proc/self/mountinfo") or "")
+    for cache in found:
+        if not cache.path.startswith("/"):
+            text = _("the compile cache {path} ({name}) lies below the folder in which the job is started")
+            yield _said("relative", text, cache)
+            continue
+        yield from _folder(host, cache)
+        real = host.files.real(nearest(host.files, cache.path).path) or "/"
+        mount = holding(mounts, real)
+        yield from _network(cache, mount)
+        for path in locks(host, cache) if cache.builds else ():
+            yield _lock(host, path, mount)
+
+
+def _folder(host: Host, cache: Cache) -> Iterator[Finding]:
+    place = nearest(host.files, cache.path)
+    if cache.named_by == ASCEND and not place.there:
+        yield _said("missing", _("{name} is {path}, which does not exist: CANN does not make it"), cache)
+    elif may_make(place.entry, host.identity) is False:
+        text = _("{user} may not write to the compile cache {path}: see {place}")
+        words = {"user": host.identity.user, "place": place.path}
+        yield _said("not-writable", text, cache, (place.label,), **words)
+
+
+def _network(cache: Cache, mount: Optional[Mount]) -> Iterator[Finding]:
+    """NFS before version 4 is of the type nfs; what it was mounted with is among its options."""
+    if mount is None or cache.named_by not in (ACL, ASCEND, ""):
+        return
+    without = {"nolock", "local_lock=all", "local_lock=flock"} & set(mount.options)
+    if mount.kind == "nfs" or (mount.kind == "nfs4" and without):
+        text = _("the compile cache {path} lies on {mount} ({kind}), which has no reliable file locks")
+        evidence = (f"{mount.point} {mount.kind} {','.join(mount.options)}",)
+        yield _said("no-file-locks", text, cache, evidence, mount=mount.point, kind=mount.kind)
+
+
+def _lock(host: Host, path: str, mount: Optional[Mount]) -> Finding:
+    entry = host.files.lstat(path)
+    age = host.clock.now() - (entry.mtime_ns / 1e9 if entry else 0)
+    local = mount is not None and not mount.kind.startswith(("nfs", "fuse", "lustre", "ceph", "gpfs", "9p"))
+    free = held_by_nobody(host, path, entry.uid) if local and entry else None
+    words = {"path": path, "minutes": int(age // 60)}
+    if age < OLD or free is not True or entry is None or not entry.is_file or entry.size:
+        text = _("{path} is {minutes} minutes old: jobs wait for it; whether its builder lives is not proven")
+        if free is False:
+            text = _("{path} is {minutes} minutes old and held by a living build: jobs wait for it")
+        return Finding("compile-cache.lock", text.format(**words))
+    text = _(
+        "{path} is {minutes} minutes old and no process holds it: its builder died, and training would hang"
+    )
+    return Finding(
+        "compile-cache.stale-lock",
+        text.format(**words),
+        evidence=(f"{path} uid={entry.uid} size={entry.size} ino={entry.ino}",),
+        action=Action.CLEANUP,
+        fix=Fix(
+            _("remove the stale {name}").format(name=LOCK),
+            steps=(Command(("rm", "--", path)),),
+            risk=Risk.MANUAL,
+            needs_root=entry.uid != host.identity.euid,
+        ),
+    )
+
+
+def _said(code: str, text: str, cache: Cache, evidence: tuple[str, ...] = (), **words: str) -> Finding:
+    name = cache.named_by or "HOME"
+    return Finding(
+        f"compile-cache.{code}",
+        text.format(path=cache.path, name=name, **words),
+        evidence=(*((f"{name}={cache.path}",) if cache.named_by else ()), *evidence),
+        action=Action.CONFIG,
+    )

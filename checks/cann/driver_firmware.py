@@ -1,0 +1,118 @@
+"""Do the Ascend driver and the firmware suit each other?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Optional, Union
+
+from npudoctor import INFO, WARNING, Action, Facts, Finding, Host, Scope, Skip, Unknown, _, check
+from npudoctor.host import CannotTell
+from npudoctor.host.driver import RECORD, Package, groups, install_record, key, package, within
+
+
+@check(
+    "driver-firmware",
+    scope=Scope.NODE,
+    tags={"ascend"},
+    codes={
+        "driver-firmware.firmware-outside": WARNING,
+        "driver-firmware.driver-outside": INFO,
+        "driver-firmware.incomplete": WARNING,
+    },
+)
+def driver_firmware(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """The Ascend driver and the firmware suit each other.
+
+    ## What it does
+
+    Reads the `version.info` of driver and firmware (where `/etc/ascend_install.info` says, else in
+    /usr/local/Ascend) and the status that the driver's installer wrote down. Nothing is run.
+
+    - `driver-firmware.firmware-outside`: the firmware's version is not in the driver's own range,
+      `compatible_version_fw`.
+    - `driver-firmware.driver-outside`: the driver is in none of the lines that the firmware names,
+      `compatible_version_drv`. How that list is meant is inferred from real files, so it is only noted.
+    - `driver-firmware.incomplete`: `Driver_Install_Status` is there and not `complete`.
+
+    What root alone may read, and what a container does not see, is "cannot tell" without weight. The tool's
+    own verdict, for root: `npu-smi info -t board -i 0`, line `Compatibility`.
+
+    ## Why it matters
+
+    With a firmware that does not suit the driver a device may not start (`RuntimeError: Initialize`), or
+    fails later and less clearly.
+
+    ## References
+
+    - version.info of the driver packages 23.0.7 to 25.0.rc1.1 and of their firmware.
+    - npu-smi, public source: the warning about a driver that is not completely installed.
+    """
+    driver = _read(host, "driver")
+    if driver is None:
+        raise Skip(_("no Ascend driver is installed here"))
+    status = install_record(host.files).get("driver_install_status", "")
+    if status and status.lower() != "complete":
+        text = _("the driver's installation is not complete: Driver_Install_Status is {status}")
+        yield Finding(
+            "driver-firmware.incomplete",
+            text.format(status=status),
+            evidence=(f"{RECORD}: Driver_Install_Status={status}",),
+            action=Action.CONFIG,
+        )
+    firmware = _read(host, "firmware")
+    yield Facts({"driver": driver.version, "firmware": firmware.version if firmware else None})
+    if firmware is None:
+        raise Unknown(_("the version of the firmware is not written down here"), advisory=True)
+    yield from _judge(driver, firmware)
+
+
+def _read(host: Host, kind: str) -> Optional[Package]:
+    try:
+        return package(host.files, kind)
+    except CannotTell as error:
+        raise Unknown(error.reason, advisory=True) from error
+
+
+def _judge(driver: Package, firmware: Package) -> Iterator[Finding]:
+    accepted = driver.settings.get("compatible_version_fw", "")
+    lines = firmware.settings.get("compatible_version_drv", "")
+    inside = _in_ranges(firmware.version, accepted)
+    known = _in_lines(driver.version, lines)
+    if inside is False:
+        text = _("the firmware {firmware} is not in the range {range} that the driver {driver} accepts")
+        code, span = "driver-firmware.firmware-outside", accepted
+    elif known is False:
+        text = _("the driver {driver} is in none of the lines {range} that the firmware {firmware} names")
+        code, span = "driver-firmware.driver-outside", lines
+    elif inside is None and known is None:
+        raise Unknown(_("neither the driver nor the firmware says what suits it"), advisory=True)
+    else:
+        return
+    yield Finding(
+        code,
+        text.format(firmware=firmware.version, driver=driver.version, range=span),
+        evidence=(
+            f"{driver.info}: Version={driver.version} compatible_version_fw={accepted or '-'}",
+            f"{firmware.info}: Version={firmware.version} compatible_version_drv={lines or '-'}",
+        ),
+        action=Action.CONFIG,
+    )
+
+
+def _in_ranges(version: Optional[str], ranges: str) -> Optional[bool]:
+    """Whether a version is in one of the ranges; None when that cannot be said."""
+    answers = [within(version, f"[{low},{high}]") for low, high in _pairs(ranges)] if version else []
+    return None if not answers or None in answers else any(answers)
+
+
+def _in_lines(version: Optional[str], lines: str) -> Optional[bool]:
+    """Whether a version is at least the first of a pair and begins with the second; None: none is told."""
+    pairs = _pairs(lines)
+    if not version or not pairs:
+        return None
+    mine = version.lower()
+    return any(key(mine) >= key(low) and f"{mine}.".startswith(line.lower()) for low, line in pairs)
+
+
+def _pairs(text: str) -> list[tuple[str, str]]:
+    return [(group[0], group[1]) for group in groups(text) if len(group) == 2]

@@ -1,0 +1,164 @@
+"""Can this user write CANN's logs where they go?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Optional, Union
+
+from npudoctor import (
+    INFO,
+    WARNING,
+    Action,
+    Command,
+    Export,
+    Facts,
+    Finding,
+    Fix,
+    Host,
+    Risk,
+    Scope,
+    Skip,
+    _,
+    check,
+)
+from npudoctor.host import CannotTell
+from npudoctor.host.access import Place, may_make, nearest
+from npudoctor.host.cann import installs_of
+
+OWN, WORK = "ASCEND_PROCESS_LOG_PATH", "ASCEND_WORK_PATH"
+USUAL = "ascend/log"
+FOLDERS = ("", "debug", "run", "security", "plog", "debug/plog", "run/plog", "security/plog")
+# More names are not counted: the look must not take long.
+MANY = 20_000
+
+
+@check(
+    "log-directory",
+    scope=Scope.JOB,
+    tags={"ascend"},
+    codes={
+        "log-directory.not-writable": WARNING,
+        "log-directory.no-directory": WARNING,
+        "log-directory.relative": INFO,
+        "log-directory.many-files": INFO,
+    },
+)
+def log_directory(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """CANN's logs can be written where they go.
+
+    ## What it does
+
+    Logs go to ASCEND_PROCESS_LOG_PATH, else to ASCEND_WORK_PATH, else to `ascend/log` in HOME, and below it
+    to `debug`, `run` and `security`; a folder that is missing is made. This looks, by owner and mode, whether
+    this user may write in those that are there, or in the nearest folder above. Nothing is written to try
+    it; whether the disk is full is another check's question.
+
+    - `log-directory.not-writable`: often a folder that root made, when a job once ran with sudo.
+    - `log-directory.no-directory`: what is to be the folder, or one above it, is something else.
+    - `log-directory.relative`: where the logs go depends on where the job is started.
+    - `log-directory.many-files`: so many logs that each listing takes long. They are evidence: look before
+      they are removed.
+
+    ## Why it matters
+
+    A job whose logs cannot be written still runs, and when it fails, the one file that says why is missing.
+
+    ## Fix safety
+
+    The lines are shown only. `chown` takes the folder away from whoever made it.
+
+    ## References
+
+    - CANN, "Environment variables": ASCEND_PROCESS_LOG_PATH, ASCEND_WORK_PATH.
+    """
+    variables = host.variables
+    if not any(variables.get(name) for name in (OWN, WORK)) and not installs_of(host):
+        raise Skip(_("CANN is not installed here, and no variable says where its logs go"))
+    name = next((name for name in (OWN, WORK) if variables.get(name)), "HOME")
+    home = variables.get("HOME") or host.identity.home
+    value = variables.get(name, "") if name != "HOME" else f"{home.rstrip('/')}/{USUAL}"
+    yield Facts({"path": value, "from": name})
+    if not value.startswith("/"):
+        text = _("CANN's logs go to {path} ({name}), below the folder in which the job is started")
+        yield Finding("log-directory.relative", text.format(path=value, name=name), action=Action.CONFIG)
+        return
+    try:
+        yield from _judge(host, value, name)
+    except CannotTell as error:
+        if not isinstance(error.__cause__, PermissionError):
+            raise
+        text = _("CANN's logs cannot be written to {path} ({name}): {user} may not enter it")
+        words = {"path": value, "name": name, "user": host.identity.user}
+        yield Finding(
+            "log-directory.not-writable",
+            text.format(**words),
+            evidence=(error.reason,),
+            action=Action.CONFIG,
+        )
+
+
+def _judge(host: Host, path: str, name: str) -> Iterator[Finding]:
+    first = nearest(host.files, path)
+    places = [first]
+    if first.there and name != WORK:
+        below = (nearest(host.files, f"{path.rstrip('/')}/{folder}") for folder in FOLDERS[1:])
+        places += [place for place in below if place.there]
+    for place in places:
+        if not place.entry.is_dir:
+            yield _no_directory(place, path, name)
+            return
+        if may_make(place.entry, host.identity) is False:
+            yield _not_writable(host, place, path, name)
+            return
+    count = sum(len(host.files.names(place.path)) for place in places) if first.there and name != WORK else 0
+    if count > MANY:
+        text = _("{count} files of CANN's logs lie in {path}")
+        yield Finding("log-directory.many-files", text.format(count=count, path=path), action=Action.CLEANUP)
+
+
+def _no_directory(place: Place, path: str, name: str) -> Finding:
+    text = _("CANN's logs cannot be written to {path} ({name}): {place} is no directory")
+    return Finding(
+        "log-directory.no-directory",
+        text.format(path=path, name=name, place=place.path),
+        evidence=(place.label,),
+        action=Action.CONFIG,
+    )
+
+
+def _not_writable(host: Host, place: Place, path: str, name: str) -> Finding:
+    text = _("CANN's logs cannot be written to {path} ({name}): {user} may not write in {place}")
+    words = {"path": path, "name": name, "user": host.identity.user, "place": place.path}
+    return Finding(
+        "log-directory.not-writable",
+        text.format(**words),
+        evidence=(place.label,),
+        action=Action.CONFIG,
+        fix=_fix(host, place, name),
+    )
+
+
+def _fix(host: Host, place: Place, name: str) -> Optional[Fix]:
+    """Give back what somebody else made in the user's own home, else let the logs go there."""
+    identity, home = host.identity, host.identity.home.rstrip("/")
+    at_home = nearest(host.files, home or "/")
+    if not home or not at_home.there or at_home.entry.uid != identity.euid:
+        return None
+    if place.path.startswith(f"{home}/"):
+        return Fix(
+            _("give {place} back to {user}").format(place=place.path, user=identity.user),
+            steps=(Command(("chown", "-R", str(identity.euid), place.path)),),
+            undo=Command(("chown", "-R", str(place.entry.uid), place.path)).lines(),
+            risk=Risk.MANUAL,
+            needs_root=True,
+        )
+    better, before = f"{home}/{USUAL}", host.variables.get(OWN)
+    if name == "HOME" or not may_make(nearest(host.files, better).entry, identity):
+        return None
+    return Fix(
+        _("let the logs go to {path}").format(path=better),
+        steps=(Export(OWN, better),),
+        undo=Export(OWN, before).lines() if before else (f"unset {OWN}",),
+        risk=Risk.MANUAL,
+        needs_root=False,
+    )

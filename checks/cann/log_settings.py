@@ -1,0 +1,212 @@
+"""Are CANN's log variables valid, and is no debugging left on?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Optional, Union
+
+from npudoctor import (
+    INFO,
+    WARNING,
+    Action,
+    Command,
+    Export,
+    Facts,
+    Finding,
+    Fix,
+    Host,
+    Risk,
+    Scope,
+    Skip,
+    _,
+    check,
+)
+from npudoctor.host import CannotTell
+from npudoctor.host.cann import installs_of
+from npudoctor.host.cann_version import at_least
+from npudoctor.host.pasted import as_meant
+from npudoctor.knowledge import tables
+
+OLD, NEW = "ASCEND_SLOG_PRINT_TO_STDOUT", "ASCEND_LOG_PRINT_TO_STDOUT"
+DUMP, DETAIL = "DUMP_GE_GRAPH", "DUMP_GRAPH_LEVEL"
+LEVELS = {"0": "DEBUG", "1": "INFO"}
+# The names of modules in log_types.h of CANN 8.1.RC1; a later CANN may have more.
+MODULES = frozenset(
+    "SLOG IDEDD HCCL FMK DVPP RUNTIME CCE HDC DRV DEVMM KERNEL LIBMEDIA CCECPU ROS HCCP ROCE "
+    "TEFUSION PROFILING DP APP TS TSDUMP AICPU LP TDT FE MD MB ME IMU IMP GE CAMERA ASCENDCL "
+    "TEEOS ISP SIS HSM DSS PROCMGR BBOX AIVECTOR TBE FV TUNE HSS FFTS OP UDF HICAID TSYNC AUDIO "
+    "TPRT ASCENDCKERNEL ASYS ATRACE RTC SYSMONITOR AML ADETECT".split()
+)
+
+Row = Mapping[str, Any]
+
+
+@check(
+    "log-settings",
+    scope=Scope.JOB,
+    tags={"ascend"},
+    codes={
+        "log-settings.verbose": WARNING,
+        "log-settings.graph-dump": WARNING,
+        "log-settings.bad-value": INFO,
+        "log-settings.pasted-punctuation": INFO,
+        "log-settings.unknown-module": INFO,
+        "log-settings.set-twice": INFO,
+        "log-settings.deprecated": INFO,
+        "log-settings.no-log-file": INFO,
+        "log-settings.no-effect": INFO,
+    },
+)
+def log_settings(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """CANN's log variables are valid, and no debugging is left on.
+
+    ## What it does
+
+    Judges ASCEND_GLOBAL_LOG_LEVEL, ASCEND_MODULE_LOG_LEVEL, ASCEND_SLOG_PRINT_TO_STDOUT,
+    ASCEND_LOG_PRINT_TO_STDOUT, ASCEND_GLOBAL_EVENT_ENABLE, ASCEND_HOST_LOG_FILE_NUM,
+    ASCEND_LOG_DEVICE_FLUSH_TIMEOUT, ASCEND_LOG_SYNC_SAVE, DUMP_GE_GRAPH and DUMP_GRAPH_LEVEL.
+
+    - `log-settings.verbose`: a level of 0 (DEBUG) or 1 (INFO), for everything or for a module.
+    - `log-settings.graph-dump`: DUMP_GE_GRAPH writes every graph to the disk.
+    - `log-settings.bad-value`, `log-settings.pasted-punctuation`: CANN takes the default instead and says
+      nothing. A module that we do not know (`log-settings.unknown-module`) may void the whole list.
+    - `log-settings.no-log-file`: logs go to the screen, so there is no file to look into after a failure.
+    - `log-settings.set-twice`, `log-settings.deprecated`: ASCEND_LOG_PRINT_TO_STDOUT wins over its
+      predecessor, which is deprecated from CANN 9.2.0 on.
+    - `log-settings.no-effect`: DUMP_GRAPH_LEVEL without DUMP_GE_GRAPH.
+
+    ## Why it matters
+
+    A debugging level that was left on slows every step and fills the disk; old scripts set
+    ASCEND_SLOG_PRINT_TO_STDOUT=3, which has never meant anything. To see more while debugging, set
+    ASCEND_GLOBAL_LOG_LEVEL=1 for one run. The level of the device is another one
+    (`msnpureport`, on the host).
+
+    ## Fix safety
+
+    The lines are `export` or `unset` for the shell that starts the job; nothing is written.
+
+    ## References
+
+    - CANN, "Environment variables"; hicann/runtime, documents of the log module.
+    """
+    variables = host.variables
+    if not any(name.startswith(("ASCEND_", "DUMP_")) for name in variables):
+        raise Skip(_("none of CANN's log variables is set"))  # without reading the table
+    rows: list[Row] = [row for row in tables.table("log_variables")["variable"] if row["name"] in variables]
+    if not rows:
+        raise Skip(_("none of CANN's log variables is set"))
+    yield Facts({"variables": {row["name"]: variables[row["name"]] for row in rows}})
+    valid: dict[str, str] = {}
+    for row in rows:
+        value = variables[row["name"]].strip(" \t")
+        found = _wrong(row, value)
+        if found is not None:
+            yield found
+        elif value:
+            valid[row["name"]] = value
+            yield from _modules(row, value)
+    yield from _left_on(valid)
+    yield from _screen(host, variables, valid)
+    if variables.get(DETAIL) and DUMP not in variables:
+        yield _said(
+            "no-effect", _("{name} has no effect without DUMP_GE_GRAPH"), DETAIL, variables[DETAIL], ""
+        )
+
+
+def _wrong(row: Row, value: str) -> Optional[Finding]:
+    """A value that CANN does not understand; an empty one is the default."""
+    if not value or _valid(row, value):
+        return None
+    meant = as_meant(value)
+    if _valid(row, meant):
+        text = _("{name} is {value}, with punctuation that CANN does not read: the default holds")
+        return _said("pasted-punctuation", text, row["name"], value, meant)
+    text = _("{name} is {value}, which is not valid ({known}): the default holds")
+    return _said("bad-value", text, row["name"], value, row["default"], known=_known(row))
+
+
+def _valid(row: Row, value: str) -> bool:
+    if row.get("modules"):
+        return all(level in row["values"] and name.isidentifier() for name, level in _pairs(value))
+    if "least" in row:
+        return value.isascii() and value.isdecimal() and row["least"] <= int(value[:20]) <= row["most"]
+    return value in row["values"] if "values" in row else as_meant(value) == value
+
+
+def _known(row: Row) -> str:
+    if row.get("modules"):
+        return "TBE=3:RUNTIME=3"
+    return f"{row['least']}-{row['most']}" if "least" in row else ", ".join(row.get("values", ("1-4",)))
+
+
+def _pairs(value: str) -> list[tuple[str, str]]:
+    """The modules and levels of a list: TBE=0:RUNTIME=1."""
+    parts = (part.partition("=") for part in value.split(":"))
+    return [(name, level) for name, _equals, level in parts]
+
+
+def _modules(row: Row, value: str) -> Iterator[Finding]:
+    """What is to be said of the modules of a list that can be read."""
+    if not row.get("modules"):
+        return
+    unknown = [name for name, _level in _pairs(value) if name not in MODULES]
+    if unknown:
+        text = _("{name} names modules that we do not know ({unknown}): one bad name voids the whole list")
+        yield _said("unknown-module", text, row["name"], value, "", unknown=", ".join(unknown))
+
+
+def _left_on(valid: Mapping[str, str]) -> Iterator[Finding]:
+    level = LEVELS.get(valid.get("ASCEND_GLOBAL_LOG_LEVEL", ""))
+    if level:
+        text = _("{name} is {value} ({level}): so much logging slows training down")
+        yield _said(
+            "verbose", text, "ASCEND_GLOBAL_LOG_LEVEL", valid["ASCEND_GLOBAL_LOG_LEVEL"], "3", level=level
+        )
+    modules = valid.get("ASCEND_MODULE_LOG_LEVEL", "")
+    if any(number in LEVELS for _name, number in _pairs(modules)):
+        text = _("{name} is {value}: levels 0 and 1 slow training down")
+        yield _said("verbose", text, "ASCEND_MODULE_LOG_LEVEL", modules, "")
+    if valid.get(DUMP, "0") != "0":
+        text = _("{name} is {value}: every graph is dumped, which is slow and fills the disk")
+        yield _said("graph-dump", text, DUMP, valid[DUMP], "")
+
+
+def _screen(host: Host, variables: Mapping[str, str], valid: Mapping[str, str]) -> Iterator[Finding]:
+    """Which of the two variables holds, and what it does."""
+    if OLD in variables and NEW in variables:
+        text = _("{name} is set beside ASCEND_LOG_PRINT_TO_STDOUT, which wins")
+        yield _said("set-twice", text, OLD, variables[OLD], "")
+    elif OLD in valid and _since_9_2(host):
+        text = _("{name} is deprecated from CANN 9.2.0 on; ASCEND_LOG_PRINT_TO_STDOUT is its successor")
+        yield _said("deprecated", text, OLD, valid[OLD], "")
+    decides = NEW if NEW in variables else OLD
+    if valid.get(decides) == "1":
+        text = _("{name} is 1: logs go to the screen, and no log file is written")
+        yield _said("no-log-file", text, decides, "1", "0")
+
+
+def _since_9_2(host: Host) -> bool:
+    try:
+        installs = installs_of(host)
+    except CannotTell:
+        return False
+    return bool(installs) and at_least(installs[0].version, "9.2") is True
+
+
+def _said(code: str, text: str, name: str, value: str, better: str, **words: str) -> Finding:
+    """The finding; its fix sets `better`, or unsets the variable where that is empty."""
+    title = _("set {name} to {value}") if better else _("unset {name}")
+    return Finding(
+        f"log-settings.{code}",
+        text.format(name=name, value=value, **words),
+        evidence=(f"{name}={value}",),
+        action=Action.CONFIG,
+        fix=Fix(
+            title.format(name=name, value=better),
+            steps=(Export(name, better) if better else Command(("unset", name)),),
+            undo=Export(name, value).lines(),
+            risk=Risk.MANUAL,
+            needs_root=False,
+        ),
+    )

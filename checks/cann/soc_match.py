@@ -1,0 +1,118 @@
+"""Are the installed kernels of CANN for the chip that is here?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Union
+
+from npudoctor import INFO, WARNING, Action, Facts, Finding, Host, Scope, Skip, Unknown, _, check
+from npudoctor.host import CannotTell
+from npudoctor.host.cann import Install, installs_of
+from npudoctor.host.cann_info import folders, settings
+from npudoctor.host.cann_version import at_least
+from npudoctor.host.files import Files
+
+KERNELS = "opp/built-in/op_impl/ai_core/tbe/kernel"
+# What the chips of PCI ids are called there; the ids of those in DOCUMENTED are documented, others inferred.
+CHIPS = {
+    "Ascend 310": "ascend310",
+    "Ascend 310P": "ascend310p",
+    "Ascend 910A": "ascend910",
+    "Ascend 910B": "ascend910b",
+    "Ascend 910_93": "ascend910_93",
+}
+DOCUMENTED = ("Ascend 910A", "Ascend 910B")
+# The packages of 8.5 and later are called by the product in places.
+PRODUCTS = {"ascenda2": "ascend910b", "ascenda3": "ascend910_93", "ascend910": "ascend910"}
+
+_CHIP = re.compile(r"ascend\d\w*\Z")
+_RECORD = re.compile(r"ascend_\w*ops_install\.info\Z")
+_PACKAGE = re.compile(r"Ascend-cann-([\w-]+?)-ops\Z", re.IGNORECASE)
+
+
+@check(
+    "soc-match",
+    scope=Scope.NODE,
+    tags={"ascend"},
+    codes={"soc-match.other-chip": WARNING, "soc-match.perhaps-other-chip": INFO},
+)
+def soc_match(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """The installed kernels of CANN are for the chip that is here.
+
+    ## What it does
+
+    Compares the NPUs on the PCI bus with the chips for which kernels are installed: the folders
+    `opp/built-in/op_impl/ai_core/tbe/kernel/ascend910b` and their like, and from CANN 8.5 on the name of the
+    ops package (`Ascend-cann-910b-ops`). Where no kernels are installed at all, `cann-install` says so.
+
+    - `soc-match.other-chip`: none of them is for an NPU that is here.
+    - `soc-match.perhaps-other-chip`: the same, for chips whose PCI id is known from no document.
+
+    ## Why it matters
+
+    The kernels package and most container images are for one chip. With another one's, the first operator
+    fails at run time and names the operator, not the package.
+
+    ## References
+
+    - The installed tree of CANN 8.1.RC1; the packages of CANN's container images.
+    - PCI ids: npu-smi of 910A, PaddlePaddle for 910B; the others are inferred.
+    """
+    models = host.npus.models
+    if not models:
+        if host.npus.usable:
+            raise Unknown(_("the PCI bus does not tell which NPU this is"), advisory=True)
+        raise Skip(_("no NPU is seen on the PCI bus"))
+    install = next(iter(installs_of(host)), None)
+    if install is None:
+        raise Skip(_("CANN is not installed here"))
+    chips = _chips(host.files, install)
+    yield Facts({"models": list(models), "kernels": chips, "install": install.path})
+    if not chips:
+        raise Skip(_("{cann} has no kernels whose chip could be told").format(cann=install.label))
+    strange = [model for model in models if model not in CHIPS]
+    for model in models:
+        if model in CHIPS and CHIPS[model] not in chips:
+            yield _other(install, model, chips)
+    if strange:
+        text = _("what the kernels for {models} are called is not known")
+        raise Unknown(text.format(models=", ".join(strange)), advisory=True)
+
+
+def _chips(files: Files, install: Install) -> list[str]:
+    """The chips for which kernels are installed, as their folders are called."""
+    found = {name for folder in ("", "/config") for name in files.names(f"{install.path}/{KERNELS}{folder}")}
+    chips = {name for name in found if _CHIP.match(name)}
+    for place in folders(files, (install.path, install.real)):
+        for name in files.names(place):
+            if _RECORD.match(name):
+                chips |= _packaged(files, f"{place}/{name}")
+    return sorted(chips)
+
+
+def _packaged(files: Files, path: str) -> set[str]:
+    """The chip in the name of an ops package."""
+    try:
+        told = settings(files.text(path, 1 << 16) or "")
+    except CannotTell:
+        return set()
+    match = _PACKAGE.match(told.get("package_name", ""))
+    if match is None:
+        return set()
+    chip = "ascend" + match[1].lower().replace("-", "_")
+    return {PRODUCTS.get(chip, chip)}
+
+
+def _other(install: Install, model: str, chips: list[str]) -> Finding:
+    text = _("{model} is here, but the kernels of {cann} are for {chips}: install {package}")
+    chip, version, arch = CHIPS[model][6:], install.version or "<version>", install.arch or "<arch>"
+    package = f"Ascend-cann-kernels-{chip}_{version}_linux-{arch}.run"
+    if at_least(install.version, "8.5"):
+        package = f"Ascend-cann-{chip}-ops_{version}_linux-{arch}.run"
+    return Finding(
+        "soc-match.other-chip" if model in DOCUMENTED else "soc-match.perhaps-other-chip",
+        text.format(model=model, cann=install.label, chips=", ".join(chips), package=package),
+        evidence=(f"{install.path}/{KERNELS}: {', '.join(chips)}",),
+        action=Action.CONFIG,
+    )

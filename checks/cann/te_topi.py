@@ -1,0 +1,198 @@
+"""Are te and hccl, which the interpreter imports, those of the CANN in use?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Optional, Union
+
+from npudoctor import (
+    ERROR,
+    INFO,
+    WARNING,
+    Action,
+    Command,
+    Export,
+    Facts,
+    Finding,
+    Fix,
+    Host,
+    Risk,
+    Scope,
+    Skip,
+    Unknown,
+    _,
+    check,
+)
+from npudoctor.host.cann import Install, installs_of
+from npudoctor.host.cann_env import first_site
+from npudoctor.host.cann_python import MARKS, Copy, copies, own_site, ships, wheels
+from npudoctor.host.cann_version import train
+from npudoctor.host.wanted import on_cann
+
+# What keeps te out of sight, in the words of cann-env.
+ENV = ("not-sourced", "no-such-path", "missing-entry", "other-install-first")
+
+
+@check(
+    "te-topi",
+    scope=Scope.JOB,
+    tags={"ascend"},
+    codes={
+        "te-topi.other-version": ERROR,
+        "te-topi.missing": WARNING,
+        "te-topi.other-build": INFO,
+        "te-topi.shadowed-copy": INFO,
+    },
+)
+def te_topi(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """te and hccl are those of the CANN in use.
+
+    ## What it does
+
+    Finds every te and hccl on the examined interpreter's search path, PYTHONPATH included, in the order in
+    which Python would. Compares the number in `te/version.py` and `hccl/sys_version.py` with `Version=` of
+    CANN's compiler: the version that pip shows never changes. It applies where a framework that runs on
+    CANN is installed.
+
+    - `other-version`: the copy that is imported is of another release (its major.minor differs).
+    - `other-build`: of another build of the same release, which is only noted.
+    - `missing`: CANN ships te, and the interpreter does not find it.
+    - `shadowed-copy`: a copy of another release lies behind the right one, and does no harm as long as
+      PYTHONPATH stays as it is.
+
+    ## Why it matters
+
+    te compiles operators together with CANN's libraries. After an upgrade of CANN an old te in the
+    interpreter's own folder is what remains: `TVM/te/cce error`, `"te" wheel package version does not match`.
+
+    ## Fix safety
+
+    Shown only. The line installs the wheels that the toolkit ships itself; as their version number never
+    changes, pip would keep the old one without `--force-reinstall`. topi is not installed from CANN 8.1 on:
+    it is part of te. For a copy that PYTHONPATH names, the line puts CANN's own folder in front.
+
+    ## References
+
+    - MindSpore, run_check/_check_version.py: how te is compared.
+    - CANN, "Software Installation Guide": the Python packages of the toolkit.
+    """
+    installs = installs_of(host)
+    if not installs:
+        raise Skip(_("CANN is not installed here"))
+    if not on_cann(host):
+        raise Skip(_("no framework that runs on CANN is in {python}").format(python=host.interpreter.label))
+    active = installs[0]
+    exported = host.variables.path_list("PYTHONPATH") if host.options.root is None else []
+    folders = [*exported, *host.interpreter.layout().search_path]
+    found = {name: copies(host.files, name, folders) for name in MARKS}
+    told = {name: [[copy.folder, copy.version] for copy in found[name]] for name in found}
+    yield Facts({"cann": active.path, "component": active.component, **told})
+    if train(active.component) is None:
+        text = _("the CANN at {install} does not tell its component version")
+        raise Unknown(text.format(install=active.label), advisory=True)
+    if not found["te"] and ships(host.files, active, "te"):
+        yield _missing(host, active)
+    for name in MARKS:
+        if found[name]:
+            yield from _judge(host, active, found[name])
+
+
+def _judge(host: Host, active: Install, found: Sequence[Copy]) -> Iterator[Finding]:
+    first = found[0]
+    if _other(active, first):
+        yield _other_version(host, active, found)
+        return
+    if first.version and first.version != active.component:
+        text = _("{name} is of build {version}, and the CANN at {install} of build {component}")
+        yield Finding("te-topi.other-build", _say(text, active, first), evidence=_evidence(found))
+    behind = [copy for copy in found[1:] if _other(active, copy)]
+    if behind:
+        text = _("behind the right {name} lies one of CANN {version}, in {folder}")
+        yield Finding("te-topi.shadowed-copy", _say(text, active, behind[0]), evidence=_evidence(found))
+
+
+def _other(active: Install, copy: Copy) -> bool:
+    return copy.version is not None and train(copy.version) != train(active.component)
+
+
+def _other_version(host: Host, active: Install, found: Sequence[Copy]) -> Finding:
+    text = _("{name} in {folder} is of {version}, and the CANN at {install} is {component}")
+    return Finding(
+        "te-topi.other-version",
+        _say(text, active, found[0]),
+        evidence=_evidence(found),
+        action=Action.CONFIG,
+        fix=_fix(host, active, found[0]),
+        echo_of=_cause(host, active, found[0]),
+    )
+
+
+def _cause(host: Host, active: Install, copy: Copy) -> tuple[str, ...]:
+    """Where sourcing the script, or the right order of PYTHONPATH, would already mend it."""
+    site = None if host.options.root is not None else first_site(host.files, [copy.folder])
+    if site is not None and site[1].real != active.real:
+        return ("cann-env.other-install-first",)
+    own = own_site(host.files, active, copy.name)
+    if own and host.files.real(own) == host.files.real(copy.folder):
+        return ("cann-install.mixed-latest",)
+    return ("cann-env.not-sourced",) if own else ()
+
+
+def _missing(host: Host, active: Install) -> Finding:
+    text = _("te of the CANN at {install} is not found by {python}")
+    site = own_site(host.files, active, "te")
+    return Finding(
+        "te-topi.missing",
+        text.format(install=active.label, python=host.interpreter.label),
+        action=Action.CONFIG,
+        fix=_in_front(host, site) if site else _pip(host, active, ["te"]),
+        echo_of=tuple(f"cann-env.{word}" for word in ENV),
+    )
+
+
+def _fix(host: Host, active: Install, copy: Copy) -> Optional[Fix]:
+    exported = copy.folder in (host.variables.path_list("PYTHONPATH") if host.options.root is None else ())
+    site = own_site(host.files, active, copy.name)
+    # What a variable finds first, no wheel in the interpreter's own folder would replace.
+    if exported:
+        return _in_front(host, site) if site else None
+    return _pip(host, active, [copy.name]) or (_in_front(host, site) if site else None)
+
+
+def _pip(host: Host, active: Install, names: Sequence[str]) -> Optional[Fix]:
+    paths = wheels(host.files, active, names)
+    if not paths:
+        return None
+    options = ("install", "--upgrade", "--force-reinstall", "--no-deps")
+    argv: tuple[str, ...] = (host.interpreter.path, "-m", "pip", *options, *paths)
+    if host.options.root is not None:
+        argv = ("chroot", host.options.root, *argv)
+    return Fix(
+        _("install the wheels that this CANN ships"),
+        steps=(Command(argv),),
+        risk=Risk.MANUAL,
+        needs_root=host.options.root is not None,
+    )
+
+
+def _in_front(host: Host, site: str) -> Optional[Fix]:
+    if host.options.root is not None:
+        return None
+    entries = [entry for entry in host.variables.path_list("PYTHONPATH") if entry]
+    before = host.variables.get("PYTHONPATH")
+    return Fix(
+        _("put CANN's own folders in front of {name}").format(name="PYTHONPATH"),
+        steps=(Export("PYTHONPATH", ":".join(dict.fromkeys((site, *entries)))),),
+        undo=Export("PYTHONPATH", before).lines() if before else ("unset PYTHONPATH",),
+        risk=Risk.MANUAL,
+        needs_root=False,
+    )
+
+
+def _say(text: str, active: Install, copy: Copy) -> str:
+    words = {"install": active.label, "component": active.component, "folder": copy.folder}
+    return text.format(name=copy.name, version=copy.version, **words)
+
+
+def _evidence(found: Sequence[Copy]) -> tuple[str, ...]:
+    return tuple(f"{copy.folder}/{MARKS[copy.name]}: {copy.version}" for copy in found)

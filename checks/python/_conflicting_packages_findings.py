@@ -1,0 +1,120 @@
+"""What conflicting-packages says, and the lines that set it right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Optional
+
+from npudoctor import Action, Command, Finding, Fix, Host, Risk, _
+from npudoctor.host.interpreter import Distribution
+from npudoctor.host.pip import needs_root, pip_argv
+
+
+def site(found: Distribution) -> str:
+    """The folder in which a distribution lies."""
+    return found.folder.rsplit("/", 1)[0]
+
+
+def label(found: Distribution) -> str:
+    """How a message names it."""
+    return f"{found.name} {found.version}"
+
+
+def two_flavours(host: Host, first: Distribution, second: Distribution) -> Finding:
+    """Two distributions with the same files in one folder."""
+    text = _("{first} and {second} share one folder: what was installed last has overwritten the other")
+    return Finding(
+        "conflicting-packages.two-flavours",
+        text.format(first=label(first), second=label(second)),
+        evidence=_evidence(first, second),
+        action=Action.CONFIG,
+        fix=_anew(host, (first.name, second.name), _kept(host, first, second)),
+        # That check knows which of the two came last.
+        echo_of=("torch-family.triton-mixed",) if "triton" in first.name else (),
+    )
+
+
+def mixed_copy(host: Host, first: Distribution, other: Distribution) -> Finding:
+    """Two versions of one distribution in one folder."""
+    text = _("{name} is there twice in one folder, as {first} and as {other}: an upgrade broke off")
+    return Finding(
+        "conflicting-packages.mixed-copy",
+        text.format(name=first.name, first=first.version, other=other.version),
+        evidence=_evidence(first, other),
+        action=Action.CONFIG,
+        fix=_again(host, max(first, other, key=_order)),
+    )
+
+
+def two_copies(first: Distribution, other: Distribution) -> Finding:
+    """Two versions in two folders."""
+    text = _("{name} is there twice: {first} in {folder} wins over {other} in {behind}")
+    words = {"first": first.version, "folder": site(first), "other": other.version, "behind": site(other)}
+    return Finding("conflicting-packages.two-copies", text.format(name=first.name, **words))
+
+
+def other_python(host: Host, found: Distribution, path: str, pythons: Sequence[str], version: str) -> Finding:
+    """No extension module for this Python."""
+    text = _("{name} in {folder} is built for Python {pythons}, and {python} is {version}")
+    words = {"folder": site(found), "pythons": ", ".join(pythons), "version": version}
+    return Finding(
+        "conflicting-packages.other-python",
+        text.format(name=label(found), python=host.interpreter.label, **words),
+        evidence=(path,),
+        action=Action.CONFIG,
+        fix=None if _from_pythonpath(host, found) else _again(host, found),
+        echo_of=("interpreter.other-abi",),
+    )
+
+
+def other_machine(
+    host: Host, found: Distribution, machines: Mapping[str, Optional[str]], machine: str
+) -> Finding:
+    """An extension module for another machine."""
+    path, built = next((path, built) for path, built in machines.items() if built)
+    text = _("{name} in {folder} is built for {built}, and {python} runs on {machine}")
+    words = {"folder": site(found), "built": built, "machine": machine}
+    return Finding(
+        "conflicting-packages.other-machine",
+        text.format(name=label(found), python=host.interpreter.label, **words),
+        evidence=(f"{path}: ELF, {built}",),
+        action=Action.CONFIG,
+        fix=None if _from_pythonpath(host, found) else _anew(host, (found.name,), None),
+    )
+
+
+def _evidence(*found: Distribution) -> tuple[str, ...]:
+    return tuple(f"{label(one)}: {one.folder}" for one in found)
+
+
+def _order(found: Distribution) -> tuple[int, ...]:
+    return tuple(int(part) for part in found.version.split(".") if part.isdecimal())
+
+
+def _kept(host: Host, first: Distribution, second: Distribution) -> Distribution:
+    """The newer one; of equals the one that has the accelerator in its name."""
+    if "triton" in first.name:
+        on_npu = host.interpreter.version_of("torch-npu") is not None
+        return second if on_npu else first
+    return first if _order(first) > _order(second) else second
+
+
+def _from_pythonpath(host: Host, found: Distribution) -> bool:
+    """Whether it is seen through PYTHONPATH only: what pip installs would not be seen."""
+    return host.options.root is None and site(found) in host.variables.path_list("PYTHONPATH")
+
+
+def _anew(host: Host, names: Sequence[str], kept: Optional[Distribution]) -> Fix:
+    steps = [Command(pip_argv(host, "uninstall", *names))]
+    title = _("remove {names}, which cannot run here").format(names=", ".join(names))
+    if kept is not None:
+        title = _("remove both, then install {name} again").format(name=kept.name)
+        steps.append(Command(pip_argv(host, "install", "--no-deps", f"{kept.name}=={kept.version}")))
+    return Fix(title, steps=tuple(steps), risk=Risk.MANUAL, needs_root=needs_root(host))
+
+
+def _again(host: Host, found: Distribution) -> Fix:
+    wanted = f"{found.name}=={found.version}"
+    argv = pip_argv(host, "install", "--force-reinstall", "--no-deps", wanted)
+    title = _("install {name} again").format(name=found.name)
+    return Fix(title, steps=(Command(argv),), risk=Risk.MANUAL, needs_root=needs_root(host))

@@ -1,0 +1,106 @@
+"""What the checks of versions share: the CANN in use, what to say of a pair, pip's line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Optional
+
+from npudoctor import INFO, Action, Command, Finding, Fix, Host, Risk, _
+from npudoctor.host import cann_env
+from npudoctor.host.cann import Install, installs_of
+from npudoctor.host.interpreter import Distribution
+from npudoctor.knowledge.frameworks import product_of
+from npudoctor.knowledge.judging import Answer, Judged, Pair
+
+if TYPE_CHECKING:
+    from packaging.specifiers import SpecifierSet
+
+# In this order they are asked for the site's rows: what breaks one file is said once.
+USERS = ("torch-npu", "mindspore-cann", "vllm-ascend", "paddle-npu", "interpreter")
+
+
+def cann_in_use(host: Host) -> Optional[Install]:
+    """The CANN that the variables name, else the first that is found; in an image the latter."""
+    return next(iter(installs_of(host)), None)
+
+
+def product(host: Host, install: Install) -> Optional[str]:
+    """Its product version, by the table where it only tells its component's."""
+    if install.version or not install.component:
+        return install.version
+    return product_of(host.knowledge, install.component)
+
+
+def unclear(host: Host) -> tuple[str, ...]:
+    """The cause, where it is not clear which CANN is in use: what is compared with one may suit the other."""
+    image = host.options.root is not None
+    differ = not image and cann_env.contradicting(host.files, host.variables)
+    return ("cann-env.mixed-installs",) if differ else ()
+
+
+def broken_rows(host: Host, check: str, table: str) -> Iterator[Finding]:
+    """A warning for what a site added to a table and could not be used."""
+    broken = host.knowledge.broken(table)
+    if broken:
+        text = _("rows of this site cannot be used: {path}: {why}")
+        yield Finding(
+            f"{check}.site-table",
+            text.format(path=broken[0].path, why=broken[0].reason),
+            evidence=tuple(f"{one.path}: {one.reason}" for one in broken),
+            action=Action.CONFIG,
+            echo_of=tuple(f"{other}.site-table" for other in USERS[: USERS.index(check)]),
+        )
+
+
+def pair_finding(check: str, name: str, release: str, cann: str, judged: Judged) -> Optional[Finding]:
+    """What the answer about a release beside a CANN is worth saying; None when they suit."""
+    code, severity = f"{check}.cann-not-listed", None
+    text = _("{name} {release} beside CANN {cann} is in no row of our table; the nearest: {rows}")
+    if judged.answer is Answer.INCOMPATIBLE:
+        code, text = f"{check}.cann-incompatible", _("{name} {release} does not go with CANN {cann}: {rows}")
+    elif judged.answer is Answer.NEWER:
+        code = f"{check}.newer-than-table"
+        text = _(
+            "{name} {release} or CANN {cann} is newer than our table of {as_of}, which ends with {rows}: "
+            "whether they go together is not known"
+        )
+    elif judged.answer is Answer.BESIDE:
+        severity = INFO
+    elif judged.answer is not Answer.BETWEEN:
+        return None
+    words = {"name": name, "release": release, "cann": cann, "as_of": judged.as_of}
+    return Finding(
+        code,
+        text.format(rows=", ".join(dict.fromkeys(map(_row, judged.rows))), **words),
+        severity=severity,
+        evidence=tuple(dict.fromkeys(f"{_row(row)}: {row.source}, {row.as_of}" for row in judged.rows)),
+        action=Action.NONE if judged.answer in (Answer.NEWER, Answer.BESIDE) else Action.CONFIG,
+    )
+
+
+def _row(row: Pair) -> str:
+    text = _("{release} with CANN {cann}") if row.compatible else _("{release} not with CANN {cann}")
+    return text.format(release=row.release, cann=", ".join(row.cann))
+
+
+def accepts(wanted: SpecifierSet, version: str) -> bool:
+    """Whether a requirement is met, builds of one release (2.7.1+cpu, 2.7.1+cu126) being alike."""
+    from packaging.specifiers import SpecifierSet
+    from packaging.version import Version
+
+    plain = SpecifierSet(",".join(str(one).partition("+")[0] for one in wanted))
+    return bool(plain.contains(Version(Version(version).public), prereleases=True))
+
+
+def at(found: Distribution) -> str:
+    """A line of evidence: which copy was looked at."""
+    return f"{found.name} {found.version}: {found.folder}"
+
+
+def pip_install(host: Host, title: str, *requirements: str) -> Fix:
+    """The line that installs them into the examined interpreter; shown only."""
+    argv: tuple[str, ...] = (host.interpreter.path, "-m", "pip", "install", *requirements)
+    if host.options.root is not None:
+        argv = ("chroot", host.options.root, *argv)
+    image = host.options.root is not None
+    return Fix(title, steps=(Command(argv),), risk=Risk.MANUAL, needs_root=image)

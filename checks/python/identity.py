@@ -1,0 +1,148 @@
+"""Does the user of this job have a name and a home?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Optional, Union
+
+from npudoctor import (
+    INFO,
+    WARNING,
+    Action,
+    Export,
+    Facts,
+    Finding,
+    Fix,
+    Host,
+    Risk,
+    Scope,
+    Severity,
+    _,
+    check,
+)
+from npudoctor.host.identity import Identity
+from npudoctor.host.users import home_of, user_names
+from npudoctor.host.workplace import job_user
+
+# Where getpass.getuser() looks before it asks the machine for the name.
+NAMES = ("LOGNAME", "USER", "LNAME", "USERNAME")
+
+
+@check(
+    "identity",
+    scope=Scope.JOB,
+    codes={
+        "identity.no-passwd-entry": WARNING,
+        "identity.home-unset": WARNING,
+        "identity.home-missing": WARNING,
+        "identity.home-not-writable": WARNING,
+        "identity.home-of-another": INFO,
+    },
+)
+def identity(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """The user of this job has a name and a home of its own.
+
+    ## What it does
+
+    Looks whether the machine has a name for the user id of the job, whether HOME names a folder, and whether
+    the owner and mode of that folder let this user write it. Access lists and read-only mounts are not seen.
+
+    - `identity.no-passwd-entry`: no name for the id, as in a container that is started with `--user 1000`;
+      information where LOGNAME, USER, LNAME or USERNAME is set all the same.
+    - `identity.home-unset`: HOME is not set; information where the machine knows a home.
+    - `identity.home-missing`, `identity.home-not-writable`: information for root, who can make it.
+    - `identity.home-of-another`: it belongs to somebody else, as after `sudo` that keeps HOME. What a job of
+      root writes there is not the owner's any more.
+
+    ## Why it matters
+
+    Without a name `getpass.getuser()` raises `KeyError: 'getpwuid(): uid not found'`, and PyTorch calls it
+    for the folder of its compile cache. In HOME lie CANN's logs (`~/ascend/log`), the caches of compilers, of
+    models and of pip: what cannot be written is lost, or ends the job.
+
+    ## Fix safety
+
+    The lines are `export` for the shell that starts the job; nothing is made or changed.
+
+    ## References
+
+    - Python, getpass.getuser().
+    - CANN, "Log reference": where logs are kept.
+    """
+    variables, files, who = host.variables, host.files, job_user(host)
+    nameless = who.user == str(who.euid) and who.euid not in user_names(files)
+    own = home_of(files, who.euid) or (None if nameless else who.home)
+    yield Facts({"uid": who.euid, "name": None if nameless else who.user, "home": variables.get("HOME")})
+    if nameless:
+        yield _nameless(who.euid, variables)
+    yield from _home(host, who, variables.get("HOME", ""), own)
+
+
+def _nameless(uid: int, variables: Mapping[str, str]) -> Finding:
+    told = next((f"{name}={variables[name]}" for name in NAMES if variables.get(name)), "")
+    text = _("the user id {uid} has no name on this machine, and USER is not set: getpass.getuser() fails")
+    if told:
+        text = _("the user id {uid} has no name on this machine; programs that look at {told} do not notice")
+    return Finding(
+        "identity.no-passwd-entry",
+        text.format(uid=uid, told=told),
+        severity=INFO if told else WARNING,
+        action=Action.CONFIG,
+        fix=None if told else _export("USER", str(uid), ""),
+    )
+
+
+def _home(host: Host, who: Identity, home: str, own: Optional[str]) -> Iterator[Finding]:
+    """What is wrong with HOME; `own` is the home that the machine gives the user."""
+    root = who.is_root
+    if not home:
+        text = _("HOME is not set, and the machine knows no home of this user")
+        if own:
+            text = _("HOME is not set; programs that ask the machine get {home}")
+        yield _said("identity.home-unset", INFO if own else WARNING, text.format(home=own), home, own)
+        return
+    entry = host.files.stat(home) if home.startswith("/") else None
+    better = own if own and own != home and _usable(host, who, own) else None
+    if entry is None or not entry.is_dir:
+        text = _("HOME is {home}, which is no folder")
+        severity = INFO if root and entry is None else WARNING
+        yield _said("identity.home-missing", severity, text.format(home=home), home, better)
+    elif not who.may_write(entry):
+        text = _("HOME is {home}, which this user cannot write: it is of {owner}, mode {mode:04o}")
+        words = {"owner": _owner(host, entry.uid), "mode": entry.permissions}
+        said = text.format(home=home, **words)
+        yield _said("identity.home-not-writable", WARNING, said, home, better)
+    elif entry.uid not in (0, who.euid):
+        text = _("HOME is {home}, which is of {owner}: what this job writes there is not that user's")
+        said = text.format(home=home, owner=_owner(host, entry.uid))
+        yield _said("identity.home-of-another", INFO, said, home, better)
+
+
+def _usable(host: Host, who: Identity, home: str) -> bool:
+    entry = host.files.stat(home)
+    return entry is not None and entry.is_dir and who.may_write(entry)
+
+
+def _owner(host: Host, uid: int) -> str:
+    return user_names(host.files).get(uid, str(uid))
+
+
+def _said(code: str, severity: Severity, text: str, home: str, better: Optional[str]) -> Finding:
+    return Finding(
+        code,
+        text,
+        severity=severity,
+        evidence=(f"HOME={home}",) if home else (),
+        action=Action.CONFIG,
+        fix=_export("HOME", better, home) if better else None,
+    )
+
+
+def _export(name: str, value: str, before: str) -> Fix:
+    return Fix(
+        _("set {name} to {value}").format(name=name, value=value),
+        steps=(Export(name, value),),
+        undo=Export(name, before).lines() if before else (f"unset {name}",),
+        risk=Risk.MANUAL,
+        needs_root=False,
+    )

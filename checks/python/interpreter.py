@@ -1,0 +1,162 @@
+"""Is the interpreter that runs the job the one that the framework was installed for?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Optional, Union
+
+from npudoctor import (
+    ERROR,
+    INFO,
+    WARNING,
+    Action,
+    Command,
+    Facts,
+    Finding,
+    Fix,
+    Host,
+    Risk,
+    Scope,
+    Skip,
+    _,
+    check,
+)
+from npudoctor.checks.python._interpreter_others import kernel_of_notebook, others
+from npudoctor.checks.python._stack import at, broken_rows, cann_in_use, product
+from npudoctor.host.cann_version import train
+from npudoctor.host.interpreter import Distribution
+
+# The distributions that train on NPUs, and the folder of each.
+FRAMEWORKS = {
+    "torch-npu": "torch_npu",
+    "mindspore": "mindspore",
+    "mindspore-ascend": "mindspore",
+    "paddle-custom-npu": "paddle_custom_device",
+}
+
+
+@check(
+    "interpreter",
+    scope=Scope.JOB,
+    tags={"mindspore", "pytorch", "paddle"},
+    codes={
+        "interpreter.other-abi": ERROR,
+        "interpreter.framework-elsewhere": WARNING,
+        "interpreter.notebook-kernel": WARNING,
+        "interpreter.cann-range": WARNING,
+        "interpreter.site-table": WARNING,
+    },
+)
+def interpreter(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """The interpreter is the one that the framework was installed for.
+
+    ## What it does
+
+    Looks at the python3 of PATH, or the one that `--python` names; nothing is imported.
+
+    - `interpreter.other-abi`: the extension modules of torch, torch_npu or MindSpore that it would load are
+      all for another CPython.
+    - `interpreter.framework-elsewhere`: CANN is installed, python3 has no framework for it, and another
+      interpreter of PATH, or of the active environment, has one.
+    - `interpreter.notebook-kernel`: in a notebook: the kernel runs in another environment than python3.
+    - `interpreter.cann-range`: the CANN in use is not for this CPython; a note where only others than the
+      vendor say so.
+    - `interpreter.site-table`: rows that this site added cannot be used.
+
+    ## Why it matters
+
+    `python3` and `python` may be two installations, and a line in a notebook that begins with `!` runs the
+    python3 of PATH, not the kernel's. Then everything looks right in one and is missing in the other.
+
+    ## Fix safety
+
+    Shown only: a line that asks for the other interpreter.
+
+    ## References
+
+    - CANN, installation guide: dependencies.
+    - PEP 3149: the names of extension modules.
+    """
+    layout = host.interpreter.layout()
+    found = [one for name in FRAMEWORKS for one in host.interpreter.distributions(name)[:1]]
+    install = cann_in_use(host)
+    if not found and install is None:
+        raise Skip(_("no framework is installed in {python}").format(python=host.interpreter.label))
+    yield Facts({"python": host.interpreter.path, "version": layout.version})
+    yield from broken_rows(host, "interpreter", "cann_python")
+    if layout.version:
+        yield from _other_abi(host, layout.version)
+        cann = product(host, install) if install and found else None
+        yield from _range(host, layout.version, cann)
+    kernel = kernel_of_notebook(host)
+    if kernel is not None:
+        text = _("the kernel of this notebook is {kernel}, and {python} was examined")
+        yield _elsewhere(host, "interpreter.notebook-kernel", text.format(
+            kernel=kernel, python=host.interpreter.path), kernel, ())  # fmt: skip
+    elif not found:
+        for path, framework in others(host, tuple(FRAMEWORKS)):
+            text = _("{python} has no framework for NPUs, and {other} has {name} {version}")
+            words = {"other": path, "name": framework.name, "version": framework.version}
+            message = text.format(python=host.interpreter.path, **words)
+            yield _elsewhere(host, "interpreter.framework-elsewhere", message, path, (at(framework),))
+            return
+
+
+def _other_abi(host: Host, version: str) -> Iterator[Finding]:
+    tag = "".join(version.split(".")[:2])
+    for name, folder in {"torch": "torch", **FRAMEWORKS}.items():
+        for copy in host.interpreter.distributions(name)[:1]:
+            tags = _tags(host, copy, folder)
+            if tags and tag not in tags:
+                text = _("{name} {version} was installed for CPython {others}, and {python} is {mine}")
+                dotted = ", ".join(f"{one[0]}.{one[1:]}" for one in sorted(tags))
+                words = {"name": copy.name, "version": copy.version, "python": host.interpreter.path}
+                yield Finding(
+                    "interpreter.other-abi",
+                    text.format(others=dotted, mine=version, **words),
+                    evidence=(at(copy),),
+                    action=Action.CONFIG,
+                )
+
+
+def _tags(host: Host, copy: Distribution, folder: str) -> set[str]:
+    """The CPython minors in the names of its extension modules: 311."""
+    names = host.files.names(f"{copy.folder.rpartition('/')[0]}/{folder}")
+    told = (re.search(r"\.cpython-(\d+)[a-z]*-[^/]*\.so\Z", name) for name in names)
+    return {match[1] for match in told if match}
+
+
+def _range(host: Host, version: str, cann: Optional[str]) -> Iterator[Finding]:
+    from packaging.specifiers import SpecifierSet
+
+    line = train(cann)
+    for row in host.knowledge.rows("cann_python", "python"):
+        if line in row.texts("cann"):
+            minor = ".".join(version.split(".")[:2])
+            if not SpecifierSet(row["python"]).contains(minor):
+                text = _("CANN {cann} is for CPython {wanted}, and {python} is {version}")
+                words = {"cann": cann, "wanted": row["python"], "python": host.interpreter.path}
+                yield Finding(
+                    "interpreter.cann-range",
+                    text.format(version=version, **words),
+                    severity=INFO if row["basis"].startswith("third") else WARNING,
+                    evidence=(f"{row['source']}, {row['as_of']}",),
+                    action=Action.CONFIG,
+                )
+            return
+
+
+def _elsewhere(host: Host, code: str, message: str, path: str, evidence: tuple[str, ...]) -> Finding:
+    return Finding(
+        code,
+        message,
+        evidence=evidence,
+        action=Action.CONFIG,
+        fix=Fix(
+            _("examine that interpreter"),
+            steps=(Command(("npudoctor", "check", "--python", path)),),
+            risk=Risk.MANUAL,
+            needs_root=False,
+        ),
+    )

@@ -1,0 +1,145 @@
+"""Do the programs of MindSpore and CANN that embed Python find its shared library?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Optional, Union
+
+from npudoctor import INFO, WARNING, Action, Export, Facts, Finding, Fix, Host, Risk, Scope, Skip, _, check
+from npudoctor.host import CannotTell, job
+from npudoctor.host.cann import installs_of
+from npudoctor.host.loader import Missing
+
+PATH = "LD_LIBRARY_PATH"
+# The cache server and its tool, under their new and their old names.
+PROGRAMS = (
+    "utils/bin/dataset-cache-server",
+    "utils/bin/dataset-cache",
+    "bin/cache_server",
+    "bin/cache_admin",
+)
+EMBEDDING = ("lib64/libte_fusion.so", "fwkacllib/lib64/libte_fusion.so")
+USED = ("MS_CACHE_HOST", "MS_CACHE_PORT")
+
+
+@check(
+    "libpython",
+    scope=Scope.JOB,
+    tags={"mindspore"},
+    codes={"libpython.not-found": WARNING, "libpython.other-version": WARNING},
+)
+def libpython(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """The cache server finds the shared library of Python.
+
+    ## What it does
+
+    Reads what the programs of MindSpore's cache server need, and CANN's library that compiles operators in
+    Python, and looks for libpython as the loader would: their RPATH, LD_LIBRARY_PATH, /etc/ld.so.cache, the
+    default folders. It applies where one of them needs it.
+
+    - `libpython.not-found`: it is not found; only said, as jobs without a cache server do without, and a
+      warning where MS_CACHE_HOST or MS_CACHE_PORT is set.
+    - `libpython.other-version`: the program wants that of another Python than the examined one.
+
+    ## Why it matters
+
+    `dataset-cache: error while loading shared libraries: libpython3.7m.so.1.0: cannot open shared object
+    file`: Python itself knows its library by its own RPATH or has it built in; other programs do not.
+
+    ## Fix safety
+
+    One `export` line that appends the folder. In front, the lib folder of a conda environment would hide the
+    libstdc++ of the system. It is never applied by `npudoctor fix`.
+
+    ## References
+
+    - MindSpore FAQ: the cache server and libpython.
+    - ld.so(8).
+    """
+    used = any(host.variables.get(name) for name in USED)
+    programs = list(_embedding(host))
+    if not programs:
+        raise Skip(_("nothing here needs the shared library of Python"))
+    for path, wanted in programs:
+        loader = job.bare_loader(host)
+        if _is_library(host, path):
+            loader.open(path)
+        else:
+            loader.start(path)
+        found = next((one.path for one in loader.loaded if one.name == wanted), None)
+        yield Facts({"program": path, "wanted": wanted, "library": found})
+        missing = next((one for one in loader.missing if one.name == wanted), None)
+        if missing is not None:
+            yield _finding(host, path, missing, used)
+            return
+
+
+def _embedding(host: Host) -> Iterator[tuple[str, str]]:
+    """The programs and libraries that need libpython, with the name by which they do."""
+    places = []
+    for framework in job.frameworks(host, "mindspore"):
+        folder = framework.modules[-1].rpartition("/")[0]
+        places += [f"{folder}/{program}" for program in PROGRAMS]
+    for install in installs_of(host)[:1]:
+        places += [f"{install.path}/{library}" for library in EMBEDDING]
+    for path in places:
+        library = host.libraries.at(path)
+        for name in library.needed if library else ():
+            if name.startswith("libpython"):
+                yield path, name
+
+
+def _is_library(host: Host, path: str) -> bool:
+    library = host.libraries.at(path)
+    return library is not None and library.interpreter is None
+
+
+def _finding(host: Host, program: str, missing: Missing, used: bool) -> Finding:
+    folder = next(_folders(host, missing.name), None)
+    version = ".".join((host.interpreter.layout().version or "").split(".")[:2])
+    code = "libpython.not-found"
+    text = _("{program} does not find {name}, which lies in {folder}")
+    if folder is None:
+        text = _("{program} does not find {name}: this Python was built without its shared library")
+        if version and not missing.name.startswith(f"libpython{version}"):
+            code = "libpython.other-version"
+            text = _("{program} needs {name}, but the interpreter is Python {version}")
+    words = {"program": program, "name": missing.name, "folder": folder, "version": version}
+    return Finding(
+        code,
+        text.format(**words),
+        severity=WARNING if used else INFO,
+        action=Action.CONFIG if used else Action.NONE,
+        fix=_append(host, folder) if folder else None,
+    )
+
+
+def _folders(host: Host, name: str) -> Iterator[str]:
+    """Where the interpreter's own library may be: beside its program, beside its standard library."""
+    prefixes = [host.interpreter.path.rpartition("/")[0].rpartition("/")[0]]
+    program = job.program(host)
+    library = host.libraries.at(program) if program else None
+    if library is not None:
+        prefixes.append(library.path.rpartition("/")[0].rpartition("/")[0])
+    for folder in host.interpreter.layout().search_path:
+        if "/lib/python" in folder:
+            prefixes.append(folder.rpartition("/lib/python")[0])
+    for prefix in dict.fromkeys(prefixes):
+        for lib in ("lib", "lib64"):
+            try:
+                found = host.libraries.at(f"{prefix}/{lib}/{name}")
+            except CannotTell:
+                continue
+            if found is not None:
+                yield f"{prefix}/{lib}"
+
+
+def _append(host: Host, folder: str) -> Optional[Fix]:
+    entries = host.variables.path_list(PATH)
+    return Fix(
+        _("append {folder} to LD_LIBRARY_PATH").format(folder=folder),
+        steps=(Export(PATH, ":".join([*entries, folder])),),
+        undo=Export(PATH, ":".join(entries)).lines() if entries else (f"unset {PATH}",),
+        risk=Risk.MANUAL,
+        needs_root=False,
+    )

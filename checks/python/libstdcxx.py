@@ -1,0 +1,193 @@
+"""Do the C and C++ libraries that the loader takes have the versions that the extension modules want?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Optional, Union
+
+from npudoctor import (
+    ERROR,
+    INFO,
+    WARNING,
+    Action,
+    Export,
+    Facts,
+    Finding,
+    Fix,
+    Host,
+    Risk,
+    Scope,
+    Skip,
+    _,
+    check,
+)
+from npudoctor.host import CannotTell, job
+from npudoctor.host.cann import installs_of
+from npudoctor.host.commands import FOLDERS
+from npudoctor.host.loader import Loaded, Loader
+from npudoctor.host.toolchain import compiler
+from npudoctor.host.wanted import npu_expected
+
+PATH = "LD_LIBRARY_PATH"
+STDCXX = "libstdc++.so.6"
+FIRST_COMPILER = (7, 3)
+SHOWN = 4
+C_LIBRARY = "GLIBC_"
+CXX = ("GLIBCXX_", "CXXABI_")
+
+
+@check(
+    "libstdcxx",
+    scope=Scope.JOB,
+    tags={"mindspore", "pytorch"},
+    codes={
+        "libstdcxx.glibc-too-old": ERROR,
+        "libstdcxx.too-old": ERROR,
+        "libstdcxx.compiler-too-old": WARNING,
+        "libstdcxx.compiler-missing": INFO,
+    },
+)
+def libstdcxx(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """The C and C++ libraries that the loader takes are new enough for the frameworks.
+
+    ## What it does
+
+    Reads which versions (GLIBC, GLIBCXX, CXXABI) the extension modules of torch, torch_npu, MindSpore and
+    Paddle want, with all that they load, and compares them with what libc and libstdc++ offer that the loader
+    takes: by RPATH, LD_LIBRARY_PATH, RUNPATH, /etc/ld.so.cache, the default folders, and what was loaded
+    before. Nothing is run or imported. Where CANN is installed it also looks for g++, by files only.
+
+    - `libstdcxx.glibc-too-old`: the system's C library is older than what the wheel was built for.
+    - `libstdcxx.too-old`: the libstdc++ that comes first is too old.
+    - `libstdcxx.compiler-too-old`: g++ is older than 7.3, which building operators asks for.
+    - `libstdcxx.compiler-missing`: no g++ on PATH; only said, as jobs that build no operators need none.
+
+    ## Why it matters
+
+    `ImportError: /lib/x86_64-linux-gnu/libm.so.6: version 'GLIBC_2.27' not found`, and the same for
+    GLIBCXX_3.4.x of libstdc++.so.6: the framework cannot be imported.
+
+    ## Fix safety
+
+    For libstdc++ one `export` line: the folder that hides the newer one is put last, or the folder of the
+    newer one is appended; a conda environment's lib is never put in front. It is never applied by
+    `npudoctor fix`. The C library is part of the system: there is no line for that.
+
+    ## References
+
+    - ld.so(8); GCC, "ABI Policy and Guidelines".
+    - MindSpore and PyTorch on Ascend, installation guides: GCC 7.3.0.
+    """
+    installed = job.frameworks(host, "torch", "torch_npu", "mindspore", "paddle", "paddle_custom_device")
+    if not installed:
+        raise Skip(_("no framework is installed in {python}").format(python=host.interpreter.label))
+    said: set[str] = set()
+    for framework in installed:
+        loader = job.loader(host)
+        for module in framework.modules:
+            loader.open(module)
+        taken = {one.name: one.path for one in loader.loaded}
+        yield Facts({STDCXX: taken.get(STDCXX), "libc.so.6": taken.get("libc.so.6")})
+        for finding in _judge(host, loader, framework.name):
+            if finding.code not in said:
+                said.add(finding.code)
+                yield finding
+    if host.options.root is None and npu_expected(host) and installs_of(host):
+        yield from _compiler(host)
+
+
+def unmet(loader: Loader, prefixes: Sequence[str]) -> list[tuple[Loaded, Loaded, str]]:
+    """Who wants which version of whom, where the library that was taken does not offer it."""
+    by_name = {name: one for one in loader.loaded for name in (one.library.soname, one.name) if name}
+    return [
+        (one, provider, version)
+        for one in loader.loaded
+        for name, versions in one.library.wants
+        for provider in [by_name.get(name)]
+        # A library without versions of its own only makes the loader warn.
+        if provider is not None and provider.library.defines
+        for version in versions
+        if version.startswith(tuple(prefixes)) and version not in provider.library.defines
+    ]
+
+
+def _judge(host: Host, loader: Loader, framework: str) -> Iterator[Finding]:
+    old = unmet(loader, (C_LIBRARY,))
+    if old:
+        text = _("{framework} wants {version}, which {library} does not offer: the system is too old for it")
+        yield _finding("libstdcxx.glibc-too-old", text, framework, old, None)
+    old = unmet(loader, CXX)
+    if old:
+        text = _("{framework} wants {version}, which {library} does not offer")
+        wanted = {version for _one, provider, version in old if provider is old[0][1]}
+        yield _finding("libstdcxx.too-old", text, framework, old, _newer(host, old[0][1], wanted))
+
+
+def _finding(
+    code: str, text: str, framework: str, old: list[tuple[Loaded, Loaded, str]], fix: Optional[Fix]
+) -> Finding:
+    words = {"framework": framework, "version": old[0][2], "library": old[0][1].path}
+    lines = [_("{by} wants {version}").format(by=one.path, version=version) for one, _to, version in old]
+    more = (f"... (+{len(lines) - SHOWN})",) if lines[SHOWN:] else ()
+    return Finding(
+        code, text.format(**words), evidence=(*lines[:SHOWN], *more), action=Action.CONFIG, fix=fix
+    )
+
+
+def _newer(host: Host, old: Loaded, wanted: set[str]) -> Optional[Fix]:
+    """The line by which a libstdc++ that offers all is found; None where none is at hand."""
+    if host.options.root is not None:
+        return None
+    entries = host.variables.path_list(PATH)
+    hiding = old.entry if old.via == PATH else None
+    kept = [entry for entry in entries if entry != hiding]
+    for folder in [*kept, "", *_own_folders(host)]:
+        if folder and not _offers(host, f"{folder.rstrip('/')}/{STDCXX}", wanted):
+            continue
+        if not folder and not (hiding and any(_offers(host, path, wanted) for path in _systems(host))):
+            continue
+        last = [folder] if folder and folder not in kept else []
+        # What stands before the system's own hides it even when it stands last: then it has to go.
+        keep = [hiding] if hiding and folder else []
+        return Fix(
+            _("let the newer libstdc++ be found"),
+            steps=(Export(PATH, ":".join([*kept, *last, *keep])),),
+            undo=Export(PATH, ":".join(entries)).lines() if entries else (f"unset {PATH}",),
+            risk=Risk.MANUAL,
+            needs_root=False,
+        )
+    return None
+
+
+def _offers(host: Host, path: str, wanted: set[str]) -> bool:
+    try:
+        library = host.libraries.at(path) if path.startswith("/") else None
+        return (
+            library is not None and library.machine == job.machine_of(host) and wanted <= {*library.defines}
+        )
+    except CannotTell:
+        return False
+
+
+def _systems(host: Host) -> list[str]:
+    """Where the loader would find it without LD_LIBRARY_PATH."""
+    loader = job.bare_loader(host, {})
+    found = loader.open(STDCXX)
+    return [found.path] if found else []
+
+
+def _own_folders(host: Host) -> list[str]:
+    """The lib folder of the interpreter's own installation, which may be conda's."""
+    return [f"{host.interpreter.path.rpartition('/')[0].rpartition('/')[0]}/lib"]
+
+
+def _compiler(host: Host) -> Iterator[Finding]:
+    folders = [*host.variables.path_list("PATH"), *(() if "PATH" in host.variables else FOLDERS)]
+    found = compiler(host.files, folders)
+    if found is None:
+        text = _("there is no g++ on PATH: operators of one's own cannot be built")
+        yield Finding("libstdcxx.compiler-missing", text)
+    elif found.version is not None and found.version < FIRST_COMPILER[: len(found.version)]:
+        text = _("{path} is GCC {version}; building operators asks for 7.3 or newer")
+        version = ".".join(map(str, found.version))
+        yield Finding("libstdcxx.compiler-too-old", text.format(path=found.path, version=version))

@@ -1,0 +1,201 @@
+"""Does the installed MindSpore accept the CANN in use?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Optional, Union
+
+from npudoctor import ERROR, INFO, WARNING, Action, Facts, Finding, Fix, Host, Scope, Skip, Unknown, _, check
+from npudoctor.checks.python._stack import (
+    at,
+    broken_rows,
+    cann_in_use,
+    pair_finding,
+    pip_install,
+    product,
+    unclear,
+)
+from npudoctor.frozen import dataclass
+from npudoctor.host import CannotTell
+from npudoctor.host.cann import Install
+from npudoctor.host.cann_version import numbers
+from npudoctor.host.interpreter import Distribution
+from npudoctor.host.requirements import version_number
+from npudoctor.knowledge.frameworks import accepted_by, component_of, mindspore_pairs, newest_accepting, pairs
+from npudoctor.knowledge.judging import Answer, judge
+
+# Where a release keeps its own check, newest first, and the list in it.
+OWN_CHECKS = ("mindspore/run_check/_check_version.py", "mindspore/_check_version.py")
+OWN_LIST = r"class AscendEnvChecker\b.*?self\.version\s*=\s*\[([^\]]*)\]"
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """The component numbers that a MindSpore accepts, major.minor or in full, and where that is written."""
+
+    numbers: tuple[str, ...]
+    source: str
+
+
+@check(
+    "mindspore-cann",
+    scope=Scope.JOB,
+    tags={"ascend", "mindspore"},
+    codes={
+        "mindspore-cann.not-accepted": ERROR,
+        "mindspore-cann.cann-incompatible": ERROR,
+        "mindspore-cann.cann-not-listed": WARNING,
+        "mindspore-cann.newer-than-table": INFO,
+        "mindspore-cann.site-table": WARNING,
+    },
+)
+def mindspore_cann(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """The installed MindSpore accepts the CANN in use.
+
+    ## What it does
+
+    Compares the number in CANN's `compiler/version.info` with the list of those that MindSpore accepts: its
+    own one, read from `mindspore/run_check/_check_version.py` without importing it, else the one in our table
+    of published wheels. That number is not the product's before 8.2: CANN 8.1.RC1 says 7.7. For releases of
+    which no list is known, the CANN that their release notes name is compared. MindSpore for GPU or CPU only
+    is not judged. Rows of this site come first.
+
+    - `mindspore-cann.not-accepted`: an error where CANN is older than all that this MindSpore accepts; else
+      a warning, as MindSpore itself only warns and goes on.
+    - `mindspore-cann.cann-not-listed`: no row has this pair.
+    - `mindspore-cann.cann-incompatible`: a row, such as one that this site added, forbids it.
+    - `mindspore-cann.newer-than-table`: MindSpore or CANN came after the newest row.
+    - `mindspore-cann.site-table`: rows that this site added cannot be used.
+
+    ## Why it matters
+
+    MindSpore is built against the graph engine and the operators of certain releases of CANN. It says
+    "MindSpore version ... and Ascend AI software package version ... does not match" and fails later, in the
+    first operator or in the compilation of the graph.
+
+    ## Fix safety
+
+    Shown only: another MindSpore may not suit the model, nor what else is installed.
+
+    ## References
+
+    - MindSpore, `mindspore/run_check/_check_version.py`, class AscendEnvChecker.
+    - MindSpore, release list; `npudoctor list --knowledge` says which rows are loaded.
+    """
+    mindspore = _for_ascend(host)
+    if mindspore is None:
+        text = _("no MindSpore for Ascend is installed in {python}")
+        raise Skip(text.format(python=host.interpreter.label))
+    install = cann_in_use(host)
+    if install is None:
+        raise Skip(_("CANN is not installed here"))
+    cann, component = product(host, install), _component(host, install)
+    accepted = _own_list(host, mindspore) or _listed(host, mindspore)
+    yield Facts(
+        {
+            "mindspore": mindspore.version,
+            "cann": cann,
+            "component": component,
+            "accepted": list(accepted.numbers) if accepted else None,
+        }
+    )
+    yield from broken_rows(host, "mindspore-cann", "mindspore")
+    finding = _judge(host, mindspore, install, accepted)
+    if finding is not None:
+        yield finding
+
+
+def _for_ascend(host: Host) -> Optional[Distribution]:
+    """The MindSpore that would use NPUs: up to 1.10 a distribution of its own, later the only one."""
+    for name in ("mindspore", "mindspore-ascend"):
+        for found in host.interpreter.distributions(name)[:1]:
+            if name == "mindspore-ascend" or version_number(found).major >= 2:
+                return found
+    return None
+
+
+def _component(host: Host, install: Install) -> Optional[str]:
+    return install.component or component_of(host.knowledge, install.version or "")
+
+
+def _own_list(host: Host, mindspore: Distribution) -> Optional[Accepted]:
+    site = mindspore.folder.rpartition("/")[0]
+    for name in OWN_CHECKS:
+        try:
+            text = host.files.text(f"{site}/{name}")
+        except CannotTell:
+            text = None  # the table knows it too
+        match = re.search(OWN_LIST, text or "", re.DOTALL)
+        told = re.findall(r"[\"'](\d[\d.]*)[\"']", match[1]) if match else []
+        if told:
+            return Accepted(tuple(told), f"{site}/{name}")
+    return None
+
+
+def _listed(host: Host, mindspore: Distribution) -> Optional[Accepted]:
+    row = accepted_by(host.knowledge, mindspore.version)
+    if row is None:
+        return None
+    source = _("our table of {as_of}: {source}").format(as_of=row["as_of"], source=row["source"])
+    return Accepted(row.texts("accepts"), source)
+
+
+def _judge(
+    host: Host, mindspore: Distribution, install: Install, accepted: Optional[Accepted]
+) -> Optional[Finding]:
+    cann, component = product(host, install) or "", _component(host, install)
+    version_number(mindspore)
+    known = judge(pairs(host.knowledge, "mindspore", "cann", "mindspore"), mindspore.version, cann)
+    if known.answer is Answer.COMPATIBLE:
+        return None
+    if known.answer is not Answer.INCOMPATIBLE and accepted is not None and component is not None:
+        return _not_accepted(host, mindspore, install, accepted)
+    if known.answer is not Answer.INCOMPATIBLE:
+        known = judge(mindspore_pairs(host.knowledge), mindspore.version, cann)
+    if known.answer is Answer.STRANGE:
+        text = _("the CANN at {path} does not say its version in a form that can be compared: {version}")
+        raise Unknown(text.format(path=install.path, version=cann or _("none")))
+    found: Optional[Finding] = pair_finding("mindspore-cann", "MindSpore", mindspore.version, cann, known)
+    return found
+
+
+def _not_accepted(
+    host: Host, mindspore: Distribution, install: Install, accepted: Accepted
+) -> Optional[Finding]:
+    component = _component(host, install) or ""
+    mine = numbers(component)
+    listed = [numbers(number) for number in accepted.numbers]
+    if any(mine[: len(number)] == number for number in listed):
+        return None
+    text = _(
+        "MindSpore {mindspore} does not accept CANN {cann}, whose compiler is {component}; "
+        "it accepts {accepted}"
+    )
+    return Finding(
+        "mindspore-cann.not-accepted",
+        text.format(
+            mindspore=mindspore.version,
+            cann=product(host, install) or install.path,
+            component=component,
+            accepted=", ".join(accepted.numbers),
+        ),
+        severity=ERROR if mine < min(listed) else WARNING,
+        evidence=(
+            at(mindspore),
+            _("installed: {install}").format(install=install.label),
+            f"{', '.join(accepted.numbers)}: {accepted.source}",
+        ),
+        action=Action.CONFIG,
+        fix=_another(host, mindspore, component),
+        echo_of=unclear(host),
+    )
+
+
+def _another(host: Host, mindspore: Distribution, component: str) -> Optional[Fix]:
+    release = newest_accepting(host.knowledge, component)
+    if release is None or mindspore.name != "mindspore":
+        return None
+    title = _("install a MindSpore that accepts this CANN")
+    fix: Fix = pip_install(host, title, f"mindspore=={release}")
+    return fix

@@ -1,0 +1,111 @@
+"""Is the installed NumPy one that the installed frameworks accept?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Union
+
+from npudoctor import ERROR, Action, Facts, Finding, Host, Scope, Skip, _, check
+from npudoctor.checks.python._stack import at, pip_install
+from npudoctor.host.interpreter import Distribution
+from npudoctor.host.requirements import required, version_number
+
+if TYPE_CHECKING:
+    from packaging.specifiers import SpecifierSet
+
+# Frameworks and what extends them; the packages that CANN ships matter only beside one of these.
+FRAMEWORKS = (
+    *("mindspore", "mindspore-ascend", "mindspore-gpu"),
+    *("torch", "torch-npu", "torchvision", "torchaudio", "vllm", "vllm-ascend", "triton-ascend"),
+    *("paddlepaddle", "paddlepaddle-gpu", "paddle-custom-npu"),
+)
+OF_CANN = ("te", "topi", "hccl", "auto-tune", "schedule-search", "opc-tool")
+
+
+@check(
+    "numpy-version",
+    scope=Scope.JOB,
+    tags={"mindspore", "pytorch", "paddle"},
+    codes={"numpy-version.unsuitable": ERROR, "numpy-version.missing": ERROR},
+)
+def numpy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """The installed NumPy is one that the installed frameworks accept.
+
+    ## What it does
+
+    Compares NumPy with what MindSpore, PyTorch, vllm-ascend, Paddle and the packages of CANN require in their
+    own metadata, as far as they are installed. Nothing is imported. A package that requires any NumPy accepts
+    every one.
+
+    ## Why it matters
+
+    NumPy 2 changed the binary interface: what was built against NumPy 1 and says `numpy<2.0.0`, as
+    MindSpore 2.7 to 2.9 do, fails at import or when an array is passed. It comes in unasked, as a
+    dependency of something else.
+
+    ## Fix safety
+
+    Shown only: another NumPy may not suit what else is installed in that environment.
+
+    ## References
+
+    - The metadata (`Requires-Dist`) of the wheels on PyPI.
+    - NumPy 2.0, migration guide.
+    """
+    layout = host.interpreter.layout()
+    users = [found for name in FRAMEWORKS for found in host.interpreter.distributions(name)[:1]]
+    if not users:
+        raise Skip(_("no framework is installed in {python}").format(python=host.interpreter.label))
+    users += [found for name in OF_CANN for found in host.interpreter.distributions(name)[:1]]
+    told = ((user, required(user, "numpy", layout)) for user in users)
+    wanted = [(user, specifier) for user, specifier in told if specifier is not None]
+    numpy = next(iter(host.interpreter.distributions("numpy")), None)
+    yield Facts(
+        {
+            "numpy": numpy.version if numpy else None,
+            "required": {user.name: str(specifier) for user, specifier in wanted},
+        }
+    )
+    if numpy is None:
+        if wanted:
+            text = _("NumPy is not installed, and {name} {version} requires it")
+            yield _finding(host, "numpy-version.missing", text, wanted, wanted, [])
+        return
+    version = version_number(numpy)
+    against = [pair for pair in wanted if not pair[1].contains(version, prereleases=True)]
+    if against:
+        text = _("NumPy {numpy} does not suit {name} {version}, which requires numpy{required}")
+        yield _finding(host, "numpy-version.unsuitable", text, against, wanted, [numpy])
+
+
+def _finding(
+    host: Host,
+    code: str,
+    text: str,
+    against: list[tuple[Distribution, SpecifierSet]],
+    wanted: list[tuple[Distribution, SpecifierSet]],
+    numpy: list[Distribution],
+) -> Finding:
+    user, specifier = against[0]
+    words = {"numpy": numpy[0].version if numpy else "", "name": user.name, "version": user.version}
+    source = _("{name} {version} requires numpy{required}")
+    return Finding(
+        code,
+        text.format(required=specifier, **words),
+        evidence=(
+            *map(at, numpy),
+            *(source.format(name=u.name, version=u.version, required=s) for u, s in against),
+        ),
+        action=Action.CONFIG,
+        fix=pip_install(host, _("install a NumPy that all of them accept"), f"numpy{_all(wanted)}"),
+    )
+
+
+def _all(wanted: list[tuple[Distribution, SpecifierSet]]) -> SpecifierSet:
+    """What suits everybody."""
+    from packaging.specifiers import SpecifierSet
+
+    both = SpecifierSet()
+    for _user, specifier in wanted:
+        both &= specifier
+    return both

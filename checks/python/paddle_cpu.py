@@ -1,0 +1,83 @@
+"""Was the installed Paddle for CPUs built with the library that is fast on them?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Optional, Union
+
+from npudoctor import INFO, Facts, Finding, Host, Scope, Skip, Unknown, _, check
+from npudoctor.checks.python._stack import at, pip_install
+from npudoctor.host.interpreter import Distribution
+
+BUILD = ("paddle/version/__init__.py", "paddle/version.py")
+
+
+@check(
+    "paddle-cpu",
+    scope=Scope.JOB,
+    tags={"paddle"},
+    codes={"paddle-cpu.openblas": INFO},
+    advisory=True,
+)
+def paddle_cpu(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """Paddle for CPUs was built with MKL where that suits.
+
+    ## What it does
+
+    On x86-64, where paddlepaddle is installed and no plug-in for NPUs beside it: reads from its own
+    `paddle/version` whether it was built with MKL. Nothing is imported. A build with OpenBLAS is a note.
+
+    ## Why it matters
+
+    On x86-64 the build with OpenBLAS trains on CPUs markedly slower than the one with MKL. On other machines
+    there is no MKL, and nothing to gain.
+
+    ## References
+
+    - Paddle, frequently asked questions on training: training on CPUs is slow.
+    """
+    paddle = next(iter(host.interpreter.distributions("paddlepaddle")), None)
+    if paddle is None or host.interpreter.version_of("paddle-custom-npu") is not None:
+        text = _("Paddle for CPUs is not installed in {python}")
+        raise Skip(text.format(python=host.interpreter.label))
+    machine = _machine(host, paddle)
+    if machine != "x86_64":
+        raise Skip(_("this is about x86-64, and Paddle is for {machine}").format(machine=machine))
+    path, built = _with_mkl(host, paddle)
+    yield Facts({"paddle": paddle.version, "with_mkl": built})
+    if built is None:
+        raise Unknown(_("the installed Paddle does not say how it was built"), advisory=True)
+    if built.upper() == "OFF":
+        text = _("Paddle {version} was built with OpenBLAS: on this machine the build with MKL is faster")
+        yield Finding(
+            "paddle-cpu.openblas",
+            text.format(version=paddle.version),
+            evidence=(at(paddle), f"{path}: with_mkl = {built}"),
+            fix=pip_install(
+                host, _("install the build with MKL"), "--force-reinstall", f"paddlepaddle=={paddle.version}"
+            ),
+        )
+
+
+def _machine(host: Host, paddle: Distribution) -> str:
+    """What the interpreter runs on; in an image, what the wheel was for."""
+    machine = host.interpreter.layout().machine
+    if machine is None:
+        tag = re.search(r"^Tag: .*linux\w*?_(x86_64|aarch64)\s*$", _text(host, paddle, "WHEEL"), re.MULTILINE)
+        return tag[1] if tag else _("a machine that it does not name")
+    return machine
+
+
+def _with_mkl(host: Host, paddle: Distribution) -> tuple[str, Optional[str]]:
+    site = paddle.folder.rpartition("/")[0]
+    for name in BUILD:
+        text = host.files.text(f"{site}/{name}") or ""
+        told = re.search(r"^with_mkl\s*=\s*['\"](\w+)['\"]", text, re.MULTILINE)
+        if told:
+            return f"{site}/{name}", told[1]
+    return "", None
+
+
+def _text(host: Host, paddle: Distribution, name: str) -> str:
+    return host.files.text(f"{paddle.folder}/{name}") or ""

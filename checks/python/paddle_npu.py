@@ -1,0 +1,129 @@
+"""Does Paddle's plug-in for NPUs go with the installed Paddle and the CANN in use?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Optional, Union
+
+from npudoctor import ERROR, INFO, WARNING, Action, Facts, Finding, Host, Scope, Skip, _, check
+from npudoctor.checks.python._stack import at, broken_rows, cann_in_use, pair_finding, pip_install, product
+from npudoctor.host.interpreter import Distribution
+from npudoctor.host.requirements import version_number
+from npudoctor.knowledge.judging import Pair, judge
+from npudoctor.knowledge.versions import public
+
+PLUGIN = "paddle-custom-npu"
+# Before it, the plug-in was for the first Ascend 910 only, and no CANN is named for it.
+KNOWN_FROM = 3
+
+
+@check(
+    "paddle-npu",
+    scope=Scope.JOB,
+    tags={"ascend", "paddle"},
+    codes={
+        "paddle-npu.paddle-missing": ERROR,
+        "paddle-npu.gpu-build": WARNING,
+        "paddle-npu.other-release": INFO,
+        "paddle-npu.cann-incompatible": ERROR,
+        "paddle-npu.cann-not-listed": WARNING,
+        "paddle-npu.newer-than-table": INFO,
+        "paddle-npu.site-table": WARNING,
+    },
+)
+def paddle_npu(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """Paddle's plug-in for NPUs goes with the installed Paddle and the CANN in use.
+
+    ## What it does
+
+    Where paddle-custom-npu is installed: looks for paddlepaddle, in its build for CPUs, of the same release,
+    and compares CANN with those for which the plug-in was published or built. Nothing is imported.
+
+    - `paddle-npu.paddle-missing`: neither paddlepaddle nor paddlepaddle-gpu is there.
+    - `paddle-npu.gpu-build`: only the build for GPUs is there.
+    - `paddle-npu.other-release`: the numbers of the two differ. A note: nothing declares that they may not.
+    - `paddle-npu.cann-not-listed`, `cann-incompatible`, `newer-than-table`, `site-table`: as those of
+      torch-npu. Few rows are published, all about CANN 8.0, so that a newer CANN is only a note; plug-ins
+      before 3.0 have none.
+
+    ## Why it matters
+
+    The plug-in is loaded by Paddle, and built against its headers and the operators of one CANN. When they do
+    not fit, Paddle starts without NPUs, or ends with an undefined symbol.
+
+    ## Fix safety
+
+    Shown only: another Paddle may not suit what else is installed in that environment.
+
+    ## References
+
+    - PaddlePaddle/PaddleCustomDevice, backends/npu/README.md.
+    - `npudoctor list --knowledge` says which rows are loaded.
+    """
+    plugin = next(iter(host.interpreter.distributions(PLUGIN)), None)
+    if plugin is None:
+        raise Skip(_("paddle-custom-npu is not installed in {python}").format(python=host.interpreter.label))
+    names = ("paddlepaddle", "paddlepaddle-gpu")
+    paddle = next((one for name in names for one in host.interpreter.distributions(name)[:1]), None)
+    yield from broken_rows(host, "paddle-npu", "paddle_npu")
+    yield from _beside_paddle(host, plugin, paddle)
+    install = cann_in_use(host)
+    cann = product(host, install) if install else None
+    told = f"{paddle.name} {paddle.version}" if paddle else None
+    yield Facts({"plugin": plugin.version, "paddle": told, "cann": cann})
+    judged = judge(_rows(host, plugin), plugin.version, cann or "")
+    finding = pair_finding("paddle-npu", PLUGIN, plugin.version, cann or "", judged)
+    if finding is not None:
+        yield finding
+
+
+def _beside_paddle(host: Host, plugin: Distribution, paddle: Optional[Distribution]) -> Iterator[Finding]:
+    title = _("install the Paddle that the plug-in extends")
+    mine = version_number(plugin)
+    if paddle is None:
+        text = _("paddle-custom-npu {plugin} is installed without paddlepaddle")
+        yield Finding(
+            "paddle-npu.paddle-missing",
+            text.format(plugin=plugin.version),
+            evidence=(at(plugin),),
+            action=Action.CONFIG,
+            fix=pip_install(host, title, "paddlepaddle"),
+        )
+        return
+    if paddle.name.lower().endswith("gpu"):
+        text = _("paddle-custom-npu {plugin} wants Paddle for CPUs, and {name} {paddle} is the one for GPUs")
+        yield Finding(
+            "paddle-npu.gpu-build",
+            text.format(plugin=plugin.version, name=paddle.name, paddle=paddle.version),
+            evidence=(at(plugin), at(paddle)),
+            action=Action.CONFIG,
+            fix=pip_install(host, title, "paddlepaddle"),
+        )
+    theirs = version_number(paddle)
+    # 0.0.0 is what builds from the development branch say.
+    if mine.release[:2] != theirs.release[:2] and any(mine.release) and any(theirs.release):
+        text = _("paddle-custom-npu {plugin} extends {name} {paddle}: their releases differ")
+        yield Finding(
+            "paddle-npu.other-release",
+            text.format(plugin=plugin.version, name=paddle.name, paddle=paddle.version),
+            evidence=(at(plugin), at(paddle)),
+        )
+
+
+def _rows(host: Host, plugin: Distribution) -> list[Pair]:
+    """The rows about this plug-in: of its release, and for later ones those about no certain release."""
+    mine = version_number(plugin)
+    return [
+        Pair(
+            plugin.version,
+            row.texts("cann"),
+            row["source"],
+            row["as_of"],
+            bool(row.values.get("compatible", True)),
+        )
+        for row in host.knowledge.rows("paddle_npu", "cann")
+        if row["plugin"] == PLUGIN
+        for release in (public(row["release"]),)
+        if (release is None and (mine.major >= KNOWN_FROM or not any(mine.release)))
+        or (release is not None and release == public(plugin.version))
+    ]

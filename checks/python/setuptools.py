@@ -1,0 +1,106 @@
+"""Is pkg_resources there for what still imports it?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Optional, Union
+
+from npudoctor import WARNING, Action, Command, Facts, Finding, Fix, Host, Risk, Scope, Skip, _, check
+from npudoctor.frozen import dataclass
+from npudoctor.host.interpreter import Distribution
+from npudoctor.host.pip import needs_root, pip_argv
+from npudoctor.host.workplace import provided
+
+# The file of each distribution in which old releases import it, and what such a release cannot do without.
+READERS = {"tensorboard": "tensorboard/default.py", "torch": "torch/utils/cpp_extension.py"}
+HEAD = 1 << 16  # imports stand at the top
+LAST_WITH = "setuptools<82"
+
+
+@dataclass(frozen=True)
+class Reader:
+    """An installed distribution that imports pkg_resources, and where it says so."""
+
+    found: Distribution
+    path: str
+    line: str
+
+
+@check(
+    "setuptools",
+    scope=Scope.JOB,
+    tags={"pytorch"},
+    codes={"setuptools.pkg-resources-gone": WARNING},
+)
+def setuptools(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """pkg_resources is there where an installed package still imports it.
+
+    ## What it does
+
+    Reads the imports of the installed tensorboard (`tensorboard/default.py`) and torch
+    (`torch/utils/cpp_extension.py`). Where they hold pkg_resources, it must be in a folder of the examined
+    interpreter. Whatever provides it: setuptools up to 81, or a package of the distribution.
+
+    ## Why it matters
+
+    setuptools 82 no longer holds pkg_resources, and virtual environments of Python 3.12 and later hold no
+    setuptools at all. TensorBoard up to 2.20 then does not start, and an older PyTorch does not build
+    operators: `No module named 'pkg_resources'`. The training itself may well run: a warning.
+
+    ## Fix safety
+
+    Shown only: another package may want a newer setuptools. TensorBoard 2.21 needs no pkg_resources.
+
+    ## References
+
+    - setuptools, history: v82.0.0 removes pkg_resources.
+    - tensorflow/tensorboard, issue 7003.
+    """
+    installed = [found for name in READERS for found in host.interpreter.distributions(name)[:1]]
+    if not installed:
+        text = _("neither tensorboard nor torch is installed in {python}")
+        raise Skip(text.format(python=host.interpreter.label))
+    here = host.interpreter.version_of("setuptools")
+    search_path = [folder for folder in host.interpreter.layout().search_path if folder.startswith("/")]
+    there = any(provided(host.files, folder, "pkg_resources") for folder in search_path)
+    yield Facts({"setuptools": here, "pkg_resources": there})
+    for found in installed if not there else ():
+        reader = _reader(host, found)
+        if reader is not None:
+            yield _finding(host, reader, here)
+
+
+def imported(source: str) -> Optional[str]:
+    """The line of a module that imports pkg_resources whenever the module is imported."""
+    match = re.search(r"^(?:import pkg_resources\b|from pkg_resources\b).*", source, re.MULTILINE)
+    return match[0].strip() if match else None
+
+
+def _reader(host: Host, found: Distribution) -> Optional[Reader]:
+    file = READERS[found.name.lower()]
+    path = f"{found.folder.rsplit('/', 1)[0]}/{file}"
+    entry = host.files.stat(path)
+    text = host.files.text(path, HEAD) if entry is not None and entry.is_file else None
+    line = imported(text or "")
+    return Reader(found, path, line) if line else None
+
+
+def _finding(host: Host, reader: Reader, here: Optional[str]) -> Finding:
+    text = _("{name} {version} imports pkg_resources, which setuptools {setuptools} no longer holds")
+    if here is None:
+        text = _("{name} {version} imports pkg_resources, and setuptools is not installed")
+    words = {"name": reader.found.name, "version": reader.found.version, "setuptools": here}
+    argv = pip_argv(host, "install", LAST_WITH)
+    return Finding(
+        "setuptools.pkg-resources-gone",
+        text.format(**words),
+        evidence=(f"{reader.path}: {reader.line}",),
+        action=Action.CONFIG,
+        fix=Fix(
+            _("install the last setuptools that holds pkg_resources"),
+            steps=(Command(argv),),
+            risk=Risk.MANUAL,
+            needs_root=needs_root(host),
+        ),
+    )

@@ -1,0 +1,167 @@
+"""Does a folder of the job's own hide an installed package, or a module of Python itself?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Optional, Union
+
+from npudoctor import (
+    INFO,
+    WARNING,
+    Action,
+    Command,
+    Export,
+    Facts,
+    Finding,
+    Fix,
+    Host,
+    Risk,
+    Scope,
+    Skip,
+    _,
+    check,
+)
+from npudoctor.frozen import dataclass
+from npudoctor.host.workplace import provided, pythonpath, working_directory
+
+PACKAGES = (
+    *("mindspore", "torch", "torch_npu", "paddle", "numpy", "scipy", "triton", "vllm", "vllm_ascend"),
+    *("torchvision", "torchaudio", "transformers", "tensorboard", "te", "topi", "hccl", "tbe"),
+)
+# What frameworks import of the standard library, and people call their own files.
+STANDARD = (
+    *("calendar", "code", "collections", "copy", "dataclasses", "email", "enum", "functools", "html", "http"),
+    *("inspect", "json", "logging", "multiprocessing", "numbers", "operator", "platform", "profile", "queue"),
+    *("random", "secrets", "select", "signal", "socket", "statistics", "string", "struct", "subprocess"),
+    *("tempfile", "threading", "token", "tokenize", "types", "typing", "uuid", "warnings"),
+)
+
+
+@dataclass(frozen=True)
+class Front:
+    """A folder that stands before the installed packages. `certain`: for every job of this shell."""
+
+    path: str
+    entry: Optional[str]
+
+    @property
+    def certain(self) -> bool:
+        """Whether PYTHONPATH names it; else it is the working directory, which only some jobs search."""
+        return self.entry is not None
+
+
+@check(
+    "source-shadowing",
+    scope=Scope.JOB,
+    tags={"mindspore", "pytorch"},
+    codes={"source-shadowing.package": WARNING, "source-shadowing.standard-library": WARNING},
+)
+def source_shadowing(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """No folder of the job's own hides an installed package.
+
+    ## What it does
+
+    Looks where Python looks first: in the folders of PYTHONPATH, and in the working directory. A file or a
+    package there (`torch/__init__.py`, `random.py`) hides the installed one of that name, or the standard
+    library's. Folders that hold metadata of installed distributions are install folders themselves, CANN's
+    too, and are not judged; a folder without `__init__.py` hides nothing.
+
+    - `source-shadowing.package`: a framework, or a package that frameworks need.
+    - `source-shadowing.standard-library`: a module of Python that frameworks import.
+
+    Both are a warning where PYTHONPATH names the folder (an empty entry names the working directory), and
+    information in the working directory: only `python script.py` beside that script, `python -m`,
+    `python -c` and notebooks search it.
+
+    ## Why it matters
+
+    The error speaks of a missing attribute or a circular import inside the framework, never of the file
+    that was found instead. In a checkout of numpy, numpy does not import.
+
+    ## Fix safety
+
+    The line is an `export` for the shell that starts the job. Nothing is moved or renamed.
+
+    ## References
+
+    - Python, "The initialization of the sys.path module search path".
+    """
+    variables = host.variables
+    here = working_directory(host)
+    search_path = host.interpreter.layout().search_path
+    entries = variables.path_list("PYTHONPATH")
+    fronts = [Front(path, entry) for entry in entries for path in pythonpath([entry], here)]
+    reals = [host.files.real(front.path) for front in fronts]
+    searched = here is not None and not variables.get("PYTHONSAFEPATH")
+    if not fronts and not searched:
+        raise Skip(_("PYTHONPATH is not set, and the working directory is not searched"))
+    yield Facts({"pythonpath": entries, "working_directory": here})
+    absolute = [folder for folder in search_path if folder.startswith("/")]
+    own = [folder for folder in absolute if folder not in entries]
+    found: set[str] = set()
+    for front in fronts:
+        names = _provided(host, front)
+        yield from _hidden(host, front, {name: names[name] for name in names if name not in found}, own)
+        found |= names.keys()
+    if here is not None and searched and here not in reals:
+        front = Front(here, None)  # it stands before PYTHONPATH
+        yield from _hidden(host, front, _provided(host, front), absolute)
+
+
+def _provided(host: Host, front: Front) -> dict[str, str]:
+    """What the folder would give to an import, by name."""
+    found = {name: provided(host.files, front.path, name) for name in (*PACKAGES, *STANDARD)}
+    return {name: path for name, path in found.items() if path is not None}
+
+
+def _hidden(host: Host, front: Front, names: Mapping[str, str], behind: Sequence[str]) -> Iterator[Finding]:
+    if names and not _installed_into(host, front, behind):
+        for name, path in names.items():
+            yield from _compared(host, front, path, name, behind)
+
+
+def _installed_into(host: Host, front: Front, own: Sequence[str]) -> bool:
+    """Whether it is an install folder: it holds metadata, or the interpreter itself searches it."""
+    if front.certain and any(name.endswith(("-info", ".egg")) for name in host.files.names(front.path)):
+        return True
+    real = host.files.real(front.path)
+    return any(host.files.real(folder) == real for folder in own)
+
+
+def _compared(host: Host, front: Front, found: str, name: str, behind: Sequence[str]) -> Iterator[Finding]:
+    for folder in behind:
+        installed = provided(host.files, folder, name)
+        if installed is not None:
+            if host.files.real(installed) != host.files.real(found):
+                yield _finding(host, front, found, name, installed)
+            return
+
+
+def _finding(host: Host, front: Front, found: str, name: str, installed: str) -> Finding:
+    text = _("{found} hides {name} in {folder}: a job that is started in this folder may load it")
+    if front.certain:
+        text = _("{found} hides {name} in {folder}: PYTHONPATH names its folder")
+    folder = installed[: installed.rindex(f"/{name}")]
+    return Finding(
+        "source-shadowing.package" if name in PACKAGES else "source-shadowing.standard-library",
+        text.format(found=found, name=name, folder=folder),
+        severity=WARNING if front.certain else INFO,
+        evidence=(_("found first: {path}").format(path=found), _("hidden: {path}").format(path=installed)),
+        action=Action.CONFIG,
+        fix=_without(host, front),
+    )
+
+
+def _without(host: Host, front: Front) -> Optional[Fix]:
+    """PYTHONPATH without this entry; nothing for the working directory, which nobody named."""
+    if front.entry is None:
+        return None
+    entries = host.variables.path_list("PYTHONPATH")
+    rest = ":".join(entry for entry in entries if entry != front.entry)
+    return Fix(
+        _("take {entry} out of PYTHONPATH").format(entry=front.entry or _("the empty entry")),
+        steps=(Export("PYTHONPATH", rest) if rest else Command(("unset", "PYTHONPATH")),),
+        undo=Export("PYTHONPATH", ":".join(entries)).lines(),
+        risk=Risk.MANUAL,
+        needs_root=False,
+    )

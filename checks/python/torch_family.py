@@ -1,0 +1,165 @@
+"""Do torchvision, torchaudio and triton go with the installed torch?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Optional, Union
+
+from npudoctor import (
+    ERROR,
+    INFO,
+    WARNING,
+    Action,
+    Command,
+    Facts,
+    Finding,
+    Fix,
+    Host,
+    Risk,
+    Scope,
+    Skip,
+    _,
+    check,
+)
+from npudoctor.checks.python._stack import accepts, at, pip_install
+from npudoctor.host import CannotTell
+from npudoctor.host.interpreter import Distribution
+from npudoctor.host.requirements import required, version_number
+
+FAMILY = ("torchvision", "torchaudio", "torchtext")
+
+
+@check(
+    "torch-family",
+    scope=Scope.JOB,
+    tags={"pytorch"},
+    codes={
+        "torch-family.torch-missing": ERROR,
+        "torch-family.mismatch": ERROR,
+        "torch-family.triton-mixed": WARNING,
+    },
+)
+def torch_family(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """torchvision, torchaudio and triton go with the installed torch.
+
+    ## What it does
+
+    Compares torch with what torchvision, torchaudio and torchtext require in their own metadata; builds of
+    one release, 2.7.1+cpu and 2.7.1, are alike. Looks for triton beside triton-ascend: both fill the same
+    folder `triton`, and what was installed last has overwritten the other. Where the list of files tells that
+    triton-ascend came last this is only a note. Nothing is imported.
+
+    ## Why it matters
+
+    torchvision and torchaudio are built against one torch: beside another one the import fails with an
+    undefined symbol, or `operator torchvision::nms does not exist`. With the files of triton in place of
+    those of triton-ascend no kernel is compiled for the NPU.
+
+    ## Fix safety
+
+    Shown only: another version may not suit what else is installed in that environment.
+
+    ## References
+
+    - The metadata (`Requires-Dist`) and the lists of files (`RECORD`) of the wheels on PyPI.
+    """
+    torch = next(iter(host.interpreter.distributions("torch")), None)
+    family = [found for name in FAMILY for found in host.interpreter.distributions(name)[:1]]
+    tritons = [
+        found for name in ("triton", "triton-ascend") for found in host.interpreter.distributions(name)[:1]
+    ]
+    if torch is None and not family and len(tritons) < 2:
+        raise Skip(_("PyTorch is not installed in {python}").format(python=host.interpreter.label))
+    yield Facts({found.name: found.version for found in (*([torch] if torch else []), *family, *tritons)})
+    for member in family:
+        finding = _judge(host, member, torch)
+        if finding is not None:
+            yield finding
+    if len(tritons) == 2:
+        yield _mixed(host, *tritons)
+
+
+def _judge(host: Host, member: Distribution, torch: Optional[Distribution]) -> Optional[Finding]:
+    wanted = required(member, "torch", host.interpreter.layout())
+    if wanted is None:
+        return None
+    words = {"name": member.name, "version": member.version, "required": str(wanted).partition("+")[0]}
+    if torch is None:
+        text = _("{name} {version} is installed without torch")
+        return Finding(
+            "torch-family.torch-missing",
+            text.format(**words),
+            evidence=(at(member),),
+            action=Action.CONFIG,
+            fix=pip_install(host, _("install the torch that it requires"), f"torch{words['required']}"),
+            echo_of=("torch-npu.torch-missing",),
+        )
+    version = version_number(torch)
+    if accepts(wanted, torch.version):
+        return None
+    # 2.7.1.post1 where ==2.7.1 is wanted may well do.
+    near = any(one.operator == "==" and one.version.startswith(version.base_version) for one in wanted)
+    text = _("{name} {version} requires torch{required}, and torch {torch} is installed")
+    return Finding(
+        "torch-family.mismatch",
+        text.format(torch=torch.version, **words),
+        severity=WARNING if near else ERROR,
+        evidence=(at(member), at(torch)),
+        action=Action.CONFIG,
+        fix=_matching(host, member, torch),
+        echo_of=("torch-npu.torch-mismatch",),
+    )
+
+
+def _matching(host: Host, member: Distribution, torch: Distribution) -> Fix:
+    """pip chooses the release that goes with the torch that stays."""
+    title = _("install the {name} that goes with the installed torch").format(name=member.name)
+    public = torch.version.partition("+")[0]
+    fix: Fix = pip_install(host, title, "--upgrade", member.name, f"torch=={public}")
+    return fix
+
+
+def _mixed(host: Host, triton: Distribution, ascend: Distribution) -> Finding:
+    folder = f"{ascend.folder.rpartition('/')[0]}/triton"
+    came_last = _as_recorded(host, ascend)
+    text = _("triton {triton} and triton-ascend {ascend} both fill the folder {folder}")
+    if came_last is False:
+        text = _("triton {triton} has overwritten files of triton-ascend {ascend} in {folder}")
+    pip = (host.interpreter.path, "-m", "pip")
+    entered = ("chroot", host.options.root) if host.options.root is not None else ()
+    again = ("install", "--force-reinstall", "--no-deps", f"triton-ascend=={ascend.version}")
+    return Finding(
+        "torch-family.triton-mixed",
+        text.format(triton=triton.version, ascend=ascend.version, folder=folder),
+        severity=INFO if came_last else WARNING,
+        evidence=(at(triton), at(ascend)),
+        action=Action.NONE if came_last else Action.CONFIG,
+        fix=Fix(
+            _("keep triton-ascend only"),
+            steps=(
+                Command((*entered, *pip, "uninstall", "triton")),
+                Command((*entered, *pip, *again)),
+            ),
+            risk=Risk.MANUAL,
+            needs_root=bool(entered),
+        ),
+    )
+
+
+def _as_recorded(host: Host, found: Distribution) -> Optional[bool]:
+    """Whether the first file of the package is what this distribution brought; None: cannot be told."""
+    import base64
+    import hashlib
+
+    name = "triton/__init__.py"
+    try:
+        record = host.files.text(f"{found.folder}/RECORD") or ""
+        content = host.files.read(f"{found.folder.rpartition('/')[0]}/{name}")
+    except CannotTell:
+        return None
+    brought = re.search(rf"^{re.escape(name)},sha256=([^,]+),", record, re.MULTILINE)
+    if brought is None:
+        return None
+    here = base64.urlsafe_b64encode(hashlib.sha256(content or b"").digest()).decode().rstrip("=")
+    return here == brought[1]

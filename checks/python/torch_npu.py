@@ -1,0 +1,138 @@
+"""Does torch_npu go with the installed torch, and with the CANN in use?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Optional, Union
+
+from npudoctor import ERROR, INFO, WARNING, Action, Facts, Finding, Host, Scope, Skip, Unknown, _, check
+from npudoctor.checks.python._stack import (
+    accepts,
+    at,
+    broken_rows,
+    cann_in_use,
+    pair_finding,
+    pip_install,
+    product,
+)
+from npudoctor.host.interpreter import Distribution
+from npudoctor.host.requirements import required, version_number
+from npudoctor.knowledge.frameworks import torch_npu_pairs, torch_of
+from npudoctor.knowledge.judging import Answer, judge
+
+
+@check(
+    "torch-npu",
+    scope=Scope.JOB,
+    tags={"ascend", "pytorch"},
+    codes={
+        "torch-npu.torch-missing": ERROR,
+        "torch-npu.torch-mismatch": ERROR,
+        "torch-npu.cann-incompatible": ERROR,
+        "torch-npu.cann-not-listed": WARNING,
+        "torch-npu.newer-than-table": INFO,
+        "torch-npu.site-table": WARNING,
+    },
+)
+def torch_npu(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """torch_npu goes with the installed torch and with the CANN in use.
+
+    ## What it does
+
+    Compares torch with what torch_npu requires in its own metadata; builds of one release, 2.7.1+cpu and
+    2.7.1, are alike. Where the metadata requires nothing, as in old wheels, with the table of published
+    packages. Then torch_npu with the version of the CANN in use, by that table. Nothing is imported.
+
+    - `torch-npu.torch-mismatch`: an error where torch_npu's metadata wants another release; a warning where
+      only the table does, or where the two differ by less than a release.
+    - `torch-npu.cann-incompatible`: a row of the table, such as one that this site added, forbids the pair.
+    - `torch-npu.cann-not-listed`: both are known, the pair is not. The pairing is a recommendation, so this
+      is a warning; only a note where torch_npu lies between two packages that suit this CANN.
+    - `torch-npu.newer-than-table`: one of them came after the newest row.
+    - `torch-npu.site-table`: rows that this site added cannot be used.
+
+    ## Why it matters
+
+    torch_npu is built against one torch, and calls operators that one CANN has. Beside another torch the
+    import fails with an undefined symbol; beside another CANN an operator is missing when it is needed.
+
+    ## Fix safety
+
+    Shown only: another torch may not suit what else is installed in that environment.
+
+    ## References
+
+    - Ascend/pytorch, COMPATIBILITY.md; `npudoctor list --knowledge` says which rows are loaded.
+    - The metadata (`Requires-Dist`) of the wheels on PyPI.
+    """
+    adapter = next(iter(host.interpreter.distributions("torch-npu")), None)
+    if adapter is None:
+        raise Skip(_("torch_npu is not installed in {python}").format(python=host.interpreter.label))
+    torch = next(iter(host.interpreter.distributions("torch")), None)
+    yield from broken_rows(host, "torch-npu", "torch_npu")
+    finding = _beside_torch(host, adapter, torch)
+    if finding is not None:
+        yield finding
+    install = cann_in_use(host)
+    cann = product(host, install) if install else None
+    yield Facts({"torch_npu": adapter.version, "torch": torch.version if torch else None, "cann": cann})
+    if install is not None:
+        yield from _beside_cann(host, adapter, cann, install.path)
+
+
+def _beside_torch(host: Host, adapter: Distribution, torch: Optional[Distribution]) -> Optional[Finding]:
+    wanted = required(adapter, "torch", host.interpreter.layout())
+    row = torch_of(host.knowledge, adapter.version) if wanted is None else None
+    release = f"=={row['torch']}" if row else str(wanted or "").partition("+")[0]
+    fix = pip_install(host, _("install the torch that torch_npu was made for"), f"torch{release}")
+    if torch is None:
+        text = _("torch_npu {torch_npu} is installed without torch")
+        return Finding(
+            "torch-npu.torch-missing",
+            text.format(torch_npu=adapter.version),
+            evidence=(at(adapter),),
+            action=Action.CONFIG,
+            fix=fix,
+        )
+    if not release or _suits(release, torch):
+        return None
+    other = version_number(torch).release != _release(release)
+    source = _("metadata of {name}").format(name=adapter.name)
+    if row:
+        text = _("our table of {as_of}: {source}")
+        source = text.format(as_of=row["as_of"], source=row["source"])
+    text = _("torch_npu {torch_npu} was made for torch{required}, and torch {torch} is installed")
+    return Finding(
+        "torch-npu.torch-mismatch",
+        text.format(torch_npu=adapter.version, required=release, torch=torch.version),
+        severity=ERROR if other and row is None else WARNING,
+        evidence=(at(adapter), at(torch), f"torch{release}: {source}"),
+        action=Action.CONFIG,
+        fix=fix,
+    )
+
+
+def _suits(release: str, torch: Distribution) -> bool:
+    from packaging.specifiers import SpecifierSet
+
+    version_number(torch)  # to say so when it is none
+    suits: bool = accepts(SpecifierSet(release), torch.version)
+    return suits
+
+
+def _release(specifier: str) -> tuple[int, ...]:
+    """The release that an exact requirement names; () for any other."""
+    from packaging.version import Version
+
+    return Version(specifier[2:]).release if specifier.startswith("==") and "*" not in specifier else ()
+
+
+def _beside_cann(host: Host, adapter: Distribution, cann: Optional[str], path: str) -> Iterator[Finding]:
+    version_number(adapter)
+    judged = judge(torch_npu_pairs(host.knowledge), adapter.version, cann or "")
+    if judged.answer is Answer.STRANGE:
+        text = _("the CANN at {path} does not say its version in a form that can be compared: {version}")
+        raise Unknown(text.format(path=path, version=cann or _("none")))
+    finding = pair_finding("torch-npu", "torch_npu", adapter.version, cann or "", judged)
+    if finding is not None:
+        yield finding

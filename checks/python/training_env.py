@@ -1,0 +1,147 @@
+"""Are the job's own environment variables what their readers understand?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Optional, Union
+
+from npudoctor import ERROR, INFO, WARNING, Facts, Finding, Host, Scope, Skip, _, check
+from npudoctor.checks.python import _training_env_findings as say
+from npudoctor.host.pasted import as_meant, strtol
+from npudoctor.knowledge import tables
+
+Row = Mapping[str, Any]
+Found = Optional[Finding]
+
+# What people write for 0, and what a reader of numbers takes for 0 as they wished.
+NO = ("false", "off", "no", "none", "disable", "disabled")
+
+
+@check(
+    "training-env",
+    scope=Scope.JOB,
+    tags={"ascend", "pytorch"},
+    codes={
+        "training-env.bad-value": ERROR,
+        "training-env.pasted-punctuation": WARNING,
+        "training-env.read-otherwise": WARNING,
+        "training-env.no-effect": INFO,
+        "training-env.overridden": INFO,
+    },
+)
+def training_env(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """The job's own environment variables are what their readers understand.
+
+    ## What it does
+
+    Judges the variables that tune a training job: TASK_QUEUE_ENABLE, COMBINED_ENABLE, ASCEND_LAUNCH_BLOCKING,
+    PTCOPY_ENABLE, DYNAMIC_OP, SCALAR_TO_HOST_MEM, BMMV2_ENABLE and PYTORCH_NPU_ALLOC_CONF where torch-npu is
+    installed; AUTO_USE_UC_MEMORY, ASCEND_COREDUMP_SIGNAL and ASCEND_TRACE_RECORD_NUM everywhere. Those for
+    logs, devices and communication have checks of their own.
+
+    - `training-env.bad-value`: a number that is not valid. An error where torch_npu ends the job with it,
+      else information: another value is taken instead.
+    - `training-env.pasted-punctuation`: full-width digits or quotes, quotes that no shell took off, a
+      semicolon after the value. Information where the reader gets the number all the same.
+    - `training-env.read-otherwise`: a word where a number is read. torch_npu reads `on` as 0.
+    - `training-env.no-effect`: the installed torch_npu does not know it any more.
+    - `training-env.overridden`: TASK_QUEUE_ENABLE is not looked at beside ASCEND_LAUNCH_BLOCKING=1.
+
+    What is valid is known from a table, each row with its source; where nobody says what is valid, only
+    punctuation is judged.
+
+    ## Why it matters
+
+    The readers do not complain: `“1”` from a document is 0, and the job runs, slower or otherwise than
+    measured. Old scripts carry variables that have done nothing for years, and people tune them.
+
+    ## Fix safety
+
+    The lines are `export` or `unset` for the shell that starts the job; nothing is written.
+
+    ## References
+
+    - Ascend/pytorch, OptionsManager.cpp: how torch_npu reads its variables.
+    - Ascend/ModelZoo-PyTorch: the scripts that set them.
+    - CANN, "Environment variables".
+    """
+    variables = host.variables
+    rows = [row for row in tables.table("variables")["variable"] if row["name"] in variables]
+    if not rows:
+        raise Skip(_("none of the variables that this check judges is set"))
+    yield Facts({"variables": {row["name"]: variables[row["name"]] for row in rows}})
+    for row in rows:
+        version = host.interpreter.version_of(row["package"]) if "package" in row else ""
+        if version is not None:
+            found = _judge(row, variables, version)
+            if found is not None:
+                yield found
+
+
+def _judge(row: Row, variables: Mapping[str, str], version: str) -> Found:
+    """The first thing to say of a variable whose reader is there."""
+    value = variables[row["name"]]
+    if "until" in row and strtol(version) >= int(row["until"]):
+        return _said(row, say.NO_EFFECT, value, version=version)
+    beside = row.get("overridden_by", "")
+    if strtol(variables.get(beside, "")) != 0:
+        quiet = strtol(value) == 0
+        return None if quiet else _said(row, say.OVERRIDDEN, value, other=f"{beside}={variables[beside]}")
+    return _pasted(row, value) or (_number(row, value) if "read" in row else _text(row, value))
+
+
+def _pasted(row: Row, value: str) -> Found:
+    """Punctuation around a value that is valid without it."""
+    meant = as_meant(value)
+    read = "read" in row
+    if not meant or meant == (value.strip(" \t") if read else value) or not _valid(row, meant):
+        return None
+    if read and strtol(value) == strtol(meant):
+        return _said(row, say.PASTED_AND_READ, value, meant)
+    return _said(row, say.PASTED, value, meant)
+
+
+def _number(row: Row, value: str) -> Found:
+    """A value that is read as a number, whatever it is."""
+    number, words = strtol(value), value.strip().lower()
+    if not words:
+        differs = row.get("default", "0") != "0"
+        return _said(row, say.EMPTY, value, default=row["default"]) if differs else None
+    if str(number) not in row["values"] and "says" in row:
+        return _said(row, say.REFUSED, value, says=row["says"])
+    if not _digits(words):
+        meant = {"on": "1", "true": "1", "yes": "1", "enable": "1"}.get(words, "")
+        return None if words in NO else _said(row, say.READ_AS, value, meant, taken=number)
+    if str(number) in row["values"]:
+        return None
+    return _said(row, say.OUT_OF_RANGE, value, valid=_known(row), taken="1")
+
+
+def _text(row: Row, value: str) -> Found:
+    if not value or _valid(row, value):
+        return None
+    taken = row.get("otherwise", _("the default"))
+    return _said(row, say.OUT_OF_RANGE, value, valid=_known(row), taken=taken)
+
+
+def _valid(row: Row, value: str) -> bool:
+    """Whether a value is valid, or nothing is known of what is."""
+    if "least" in row:
+        return _digits(value) and row["least"] <= strtol(value) <= row["most"]
+    return value in row.get("values", (value,))
+
+
+def _known(row: Row) -> str:
+    if "least" in row:
+        return f"{row['least']}-{row['most']}"
+    return ", ".join(row["values"])
+
+
+def _digits(value: str) -> bool:
+    digits = value[1:] if value[:1] in ("-", "+") else value
+    return digits.isascii() and digits.isdecimal()
+
+
+def _said(row: Row, kind: say.Kind, value: str, meant: str = "", **words: object) -> Finding:
+    made: Finding = say.finding(row, kind, value, meant, **words)
+    return made

@@ -1,0 +1,181 @@
+"""Does vllm-ascend go with the installed vLLM, torch, torch_npu and the CANN in use?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Optional, Union
+
+from npudoctor import ERROR, INFO, WARNING, Action, Facts, Finding, Host, Scope, Severity, Skip, _, check
+from npudoctor.checks.python._stack import (
+    accepts,
+    at,
+    broken_rows,
+    cann_in_use,
+    pair_finding,
+    pip_install,
+    product,
+)
+from npudoctor.host.interpreter import Distribution
+from npudoctor.host.requirements import required, version_number
+from npudoctor.knowledge.frameworks import pairs
+from npudoctor.knowledge.judging import judge
+from npudoctor.knowledge.tables import Row
+from npudoctor.knowledge.versions import public
+
+# What it requires to be one release; without the last ones it does, with fewer kernels and models.
+PINNED = ("torch", "torch-npu", "torchvision", "torchaudio", "triton-ascend")
+OPTIONAL = PINNED[2:]
+
+
+@check(
+    "vllm-ascend",
+    scope=Scope.JOB,
+    tags={"ascend", "pytorch"},
+    codes={
+        "vllm-ascend.unmet-requirement": ERROR,
+        "vllm-ascend.vllm-missing": ERROR,
+        "vllm-ascend.vllm-mismatch": WARNING,
+        "vllm-ascend.cann-incompatible": ERROR,
+        "vllm-ascend.cann-not-listed": WARNING,
+        "vllm-ascend.newer-than-table": INFO,
+        "vllm-ascend.site-table": WARNING,
+    },
+)
+def vllm_ascend(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """vllm-ascend goes with the installed vLLM, torch and torch_npu, and with the CANN in use.
+
+    ## What it does
+
+    Compares torch, torch_npu, torchvision, torchaudio and triton-ascend with what vllm-ascend requires in its
+    own metadata; then vLLM and CANN with the table of its releases. What that table names suits even where
+    the metadata says otherwise, as with torch_npu 2.7.1.post1 beside vllm-ascend 0.11.0. Nothing is imported.
+
+    - `vllm-ascend.unmet-requirement`: an error where a package is missing or of another release; a warning
+      where it differs by less, or is torchvision, torchaudio or triton-ascend.
+    - `vllm-ascend.vllm-mismatch`: this release was made for another vLLM.
+    - `vllm-ascend.cann-not-listed`, `cann-incompatible`, `newer-than-table`, `site-table`: as those of
+      torch-npu, by the rows about vllm-ascend.
+
+    ## Why it matters
+
+    vllm-ascend replaces parts of one vLLM by its own. Beside another one it is not found, or it fails with
+    an ImportError or an unknown argument when the engine starts.
+
+    ## Fix safety
+
+    Shown only: other versions may not suit what else is installed in that environment.
+
+    ## References
+
+    - vllm-project/vllm-ascend, versioning policy; `npudoctor list --knowledge` says which rows are loaded.
+    - The metadata (`Requires-Dist`) of the wheels on PyPI.
+    """
+    plugin = next(iter(host.interpreter.distributions("vllm-ascend")), None)
+    if plugin is None:
+        raise Skip(_("vllm-ascend is not installed in {python}").format(python=host.interpreter.label))
+    vllm = next(iter(host.interpreter.distributions("vllm")), None)
+    rows = _rows(host, plugin)
+    yield from broken_rows(host, "vllm-ascend", "vllm_ascend")
+    finding = _requirements(host, plugin, rows)
+    if finding is not None:
+        yield finding
+    finding = _beside_vllm(host, plugin, vllm, rows)
+    if finding is not None:
+        yield finding
+    install = cann_in_use(host)
+    cann = product(host, install) if install else None
+    yield Facts({"vllm_ascend": plugin.version, "vllm": vllm.version if vllm else None, "cann": cann})
+    judged = judge(
+        pairs(host.knowledge, "vllm_ascend", "releases", "vllm_ascend"), plugin.version, cann or ""
+    )
+    finding = pair_finding("vllm-ascend", "vllm-ascend", plugin.version, cann or "", judged)
+    if finding is not None:
+        yield replace(finding, echo_of=("torch-npu.cann-not-listed",))
+
+
+def _rows(host: Host, plugin: Distribution) -> list[Row]:
+    """The rows that say what this release goes with, a site's first."""
+    version_number(plugin)
+    return [
+        row
+        for row in host.knowledge.rows("vllm_ascend", "releases")
+        if public(row["vllm_ascend"]) == public(plugin.version) and row.values.get("compatible", True)
+    ]
+
+
+def _requirements(host: Host, plugin: Distribution, rows: list[Row]) -> Optional[Finding]:
+    """One finding about all that is not as it requires."""
+    layout = host.interpreter.layout()
+    lines, wanted, severity = [], {}, WARNING
+    for name in PINNED:
+        specifier = required(plugin, name, layout)
+        found = next(iter(host.interpreter.distributions(name)), None)
+        if specifier is None or (found and _suits(found, name, str(specifier), rows)):
+            continue
+        wanted[name] = f"{name}{specifier}"
+        there = at(found) if found else _("{name} is not installed").format(name=name)
+        lines.append(f"{name}{specifier}: {there}")
+        severity = max(severity, _weight(found, name, str(specifier)))
+    if not wanted:
+        return None
+    text = _("vllm-ascend {version} requires {required}, which is not what is installed")
+    return Finding(
+        "vllm-ascend.unmet-requirement",
+        text.format(version=plugin.version, required=", ".join(wanted.values())),
+        severity=severity,
+        evidence=(at(plugin), *lines),
+        action=Action.CONFIG,
+        fix=pip_install(host, _("install what vllm-ascend requires"), *wanted.values()),
+        echo_of=("torch-npu.torch-mismatch", "torch-npu.torch-missing") if list(wanted) == ["torch"] else (),
+    )
+
+
+def _suits(found: Distribution, name: str, specifier: str, rows: list[Row]) -> bool:
+    from packaging.specifiers import SpecifierSet
+
+    version = version_number(found)
+    told = [one for row in rows for one in row.texts(name.replace("-", "_"))]
+    suits: bool = accepts(SpecifierSet(specifier), found.version)
+    return suits or any(public(one) == public(str(version)) for one in told)
+
+
+def _weight(found: Optional[Distribution], name: str, specifier: str) -> Severity:
+    """Another release is an error, a rebuild of the same one is not."""
+    if name in OPTIONAL:
+        return WARNING
+    if found is None or not specifier.startswith("=="):
+        return ERROR
+    mine, theirs = version_number(found), public(specifier[2:])
+    return WARNING if theirs is not None and mine.release == theirs.release else ERROR
+
+
+def _beside_vllm(
+    host: Host, plugin: Distribution, vllm: Optional[Distribution], rows: list[Row]
+) -> Optional[Finding]:
+    mine = version_number(plugin)
+    made_for = list(dict.fromkeys(one for row in rows for one in row.texts("vllm")))
+    code, text = "vllm-ascend.vllm-missing", _("vllm-ascend {version} is installed without vllm")
+    if vllm is not None:
+        other = version_number(vllm)
+        suits = any(public(one) == public(vllm.version) for one in made_for)
+        if suits or (not made_for and other.release[:2] == mine.release[:2]):
+            return None
+        code = "vllm-ascend.vllm-mismatch"
+        text = _("vllm-ascend {version} was made for vLLM {wanted}, and vLLM {vllm} is installed")
+    title = _("install the vLLM that it was made for")
+    return Finding(
+        code,
+        text.format(
+            version=plugin.version,
+            wanted=", ".join(made_for) or f"{mine.major}.{mine.minor}",
+            vllm=vllm.version if vllm else "",
+        ),
+        evidence=(
+            at(plugin),
+            *([at(vllm)] if vllm else []),
+            *(f"{row['source']}, {row['as_of']}" for row in rows),
+        ),
+        action=Action.CONFIG,
+        fix=pip_install(host, title, f"vllm=={made_for[-1]}") if made_for else None,
+    )

@@ -1,0 +1,27 @@
+"""The checks for commands that only describe them: nothing is asked."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from npudoctor import registry
+from npudoctor.cli import output
+from npudoctor.cli.main import Caller
+from npudoctor.cli.session import speak
+from npudoctor.cli.values import one_of
+from npudoctor.registry import Loaded
+
+
+def loaded_checks(format: Optional[str], lang: Optional[str], caller: Caller) -> tuple[Loaded, str]:
+    """All checks, and the format that was asked for."""
+    wanted = wanted_format(format, lang, caller)
+    return registry.load_all(caller.variables), wanted
+
+
+def wanted_format(format: Optional[str], lang: Optional[str], caller: Caller) -> str:
+    """The format that was asked for; from here on it is spoken as that wants it."""
+    wanted: str = one_of("format", format)
+    one_of("lang", lang)
+    output.put_aside()
+    speak(wanted, None, caller)
+    return wanted

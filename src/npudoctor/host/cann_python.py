@@ -1,0 +1,102 @@
+"""The Python packages that CANN brings: the copies that an interpreter finds, and the wheels it ships."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Optional
+
+from npudoctor.frozen import dataclass
+from npudoctor.host import cann_env
+from npudoctor.host.cann import Install
+from npudoctor.host.cann_version import at_least
+from npudoctor.host.errors import CannotTell
+from npudoctor.host.files import Files
+from npudoctor.host.interpreter import Distribution, parse_headers
+
+# Where each tells the version of the CANN that it is of: the version that pip knows never changes.
+MARKS = {"te": "te/version.py", "hccl": "hccl/sys_version.py"}
+WHEEL_FOLDERS = ("compiler/lib64", "hccl/lib64", "lib64", "fwkacllib/lib64")
+
+_VERSION = re.compile(r"""^\s*(?:__sys_version__|version)\s*=\s*["']([^"']+)["']""", re.MULTILINE)
+_WHEEL = re.compile(r"(te|topi|hccl)-\d[^/]*\.whl\Z")
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A package in a folder of the search path; `version` is the component number that it tells."""
+
+    name: str
+    folder: str
+    version: Optional[str]
+
+
+def copies(files: Files, name: str, folders: Iterable[str]) -> list[Copy]:
+    """Every copy in these folders, the one that Python imports first; each folder once."""
+    found: dict[str, Copy] = {}
+    for folder in folders:
+        copy = copy_in(files, name, folder) if folder.startswith("/") else None
+        if copy is not None:
+            found.setdefault(files.real(folder) or folder, copy)
+    return list(found.values())
+
+
+def copy_in(files: Files, name: str, folder: str) -> Optional[Copy]:
+    """The package in this folder; None where there is none."""
+    if files.stat(f"{folder}/{name}") is None:
+        return None
+    text = files.text(f"{folder}/{MARKS[name]}")
+    if text is None:
+        return Copy(name, folder, None) if files.stat(f"{folder}/{name}/__init__.py") else None
+    match = _VERSION.search(text)
+    return Copy(name, folder, match[1] if match else None)
+
+
+def own_site(files: Files, install: Install, name: str) -> Optional[str]:
+    """The installation's own site-packages, where this package is in it."""
+    for folder in cann_env.SITES:
+        path = f"{install.path}/{folder}"
+        if cann_env.there(files, f"{path}/{name}"):
+            return path
+    return None
+
+
+def metadata_in(files: Files, site: str, name: str) -> Optional[Distribution]:
+    """The metadata of a package in a folder that may be on no search path; None where there is none."""
+    form = re.compile(rf"{name}-(\d[^-]*)(?:-.*)?\.(?:dist|egg)-info\Z")
+    for entry in files.names(site):
+        match = form.match(entry)
+        for path in (f"{site}/{entry}/METADATA", f"{site}/{entry}/PKG-INFO") if match else ():
+            text = files.text(path)
+            if match and text is not None:
+                return Distribution(name, match[1], f"{site}/{entry}", parse_headers(text))
+    return None
+
+
+def wheels(files: Files, install: Install, names: Iterable[str]) -> list[str]:
+    """The wheels of these packages that it ships; topi goes with te up to 8.0, and never later."""
+    wanted = set(names)
+    if "te" in wanted and (install.before_6 or at_least(install.version, "8.1") is False):
+        wanted.add("topi")
+    found: dict[str, str] = {}
+    for name, path in _shipped(files, install):
+        if name in wanted:
+            found.setdefault(name, path)
+    return [found[name] for name in sorted(found)]
+
+
+def ships(files: Files, install: Install, name: str) -> bool:
+    """Whether this release has the package at all."""
+    return own_site(files, install, name) is not None or bool(wheels(files, install, [name]))
+
+
+def _shipped(files: Files, install: Install) -> Iterator[tuple[str, str]]:
+    for folder in WHEEL_FOLDERS:
+        try:
+            names = files.names(f"{install.path}/{folder}")
+        except CannotTell:
+            continue
+        for name in names:
+            match = _WHEEL.match(name)
+            if match:
+                yield match[1], f"{install.path}/{folder}/{name}"

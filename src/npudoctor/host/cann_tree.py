@@ -1,0 +1,130 @@
+"""What an installation of CANN is made of: dangling links, parts of other releases, kernels, machine."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Optional
+
+from npudoctor.host import cann_info
+from npudoctor.host.cann import Install
+from npudoctor.host.cann_version import accepts, at_least, train
+from npudoctor.host.errors import CannotTell
+from npudoctor.host.files import Files
+
+# What every release of its time has, and what a job cannot do without.
+CORE = ("compiler", "runtime", "hccl", "opp", "toolkit", "fwkacllib")
+VITAL = ("compiler", "runtime", "opp", "fwkacllib")
+NEEDED = ("opp", "lib64", "python/site-packages", "compiler", "runtime", "fwkacllib")
+ACL = ("lib64", "runtime/lib64", "fwkacllib/lib64")
+HEADER = 20  # bytes of an ELF file up to and with its machine
+
+_MACHINES = {62: "x86_64", 183: "aarch64"}
+_ALIASES = {"arm64": "aarch64", "amd64": "x86_64"}
+_OPS = re.compile(r"ascend_\w*ops_install\.info\Z")
+
+
+def dangling(files: Files, place: str) -> list[str]:
+    """The links that lead nowhere: the place itself, or the parts of a `latest` that is a real folder."""
+    entry = files.lstat(place)
+    if entry is None:
+        return []
+    if entry.is_link:
+        return [] if files.stat(place) else [place]
+    parts = (f"{place}/{part}" for part in CORE)
+    return [part for part in parts if files.lstat(part) is not None and files.stat(part) is None]
+
+
+def releases_of(files: Files, place: str) -> dict[str, list[str]]:
+    """For each real folder in which core parts of this installation lie, these parts."""
+    found: dict[str, list[str]] = {}
+    for part in CORE:
+        real = files.real(f"{place}/{part}")
+        if real is not None and real.endswith(f"/{part}"):
+            found.setdefault(real[: -len(part) - 1], []).append(part)
+    return found
+
+
+def closed(files: Files, install: Install) -> Optional[str]:
+    """Why this user cannot use it; None when what a job needs of it can be read.
+
+    CannotTell for what is no question of permission.
+    """
+    for part in NEEDED:
+        try:
+            files.names(f"{install.path}/{part}")
+        except CannotTell as error:
+            if not is_closed(error):
+                raise
+            return error.reason
+    return None
+
+
+def is_closed(error: CannotTell) -> bool:
+    """Whether it is for want of permission that the machine did not answer."""
+    return isinstance(error.__cause__, PermissionError)
+
+
+def kernels(files: Files, install: Install) -> Optional[str]:
+    """The version of its kernels (from 8.5: ops) package; "" when it does not say, None without one."""
+    folder = f"{install.path}/opp_kernel"
+    if files.stat(folder) is not None:
+        return cann_info.settings(cann_info.text(files, f"{folder}/version.info")).get("version", "")
+    for place in cann_info.folders(files, (install.path, install.real)):
+        for name in files.names(place):
+            if _OPS.match(name):
+                return cann_info.settings(cann_info.text(files, f"{place}/{name}")).get("version", "")
+    return None
+
+
+def kernels_suit(files: Files, install: Install, version: str) -> Optional[bool]:
+    """Whether the kernels package is one that the release asks for; None when nothing says so."""
+    if at_least(install.version, "8.5"):
+        return version == install.version or version == install.component
+    for part in ("toolkit", "runtime", "compiler", "opp"):
+        told = cann_info.settings(cann_info.text(files, f"{install.path}/{part}/version.info"))
+        wanted = told.get("required_package_opp_kernel_version")
+        if wanted:
+            return accepts(wanted, version)
+    mine, theirs = train(install.component), train(version)
+    return None if mine is None or theirs is None else mine == theirs
+
+
+def machines(files: Files, install: Install) -> set[str]:
+    """The machines that it is for, as its install records say; more than one with a second toolkit."""
+    return {same(arch) for arch in _archs(files, install)}
+
+
+def _archs(files: Files, install: Install) -> Iterator[str]:
+    for folder in cann_info.folders(files, (install.path, install.real)):
+        told = cann_info.record_in(files, folder).get("arch")
+        if told:
+            yield told
+    if install.arch:
+        yield install.arch
+
+
+def library_machine(files: Files, install: Install) -> Optional[str]:
+    """The machine that its libascendcl.so is for; None where there is none to read."""
+    for folder in ACL:
+        found = elf_machine(files, f"{install.path}/{folder}/libascendcl.so")
+        if found:
+            return found
+    return None
+
+
+def elf_machine(files: Files, path: str) -> Optional[str]:
+    """The machine in an ELF file's header; None when it is none, or cannot be read."""
+    try:
+        head = files.read(path, HEADER) or b""
+    except CannotTell:
+        return None
+    if len(head) < HEADER or head[:4] != b"\x7fELF":
+        return None
+    number = int.from_bytes(head[18:20], "big" if head[5] == 2 else "little")
+    return _MACHINES.get(number)
+
+
+def same(machine: str) -> str:
+    """One name for each machine."""
+    return _ALIASES.get(machine.lower(), machine.lower())

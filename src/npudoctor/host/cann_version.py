@@ -1,0 +1,70 @@
+"""Version numbers of CANN: the order of releases, the train of a component number, what a range accepts."""
+
+from __future__ import annotations
+
+import re
+from typing import Optional
+
+_PRODUCT = re.compile(
+    r"(\d+)\.(\d+)\.(RC\d+|T\d+|\d+)((?:\.\d+)*)(?:[.-](alpha|beta|rc)\.?(\d+))?(?:\.SPC(\d+))?\Z",
+    re.IGNORECASE,
+)
+_STAGES = {"alpha": 0, "beta": 1, "rc": 2}
+_FINAL = 3
+_CLAUSE = re.compile(r"(>=|<=|==|>|<)?\s*(\d+(?:\.\d+)*)\s*\Z")
+
+
+def order(product: Optional[str]) -> Optional[tuple[tuple[int, ...], ...]]:
+    """What sorts product versions by age: T and alpha before beta before RCn before the final number.
+
+    None when it is none that is known: the numbers before 5.1 were written in other ways too.
+    """
+    match = _PRODUCT.match((product or "").strip())
+    if match is None:
+        return None
+    major, minor, third, patch, stage, number, pack = match.groups()
+    word = third.upper()
+    head = (int(major), int(minor), 0 if word[0] in "RT" else int(third))
+    kind = (2, int(third[2:])) if word[0] == "R" else (0, int(third[1:])) if word[0] == "T" else (_FINAL, 0)
+    told = (_STAGES[stage.lower()], int(number)) if stage else (_FINAL, 0)
+    return head, kind, numbers(patch), told, (int(pack or 0),)
+
+
+def at_least(product: Optional[str], first: str) -> Optional[bool]:
+    """Whether a product version is of this release line (8.1) or a later one; None when it is not known."""
+    told = order(product)
+    return None if told is None else told[0][:2] >= numbers(first)
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    """The numbers in a version, in order."""
+    return tuple(int(word) for word in re.findall(r"\d+", text))
+
+
+def train(number: Optional[str]) -> Optional[str]:
+    """The major.minor of a component number, by which CANN and frameworks compare; None when it has none."""
+    match = re.match(r"\d+\.\d+", number or "")
+    return match[0] if match else None
+
+
+def accepts(wanted: str, number: str) -> Optional[bool]:
+    """Whether a range such as ">=7.6, <=7.7" accepts a component number; None when it is not understood.
+
+    As many parts are compared as the range names: 7.7.0.1.238 is 7.7.
+    """
+    mine = re.match(r"\d+(?:\.\d+)*", number)
+    clauses = [_CLAUSE.match(clause.strip()) for clause in wanted.split(",")]
+    if mine is None or not all(clauses):
+        return None
+    return all(_holds(match[1] or "==", numbers(mine[0]), numbers(match[2])) for match in clauses if match)
+
+
+def _holds(operator: str, mine: tuple[int, ...], bound: tuple[int, ...]) -> bool:
+    mine = mine[: len(bound)]
+    return {
+        ">=": mine >= bound,
+        "<=": mine <= bound,
+        "==": mine == bound,
+        ">": mine > bound,
+        "<": mine < bound,
+    }[operator]

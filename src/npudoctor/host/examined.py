@@ -1,0 +1,96 @@
+"""Whose variables are examined: those of a running process, or those that a script would leave."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Mapping
+from typing import Optional
+
+from npudoctor.host.commands import Answer, Commands
+from npudoctor.host.errors import CannotTell
+from npudoctor.host.files import Disk
+from npudoctor.messages import _, strerror
+
+BASH = "/bin/bash"
+ENVIRON_LIMIT = 4 << 20
+# Standard output is kept apart for the variables: what the script prints goes to standard error, and what it
+# leaves running holds neither. It sees no arguments, and it sees that it is sourced.
+SCRIPT = (
+    "npudoctor_script=$1; shift; exec 3>&1 1>&2; "
+    'source "$npudoctor_script" 3>&-; npudoctor_status=$?; '
+    '[ "$npudoctor_status" = 0 ] && /usr/bin/env -0 >&3; exit "$npudoctor_status"'
+)
+# What would make bash run something else first, or change what it is.
+STARTING = ("BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "BASH_FUNC_")
+
+
+def parse_environ(content: bytes) -> dict[str, str]:
+    """NUL-separated NAME=value as a mapping; of a name that is there twice the first counts, as in C."""
+    found: dict[str, str] = {}
+    for entry in content.decode("utf-8", "surrogateescape").split("\0"):
+        name, equals, value = entry.partition("=")
+        if equals and name:
+            found.setdefault(name, value)
+    return found
+
+
+def of_process(disk: Disk, pid: int) -> dict[str, str]:
+    """The variables with which a process was started; CannotTell when they cannot be had."""
+    try:
+        content = disk.read(f"/proc/{pid}/environ", ENVIRON_LIMIT)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ESRCH):
+            raise CannotTell(_("there is no process {pid}").format(pid=pid)) from error
+        text = _("the variables of process {pid} cannot be read: {why}")
+        raise CannotTell(text.format(pid=pid, why=strerror(error.errno))) from error
+    if not content:
+        raise CannotTell(
+            _("process {pid} has no variables: it has ended, or is the kernel's").format(pid=pid)
+        )
+    return parse_environ(content)
+
+
+def is_roots(disk: Disk, pid: int) -> bool:
+    """Whether all its user ids are root's. The owner of its folder does not tell: /proc gives what may not
+    be dumped to root."""
+    try:
+        text = disk.read(f"/proc/{pid}/status", 1 << 16).decode("utf-8", "replace")
+    except OSError:
+        return False
+    lines = [line.split()[1:] for line in text.splitlines() if line.startswith("Uid:")]
+    return lines == [["0"] * 4]
+
+
+def after_script(
+    commands: Commands, path: str, variables: Mapping[str, str], seconds: float
+) -> dict[str, str]:
+    """The variables that a shell of the caller has after it sourced a script; CannotTell when it fails."""
+    if not commands.may_run(path):
+        text = _("{path} is not run by root: it or a folder above it may be written by others")
+        raise CannotTell(text.format(path=path))
+    clean = {name: value for name, value in variables.items() if not name.startswith(STARTING)}
+    answer = commands.run(
+        [BASH, "--noprofile", "--norc", "-c", SCRIPT, "bash", path],
+        timeout=seconds,
+        variables=clean,
+        here=True,
+    )
+    why = _why_failed(answer, seconds)
+    if why is not None:
+        raise CannotTell(_("{path}: {why}").format(path=path, why=why))
+    found = parse_environ(answer.stdout.encode("utf-8", "surrogateescape"))
+    found.pop("_", None)
+    found.pop("SHLVL", None)
+    return {**found, **{name: variables[name] for name in ("_", "SHLVL") if name in variables}}
+
+
+def _why_failed(answer: Answer, seconds: float) -> Optional[str]:
+    said = answer.stderr.strip().splitlines()[-1:]
+    if answer.ok:
+        return None if answer.stdout else _("it ends the shell that sources it")
+    if answer.ended == "timeout":
+        return _("it does not end within {seconds:g} s").format(seconds=seconds)
+    if answer.ended != "exited":
+        return _("{shell} cannot be run: {why}").format(shell=BASH, why=answer.ended)
+    text = _("it ends with status {status}: {said}") if said else _("it ends with status {status}")
+    return text.format(status=answer.status, said=said[0] if said else "")

@@ -1,0 +1,53 @@
+"""/etc/ld.so.cache: the table by which the loader knows the system's libraries."""
+
+from __future__ import annotations
+
+import struct
+from typing import Optional
+
+from npudoctor.host.errors import CannotTell
+from npudoctor.host.files import Files
+
+CACHE = "/etc/ld.so.cache"
+LIMIT = 32 << 20
+MAGIC = b"glibc-ld.so.cache1.1"
+OLD_MAGIC = b"ld.so-1.7.0"
+
+_HEADER = 48
+# ELF, for glibc, and the machine: what the loader of each asks for.
+_FLAGS = {"x86_64": 0x0303, "aarch64": 0x0A03, "i386": 0x0003}
+
+
+def read_cache(files: Files, machine: str) -> dict[str, str]:
+    """The path of each library for this machine, by its name; empty where there is no cache.
+
+    Copies for newer processors (glibc-hwcaps) are left out: they carry the same names and versions.
+    """
+    try:
+        content = files.read(CACHE, LIMIT)
+    except CannotTell:
+        content = None  # the loader, too, goes on without one that it cannot open
+    return parse_cache(content, machine) if content else {}
+
+
+def parse_cache(content: bytes, machine: str) -> dict[str, str]:
+    """The table in the new format, alone or behind the old one; empty when it is neither."""
+    start = content.find(MAGIC)
+    if start < 0 or (start and not content.startswith(OLD_MAGIC)) or len(content) < start + _HEADER:
+        return {}
+    content = content[start:]
+    order = ">" if content[28] & 3 == 3 else "<"
+    (count,) = struct.unpack_from(f"{order}I", content, len(MAGIC))
+    shape = struct.Struct(f"{order}iIIIQ")
+    found: dict[str, str] = {}
+    for number in range(min(count, (len(content) - _HEADER) // shape.size)):
+        flags, key, value, _osversion, hwcap = shape.unpack_from(content, _HEADER + number * shape.size)
+        name, path = _text(content, key), _text(content, value)
+        if hwcap == 0 and flags == _FLAGS.get(machine, flags) and name and path:
+            found.setdefault(name, path)
+    return found
+
+
+def _text(content: bytes, at: int) -> Optional[str]:
+    end = content.find(b"\0", at)
+    return content[at:end].decode("utf-8", "surrogateescape") if 0 <= at < end else None

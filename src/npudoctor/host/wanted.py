@@ -1,0 +1,25 @@
+"""Whether a job here would use NPUs, asked so that images and closed /dev have an answer too."""
+
+from __future__ import annotations
+
+from npudoctor.host.errors import CannotTell
+from npudoctor.host.host import Host
+
+# Distributions that bring code that runs on CANN; mindspore itself may be for the CPU only.
+ON_CANN = ("torch-npu", "mindspore", "mindspore-ascend", "vllm-ascend", "paddle-custom-npu")
+
+
+def npu_expected(host: Host) -> bool:
+    """Whether NPUs are to be used here: said by the user, or seen when nothing was said."""
+    if host.options.expect != "auto" or host.options.root is not None:
+        return host.options.expect == "npu"
+    try:
+        return host.npu_wanted()
+    except CannotTell:
+        return False
+
+
+def on_cann(host: Host) -> list[str]:
+    """The frameworks of the examined interpreter that run on CANN, with their versions."""
+    named = ((name, host.interpreter.version_of(name)) for name in ON_CANN)
+    return [f"{name} {version}" for name, version in named if version is not None]

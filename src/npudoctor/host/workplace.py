@@ -1,0 +1,58 @@
+"""Where a job is started, and what Python would find there before what is installed."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from npudoctor.host.errors import CannotTell
+from npudoctor.host.files import Files
+from npudoctor.host.host import Host
+from npudoctor.host.identity import Identity, user_name
+from npudoctor.host.users import home_of
+from npudoctor.messages import _
+
+
+def working_directory(host: Host) -> Optional[str]:
+    """The working directory of the caller, or of the process that is examined, without links; None where
+    it is gone."""
+    return host.running_files.real(f"/proc/{host.options.env_of or 'self'}/cwd")
+
+
+def job_user(host: Host) -> Identity:
+    """Who runs the job: the caller, or the user of the process that is examined."""
+    pid = host.options.env_of
+    if not pid:
+        return host.identity
+    ids: dict[str, list[int]] = {"Uid": [], "Gid": [], "Groups": []}
+    for line in (host.running_files.text(f"/proc/{pid}/status") or "").splitlines():
+        name, _colon, rest = line.partition(":")
+        if name in ids:
+            ids[name] = [int(word) for word in rest.split()]
+    if len(ids["Uid"]) < 2 or len(ids["Gid"]) < 2:
+        raise CannotTell(_("there is no process {pid}").format(pid=pid))
+    uid = ids["Uid"][1]
+    groups = frozenset((ids["Gid"][1], *ids["Groups"]))
+    return Identity(uid, user_name(uid), home_of(host.files, uid) or "", frozenset(), groups)
+
+
+def provided(files: Files, folder: str, name: str) -> Optional[str]:
+    """The file that `import name` would load from a folder; None when it would look further.
+
+    A folder without __init__.py is none: an installed package behind it wins.
+    """
+    for path in (f"{folder}/{name}/__init__.py", f"{folder}/{name}.py"):
+        entry = files.stat(path)
+        if entry is not None and entry.is_file:
+            return path
+    return None
+
+
+def pythonpath(entries: list[str], here: Optional[str]) -> list[str]:
+    """The folders that PYTHONPATH names; an empty or a relative entry is one of the working directory."""
+    folders = []
+    for entry in entries:
+        if entry.startswith("/"):
+            folders.append(entry)
+        elif here is not None:
+            folders.append(f"{here}/{entry}".rstrip("/.") or "/" if entry in ("", ".") else f"{here}/{entry}")
+    return folders

@@ -1,0 +1,88 @@
+"""What is published about CANN and the driver beside it, and where a pair stands among those rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Optional
+
+from npudoctor.frozen import dataclass
+from npudoctor.host.driver import Key, key, starts
+from npudoctor.knowledge.tables import Row
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What the rows say of a pair. `verdict`: compatible, incompatible, not-listed, newer-driver, newer-cann.
+
+    `recommended` and `nearest` are drivers, as published; `nearest` of a newer CANN is a CANN.
+    """
+
+    verdict: str
+    recommended: tuple[str, ...]
+    nearest: tuple[str, ...]
+    source: str
+    as_of: str
+
+
+def declared(rows: Sequence[Row], cann: str, driver: str) -> Optional[Declared]:
+    """What is declared of this CANN and this driver; None when no row is about this CANN.
+
+    A release that no row names is judged by the rows of its line: 8.3.RC2 by those of 8.3.
+    """
+    mine = [row for row in rows if any(starts(cann, _line(name)) for name in row.texts("cann"))]
+    own = bool(mine)
+    mine = mine or [row for row in rows if any(_series(name) == _series(cann) for name in row.texts("cann"))]
+    if not mine:
+        return _newer_cann(rows, cann)
+    # Of a release before all that are named in its line, an older driver may be the right one.
+    least = own or any(key(_line(name)) <= key(cann) for row in mine for name in row.texts("cann"))
+    works = [row for row in mine if row.values.get("compatible", True)]
+    known = _all(works, "drivers")
+    against = [row for row in mine if row not in works and _matches(driver, row.texts("drivers"))]
+    verdict, nearest = ("incompatible", tuple(known)) if against else _place(driver, known, least)
+    if verdict == "not-listed" and not least:
+        return None
+    named = [row for row in works if _matches(driver, row.texts("drivers"))]
+    told = (*against, *named, *mine)[0]
+    return Declared(verdict, tuple(_all(works, "recommended")), nearest, told["source"], told["as_of"])
+
+
+def _place(driver: str, known: list[str], least: bool) -> tuple[str, tuple[str, ...]]:
+    """Where a driver stands among those declared to work; a later patch of a line is of that line.
+
+    `least`: whether one before the first of its line that is declared is not of that line.
+    """
+    line = [key(_line(name)) for name in known if _series(name) == _series(driver)]
+    if _matches(driver, known) or (line and (not least or key(driver) >= min(line))):
+        return "compatible", ()
+    below = [name for name in known if key(_line(name)) < key(driver)]
+    above = [name for name in known if key(_line(name)) > key(driver)]
+    return ("not-listed" if above else "newer-driver"), (*below[-1:], *above[:1])
+
+
+def _newer_cann(rows: Sequence[Row], cann: str) -> Optional[Declared]:
+    newest = max(rows, key=lambda row: max(key(_line(name)) for name in row.texts("cann")))
+    name = max(newest["cann"], key=lambda name: key(_line(name)))
+    if key(cann) < key(_line(name)):
+        return None
+    return Declared("newer-cann", (), (name,), newest["source"], newest["as_of"])
+
+
+def _all(rows: Sequence[Row], field: str) -> list[str]:
+    """The drivers that rows name, oldest first, each once whatever its case."""
+    named = (name for row in rows for name in row.texts(field))
+    once = {_line(name).lower(): name for name in named}
+    return sorted(once.values(), key=lambda name: key(_line(name)))
+
+
+def _matches(version: str, names: Sequence[str]) -> bool:
+    return any(starts(version, _line(name)) for name in names)
+
+
+def _line(name: str) -> str:
+    """A published name without the X that stands for any number."""
+    return name[:-2] if name.lower().endswith(".x") else name
+
+
+def _series(version: str) -> Key:
+    return key(_line(version))[:2]

@@ -1,0 +1,100 @@
+"""The rows about frameworks as pairs that can be judged, and CANN's two kinds of numbers."""
+
+from __future__ import annotations
+
+import re
+from typing import Optional
+
+from npudoctor.knowledge.judging import Pair
+from npudoctor.knowledge.site import Knowledge
+from npudoctor.knowledge.tables import Row
+from npudoctor.knowledge.versions import public
+
+_MINOR = re.compile(r"\d+\.\d+")
+
+
+def torch_npu_pairs(knowledge: Knowledge) -> list[Pair]:
+    """torch_npu and CANN; a release of a train goes with all that its train goes with."""
+    trains = knowledge.rows("torch_npu", "trains")
+    pairs = []
+    for row in knowledge.rows("torch_npu", "cann"):
+        pairs.append(_pair(row, "torch_npu"))
+        told = row.texts("train")
+        pairs += [
+            Pair(row["torch_npu"], train.texts("cann"), train["source"], train["as_of"])
+            for train in trains
+            if told and told[0] in train.texts("trains")
+        ]
+    return pairs
+
+
+def torch_of(knowledge: Knowledge, torch_npu: str) -> Optional[Row]:
+    """The row that says which torch a torch_npu was made for; None when there is none."""
+    mine = public(torch_npu)
+    for row in knowledge.rows("torch_npu", "cann"):
+        if row.texts("torch") and mine is not None and public(row["torch_npu"]) == mine:
+            return row
+    return None
+
+
+def pairs(knowledge: Knowledge, table: str, section: str, release: str) -> list[Pair]:
+    """The rows of a section with a release, in the key named so, and the CANN that goes with it."""
+    return [_pair(row, release) for row in knowledge.rows(table, section)]
+
+
+def accepted_by(knowledge: Knowledge, mindspore: str) -> Optional[Row]:
+    """The row with the component numbers that a MindSpore accepts; None when there is none."""
+    mine = public(mindspore)
+    rows = knowledge.rows("mindspore", "cann_component_versions")
+    return next((row for row in rows if mine is not None and public(row["mindspore"]) == mine), None)
+
+
+def product_of(knowledge: Knowledge, component: str) -> Optional[str]:
+    """The product version of a component number: by the whole of it, else the last one of its major.minor."""
+    minor = _MINOR.match(component)
+    near = None
+    for row in knowledge.rows("cann_internal_versions", "versions"):
+        for told in row.texts("component"):
+            if told == component:
+                return str(row["cann"])
+            other = _MINOR.match(told)
+            if minor and other and minor[0] == other[0]:
+                near = str(row["cann"])
+    return near
+
+
+def component_of(knowledge: Knowledge, product: str) -> Optional[str]:
+    """The component number of a product version; the number itself from 8.2 on."""
+    for row in knowledge.rows("cann_internal_versions", "versions"):
+        if row["cann"].lower() == product.lower() and row.texts("component"):
+            return row.texts("component")[0]
+    minor = _MINOR.match(product)
+    later = minor is not None and tuple(map(int, minor[0].split("."))) >= (8, 2)
+    return product if later else None
+
+
+def _pair(row: Row, release: str) -> Pair:
+    compatible = bool(row.values.get("compatible", True))
+    return Pair(row[release], row.texts("cann"), row["source"], row["as_of"], compatible)
+
+
+def mindspore_pairs(knowledge: Knowledge) -> list[Pair]:
+    """MindSpore and CANN: the rows that name products, and those that name components, by product."""
+    told = []
+    for row in knowledge.rows("mindspore", "cann_component_versions"):
+        products = (product_of(knowledge, component) for component in row.texts("accepts"))
+        cann = tuple(product for product in products if product)
+        told.append(Pair(row["mindspore"], cann, row["source"], row["as_of"]))
+    return [*pairs(knowledge, "mindspore", "cann", "mindspore"), *told]
+
+
+def newest_accepting(knowledge: Knowledge, component: str) -> Optional[str]:
+    """The newest MindSpore 2 that accepts a component number; None when none does."""
+    minor = _MINOR.match(component)
+    found = [
+        version
+        for row in knowledge.rows("mindspore", "cann_component_versions")
+        for version in (public(row["mindspore"]),)
+        if version and version.major >= 2 and minor and minor[0] in row.texts("accepts")
+    ]
+    return str(max(found)) if found else None

@@ -1,0 +1,136 @@
+"""The tables with the rows that a site adds, which lie in trusted files of one directory."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any, Callable, Optional
+
+from npudoctor.frozen import dataclass
+from npudoctor.knowledge.tables import Row, built_in, names, parse_toml, table
+from npudoctor.messages import _, strerror
+from npudoctor.trust import read_trusted
+
+SITE = "/etc/npudoctor/knowledge.d"  # NPUDOCTOR_KNOWLEDGE_DIR replaces it; empty means none
+# What every row of a site may say besides the keys of our own rows. `compatible = false` forbids a pair.
+_ALWAYS = ("source", "as_of", "compatible")
+
+
+@dataclass(frozen=True)
+class Broken:
+    """What could not be used of a site's file; `table` is None when that is all of it."""
+
+    path: str
+    reason: str
+    table: Optional[str] = None
+
+
+class Knowledge:
+    """Our tables with the rows of a site: trusted files of one directory, read once and together.
+
+    What is wrong there is kept as Broken, and the rest is used. `remote` says why a path is not touched.
+    """
+
+    def __init__(
+        self, directory: str = "", remote: Callable[[str], Optional[str]] = lambda path: None
+    ) -> None:
+        self.directory = os.path.abspath(directory) if directory else ""
+        self._remote = remote
+        self._lock = threading.Lock()
+        self._site: Optional[dict[tuple[str, str], list[Row]]] = None
+        self._broken: list[Broken] = []
+
+    def rows(self, name: str, section: str) -> list[Row]:
+        """The rows of a section: the site's, then ours."""
+        site = self._loaded().get((name, section), [])
+        return [*site, *built_in(name, section)]
+
+    def broken(self, name: Optional[str] = None) -> list[Broken]:
+        """What could not be used; of one table: what might have been rows of it."""
+        self._loaded()
+        return [broken for broken in self._broken if name is None or broken.table in (None, name)]
+
+    def site_rows(self) -> dict[tuple[str, str], list[Row]]:
+        """The site's rows by table and section."""
+        return self._loaded()
+
+    def _loaded(self) -> dict[tuple[str, str], list[Row]]:
+        with self._lock:
+            if self._site is None:
+                self._site = {}
+                if self.directory:
+                    self._load(self._site)
+            return self._site
+
+    def _load(self, site: dict[tuple[str, str], list[Row]]) -> None:
+        for path in self._paths():
+            reason = self._remote(path)
+            content, distrust = (None, reason) if reason else read_trusted(path, os.geteuid())
+            if content is None:
+                self._broken.append(Broken(path, distrust or ""))
+                continue
+            try:
+                document = parse_toml(content.decode())
+            except ValueError as error:
+                self._broken.append(Broken(path, str(error)))
+                continue
+            for name, sections in document.items():
+                self._add(site, path, name, sections)
+
+    def _paths(self) -> list[str]:
+        reason = self._remote(self.directory)
+        try:
+            found = [] if reason else sorted(os.listdir(self.directory))
+        except FileNotFoundError:
+            found = []
+        except OSError as error:
+            text = _("{path} cannot be read: {why}")
+            found, reason = [], text.format(path=self.directory, why=strerror(error.errno))
+        if reason:
+            self._broken.append(Broken(self.directory, reason))
+        return [os.path.join(self.directory, name) for name in found if name.endswith(".toml")]
+
+    def _add(self, site: dict[tuple[str, str], list[Row]], path: str, name: str, sections: object) -> None:
+        """The rows of one table in a file; what does not look as our own rows do is broken."""
+        if name not in names():
+            text = _("there is no table {name}; there are {names}")
+            self._broken.append(Broken(path, text.format(name=name, names=", ".join(names()))))
+            return
+        for section, row, wrong in _read(name, sections):
+            if wrong:
+                self._broken.append(Broken(path, wrong, name))
+            else:
+                site.setdefault((name, section), []).append(Row(row, path))
+
+
+def _read(name: str, sections: object) -> Iterator[tuple[str, dict[str, Any], Optional[str]]]:
+    """Section, row, and what is wrong with it."""
+    ours = {key: rows for key, rows in table(name).items() if isinstance(rows, list)}
+    for section, rows in sections.items() if isinstance(sections, dict) else [("", sections)]:
+        where = f"{name}.{section}".rstrip(".")
+        if section not in ours:
+            text = _("{where}: there is no such section; there are {names}")
+            yield section, {}, text.format(where=where, names=", ".join(ours))
+        elif not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            yield section, {}, _("{where}: no list of rows").format(where=where)
+        else:
+            yield from ((section, row, _wrong(where, row, ours[section])) for row in rows)
+
+
+def _wrong(where: str, row: dict[str, Any], ours: Sequence[dict[str, Any]]) -> Optional[str]:
+    """What is wrong with a row: a key that ours all have is missing, one that none has, another type."""
+    for key in row:
+        if key not in _ALWAYS and not any(key in other for other in ours):
+            return _("{where}: unknown key {key}").format(where=where, key=key)
+    for key in ours[0]:
+        if key not in row and all(key in other for other in ours):
+            return _("{where}: a row lacks {key}").format(where=where, key=key)
+    for key, value in row.items():
+        listed = any(isinstance(other.get(key), list) for other in ours)
+        texts = value if isinstance(value, list) and listed else [value]
+        if key == "compatible" and not isinstance(value, bool):
+            return _("{where}: compatible is true or false").format(where=where)
+        if key != "compatible" and not all(isinstance(text, str) for text in texts):
+            return _("{where}: {key} is no text").format(where=where, key=key)
+    return None

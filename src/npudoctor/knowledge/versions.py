@@ -1,0 +1,38 @@
+"""How versions are compared where rows are judged: those of CANN, and everybody else's."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Optional
+
+from npudoctor.host import cann_version
+
+if TYPE_CHECKING:
+    from packaging.version import Version
+
+Order = tuple[tuple[int, ...], ...]
+
+# The community calls 8.1.RC1 8.1.RC1.beta1; 9.0.0-beta.2 is a release of its own.
+_COMMUNITY = re.compile(r"(?<=\d)\.beta\d+\Z", re.IGNORECASE)
+_PATCH = re.compile(r"(\d+\.\d+)\.\d+\Z")
+
+
+def cann_order(version: str) -> Optional[Order]:
+    """A key by which product versions of CANN sort by age; None when it is none of them."""
+    return cann_version.order(_COMMUNITY.sub("", version))
+
+
+def same_patch_line(one: str, other: str) -> bool:
+    """Whether two versions of CANN differ in their last number only: 8.5.0 and 8.5.1, not 8.3.RC1 and RC2."""
+    mine, theirs = _PATCH.match(one), _PATCH.match(other)
+    return mine is not None and theirs is not None and mine[1] == theirs[1]
+
+
+def public(version: str) -> Optional[Version]:
+    """A PEP 440 version without its local part; None when it is none."""
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        return Version(Version(version).public)
+    except InvalidVersion:
+        return None

@@ -1,0 +1,59 @@
+"""What tables there are, and where from: npudoctor.knowledge/1 for machines, lines for people."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from npudoctor.knowledge.site import Knowledge
+from npudoctor.knowledge.tables import BUILT_IN, names, table
+from npudoctor.messages import _
+from npudoctor.render.json_text import json_text
+from npudoctor.render.printable import printable
+
+SCHEMA = "npudoctor.knowledge/1"
+
+
+def knowledge_json(knowledge: Knowledge) -> str:
+    """The document as text."""
+    rows = [
+        {"table": where, "rows": count, "as_of": as_of or None, "origin": origin}
+        for where, count, as_of, origin in _rows(knowledge)
+    ]
+    broken = [{"path": broken.path, "reason": broken.reason} for broken in knowledge.broken()]
+    site = knowledge.directory or None
+    return json_text({"schema": SCHEMA, "site": site, "tables": rows, "broken": broken})
+
+
+def knowledge_text(knowledge: Knowledge) -> str:
+    """A line for each table and origin; then what could not be used."""
+    lines = [
+        (where, str(count), as_of, _("built-in") if origin == BUILT_IN else origin)
+        for where, count, as_of, origin in _rows(knowledge)
+    ]
+    widths = [max(len(line[column]) for line in lines) for column in range(3)]
+    told = [
+        f"{where:{widths[0]}}  {count:>{widths[1]}}  {as_of:{widths[2]}}  {printable(origin)}\n"
+        for where, count, as_of, origin in lines
+    ]
+    text = _("not used: {path}: {why}")
+    told += [
+        text.format(path=printable(broken.path), why=printable(broken.reason)) + "\n"
+        for broken in knowledge.broken()
+    ]
+    return "".join(told)
+
+
+def _rows(knowledge: Knowledge) -> Iterator[tuple[str, int, str, str]]:
+    """Table and section, number of rows, when the newest was written, and where they are from."""
+    site = knowledge.site_rows()
+    for name in names():
+        for section, ours in table(name).items():
+            if not isinstance(ours, list):
+                continue
+            where = f"{name}.{section}"
+            yield where, len(ours), max((row.get("as_of", "") for row in ours), default=""), BUILT_IN
+            told = site.get((name, section), [])
+            for origin, count in Counter(row.origin for row in told).items():
+                times = (row.values.get("as_of", "") for row in told if row.origin == origin)
+                yield where, count, max(times), origin

@@ -1,0 +1,260 @@
+"""cann-install: every installation is found; what is wrong with the one in use is told."""
+
+from __future__ import annotations
+
+import errno
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from npudoctor import Severity, Status
+from npudoctor.checks.cann.cann_install import cann_install
+from npudoctor.host import Host, Options
+from npudoctor.testing import Asked, Content, ask, fake_host, folder, link, unreadable
+
+from ...scenes.cann_trees import (  # noqa: TID252
+    ASCEND,
+    CANN,
+    LATEST,
+    TOOLKIT,
+    elf,
+    healthy,
+    later,
+    latest,
+    old,
+    old_variables,
+    release,
+    sourced,
+)
+
+
+def told(files: Mapping[str, Content], **more: Any) -> Asked:
+    return ask(cann_install, fake_host(files, **{"machine": "aarch64", "expect": "npu", **more}))
+
+
+def without(files: Mapping[str, Content], word: str) -> dict[str, Content]:
+    return {path: content for path, content in files.items() if word not in path}
+
+
+@pytest.mark.parametrize(
+    ("files", "variables"),
+    [
+        (old(), old_variables()),
+        (without(healthy("6.0.1", "1.84.15.1.310"), "opp_kernel"), sourced()),
+        (without(healthy("7.0.RC1", "7.1.0.1.246"), "opp_kernel"), sourced()),
+        (healthy("8.0.0", "7.6.0.1.220"), sourced()),
+        (healthy(), sourced()),
+        (healthy("8.3.RC1", "8.3.0.1.231"), sourced()),
+        (later("8.5.0"), sourced(f"{CANN}-8.5.0")),
+        (later("9.2.0-beta.2"), sourced(f"{CANN}-9.2.0-beta.2")),
+        (later("9.0.0", root="/opt/conda/Ascend"), {"CONDA_PREFIX": "/opt/conda"}),
+    ],
+)
+def test_quiet_on_each_healthy_era(files: Mapping[str, Content], variables: Mapping[str, str]) -> None:
+    for exported in (variables, {name: variables[name] for name in variables if name == "CONDA_PREFIX"}):
+        asked = told(files, variables=exported)
+        assert (asked.status, asked.codes) == (Status.OK, []), asked.findings
+        assert len(asked.facts["installs"]) == 1  # type: ignore[arg-type]
+
+
+def test_conda_is_found_by_the_interpreter_too() -> None:
+    asked = told(later(root="/opt/conda/Ascend"), python="/opt/conda/bin/python3")
+    assert asked.facts["active"] == "/opt/conda/Ascend/cann"
+
+
+def test_all_installs_and_why_one_is_in_use() -> None:
+    files = {**healthy(), **release("8.0.RC3", "7.5.0.1.129"), f"{TOOLKIT}/8.1": link("./8.1.RC1")}
+    asked = told(files)
+    rows = asked.facts["installs"]
+    assert isinstance(rows, list)
+    assert [(row["path"], row["version"]) for row in rows] == [
+        (LATEST, "8.1.RC1"),
+        (f"{TOOLKIT}/8.0.RC3", "8.0.RC3"),
+    ]
+    assert (asked.facts["active"], asked.facts["why"]) == (LATEST, "first of the known places")
+    named = told(files, variables=sourced(f"{TOOLKIT}/8.0.RC3"))
+    assert (named.facts["active"], named.facts["why"]) == (f"{TOOLKIT}/8.0.RC3", "ASCEND_HOME_PATH")
+
+
+def test_where_an_install_record_says() -> None:
+    record = {"/etc/Ascend/ascend_cann_install.info": "version=1.0\nInstall_Path=/data/Ascend\n"}
+    asked = told({**healthy(), **healthy(root="/data/Ascend/ascend-toolkit"), **record})
+    assert asked.facts["active"] == "/data/Ascend/ascend-toolkit/latest"
+    older = {"/etc/Ascend/ascend_cann_install.info": "Toolkit_InstallPath=/data/toolkit/\nwhat\n"}
+    asked = told({"/data/toolkit/compiler/version.info": "Version=1.84.15.1.310\n", **older})
+    assert asked.facts["active"] == "/data/toolkit"
+    mine = {"/home/anna/Ascend/ascend_cann_install.info": "Install_Path=/data/Ascend\n"}
+    asked = told({**healthy(root="/data/Ascend/ascend-toolkit"), **mine}, euid=1000, user="anna")
+    assert asked.facts["active"] == "/data/Ascend/ascend-toolkit/latest"
+
+
+def test_missing() -> None:
+    asked = told({}, packages={"torch-npu": "2.5.1"})
+    assert (asked.codes, asked.status) == (["cann-install.missing"], Status.SKIPPED)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"packages": {"mindspore": "2.7.0"}},
+        {"packages": {"torch-npu": "2.5.1"}, "expect": "none"},
+        {"packages": {"torch-npu": "2.5.1"}, "expect": "auto"},
+    ],
+)
+def test_skipped_without_cann(more: Mapping[str, Any]) -> None:
+    asked = told({"/usr/local/Ascend/driver/version.info": "Version=25.0.1\n"}, **more)
+    assert (asked.status, asked.codes) == (Status.SKIPPED, [])
+
+
+def test_dangling_latest_that_is_a_link() -> None:
+    asked = told({**later(), CANN: link("cann-8.3.0")})
+    (finding,) = asked.findings
+    assert (finding.code, finding.severity) == ("cann-install.dangling-latest", Severity.ERROR)
+    assert finding.evidence == (CANN, LATEST)
+    assert finding.fix is not None
+    assert finding.fix.commands == (f"ln -sfn {CANN}-8.5.0 {CANN}",)
+
+
+def test_dangling_latest_that_is_a_folder() -> None:
+    asked = told({**release(kernels="7.7.0.1.238"), **latest("8.0.0")})
+    (finding,) = asked.findings
+    assert (finding.code, finding.severity) == ("cann-install.dangling-latest", Severity.ERROR)
+    assert f"{LATEST}/compiler" in finding.evidence
+    assert finding.fix is None
+
+
+def test_one_dangling_part() -> None:
+    files = {**healthy(), f"{LATEST}/toolkit": link("../8.0.0/toolkit")}
+    assert [finding.severity for finding in told(files).findings] == [Severity.WARNING]
+    files = {**healthy(), f"{LATEST}/opp": link("../8.0.0/opp")}
+    assert [finding.severity for finding in told(files).findings] == [Severity.ERROR]
+
+
+def test_dangling_where_another_is_in_use_is_only_told() -> None:
+    asked = told({**healthy(), f"{ASCEND}/nnae/latest": link("8.0.RC3")})
+    assert [finding.severity for finding in asked.findings] == [Severity.INFO]
+    named = told(
+        {**healthy(), f"{ASCEND}/nnae/latest": link("8.0.RC3")},
+        variables={"ASCEND_OPP_PATH": f"{ASCEND}/nnae/latest/opp"},
+    )
+    assert [finding.severity for finding in named.findings] == [Severity.ERROR]
+
+
+def test_mixed() -> None:
+    files = {**healthy(), **release("8.0.0", "7.6.0.1.220"), **latest(opp="8.0.0")}
+    (finding,) = told(files).findings
+    assert finding.code == "cann-install.mixed-latest"
+    assert f"{TOOLKIT}/8.0.0: opp" in finding.evidence
+
+
+def test_kernels_missing_only_where_npus_are_used() -> None:
+    bare = without(healthy(), "opp_kernel")
+    assert told(bare).codes == ["cann-install.kernels-missing"]
+    assert told(bare).findings[0].severity is Severity.WARNING
+    assert told(bare, expect="none").codes == []
+    assert told(bare, expect="auto").codes == []
+
+
+def test_ops_missing_is_inferred() -> None:
+    (finding,) = told(without(later(), "ops_install")).findings
+    assert (finding.code, finding.severity) == ("cann-install.kernels-missing", Severity.INFO)
+
+
+@pytest.mark.parametrize(
+    ("product", "component", "kernels", "codes"),
+    [
+        ("8.1.RC1", "7.7.0.1.238", "7.6.0.1.220", []),  # the release accepts it
+        ("8.1.RC1", "7.7.0.1.238", "7.5.0.1.129", ["cann-install.kernels-other-version"]),
+        ("8.1.RC1", "7.7.0.1.238", "8.2.0.0.201", ["cann-install.kernels-other-version"]),
+        ("8.0.0", "7.6.0.1.220", "7.6.0.1.219", []),
+        ("8.0.0", "7.6.0.1.220", "7.5.0.1.129", ["cann-install.kernels-other-version"]),
+        ("8.0.0", "7.6.0.1.220", "what", []),
+    ],
+)
+def test_kernels_of_another_version(product: str, component: str, kernels: str, codes: list[str]) -> None:
+    files = {**release(product, component, kernels=kernels), **latest(product)}
+    assert told(files).codes == codes
+
+
+def test_ops_of_another_version() -> None:
+    path = f"{CANN}-8.5.0/aarch64-linux/ascend_ops_install.info"
+    files = {**later(), path: "package_name=Ascend-cann-910b-ops\nversion=8.5.1\n"}
+    assert told(files).codes == ["cann-install.kernels-other-version"]
+
+
+def test_another_machine() -> None:
+    (finding,) = told(healthy(), machine="x86_64").findings
+    assert (finding.code, finding.severity) == ("cann-install.wrong-machine", Severity.ERROR)
+    (finding,) = told(without(healthy(), "libascendcl"), machine="x86_64").findings
+    assert (finding.code, finding.severity) == ("cann-install.wrong-machine", Severity.WARNING)
+    assert told(without(healthy(), "libascendcl"), machine="arm64").codes == []
+
+
+def test_a_toolkit_for_two_machines() -> None:
+    both = {
+        **without(healthy(), "libascendcl"),
+        f"{TOOLKIT}/8.1.RC1/x86_64-linux/ascend_toolkit_install.info": "version=8.1.RC1\narch=x86_64\n",
+    }
+    assert told(both, machine="x86_64").codes == told(both).codes == []
+
+
+def test_the_interpreters_own_header_tells_the_machine() -> None:
+    assert told({**healthy(), "/usr/bin/python3": elf(62)}).codes == ["cann-install.wrong-machine"]
+
+
+@pytest.mark.parametrize("part", ["opp", "python", "aarch64-linux"])
+def test_not_readable(part: str) -> None:
+    asked = told({**healthy(), f"{TOOLKIT}/8.1.RC1/{part}": unreadable(errno.EACCES)}, variables=sourced())
+    assert asked.codes == ["cann-install.not-readable"]
+    assert asked.findings[0].severity is Severity.ERROR
+
+
+@pytest.mark.parametrize(("variables", "weight"), [(sourced(), Severity.ERROR), ({}, Severity.WARNING)])
+def test_all_of_it_not_readable(variables: Mapping[str, str], weight: Severity) -> None:
+    (finding,) = told({TOOLKIT: unreadable(errno.EACCES)}, variables=variables).findings
+    assert (finding.code, finding.severity) == ("cann-install.not-readable", weight)
+    assert "Permission denied" in finding.message
+
+
+def test_cannot_tell_when_the_disk_does_not_answer() -> None:
+    assert told({TOOLKIT: unreadable(errno.EIO)}).status is Status.UNKNOWN
+    assert told({**healthy(), f"{TOOLKIT}/8.1.RC1/opp": unreadable(errno.EIO)}).status is Status.UNKNOWN
+
+
+def test_in_an_image(tmp_path: Path) -> None:
+    """Real files and links below a real root; the host's variables do not count."""
+    for path, content in {**healthy(), **release("8.0.0", "7.6.0.1.220"), **latest(opp="8.0.0")}.items():
+        below = tmp_path / path[1:]
+        below.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, bytes):
+            below.write_bytes(content)
+        elif isinstance(content, str):
+            below.write_text(content)
+        elif content.target:
+            below.symlink_to(content.target)
+        else:
+            below.mkdir(exist_ok=True)
+    (tmp_path / "usr/bin").mkdir()
+    shutil.copy(os.path.realpath(sys.executable), tmp_path / "usr/bin/python3")
+    host = Host(Options(root=str(tmp_path), expect="npu"), variables={"ASCEND_HOME_PATH": "/elsewhere"})
+    asked = ask(cann_install, host)
+    host.close()
+    codes = ["cann-install.mixed-latest"]
+    assert asked.codes == (
+        codes if platform.machine() == "aarch64" else [*codes, "cann-install.wrong-machine"]
+    )
+    assert asked.facts["active"] == LATEST
+
+
+def test_users_of_an_image() -> None:
+    files = {f"/img{path}": text for path, text in later(root="/home/anna/Ascend").items()}
+    files["/img/home/anna"] = folder()
+    asked = told(files, root="/img")
+    assert asked.facts["active"] == "/home/anna/Ascend/cann"

@@ -1,0 +1,146 @@
+"""compile-cache: caches can be used, and no dead build locks them."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from npudoctor import Risk, Severity, Status
+from npudoctor.checks.cann.compile_cache import compile_cache
+from npudoctor.host import Host, Options
+from npudoctor.testing import Content, Node, ask, folder, process_files, unreadable
+
+from ...scenes.compile_cache import CACHE, LOCAL, LOCK, NFS, judged, lock  # noqa: TID252
+from ...scenes.driver_machine import cann  # noqa: TID252
+
+ACL, ASCEND, MINDSPORE = "ACL_OP_COMPILER_CACHE_DIR", "ASCEND_CACHE_PATH", "MS_COMPILER_CACHE_PATH"
+
+
+def test_quiet() -> None:
+    built: dict[str, Content] = {f"{CACHE}/add/add.so": "", f"{CACHE}/build.lock": ""}
+    assert judged(built).codes == []
+    assert judged({}).codes == []  # MindSpore makes it
+    both = {ACL: "/data/acl", ASCEND: "/gone", MINDSPORE: CACHE}
+    told = judged({}, variables=both)
+    assert (told.codes, told.facts) == ([], {"caches": ["/data/acl", CACHE]})
+
+
+def test_a_lock_whose_builder_died() -> None:
+    told = judged({**lock(), **process_files(70, descriptors={3: f"{CACHE}/other/build.lock"})})
+    (finding,) = told.findings
+    assert (finding.code, finding.severity) == ("compile-cache.stale-lock", Severity.WARNING)
+    assert "120 minutes" in finding.message
+    assert finding.fix is not None
+    assert finding.fix.commands == (f"rm -- {LOCK}",)
+    assert finding.fix.risk is Risk.MANUAL
+
+
+HELD = process_files(70, descriptors={3: LOCK})
+HIDDEN: dict[str, Content] = {**process_files(70), "/proc/70/fd": unreadable(errno.EACCES)}
+OTHERS: dict[str, Content] = {**process_files(70, uid=7), "/proc/70/fd": unreadable(errno.EACCES)}
+MOUNTED = LOCAL + NFS.format(kind="nfs4", vers="4.2", more="hard")
+
+
+@pytest.mark.parametrize(
+    ("files", "table"),
+    [
+        (lock(60), LOCAL),
+        ({**lock(), **HELD}, LOCAL),
+        ({**lock(), **process_files(70, descriptors={3: f"{CACHE}/add"})}, LOCAL),
+        ({**lock(), **HIDDEN}, LOCAL),
+        ({**lock(), "/.dockerenv": ""}, LOCAL),
+        (lock(), MOUNTED),
+        ({LOCK: Node(b"not empty", mtime=1.0)}, LOCAL),
+        (lock(), ""),
+    ],
+)
+def test_a_lock_that_is_only_named(files: dict[str, Content], table: str) -> None:
+    told = judged(files, table)
+    assert (told.status, told.codes) == (Status.OK, ["compile-cache.lock"])
+    assert told.findings[0].fix is None
+
+
+def test_processes_of_others_need_not_be_seen() -> None:
+    assert judged({**lock(), **OTHERS}).codes == ["compile-cache.stale-lock"]
+
+
+def test_without_the_variable_it_lies_where_the_job_is_started() -> None:
+    place = "/work/job/kernel_meta/add/build.lock"
+    assert judged(lock(path=place), variables={"PWD": "/work/job"}).codes == ["compile-cache.stale-lock"]
+    assert judged(lock(path=place), variables={"PWD": "/work"}).status is Status.SKIPPED
+
+
+def test_ascend_cache_path_must_exist() -> None:
+    assert judged({}, variables={ASCEND: "/data/gone"}).codes == ["compile-cache.missing"]
+    assert judged({"/data/there": folder()}, variables={ASCEND: "/data/there"}).codes == []
+    assert judged({}, variables={ASCEND: "cache"}).codes == ["compile-cache.relative"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "codes"),
+    [
+        (folder(), ["compile-cache.not-writable"]),
+        (folder(0o555, 1000), ["compile-cache.not-writable"]),
+        (folder(0o775), []),
+        (folder(0o1777), []),
+        (folder(0o700, 1000), []),
+    ],
+)
+def test_who_may_write(entry: Node, codes: list[str]) -> None:
+    for name in (ACL, ASCEND, MINDSPORE):
+        told = judged({CACHE: entry}, variables={name: CACHE}, euid=1000, user="alice")
+        assert told.codes == codes
+
+
+def test_the_usual_place_of_another_owner() -> None:
+    files: dict[str, Content] = {**cann(), "/home/alice/atc_data": folder(0o700)}
+    told = judged(files, variables={}, euid=1000, user="alice")
+    assert told.codes == ["compile-cache.not-writable"]
+    assert "alice may not write" in told.findings[0].message
+
+
+@pytest.mark.parametrize(
+    ("kind", "vers", "more", "codes"),
+    [
+        ("nfs", "3", "hard", ["compile-cache.no-file-locks"]),
+        ("nfs", "3", "nolock", ["compile-cache.no-file-locks"]),
+        ("nfs4", "4.1", "local_lock=all", ["compile-cache.no-file-locks"]),
+        ("nfs4", "4.1", "local_lock=none", []),
+    ],
+)
+def test_network_mounts(kind: str, vers: str, more: str, codes: list[str]) -> None:
+    table = LOCAL + NFS.format(kind=kind, vers=vers, more=more)
+    assert judged({CACHE: folder()}, table, variables={ASCEND: CACHE}).codes == codes
+
+
+def test_skipped(tmp_path: Path) -> None:
+    assert judged({}, variables={}).status is Status.SKIPPED
+    told = ask(compile_cache, Host(Options(root=str(tmp_path)), variables={MINDSPORE: "/x"}))
+    assert (told.status, told.reason) == (Status.SKIPPED, "an image is not running")
+
+
+def test_a_home_that_is_another_users() -> None:
+    files: dict[str, Content] = {**cann(), "/home/alice": unreadable(errno.EACCES)}
+    assert judged(files, variables={"PWD": "/home/alice"}, euid=1000, user="alice").status is Status.SKIPPED
+
+
+def test_cannot_tell() -> None:
+    assert judged({CACHE: unreadable(errno.EIO)}).status is Status.UNKNOWN
+    assert judged({"/proc/self/mountinfo": unreadable(errno.EACCES)}).status is Status.UNKNOWN
+
+
+def test_a_real_lock_held_by_a_real_process(tmp_path: Path) -> None:
+    path = tmp_path / "add" / "build.lock"
+    path.parent.mkdir()
+    descriptor = os.open(path, os.O_CREAT | os.O_EXCL, 0o600)
+    os.utime(path, (time.time() - 7200,) * 2)
+    try:
+        told = ask(compile_cache, Host(variables={MINDSPORE: str(tmp_path)}))
+        assert told.codes == ["compile-cache.lock"]
+    finally:
+        os.close(descriptor)
+    assert path.exists()

@@ -1,0 +1,226 @@
+"""library-path: what the loader finds of CANN and of the driver, and where."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from npudoctor import Action, Severity, Status
+from npudoctor.testing import Content, folder, link, unreadable
+
+from ...elves import cache, library  # noqa: TID252
+from ...scenes.library_path import (  # noqa: TID252
+    ALL,
+    DRIVER,
+    DRIVERS,
+    HEALTHY,
+    LATEST,
+    SOURCED,
+    TOOLKIT,
+    cann,
+    driver,
+    judge,
+    mindspore,
+    system,
+    torch_npu,
+)
+
+SAMPLE = Path(__file__).with_name("env_910B4-1_8.3.RC2.txt")
+HAL = "libascend_hal.so"
+
+
+def without(word: str, files: dict[str, Content]) -> dict[str, Content]:
+    return {path: content for path, content in files.items() if word not in path}
+
+
+def test_quiet_when_all_is_found() -> None:
+    asked = judge(HEALTHY, ALL)
+    assert (asked.status, asked.codes) == (Status.OK, [])
+    assert asked.facts["install"] == LATEST
+    assert asked.facts["frameworks"] == ["torch_npu"]
+    assert asked.facts["missing"] == []
+    assert asked.facts["loaded"] == {
+        "libascendcl.so": f"{LATEST}/lib64/libascendcl.so",
+        "libhccl.so": f"{LATEST}/lib64/libhccl.so",
+        "libge_runner.so": f"{LATEST}/lib64/libge_runner.so",
+        HAL: f"{DRIVER}/driver/{HAL}",
+    }
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [*ALL, *ALL],
+        ["/gone", *ALL],
+        [f"{entry}/" for entry in ALL],
+        [f"{TOOLKIT}/8.1.RC1/lib64", *DRIVERS],
+        ["/opt/conda/lib", *ALL],
+    ],
+)
+def test_entries_that_change_nothing(entries: list[str]) -> None:
+    assert judge(HEALTHY, entries).codes == []
+
+
+def test_the_drivers_folders_may_be_known_to_the_system() -> None:
+    known = {name: f"{DRIVER}/{place}/{name}" for name, place in ((HAL, "driver"), ("libmmpa.so", "common"))}
+    assert judge({**HEALTHY, "/etc/ld.so.cache": cache(known, "aarch64")}, SOURCED).codes == []
+
+
+def test_other_frameworks_and_none() -> None:
+    for files in (mindspore(), {}):
+        assert judge({**without("/torch", HEALTHY), **files}, ALL).codes == []
+
+
+def test_x86() -> None:
+    files = {**system("x86_64"), **cann(machine="x86_64"), **driver("x86_64")}
+    assert judge(files, ALL, machine="x86_64").codes == []
+    arm = {**system("x86_64"), **cann(machine="aarch64"), **driver("x86_64")}
+    assert judge(arm, ALL, machine="x86_64").codes == ["library-path.not-found"]
+
+
+def test_nothing_sourced_is_an_echo_with_the_exact_line() -> None:
+    asked = judge(HEALTHY, None)
+    cann_finding, driver_finding = asked.findings
+    assert (cann_finding.code, cann_finding.severity) == ("library-path.not-found", Severity.ERROR)
+    assert cann_finding.echo_of == ("cann-env.not-sourced",)
+    assert "libhccl.so" in cann_finding.message
+    assert f"libhccl.so: wanted by {torch_npu_library()}" in cann_finding.evidence
+    assert driver_finding.code == "library-path.driver-not-found"
+    assert driver_finding.echo_of == ()  # this script does not bring the driver's folders
+    assert cann_finding.fix is not None
+    (line,) = cann_finding.fix.commands
+    assert line == f"export LD_LIBRARY_PATH={LATEST}/lib64:{DRIVER}/common:{DRIVER}/driver"
+    assert cann_finding.fix.undo == ("unset LD_LIBRARY_PATH",)
+
+
+def torch_npu_library() -> str:
+    return "/usr/lib/python3.11/site-packages/torch_npu/lib/libtorch_npu.so"
+
+
+def test_a_script_that_brings_the_driver_is_the_cause_of_both() -> None:
+    script = {f"{TOOLKIT}/set_env.sh": "export LD_LIBRARY_PATH=/usr/local/Ascend/driver/lib64\n"}
+    cann_finding, driver_finding = judge({**HEALTHY, **script}, None).findings
+    assert cann_finding.echo_of == ("cann-env.not-sourced",)
+    assert driver_finding.echo_of == ("library-path.not-found",)
+
+
+def test_the_drivers_folders_are_missing() -> None:
+    (finding,) = judge(HEALTHY, SOURCED).findings
+    assert (finding.code, finding.severity) == ("library-path.driver-not-found", Severity.ERROR)
+    assert finding.action is Action.CONFIG
+    assert finding.fix is not None
+    assert finding.fix.commands == (f"export LD_LIBRARY_PATH={':'.join(ALL)}",)
+    assert finding.fix.undo == (f"export LD_LIBRARY_PATH={':'.join(SOURCED)}",)
+
+
+def test_where_no_npu_is_wanted() -> None:
+    for more, severity in (({"wanted": "none"}, Severity.INFO), ({"packages": {}}, Severity.WARNING)):
+        (finding,) = judge(HEALTHY, SOURCED, **more).findings
+        assert finding.severity is severity
+    gone = without(HAL, HEALTHY)
+    assert judge(gone, ALL, wanted="none").codes == []
+    (finding,) = judge(gone, ALL).findings
+    assert (finding.code, finding.fix) == ("library-path.driver-not-found", None)
+
+
+def test_what_is_nowhere() -> None:
+    asked = judge({**HEALTHY, **torch_npu("libgone.so")}, ALL)
+    (finding,) = asked.findings
+    assert (finding.code, finding.echo_of, finding.fix) == ("library-path.not-found", (), None)
+    assert "libgone.so" in finding.message
+    assert asked.facts["missing"] == ["libgone.so"]
+
+
+def test_broken() -> None:
+    asked = judge({**HEALTHY, "/first/libhccl.so": "/* GNU ld script */"}, ["/first", *ALL])
+    (finding,) = asked.findings
+    assert finding.code == "library-path.broken"
+    assert "/first/libhccl.so is no ELF file" in finding.message
+
+
+def stubs() -> dict[str, Content]:
+    return {
+        f"{TOOLKIT}/8.1.RC1/devlib/{HAL}": library(machine="aarch64"),
+        f"{LATEST}/devlib": link("../8.1.RC1/devlib"),
+    }
+
+
+def test_stub_first() -> None:
+    (finding,) = judge({**HEALTHY, **stubs()}, [f"{LATEST}/devlib", *ALL]).findings
+    assert (finding.code, finding.severity) == ("library-path.stub-first", Severity.ERROR)
+    assert f"{HAL}: {LATEST}/devlib/{HAL}" in finding.evidence
+    assert finding.fix is not None
+    assert finding.fix.commands == (f"export LD_LIBRARY_PATH={':'.join(ALL)}",)
+
+
+def test_a_stub_behind_the_real_one_is_as_cann_leaves_it() -> None:
+    assert judge({**HEALTHY, **stubs()}, [*ALL, f"{LATEST}/devlib"]).codes == []
+
+
+def test_a_stub_where_there_is_no_driver() -> None:
+    files, entries = {**without(HAL, HEALTHY), **stubs()}, [*ALL, f"{LATEST}/devlib"]
+    assert judge(files, entries, wanted="none").codes == []
+    (finding,) = judge(files, entries).findings
+    assert (finding.code, finding.fix) == ("library-path.stub-first", None)
+
+
+@pytest.mark.parametrize(("product", "severity"), [("8.0.0", Severity.ERROR), ("8.1.RC1", Severity.WARNING)])
+def test_libraries_of_another_cann(product: str, severity: Severity) -> None:
+    old = f"/opt/old/{product}/lib64"
+    (finding,) = judge({**HEALTHY, **cann(product, "/opt/old", latest=False)}, [old, *ALL]).findings
+    assert (finding.code, finding.severity) == ("library-path.other-cann", severity)
+    assert f"/opt/old/{product} ({product})" in finding.message
+    assert finding.fix is not None
+    assert finding.fix.commands == (f"export LD_LIBRARY_PATH={':'.join(ALL)}",)
+
+
+def test_another_cann_behind_is_only_said() -> None:
+    files = {**HEALTHY, **cann("8.0.0", "/opt/old", latest=False)}
+    asked = judge(files, [*ALL, "/opt/old/8.0.0/lib64"])
+    assert [finding.severity for finding in asked.findings] == [Severity.INFO]
+    assert asked.status is Status.OK
+
+
+@pytest.mark.parametrize(
+    ("entries", "more", "severity"),
+    [
+        ([*ALL, ""], {}, Severity.INFO),
+        ([*ALL, "."], {}, Severity.INFO),
+        ([*ALL, ""], {"/job/libhccl.so": library(machine="aarch64")}, Severity.INFO),
+        ([*ALL, ""], {"/job": folder(0o1777)}, Severity.WARNING),
+        ([*ALL, ""], {"/job/libc.so.6": library(machine="aarch64")}, Severity.WARNING),
+        (["", *ALL], {"/job/libhccl.so": library(machine="aarch64")}, Severity.WARNING),
+    ],
+)
+def test_the_working_directory(entries: list[str], more: dict[str, Content], severity: Severity) -> None:
+    (finding,) = judge({**HEALTHY, **more}, entries).findings
+    assert (finding.code, finding.severity) == ("library-path.working-directory", severity)
+    assert finding.fix is not None
+    assert finding.fix.commands == (f"export LD_LIBRARY_PATH={':'.join(ALL)}",)
+
+
+def test_a_real_environment_is_well() -> None:
+    """CANN 8.3.RC2, sourced twice, ATB of both ABIs, a trailing colon."""
+    pairs = (line.partition("=") for line in SAMPLE.read_text().splitlines())
+    entries = {name: value for name, _equals, value in pairs}["LD_LIBRARY_PATH"].split(":")
+    files = {
+        **system(),
+        **cann("8.3.RC2"),
+        **driver(),
+        **torch_npu(),
+        "/proc/self/cwd": link("/job"),
+        "/job": folder(),
+    }
+    assert [finding.severity for finding in judge(files, entries).findings] == [Severity.INFO]
+
+
+def test_cannot_tell_and_does_not_apply() -> None:
+    assert judge(system(), []).status is Status.SKIPPED
+    assert judge(HEALTHY, None, wanted="none").status is Status.SKIPPED
+    assert judge(HEALTHY, ALL, root="/image").reason == "an image is not running"
+    asked = judge({**HEALTHY, f"{DRIVER}/driver/{HAL}": unreadable(5)}, ALL)
+    assert asked.status is Status.UNKNOWN
+    no_python: dict[str, Content] = {"/usr/bin/python3": "#!/bin/sh\n"}
+    assert judge({**HEALTHY, **no_python}, ALL).codes == []
+    assert judge({**HEALTHY, **no_python}, ALL, machine="riscv64").status is Status.UNKNOWN

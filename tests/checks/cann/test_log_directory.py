@@ -1,0 +1,121 @@
+"""log-directory: CANN's logs can be written where they go."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from npudoctor import Severity, Status
+from npudoctor.checks.cann.log_directory import log_directory
+from npudoctor.host import Host, Options
+from npudoctor.host.identity import Identity
+from npudoctor.testing import Asked, Content, ask, fake_host, folder, link, unreadable
+
+from ...scenes.driver_machine import asked, cann  # noqa: TID252
+from ...scenes.log_directory import ALICE, HOME, OWN_HOME, crowded  # noqa: TID252
+
+OWN, WORK = "ASCEND_PROCESS_LOG_PATH", "ASCEND_WORK_PATH"
+LOG = f"{HOME}/ascend/log"
+
+
+def alice(files: dict[str, Content], **variables: str) -> Asked:
+    more: dict[str, Any] = ALICE
+    return asked(log_directory, cann(), {**OWN_HOME, **files}, variables=variables, **more)
+
+
+@pytest.mark.parametrize(
+    ("files", "variables", "path", "source"),
+    [
+        ({}, {}, LOG, "HOME"),
+        ({LOG: folder(0o750, 1000)}, {}, LOG, "HOME"),
+        ({"/data": folder(0o777)}, {OWN: "/data/log/", WORK: "/nowhere"}, "/data/log/", OWN),
+        ({"/data": folder(0o775)}, {WORK: "/data"}, "/data", WORK),
+        ({"/data": folder(0o700, 1000), "/log": link("/data")}, {OWN: "/log"}, "/log", OWN),
+        ({}, {"HOME": "/home/alice", OWN: ""}, LOG, "HOME"),
+    ],
+)
+def test_quiet(files: dict[str, Content], variables: dict[str, str], path: str, source: str) -> None:
+    told = alice(files, **variables)
+    assert (told.status, told.codes) == (Status.OK, [])
+    assert told.facts == {"path": path, "from": source}
+
+
+def test_a_folder_that_root_made() -> None:
+    for place in (f"{HOME}/ascend", LOG, f"{LOG}/debug", f"{LOG}/debug/plog"):
+        made = {path: folder(0o750, 1000) for path in (f"{HOME}/ascend", LOG, f"{LOG}/debug") if path < place}
+        (finding,) = alice({**made, place: folder()}).findings
+        assert (finding.code, finding.severity) == ("log-directory.not-writable", Severity.WARNING)
+        assert f"alice may not write in {place}" in finding.message
+        assert finding.fix is not None
+        assert finding.fix.commands == (f"chown -R 1000 {place}",)
+        assert finding.fix.undo == (f"chown -R 0 {place}",)
+
+
+def test_a_variable_that_names_another_place() -> None:
+    (finding,) = alice({}, **{OWN: "/var/log/npu"}).findings
+    assert finding.code == "log-directory.not-writable"
+    assert finding.fix is not None
+    assert finding.fix.commands == (f"export {OWN}={LOG}",)
+    assert finding.fix.undo == (f"export {OWN}=/var/log/npu",)
+    (finding,) = alice({}, **{WORK: "/var/work"}).findings
+    assert finding.fix is not None
+    assert finding.fix.undo == (f"unset {OWN}",)
+
+
+def test_no_line_that_would_take_what_is_not_the_users() -> None:
+    for home in (folder(0o755), folder(0o500, 1000)):
+        told = alice({HOME: home}, **{OWN: "/var/log/npu"})
+        assert (told.codes, told.findings[0].fix) == (["log-directory.not-writable"], None)
+    told = alice({HOME: folder(0o755), f"{HOME}/ascend": folder()})
+    assert told.findings[0].fix is None
+    host = fake_host(cann(), euid=4711)
+    host.identity = Identity(4711, "4711", "/")
+    (finding,) = ask(log_directory, host).findings
+    assert (finding.code, finding.fix) == ("log-directory.not-writable", None)
+
+
+def test_a_folder_that_the_user_may_not_enter() -> None:
+    told = alice({"/data": unreadable(errno.EACCES)}, **{OWN: "/data/log"})
+    assert told.codes == ["log-directory.not-writable"]
+    assert "may not enter" in told.findings[0].message
+
+
+def test_root_may_write_everywhere() -> None:
+    assert asked(log_directory, cann(), variables={OWN: "/var/log/npu"}).codes == []
+
+
+def test_no_directory_and_no_absolute_path() -> None:
+    assert alice({f"{HOME}/ascend": "a file"}).codes == ["log-directory.no-directory"]
+    assert alice({}, **{OWN: "log"}).codes == ["log-directory.relative"]
+
+
+def test_many_files() -> None:
+    assert alice(crowded(100)).codes == []
+    told = alice(crowded(20_001))
+    assert (told.status, told.codes) == (Status.OK, ["log-directory.many-files"])
+
+
+def test_skipped(tmp_path: Path) -> None:
+    assert asked(log_directory).status is Status.SKIPPED
+    told = ask(log_directory, Host(Options(root=str(tmp_path)), variables={OWN: "/x"}))
+    assert (told.status, told.reason) == (Status.SKIPPED, "an image is not running")
+
+
+def test_cannot_tell() -> None:
+    told = alice({"/data": unreadable(errno.EIO)}, **{OWN: "/data/log"})
+    assert (told.status, told.advisory) == (Status.UNKNOWN, False)
+    assert "/data" in told.reason
+
+
+def test_real_folders(tmp_path: Path) -> None:
+    (tmp_path / "ascend").mkdir(mode=0o755)
+    somebody = Identity(os.geteuid() + 4711, "somebody", str(tmp_path))
+    told = ask(log_directory, Host(variables={OWN: str(tmp_path / "ascend/log")}, identity=somebody))
+    assert told.codes == ["log-directory.not-writable"]
+    mine = ask(log_directory, Host(variables={OWN: str(tmp_path / "ascend/log")}))
+    assert (mine.status, mine.codes) == (Status.OK, [])
+    assert os.listdir(tmp_path / "ascend") == []

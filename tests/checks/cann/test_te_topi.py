@@ -1,0 +1,197 @@
+"""te-topi: te and hccl of the interpreter are those of the CANN in use."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from npudoctor import Finding, Severity, Status
+from npudoctor.checks.cann.te_topi import te_topi
+from npudoctor.host import Host, Options
+from npudoctor.testing import SITE, Asked, Content, ask, fake_host, package_files, unreadable
+
+from ...scenes.cann_env import OTHER  # noqa: TID252
+from ...scenes.cann_trees import (  # noqa: TID252
+    ASCEND,
+    CANN,
+    LATEST,
+    healthy,
+    later,
+    old,
+    old_variables,
+    sourced,
+)
+from ...scenes.te_topi import WHEELS, te, told  # noqa: TID252
+
+NONE = sourced(PYTHONPATH="")
+
+
+def one(asked: Asked) -> Finding:
+    (finding,) = asked.findings
+    return finding
+
+
+def lines(asked: Asked) -> tuple[str, ...]:
+    fix = one(asked).fix
+    assert fix is not None
+    return fix.commands
+
+
+@pytest.mark.parametrize(
+    ("files", "variables"),
+    [
+        (old(), old_variables()),
+        (healthy("6.0.1", "1.84.15.1.310"), sourced()),
+        (healthy(), sourced()),
+        (healthy("8.3.RC1", "8.3.0.1.231"), sourced()),
+        (later(), sourced(f"{CANN}-8.5.0")),
+        ({**healthy(), **te("7.7.0.1.238")}, NONE),
+        ({path: text for path, text in healthy().items() if "/python/" not in path}, NONE),
+    ],
+)
+def test_quiet_when_it_is_of_this_cann(files: Mapping[str, Content], variables: Mapping[str, str]) -> None:
+    asked = told(files, variables)
+    assert (asked.status, asked.codes) == (Status.OK, []), asked.findings
+
+
+def test_facts_tell_every_copy() -> None:
+    asked = told({**healthy(), **te("7.7.0.1.238")}, sourced())
+    site = f"{LATEST}/python/site-packages"
+    assert asked.facts["te"] == [[site, "7.7.0.1.238"], [SITE, "7.7.0.1.238"]]
+    assert asked.facts["component"] == "7.7.0.1.238"
+
+
+def test_an_old_te_and_the_wheels_of_the_toolkit() -> None:
+    asked = told({**healthy(), **WHEELS, **te("7.5.0.1.129")}, NONE)
+    assert (one(asked).code, one(asked).severity) == ("te-topi.other-version", Severity.ERROR)
+    assert one(asked).evidence == (f"{SITE}/te/version.py: 7.5.0.1.129",)
+    wheel = f"{LATEST}/compiler/lib64/te-0.4.0-py3-none-any.whl"
+    assert lines(asked) == (
+        f"/usr/bin/python3 -m pip install --upgrade --force-reinstall --no-deps {wheel}",
+    ), "no topi from 8.1 on"
+
+
+def test_up_to_8_0_topi_goes_with_te() -> None:
+    (line,) = lines(told({**old(), **te("1.76.22.3.220")}, {"ASCEND_OPP_PATH": f"{ASCEND}/nnae/latest/opp"}))
+    folder = f"{ASCEND}/nnae/latest/fwkacllib/lib64"
+    assert line.endswith(f"{folder}/te-0.4.0-py3-none-any.whl {folder}/topi-0.4.0-py3-none-any.whl")
+
+
+def test_an_old_hccl() -> None:
+    files = {**healthy(), **WHEELS, f"{SITE}/hccl/sys_version.py": "__sys_version__ = '7.5.0.1.129'\n"}
+    asked = told({**files, **te("7.7.0.1.238")}, NONE)
+    assert one(asked).code == "te-topi.other-version"
+    assert "hccl/lib64/hccl-0.1.0" in lines(asked)[0]
+
+
+def test_without_wheels_pythonpath_is_the_way() -> None:
+    asked = told({**healthy(), **te("7.5.0.1.129")}, sourced(PYTHONPATH="/mine"))
+    assert lines(asked) == (f"export PYTHONPATH={LATEST}/python/site-packages:/mine",)
+    assert one(asked).echo_of == ("cann-env.not-sourced",)
+
+
+def test_one_of_another_cann_on_pythonpath() -> None:
+    site = "/data/ascend-toolkit/8.0.0/python/site-packages"
+    asked = told({**healthy(), **OTHER, **WHEELS}, sourced(PYTHONPATH=site))
+    assert {finding.code for finding in asked.findings} == {"te-topi.other-version"}
+    for finding in asked.findings:
+        assert finding.echo_of == ("cann-env.other-install-first",)
+        assert finding.fix is not None
+        assert finding.fix.commands == (f"export PYTHONPATH={LATEST}/python/site-packages:{site}",)
+
+
+def test_missing() -> None:
+    asked = told(healthy(), NONE)
+    assert (one(asked).code, one(asked).severity) == ("te-topi.missing", Severity.WARNING)
+    assert "cann-env.not-sourced" in one(asked).echo_of
+    assert lines(asked) == (f"export PYTHONPATH={LATEST}/python/site-packages",)
+
+
+def test_another_build_and_a_copy_behind_are_noted() -> None:
+    asked = told({**healthy(), **te("7.7.0.1.212")}, NONE)
+    assert (one(asked).code, asked.status) == ("te-topi.other-build", Status.OK)
+    asked = told({**healthy(), **te("7.5.0.1.129")}, sourced())
+    assert (one(asked).code, asked.status) == ("te-topi.shadowed-copy", Status.OK)
+
+
+def test_a_te_that_tells_no_version_is_not_judged() -> None:
+    assert told({**healthy(), f"{SITE}/te/__init__.py": ""}, NONE).codes == []
+    assert told({**healthy(), f"{SITE}/te/version.py": "import what\n"}, NONE).codes == []
+
+
+def test_skipped() -> None:
+    assert told({}, {}).status is Status.SKIPPED
+    asked = told(healthy(), sourced(), packages={})
+    assert asked.status is Status.SKIPPED
+    assert "/usr/bin/python3" in asked.reason
+
+
+def test_cannot_tell() -> None:
+    asked = told({f"{LATEST}/opp/built-in/x": ""}, {"ASCEND_HOME_PATH": LATEST})
+    assert (asked.status, asked.advisory) == (Status.UNKNOWN, True)
+    closed = {**healthy(), f"{SITE}/te/version.py": unreadable(errno.EIO)}
+    assert told(closed, NONE).status is Status.UNKNOWN
+
+
+def test_in_an_image_the_line_enters_it() -> None:
+    files = {f"/img{path}": text for path, text in {**healthy(), **WHEELS, **te("7.5.0.1.129")}.items()}
+    files.update({f"/img{path}": text for path, text in package_files("torch-npu", "2.5.1").items()})
+    asked = ask(te_topi, fake_host(files, root="/img"))
+    assert lines(asked)[0].startswith("chroot /img /usr/bin/python3 -m pip install --upgrade")
+
+
+def _wheel(folder: Path, version: str) -> Path:
+    """A real wheel; te's own version never changes, whatever CANN it is of."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "te-0.4.0-py3-none-any.whl"
+    files = {
+        "te/__init__.py": "",
+        "te/version.py": f'version = "{version}"\n',
+        "te-0.4.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: te\nVersion: 0.4.0\n",
+        "te-0.4.0.dist-info/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: py3-none-any\n",
+    }
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+        record = "".join(f"{name},,\n" for name in files)
+        archive.writestr("te-0.4.0.dist-info/RECORD", f"{record}te-0.4.0.dist-info/RECORD,,\n")
+    return path
+
+
+@pytest.mark.slow
+def test_the_line_works_with_real_wheels(tmp_path: Path) -> None:
+    """What is shown is typed: with --upgrade alone, pip keeps the old te, whose version is the same."""
+    root = tmp_path / "cann"
+    (root / "opp").mkdir(parents=True)
+    (root / "compiler").mkdir()
+    (root / "compiler" / "version.info").write_text("Version=7.7.0.1.238\nversion_dir=8.1.RC1\n")
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "env"], check=True)
+    python = str(tmp_path / "env" / "bin" / "python")
+    pip = [python, "-m", "pip", "install", "--no-index", "--disable-pip-version-check", "-q"]
+    subprocess.run([*pip, str(_wheel(tmp_path / "old", "7.5.0.1.129"))], check=True)
+    site = next((tmp_path / "env" / "lib").glob("python3*/site-packages"))
+    info = site / "torch_npu-2.5.1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: torch-npu\nVersion: 2.5.1\n")
+    new = _wheel(root / "compiler" / "lib64", "7.7.0.1.238")
+
+    def judge() -> Asked:
+        host = Host(Options(python=python), variables={"ASCEND_HOME_PATH": str(root), "PATH": os.defpath})
+        try:
+            return ask(te_topi, host)
+        finally:
+            host.close()
+
+    asked = judge()
+    assert asked.codes == ["te-topi.other-version"]
+    subprocess.run([*pip, "--upgrade", str(new)], check=True)
+    assert judge().codes == ["te-topi.other-version"], "--upgrade alone changes nothing"
+    subprocess.run(lines(asked)[0].split(), check=True, env={**os.environ, "PIP_NO_INDEX": "1"})
+    assert judge().codes == []

@@ -1,0 +1,145 @@
+"""interpreter: python3 is the one that the framework was installed for, and that CANN allows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from npudoctor import Severity, Status
+from npudoctor.checks.python.interpreter import interpreter
+from npudoctor.testing import (
+    SITE,
+    Asked,
+    Content,
+    Node,
+    ask,
+    fake_host,
+    folder,
+    link,
+    package_files,
+    process_files,
+    unreadable,
+)
+
+from .stack_machine import cann, site
+
+TORCH_NPU: dict[str, Content] = {
+    **package_files("torch_npu", "2.7.1"),
+    **package_files("torch", "2.7.1"),
+    f"{SITE}/torch_npu/_C.cpython-311-x86_64-linux-gnu.so": "",
+    f"{SITE}/torch/_C.cpython-311-x86_64-linux-gnu.so": "",
+}
+PROGRAM = Node(permissions=0o755)
+CONDA = "/opt/conda/bin/python"
+ELSEWHERE: dict[str, Content] = {
+    CONDA: PROGRAM,
+    "/usr/bin/python3": PROGRAM,
+    **package_files("torch_npu", "2.7.1", site="/opt/conda/lib/python3.10/site-packages"),
+}
+
+
+def told(files: dict[str, Content], **more: Any) -> Asked:
+    """The answer of a machine."""
+    return ask(interpreter, fake_host(files, **more))
+
+
+@pytest.mark.parametrize(
+    ("files", "more"),
+    [
+        (TORCH_NPU, {}),
+        ({**TORCH_NPU, **cann("8.3.RC1")}, {}),
+        ({**TORCH_NPU, **cann("9.2.0")}, {}),
+        (package_files("mindspore", "2.7.0"), {"python_version": "3.9.1"}),
+        ({**TORCH_NPU, **cann("8.3.RC1"), **ELSEWHERE}, {"variables": {"PATH": "/opt/conda/bin"}}),
+        (cann("8.3.RC1"), {"variables": {"PATH": "/usr/bin"}}),
+        (
+            {**TORCH_NPU, "/usr/lib/python3.11/site-packages/torch/_dl.cpython-310-x86_64-linux-gnu.so": ""},
+            {},
+        ),
+    ],
+)
+def test_quiet_when_it_is_the_right_one(files: dict[str, Content], more: dict[str, Any]) -> None:
+    asked = told(files, **more)
+    assert (asked.status, asked.codes) == (Status.OK, [])
+
+
+def test_modules_for_another_cpython() -> None:
+    asked = told(TORCH_NPU, python_version="3.10.4")
+    assert asked.codes == ["interpreter.other-abi"] * 2
+    assert asked.findings[0].severity is Severity.ERROR
+    assert "3.11" in asked.findings[0].message and "3.10.4" in asked.findings[0].message
+
+
+def test_the_framework_is_elsewhere() -> None:
+    files = {**ELSEWHERE, **cann("8.3.RC1")}
+    (finding,) = told(files, variables={"PATH": "/usr/bin:/opt/conda/bin:."}).findings
+    assert (finding.code, finding.severity) == ("interpreter.framework-elsewhere", Severity.WARNING)
+    assert CONDA in finding.message and "torch_npu 2.7.1" in finding.message
+    assert finding.fix is not None and finding.fix.commands == (f"npudoctor check --python {CONDA}",)
+
+
+def test_the_active_environment_is_looked_at() -> None:
+    files = {**ELSEWHERE, **cann("8.3.RC1")}
+    asked = told(files, variables={"PATH": "/usr/bin", "CONDA_PREFIX": "/opt/conda"})
+    assert asked.codes == ["interpreter.framework-elsewhere"]
+
+
+def notebook(kernel: str) -> dict[str, Content]:
+    """Started by a kernel, which Jupyter started."""
+    return {
+        "/proc/self": link("90"),
+        **process_files(90, parent=80, argv=["sh", "-c", "npudoctor check"]),
+        **process_files(80, parent=70, argv=[kernel, "-m", "ipykernel_launcher", "-f", "k.json"], exe=CONDA),
+        **process_files(70, argv=["/usr/bin/python3", "jupyter-lab"]),
+    }
+
+
+@pytest.mark.parametrize("kernel", [CONDA, "python"])
+def test_the_kernel_of_a_notebook_is_another(kernel: str) -> None:
+    files = {**TORCH_NPU, **ELSEWHERE, **notebook(kernel)}
+    (finding,) = told(files, variables={"JPY_PARENT_PID": "70"}).findings
+    assert (finding.code, finding.severity) == ("interpreter.notebook-kernel", Severity.WARNING)
+    assert finding.fix is not None and finding.fix.commands == (f"npudoctor check --python {CONDA}",)
+
+
+def test_the_kernel_of_a_notebook_is_this() -> None:
+    files = {**TORCH_NPU, **ELSEWHERE, **notebook("/usr/bin/python")}
+    assert told(files, variables={"JPY_PARENT_PID": "70"}).codes == []
+    other = {**TORCH_NPU, **ELSEWHERE, **notebook(CONDA)}
+    assert told(other).codes == []  # not started by Jupyter
+
+
+@pytest.mark.parametrize(
+    ("version", "python", "severity"),
+    [
+        ("8.2.RC1", "3.12.1", Severity.WARNING),
+        ("8.3.RC2", "3.6.9", Severity.WARNING),
+        ("8.5.0", "3.14.0", Severity.INFO),
+    ],
+)
+def test_a_cpython_that_cann_is_not_for(version: str, python: str, severity: Severity) -> None:
+    files = {**package_files("torch_npu", "2.7.1"), **cann(version)}
+    (finding,) = told(files, python_version=python).findings
+    assert (finding.code, finding.severity) == ("interpreter.cann-range", severity)
+    assert python in finding.message
+
+
+def test_a_broken_row_of_a_site(tmp_path: Any) -> None:
+    asked = told(TORCH_NPU, knowledge=site(tmp_path / "k", "[[cann_python.python]]\n"))
+    assert asked.codes == ["interpreter.site-table"]
+
+
+def test_skipped_where_nothing_trains_on_npus() -> None:
+    assert told({**ELSEWHERE}, variables={"PATH": "/opt/conda/bin"}).status is Status.SKIPPED
+
+
+def test_an_image_has_no_notebook_and_no_path() -> None:
+    files = {f"/srv/image{path}": content for path, content in {**TORCH_NPU, **cann("8.3.RC1")}.items()}
+    asked = told(files, root="/srv/image")
+    assert (asked.status, asked.codes) == (Status.OK, [])
+
+
+def test_cannot_tell() -> None:
+    files: dict[str, Content] = {**TORCH_NPU, f"{SITE}/torch_npu": unreadable()}
+    assert told({**package_files("torch_npu", "2.7.1"), **files, SITE: folder()}).status is Status.UNKNOWN

@@ -1,0 +1,84 @@
+"""numpy-version: the NumPy beside the frameworks is one that all of them accept."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from npudoctor import Risk, Severity, Status
+from npudoctor.checks.python.numpy_version import numpy_version
+from npudoctor.testing import SITE, Asked, Content, ask, fake_host, package_files, unreadable
+
+# As in the wheels of PyPI.
+MINDSPORE = package_files("mindspore", "2.7.0", "Requires-Dist: numpy<2.0.0,>=1.20.0")
+NEW_MINDSPORE = package_files("mindspore", "2.10.0", "Requires-Dist: numpy>=1.25.0")
+VLLM_ASCEND = package_files("vllm-ascend", "0.11.0", "Requires-Dist: numpy<2.0.0")
+TORCHVISION = package_files("torchvision", "0.22.1", "Requires-Dist: numpy", "Requires-Dist: torch (==2.7.1)")
+TE = package_files("te", "0.4.0", "Requires-Dist: numpy")
+
+
+def beside(numpy: str, *packages: dict[str, Content]) -> Asked:
+    """The answer where this NumPy, or none, is beside these."""
+    files: dict[str, Content] = package_files("numpy", numpy) if numpy else {}
+    for more in packages:
+        files.update(more)
+    return ask(numpy_version, fake_host(files))
+
+
+@pytest.mark.parametrize(
+    ("numpy", "packages"),
+    [
+        ("1.26.4", [MINDSPORE, VLLM_ASCEND, TORCHVISION, TE]),
+        ("1.20.0", [MINDSPORE]),
+        ("2.2.6", [NEW_MINDSPORE]),
+        ("2.2.6", [TORCHVISION, TE]),
+        ("2.2.6", [package_files("torch-npu", "2.7.1", "Requires-Dist: torch==2.7.1+cpu")]),
+        ("", [package_files("torch", "2.7.1")]),
+        ("2.0.0", [package_files("torch", "2.9.0", "Requires-Dist: numpy<2; extra == 'old'")]),
+    ],
+)
+def test_quiet_when_it_suits(numpy: str, packages: list[dict[str, Content]]) -> None:
+    told = beside(numpy, *packages)
+    assert (told.status, told.codes) == (Status.OK, [])
+
+
+@pytest.mark.parametrize("numpy", ["2.2.6", "2.0.0rc1", "1.19.5"])
+def test_not_what_it_requires(numpy: str) -> None:
+    (finding,) = beside(numpy, MINDSPORE, TE).findings
+    assert (finding.code, finding.severity) == ("numpy-version.unsuitable", Severity.ERROR)
+    assert f"NumPy {numpy}" in finding.message and "numpy<2.0.0,>=1.20.0" in finding.message
+    assert f"numpy {numpy}: {SITE}/numpy-{numpy}.dist-info" in finding.evidence
+
+
+def test_one_finding_names_all_and_the_line_suits_all() -> None:
+    (finding,) = beside("2.2.6", MINDSPORE, VLLM_ASCEND, TORCHVISION).findings
+    assert len(finding.evidence) == 3
+    assert finding.fix is not None and finding.fix.risk is Risk.MANUAL
+    (line,) = finding.fix.commands
+    assert line == "/usr/bin/python3 -m pip install 'numpy<2.0.0,>=1.20.0'"
+
+
+def test_missing() -> None:
+    (finding,) = beside("", MINDSPORE).findings
+    assert (finding.code, finding.severity) == ("numpy-version.missing", Severity.ERROR)
+    assert finding.fix is not None and "numpy<2.0.0,>=1.20.0" in finding.fix.commands[0]
+
+
+def test_skipped_without_a_framework() -> None:
+    assert beside("2.2.6", package_files("pandas", "2.0", "Requires-Dist: numpy<2")).status is Status.SKIPPED
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {**MINDSPORE, **package_files("numpy", "two")},
+        {
+            **package_files("mindspore", "2.7.0", "Requires-Dist: numpy < what"),
+            **package_files("numpy", "2.0"),
+        },
+        {f"{SITE}/torch-2.7.1.dist-info/METADATA": unreadable(errno.EIO)},
+    ],
+)
+def test_cannot_tell(files: dict[str, Content]) -> None:
+    assert ask(numpy_version, fake_host(files)).status is Status.UNKNOWN

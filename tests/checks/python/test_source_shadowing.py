@@ -1,0 +1,143 @@
+"""source-shadowing: what stands before the installed packages, and hides one of them."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from npudoctor import Risk, Severity, Status
+from npudoctor.checks.python.source_shadowing import source_shadowing
+from npudoctor.host import Host, Options
+from npudoctor.host.identity import Identity
+from npudoctor.testing import SITE, Asked, Content, ask, fake_host, folder, link, unreadable
+
+STDLIB = "/usr/lib/python3.11"
+CANN = "/usr/local/Ascend/ascend-toolkit/latest/python/site-packages"
+INSTALLED: dict[str, Content] = {
+    f"{SITE}/torch/__init__.py": "",
+    f"{SITE}/numpy/__init__.py": "",
+    f"{CANN}/te/__init__.py": "",
+    f"{CANN}/te-0.4.0.dist-info/METADATA": "Name: te\nVersion: 0.4.0\n",
+    f"{STDLIB}/random.py": "",
+    f"{STDLIB}/json/__init__.py": "",
+    "/work": folder(),
+    "/proc/self/cwd": link("/work"),
+}
+
+
+def told(files: dict[str, Content], path: str = "", /, **variables: str) -> Asked:
+    """The answer with these files beside what is installed, and this PYTHONPATH."""
+    if path:
+        variables["PYTHONPATH"] = path
+    search_path = [entry for entry in path.split(":") if entry.startswith("/")]
+    host = fake_host({**INSTALLED, **files}, variables=variables, search_path=(*search_path, STDLIB, SITE))
+    return ask(source_shadowing, host)
+
+
+@pytest.mark.parametrize(
+    ("files", "path"),
+    [
+        ({}, ""),
+        ({}, CANN),
+        ({}, f"{CANN}:"),
+        ({"/work/train.py": "", "/work/models/__init__.py": ""}, "/work"),
+        ({"/work/torch/README.md": ""}, "/work"),
+        ({"/work/mindspore/__init__.py": ""}, "/work"),
+        ({"/opt/site/numpy/__init__.py": "", "/opt/site/numpy-2.0.0.dist-info/METADATA": ""}, "/opt/site"),
+        ({"/opt/link": link(SITE)}, "/opt/link"),
+        ({}, "/no/such/folder"),
+        ({"/opt/random.py": ""}, f"{STDLIB}:/opt"),
+    ],
+)
+def test_quiet_when_well(files: dict[str, Content], path: str) -> None:
+    asked = told(files, path)
+    assert (asked.status, asked.codes) == (Status.OK, [])
+
+
+@pytest.mark.parametrize(
+    ("found", "code"),
+    [
+        ("/src/torch/__init__.py", "source-shadowing.package"),
+        ("/src/numpy.py", "source-shadowing.package"),
+        ("/src/random.py", "source-shadowing.standard-library"),
+        ("/src/json/__init__.py", "source-shadowing.standard-library"),
+    ],
+)
+def test_an_entry_of_pythonpath_hides(found: str, code: str) -> None:
+    (finding,) = told({found: ""}, f"{CANN}:/src").findings
+    assert (finding.code, finding.severity) == (code, Severity.WARNING)
+    assert found in finding.message
+    assert f"found first: {found}" in finding.evidence
+    assert finding.fix is not None
+    assert finding.fix.commands == (f"export PYTHONPATH={CANN}",)
+    assert finding.fix.undo == (f"export PYTHONPATH={CANN}:/src",)
+    assert finding.fix.risk is Risk.MANUAL
+
+
+def test_the_only_entry_is_taken_out_by_unset() -> None:
+    fix = told({"/src/torch/__init__.py": ""}, "/src").findings[0].fix
+    assert fix is not None
+    assert fix.commands == ("unset PYTHONPATH",)
+
+
+@pytest.mark.parametrize("path", [f"{CANN}:", f":{CANN}", f".:{CANN}"])
+def test_an_empty_entry_is_the_working_directory(path: str) -> None:
+    (finding,) = told({"/work/random.py": ""}, path).findings
+    assert (finding.code, finding.severity) == ("source-shadowing.standard-library", Severity.WARNING)
+    assert finding.fix is not None
+    assert finding.fix.commands == (f"export PYTHONPATH={CANN}",)
+
+
+def test_a_relative_entry() -> None:
+    (finding,) = told({"/work/src/torch/__init__.py": ""}, "src").findings
+    assert "/work/src/torch/__init__.py hides torch" in finding.message
+
+
+def test_the_working_directory_alone_is_information() -> None:
+    asked = told({"/work/random.py": "", "/work/te/__init__.py": ""}, CANN)
+    assert sorted(asked.codes) == ["source-shadowing.package", "source-shadowing.standard-library"]
+    assert {finding.severity for finding in asked.findings} == {Severity.INFO}
+    assert asked.findings[0].fix is None
+    assert told({"/work/random.py": ""}, PYTHONSAFEPATH="1").status is Status.SKIPPED
+
+
+def test_the_same_file_under_another_name_is_not_hidden() -> None:
+    """A development install: the checkout is on PYTHONPATH, and linked from site-packages."""
+    files: dict[str, Content] = {
+        "/src/torch_npu/__init__.py": "",
+        f"{SITE}/torch_npu": link("/src/torch_npu"),
+    }
+    assert told(files, "/src").codes == []
+
+
+def test_skipped_in_an_image() -> None:
+    assert ask(source_shadowing, fake_host(root="/srv/image")).status is Status.SKIPPED
+
+
+def test_cannot_tell_when_it_cannot_look() -> None:
+    assert told({"/src": unreadable(errno.EIO)}, "/src").status is Status.UNKNOWN
+
+
+def test_without_a_working_directory() -> None:
+    assert told({"/proc/self/cwd": link("/gone")}, CANN).status is Status.OK
+
+
+def test_python_itself_agrees(tmp_path: Path) -> None:
+    """What we call hidden is what a real interpreter loads instead."""
+    (tmp_path / "queue.py").write_text("")
+    variables: dict[str, Any] = {"PYTHONPATH": str(tmp_path), "PATH": os.environ["PATH"]}
+    line = [sys.executable, "-c", "import queue; print(queue.__file__)"]
+    loaded = subprocess.run(line, env=variables, capture_output=True, text=True, check=True).stdout.strip()
+    assert loaded == str(tmp_path / "queue.py")
+    user = Identity(1, "u", "/")  # as root it would not run an interpreter that others may write
+    host = Host(Options(python=sys.executable), variables=variables, identity=user)
+    (finding,) = [one for one in ask(source_shadowing, host).findings if one.severity is Severity.WARNING]
+    host.close()
+    assert finding.code == "source-shadowing.standard-library"
+    assert f"found first: {loaded}" in finding.evidence

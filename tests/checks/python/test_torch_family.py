@@ -1,0 +1,117 @@
+"""torch-family: torchvision, torchaudio and triton are those that go with the installed torch."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Mapping
+
+import pytest
+
+from npudoctor import Risk, Severity, Status
+from npudoctor.checks.python.torch_family import torch_family
+from npudoctor.testing import SITE, Asked, Content, ask, fake_host, package_files, unreadable
+
+# As in the wheels of PyPI.
+VISION = package_files("torchvision", "0.22.1", "Requires-Dist: numpy", "Requires-Dist: torch (==2.7.1)")
+AUDIO = package_files("torchaudio", "2.7.1", "Requires-Dist: torch==2.7.1")
+TRITON = package_files("triton", "3.3.1", "Requires-Dist: setuptools>=40.8.0")
+ASCEND = package_files("triton-ascend", "3.2.0")
+# The list of files that triton-ascend brought, and its own first file, which is empty here.
+EMPTY = "47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU"
+RECORD = {f"{SITE}/triton_ascend-3.2.0.dist-info/RECORD": f"triton/__init__.py,sha256={EMPTY},0\n"}
+
+
+def beside(torch: str, *packages: Mapping[str, Content]) -> Asked:
+    """The answer where this torch, or none, is beside these."""
+    files: dict[str, Content] = package_files("torch", torch) if torch else {}
+    for more in packages:
+        files.update(more)
+    return ask(torch_family, fake_host(files))
+
+
+@pytest.mark.parametrize(
+    ("torch", "packages"),
+    [
+        ("2.7.1", [VISION, AUDIO]),
+        ("2.7.1+cpu", [VISION, AUDIO]),
+        ("2.7.1+cu126", [VISION, TRITON]),
+        ("2.7.1", [ASCEND]),
+        ("2.7.1", [package_files("torchvision", "0.22.1")]),
+        ("2.5.1", [package_files("torchaudio", "2.5.1+cpu", "Requires-Dist: torch==2.5.1+cpu")]),
+        ("2.9.0", []),
+    ],
+)
+def test_quiet_when_they_go_together(torch: str, packages: list[dict[str, Content]]) -> None:
+    told = beside(torch, *packages)
+    assert (told.status, told.codes) == (Status.OK, [])
+
+
+def test_another_torch() -> None:
+    told = beside("2.8.0", VISION, AUDIO)
+    assert told.codes == ["torch-family.mismatch"] * 2
+    finding = told.findings[0]
+    assert finding.severity is Severity.ERROR and finding.echo_of == ("torch-npu.torch-mismatch",)
+    for words in ("torchvision 0.22.1", "torch==2.7.1", "torch 2.8.0"):
+        assert words in finding.message
+    assert finding.fix is not None and finding.fix.risk is Risk.MANUAL
+    assert finding.fix.commands == ("/usr/bin/python3 -m pip install --upgrade torchvision torch==2.8.0",)
+
+
+def test_a_post_release_is_a_warning() -> None:
+    (finding,) = beside("2.7.1.post1", VISION).findings
+    assert (finding.code, finding.severity) == ("torch-family.mismatch", Severity.WARNING)
+
+
+def test_without_torch() -> None:
+    (finding,) = beside("", VISION).findings
+    assert (finding.code, finding.severity) == ("torch-family.torch-missing", Severity.ERROR)
+    assert finding.echo_of == ("torch-npu.torch-missing",)
+    assert finding.fix is not None and finding.fix.commands[0].endswith("install torch==2.7.1")
+
+
+def test_triton_beside_triton_ascend() -> None:
+    (finding,) = beside("2.7.1", TRITON, ASCEND).findings
+    assert (finding.code, finding.severity) == ("torch-family.triton-mixed", Severity.WARNING)
+    assert f"{SITE}/triton" in finding.message
+    assert finding.fix is not None and finding.fix.commands == (
+        "/usr/bin/python3 -m pip uninstall triton",
+        "/usr/bin/python3 -m pip install --force-reinstall --no-deps triton-ascend==3.2.0",
+    )
+
+
+def test_triton_in_place_of_triton_ascend() -> None:
+    (finding,) = beside("2.7.1", TRITON, ASCEND, RECORD, {f"{SITE}/triton/__init__.py": "other"}).findings
+    assert (finding.code, finding.severity) == ("torch-family.triton-mixed", Severity.WARNING)
+    assert "overwritten" in finding.message
+
+
+def test_triton_ascend_came_last() -> None:
+    (finding,) = beside("2.7.1", TRITON, ASCEND, RECORD, {f"{SITE}/triton/__init__.py": ""}).findings
+    assert (finding.code, finding.severity) == ("torch-family.triton-mixed", Severity.INFO)
+
+
+def test_an_image_is_entered_to_mend_it() -> None:
+    files = {f"/srv/image{path}": text for path, text in {**TRITON, **ASCEND}.items()}
+    (finding,) = ask(torch_family, fake_host(files, root="/srv/image")).findings
+    assert finding.fix is not None and finding.fix.needs_root
+    assert all(line.startswith("chroot /srv/image /usr/bin/python3") for line in finding.fix.commands)
+
+
+@pytest.mark.parametrize("packages", [[], [TRITON], [ASCEND], [package_files("torchmetrics", "1.0")]])
+def test_skipped_without_pytorch(packages: list[dict[str, Content]]) -> None:
+    assert beside("", *packages).status is Status.SKIPPED
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {**VISION, **package_files("torch", "two")},
+        {
+            **package_files("torchvision", "0.22.1", "Requires-Dist: torch == what"),
+            **package_files("torch", "2.0"),
+        },
+        {f"{SITE}/torch-2.7.1.dist-info/METADATA": unreadable(errno.EIO)},
+    ],
+)
+def test_cannot_tell(files: dict[str, Content]) -> None:
+    assert ask(torch_family, fake_host(files)).status is Status.UNKNOWN

@@ -1,0 +1,180 @@
+"""torch-npu: the torch and the CANN beside torch_npu are those that it was made for."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from npudoctor import Risk, Severity, Status
+from npudoctor.checks.python.torch_npu import torch_npu
+from npudoctor.testing import SITE, Asked, Content, ask, fake_host, package_files, unreadable
+
+from .stack_machine import cann, installed, site
+
+ROW = '[[torch_npu.cann]]\ntorch_npu = "2.7.1"\ncann = "{cann}"\nsource = "ours"\nas_of = "2026-12"\n'
+
+
+def beside(
+    torch_npu_version: str, torch: str = "", cann_version: str = "", *headers: str, **more: Any
+) -> Asked:
+    """The answer where these are installed; torch_npu's metadata has these headers."""
+    files: dict[str, Content] = package_files("torch_npu", torch_npu_version, *headers)
+    files.update(installed(torch=torch) if torch else {})
+    files.update(cann(cann_version) if cann_version else {})
+    return ask(torch_npu, fake_host(files, **more))
+
+
+@pytest.mark.parametrize(
+    ("adapter", "torch", "version", "headers"),
+    [
+        ("2.7.1", "2.7.1", "8.3.RC1", ("Requires-Dist: torch==2.7.1",)),
+        ("2.7.1", "2.7.1", "8.3.RC1", ("Requires-Dist: torch==2.7.1+cpu",)),
+        ("2.7.1", "2.7.1+cu126", "8.3.RC1", ("Requires-Dist: torch==2.7.1+cpu",)),
+        ("2.7.1", "2.7.1+cpu", "8.0.0", ("Requires-Dist: torch==2.7.1",)),  # by its train
+        ("2.9.0.post2", "2.9.0", "9.0.1", ("Requires-Dist: torch ==2.9.0",)),  # a patch of 9.0.0
+        ("2.9.0", "2.9.0", "8.5.1", ()),
+        ("2.1.0.post12", "2.1.0", "8.1.RC1", ()),
+        ("2.1.0.post12", "2.1.0", "8.1.rc1", ()),
+        ("2.1.0.post12", "2.1.0", "8.1.RC1.beta1", ()),
+        ("1.8.1.post2", "1.8.1", "6.3.RC2", ()),
+        ("2.1.0rc1", "2.1.0", "7.0.RC1", ()),
+        ("2.12.0+git1234567", "2.12.0", "9.1.0", ()),
+        ("1.5.0.post3", "1.5.0", "5.0.3", ()),
+    ],
+)
+def test_quiet_when_it_suits(adapter: str, torch: str, version: str, headers: tuple[str, ...]) -> None:
+    told = beside(adapter, torch, version, *headers)
+    assert (told.status, told.codes) == (Status.OK, [])
+    assert told.facts == {"torch_npu": adapter, "torch": torch, "cann": version}
+
+
+def test_quiet_without_cann() -> None:
+    assert beside("2.7.1", "2.7.1").codes == []
+
+
+def test_another_release_of_torch_than_the_metadata_wants() -> None:
+    (finding,) = beside("2.7.1", "2.8.0", "8.3.RC1", "Requires-Dist: torch==2.7.1+cpu").findings
+    assert (finding.code, finding.severity) == ("torch-npu.torch-mismatch", Severity.ERROR)
+    assert "torch 2.8.0" in finding.message and "torch==2.7.1" in finding.message
+    assert f"torch 2.8.0: {SITE}/torch-2.8.0.dist-info" in finding.evidence
+    assert finding.fix is not None and finding.fix.risk is Risk.MANUAL
+    assert finding.fix.commands == ("/usr/bin/python3 -m pip install torch==2.7.1",)
+
+
+@pytest.mark.parametrize(
+    ("adapter", "torch", "headers"),
+    [
+        ("2.7.1", "2.7.1.post1", ("Requires-Dist: torch==2.7.1",)),
+        ("2.1.0.post12", "2.2.0", ()),
+    ],
+)
+def test_less_than_that_is_a_warning(adapter: str, torch: str, headers: tuple[str, ...]) -> None:
+    (finding,) = beside(adapter, torch, "", *headers).findings
+    assert (finding.code, finding.severity) == ("torch-npu.torch-mismatch", Severity.WARNING)
+
+
+def test_without_torch() -> None:
+    (finding,) = beside("2.1.0.post12").findings
+    assert (finding.code, finding.severity) == ("torch-npu.torch-missing", Severity.ERROR)
+    assert finding.fix is not None
+    assert finding.fix.commands == ("/usr/bin/python3 -m pip install torch==2.1.0",)
+
+
+def test_an_image_is_entered_to_mend_it() -> None:
+    files = {f"/srv/image{path}": text for path, text in package_files("torch_npu", "2.1.0").items()}
+    (finding,) = ask(torch_npu, fake_host(files, root="/srv/image")).findings
+    assert finding.fix is not None and finding.fix.commands[0].startswith(
+        "chroot /srv/image /usr/bin/python3"
+    )
+
+
+def test_a_pair_that_is_not_listed() -> None:
+    (finding,) = beside("2.9.0", "2.9.0", "8.1.RC1").findings
+    assert (finding.code, finding.severity) == ("torch-npu.cann-not-listed", Severity.WARNING)
+    assert "2.9.0 with CANN 8.5.0" in finding.message
+    assert any("COMPATIBILITY.md" in line for line in finding.evidence)
+
+
+def test_a_package_between_two_that_suit_is_a_note() -> None:
+    (finding,) = beside("2.7.1.post6", "2.7.1", "9.0.0").findings
+    assert (finding.code, finding.severity) == ("torch-npu.cann-not-listed", Severity.INFO)
+    assert "2.7.1.post4 with CANN 9.0.0" in finding.message
+    assert "2.7.1.post8 with CANN 9.1.0" in finding.message
+
+
+def test_a_package_between_two_that_do_not_suit() -> None:
+    (finding,) = beside("2.7.1.post6", "2.7.1", "8.1.RC1").findings
+    assert (finding.code, finding.severity) == ("torch-npu.cann-not-listed", Severity.WARNING)
+
+
+@pytest.mark.parametrize(
+    ("adapter", "version"),
+    [("2.14.0", "9.1.0"), ("2.9.0.post9", "9.1.0"), ("2.12.0", "9.2.0-beta.2"), ("2.1.0", "10.0.0")],
+)
+def test_newer_than_the_table(adapter: str, version: str) -> None:
+    (finding,) = beside(adapter, adapter.partition(".post")[0], version).findings
+    assert (finding.code, finding.severity) == ("torch-npu.newer-than-table", Severity.INFO)
+    assert "2026-11" in finding.message
+
+
+def test_a_site_allows_a_pair(tmp_path: Path) -> None:
+    directory = site(tmp_path / "k", ROW.format(cann="7.0.0"))
+    assert beside("2.7.1", "2.7.1", "7.0.0", knowledge=directory).codes == []
+
+
+def test_a_site_forbids_a_pair(tmp_path: Path) -> None:
+    directory = site(tmp_path / "k", ROW.format(cann="8.3.RC1") + "compatible = false\n")
+    (finding,) = beside("2.7.1", "2.7.1", "8.3.RC1", knowledge=directory).findings
+    assert (finding.code, finding.severity) == ("torch-npu.cann-incompatible", Severity.ERROR)
+    assert "2.7.1 not with CANN 8.3.RC1: ours, 2026-12" in finding.evidence
+
+
+def test_a_broken_row_of_a_site_is_a_warning(tmp_path: Path) -> None:
+    directory = site(tmp_path / "k", ROW.format(cann="7.0.0").replace("source", "sauce"))
+    told = beside("2.7.1", "2.7.1", "8.3.RC1", knowledge=directory)
+    assert told.codes == ["torch-npu.site-table"]
+    assert told.findings[0].severity is Severity.WARNING and "sauce" in told.findings[0].message
+
+
+def test_skipped_without_torch_npu() -> None:
+    told = ask(torch_npu, fake_host({**installed(torch="2.7.1"), **cann("8.3.RC1")}))
+    assert told.status is Status.SKIPPED and "/usr/bin/python3" in told.reason
+
+
+@pytest.mark.parametrize(
+    ("adapter", "torch", "version", "headers", "named"),
+    [
+        ("2.x", "2.7.1", "8.3.RC1", (), "2.x"),
+        ("2.7.1", "two", "", ("Requires-Dist: torch==2.7.1",), "two"),
+        ("2.7.1", "2.7.1", "eight", (), "eight"),
+        ("2.7.1", "2.7.1", "", ("Requires-Dist: torch == what",), "torch == what"),
+    ],
+)
+def test_cannot_tell(adapter: str, torch: str, version: str, headers: tuple[str, ...], named: str) -> None:
+    told = beside(adapter, torch, version, *headers)
+    assert told.status is Status.UNKNOWN and named in told.reason
+
+
+def test_cannot_tell_when_cann_does_not_say_its_version() -> None:
+    told = ask(torch_npu, fake_host({**installed(torch_npu="2.7.1", torch="2.7.1"), **cann(None)}))
+    assert told.status is Status.UNKNOWN and "ascend-toolkit" in told.reason
+
+
+def test_what_torch_tells_is_told_though_cann_cannot_be_looked_at() -> None:
+    files = {**package_files("torch_npu", "2.7.1"), "/usr/local/Ascend": unreadable()}
+    told = ask(torch_npu, fake_host(files))
+    assert (told.status, told.codes) == (Status.UNKNOWN, ["torch-npu.torch-missing"])
+
+
+def test_a_component_number_is_enough() -> None:
+    files = {**installed(torch_npu="2.5.1", torch="2.5.1"), **cann(None, "7.7.0.1.238")}
+    told = ask(torch_npu, fake_host(files))
+    assert (told.codes, told.facts["cann"]) == ([], "8.1.RC1")
+
+
+def test_cannot_tell_when_the_metadata_cannot_be_read() -> None:
+    files: dict[str, Content] = {f"{SITE}/torch_npu-2.7.1.dist-info/METADATA": unreadable(errno.EIO)}
+    assert ask(torch_npu, fake_host(files)).status is Status.UNKNOWN

@@ -1,0 +1,180 @@
+"""--env-of and --source: whose variables are judged, and that nothing is run which must not be."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Optional
+
+import pytest
+
+from .command import Done, Npudoctor
+
+ASKED = ("check", "training-env", "--format", "json")
+NOBODY = 65534
+
+
+@contextmanager
+def sleeping(variables: dict[str, str], uid: Optional[int] = None, cwd: str = "/") -> Iterator[int]:
+    """A process that was started with these variables."""
+    process = subprocess.Popen(["/bin/sleep", "60"], env=variables, user=uid, cwd=cwd)
+    try:
+        time.sleep(0.1)  # until it is no longer a copy of us
+        yield process.pid
+    finally:
+        process.kill()
+        process.wait()
+
+
+def judged(done: Done) -> Any:
+    """The variables that training-env saw."""
+    return done.row("training-env")["facts"].get("variables", {})
+
+
+def refused(done: Done, said: str) -> None:
+    assert (done.status, done.out) == (64, ""), done
+    assert said in done.err and done.err.count("\n") == 1, done.err
+
+
+@pytest.fixture
+def script(trusted: Path) -> Path:
+    """A script that root sources too."""
+    return trusted / "set_env.sh"
+
+
+def test_the_variables_of_a_process(npudoctor: Npudoctor) -> None:
+    with sleeping({"AUTO_USE_UC_MEMORY": "0", "PATH": os.environ["PATH"], "ODD": "a=b\nc\udcff"}) as pid:
+        done = npudoctor(*ASKED, "--env-of", str(pid), ASCEND_TRACE_RECORD_NUM="7")
+    assert (done.status, judged(done)) == (0, {"AUTO_USE_UC_MEMORY": "0"})
+
+
+def test_its_working_directory_counts(npudoctor: Npudoctor, tmp_path: Path) -> None:
+    (tmp_path / "job").mkdir()
+    with sleeping({"PATH": os.environ["PATH"]}, cwd=str(tmp_path / "job")) as pid:
+        done = npudoctor("check", "source-shadowing", "--format", "json", "--env-of", str(pid))
+    assert done.row("source-shadowing")["facts"]["working_directory"] == str((tmp_path / "job").resolve())
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ("4194305", "there is no process 4194305"),
+        ("0", "'0' is no process id"),
+        ("-1", "'-1' is no process id"),
+        ("self", "'self' is no process id"),
+        ("", "'' is no process id"),
+        ("9" * 100, "is no process id"),
+    ],
+)
+def test_no_such_process(npudoctor: Npudoctor, told: str, said: str) -> None:
+    refused(npudoctor(*ASKED, "--env-of", told), said)
+
+
+def test_a_process_that_has_ended_has_no_variables(npudoctor: Npudoctor) -> None:
+    process = subprocess.Popen(["/bin/true"])
+    time.sleep(0.2)
+    refused(npudoctor(*ASKED, "--env-of", str(process.pid)), f"no process {process.pid}")
+    process.wait()
+
+
+@pytest.mark.needs_root
+def test_root_runs_nothing_by_the_variables_of_another_user(npudoctor: Npudoctor, trusted: Path) -> None:
+    """An interpreter of root's that would be run for root's own variables is not run for another's: they
+    may hold LD_PRELOAD."""
+    ran = trusted / "ran"
+    python = trusted / "python3"
+    python.write_text(f'#!/bin/sh\n: > {ran}\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    variables = {"PATH": str(trusted), "AUTO_USE_UC_MEMORY": "1"}
+    with sleeping(variables, NOBODY) as pid:
+        done = npudoctor(
+            "check", "source-shadowing", "training-env", "--env-of", str(pid), "--format", "json"
+        )
+        assert judged(done) == {"AUTO_USE_UC_MEMORY": "1"}
+        assert not ran.exists()
+    with sleeping(variables) as pid:
+        npudoctor("check", "source-shadowing", "--env-of", str(pid), "--format", "json")
+        assert ran.exists()
+
+
+def test_the_variables_that_a_script_leaves(npudoctor: Npudoctor, script: Path) -> None:
+    script.write_text(
+        "echo to the screen; export AUTO_USE_UC_MEMORY=1 ODD=$'a\\nb=c'; unset ASCEND_TRACE_RECORD_NUM\n"
+    )
+    done = npudoctor(
+        *ASKED, "--source", str(script), ASCEND_TRACE_RECORD_NUM="7", ASCEND_COREDUMP_SIGNAL="none"
+    )
+    assert (done.status, done.err) == (0, "")
+    assert judged(done) == {"AUTO_USE_UC_MEMORY": "1", "ASCEND_COREDUMP_SIGNAL": "none"}
+
+
+def test_it_is_sourced_as_a_person_would(npudoctor: Npudoctor, script: Path) -> None:
+    """Not executed, without arguments, options and start-up files; from the working directory."""
+    path = script.with_name("a b.sh")
+    path.write_text(
+        'test "$0" = "${BASH_SOURCE[0]}" && return 9; test $# = 0 || return 8\n'
+        'test "$LEFT" = "" || return 7\n'
+        'test "$PWD" = "$WANTED" || return 6; set -eu; export AUTO_USE_UC_MEMORY=1\n'
+    )
+    start = script.with_name("start.sh")
+    start.write_text("export LEFT=1\n")
+    folder = str(npudoctor.folder.resolve())
+    relative = os.path.relpath(path, folder)
+    done = npudoctor(*ASKED, "--source", relative, BASH_ENV=str(start), ENV=str(start), WANTED=folder)
+    assert (done.status, done.err) == (0, "")
+    assert judged(done) == {"AUTO_USE_UC_MEMORY": "1"}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("false", "it ends with status 1"),
+        ("echo the reason >&2; return 3", "it ends with status 3: the reason"),
+        ("exit 0", "it ends the shell that sources it"),
+        ("exit 5", "it ends with status 5"),
+        ("if", "syntax error"),
+        ("kill -9 $$", "it ends with status -9"),
+        ("sleep 60", "it does not end within 1 s"),
+        ("printf '\\033[31mred\\n' >&2; false", "it ends with status 1"),
+    ],
+)
+def test_a_script_that_fails(npudoctor: Npudoctor, script: Path, text: str, said: str) -> None:
+    script.write_text(text + "\n")
+    started = time.monotonic()
+    done = npudoctor(*ASKED, "--timeout", "1", "--source", str(script))
+    refused(done, said)
+    assert str(script) in done.err and "\033" not in done.err
+    assert time.monotonic() - started < 8
+
+
+def test_what_it_leaves_running_does_not_hold_us(npudoctor: Npudoctor, script: Path) -> None:
+    script.write_text("export AUTO_USE_UC_MEMORY=1; sleep 20 &\n")
+    started = time.monotonic()
+    assert judged(npudoctor(*ASKED, "--source", str(script))) == {"AUTO_USE_UC_MEMORY": "1"}
+    assert time.monotonic() - started < 8
+
+
+@pytest.mark.needs_root
+def test_root_sources_only_what_nobody_else_may_write(npudoctor: Npudoctor, script: Path) -> None:
+    script.write_text(f"touch {script.parent}/ran\n")
+    script.chmod(0o666)
+    refused(npudoctor(*ASKED, "--source", str(script)), "may be written by others")
+    script.chmod(0o644)
+    os.chown(script, NOBODY, -1)
+    refused(npudoctor(*ASKED, "--source", str(script)), "may be written by others")
+    assert not (script.parent / "ran").exists()
+
+
+def test_paths_and_options_that_cannot_be(npudoctor: Npudoctor, script: Path) -> None:
+    script.write_text("")
+    refused(npudoctor(*ASKED, "--source", "/no/set_env.sh"), "--source: /no/set_env.sh does not exist")
+    refused(npudoctor(*ASKED, "--source", "/usr"), "--source: /usr is not a regular file")
+    refused(npudoctor(*ASKED, "--source", ""), "--source")
+    me = str(os.getpid())
+    for pair in (("--env-of", me, "--source", str(script)), ("--source", str(script), "--root", "/")):
+        refused(npudoctor(*ASKED, *pair), "exclude each other")

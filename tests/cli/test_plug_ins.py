@@ -1,0 +1,147 @@
+"""Plug-ins: checks that installed distributions bring along; a broken one is a row and harms nobody."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Callable
+
+import pytest
+
+from npudoctor.entrypoints import entry_points, parse
+
+from .command import Done, Npudoctor
+
+SOURCE = '''
+from npudoctor import *
+
+@check({id!r}, scope=Scope.NODE, codes={{"{id}.bad": ERROR}})
+def question(host):
+    """A title.
+
+    A manual.
+    """
+    {body}
+'''
+FOUND = 'yield Finding("site-disk.bad", "found")'
+
+
+class Site:
+    """A folder of installed distributions, beside npudoctor's own."""
+
+    def __init__(self, npudoctor: Npudoctor) -> None:
+        self.npudoctor = npudoctor
+        self.folder = npudoctor.folder / "site-packages"
+        self.folder.mkdir(mode=0o755)
+
+    def add(self, point: str, module: str, source: str = "", dist: str = "acme") -> Path:
+        """One distribution with one entry point; its module, unless there is to be none."""
+        info = self.folder / f"{dist}-1.0.dist-info"
+        info.mkdir()
+        file = info / "entry_points.txt"
+        file.write_text(f"[console_scripts]\nx = y:z\n\n[npudoctor.checks]\n{point} = {module}\n")
+        file.chmod(0o644)
+        if source:
+            (self.folder / f"{module}.py").write_text(source)
+        return file
+
+    def __call__(self, *arguments: str) -> Done:
+        return self.npudoctor(*arguments, PYTHONPATH=str(self.folder))
+
+    def row(self, name: str) -> dict[str, Any]:
+        """The row of a plug-in."""
+        row = self("check", "plug-in", "--format", "json").row(name)
+        assert row["group"] == "plug-in", row
+        return row
+
+
+@pytest.fixture
+def site(npudoctor: Npudoctor) -> Site:
+    return Site(npudoctor)
+
+
+def test_a_plug_in_is_a_check_like_others(site: Site) -> None:
+    site.add("site-disk", "acme_disk", SOURCE.format(id="site-disk", body=FOUND))
+    done = site("check", "site-disk", "--format", "json")
+    assert (done.status, done.err) == (1, "")
+    row = done.row("site-disk")
+    assert (row["status"], row["group"], row["title"]) == ("problem", "plug-in", "A title")
+    assert row["findings"][0]["code"] == "site-disk.bad"
+    assert site("check", "site-disk", "--ignore", "site-disk.bad").status == 0
+    assert "A manual." in site("show", "site-disk").out
+    (listed,) = [one for one in site("list", "--format", "json").json["checks"] if one["id"] == "site-disk"]
+    assert listed["origin"] == "plug-in"
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "said"),
+    [
+        ("no_such_module", "", "ModuleNotFoundError: No module named 'no_such_module'"),
+        ("acme_disk:question", "", "acme_disk:question is no name of a module"),
+        ("acme_disk", "import os\nos._exit(0)\n", "its process ended while it was loaded"),
+        ("acme_disk", "1 / 0\n", "ZeroDivisionError"),
+        ("acme_disk", "x = 1\n", "holds one check, this one holds 0"),
+        ("acme_disk", SOURCE.format(id="other", body="yield"), "'other' is not the file's name"),
+    ],
+)
+def test_a_broken_one_is_a_row(site: Site, module: str, source: str, said: str) -> None:
+    site.add("site-disk", module, source)
+    row = site.row("site-disk")
+    assert (row["status"], row["needed"]) == ("broken", True)
+    assert said in row["reason"]
+
+
+def test_one_that_dies_harms_nobody(site: Site) -> None:
+    body = "import os, sys; print('noise'); os.kill(os.getpid(), 9); yield"
+    site.add("site-disk", "acme_disk", SOURCE.format(id="site-disk", body=body))
+    done = site("check", "site-disk", "accelerator", "--expect", "none", "--format", "json")
+    assert done.row("site-disk")["status"] == "crashed"
+    assert done.row("accelerator")["status"] == "ok"
+
+
+@pytest.mark.parametrize("name", ["cache-server", "leftovers", "plug-in", "drop-in"])
+def test_a_name_that_is_taken_replaces_nothing(site: Site, name: str) -> None:
+    site.add(name, "acme_disk", SOURCE.format(id=name, body=FOUND))
+    assert site.row(name)["reason"] == f"the name {name} is taken"
+
+
+def test_what_others_may_write_is_not_imported(site: Site) -> None:
+    file = site.add("site-disk", "acme_disk", "open('ran', 'w')\n")
+    file.chmod(0o666)
+    assert site.row("site-disk")["reason"] == f"{file} may be written by others"
+    assert not (site.npudoctor.folder / "ran").exists()
+
+
+def test_only_lines_of_our_group_count() -> None:
+    text = "a = b\n[npudoctor.checks.more]\nc = d\n[npudoctor.checks]\n# x = y\n e = f.g  # why\nnothing\n"
+    text += "[z]\nh = i\n"
+    assert parse(text) == [("e", "f.g")]
+
+
+def test_only_install_folders_are_looked_at(tmp_path: Path) -> None:
+    for folder in ("site-packages", "src"):
+        info = tmp_path / folder / "acme-1.dist-info"
+        info.mkdir(parents=True)
+        (info / "entry_points.txt").write_text("[npudoctor.checks]\na = b\n")
+    path = [str(tmp_path), "", "/no/site-packages", f"{tmp_path}/src", f"{tmp_path}/site-packages/"]
+    assert [(point.name, point.module) for point in entry_points([*path, *path])] == [("a", "b")]
+
+
+@pytest.mark.slow
+def test_one_that_pip_installed(site: Site, tmp_path: Path, lack: Callable[[str], None]) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "acme_disk.py").write_text(SOURCE.format(id="site-disk", body=FOUND))
+    (project / "pyproject.toml").write_text(
+        '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n'
+        '[project]\nname = "acme"\nversion = "1.0"\n[tool.setuptools]\npy-modules = ["acme_disk"]\n'
+        '[project.entry-points."npudoctor.checks"]\nsite-disk = "acme_disk"\n'
+    )
+    line = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--no-index"]
+    done = subprocess.run(
+        [*line, "--target", str(site.folder), str(project)], capture_output=True, timeout=240, check=False
+    )
+    if done.returncode:
+        lack("pip cannot build a wheel here")
+    assert site.row("site-disk")["status"] == "problem"
