@@ -10,6 +10,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Callable, Optional, Union
 
 from npudoctor.checking import Check, Skip
@@ -238,13 +239,14 @@ def fake_host(
     records: Sequence[Record] = (),
     now: float = 1_800_000_000.0,
     knowledge: str = "",
+    options: Optional[Options] = None,
 ) -> Host:
     """A machine on which only what is given exists.
 
     `files`: absolute path to text, bytes or a Node. `packages`: name to version, as installed in the
     interpreter. `commands`: argv or program name to its output or Answer. `addresses`: the machine's
     own. `probe` answers connect() on socket files. `root` makes it an image. `knowledge` is a real
-    directory with a site's rows.
+    directory with a site's rows. `options`: what else the user said.
     """
     given = files or {}
     disk = MemoryDisk({**dict.fromkeys(("/proc", "/dev", "/sys"), folder()), **given})
@@ -263,9 +265,8 @@ def fake_host(
     kept._read = list(records)
     fake_commands = FakeCommands(commands or {})
     return Host(
-        Options(
-            expect=expect, root=root, tmp="/nonexistent"
-        ),  # cache servers are looked for on the real disk
+        # Cache servers are looked for on the real disk.
+        replace(options or Options(), expect=expect, root=root, tmp="/nonexistent"),
         disk=disk,
         variables=caller,
         identity=Identity(euid, user, f"/home/{user}" if euid else "/root", owners),
