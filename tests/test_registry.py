@@ -19,7 +19,7 @@ BUILT_IN = load_all({"NPUDOCTOR_CHECKS_DIR": ""})
 
 def made(id: str, group: str = "group", tags: tuple[str, ...] = ()) -> Check:
     codes = {f"{id}.bad": Severity.ERROR}
-    return Check(id, Scope.NODE, codes, lambda host: iter([Facts({})]), "Title.", tags=tags, group=group)
+    return Check(id, Scope.NODE, codes, lambda host: iter([Facts({})]), "Title", tags=tags, group=group)
 
 
 def test_every_file_is_one_check_of_the_same_name() -> None:

@@ -24,7 +24,7 @@ CODES = {"bad": Severity.ERROR, "odd": Severity.WARNING, "note": Severity.INFO}
 def made(id: str, ask: Question, scope: Scope = Scope.NODE, **more: Any) -> Check:
     """A check with the codes ID.bad, ID.odd and ID.note."""
     codes = {f"{id}.{word}": severity for word, severity in CODES.items()}
-    return Check(id, scope, codes, ask, f"{id} is fine.\n\nManual.", group="group", **more)
+    return Check(id, scope, codes, ask, f"{id} is fine", group="group", **more)
 
 
 def saying(*answers: object, then: BaseException | None = None) -> Question:

@@ -12,7 +12,7 @@ from npudoctor.checking import Check
 from npudoctor.stamping import stamped
 
 CODES = {"a.bad": Severity.ERROR, "a.odd": Severity.WARNING}
-CHECK = Check("a", Scope.NODE, CODES, lambda host: iter(()), "A.")
+CHECK = Check("a", Scope.NODE, CODES, lambda host: iter(()), "A")
 GOOD = Finding("a.odd", "message")
 FIX = Fix("title")
 FACTS = Facts({})

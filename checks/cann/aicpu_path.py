@@ -40,6 +40,7 @@ AICPU = "ASCEND_AICPU_PATH"
     "aicpu-path",
     scope=Scope.JOB,
     tags={"ascend"},
+    needs=("cann", "$ASCEND_AICPU_PATH"),
     codes={"aicpu-path.unset": ERROR, "aicpu-path.missing": ERROR, "aicpu-path.other-install": ERROR},
 )
 def aicpu_path(host: Host) -> Iterator[Union[Finding, Facts]]:

@@ -37,6 +37,7 @@ MOUNTS = (
     "cann-driver",
     scope=Scope.NODE,
     tags={"ascend"},
+    needs=("cann",),
     codes={
         "cann-driver.missing": ERROR,
         "cann-driver.no-library": ERROR,

@@ -20,6 +20,7 @@ AICPU = "ASCEND_AICPU_PATH"
     "cann-env",
     scope=Scope.JOB,
     tags={"ascend"},
+    needs=("cann",),
     codes={
         "cann-env.not-sourced": ERROR,
         "cann-env.unset": ERROR,

@@ -20,6 +20,7 @@ Answers = Iterator[Union[Finding, Facts]]
     "cann-install",
     scope=Scope.NODE,
     tags={"ascend"},
+    needs=("cann",),
     codes={
         "cann-install.missing": ERROR,
         "cann-install.not-readable": ERROR,

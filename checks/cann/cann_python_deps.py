@@ -55,6 +55,7 @@ class Need:
     "cann-python-deps",
     scope=Scope.JOB,
     tags={"ascend"},
+    needs=("cann",),
     codes={
         "cann-python-deps.missing": ERROR,
         "cann-python-deps.unsuitable": WARNING,

@@ -14,6 +14,7 @@ from npudoctor.host.driver import RECORD, Package, groups, install_record, key, 
     "driver-firmware",
     scope=Scope.NODE,
     tags={"ascend"},
+    needs=("driver",),
     codes={
         "driver-firmware.firmware-outside": WARNING,
         "driver-firmware.driver-outside": INFO,

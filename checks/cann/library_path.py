@@ -20,6 +20,7 @@ BASIC = ("libascendcl.so", "libhccl.so", "libge_runner.so", "libascend_hal.so")
     "library-path",
     scope=Scope.JOB,
     tags={"ascend"},
+    needs=("cann",),
     codes={
         "library-path.not-found": ERROR,
         "library-path.driver-not-found": ERROR,

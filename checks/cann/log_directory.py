@@ -36,6 +36,7 @@ MANY = 20_000
     "log-directory",
     scope=Scope.JOB,
     tags={"ascend"},
+    needs=("cann", "$ASCEND_PROCESS_LOG_PATH", "$ASCEND_WORK_PATH"),
     codes={
         "log-directory.not-writable": WARNING,
         "log-directory.no-directory": WARNING,

@@ -45,6 +45,7 @@ Row = Mapping[str, Any]
     "log-settings",
     scope=Scope.JOB,
     tags={"ascend"},
+    needs=("$ASCEND_*", "$DUMP_*"),
     codes={
         "log-settings.verbose": WARNING,
         "log-settings.graph-dump": WARNING,

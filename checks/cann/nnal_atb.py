@@ -18,6 +18,7 @@ ATB = findings.ATB
     "nnal-atb",
     scope=Scope.JOB,
     tags={"ascend"},
+    needs=("framework",),
     codes={
         "nnal-atb.not-found": ERROR,
         "nnal-atb.other-abi": WARNING,

@@ -35,6 +35,7 @@ _PACKAGE = re.compile(r"Ascend-cann-([\w-]+?)-ops\Z", re.IGNORECASE)
     "soc-match",
     scope=Scope.NODE,
     tags={"ascend"},
+    needs=("npu",),
     codes={"soc-match.other-chip": WARNING, "soc-match.perhaps-other-chip": INFO},
 )
 def soc_match(host: Host) -> Iterator[Union[Finding, Facts]]:

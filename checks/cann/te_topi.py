@@ -37,6 +37,7 @@ ENV = ("not-sourced", "no-such-path", "missing-entry", "other-install-first")
     "te-topi",
     scope=Scope.JOB,
     tags={"ascend"},
+    needs=("cann",),
     codes={
         "te-topi.other-version": ERROR,
         "te-topi.missing": WARNING,

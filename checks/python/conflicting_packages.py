@@ -44,6 +44,7 @@ class Here:
     "conflicting-packages",
     scope=Scope.JOB,
     tags={"mindspore", "paddle", "pytorch"},
+    needs=LOOKED_AT,
     codes={
         "conflicting-packages.two-flavours": WARNING,
         "conflicting-packages.mixed-copy": WARNING,

@@ -40,6 +40,7 @@ FRAMEWORKS = {
     "interpreter",
     scope=Scope.JOB,
     tags={"mindspore", "pytorch", "paddle"},
+    needs=("cann", "torch-npu", "mindspore", "mindspore-ascend", "paddle-custom-npu"),
     codes={
         "interpreter.other-abi": ERROR,
         "interpreter.framework-elsewhere": WARNING,

@@ -26,6 +26,7 @@ USED = ("MS_CACHE_HOST", "MS_CACHE_PORT")
     "libpython",
     scope=Scope.JOB,
     tags={"mindspore"},
+    needs=("cann", "framework"),
     codes={"libpython.not-found": WARNING, "libpython.other-version": WARNING},
 )
 def libpython(host: Host) -> Iterator[Union[Finding, Facts]]:

@@ -40,6 +40,7 @@ CXX = ("GLIBCXX_", "CXXABI_")
     "libstdcxx",
     scope=Scope.JOB,
     tags={"mindspore", "pytorch"},
+    needs=("framework",),
     codes={
         "libstdcxx.glibc-too-old": ERROR,
         "libstdcxx.too-old": ERROR,

@@ -42,6 +42,7 @@ class Accepted:
     "mindspore-cann",
     scope=Scope.JOB,
     tags={"ascend", "mindspore"},
+    needs=("mindspore", "mindspore-ascend"),
     codes={
         "mindspore-cann.not-accepted": ERROR,
         "mindspore-cann.cann-incompatible": ERROR,

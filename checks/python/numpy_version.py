@@ -26,6 +26,7 @@ OF_CANN = ("te", "topi", "hccl", "auto-tune", "schedule-search", "opc-tool")
     "numpy-version",
     scope=Scope.JOB,
     tags={"mindspore", "pytorch", "paddle"},
+    needs=FRAMEWORKS,
     codes={"numpy-version.unsuitable": ERROR, "numpy-version.missing": ERROR},
 )
 def numpy_version(host: Host) -> Iterator[Union[Finding, Facts]]:

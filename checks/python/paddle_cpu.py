@@ -17,6 +17,7 @@ BUILD = ("paddle/version/__init__.py", "paddle/version.py")
     "paddle-cpu",
     scope=Scope.JOB,
     tags={"paddle"},
+    needs=("paddlepaddle",),
     codes={"paddle-cpu.openblas": INFO},
     advisory=True,
 )

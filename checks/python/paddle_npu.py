@@ -21,6 +21,7 @@ KNOWN_FROM = 3
     "paddle-npu",
     scope=Scope.JOB,
     tags={"ascend", "paddle"},
+    needs=("paddle-custom-npu",),
     codes={
         "paddle-npu.paddle-missing": ERROR,
         "paddle-npu.gpu-build": WARNING,

@@ -45,6 +45,7 @@ class Wanted:
     "scipy-version",
     scope=Scope.JOB,
     tags={"mindspore"},
+    needs=("mindspore", "mindspore-ascend", "mindspore-gpu"),
     codes={
         "scipy-version.unsuitable": ERROR,
         "scipy-version.slow-initialisation": ERROR,

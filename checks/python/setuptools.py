@@ -31,6 +31,7 @@ class Reader:
     "setuptools",
     scope=Scope.JOB,
     tags={"pytorch"},
+    needs=("tensorboard", "torch"),
     codes={"setuptools.pkg-resources-gone": WARNING},
 )
 def setuptools(host: Host) -> Iterator[Union[Finding, Facts]]:

@@ -34,6 +34,7 @@ FAMILY = ("torchvision", "torchaudio", "torchtext")
     "torch-family",
     scope=Scope.JOB,
     tags={"pytorch"},
+    needs=("torch", "torchvision", "torchaudio", "torchtext", "triton-ascend"),
     codes={
         "torch-family.torch-missing": ERROR,
         "torch-family.mismatch": ERROR,

@@ -25,6 +25,7 @@ from npudoctor.knowledge.judging import Answer, judge
     "torch-npu",
     scope=Scope.JOB,
     tags={"ascend", "pytorch"},
+    needs=("torch-npu",),
     codes={
         "torch-npu.torch-missing": ERROR,
         "torch-npu.torch-mismatch": ERROR,

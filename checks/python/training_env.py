@@ -21,6 +21,17 @@ NO = ("false", "off", "no", "none", "disable", "disabled")
     "training-env",
     scope=Scope.JOB,
     tags={"ascend", "pytorch"},
+    needs=(
+        "$TASK_QUEUE_ENABLE",
+        "$COMBINED_ENABLE",
+        "$ASCEND_*",
+        "$PTCOPY_ENABLE",
+        "$DYNAMIC_OP",
+        "$SCALAR_TO_HOST_MEM",
+        "$BMMV2_ENABLE",
+        "$PYTORCH_NPU_ALLOC_CONF",
+        "$AUTO_USE_UC_MEMORY",
+    ),
     codes={
         "training-env.bad-value": ERROR,
         "training-env.pasted-punctuation": WARNING,

@@ -32,6 +32,7 @@ OPTIONAL = PINNED[2:]
     "vllm-ascend",
     scope=Scope.JOB,
     tags={"ascend", "pytorch"},
+    needs=("vllm-ascend",),
     codes={
         "vllm-ascend.unmet-requirement": ERROR,
         "vllm-ascend.vllm-missing": ERROR,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Callable, Optional, Union
 
 from npudoctor.frozen import dataclass
@@ -19,6 +19,10 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*\Z")
 
 class Skip(Exception):
     """The check does not apply here; the text says why. Findings made before it are kept."""
+
+
+class NotLoaded(Exception):
+    """The file of a check could not be loaded, or is not what was known of it; the text says why."""
 
 
 class Crashed(Exception):
@@ -37,26 +41,29 @@ class Unknown(CannotTell):
 class Check:
     """One check: its identity, declared once, and its question.
 
-    `advisory`: its answer is not needed for a verdict. `quick`: asked in the quick profile too.
-    `always`: asked under every scope and profile. `origin`: built-in, or where it came from.
+    `title`: the first sentence of the manual, without its full stop. `needs`: it applies only where one of
+    these is (npudoctor.needs). `advisory`: its answer is not needed for a verdict. `quick`: asked in the
+    quick profile too. `always`: asked under every scope and profile. `origin`: built-in, or where from.
     """
 
     id: str
     scope: Scope
     codes: Mapping[str, Severity]
     ask: Question
-    manual: str
+    title: str
+    page: Callable[[], str] = str
     tags: tuple[str, ...] = ()
     group: str = ""
+    needs: tuple[str, ...] = ()
     advisory: bool = False
     quick: bool = True
     always: bool = False
     origin: str = "built-in"
 
     @property
-    def title(self) -> str:
-        """The first sentence of the manual, without its full stop."""
-        return self.manual.strip().split("\n", 1)[0].strip().rstrip(".")
+    def manual(self) -> str:
+        """The docstring; reads the check's file where that has not been read yet."""
+        return self.page()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -70,11 +77,16 @@ def check(
     scope: Scope,
     codes: Mapping[str, Severity],
     tags: Collection[str] = (),
+    needs: Sequence[str] = (),
     advisory: bool = False,
     quick: bool = True,
     always: bool = False,
 ) -> Callable[[Question], Check]:
-    """Declare a check; ValueError when id, codes, tags or docstring are not as they must be."""
+    """Declare a check; ValueError when id, codes, tags or docstring are not as they must be.
+
+    `needs`: "$NAME", "$PREFIX*", a thing (cann, driver, npu, gpu, framework) or a distribution; where none of
+    them is, the check is skipped without being asked.
+    """
     problem = what_is_wrong(id, codes, tags)
     if problem:
         raise ValueError(f"check {id!r}: {problem}")
@@ -88,14 +100,21 @@ def check(
             scope=scope,
             codes=dict(codes),
             ask=question,
-            manual=manual,
+            title=title_of(manual),
+            page=lambda: manual,
             tags=tuple(sorted(tags)),
+            needs=tuple(needs),
             advisory=advisory,
             quick=quick,
             always=always,
         )
 
     return declare
+
+
+def title_of(manual: str) -> str:
+    """The first sentence of a manual, without its full stop."""
+    return manual.strip().split("\n", 1)[0].strip().rstrip(".")
 
 
 def what_is_wrong(id: str, codes: Mapping[str, Severity], tags: Collection[str]) -> Optional[str]:

@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Callable, Optional
 
-from npudoctor.checking import Check, Crashed, Skip, what_is_wrong
+from npudoctor.checking import Check, Crashed, Skip, title_of, what_is_wrong
 from npudoctor.child import ANSWER_LIMIT
 from npudoctor.fixing.steps import decode, encode
 from npudoctor.host import CannotTell, Host, NotRunning
 from npudoctor.host.files import LocalDisk
 from npudoctor.messages import _
 from npudoctor.model import Action, Facts, Finding, Fix, Risk, Scope, Severity
+from npudoctor.needs import missing
 
 
 def load(source: bytes, path: str, name: str) -> Check:
@@ -61,12 +62,14 @@ def declared(told: dict[str, Any], name: str, ask: Callable[[Host], Any], group:
     wrong = what_is_wrong(told["id"], codes, told["tags"])
     if wrong or told["id"] != name.replace("_", "-"):
         raise ValueError(wrong or f"the id {told['id']!r} is not the file's name")
+    manual = str(told["manual"])
     return Check(
         id=told["id"],
         scope=Scope(told["scope"]),
         codes=codes,
         ask=ask,
-        manual=str(told["manual"]),
+        title=title_of(manual),
+        page=lambda: manual,
         tags=tuple(told["tags"]),
         group=group,
         advisory=bool(told["advisory"]),
@@ -83,7 +86,11 @@ def asked(load: Callable[[], Check], host: Host) -> dict[str, Any]:
     ending: dict[str, Any] = {"ended": "done"}
     left = ANSWER_LIMIT
     try:
-        for answer in load().ask(host):
+        check = load()
+        why = missing(check.needs, host)
+        if why is not None:
+            raise Skip(why)
+        for answer in check.ask(host):
             encoded = _encode(answer)
             left -= len(json.dumps(encoded)) + len(", ")
             if left < 0:

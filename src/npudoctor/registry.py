@@ -6,10 +6,10 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from importlib import import_module
 from typing import Callable, Optional
 
+from npudoctor import index
 from npudoctor.checking import Answer, Check
 from npudoctor.entrypoints import entry_points
 from npudoctor.frozen import dataclass
@@ -115,14 +115,12 @@ def check_files(package_path: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 def _load_built_in(collector: Collector) -> None:
     package = import_module("npudoctor.checks")
+    known = index.listed()
     for group, name in check_files(list(package.__path__)):
         expected = name.replace("_", "-")
         try:
-            module = import_module(f"npudoctor.checks.{group}.{name}")
-            found = [value for value in vars(module).values() if isinstance(value, Check)]
-            if len(found) != 1 or found[0].id != expected:
-                raise ValueError(f"the file must hold the one check {expected!r}")
+            check = known.get((group, expected)) or index.loaded(group, expected)
         except Exception as error:
             collector.breaks(expected, group, f"{type(error).__name__}: {error}")
         else:
-            collector.add(replace(found[0], group=group))
+            collector.add(check)

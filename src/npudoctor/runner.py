@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Callable, Optional, Union
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from typing import Optional, Union
 
 from npudoctor import verdict
-from npudoctor.checking import Answer, Check, Crashed, NoAnswer, Skip
+from npudoctor.asking import Asked, Asking, start
+from npudoctor.checking import Check
 from npudoctor.description import Description
-from npudoctor.host import CannotTell, Host, NotRunning
+from npudoctor.frozen import dataclass
+from npudoctor.host import Host
 from npudoctor.messages import _
 from npudoctor.model import Facts, Finding, Report, Result, Severity, Status
 from npudoctor.patience import GRACE, wait
 from npudoctor.redact import redact
 from npudoctor.registry import Loaded
 from npudoctor.reporting import one_line
-from npudoctor.stamping import stamped
 
 
 @dataclass(frozen=True)
@@ -35,25 +35,6 @@ class Settings:
     fail_on: Severity = Severity.ERROR
     timeout: float = 10.0
     deadline: float = 30.0
-
-
-@dataclass
-class Asked:
-    """A check being asked: what it said so far, and how it ended once it has."""
-
-    check: Check
-    started: float
-    answers: list[Answer] = field(default_factory=list)
-    done: threading.Event = field(default_factory=threading.Event)
-    status: Status = Status.CRASHED  # until it has said how it ended
-    reason: Optional[str] = None
-    advisory: bool = False
-    ended: float = 0.0
-
-    def end(self, status: Status, reason: Optional[str] = None, advisory: bool = False) -> None:
-        """Note how it ended."""
-        self.status, self.reason, self.advisory = status, reason, advisory
-        self.ended = time.monotonic()
 
 
 def run(loaded: Loaded, host: Host, settings: Settings, until: Optional[float] = None) -> Report:
@@ -100,9 +81,11 @@ def begin(loaded: Loaded, host: Host, settings: Settings, until: float) -> list[
     begun: list[Union[Result, Asked]] = []
     for check in selected:
         if check.id in asking:
-            begun.append(_start(check, asking[check.id], min(time.monotonic() + settings.timeout, until)))
+            by = min(time.monotonic() + settings.timeout, until)
+            begun.append(Asked(check, asking[check.id], by))
         else:
             begun.append(_row(check, Status.SKIPPED, reason=reasons[check.id]))
+    start([asked for asked in begun if isinstance(asked, Asked)], host)
     return begun
 
 
@@ -130,53 +113,8 @@ def _not_asked(check: Check, settings: Settings) -> Optional[str]:
     return None
 
 
-Asking = Callable[[float], Iterator[Answer]]
-
-
 def _plain(check: Check, host: Host) -> Asking:
     return lambda until: check.ask(host)
-
-
-def _start(check: Check, ask: Asking, until: float) -> Asked:
-    asked = Asked(check, time.monotonic())
-    # A daemon: one that never comes back must not keep the process.
-    thread = threading.Thread(target=_listen, args=(asked, ask, until), name=check.id, daemon=True)
-    try:
-        thread.start()
-    except RuntimeError as error:  # the machine has no room for another thread
-        asked.end(Status.CRASHED, str(error))
-        asked.done.set()
-    return asked
-
-
-def _listen(asked: Asked, ask: Asking, until: float) -> None:
-    """In the check's own thread: take its answers; every way it may end is a status."""
-    try:
-        for answer in ask(until):
-            asked.answers.append(stamped(asked.check, answer))
-        asked.end(Status.OK)
-    except Skip as skip:
-        asked.end(Status.SKIPPED, _text(skip))
-    except NotRunning:
-        asked.end(Status.SKIPPED, _("an image is not running"))
-    except CannotTell as unknown:
-        asked.end(Status.UNKNOWN, _text(unknown), bool(unknown.advisory))
-    except NoAnswer:
-        asked.end(Status.TIMEOUT, _("no answer in time; its process was ended"))
-    except Crashed as crash:
-        asked.end(Status.CRASHED, _text(crash))
-    except BaseException as error:  # a SystemExit in a check is a crash of that check, nothing more
-        asked.end(Status.CRASHED, f"{type(error).__name__}: {_text(error)}".removesuffix(": "))
-    finally:
-        asked.done.set()
-
-
-def _text(error: BaseException) -> str:
-    """What an exception says; a plug-in's may fail at that too."""
-    try:
-        return str(error)
-    except Exception:
-        return ""
 
 
 def _gather(asked: Asked, settings: Settings, until: float) -> Result:

@@ -307,12 +307,16 @@ class Asked:
 
 def ask(check: Check, host: Host) -> Asked:
     """Ask one check as the runner does, without threads; what is no Skip and no Unknown is raised."""
+    from npudoctor.needs import missing
     from npudoctor.stamping import stamped
 
     findings: list[Finding] = []
     facts: dict[str, object] = {}
     status, reason, advisory = Status.OK, "", False
     try:
+        why = missing(check.needs, host)
+        if why is not None:
+            raise Skip(why)
         for answer in check.ask(host):
             answer = stamped(check, answer)
             if isinstance(answer, Facts):

@@ -310,3 +310,10 @@ def test_a_user_site_that_is_closed_is_not_there(number: int, seen: bool) -> Non
     else:
         with pytest.raises(CannotTell):
             made.layout()
+
+
+def test_what_could_not_be_seen_is_not_seen_as_nothing_the_second_time() -> None:
+    host = fake_host({SITE: unreadable(errno.EACCES)})
+    for _time in range(2):
+        with pytest.raises(CannotTell):
+            host.interpreter.distributions("torch")

@@ -58,6 +58,10 @@ def installs_of(host: Host) -> list[Install]:
 
     CannotTell as find_installs.
     """
+    return list(host.once("installs of CANN", lambda: _installs_of(host)))
+
+
+def _installs_of(host: Host) -> list[Install]:
     prefix = host.interpreter.path.rpartition("/")[0].rpartition("/")[0]  # a conda environment's, perhaps
     more = [prefix] if prefix.startswith("/") else []
     if host.options.root is None:

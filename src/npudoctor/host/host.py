@@ -79,6 +79,8 @@ class Host:
         self._caller = dict(os.environ if variables is None else variables)
         self._parts: dict[str, object] = dict(parts)
         self._lock = threading.RLock()
+        self._facts: dict[str, object] = {}
+        self._locks: dict[str, threading.RLock] = {}
         self._later: list[Host] = []
 
     @property
@@ -161,6 +163,15 @@ class Host:
         if self.options.expect == "auto":
             return self.npus.usable
         return self.options.expect == "npu"
+
+    def once(self, name: str, make: Callable[[], T]) -> T:
+        """A fact that several checks ask for: found out by the first and kept; an error is not kept."""
+        with self._lock:
+            lock = self._locks.setdefault(name, threading.RLock())
+        with lock:
+            if name not in self._facts:
+                self._facts[name] = make()
+            return self._facts[name]  # type: ignore[return-value]
 
     def again(self) -> Host:
         """The same machine with nothing looked at yet: for asking once more."""

@@ -136,9 +136,10 @@ class Interpreter:
     def _all(self) -> dict[str, list[Distribution]]:
         with self._lock:
             if self._found is None:
-                self._found = {}
+                found: dict[str, list[Distribution]] = {}
                 for copy in self._scan():
-                    self._found.setdefault(normal(copy.name), []).append(copy)
+                    found.setdefault(normal(copy.name), []).append(copy)
+                self._found = found  # only once all was seen: who asks again must not find half of it
             return self._found
 
     def _scan(self) -> Iterator[Distribution]:

@@ -1,0 +1,104 @@
+"""A need never hides what its check would have said; the index knows what the files declare."""
+
+from __future__ import annotations
+
+import errno
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from npudoctor import Status, index
+from npudoctor.checking import Check, NotLoaded
+from npudoctor.host import Host
+from npudoctor.needs import missing, slow
+from npudoctor.registry import load_all
+from npudoctor.testing import SITE, ask, fake_host, folder, link, unreadable
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILT_IN = load_all({"NPUDOCTOR_CHECKS_DIR": ""}).checks
+NEEDING = [check for check in BUILT_IN if check.needs]
+CANN = "/usr/local/Ascend/ascend-toolkit/latest"
+
+BARE = {
+    "nothing": lambda: fake_host(),
+    "an image": lambda: fake_host(root="/image"),
+    "a user": lambda: fake_host(euid=1000, user="ada", variables={"HOME": "/home/ada"}),
+    "other packages": lambda: fake_host(packages={"requests": "2.0", "numpy": "2.1.0"}),
+    "a GPU": lambda: fake_host({"/sys/bus/pci/devices": folder()}, expect="gpu"),
+    "a working directory": lambda: fake_host({"/proc/self/cwd": link("/work"), "/work/x.py": ""}),
+    "an empty Ascend folder": lambda: fake_host({"/usr/local/Ascend": folder()}),
+    "CANN": lambda: fake_host({f"{CANN}/compiler/version.info": "Version=7.7.0.1.238\n"}),
+}
+
+
+@pytest.mark.parametrize("name", BARE)
+@pytest.mark.parametrize("check", NEEDING, ids=lambda check: check.id)
+def test_what_is_skipped_for_a_need_would_skip_itself(check: Check, name: str) -> None:
+    host: Host = BARE[name]()
+    if missing(check.needs, host) is None:
+        return
+    told = ask(replace(check, needs=()), BARE[name]())
+    assert (told.status, told.findings) == (Status.SKIPPED, ()), told
+
+
+def test_one_of_several_is_enough() -> None:
+    needs = ("cann", "$ASCEND_*", "$OTHER", "torch-npu")
+    assert missing(needs, fake_host({f"{CANN}/compiler/version.info": "Version=7.7\n"})) is None
+    assert missing(needs, fake_host(variables={"ASCEND_X": ""})) is None
+    assert missing(needs, fake_host(variables={"OTHER": ""})) is None
+    assert missing(needs, fake_host(packages={"torch_npu": "2.1.0"})) is None
+    assert missing(needs, fake_host(expect="npu")) is None
+    reason = missing(needs, fake_host(variables={"MY_ASCEND_X": "1"}))
+    assert reason == (
+        "CANN is not installed here; not installed in /usr/bin/python3: torch-npu; "
+        "none of the variables that this check judges is set"
+    )
+
+
+def test_who_cannot_tell_lets_the_check_look() -> None:
+    assert missing(("torch",), fake_host({SITE: unreadable(errno.EACCES)})) is None
+    assert missing(("$NAME",), fake_host(root="/image")) is None
+    assert missing(("npu",), fake_host(root="/image")) is None
+
+
+def test_what_asks_the_interpreter_is_slow() -> None:
+    assert slow(("cann", "torch")) and slow(("framework",)) and not slow(("cann", "$NAME", "npu", "driver"))
+
+
+@pytest.mark.parametrize("check", BUILT_IN, ids=lambda check: check.id)
+def test_the_index_says_what_the_file_declares(check: Check) -> None:
+    declared = index.loaded(check.group, check.id)
+    assert index.row_of(declared) == index.row_of(check)
+    assert declared.manual == check.manual and check.manual
+
+
+def test_the_index_is_up_to_date() -> None:
+    done = subprocess.run([sys.executable, ROOT / "tools" / "index.py", "--check"], capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_file_that_declares_something_else_is_not_asked() -> None:
+    row = {**index.row_of(index.loaded("python", "torch-npu")), "codes": {"torch-npu.bad": "error"}}
+    with pytest.raises(NotLoaded, match="out of date"):
+        next(index._check(row).ask(fake_host()))
+
+
+def test_a_file_that_cannot_be_loaded_is_not_asked() -> None:
+    row = {**index.row_of(index.loaded("python", "torch-npu")), "id": "torch-nothing"}
+    with pytest.raises(NotLoaded, match="ModuleNotFoundError"):
+        next(index._check(row).ask(fake_host()))
+
+
+def test_what_does_not_apply_is_not_even_loaded() -> None:
+    script = (
+        "import sys\nfrom npudoctor import registry, runner\nfrom npudoctor.testing import fake_host\n"
+        "loaded = registry.load_all({'NPUDOCTOR_CHECKS_DIR': ''})\n"
+        "runner.run(loaded, fake_host(), runner.Settings(select=('identity', 'torch-npu', 'cann-env')))\n"
+        "print(*(name.rpartition('.')[2] for name in sys.modules if name.startswith('npudoctor.checks.')))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert "identity" in done.stdout.split()
+    assert not {"torch_npu", "cann_env"} & set(done.stdout.split())
