@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Optional, Union
+from typing import TYPE_CHECKING, Optional, Union
 
 from npudoctor import INFO, WARNING, Action, Command, Facts, Finding, Fix, Host, Risk, Scope, Skip, _, check
 from npudoctor.checks.cann._caches import ACL, ASCEND, LOCK, Cache, caches, held_by_nobody, locks
-from npudoctor.host.access import may_make, nearest
-from npudoctor.host.mounts import Mount, holding, parse_mountinfo
+
+if TYPE_CHECKING:
+    from npudoctor.host.mounts import Mount
 
 OLD = 3600  # seconds: a build of an operator takes minutes
 
@@ -62,6 +63,9 @@ def compile_cache(host: Host) -> Iterator[Union[Finding, Facts]]:
     found = list(caches(host))
     if not found:
         raise Skip(_("no compile cache is here, and no variable names one"))
+    from npudoctor.host.access import nearest
+    from npudoctor.host.mounts import holding, parse_mountinfo
+
     yield Facts({"caches": [cache.path for cache in found]})
     mounts = parse_mountinfo(host.running_files.text("/proc/self/mountinfo") or "")
     for cache in found:
@@ -78,6 +82,8 @@ def compile_cache(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _folder(host: Host, cache: Cache) -> Iterator[Finding]:
+    from npudoctor.host.access import may_make, nearest
+
     place = nearest(host.files, cache.path)
     if cache.named_by == ASCEND and not place.there:
         yield _said("missing", _("{name} is {path}, which does not exist: CANN does not make it"), cache)

@@ -7,9 +7,6 @@ from typing import Union
 
 from npudoctor import INFO, Facts, Finding, Host, Scope, _, check, ngettext
 from npudoctor.host.sysvipc import Other, Segment
-from npudoctor.host.users import user_names
-from npudoctor.proof.creator import Life, creator
-from npudoctor.proof.segment import candidate
 
 SHOWN = 20  # evidence lines of one finding; a database or a leaking job may have hundreds of segments
 
@@ -48,9 +45,10 @@ def shared_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     shmget(2), shmctl(2), proc_sysvipc(5), ipcs(1), ipcrm(1).
     """
-    segments = [segment for segment in host.sysvipc.segments() if not candidate(segment)]
-    others = host.sysvipc.others()
+    segments, others = _foreign_segments(host), host.sysvipc.others()
     yield Facts(_totals(segments, others))
+    if not segments and not others:
+        return  # as on most machines: nobody needs to be looked for
     idle = [segment for segment in segments if not segment.nattch]
     odd = [segment for segment in segments if segment.nattch and _odd(host, segment)]
     users = {process.uid for process in host.processes.all().values() if not process.gone}
@@ -59,6 +57,16 @@ def shared_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
         yield _foreign(host, odd, lost)
     if idle:
         yield _unattached(host, idle)
+
+
+def _foreign_segments(host: Host) -> list[Segment]:
+    """Those that no cache server can have made."""
+    segments = host.sysvipc.segments()
+    if not segments:
+        return []
+    from npudoctor.proof.segment import candidate
+
+    return [segment for segment in segments if not candidate(segment)]
 
 
 def _totals(segments: Sequence[Segment], others: Sequence[Other]) -> dict[str, object]:
@@ -74,6 +82,8 @@ def _totals(segments: Sequence[Segment], others: Sequence[Other]) -> dict[str, o
 
 
 def _odd(host: Host, segment: Segment) -> bool:
+    from npudoctor.proof.creator import Life, creator
+
     return segment.destroyed or creator(host, segment.cpid, segment.ctime).life is not Life.ALIVE
 
 
@@ -84,6 +94,8 @@ def _foreign(host: Host, segments: Sequence[Segment], others: Sequence[Other]) -
         "{count} System V objects of other programs may be left over; they are not judged",
         count,
     )
+    from npudoctor.host.users import user_names
+
     names = user_names(host.files)
     lines = _listed(host, segments, names) + [_other_line(other, names) for other in others[:SHOWN]]
     if len(others) > SHOWN:
@@ -97,6 +109,8 @@ def _unattached(host: Host, segments: Sequence[Segment]) -> Finding:
         "{count} shared memory segments of other programs, {size} in all, are attached to no process",
         len(segments),
     )
+    from npudoctor.host.users import user_names
+
     size = _size(sum(segment.size for segment in segments))
     return Finding(
         "shared-memory.unattached",
@@ -117,6 +131,8 @@ def _listed(host: Host, segments: Sequence[Segment], names: dict[int, str]) -> l
 
 
 def _segment_line(host: Host, segment: Segment, names: dict[int, str]) -> str:
+    from npudoctor.proof.creator import creator
+
     text = _("shmid {shmid}, key 0x{key:08x}, {size}, mode {mode:o}, owner {owner}, attached {nattch}: {why}")
     why = creator(host, segment.cpid, segment.ctime).why
     if segment.destroyed:

@@ -22,6 +22,7 @@ MOST = 64  # ports that are not free and that the facts name one by one
     "hccl-ports",
     scope=Scope.JOB,
     tags={"hccl", "ports"},
+    needs=("npu", "gpu", "$HCCL_*", "$MASTER_*", "$MS_SCHED_*"),
     codes={
         "hccl-ports.held-by-stale": ERROR,
         "hccl-ports.bad-value": ERROR,

@@ -6,9 +6,6 @@ import enum
 import errno
 import os
 import re
-import select
-import socket
-import struct
 from functools import cache
 from typing import Callable, Optional
 
@@ -79,6 +76,9 @@ def parse_tcp(text: str) -> list[Bound]:
 @cache
 def _address(text: str) -> str:
     """The kernel prints addresses as words in host order."""
+    import socket  # not above: most runs meet no socket
+    import struct
+
     words = [int(text[i : i + 8], 16) for i in range(0, len(text), 8)]
     packed = struct.pack(f"={len(words)}I", *words)
     return socket.inet_ntop(socket.AF_INET if len(words) == 1 else socket.AF_INET6, packed)
@@ -99,6 +99,9 @@ def probe(path: str, directory: Optional[int] = None) -> Listener:
 
 def _connect(path: bytes) -> int:
     """The errno of a connect() that does not wait; 0 for success."""
+    import select
+    import socket
+
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         client.setblocking(False)
         number = client.connect_ex(path)
@@ -166,6 +169,8 @@ class Sockets:
 
 def interface_addresses() -> frozenset[str]:
     """Every address of every interface of this network namespace, zone ids cut off."""
+    import socket
+
     import psutil
 
     found = set()
