@@ -21,7 +21,7 @@ help:
 	@echo "make format     let ruff format the sources"
 	@echo "make bench      measure the promises about speed"
 	@echo "make scenarios  whole machines, healthy and with one fault each: the table and both rates"
-	@echo "make docs       rewrite the generated parts of the READMEs"
+	@echo "make docs       rewrite the index of checks and the generated parts of the READMEs"
 	@echo "make messages   bring the message catalogues up to date"
 	@echo "make package    build sdist and wheel into dist/"
 	@echo "make test-deps  install the Debian packages that the tests need (as root)"
@@ -62,6 +62,7 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python tools/messages.py --check
+	$(BIN)/python tools/index.py --check
 	$(BIN)/python tools/readme.py --check
 
 format: $(VENV)/.installed-dev
@@ -72,6 +73,7 @@ bench: $(VENV)/.installed-test
 	$(BIN)/python benchmarks/run.py
 
 docs: $(VENV)/.installed-test
+	$(BIN)/python tools/index.py
 	$(BIN)/python tools/readme.py
 
 messages: $(VENV)/.installed-test

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Callable, Optional
 
 from npudoctor.checking import Answer, Check, Crashed, NoAnswer, NotLoaded, Skip
@@ -79,7 +80,7 @@ def start(begun: Sequence[Asked], host: Host) -> None:
     for late in (False, True):
         waiting = [asked for asked in begun if asked.check.needs and slow(asked.check.needs) is late]
         if waiting:
-            _in_thread("needs", lambda waiting=waiting: _start_fitting(waiting, host), waiting)
+            _in_thread("needs", partial(_start_fitting, waiting, host), waiting)
 
 
 def _start_fitting(waiting: Sequence[Asked], host: Host) -> None:
