@@ -137,7 +137,15 @@ class MemoryDisk:
 class FakeCommands(Commands):
     """Answers what it was given, by the whole argv or by the program's name alone; all else is 127."""
 
-    def __init__(self, answers: Mapping[Union[str, tuple[str, ...]], Union[str, Answer]]) -> None:
+    def __init__(
+        self,
+        answers: Mapping[Union[str, tuple[str, ...]], Union[str, Answer]],
+        files: Optional[Files] = None,
+        *,
+        as_root: bool = False,
+        variables: Optional[Mapping[str, str]] = None,
+    ) -> None:
+        super().__init__(files or Files(MemoryDisk({})), as_root=as_root, variables=variables)
         self.asked: list[tuple[str, ...]] = []
         self._answers = dict(answers)
 
@@ -263,7 +271,7 @@ def fake_host(
     own = frozenset(addresses)
     kept = Records("/nonexistent", euid)
     kept._read = list(records)
-    fake_commands = FakeCommands(commands or {})
+    fake_commands = FakeCommands(commands or {}, below, as_root=euid == 0, variables=caller)
     return Host(
         # Cache servers are looked for on the real disk.
         replace(options or Options(), expect=expect, root=root, tmp="/nonexistent"),

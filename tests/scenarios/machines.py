@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Union
 
 from npudoctor.host import Host
-from npudoctor.host.commands import Answer
+from npudoctor.host.commands import Answer, Commands
 from npudoctor.host.interpreter import QUESTION
 from npudoctor.model import Report
 from npudoctor.registry import Loaded
@@ -127,6 +128,12 @@ def _of_root(machine: Machine) -> None:
     machine.files["/root"] = folder(0o700)
 
 
+def _of_root_with_anothers_python(machine: Machine) -> None:
+    """Root in an environment that a user made: it is not started, its folders are read."""
+    _of_root(machine)
+    machine.files[python_env.PREFIX] = folder(0o755, USER)
+
+
 def _in_container(machine: Machine) -> None:
     """As a container sees it: the driver mounted, the firmware not, ports reserved by nobody it could see."""
     machine.files["/.dockerenv"] = ""
@@ -147,7 +154,12 @@ def _own_install(machine: Machine) -> None:
     machine.variables.update({name: value.replace(old, new) for name, value in machine.variables.items()})
 
 
-VARIANTS = {"root": _of_root, "container": _in_container, "home": _own_install}
+VARIANTS = {
+    "root": _of_root,
+    "root, Python of another": _of_root_with_anothers_python,
+    "container": _in_container,
+    "home": _own_install,
+}
 
 
 def variants() -> list[Machine]:
@@ -182,7 +194,9 @@ def host_of(machine: Machine) -> Host:
         euid=machine.uid,
         user=USERS.get(machine.uid, str(machine.uid)),
     )
+    # Chosen, trusted and asked as on a real machine: root starts nothing that another user could have written.
     del host._parts["interpreter"]
+    host.commands.trusted = partial(Commands.trusted, host.commands)  # type: ignore[method-assign]
     return host
 
 
