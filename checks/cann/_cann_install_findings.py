@@ -100,7 +100,7 @@ def wrong_machine(install: Install, told: str, machine: str, proven: bool) -> Fi
     return Finding(
         "cann-install.wrong-machine",
         text.format(install=install.label, told=told, machine=machine),
-        severity=ERROR if proven else WARNING,
+        severity=ERROR if proven else INFO,
         evidence=(evidence.format(told=told),),
         action=Action.CONFIG,
     )
