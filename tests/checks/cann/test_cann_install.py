@@ -192,7 +192,10 @@ def test_ops_of_another_version() -> None:
 def test_another_machine() -> None:
     (finding,) = told(healthy(), machine="x86_64").findings
     assert (finding.code, finding.severity) == ("cann-install.wrong-machine", Severity.ERROR)
-    other = {**without(healthy(), "libascendcl"), f"{LATEST}/lib64/libhccl.so": elf(183)}
+    other = {
+        **without(healthy(), "libascendcl"),
+        f"{TOOLKIT}/8.1.RC1/aarch64-linux/lib64/libhccl.so": elf(183),
+    }
     (finding,) = told(other, machine="x86_64").findings
     assert (finding.code, finding.severity) == ("cann-install.wrong-machine", Severity.ERROR)
 
