@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
 
 # In this order they are asked for the site's rows: what breaks one file is said once.
-USERS = ("torch-npu", "mindspore-cann", "vllm-ascend", "paddle-npu", "interpreter")
+USERS = (
+    *("torch-npu", "mindspore-cann", "vllm-ascend", "paddle-npu", "interpreter", "scipy-version"),
+    *("cann-python-deps", "cann-driver"),
+)
 
 
 def cann_in_use(host: Host) -> Optional[Install]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Optional, Union
 
 from npudoctor import (
     ERROR,
+    WARNING,
     Action,
     Command,
     Facts,
@@ -20,6 +21,7 @@ from npudoctor import (
     _,
     check,
 )
+from npudoctor.checks.python._stack import broken_rows
 from npudoctor.frozen import dataclass
 from npudoctor.host.interpreter import Distribution, Layout
 from npudoctor.host.requirements import required, version_number
@@ -49,6 +51,7 @@ class Wanted:
         "scipy-version.unsuitable": ERROR,
         "scipy-version.slow-initialisation": ERROR,
         "scipy-version.missing": ERROR,
+        "scipy-version.site-table": WARNING,
     },
 )
 def scipy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
@@ -59,6 +62,7 @@ def scipy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
     Compares the SciPy of the examined interpreter with what the installed MindSpore (mindspore,
     mindspore-ascend or mindspore-gpu) requires in its own metadata; where that holds no requirements at
     all, with a table of the published wheels. Nothing is imported. Neither known: "cannot tell".
+    `scipy-version.site-table`: rows that this site added to that table cannot be used.
 
     ## Why it matters
 
@@ -79,6 +83,7 @@ def scipy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
     if not installed:
         raise Skip(_("MindSpore is not installed in {python}").format(python=host.interpreter.label))
     scipy = next(iter(host.interpreter.distributions("scipy")), None)
+    yield from broken_rows(host, "scipy-version", "mindspore")
     for mindspore in installed:
         wanted = _wanted(host, mindspore, layout)
         yield Facts(

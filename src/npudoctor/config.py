@@ -19,7 +19,7 @@ SYSTEM_FILE = "/etc/npudoctor/config.toml"
 PREFIX = "NPUDOCTOR_"
 LARGEST = 1 << 20  # of a configuration file, in bytes
 # Variables that are no key: which file to read, and where the registry looks for drop-ins.
-OTHER_VARIABLES = ("NPUDOCTOR_CONFIG", "NPUDOCTOR_CHECKS_DIR")
+OTHER_VARIABLES = ("NPUDOCTOR_CONFIG", "NPUDOCTOR_CHECKS_DIR", "NPUDOCTOR_KNOWLEDGE_DIR")
 
 
 class Refused(Exception):

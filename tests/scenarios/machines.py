@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Union
 
 from npudoctor.host import Host
 from npudoctor.host.commands import Answer, Commands
 from npudoctor.host.interpreter import QUESTION
+from npudoctor.knowledge.site import Knowledge
 from npudoctor.model import Report
 from npudoctor.registry import Loaded
 from npudoctor.runner import Settings, run
@@ -49,6 +52,8 @@ class Machine:
     word: str = ""
     # Other interpreters: path of the program to the version and the site-packages.
     pythons: dict[str, tuple[str, str]] = field(default_factory=dict, repr=False)
+    # What its site adds to our tables: the content of a file.
+    rows: str = field(default="", repr=False)
 
     @property
     def name(self) -> str:
@@ -194,10 +199,23 @@ def host_of(machine: Machine) -> Host:
         euid=machine.uid,
         user=USERS.get(machine.uid, str(machine.uid)),
     )
-    # Chosen, trusted and asked as on a real machine: root starts nothing that another user could have written.
+    # Chosen, trusted and asked as on a real machine: root starts nothing that others could have written.
     del host._parts["interpreter"]
+    if machine.rows:
+        host._parts["knowledge"] = _site_rows(machine.rows)
     host.commands.trusted = partial(Commands.trusted, host.commands)  # type: ignore[method-assign]
     return host
+
+
+def _site_rows(text: str) -> Knowledge:
+    """Our tables with the rows of a file, read by the real code, which keeps what it read."""
+    with TemporaryDirectory() as directory:
+        path = Path(directory, "site.toml")
+        path.write_text(text, encoding="utf-8")
+        path.chmod(0o644)
+        knowledge = Knowledge(directory)
+        knowledge.site_rows()
+        return knowledge
 
 
 def _told(machine: Machine, version: str, prefix: str, site: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from npudoctor import Action, Risk, Status
 from npudoctor.checks.python.scipy_version import scipy_version
 from npudoctor.testing import SITE, Asked, Content, ask, fake_host, package_files, unreadable
+
+from .stack_machine import site
 
 
 def beside(mindspore: str, scipy: str = "", *headers: str, name: str = "mindspore", **more: Any) -> Asked:
@@ -99,6 +102,22 @@ def test_the_metadata_comes_before_the_table() -> None:
 def test_a_mindspore_that_no_longer_requires_it() -> None:
     told = beside("2.7.0", "", "Requires-Dist: numpy>=1.20")
     assert (told.status, told.codes) == (Status.OK, [])
+
+
+ROW = '[[mindspore.scipy]]\nversions = "{}"\nscipy = "{}"\nsource = "us"\nas_of = "2026-12"\n'
+
+
+def test_rows_of_a_site(tmp_path: Path) -> None:
+    known = site(tmp_path / "a", ROW.format("==99.0", ">=2"))
+    assert beside("99.0", "1.11.4", knowledge=known).codes == ["scipy-version.unsuitable"]
+    for number, row in enumerate(
+        (ROW.format("==99", "two"), ROW.format("~1", ">=2"), "[[mindspore.scipy]]\n")
+    ):
+        broken = site(tmp_path / f"b{number}", row)
+        for headers in ((NEEDS,), ()):
+            told = beside("2.7.0", "1.11.4", *headers, knowledge=broken)
+            assert (told.status, told.codes) == (Status.PROBLEM, ["scipy-version.site-table"])
+            assert "mindspore-cann.site-table" in told.findings[0].echo_of
 
 
 def test_markers_are_asked_for_the_examined_interpreter() -> None:
