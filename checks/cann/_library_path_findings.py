@@ -12,6 +12,7 @@ from npudoctor.host.errors import CannotTell
 from npudoctor.host.job import machine_of
 from npudoctor.host.loader import Loaded, Loader, Missing
 from npudoctor.host.wanted import npu_expected, on_cann
+from npudoctor.host.workplace import working_directory
 
 PATH = "LD_LIBRARY_PATH"
 SHOWN = 6
@@ -117,7 +118,7 @@ class Judge:
         relative = [entry for entry in self.entries if not entry.startswith(("/", "$"))]
         if not relative:
             return
-        here = self.host.running_files.real("/proc/self/cwd")
+        here = working_directory(self.host)
         taken = [
             one for one in self.loader.loaded if one.via == PATH and not one.entry.startswith(("/", "$"))
         ]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from npudoctor import Action, Severity, Status
+from npudoctor.host import Options
 from npudoctor.testing import Content, folder, link, unreadable
 
 from ...elves import cache, library  # noqa: TID252
@@ -213,6 +214,18 @@ def test_a_real_environment_is_well() -> None:
         "/job": folder(),
     }
     assert [finding.severity for finding in judge(files, entries).findings] == [Severity.INFO]
+
+
+@pytest.mark.parametrize("ours", ["/job", "/open"])
+def test_the_working_directory_of_the_examined_process(ours: str) -> None:
+    """It is where that process is that counts, not where we are."""
+    files = {**HEALTHY, "/proc/self/cwd": link(ours), "/open": folder(0o777), "/proc/7/cwd": link("/open")}
+    (finding,) = judge(files, [*ALL, ""], options=Options(env_of=7)).findings
+    assert (finding.severity, "/open" in finding.message) == (Severity.WARNING, True)
+    files["/proc/7/cwd"] = link("/theirs")
+    files["/theirs/libhccl.so"] = library(soname="libhccl.so", machine="aarch64")
+    (finding,) = judge(files, ["", *ALL], options=Options(env_of=7)).findings
+    assert finding.evidence == ("libhccl.so: /theirs/libhccl.so",)
 
 
 def test_cannot_tell_and_does_not_apply() -> None:
