@@ -152,8 +152,9 @@ def _wrong_value(where: str, key: str, value: object, ours: Sequence[dict[str, A
     if bool in kinds:
         text = _("{where}: {key} is true or false")
         return None if isinstance(value, bool) else text.format(where=where, key=key)
-    texts = value if isinstance(value, list) and list in kinds else [value]
-    if not texts or not all(isinstance(text, str) for text in texts):
+    given = value if isinstance(value, list) and list in kinds else [value]
+    texts = [text for text in given if isinstance(text, str)]
+    if not texts or len(texts) < len(given):
         return _("{where}: {key} is no text").format(where=where, key=key)
     strange = next((text for text in texts if not _comparable(where, key, text)), None)
     if strange is None:
