@@ -76,8 +76,8 @@ def libstdcxx(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     For libstdc++ one `export` line: the folder that hides the newer one is put last, or the folder of the
     newer one is appended; a conda environment's lib is never put in front. For libgomp it is LD_PRELOAD,
-    which every program of that shell obeys. Neither is applied by `npudoctor fix`. The C library is part of the
-    system: there is no line for that.
+    which every program of that shell obeys. Neither is applied by `npudoctor fix`. The C library is part of
+    the system: there is no line for that.
 
     ## References
 
