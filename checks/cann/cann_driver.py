@@ -164,10 +164,10 @@ def _mounts(paths: tuple[str, ...]) -> tuple[str, ...]:
 def _compare(host: Host, install: Install, driver: Package) -> Iterator[Union[Finding, Facts]]:
     required = required_interfaces(host.files, install)
     told = None
-    if install.version and driver.version:
-        from npudoctor.checks.python._stack import broken_rows
+    from npudoctor.checks.python._stack import broken_rows
 
-        yield from broken_rows(host, "cann-driver", "cann_driver")
+    yield from broken_rows(host, "cann-driver", "cann_driver")
+    if install.version and driver.version:
         rows = host.knowledge.rows("cann_driver", "driver")
         told = declared(rows, install.version, driver.version)
     yield Facts(

@@ -12,7 +12,9 @@ from . import (
     faults_fresh_system,
     faults_install,
     faults_job,
+    faults_packages,
     faults_python,
+    faults_site,
 )
 from .fault import FAULTS
 
@@ -21,8 +23,10 @@ MODULES = (
     faults_install,
     faults_driver,
     faults_frameworks,
+    faults_packages,
     faults_python,
     faults_job,
+    faults_site,
     faults_fresh_cann,
     faults_fresh_driver,
     faults_fresh_frameworks,

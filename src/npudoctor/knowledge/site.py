@@ -17,6 +17,11 @@ SITE = "/etc/npudoctor/knowledge.d"  # NPUDOCTOR_KNOWLEDGE_DIR replaces it; empt
 _ALWAYS = ("source", "as_of", "compatible")
 # These say how a variable is read, which no site can change: they take no rows.
 _CLOSED = ("log_variables", "variables")
+# What all our rows say, and nobody needs to know to judge a pair.
+_OPTIONAL = {
+    "paddle_npu.cann": ("chip",),
+    "vllm_ascend.releases": ("vllm", "torch", "torch_npu", "triton_ascend", "python"),
+}
 # What must be a range (PEP 440), as `>=1.5,<2`, and what a release: nothing else could be compared.
 _RANGES = {
     "cann_packages.packages": ("specifier",),
@@ -142,7 +147,7 @@ def _wrong(where: str, row: dict[str, Any], ours: Sequence[dict[str, Any]]) -> O
         if key not in _ALWAYS and not any(key in other for other in ours):
             return _("{where}: unknown key {key}").format(where=where, key=key)
     for key in ours[0]:
-        if key not in row and all(key in other for other in ours):
+        if key not in (*row, *_OPTIONAL.get(where, ())) and all(key in other for other in ours):
             return _("{where}: a row lacks {key}").format(where=where, key=key)
     return next(filter(None, (_wrong_value(where, key, row[key], ours) for key in row)), None)
 
