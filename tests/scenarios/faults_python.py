@@ -112,6 +112,11 @@ def _(machine: Machine) -> None:
     machine.variables["JPY_PARENT_PID"] = "780"
 
 
+@fault("libgomp is not installed", "library-path.not-found")
+def _(machine: Machine) -> None:
+    machine.remove(f"{python_env.SYSTEM[machine.arch]}/libgomp.so.1")
+
+
 def _arm(machine: Machine) -> bool:
     return machine.arch == "aarch64"
 
