@@ -91,6 +91,8 @@ def kernels_other(install: Install, version: str) -> Finding:
         if not at_least(install.version, "8.5")
         else (),
         action=Action.CONFIG,
+        # What it asks for was read in a part of another release.
+        echo_of=("cann-install.mixed-latest",),
     )
 
 

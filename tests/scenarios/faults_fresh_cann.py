@@ -86,6 +86,10 @@ def _(machine: Machine) -> None:
 def _(machine: Machine) -> None:
     machine.variables.clear()
     machine.variables.update(HOME=HOME, LOGNAME="trainer", PATH="/usr/local/python3/bin:/usr/bin:/bin")
+    if machine.era.layout == "latest":
+        # The driver's folders are no business of its script: they stand in /etc/environment.
+        folders = (f"{trees.DRIVER}/lib64/{name}" for name in ("common", "driver"))
+        machine.variables["LD_LIBRARY_PATH"] = ":".join(folders)
 
 
 @fault("ASCEND_OPP_PATH lost in a wrapper script", "cann-env.unset")

@@ -100,11 +100,11 @@ def _(machine: Machine) -> None:
     machine.remove(f"{machine.site}/triton")
 
 
-@fault("vllm-ascend upgraded alone, CANN not", "vllm-ascend.cann-not-listed", kind("vllm"))
+@fault("all but vllm-ascend upgraded from CANN 8.3", "vllm-ascend.cann-not-listed", kind("vllm"))
 def _(machine: Machine) -> None:
-    wanted = ("torch==2.9.0", "torch-npu==2.9.0", "triton-ascend==3.2.0", "numpy<2.0.0")
-    machine.install("vllm-ascend", "0.17.0rc1", *wanted)
-    machine.install("vllm", "0.17.0", "numpy")
+    reinstall(machine, "2.7.1", "2.7.1.post2")
+    machine.install("vllm-ascend", "0.11.0", "torch==2.7.1", "torch-npu==2.7.1.post1", "numpy<2.0.0")
+    machine.install("vllm", "0.11.0", "numpy")
 
 
 @fault("NumPy 2 came with a package of the user's", "numpy-version.unsuitable", kind("vllm"))

@@ -51,13 +51,16 @@ def closed(files: Files, install: Install) -> Optional[str]:
 
     CannotTell for what is no question of permission.
     """
-    for part in NEEDED:
-        try:
+    try:
+        for part in NEEDED:
             files.names(f"{install.path}/{part}")
-        except CannotTell as error:
-            if not is_closed(error):
-                raise
-            return error.reason
+        for name in LIBRARIES:
+            for folder in ACL:
+                files.read(f"{install.path}/{folder}/{name}", HEADER)
+    except CannotTell as error:
+        if not is_closed(error):
+            raise
+        return error.reason
     return None
 
 

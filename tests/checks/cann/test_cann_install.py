@@ -16,7 +16,7 @@ import pytest
 from npudoctor import Severity, Status
 from npudoctor.checks.cann.cann_install import cann_install
 from npudoctor.host import Host, Options
-from npudoctor.testing import Asked, Content, ask, fake_host, folder, link, unreadable
+from npudoctor.testing import Asked, Content, Node, ask, fake_host, folder, link, unreadable
 
 from ...scenes.cann_trees import (  # noqa: TID252
     ASCEND,
@@ -154,6 +154,16 @@ def test_mixed() -> None:
     assert f"{TOOLKIT}/8.0.0: opp" in finding.evidence
 
 
+def test_kernels_beside_a_mixture_are_an_echo() -> None:
+    files = {**healthy(), **release("8.0.0", "7.6.0.1.220"), **latest(toolkit="8.0.0")}
+    files[f"{TOOLKIT}/8.0.0/toolkit/version.info"] = (
+        'Version=7.6.0.1.220\nrequired_package_opp_kernel_version="7.6"\n'
+    )
+    mixed, kernels = told(files).findings
+    assert (mixed.code, mixed.echo_of) == ("cann-install.mixed-latest", ())
+    assert (kernels.code, kernels.echo_of) == ("cann-install.kernels-other-version", (mixed.code,))
+
+
 def test_kernels_missing_only_where_npus_are_used() -> None:
     bare = without(healthy(), "opp_kernel")
     assert told(bare).codes == ["cann-install.kernels-missing"]
@@ -232,6 +242,14 @@ def test_all_of_it_not_readable(variables: Mapping[str, str], weight: Severity) 
     (finding,) = told({TOOLKIT: unreadable(errno.EACCES)}, variables=variables).findings
     assert (finding.code, finding.severity) == ("cann-install.not-readable", weight)
     assert "Permission denied" in finding.message
+
+
+def test_a_library_for_root_alone() -> None:
+    path = f"{TOOLKIT}/8.1.RC1/aarch64-linux/lib64/libascendcl.so"
+    files = {**healthy(), path: Node(elf(183), permissions=0o600)}
+    (finding,) = told(files, euid=1000, user="anna").findings
+    assert finding.code == "cann-install.not-readable" and "lib64/libascendcl.so" in finding.message
+    assert told(files).codes == []
 
 
 def test_cannot_tell_when_the_disk_does_not_answer() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from npudoctor import Action, Severity, Status
 from npudoctor.host import Options
-from npudoctor.testing import Content, folder, link, unreadable
+from npudoctor.testing import Content, Node, folder, link, unreadable
 
 from ...elves import cache, library  # noqa: TID252
 from ...scenes.library_path import (  # noqa: TID252
@@ -123,6 +123,24 @@ def test_where_no_npu_is_wanted() -> None:
     assert judge(gone, ALL, wanted="none").codes == []
     (finding,) = judge(gone, ALL).findings
     assert (finding.code, finding.fix) == ("library-path.driver-not-found", None)
+
+
+def test_a_part_of_the_driver_is_nowhere() -> None:
+    """Only lib64/driver is mounted, lib64/common is not."""
+    (finding,) = judge(without("libmmpa", HEALTHY), ALL).findings
+    assert (finding.code, finding.echo_of) == ("library-path.driver-not-found", ())
+    assert finding.message.startswith("libmmpa.so of the driver is nowhere") and "part" in finding.message
+    assert judge(without("libmmpa", HEALTHY), ALL, wanted="none").codes == []
+
+
+def test_what_this_user_may_not_read_is_an_echo() -> None:
+    path = f"{TOOLKIT}/8.1.RC1/aarch64-linux/lib64/libhccl.so"
+    content = HEALTHY[path]
+    assert isinstance(content, bytes)
+    closed: dict[str, Content] = {**HEALTHY, path: Node(content, permissions=0o600)}
+    (finding,) = judge(closed, ALL, euid=1000, user="anna").findings
+    assert (finding.code, finding.echo_of) == ("library-path.not-found", ("cann-install.not-readable",))
+    assert judge(closed, ALL).codes == []  # root
 
 
 def test_what_is_nowhere() -> None:
