@@ -47,6 +47,40 @@ def test_quiet_when_it_suits(mindspore: str, scipy: str, headers: tuple[str, ...
     assert told.facts["scipy"] == scipy
 
 
+def with_numpy(numpy: str, wanted: str, holds: str = "numpy<2.0.0,>=1.20.0") -> Asked:
+    """The answer where SciPy 1.18.1, which wants this NumPy, is beside that one."""
+    files = {
+        **package_files("mindspore", "2.8.0", NEEDS, f"Requires-Dist: {holds}"),
+        **package_files("scipy", "1.18.1", f"Requires-Dist: {wanted}"),
+        **(package_files("numpy", numpy) if numpy else {}),
+    }
+    return ask(scipy_version, fake_host(files))
+
+
+def test_scipy_for_numpy_2_beside_numpy_1() -> None:
+    # So in the wheels of PyPI; `import scipy.linalg` fails then.
+    (finding,) = with_numpy("1.26.4", "numpy<2.8,>=2.0.0").findings
+    assert finding.code == "scipy-version.unsuitable"
+    assert finding.message == "SciPy 1.18.1 requires numpy<2.8,>=2.0.0, and NumPy 1.26.4 is installed"
+    assert finding.fix is not None and finding.fix.commands == (
+        "/usr/bin/python3 -m pip install 'scipy>=1.5.4' 'numpy<2.0.0,>=1.20.0'",
+    )
+
+
+@pytest.mark.parametrize(
+    ("numpy", "wanted"),
+    [
+        ("1.26.4", "numpy<2.7,>=1.26.4"),
+        ("1.26.0", "numpy<2.7,>=1.26.4"),  # it warns, and goes on
+        ("2.9.0", "numpy<2.8,>=2.0.0"),  # so it does here
+        ("1.26.4", "numpydoc>=2.0.0"),
+        ("", "numpy<2.8,>=2.0.0"),  # numpy-version says so
+    ],
+)
+def test_what_scipy_says_of_releases_is_no_reason(numpy: str, wanted: str) -> None:
+    assert with_numpy(numpy, wanted).codes == []
+
+
 @pytest.mark.parametrize("name", ["mindspore", "mindspore-ascend", "mindspore-gpu"])
 def test_too_old(name: str) -> None:
     told = beside("1.9.0", "1.3.3", "Requires-Dist: scipy (>=1.5.2)", name=name)
