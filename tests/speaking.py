@@ -17,6 +17,7 @@ from .checks.cann.test_aicpu_path import HALF, LATEST, OLD, OLD_TREE, SOURCED, T
 from .checks.host.test_accelerator import NPU_CARD, card
 from .checks.leftovers.test_shared_memory import GIB, segment, tables
 from .checks.network.ports_machine import ANY, BASE, ESTABLISHED, HERE, judge, row, sockets_of
+from .checks.python.stack_machine import site
 from .checks.python.test_scipy_version import NEEDS, beside
 from .scenes.cache_server import DEAD, Leftovers, key_of, logged, spilling
 
@@ -54,6 +55,7 @@ def _scipy_version(tmp: Path) -> Iterator[Asked]:
         ("2.7.0", "1.11.4", ("Requires-Dist: scipy >= what",)),
     ):
         yield beside(mindspore, scipy, *lines)
+    yield beside("2.7.0", "1.11.4", NEEDS, knowledge=site(tmp, "[[mindspore.scipy]]\n"))
 
 
 def _shared_memory(tmp: Path) -> Iterator[Asked]:

@@ -9,6 +9,7 @@ from npudoctor import Host
 from npudoctor.frozen import dataclass
 from npudoctor.host.cann import installs_of
 from npudoctor.host.errors import CannotTell
+from npudoctor.host.workplace import working_directory
 
 ACL, ASCEND, MINDSPORE = "ACL_OP_COMPILER_CACHE_DIR", "ASCEND_CACHE_PATH", "MS_COMPILER_CACHE_PATH"
 NAMES = (ACL, ASCEND, MINDSPORE)
@@ -33,11 +34,22 @@ def caches(host: Host) -> Iterator[Cache]:
         yield Cache(variables[first], first)
     elif _there(host, f"{home}/atc_data") and installs_of(host):
         yield Cache(f"{home}/atc_data", "")
-    here = variables.get("PWD", "")
     if variables.get(MINDSPORE):
         yield Cache(variables[MINDSPORE], MINDSPORE, builds=True)
-    elif here.startswith("/") and _there(host, f"{here.rstrip('/')}/kernel_meta"):
-        yield Cache(f"{here.rstrip('/')}/kernel_meta", "", builds=True)
+        return
+    here = _here(host)
+    place = f"{here.rstrip('/')}/kernel_meta"
+    if here.startswith("/") and _there(host, place):
+        yield Cache(place, "", builds=True)
+
+
+def _here(host: Host) -> str:
+    """The working directory; a shell's word for it where the process cannot be looked at."""
+    try:
+        here = working_directory(host)
+    except CannotTell:
+        here = None
+    return here or host.variables.get("PWD", "")
 
 
 def _there(host: Host, path: str) -> bool:

@@ -91,6 +91,8 @@ def kernels_other(install: Install, version: str) -> Finding:
         if not at_least(install.version, "8.5")
         else (),
         action=Action.CONFIG,
+        # What it asks for was read in a part of another release.
+        echo_of=("cann-install.mixed-latest",),
     )
 
 
@@ -100,7 +102,7 @@ def wrong_machine(install: Install, told: str, machine: str, proven: bool) -> Fi
     return Finding(
         "cann-install.wrong-machine",
         text.format(install=install.label, told=told, machine=machine),
-        severity=ERROR if proven else WARNING,
+        severity=ERROR if proven else INFO,
         evidence=(evidence.format(told=told),),
         action=Action.CONFIG,
     )

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import Optional
 
 from npudoctor import ERROR, INFO, WARNING, Action, Export, Finding, Fix, Host, Risk, Severity, _
-from npudoctor.checks.cann._library_path_places import Places
+from npudoctor.checks.cann._library_path_places import HAL, OF_DRIVER, Places
 from npudoctor.host.cann import ENDINGS, Install, named_root, set_env_script
 from npudoctor.host.errors import CannotTell
 from npudoctor.host.job import machine_of
 from npudoctor.host.loader import Loaded, Loader, Missing
 from npudoctor.host.wanted import npu_expected, on_cann
+from npudoctor.host.workplace import working_directory
 
 PATH = "LD_LIBRARY_PATH"
 SHOWN = 6
@@ -67,20 +68,29 @@ class Judge:
             text = _("the loader does not find {names} of the driver: its folders are not on LD_LIBRARY_PATH")
             echo_of = ("library-path.not-found",) if cann and self._one_line_brings_both() else ()
             yield self._missing("library-path.driver-not-found", text, driver, self.fix(), echo_of)
-        hal = [one for one in nowhere if one.name == "libascend_hal.so"]
-        rest = [one for one in nowhere if one not in hal]
-        if hal and self.wanted:
-            text = _(
-                "{names} of the driver is nowhere on this machine: the driver is not installed or not mounted"
-            )
-            yield self._missing("library-path.driver-not-found", text, hal, None, WITHOUT_DRIVER)
+        lost = [one for one in nowhere if one.name in OF_DRIVER]
+        rest = [one for one in nowhere if one not in lost]
+        if lost and self.wanted:
+            yield self._lost(lost)
         if rest and self.wanted:
             text = _("the loader does not find {names}, and neither CANN nor the driver has it")
             # A framework's own files are named by path: they are there, and passed over.
             own = [one.name for one in rest if not one.name.startswith("/")]
             echo_of = ("cann-install.wrong-machine",) if all(map(self.places.for_other_machine, own)) else ()
             echo_of = echo_of if own else ("conflicting-packages.other-machine",)
+            echo_of = ("cann-install.not-readable",) if any(map(self.places.closed, own)) else echo_of
             yield self._missing("library-path.not-found", text, rest, None, echo_of)
+
+    def _lost(self, lost: list[Missing]) -> Finding:
+        """The driver is not there, or only a part of it."""
+        text = _("{names} of the driver is nowhere on this machine: only a part is installed or mounted")
+        echo_of: tuple[str, ...] = ()
+        if any(one.name == HAL for one in lost):
+            echo_of = WITHOUT_DRIVER
+            text = _(
+                "{names} of the driver is nowhere on this machine: the driver is not installed or not mounted"
+            )
+        return self._missing("library-path.driver-not-found", text, lost, None, echo_of)
 
     def stub_first(self) -> Iterator[Finding]:
         real = [one for one in self.stubs if self.places.somewhere(one.name)]
@@ -117,7 +127,7 @@ class Judge:
         relative = [entry for entry in self.entries if not entry.startswith(("/", "$"))]
         if not relative:
             return
-        here = self.host.running_files.real("/proc/self/cwd")
+        here = working_directory(self.host)
         taken = [
             one for one in self.loader.loaded if one.via == PATH and not one.entry.startswith(("/", "$"))
         ]

@@ -8,7 +8,7 @@ from typing import Optional
 from npudoctor.host import CannotTell, Host
 from npudoctor.host import driver as drivers
 from npudoctor.host.cann import Install, install_at
-from npudoctor.host.cann_tree import elf_machine
+from npudoctor.host.cann_tree import elf_machine, is_closed
 
 # Below an installation, in the order of its own script; the last ones are of the 5.x era.
 CANN_FOLDERS = (
@@ -26,6 +26,13 @@ CANN_FOLDERS = (
 )
 DRIVER_FOLDERS = ("lib64", "lib64/common", "lib64/driver")
 ADD_ONS = "/usr/local/Ascend/add-ons"
+HAL = "libascend_hal.so"
+# What real drivers have in lib64/common and lib64/driver.
+OF_DRIVER = {
+    *(HAL, "libdcmi.so", "libdrvdsmi_host.so", "libtsdaemon.so", "libqueue_schedule.so"),
+    *("libc_sec.so", "libmmpa.so", "libsecurec.so", "libkmc.so.20", "libsdp.so.20"),
+    *("libaivault.so", "libaivaulttee.so"),
+}
 STUBS = {"devlib", "stub", "stubs"}
 
 
@@ -45,6 +52,15 @@ class Places:
         """The folder of the driver that has this library."""
         folders = [f"{driver}/{folder}" for driver in self._drivers for folder in DRIVER_FOLDERS]
         return self._first([*folders, ADD_ONS], name)
+
+    def closed(self, name: str) -> bool:
+        """Whether the CANN in use has this library, and this user may not read it."""
+        for folder in CANN_FOLDERS:
+            try:
+                self._host.files.read(f"{self._active.path}/{folder}/{name}", 1)
+            except CannotTell as error:
+                return is_closed(error)
+        return False
 
     def for_other_machine(self, name: str) -> bool:
         """Whether the CANN in use has this library, for another machine."""

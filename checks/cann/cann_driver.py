@@ -47,6 +47,7 @@ MOUNTS = (
         "cann-driver.newer-than-table": INFO,
         "cann-driver.other-branch": INFO,
         "cann-driver.not-mounted": INFO,
+        "cann-driver.site-table": WARNING,
     },
 )
 def cann_driver(host: Host) -> Iterator[Union[Finding, Facts]]:
@@ -69,6 +70,7 @@ def cann_driver(host: Host) -> Iterator[Union[Finding, Facts]]:
     - `cann-driver.missing`, `cann-driver.no-library`: a job is to use NPUs here, and the driver or its
       libascend_hal.so is not there. In a container: what to mount. `cann-driver.not-mounted`: there the
       library is, but no version.info, so that nothing can be compared.
+    - `cann-driver.site-table`: rows that this site added to the table cannot be used.
 
     ## Why it matters
 
@@ -163,6 +165,9 @@ def _mounts(paths: tuple[str, ...]) -> tuple[str, ...]:
 def _compare(host: Host, install: Install, driver: Package) -> Iterator[Union[Finding, Facts]]:
     required = required_interfaces(host.files, install)
     told = None
+    from npudoctor.checks.python._stack import broken_rows
+
+    yield from broken_rows(host, "cann-driver", "cann_driver")
     if install.version and driver.version:
         rows = host.knowledge.rows("cann_driver", "driver")
         told = declared(rows, install.version, driver.version)

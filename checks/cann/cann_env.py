@@ -41,7 +41,8 @@ def cann_env(host: Host) -> Iterator[Union[Finding, Facts]]:
     of one tree are the same. Only folders that the tree has are asked for. Where no NPU is to be used, all
     that is found is only noted. ASCEND_AICPU_PATH and LD_LIBRARY_PATH have checks of their own.
 
-    - `not-sourced`: no variable names CANN. An error where a framework that runs on it is installed.
+    - `not-sourced`: no variable names CANN; up to 5.0 PYTHONPATH does not either. An error where a framework
+      that runs on it is installed.
     - `unset`: some are set and others not; an error when ASCEND_OPP_PATH is missing.
     - `no-such-path`: one names a folder in which no CANN is.
     - `mixed-installs`: variables name two installations; an error when their versions differ.
@@ -84,7 +85,7 @@ def _noted(finding: Finding) -> Finding:
 
 
 def _judge(host: Host, named: Mapping[str, str], active: Optional[Install]) -> Iterator[Finding]:
-    if active is not None and not named and not host.variables.get(AICPU):
+    if active is not None and not named and not host.variables.get(AICPU) and not _by_hand(host, active):
         yield findings.not_sourced(host, active, ERROR if _frameworks(host) else WARNING)
         return
     wrong = _wrong(host, named)
@@ -104,6 +105,12 @@ def _judge(host: Host, named: Mapping[str, str], active: Optional[Install]) -> I
     if not wrong:  # else the entries are wrong for the same reason
         yield from _lists(host, active)
     yield from _atb(host)
+
+
+def _by_hand(host: Host, active: Install) -> bool:
+    """Whether an environment that was written by hand names it in PYTHONPATH: no script can be missing."""
+    entries = host.variables.path_list("PYTHONPATH") if active.before_6 else []
+    return any(entry.startswith(f"{active.path}/") for entry in entries)
 
 
 def _frameworks(host: Host) -> list[str]:

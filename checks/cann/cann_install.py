@@ -48,8 +48,8 @@ def cann_install(host: Host) -> Answers:
       compiler are of two, else a warning.
     - `kernels-missing`: no kernels (from 8.5: ops) package, on a machine with NPUs; for CANN 8.0 and later.
     - `kernels-other-version`: the kernels package is none that this release asks for.
-    - `wrong-machine`: an error when its libraries are for another machine, a warning when only its
-      install record says so.
+    - `wrong-machine`: an error when its libraries are for another machine; only told when nothing but its
+      install record says so: that `arch=` there must be this machine's is inferred.
 
     ## Why it matters
 

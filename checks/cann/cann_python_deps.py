@@ -60,6 +60,7 @@ class Need:
         "cann-python-deps.missing": ERROR,
         "cann-python-deps.unsuitable": WARNING,
         "cann-python-deps.numpy-2": ERROR,
+        "cann-python-deps.site-table": WARNING,
     },
 )
 def cann_python_deps(host: Host) -> Iterator[Union[Finding, Facts]]:
@@ -77,6 +78,7 @@ def cann_python_deps(host: Host) -> Iterator[Union[Finding, Facts]]:
     - `unsuitable`: installed, in a version that te does not accept.
     - `numpy-2`: NumPy 2 beside a CANN whose Python code cannot use it: all before 8.3. Of later ones that is
       not known, and nothing is said.
+    - `site-table`: rows that this site added to our list cannot be used.
 
     ## Why it matters
 
@@ -97,6 +99,9 @@ def cann_python_deps(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("CANN is not installed here"))
     if not on_cann(host):
         raise Skip(_("no framework that runs on CANN is in {python}").format(python=host.interpreter.label))
+    from npudoctor.checks.python._stack import broken_rows
+
+    yield from broken_rows(host, "cann-python-deps", "cann_packages")
     needs = _needs(host, installs[0])
     have = {need.name: _version(host, need.name) for need in needs}
     yield Facts({"cann": installs[0].path, "required": {need.name: str(need.specifier) for need in needs}})

@@ -42,7 +42,7 @@ def library_path(host: Host) -> Iterator[Union[Finding, Facts]]:
     It applies where CANN is installed.
 
     - `library-path.not-found`: a library that the job loads is not found.
-    - `library-path.driver-not-found`: the same for one of the driver.
+    - `library-path.driver-not-found`: the same for one of the driver, known by its name where it is nowhere.
     - `library-path.broken`: the loader comes upon a file that is no library, and stops.
     - `library-path.stub-first`: a stand-in for builds (`devlib`, `stub`) is found before the real one.
     - `library-path.other-cann`: a library is taken from another CANN than the one in use; a warning unless

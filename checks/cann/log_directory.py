@@ -81,7 +81,9 @@ def log_directory(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield Facts({"path": value, "from": name})
     if not value.startswith("/"):
         text = _("CANN's logs go to {path} ({name}), below the folder in which the job is started")
-        yield Finding("log-directory.relative", text.format(path=value, name=name), action=Action.CONFIG)
+        said = text.format(path=value, name=name)
+        echo_of = ("identity.home-unset", "identity.home-missing") if name == "HOME" else ()
+        yield Finding("log-directory.relative", said, action=Action.CONFIG, echo_of=echo_of)
         return
     try:
         yield from _judge(host, value, name)
@@ -95,6 +97,7 @@ def log_directory(host: Host) -> Iterator[Union[Finding, Facts]]:
             text.format(**words),
             evidence=(error.reason,),
             action=Action.CONFIG,
+            echo_of=_of_home(host, home, name),
         )
 
 
@@ -106,7 +109,7 @@ def _judge(host: Host, path: str, name: str) -> Iterator[Finding]:
         places += [place for place in below if place.there]
     for place in places:
         if not place.entry.is_dir:
-            yield _no_directory(place, path, name)
+            yield _no_directory(host, place, path, name)
             return
         if may_make(place.entry, host.identity) is False:
             yield _not_writable(host, place, path, name)
@@ -117,13 +120,26 @@ def _judge(host: Host, path: str, name: str) -> Iterator[Finding]:
         yield Finding("log-directory.many-files", text.format(count=count, path=path), action=Action.CLEANUP)
 
 
-def _no_directory(place: Place, path: str, name: str) -> Finding:
+def _of_home(host: Host, place: str, name: str) -> tuple[str, ...]:
+    """What identity says, where it is HOME itself or a folder above it that keeps logs from being made.
+
+    A HOME that is not set is the cause only where the machine knows no other.
+    """
+    home = host.variables.get("HOME") or host.identity.home
+    if name != "HOME" or not f"{home.rstrip('/')}/".startswith(f"{place.rstrip('/')}/"):
+        return ()
+    unset = ("identity.home-unset",) if home == "/" else ()
+    return (*unset, "identity.home-missing", "identity.home-not-writable")
+
+
+def _no_directory(host: Host, place: Place, path: str, name: str) -> Finding:
     text = _("CANN's logs cannot be written to {path} ({name}): {place} is no directory")
     return Finding(
         "log-directory.no-directory",
         text.format(path=path, name=name, place=place.path),
         evidence=(place.label,),
         action=Action.CONFIG,
+        echo_of=_of_home(host, place.path, name),
     )
 
 
@@ -136,6 +152,7 @@ def _not_writable(host: Host, place: Place, path: str, name: str) -> Finding:
         evidence=(place.label,),
         action=Action.CONFIG,
         fix=_fix(host, place, name),
+        echo_of=_of_home(host, place.path, name),
     )
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Union
 
 from npudoctor import ERROR, INFO, WARNING, Facts, Finding, Host, Scope, Skip, Unknown, _, check
 from npudoctor.checks.network import _hccl_ports_findings as say
 from npudoctor.checks.network._hccl_ports_fixes import way_out
-from npudoctor.host.holders import Holders, Occupants, occupants, told
+from npudoctor.host.holders import Holders, Occupants, occupants
 from npudoctor.host.jobports import DEFAULTS, Bad, Claim, Elsewhere, Named, named_ports
-from npudoctor.host.ports import mask, spell, without
+from npudoctor.host.ports import Span, mask, spell, without
 from npudoctor.host.sockets import Bound
 from npudoctor.proof.stale import staleness
 
@@ -107,7 +107,8 @@ def _answer(host: Host, one: Named, holders: Holders) -> Iterator[Union[Finding,
     if isinstance(one, Bad):
         yield say.bad_value(one)
     elif isinstance(one, Elsewhere):
-        yield Facts({f"tcp/{one.port}": f"not judged: {one.why}"})
+        place = {"variable": one.variable, "value": one.value[:80] or None}
+        yield Facts({f"tcp/{one.port}": {"state": "elsewhere" if one.known else "not-judged", **place}})
     else:
         found = occupants(one, host.sockets.bound(), holders)
         yield Facts(_facts(host, one, found, holders))
@@ -134,22 +135,32 @@ def _judge(host: Host, claim: Claim, sockets: Sequence[Bound], holders: Holders)
 
 
 def _facts(host: Host, claim: Claim, found: Occupants, holders: Holders) -> dict[str, object]:
-    """Free ports as ranges, others each with its holder."""
-    states = {(socket.port, socket.port): f"free but for {socket.address}" for socket in found.apart}
-    for socket in found.ancestors:
-        states[socket.port, socket.port] = f"held by our ancestor {told(holders.describe(socket))}"
-    for socket in found.held:
-        states[socket.port, socket.port] = f"held by {told(holders.describe(socket))}"
-    held = len(states)
-    if held > MOST:
-        states = {claim.spans[0]: f"of {claim.count} ports from here on {held} are not free"}
+    """Free ports as ranges, others each with its holders; `state` is free, partly-free, ancestor or held."""
+    taken: dict[int, tuple[str, list[Bound]]] = {}
+    kinds = {"held": found.held, "ancestor": found.ancestors, "partly-free": found.apart}
+    for state, sockets in kinds.items():  # the worst that is said of a port counts
+        for socket in sockets:
+            taken.setdefault(socket.port, (state, []))[1].append(socket)
+    states: dict[Span, Mapping[str, object]] = {}
+    if len(taken) > MOST:
+        states[claim.spans[0]] = {"state": "crowded", "ports": claim.count, "not_free": len(taken)}
     else:
-        states.update(dict.fromkeys(without(claim.spans, states), "free"))
+        states.update({(port, port): _holding(*told, holders) for port, told in taken.items()})
+        states.update({span: {"state": "free"} for span in without(claim.spans, states)})
     facts: dict[str, object] = {f"tcp/{spell([span])}": states[span] for span in sorted(states)}
     if claim.hccl:
         npu = host.variables.get("HCCL_NPU_SOCKET_PORT_RANGE", "").replace(" ", "") or NPU_PORT
-        facts[f"npu/{npu[:80]}"] = "not visible from the host"
+        facts[f"npu/{npu[:80]}"] = {"state": "not-visible"}
     return facts
+
+
+def _holding(state: str, sockets: Sequence[Bound], holders: Holders) -> Mapping[str, object]:
+    return {
+        "state": state,
+        "addresses": sorted({socket.address for socket in sockets}),
+        "pids": sorted({pid for socket in sockets for pid in holders.pids(socket)}),
+        "uids": sorted({socket.uid for socket in sockets}),
+    }
 
 
 def _defaults(host: Host, named: Sequence[Named], holders: Holders) -> list[Bound]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Optional
 from npudoctor import INFO, Action, Command, Finding, Fix, Host, Risk, _
 from npudoctor.host import cann_env
 from npudoctor.host.cann import Install, installs_of
+from npudoctor.host.cann_tree import releases_of
 from npudoctor.host.interpreter import Distribution
 from npudoctor.knowledge.frameworks import product_of
 from npudoctor.knowledge.judging import Answer, Judged, Pair
@@ -16,7 +17,10 @@ if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
 
 # In this order they are asked for the site's rows: what breaks one file is said once.
-USERS = ("torch-npu", "mindspore-cann", "vllm-ascend", "paddle-npu", "interpreter")
+USERS = (
+    *("torch-npu", "mindspore-cann", "vllm-ascend", "paddle-npu", "interpreter", "scipy-version"),
+    *("cann-python-deps", "cann-driver"),
+)
 
 
 def cann_in_use(host: Host) -> Optional[Install]:
@@ -35,7 +39,10 @@ def unclear(host: Host) -> tuple[str, ...]:
     """The cause, where it is not clear which CANN is in use: what is compared with one may suit the other."""
     image = host.options.root is not None
     differ = not image and cann_env.contradicting(host.files, host.variables)
-    return ("cann-env.mixed-installs",) if differ else ()
+    install = cann_in_use(host)
+    mixed = install is not None and len(releases_of(host.files, install.path)) > 1
+    causes = (("cann-env.mixed-installs", differ), ("cann-install.mixed-latest", mixed))
+    return tuple(code for code, so in causes if so)
 
 
 def broken_rows(host: Host, check: str, table: str) -> Iterator[Finding]:

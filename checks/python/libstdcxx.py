@@ -46,6 +46,7 @@ CXX = ("GLIBCXX_", "CXXABI_")
         "libstdcxx.too-old": ERROR,
         "libstdcxx.compiler-too-old": WARNING,
         "libstdcxx.compiler-missing": INFO,
+        "libstdcxx.static-tls": INFO,
     },
 )
 def libstdcxx(host: Host) -> Iterator[Union[Finding, Facts]]:
@@ -62,17 +63,22 @@ def libstdcxx(host: Host) -> Iterator[Union[Finding, Facts]]:
     - `libstdcxx.too-old`: the libstdc++ that comes first is too old.
     - `libstdcxx.compiler-too-old`: g++ is older than 7.3, which building operators asks for.
     - `libstdcxx.compiler-missing`: no g++ on PATH; only said, as jobs that build no operators need none.
+    - `libstdcxx.static-tls`: on aarch64 with a C library before 2.32 the framework brings a libgomp, and the
+      environment has another one, which gets no room when it is loaded late. Only said: whether anything
+      loads it is not known.
 
     ## Why it matters
 
     `ImportError: /lib/x86_64-linux-gnu/libm.so.6: version 'GLIBC_2.27' not found`, and the same for
-    GLIBCXX_3.4.x of libstdc++.so.6: the framework cannot be imported.
+    GLIBCXX_3.4.x of libstdc++.so.6: the framework cannot be imported. `libgomp.so.1: cannot allocate memory
+    in static TLS block` comes from the order in which libraries are loaded.
 
     ## Fix safety
 
     For libstdc++ one `export` line: the folder that hides the newer one is put last, or the folder of the
-    newer one is appended; a conda environment's lib is never put in front. It is never applied by
-    `npudoctor fix`. The C library is part of the system: there is no line for that.
+    newer one is appended; a conda environment's lib is never put in front. For libgomp it is LD_PRELOAD,
+    which every program of that shell obeys. Neither is applied by `npudoctor fix`. The C library is part of
+    the system: there is no line for that.
 
     ## References
 
@@ -89,12 +95,20 @@ def libstdcxx(host: Host) -> Iterator[Union[Finding, Facts]]:
             loader.open(module)
         taken = {one.name: one.path for one in loader.loaded}
         yield Facts({STDCXX: taken.get(STDCXX), "libc.so.6": taken.get("libc.so.6")})
-        for finding in _judge(host, loader, framework.name):
+        for finding in (*_judge(host, loader, framework.name), *_late(host, loader)):
             if finding.code not in said:
                 said.add(finding.code)
                 yield finding
     if host.options.root is None and npu_expected(host) and installs_of(host):
         yield from _compiler(host)
+
+
+def _late(host: Host, loader: Loader) -> Iterator[Finding]:
+    from npudoctor.checks.python._static_tls import second_libgomp
+
+    found = second_libgomp(host, loader) if host.options.root is None else None
+    if found is not None:
+        yield found
 
 
 def unmet(loader: Loader, prefixes: Sequence[str]) -> list[tuple[Loaded, Loaded, str]]:

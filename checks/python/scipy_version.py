@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Optional, Union
 
 from npudoctor import (
     ERROR,
+    WARNING,
     Action,
     Command,
     Facts,
@@ -20,6 +21,7 @@ from npudoctor import (
     _,
     check,
 )
+from npudoctor.checks.python._stack import broken_rows
 from npudoctor.frozen import dataclass
 from npudoctor.host.interpreter import Distribution, Layout
 from npudoctor.host.requirements import required, version_number
@@ -50,6 +52,7 @@ class Wanted:
         "scipy-version.unsuitable": ERROR,
         "scipy-version.slow-initialisation": ERROR,
         "scipy-version.missing": ERROR,
+        "scipy-version.site-table": WARNING,
     },
 )
 def scipy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
@@ -59,7 +62,10 @@ def scipy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     Compares the SciPy of the examined interpreter with what the installed MindSpore (mindspore,
     mindspore-ascend or mindspore-gpu) requires in its own metadata; where that holds no requirements at
-    all, with a table of the published wheels. Nothing is imported. Neither known: "cannot tell".
+    all, with a table of the published wheels. Neither known: "cannot tell". SciPy itself is unsuitable where
+    it was built for a NumPy of a later series than is there: SciPy 1.18 beside NumPy 1.26, to which
+    MindSpore 2.7 to 2.9 hold. Nothing is imported.
+    `scipy-version.site-table`: rows that this site added to that table cannot be used.
 
     ## Why it matters
 
@@ -80,6 +86,7 @@ def scipy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
     if not installed:
         raise Skip(_("MindSpore is not installed in {python}").format(python=host.interpreter.label))
     scipy = next(iter(host.interpreter.distributions("scipy")), None)
+    yield from broken_rows(host, "scipy-version", "mindspore")
     for mindspore in installed:
         wanted = _wanted(host, mindspore, layout)
         yield Facts(
@@ -90,6 +97,8 @@ def scipy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
             }
         )
         finding = _judge(host, scipy, wanted) if wanted else None
+        if finding is None and scipy is not None:
+            finding = _beside_numpy(host, scipy, mindspore)
         if finding is not None:
             yield finding
             return
@@ -128,6 +137,30 @@ def _judge(host: Host, scipy: Optional[Distribution], wanted: Wanted) -> Optiona
     return None
 
 
+def _beside_numpy(host: Host, scipy: Distribution, mindspore: Distribution) -> Optional[Finding]:
+    """SciPy that wants a later series than NumPy is of; what it says of releases only makes it warn."""
+    from packaging.version import Version
+
+    numpy = next(iter(host.interpreter.distributions("numpy")), None)
+    layout = host.interpreter.layout()
+    specifier = required(scipy, "numpy", layout)
+    if numpy is None or specifier is None:
+        return None
+    series = version_number(numpy).major
+    if not any(one.operator == ">=" and Version(one.version).major > series for one in specifier):
+        return None
+    text = _("SciPy {scipy} requires numpy{required}, and NumPy {numpy} is installed")
+    accepted = [(name, required(mindspore, name, layout)) for name in ("scipy", "numpy")]
+    return Finding(
+        "scipy-version.unsuitable",
+        text.format(scipy=scipy.version, required=specifier, numpy=numpy.version),
+        evidence=tuple(f"{one.name} {one.version}: {one.folder}" for one in (mindspore, scipy, numpy)),
+        action=Action.CONFIG,
+        fix=_install(host, *(f"{name}{wanted or ''}" for name, wanted in accepted)),
+        echo_of=("numpy-version.unsuitable",),
+    )
+
+
 def _finding(host: Host, code: str, text: str, scipy: Optional[Distribution], wanted: Wanted) -> Finding:
     mindspore, specifier = wanted.mindspore, str(wanted.specifier)
     evidence = [f"{found.name} {found.version}: {found.folder}" for found in (mindspore, scipy) if found]
@@ -141,14 +174,18 @@ def _finding(host: Host, code: str, text: str, scipy: Optional[Distribution], wa
         text.format(**words),
         evidence=(*evidence, f"scipy{specifier}: {wanted.source}"),
         action=Action.CONFIG,
-        fix=_install(host, wanted.specifier),
+        fix=_install(host, _requirement(wanted.specifier)),
     )
 
 
-def _install(host: Host, specifier: SpecifierSet) -> Fix:
+def _requirement(specifier: SpecifierSet) -> str:
     if specifier.contains("1.4.1"):
         specifier &= "!=1.4.*"
-    argv: tuple[str, ...] = (host.interpreter.path, "-m", "pip", "install", f"scipy{specifier}")
+    return f"scipy{specifier}"
+
+
+def _install(host: Host, *requirements: str) -> Fix:
+    argv: tuple[str, ...] = (host.interpreter.path, "-m", "pip", "install", *requirements)
     if host.options.root is not None:
         argv = ("chroot", host.options.root, *argv)
     return Fix(

@@ -28,6 +28,7 @@ from npudoctor.host.interpreter import Distribution
 from npudoctor.host.requirements import required, version_number
 
 FAMILY = ("torchvision", "torchaudio", "torchtext")
+FIRST = "triton/__init__.py"
 
 
 @check(
@@ -123,7 +124,7 @@ def _matching(host: Host, member: Distribution, torch: Distribution) -> Fix:
 
 def _mixed(host: Host, triton: Distribution, ascend: Distribution) -> Finding:
     folder = f"{ascend.folder.rpartition('/')[0]}/triton"
-    came_last = _as_recorded(host, ascend)
+    came_last = _came_last(host, ascend, triton)
     text = _("triton {triton} and triton-ascend {ascend} both fill the folder {folder}")
     if came_last is False:
         text = _("triton {triton} has overwritten files of triton-ascend {ascend} in {folder}")
@@ -148,19 +149,27 @@ def _mixed(host: Host, triton: Distribution, ascend: Distribution) -> Finding:
     )
 
 
-def _as_recorded(host: Host, found: Distribution) -> Optional[bool]:
-    """Whether the first file of the package is what this distribution brought; None: cannot be told."""
+def _came_last(host: Host, found: Distribution, other: Distribution) -> Optional[bool]:
+    """Whether a file that both bring is there as this one brought it; None: cannot be told."""
     import base64
     import hashlib
 
-    name = "triton/__init__.py"
     try:
-        record = host.files.text(f"{found.folder}/RECORD") or ""
-        content = host.files.read(f"{found.folder.rpartition('/')[0]}/{name}")
+        mine, theirs = _recorded(host, found), _recorded(host, other)
+        # triton-ascend is a fork: most files, the first among them, are triton's own and tell nothing.
+        theirs = theirs or dict.fromkeys(mine, "")
+        name = next((name for name in mine if theirs.get(name, mine[name]) != mine[name]), None)
+        content = host.files.read(f"{found.folder.rpartition('/')[0]}/{name}") if name else None
     except CannotTell:
         return None
-    brought = re.search(rf"^{re.escape(name)},sha256=([^,]+),", record, re.MULTILINE)
-    if brought is None:
+    if name is None or content is None:
         return None
-    here = base64.urlsafe_b64encode(hashlib.sha256(content or b"").digest()).decode().rstrip("=")
-    return here == brought[1]
+    here = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).decode().rstrip("=")
+    return here == mine[name]
+
+
+def _recorded(host: Host, found: Distribution) -> dict[str, str]:
+    """The sources of the package by its list of files, each with its digest; the first file first."""
+    record = host.files.text(f"{found.folder}/RECORD") or ""
+    rows = re.findall(r"^(triton/[^,\n]*\.py),sha256=([^,\n]+),", record, re.MULTILINE)
+    return dict(sorted(rows, key=lambda row: str(row[0]) != FIRST))

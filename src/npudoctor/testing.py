@@ -71,9 +71,13 @@ Content = Union[str, bytes, Node]
 
 
 class MemoryDisk:
-    """The Disk protocol over a mapping of absolute paths; parents exist by themselves."""
+    """The Disk protocol over a mapping of absolute paths; parents exist by themselves.
 
-    def __init__(self, files: Mapping[str, Content]) -> None:
+    A file whose mode keeps this user out is not read: `euid` is in no group.
+    """
+
+    def __init__(self, files: Mapping[str, Content], euid: int = 0) -> None:
+        self._euid = euid
         self._nodes: dict[str, Node] = {"/": folder()}
         for path, content in files.items():
             self.put(path, content)
@@ -117,7 +121,10 @@ class MemoryDisk:
         return sorted({name.split("/", 1)[0] for name in below})
 
     def read(self, path: str, limit: int, start: int = 0) -> bytes:
-        return self._node(path).content[start : start + limit]
+        node = self._node(path)
+        if self._euid and not node.permissions & (0o400 if node.uid == self._euid else 0o004):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return node.content[start : start + limit]
 
     def may_block(self, path: str) -> bool:
         return False
@@ -137,7 +144,15 @@ class MemoryDisk:
 class FakeCommands(Commands):
     """Answers what it was given, by the whole argv or by the program's name alone; all else is 127."""
 
-    def __init__(self, answers: Mapping[Union[str, tuple[str, ...]], Union[str, Answer]]) -> None:
+    def __init__(
+        self,
+        answers: Mapping[Union[str, tuple[str, ...]], Union[str, Answer]],
+        files: Optional[Files] = None,
+        *,
+        as_root: bool = False,
+        variables: Optional[Mapping[str, str]] = None,
+    ) -> None:
+        super().__init__(files or Files(MemoryDisk({})), as_root=as_root, variables=variables)
         self.asked: list[tuple[str, ...]] = []
         self._answers = dict(answers)
 
@@ -249,7 +264,7 @@ def fake_host(
     directory with a site's rows. `options`: what else the user said.
     """
     given = files or {}
-    disk = MemoryDisk({**dict.fromkeys(("/proc", "/dev", "/sys"), folder()), **given})
+    disk = MemoryDisk({**dict.fromkeys(("/proc", "/dev", "/sys"), folder()), **given}, euid)
     if not root and "/proc/self" not in given:
         # A link to our pid, and where something is given below it a folder too: both ways lead there.
         within = any(path.startswith("/proc/self/") for path in given)
@@ -263,7 +278,7 @@ def fake_host(
     own = frozenset(addresses)
     kept = Records("/nonexistent", euid)
     kept._read = list(records)
-    fake_commands = FakeCommands(commands or {})
+    fake_commands = FakeCommands(commands or {}, below, as_root=euid == 0, variables=caller)
     return Host(
         # Cache servers are looked for on the real disk.
         replace(options or Options(), expect=expect, root=root, tmp="/nonexistent"),

@@ -258,6 +258,15 @@ def test_headers() -> None:
     )
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_licence_of_many_paragraphs_does_not_end_the_headers(end: str) -> None:
+    # As in the wheels of SciPy: the paragraphs are parted by lines of blanks, and a form feed may be there.
+    lines = ["License: one", "         ", "         two\f", "Requires-Dist: numpy>=2", "", "Name: body"]
+    headers = dict(parse_headers(end.join(lines)))
+    assert headers["requires-dist"] == "numpy>=2"
+    assert "name" not in headers
+
+
 def test_normal_names() -> None:
     assert normal("Torch__NPU.x-Y") == "torch-npu-x-y"
 

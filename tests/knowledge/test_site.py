@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from npudoctor.host import Host, Options
-from npudoctor.knowledge.site import Knowledge
+from npudoctor.knowledge.site import Knowledge, _wrong
 from npudoctor.knowledge.tables import BUILT_IN, names, table
 from npudoctor.testing import MemoryDisk, folder
 
@@ -57,6 +57,8 @@ def test_a_broken_file_does_not_spoil_the_next(directory: Path) -> None:
         (GOOD.replace('"7.0.0"', '["7.0.0", 1]'), "cann is no text"),
         (GOOD.replace('"2.7.1"', '["2.7.1"]'), "torch_npu is no text"),
         (GOOD + 'compatible = "no"\n', "compatible is true or false"),
+        (GOOD.replace('"2.7.1"', '"2.7.x"'), "torch_npu cannot be compared with a version: 2.7.x"),
+        (GOOD.replace('"7.0.0"', "[]"), "cann is no text"),
         ("[torch_npu]\ncann = 1\n", "no list of rows"),
         ("[torch_npu.cannn]\n", "no such section"),
         ("torch_npu = 1\n", "no such section"),
@@ -75,6 +77,45 @@ def test_an_unknown_table_is_told_to_all(directory: Path) -> None:
     written(directory, GOOD.replace("torch_npu.cann", "torchnpu.cann"))
     (broken,) = Knowledge(str(directory)).broken("mindspore")
     assert "torchnpu" in broken.reason and "torch_npu" in broken.reason
+
+
+PACKAGE = (
+    '[[cann_packages.packages]]\nname = "ours"\nspecifier = "{}"\nstart = {}\n'
+    'source = "us"\nas_of = "2026-12"\n'
+)
+
+
+def test_a_row_of_a_package(directory: Path) -> None:
+    written(directory, PACKAGE.format(">=1", "true"))
+    assert Knowledge(str(directory)).rows("cann_packages", "packages")[0]["start"] is True
+
+
+@pytest.mark.parametrize(
+    ("specifier", "start", "named"),
+    [(">= what", "true", "specifier cannot be compared"), (">=1", '"yes"', "start is true or false")],
+)
+def test_a_package_that_could_not_be_judged(directory: Path, specifier: str, start: str, named: str) -> None:
+    written(directory, PACKAGE.format(specifier, start))
+    (broken,) = Knowledge(str(directory)).broken("cann_packages")
+    assert named in broken.reason
+
+
+def test_how_a_variable_is_read_is_not_a_sites_to_say(directory: Path) -> None:
+    written(directory, '[[variables.variable]]\nname = "X"\n')
+    (broken,) = Knowledge(str(directory)).broken()
+    assert "no table variables" in broken.reason and "torch_npu" in broken.reason
+
+
+def test_a_file_that_is_nested_without_end(directory: Path) -> None:
+    written(directory, "a = " + "[" * 100_000)
+    assert len(Knowledge(str(directory)).broken()) == 1
+
+
+def test_our_own_rows_are_as_a_sites_must_be() -> None:
+    for name in names():
+        for section, rows in table(name).items():
+            for row in rows if name not in ("variables", "log_variables") else ():
+                assert _wrong(f"{name}.{section}", row, rows) is None, row
 
 
 def test_what_others_may_write_is_not_read(directory: Path) -> None:

@@ -41,14 +41,24 @@ class MindSpore:
 
 def provide() -> MindSpore:
     """The environment, made now if it is not there, not whole, or of another version."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "npudoctor-tests"
-    folder = cache / REQUIREMENT.replace("==", "-")
-    cache.mkdir(parents=True, exist_ok=True)
-    with open(cache / "lock", "w", encoding="ascii") as lock:
+    folder = cache() / REQUIREMENT.replace("==", "-")
+    cache().mkdir(parents=True, exist_ok=True)
+    with open(cache() / "lock", "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two test runs at once make one environment
         if not usable(folder):
             build(folder)
     return MindSpore(folder)
+
+
+def cache() -> Path:
+    """What is kept from one run of tests to the next."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "npudoctor-tests"
+
+
+def interpreter(version: str) -> str:
+    """The machine's own Python of this version, such as 3.11."""
+    found = run(f"no Python {version}", sys.executable, ROOT / "tools" / "pythons.py", version)
+    return found.strip()
 
 
 def stamp(folder: Path) -> Path:
@@ -70,9 +80,8 @@ def usable(folder: Path) -> bool:
 def build(folder: Path) -> None:
     """Make it anew. pip keeps the wheel in its own cache: a new environment needs no second download."""
     shutil.rmtree(folder, ignore_errors=True)
-    found = run(f"no Python {PYTHON_VERSION}", sys.executable, ROOT / "tools" / "pythons.py", PYTHON_VERSION)
     python = MindSpore(folder).python
-    run("venv failed", found.strip(), "-m", "venv", folder)
+    run("venv failed", interpreter(PYTHON_VERSION), "-m", "venv", folder)
     run(f"{REQUIREMENT} can not be installed", python, "-m", "pip", "install", "--quiet", REQUIREMENT)
     run(f"{REQUIREMENT} can not be imported", python, "-c", "import mindspore.dataset")
     stamp(folder).write_text(REQUIREMENT, encoding="ascii")

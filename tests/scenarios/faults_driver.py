@@ -65,7 +65,7 @@ def _(machine: Machine) -> None:
     machine.files["/.dockerenv"] = ""
 
 
-@fault("a library of the driver is gone", "library-path.not-found")
+@fault("a library of the driver is gone", "library-path.driver-not-found")
 def _(machine: Machine) -> None:
     machine.remove(f"{DRIVER}/lib64/common/libc_sec.so")
 

@@ -74,6 +74,16 @@ def _(machine: Machine) -> None:
     _own_list(machine, "1.70", "1.71")
 
 
+@fault(
+    "MindSpore that no row pairs with this CANN",
+    "mindspore-cann.cann-not-listed",
+    both(kind("mindspore"), cann("8.1.RC1")),
+)
+def _(machine: Machine) -> None:
+    machine.install("mindspore", "2.4.0", "numpy>=1.17.0", "scipy>=1.5.4")
+    machine.remove(f"{machine.site}/mindspore/run_check")
+
+
 @fault("vllm-ascend beside another torch_npu", "vllm-ascend.unmet-requirement", VLLM)
 def _(machine: Machine) -> None:
     machine.install("torch-npu", "2.8.0", "torch==2.9.0")

@@ -112,6 +112,23 @@ def _(machine: Machine) -> None:
     _lock(machine, 1_800_000_000.0 - 60)
 
 
+def _listening(port: int, code: str) -> None:
+    """A fault that is somebody on a port; `rem_address` and what follows are as the kernel prints them."""
+
+    def breaks(machine: Machine) -> None:
+        table = machine.files["/proc/net/tcp"]
+        assert isinstance(table, str)
+        rest = "00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 4711 1 0 100 0 0 10 0"
+        machine.files["/proc/net/tcp"] = f"{table}   0: 00000000:{port:04X} {rest}\n"
+
+    fault(f"somebody listens on port {port}", code)(breaks)
+
+
+_listening(60003, "hccl-ports.held")
+_listening(29500, "hccl-ports.default-held")
+_listening(5500, "hccl-ports.default-held")
+
+
 @fault("HCCL's ports are not reserved", "hccl-ports.ephemeral")
 def _(machine: Machine) -> None:
     machine.files["/proc/sys/net/ipv4/ip_local_reserved_ports"] = "\n"

@@ -1,183 +1,24 @@
-"""Faults of the interpreter and of what is installed in it."""
+"""Faults of the interpreter, of what hides its modules, and of the libraries of C, C++ and Python."""
 
 from __future__ import annotations
 
-from npudoctor.testing import folder, link
+import os
+
+from npudoctor.testing import folder, link, process_files
 
 from ..elves import library  # noqa: TID252
 from . import python_env
-from .fault import both, cann, fault, kind, layout
+from .fault import both, cann, fault, kind
 from .faults_cann import in_front
-from .faults_install import OTHER_ARCH
+from .faults_packages import MINDSPORE, main_module, of_another_python
 from .machines import HOME, Machine, healthy
 
-MINDSPORE = kind("mindspore")
-OLD_COMPONENT = "1.77.22.6.220"
-
-
-def modules(machine: Machine, package: str) -> list[str]:
-    """The extension modules of a package."""
-    ending = python_env.extension(machine.era, machine.arch)
-    return [
-        path
-        for path in machine.files
-        if path.startswith(f"{machine.site}/{package}/") and path.endswith(ending)
-    ]
-
-
-def te(machine: Machine, site: str, version: str) -> None:
-    """A te of some release in a folder of packages."""
-    machine.files.update(python_env.distribution(site, "te", "0.4.0"))
-    machine.files[f"{site}/te/__init__.py"] = ""
-    machine.files[f"{site}/te/version.py"] = f'version = "{version}"\n'
-
-
-@fault("te of an older CANN, and PYTHONPATH lost", "te-topi.other-version")
-def _(machine: Machine) -> None:
-    te(machine, machine.site, OLD_COMPONENT)
-    machine.unset("PYTHONPATH")
-
-
-@fault("te of an older CANN in front", "te-topi.other-version")
-def _(machine: Machine) -> None:
-    te(machine, "/opt/old/site-packages", OLD_COMPONENT)
-    in_front(machine, "PYTHONPATH", "/opt/old/site-packages")
-
-
-@fault("te of an older CANN behind", "te-topi.shadowed-copy")
-def _(machine: Machine) -> None:
-    te(machine, machine.site, OLD_COMPONENT)
-
-
-@fault("te of another build in front", "te-topi.other-build")
-def _(machine: Machine) -> None:
-    train = ".".join(machine.era.component.split(".")[:2])
-    te(machine, "/opt/old/site-packages", f"{train}.9.9.999")
-    in_front(machine, "PYTHONPATH", "/opt/old/site-packages")
-
-
-@fault("hccl of an older CANN in front", "te-topi.other-version")
-def _(machine: Machine) -> None:
-    site = "/opt/old/site-packages"
-    machine.files.update(python_env.distribution(site, "hccl", "0.1.0"))
-    machine.files[f"{site}/hccl/__init__.py"] = ""
-    machine.files[f"{site}/hccl/sys_version.py"] = f"__sys_version__ = '{OLD_COMPONENT}'\n"
-    in_front(machine, "PYTHONPATH", site)
-
-
-@fault("te is not installed, only its wheel is there", "te-topi.missing", layout("latest", "old"))
-def _(machine: Machine) -> None:
-    machine.remove(*{path.split("/te/")[0] + "/te" for path in machine.files if "/site-packages/te/" in path})
-
-
-def _without(name: str) -> None:
-    def breaks(machine: Machine) -> None:
-        machine.uninstall(name)
-
-    fault(f"{name} is not installed", "cann-python-deps.missing")(breaks)
-
-
-for _name in ("decorator", "sympy", "cffi", "attrs", "psutil", "protobuf"):
-    _without(_name)
-
-
-@fault("sympy is too old", "cann-python-deps.unsuitable", layout("old"))
-def _(machine: Machine) -> None:
-    machine.install("sympy", "1.4")
-
-
-@fault("NumPy 2 beside a CANN that cannot use it", "cann-python-deps.numpy-2",
-       both(kind("torch", "paddle"), cann("7.0.0", "8.0.0", "8.1.RC1")))  # fmt: skip
-def _(machine: Machine) -> None:
-    machine.install("numpy", "2.2.6")
-
-
-@fault("NumPy 2 beside a MindSpore that refuses it", "numpy-version.unsuitable",
-       both(kind("mindspore", "vllm"), lambda machine: machine.era.numpy.startswith("1")))  # fmt: skip
-def _(machine: Machine) -> None:
-    machine.install("numpy", "2.2.6")
-
-
-@fault("NumPy is not installed", "numpy-version.missing", kind("mindspore", "vllm", "paddle"))
-def _(machine: Machine) -> None:
-    machine.uninstall("numpy")
-    machine.remove(f"{machine.site}/numpy")
-
-
-@fault("SciPy 1.4", "scipy-version.slow-initialisation", MINDSPORE)
-def _(machine: Machine) -> None:
-    machine.install("scipy", "1.4.1")
-
-
-@fault("SciPy is too old", "scipy-version.unsuitable", MINDSPORE)
-def _(machine: Machine) -> None:
-    machine.install("scipy", "1.3.3")
-
-
-@fault("SciPy is not installed", "scipy-version.missing", MINDSPORE)
-def _(machine: Machine) -> None:
-    machine.uninstall("scipy")
-    machine.remove(f"{machine.site}/scipy")
-
-
-@fault("MindSpore for GPUs over that for NPUs", "conflicting-packages.two-flavours", MINDSPORE)
-def _(machine: Machine) -> None:
-    machine.install("mindspore-gpu", "1.10.0", "numpy>=1.17.0", "scipy>=1.5.2")
-
-
-@fault("an upgrade of NumPy broke off", "conflicting-packages.mixed-copy")
-def _(machine: Machine) -> None:
-    machine.files.update(python_env.distribution(machine.site, "numpy", "1.20.3"))
-
-
-@fault("an older NumPy in the user's folder behind", "conflicting-packages.two-copies")
-def _(machine: Machine) -> None:
-    site = f"{HOME}/.local/lib/python{machine.era.minor}/site-packages"
-    machine.files.update(python_env.distribution(site, "numpy", "1.20.3"))
-
-
-def _main_module(machine: Machine) -> str:
-    names = {"mindspore": "mindspore/_c_expression", "paddle": "numpy/core/_multiarray_umath"}
-    ending = python_env.extension(machine.era, machine.arch)
-    return f"{machine.site}/{names.get(machine.framework, 'torch_npu/_C')}.{ending}"
-
-
-@fault("a wheel for another processor", "conflicting-packages.other-machine")
-def _(machine: Machine) -> None:
-    machine.files[_main_module(machine)] = library("libc.so.6", machine=OTHER_ARCH[machine.arch])
-
-
-def _of_another_python(machine: Machine, path: str) -> None:
-    machine.files[path.replace(f"cpython-{machine.era.tag}-", "cpython-38-")] = machine.files.pop(path)
+TORCH = kind("torch", "vllm")
 
 
 @fault("a framework for another Python", "interpreter.other-abi", kind("torch", "mindspore", "vllm"))
 def _(machine: Machine) -> None:
-    _of_another_python(machine, _main_module(machine))
-
-
-@fault("SciPy for another Python", "conflicting-packages.other-python")
-def _(machine: Machine) -> None:
-    (path,) = modules(machine, "scipy")
-    _of_another_python(machine, path)
-
-
-@fault("NumPy for another processor", "conflicting-packages.other-machine")
-def _(machine: Machine) -> None:
-    (path,) = modules(machine, "numpy")
-    machine.files[path] = library("libc.so.6", machine=OTHER_ARCH[machine.arch])
-
-
-def _tensorboard(machine: Machine) -> None:
-    machine.install("tensorboard", "2.17.1")
-    machine.files[f"{machine.site}/tensorboard/default.py"] = "import logging\n\nimport pkg_resources\n"
-
-
-@fault("TensorBoard without pkg_resources", "setuptools.pkg-resources-gone")
-def _(machine: Machine) -> None:
-    _tensorboard(machine)
-    machine.install("setuptools", "82.0.0")
-    machine.remove(f"{machine.site}/pkg_resources")
+    of_another_python(machine, main_module(machine))
 
 
 @fault("PYTHONPATH hides NumPy", "source-shadowing.package")
@@ -197,14 +38,18 @@ def _(machine: Machine) -> None:
     machine.files[f"{HOME}/job/scipy/__init__.py"] = ""
 
 
-@fault("the cache server does not find libpython", "libpython.not-found", MINDSPORE)
-def _(machine: Machine) -> None:
-    soname = next(path for path in machine.files if "/libpython" in path).rpartition("/")[2]
+def _embedding(machine: Machine, soname: str) -> None:
+    """The programs of MindSpore's cache server, which load a Python of their own."""
     loader = python_env.LINUX[machine.arch]
     for name in ("cache_server", "cache_admin", "dataset-cache", "dataset-cache-server"):
         machine.files[f"{machine.site}/mindspore/bin/{name}"] = library(
             soname, "libc.so.6", interpreter=loader, machine=machine.arch
         )
+
+
+@fault("the cache server does not find libpython", "libpython.not-found", MINDSPORE)
+def _(machine: Machine) -> None:
+    _embedding(machine, next(path for path in machine.files if "/libpython" in path).rpartition("/")[2])
 
 
 @fault("conda's older libstdc++ in front", "libstdcxx.too-old")
@@ -249,3 +94,47 @@ def _(machine: Machine) -> None:
     machine.files[site] = folder()
     machine.pythons["/usr/bin/python3"] = (machine.era.python, site)
     in_front(machine, "PATH", "/usr/bin")
+
+
+@fault("the cache server was built for another Python", "libpython.other-version", MINDSPORE)
+def _(machine: Machine) -> None:
+    _embedding(machine, "libpython3.5m.so.1.0")
+
+
+@fault("the kernel of the notebook is another environment's", "interpreter.notebook-kernel")
+def _(machine: Machine) -> None:
+    kernel, ours = "/opt/kernel/bin/python3", os.getpid()
+    machine.files[kernel] = python_env.executable(b"")
+    machine.files.update(process_files(ours, parent=790, uid=machine.uid))
+    argv = [kernel, "-m", "ipykernel_launcher", "-f", "kernel.json"]
+    machine.files.update(process_files(790, parent=780, argv=argv, exe=kernel, uid=machine.uid))
+    machine.files.update(process_files(780, argv=["/usr/bin/python3", "jupyter-lab"], uid=machine.uid))
+    machine.variables["JPY_PARENT_PID"] = "780"
+
+
+@fault("libgomp is not installed", "library-path.not-found")
+def _(machine: Machine) -> None:
+    machine.remove(f"{python_env.SYSTEM[machine.arch]}/libgomp.so.1")
+
+
+def _arm(machine: Machine) -> bool:
+    return machine.arch == "aarch64"
+
+
+@fault("a second libgomp on an old system", "libstdcxx.static-tls", both(TORCH, _arm))
+def _(machine: Machine) -> None:
+    for name in ("libc.so.6", "libm.so.6"):
+        path = f"{python_env.SYSTEM[machine.arch]}/{name}"
+        needed = () if name == "libc.so.6" else ("libc.so.6",)
+        machine.files[path] = library(
+            *needed, soname=name, machine=machine.arch, defines=python_env.GLIBC[:3]
+        )
+    brought = "libgomp-0f9e2209.so.1.0.0"
+    machine.files[f"{machine.site}/torch.libs/{brought}"] = library(
+        "libc.so.6", soname=brought, machine=machine.arch
+    )
+    machine.files[f"{machine.site}/torch/lib/libc10.so"] = library(
+        brought, soname="libc10.so", rpath="$ORIGIN/../../torch.libs", machine=machine.arch
+    )
+    own = library("libc.so.6", soname="libgomp.so.1", machine=machine.arch)
+    machine.files[f"{python_env.PREFIX}/lib/libgomp.so.1"] = own

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Union
 
 from npudoctor.host import Host
-from npudoctor.host.commands import Answer
+from npudoctor.host.commands import Answer, Commands
 from npudoctor.host.interpreter import QUESTION
+from npudoctor.knowledge.site import Knowledge
 from npudoctor.model import Report
 from npudoctor.registry import Loaded
 from npudoctor.runner import Settings, run
@@ -48,6 +52,8 @@ class Machine:
     word: str = ""
     # Other interpreters: path of the program to the version and the site-packages.
     pythons: dict[str, tuple[str, str]] = field(default_factory=dict, repr=False)
+    # What its site adds to our tables: the content of a file.
+    rows: str = field(default="", repr=False)
 
     @property
     def name(self) -> str:
@@ -127,6 +133,12 @@ def _of_root(machine: Machine) -> None:
     machine.files["/root"] = folder(0o700)
 
 
+def _of_root_with_anothers_python(machine: Machine) -> None:
+    """Root in an environment that a user made: it is not started, its folders are read."""
+    _of_root(machine)
+    machine.files[python_env.PREFIX] = folder(0o755, USER)
+
+
 def _in_container(machine: Machine) -> None:
     """As a container sees it: the driver mounted, the firmware not, ports reserved by nobody it could see."""
     machine.files["/.dockerenv"] = ""
@@ -147,7 +159,12 @@ def _own_install(machine: Machine) -> None:
     machine.variables.update({name: value.replace(old, new) for name, value in machine.variables.items()})
 
 
-VARIANTS = {"root": _of_root, "container": _in_container, "home": _own_install}
+VARIANTS = {
+    "root": _of_root,
+    "root, Python of another": _of_root_with_anothers_python,
+    "container": _in_container,
+    "home": _own_install,
+}
 
 
 def variants() -> list[Machine]:
@@ -182,8 +199,23 @@ def host_of(machine: Machine) -> Host:
         euid=machine.uid,
         user=USERS.get(machine.uid, str(machine.uid)),
     )
+    # Chosen, trusted and asked as on a real machine: root starts nothing that others could have written.
     del host._parts["interpreter"]
+    if machine.rows:
+        host._parts["knowledge"] = _site_rows(machine.rows)
+    host.commands.trusted = partial(Commands.trusted, host.commands)  # type: ignore[method-assign]
     return host
+
+
+def _site_rows(text: str) -> Knowledge:
+    """Our tables with the rows of a file, read by the real code, which keeps what it read."""
+    with TemporaryDirectory() as directory:
+        path = Path(directory, "site.toml")
+        path.write_text(text, encoding="utf-8")
+        path.chmod(0o644)
+        knowledge = Knowledge(directory)
+        knowledge.site_rows()
+        return knowledge
 
 
 def _told(machine: Machine, version: str, prefix: str, site: str) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from npudoctor.checks.cann.cann_driver import cann_driver
 from npudoctor.testing import Asked
 
+from ..checks.python.stack_machine import site  # noqa: TID252
 from .driver_machine import CONTAINER, DRIVER, HAL, NPU, asked, cann, driver
 
 
@@ -30,4 +31,6 @@ def scene(tmp: Path) -> Iterator[Asked]:
     ):
         yield asked(cann_driver, cann(release), driver(version))
     yield asked(cann_driver, cann(), driver(hal="3.9.9"))
+    broken = site(tmp, "[[cann_driver.driver]]\n")
+    yield asked(cann_driver, cann(), driver(), knowledge=broken)
     yield asked(cann_driver, cann("6.0.1", branch="C99"), driver("22.0.4"))

@@ -9,6 +9,7 @@ from typing import Any
 from npudoctor.checks.cann.cann_python_deps import cann_python_deps
 from npudoctor.testing import Asked, Content, ask, fake_host
 
+from ..checks.python.stack_machine import site  # noqa: TID252
 from .cann_trees import TOOLKIT, healthy, sourced
 
 # As te 0.4.0 of CANN 8.1.RC1 has it, in part.
@@ -65,5 +66,6 @@ def scene(tmp: Path) -> Iterator[Asked]:
     yield told(healthy(), {})
     yield told({**healthy(), **TE}, without("numpy", "decorator", "tornado", "sympy"))
     yield told({**healthy(), **TE}, without(numpy="2.0.2"))
+    yield told({**healthy(), **TE}, HAVE, knowledge=site(tmp, "[[cann_packages.numpy]]\n"))
     old = {path: str(text).replace("decorator", "decorator >=5") for path, text in TE.items()}
     yield told({**healthy(), **old}, without(decorator="4.4.2"))

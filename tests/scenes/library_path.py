@@ -110,6 +110,7 @@ def scene(tmp: Path) -> Iterator[Asked]:
     yield judge(HEALTHY, SOURCED)
     gone = {path: content for path, content in HEALTHY.items() if "libascend_hal" not in path}
     yield judge(gone, SOURCED)
+    yield judge({path: content for path, content in HEALTHY.items() if "libmmpa" not in path}, ALL)
     yield judge({**HEALTHY, **torch_npu(*(f"lib{letter}.so" for letter in "abcdefgh"))}, ALL)
     yield judge({**HEALTHY, "/first/libhccl.so": "text"}, ["/first", *ALL])
     stubs = {f"{TOOLKIT}/8.1.RC1/devlib/libascend_hal.so": library(machine="aarch64")}

@@ -36,6 +36,30 @@ def machine(c: str = "GLIBC_2.35", cxx: Sequence[str] = NEW) -> dict[str, Conten
     }
 
 
+def openmp(glibc: str, own: str = "/opt/conda/lib/libgomp.so.1") -> dict[str, Content]:
+    """An aarch64 conda environment with torch, which brings its own libgomp, on a system with this glibc."""
+    lib, arm = "/lib/aarch64-linux-gnu", "aarch64"
+    offered = [f"GLIBC_2.{minor}" for minor in range(17, int(glibc.split(".")[1]) + 1)]
+    torch = "/opt/conda/lib/python3.11/site-packages"
+    mine = f"{torch}/torch.libs/libgomp-0f9e2209.so.1.0.0"
+    return {
+        "/opt/conda/bin/python3": library("libc.so.6", interpreter="/lib/ld-linux-aarch64.so.1", machine=arm),
+        f"{lib}/libc.so.6": library(soname="libc.so.6", defines=offered, machine=arm),
+        f"{torch}/torch/_C.cpython-311-aarch64-linux-gnu.so": library(
+            mine.rpartition("/")[2], rpath="$ORIGIN/../torch.libs", machine=arm
+        ),
+        mine: library("libc.so.6", soname=mine.rpartition("/")[2], machine=arm),
+        own: library("libc.so.6", soname="libgomp.so.1", machine=arm),
+    }
+
+
+CONDA: dict[str, Any] = {
+    "python": "/opt/conda/bin/python3",
+    "machine": "aarch64",
+    "search_path": ["/opt/conda/lib/python3.11/site-packages"],
+}
+
+
 def gcc(path: str = "/usr/bin/g++", permissions: int = 0o755) -> dict[str, Content]:
     """A compiler."""
     return {path: Node(b"", permissions=permissions)}
@@ -52,5 +76,6 @@ def scene(tmp: Path) -> Iterator[Asked]:
     yield judge(machine("GLIBC_2.23"))
     yield judge({**machine(), f"/old/{STDCXX}": stdcxx(OLD)}, {"LD_LIBRARY_PATH": "/old"})
     yield judge({**machine(), **CANN}, expect="npu")
+    yield judge(openmp("2.31"), **CONDA)
     cc1plus = {"/usr/lib/gcc/x86_64-redhat-linux/4.8.5/cc1plus": ""}
     yield judge({**machine(), **CANN, **gcc(), **cc1plus}, expect="npu")

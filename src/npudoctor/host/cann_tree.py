@@ -17,6 +17,7 @@ CORE = ("compiler", "runtime", "hccl", "opp", "toolkit", "fwkacllib")
 VITAL = ("compiler", "runtime", "opp", "fwkacllib")
 NEEDED = ("opp", "lib64", "python/site-packages", "compiler", "runtime", "fwkacllib")
 ACL = ("lib64", "runtime/lib64", "fwkacllib/lib64")
+LIBRARIES = ("libascendcl.so", "libhccl.so", "libge_runner.so")
 HEADER = 20  # bytes of an ELF file up to and with its machine
 
 _MACHINES = {62: "x86_64", 183: "aarch64"}
@@ -50,13 +51,16 @@ def closed(files: Files, install: Install) -> Optional[str]:
 
     CannotTell for what is no question of permission.
     """
-    for part in NEEDED:
-        try:
+    try:
+        for part in NEEDED:
             files.names(f"{install.path}/{part}")
-        except CannotTell as error:
-            if not is_closed(error):
-                raise
-            return error.reason
+        for name in LIBRARIES:
+            for folder in ACL:
+                files.read(f"{install.path}/{folder}/{name}", HEADER)
+    except CannotTell as error:
+        if not is_closed(error):
+            raise
+        return error.reason
     return None
 
 
@@ -105,11 +109,12 @@ def _archs(files: Files, install: Install) -> Iterator[str]:
 
 
 def library_machine(files: Files, install: Install) -> Optional[str]:
-    """The machine that its libascendcl.so is for; None where there is none to read."""
-    for folder in ACL:
-        found = elf_machine(files, f"{install.path}/{folder}/libascendcl.so")
-        if found:
-            return found
+    """The machine that its libraries are for; None where there is none to read."""
+    for name in LIBRARIES:
+        for folder in ACL:
+            found = elf_machine(files, f"{install.path}/{folder}/{name}")
+            if found:
+                return found
     return None
 
 

@@ -42,10 +42,11 @@ class Identity:
 
 
 def current_identity(owners: frozenset[int] = frozenset()) -> Identity:
-    """The effective user of this process."""
+    """The effective user of this process; "/" is the home where neither HOME nor the machine names one."""
     euid = os.geteuid()
     groups = frozenset((os.getegid(), *os.getgroups()))
-    return Identity(euid, user_name(euid), os.path.expanduser("~"), owners, groups)
+    home = os.path.expanduser("~")  # which a uid without a name and a relative HOME leave as it is
+    return Identity(euid, user_name(euid), home if home.startswith("/") else "/", owners, groups)
 
 
 def user_name(uid: int) -> str:

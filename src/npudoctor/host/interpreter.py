@@ -72,8 +72,9 @@ class Layout:
 def parse_headers(text: str) -> tuple[tuple[str, str], ...]:
     """The headers of a METADATA file, names in lower case, continuation lines joined."""
     headers: list[tuple[str, str]] = []
-    for line in text.splitlines():
-        if not line.strip():
+    # Not splitlines: a licence in a header may hold form feeds, and has lines of blanks where it has none.
+    for line in text.replace("\r\n", "\n").split("\n"):
+        if not line:
             break
         if line[0] in " \t" and headers:
             headers[-1] = (headers[-1][0], headers[-1][1] + "\n" + line.strip())

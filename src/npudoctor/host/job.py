@@ -12,6 +12,7 @@ from npudoctor.host.errors import CannotTell
 from npudoctor.host.extensions import extensions
 from npudoctor.host.host import Host
 from npudoctor.host.loader import LOADERS, Loader
+from npudoctor.host.workplace import working_directory
 from npudoctor.messages import _
 
 _STDLIB = re.compile(r"(.*)/lib(?:64)?/python(\d+\.\d+)\Z")
@@ -75,7 +76,7 @@ def bare_loader(host: Host, variables: Optional[Mapping[str, str]] = None) -> Lo
         host.libraries,
         variables,
         machine=machine_of(host),
-        working=None if image else host.running_files.real("/proc/self/cwd"),
+        working=None if image else working_directory(host),
     )
 
 

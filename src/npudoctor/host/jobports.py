@@ -78,11 +78,16 @@ class Bad:
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """A port that is bound on another machine; not `known` where nothing says on which."""
+    """A port that is bound on another machine: `variable` names it, and is empty where nothing says which."""
 
     port: int
-    why: str
-    known: bool = True
+    variable: str
+    value: str = ""
+
+    @property
+    def known(self) -> bool:
+        """Whether it is known to be another machine."""
+        return bool(self.value)
 
 
 Named = Union[Claim, Bad, Elsewhere]
@@ -106,12 +111,11 @@ def _meeting_point(host: Host, variable: str, place: str, lowest: int) -> Iterat
         yield Bad(variable, value, str(error))
         return
     if not address:
-        yield Elsewhere(port, _("{variable} is not set").format(variable=place), known=False)
+        yield Elsewhere(port, place)
         return
     ours = is_us(host, address)
     if ours is False:
-        there = _("{variable}={value} is another machine")
-        yield Elsewhere(port, there.format(variable=place, value=address))
+        yield Elsewhere(port, place, address)
     elif port:
         asks = _("only a name server knows whether {variable}={value} is this machine")
         unsure = "" if ours else asks.format(variable=place, value=address)

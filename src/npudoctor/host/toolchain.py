@@ -11,6 +11,8 @@ from npudoctor.host.files import Files
 
 _NAMED = re.compile(r"g\+\+-(\d+(?:\.\d+)*)\Z")
 _NUMBER = re.compile(r"\d+(?:\.\d+)*\Z")
+# Debian keeps the compiler proper below lib, the Red Hat family and openEuler below libexec.
+_LIBS = ("lib/gcc", "lib64/gcc", "libexec/gcc")
 
 
 @dataclass(frozen=True)
@@ -32,19 +34,23 @@ def compiler(files: Files, folders: Sequence[str]) -> Optional[Compiler]:
 
 
 def _version(files: Files, path: str) -> Optional[tuple[int, ...]]:
-    """By the name of its file (g++-12), or by its one folder lib/gcc/<machine>/<version>."""
+    """By the name of its file (g++-12), or by its one folder gcc/<machine>/<version>, where its parts lie.
+
+    That folder may have a second name: 4.8.5 is a link to 4.8.2 on CentOS 7.
+    """
     named = _NAMED.search(files.real(path) or "")
     if named:
         return _numbers(named[1])
     prefix = path.rpartition("/")[0].rpartition("/")[0]
     found = {
-        name
-        for lib in ("lib/gcc", "lib64/gcc")
+        files.real(folder): _numbers(name)
+        for lib in _LIBS
         for machine in files.names(f"{prefix}/{lib}")
-        for name in files.names(f"{prefix}/{lib}/{machine}")
-        if _NUMBER.match(name) and files.stat(f"{prefix}/{lib}/{machine}/{name}/cc1plus") is not None
+        for name in sorted(filter(_NUMBER.match, files.names(f"{prefix}/{lib}/{machine}")), key=_numbers)
+        for folder in (f"{prefix}/{lib}/{machine}/{name}",)
+        if files.stat(f"{folder}/cc1plus") is not None
     }
-    return _numbers(found.pop()) if len(found) == 1 else None
+    return found.popitem()[1] if len(found) == 1 else None
 
 
 def _numbers(text: str) -> tuple[int, ...]:

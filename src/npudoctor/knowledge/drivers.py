@@ -62,7 +62,7 @@ def _place(driver: str, known: list[str], least: bool) -> tuple[str, tuple[str, 
 
 def _newer_cann(rows: Sequence[Row], cann: str) -> Optional[Declared]:
     newest = max(rows, key=lambda row: max(key(_line(name)) for name in row.texts("cann")))
-    name = max(newest["cann"], key=lambda name: key(_line(name)))
+    name = max(newest.texts("cann"), key=lambda name: key(_line(name)))
     if key(cann) < key(_line(name)):
         return None
     return Declared("newer-cann", (), (name,), newest["source"], newest["as_of"])

@@ -15,6 +15,28 @@ from npudoctor.trust import read_trusted
 SITE = "/etc/npudoctor/knowledge.d"  # NPUDOCTOR_KNOWLEDGE_DIR replaces it; empty means none
 # What every row of a site may say besides the keys of our own rows. `compatible = false` forbids a pair.
 _ALWAYS = ("source", "as_of", "compatible")
+# These say how a variable is read, which no site can change: they take no rows.
+_CLOSED = ("log_variables", "variables")
+# What all our rows say, and nobody needs to know to judge a pair.
+_OPTIONAL = {
+    "paddle_npu.cann": ("chip",),
+    "vllm_ascend.releases": ("vllm", "torch", "torch_npu", "triton_ascend", "python"),
+}
+# What must be a range (PEP 440), as `>=1.5,<2`, and what a release: nothing else could be compared.
+_RANGES = {
+    "cann_packages.packages": ("specifier",),
+    "cann_packages.numpy": ("specifier",),
+    "cann_python.python": ("python",),
+    "mindspore.scipy": ("versions", "scipy"),
+    "vllm_ascend.releases": ("python",),
+}
+_RELEASES = {
+    "cann_packages.numpy": ("below",),
+    "mindspore.cann": ("mindspore",),
+    "mindspore.cann_component_versions": ("mindspore",),
+    "torch_npu.cann": ("torch_npu", "torch"),
+    "vllm_ascend.releases": ("vllm_ascend", "vllm", "torch", "torch_npu", "triton_ascend"),
+}
 
 
 @dataclass(frozen=True)
@@ -72,7 +94,7 @@ class Knowledge:
                 continue
             try:
                 document = parse_toml(content.decode())
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 self._broken.append(Broken(path, str(error)))
                 continue
             for name, sections in document.items():
@@ -93,9 +115,10 @@ class Knowledge:
 
     def _add(self, site: dict[tuple[str, str], list[Row]], path: str, name: str, sections: object) -> None:
         """The rows of one table in a file; what does not look as our own rows do is broken."""
-        if name not in names():
+        known = [table for table in names() if table not in _CLOSED]
+        if name not in known:
             text = _("there is no table {name}; there are {names}")
-            self._broken.append(Broken(path, text.format(name=name, names=", ".join(names()))))
+            self._broken.append(Broken(path, text.format(name=name, names=", ".join(known))))
             return
         for section, row, wrong in _read(name, sections):
             if wrong:
@@ -124,13 +147,36 @@ def _wrong(where: str, row: dict[str, Any], ours: Sequence[dict[str, Any]]) -> O
         if key not in _ALWAYS and not any(key in other for other in ours):
             return _("{where}: unknown key {key}").format(where=where, key=key)
     for key in ours[0]:
-        if key not in row and all(key in other for other in ours):
+        if key not in (*row, *_OPTIONAL.get(where, ())) and all(key in other for other in ours):
             return _("{where}: a row lacks {key}").format(where=where, key=key)
-    for key, value in row.items():
-        listed = any(isinstance(other.get(key), list) for other in ours)
-        texts = value if isinstance(value, list) and listed else [value]
-        if key == "compatible" and not isinstance(value, bool):
-            return _("{where}: compatible is true or false").format(where=where)
-        if key != "compatible" and not all(isinstance(text, str) for text in texts):
-            return _("{where}: {key} is no text").format(where=where, key=key)
-    return None
+    return next(filter(None, (_wrong_value(where, key, row[key], ours) for key in row)), None)
+
+
+def _wrong_value(where: str, key: str, value: object, ours: Sequence[dict[str, Any]]) -> Optional[str]:
+    kinds = {type(other[key]) for other in ours if key in other} | ({bool} if key == "compatible" else set())
+    if bool in kinds:
+        text = _("{where}: {key} is true or false")
+        return None if isinstance(value, bool) else text.format(where=where, key=key)
+    given = value if isinstance(value, list) and list in kinds else [value]
+    texts = [text for text in given if isinstance(text, str)]
+    if not texts or len(texts) < len(given):
+        return _("{where}: {key} is no text").format(where=where, key=key)
+    strange = next((text for text in texts if not _comparable(where, key, text)), None)
+    if strange is None:
+        return None
+    text = _("{where}: {key} cannot be compared with a version: {value}")
+    return text.format(where=where, key=key, value=strange)
+
+
+def _comparable(where: str, key: str, text: str) -> bool:
+    """Whether a text is the range or the release that it has to be; all other texts are."""
+    if key not in (*_RANGES.get(where, ()), *_RELEASES.get(where, ())):
+        return True
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        SpecifierSet(text) if key in _RANGES.get(where, ()) else Version(text)
+    except (InvalidSpecifier, InvalidVersion):
+        return False
+    return True

@@ -14,6 +14,7 @@ from npudoctor.host import Host, Options
 from npudoctor.testing import Asked, Content, ask, unreadable
 
 from ...scenes.driver_machine import CONTAINER, DRIVER, HAL, NPU, asked, cann, driver  # noqa: TID252
+from ..python.stack_machine import site  # noqa: TID252
 
 INFO_FILE = f"{DRIVER}/version.info"
 
@@ -47,6 +48,17 @@ def test_quiet_when_the_pair_is_known_to_work(release: str, version: str) -> Non
     told = pair(release, version)
     assert (told.status, told.codes) == (Status.OK, [])
     assert told.facts["driver"] == version
+
+
+def test_rows_of_a_site(tmp_path: Path) -> None:
+    row = '[[cann_driver.driver]]\ncann = ["10.0.x"]\ndrivers = {}\nsource = "ours"\nas_of = "2026-12"\n'
+    known = site(tmp_path / "a", row.format('["24.X"]'))
+    assert asked(cann_driver, cann("10.0.0"), driver("24.1.0"), NPU, knowledge=known).codes == []
+    for drivers in ("[]", "24"):
+        broken = site(tmp_path / drivers, row.format(drivers))
+        told = asked(cann_driver, cann(), driver(), NPU, knowledge=broken)
+        assert (told.status, told.codes) == (Status.PROBLEM, ["cann-driver.site-table"])
+        assert "drivers is no text" in told.findings[0].message
 
 
 def test_declared_not_to_work() -> None:

@@ -109,6 +109,16 @@ def test_before_there_was_a_script_the_lines_are_told() -> None:
     )
 
 
+def test_what_was_written_by_hand_is_only_in_part() -> None:
+    """Up to 5.0 ASCEND_OPP_PATH alone names it, beside the lists."""
+    variables = {name: value for name, value in old_variables().items() if name != "ASCEND_OPP_PATH"}
+    assert variables["PYTHONPATH"]
+    asked = told(old(), variables)
+    assert (one(asked).code, one(asked).severity) == ("cann-env.unset", Severity.ERROR)
+    assert lines(asked) == (f"export ASCEND_OPP_PATH={ASCEND}/nnae/latest/opp",)
+    assert told(old(), {**variables, "PYTHONPATH": ""}).codes == ["cann-env.not-sourced"]
+
+
 def test_aicpu_path_echoes_it() -> None:
     host = fake_host(healthy(), expect="npu")
     assert [one(ask(aicpu_path, host)).echo_of] == [("cann-env.not-sourced",)]

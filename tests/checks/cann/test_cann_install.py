@@ -16,7 +16,7 @@ import pytest
 from npudoctor import Severity, Status
 from npudoctor.checks.cann.cann_install import cann_install
 from npudoctor.host import Host, Options
-from npudoctor.testing import Asked, Content, ask, fake_host, folder, link, unreadable
+from npudoctor.testing import Asked, Content, Node, ask, fake_host, folder, link, unreadable
 
 from ...scenes.cann_trees import (  # noqa: TID252
     ASCEND,
@@ -154,6 +154,16 @@ def test_mixed() -> None:
     assert f"{TOOLKIT}/8.0.0: opp" in finding.evidence
 
 
+def test_kernels_beside_a_mixture_are_an_echo() -> None:
+    files = {**healthy(), **release("8.0.0", "7.6.0.1.220"), **latest(toolkit="8.0.0")}
+    files[f"{TOOLKIT}/8.0.0/toolkit/version.info"] = (
+        'Version=7.6.0.1.220\nrequired_package_opp_kernel_version="7.6"\n'
+    )
+    mixed, kernels = told(files).findings
+    assert (mixed.code, mixed.echo_of) == ("cann-install.mixed-latest", ())
+    assert (kernels.code, kernels.echo_of) == ("cann-install.kernels-other-version", (mixed.code,))
+
+
 def test_kernels_missing_only_where_npus_are_used() -> None:
     bare = without(healthy(), "opp_kernel")
     assert told(bare).codes == ["cann-install.kernels-missing"]
@@ -192,8 +202,19 @@ def test_ops_of_another_version() -> None:
 def test_another_machine() -> None:
     (finding,) = told(healthy(), machine="x86_64").findings
     assert (finding.code, finding.severity) == ("cann-install.wrong-machine", Severity.ERROR)
-    (finding,) = told(without(healthy(), "libascendcl"), machine="x86_64").findings
-    assert (finding.code, finding.severity) == ("cann-install.wrong-machine", Severity.WARNING)
+    other = {
+        **without(healthy(), "libascendcl"),
+        f"{TOOLKIT}/8.1.RC1/aarch64-linux/lib64/libhccl.so": elf(183),
+    }
+    (finding,) = told(other, machine="x86_64").findings
+    assert (finding.code, finding.severity) == ("cann-install.wrong-machine", Severity.ERROR)
+
+
+def test_that_the_record_names_another_machine_is_only_told() -> None:
+    """That `arch=` there must be this machine's is inferred; nothing of the installation proves it."""
+    asked = told(without(healthy(), "libascendcl"), machine="x86_64")
+    assert (asked.status, asked.codes) == (Status.OK, ["cann-install.wrong-machine"])
+    assert asked.findings[0].severity is Severity.INFO
     assert told(without(healthy(), "libascendcl"), machine="arm64").codes == []
 
 
@@ -221,6 +242,14 @@ def test_all_of_it_not_readable(variables: Mapping[str, str], weight: Severity) 
     (finding,) = told({TOOLKIT: unreadable(errno.EACCES)}, variables=variables).findings
     assert (finding.code, finding.severity) == ("cann-install.not-readable", weight)
     assert "Permission denied" in finding.message
+
+
+def test_a_library_for_root_alone() -> None:
+    path = f"{TOOLKIT}/8.1.RC1/aarch64-linux/lib64/libascendcl.so"
+    files = {**healthy(), path: Node(elf(183), permissions=0o600)}
+    (finding,) = told(files, euid=1000, user="anna").findings
+    assert finding.code == "cann-install.not-readable" and "lib64/libascendcl.so" in finding.message
+    assert told(files).codes == []
 
 
 def test_cannot_tell_when_the_disk_does_not_answer() -> None:

@@ -17,6 +17,7 @@ from npudoctor.testing import SITE, Content, ask, package_files, unreadable
 
 from ...scenes.cann_python_deps import HAVE, METADATA, TE, told, without  # noqa: TID252
 from ...scenes.cann_trees import CANN, healthy, later, old, old_variables, sourced  # noqa: TID252
+from ..python.stack_machine import site  # noqa: TID252
 
 WHOLE = {**healthy(), **TE}
 
@@ -98,6 +99,27 @@ def test_a_version_that_te_does_not_accept() -> None:
     assert (finding.code, finding.severity) == ("cann-python-deps.unsuitable", Severity.WARNING)
     assert "psutil>=6" in finding.message
     assert told(files, without(psutil="six")).codes == []
+
+
+ROW = (
+    '[[cann_packages.packages]]\nname = "decorator"\nspecifier = "{}"\nstart = {}\n'
+    'source = "us"\nas_of = "2026-12"\n'
+)
+
+
+def test_rows_of_a_site(tmp_path: Path) -> None:
+    wider = site(tmp_path / "a", ROW.format(">=6", "true"))
+    (finding,) = told(healthy(), HAVE, knowledge=wider).findings
+    assert "decorator>=6" in finding.message
+    for row in (
+        ROW.format(">= what", "true"),
+        ROW.format(">=6", '"yes"'),
+        "[[cann_packages.packages]]\n",
+        "x = [",
+    ):
+        asked = told(healthy(), HAVE, knowledge=site(tmp_path / "b", row))
+        assert (asked.status, asked.codes) == (Status.PROBLEM, ["cann-python-deps.site-table"])
+        assert "scipy-version.site-table" in asked.findings[0].echo_of
 
 
 def test_senseless_lines_do_not_hide_others() -> None:

@@ -12,7 +12,7 @@ import pytest
 from npudoctor import Risk, Severity, Status
 from npudoctor.checks.cann.compile_cache import compile_cache
 from npudoctor.host import Host, Options
-from npudoctor.testing import Content, Node, ask, folder, process_files, unreadable
+from npudoctor.testing import Content, Node, ask, folder, link, process_files, unreadable
 
 from ...scenes.compile_cache import CACHE, LOCAL, LOCK, NFS, judged, lock  # noqa: TID252
 from ...scenes.driver_machine import cann  # noqa: TID252
@@ -72,6 +72,19 @@ def test_without_the_variable_it_lies_where_the_job_is_started() -> None:
     place = "/work/job/kernel_meta/add/build.lock"
     assert judged(lock(path=place), variables={"PWD": "/work/job"}).codes == ["compile-cache.stale-lock"]
     assert judged(lock(path=place), variables={"PWD": "/work"}).status is Status.SKIPPED
+    # Where the process is counts, not what a shell once wrote down; cron writes nothing.
+    here: dict[str, Content] = {**lock(path=place), "/proc/self/cwd": link("/work/job")}
+    for variables in ({}, {"PWD": "/work"}):
+        assert judged(here, variables=variables).codes == ["compile-cache.stale-lock"]
+
+
+def test_a_folder_of_root_where_the_job_is_started() -> None:
+    files: dict[str, Content] = {"/work/kernel_meta": folder(), "/proc/self/cwd": link("/work")}
+    told = judged(files, variables={}, euid=1000, user="alice")
+    assert told.codes == ["compile-cache.not-writable"]
+    # It is the root folder that containers start in.
+    files = {"/kernel_meta": folder(), "/proc/self/cwd": link("/")}
+    assert judged(files, variables={}, euid=1000, user="alice").codes == ["compile-cache.not-writable"]
 
 
 def test_ascend_cache_path_must_exist() -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from npudoctor import Action, Severity, Status
-from npudoctor.testing import Content, folder, link, unreadable
+from npudoctor.host import Options
+from npudoctor.testing import Content, Node, folder, link, unreadable
 
 from ...elves import cache, library  # noqa: TID252
 from ...scenes.library_path import (  # noqa: TID252
@@ -124,6 +125,24 @@ def test_where_no_npu_is_wanted() -> None:
     assert (finding.code, finding.fix) == ("library-path.driver-not-found", None)
 
 
+def test_a_part_of_the_driver_is_nowhere() -> None:
+    """Only lib64/driver is mounted, lib64/common is not."""
+    (finding,) = judge(without("libmmpa", HEALTHY), ALL).findings
+    assert (finding.code, finding.echo_of) == ("library-path.driver-not-found", ())
+    assert finding.message.startswith("libmmpa.so of the driver is nowhere") and "part" in finding.message
+    assert judge(without("libmmpa", HEALTHY), ALL, wanted="none").codes == []
+
+
+def test_what_this_user_may_not_read_is_an_echo() -> None:
+    path = f"{TOOLKIT}/8.1.RC1/aarch64-linux/lib64/libhccl.so"
+    content = HEALTHY[path]
+    assert isinstance(content, bytes)
+    closed: dict[str, Content] = {**HEALTHY, path: Node(content, permissions=0o600)}
+    (finding,) = judge(closed, ALL, euid=1000, user="anna").findings
+    assert (finding.code, finding.echo_of) == ("library-path.not-found", ("cann-install.not-readable",))
+    assert judge(closed, ALL).codes == []  # root
+
+
 def test_what_is_nowhere() -> None:
     asked = judge({**HEALTHY, **torch_npu("libgone.so")}, ALL)
     (finding,) = asked.findings
@@ -213,6 +232,18 @@ def test_a_real_environment_is_well() -> None:
         "/job": folder(),
     }
     assert [finding.severity for finding in judge(files, entries).findings] == [Severity.INFO]
+
+
+@pytest.mark.parametrize("ours", ["/job", "/open"])
+def test_the_working_directory_of_the_examined_process(ours: str) -> None:
+    """It is where that process is that counts, not where we are."""
+    files = {**HEALTHY, "/proc/self/cwd": link(ours), "/open": folder(0o777), "/proc/7/cwd": link("/open")}
+    (finding,) = judge(files, [*ALL, ""], options=Options(env_of=7)).findings
+    assert (finding.severity, "/open" in finding.message) == (Severity.WARNING, True)
+    files["/proc/7/cwd"] = link("/theirs")
+    files["/theirs/libhccl.so"] = library(soname="libhccl.so", machine="aarch64")
+    (finding,) = judge(files, ["", *ALL], options=Options(env_of=7)).findings
+    assert finding.evidence == ("libhccl.so: /theirs/libhccl.so",)
 
 
 def test_cannot_tell_and_does_not_apply() -> None:

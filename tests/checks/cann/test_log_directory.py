@@ -78,6 +78,35 @@ def test_no_line_that_would_take_what_is_not_the_users() -> None:
     assert (finding.code, finding.fix) == ("log-directory.not-writable", None)
 
 
+CAUSES = ("identity.home-missing", "identity.home-not-writable")
+
+
+@pytest.mark.parametrize(
+    ("home", "echo_of"),
+    [
+        ({HOME: folder(0o755)}, CAUSES),
+        ({HOME: folder(0o755, 1000), f"{HOME}/ascend": folder()}, ()),
+        ({HOME: ""}, CAUSES),
+        ({"/home": folder()}, CAUSES),
+        ({HOME: folder(0o755, 1000), f"{HOME}/ascend": ""}, ()),
+    ],
+)
+def test_what_is_wrong_with_home_is_the_cause(home: dict[str, Content], echo_of: tuple[str, ...]) -> None:
+    (finding,) = asked(log_directory, cann(), home, variables={"HOME": HOME}, **ALICE).findings
+    assert finding.echo_of == echo_of
+
+
+def test_a_home_that_nobody_knows_is_the_cause() -> None:
+    host = fake_host(cann(), euid=4711)
+    host.identity = Identity(4711, "4711", "/")
+    (finding,) = ask(log_directory, host).findings
+    assert finding.echo_of == ("identity.home-unset", *CAUSES)
+    relative = alice({}, HOME="ann").findings
+    assert [(one.code, one.echo_of[-1]) for one in relative] == [("log-directory.relative", CAUSES[0])]
+    elsewhere = alice({}, HOME="/gone", **{OWN: "/var/log/npu"})
+    assert elsewhere.findings[0].echo_of == ()
+
+
 def test_a_folder_that_the_user_may_not_enter() -> None:
     told = alice({"/data": unreadable(errno.EACCES)}, **{OWN: "/data/log"})
     assert told.codes == ["log-directory.not-writable"]

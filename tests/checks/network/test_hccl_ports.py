@@ -23,6 +23,8 @@ from .ports_machine import (
     row,
 )
 
+FREE, UNSEEN = {"state": "free"}, {"state": "not-visible"}
+
 
 def test_nothing_named_and_no_npu_is_skipped() -> None:
     assert judge().status is Status.SKIPPED
@@ -32,9 +34,9 @@ def test_all_is_free() -> None:
     asked = judge(row(ANY, 22, 1), variables=HERE, expect="npu")
     assert (asked.status, asked.findings) == (Status.OK, ())
     assert asked.facts == {
-        "tcp/29500": "free",
-        "tcp/60000-60031": "free",
-        f"npu/{NPU}": "not visible from the host",
+        "tcp/29500": FREE,
+        "tcp/60000-60031": FREE,
+        f"npu/{NPU}": UNSEEN,
     }
 
 
@@ -48,7 +50,7 @@ def test_hccl_counts_where_an_npu_is_found() -> None:
 def test_16666_is_never_free() -> None:
     assert f"tcp/{NPU}" not in judge(expect="npu").facts
     elsewhere = judge(variables={**BASE, "HCCL_NPU_SOCKET_PORT_RANGE": "61000-61050"})
-    assert elsewhere.facts["npu/61000-61050"] == "not visible from the host"
+    assert elsewhere.facts["npu/61000-61050"] == UNSEEN
 
 
 def test_a_living_process_holds_a_port() -> None:
@@ -61,10 +63,10 @@ def test_a_living_process_holds_a_port() -> None:
     assert ANY in finding.message
     assert f"pid {OTHER} (python3, alice)" in finding.message
     assert asked.facts == {
-        "tcp/60000-60006": "free",
-        "tcp/60007": f"held by pid {OTHER} (python3, alice)",
-        "tcp/60008-60031": "free",
-        f"npu/{NPU}": "not visible from the host",
+        "tcp/60000-60006": FREE,
+        "tcp/60007": {"state": "held", "addresses": [ANY], "pids": [OTHER], "uids": [1000]},
+        "tcp/60008-60031": FREE,
+        f"npu/{NPU}": UNSEEN,
     }
 
 

@@ -22,7 +22,8 @@ from .ports_machine import (
 def test_an_ancestor_may_hold_its_port() -> None:
     asked = judge(row(ANY, 29500, 50), row("::", 40003, 51), variables={**HERE, **BASE})
     assert (asked.status, asked.findings) == (Status.OK, ())
-    assert asked.facts["tcp/29500"] == f"held by our ancestor pid {TORCHRUN} (torchrun, alice)"
+    held = {"state": "ancestor", "addresses": [ANY], "pids": [TORCHRUN], "uids": [1000]}
+    assert asked.facts["tcp/29500"] == held
 
 
 def test_a_socket_that_an_ancestor_shares_is_an_ancestors() -> None:
@@ -66,7 +67,8 @@ def test_what_a_listener_accepted_is_not_told_beside_it() -> None:
 def test_a_connection_inside_of_the_machine_leaves_the_card_free() -> None:
     rows = (row("127.0.0.1", 40003, 1, state=ESTABLISHED), row("127.0.0.1", 29500, 2, state=ESTABLISHED))
     asked = judge(*rows, variables={**BASE, **HERE})
-    assert asked.facts["tcp/40003"] == "free but for 127.0.0.1"
+    told = asked.facts["tcp/40003"]
+    assert isinstance(told, dict) and (told["state"], told["addresses"]) == ("partly-free", ["127.0.0.1"])
     # The meeting point is bound to the wildcard, which such a connection does hold.
     (finding,) = asked.findings
     assert "29500" in finding.message

@@ -97,8 +97,9 @@ def test_a_child_of_ours_holds_ports(address: str, base: int, lack: Callable[[st
     assert asked.status is Status.PROBLEM
     for word in (f"{base + 1}-{base + 2}", address, f"pid {pid} ("):
         assert word in finding.message
-    assert asked.facts[f"tcp/{base}"] == "free"
-    assert str(asked.facts[f"tcp/{base + 1}"]).startswith(f"held by pid {pid} (")
+    assert asked.facts[f"tcp/{base}"] == {"state": "free"}
+    told = asked.facts[f"tcp/{base + 1}"]
+    assert isinstance(told, dict) and (told["state"], told["pids"]) == ("held", [pid])
 
 
 def test_it_is_free_once_the_child_is_gone(base: int) -> None:
@@ -122,8 +123,8 @@ def test_an_ancestor_holds_the_meeting_point(base: int) -> None:
     with socket.create_server((ANY, base)):
         answer = judge_elsewhere(named, before=("sh", "-c", '"$@"; exit $?', "sh"))
     assert answer["status"] == "ok"
-    assert "our ancestor" in answer["facts"][f"tcp/{base}"]
-    assert f"pid {os.getpid()} (" in answer["facts"][f"tcp/{base}"]
+    told = answer["facts"][f"tcp/{base}"]
+    assert (told["state"], os.getpid() in told["pids"]) == ("ancestor", True)
 
 
 def test_an_outgoing_connection_holds_its_port(base: int) -> None:
@@ -197,7 +198,8 @@ sys.exit(subprocess.call(sys.argv[2:]))
     setup = 'ip link set lo up && ip addr add 192.0.2.1/32 dev lo && exec "$@"'
     before = ("unshare", "--net", "sh", "-c", setup, "sh", sys.executable, "-c", script, str(base))
     answer = judge_elsewhere({"HCCL_IF_BASE_PORT": str(base)}, before=before)
-    assert answer["facts"][f"tcp/{base}"] == "free but for 127.0.0.1"
+    assert answer["facts"][f"tcp/{base}"]["state"] == "partly-free"
+    assert answer["facts"][f"tcp/{base}"]["addresses"] == ["127.0.0.1"]
     ((_code, message, _evidence),) = held(answer["findings"])
     assert "192.0.2.1" in message
     assert str(base + 1) in message

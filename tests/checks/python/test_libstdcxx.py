@@ -6,7 +6,7 @@ import sys
 
 import pytest
 from tests.elves import library
-from tests.scenes.libstdcxx import CANN, MODULE, NEW, OLD, STDCXX, gcc, judge, machine, stdcxx
+from tests.scenes.libstdcxx import CANN, CONDA, MODULE, NEW, OLD, STDCXX, gcc, judge, machine, openmp, stdcxx
 
 from npudoctor import Severity, Status
 from npudoctor.checks.python.libstdcxx import libstdcxx
@@ -25,6 +25,26 @@ def test_glibc_too_old() -> None:
     assert (finding.code, finding.severity) == ("libstdcxx.glibc-too-old", Severity.ERROR)
     assert finding.evidence == (f"{MODULE} wants GLIBC_2.27",)
     assert finding.fix is None
+
+
+def test_a_second_libgomp_that_may_come_late() -> None:
+    asked = judge(openmp("2.31"), **CONDA)
+    assert (asked.status, asked.codes) == (Status.OK, ["libstdcxx.static-tls"])
+    (finding,) = asked.findings
+    assert finding.fix is not None
+    assert finding.fix.commands == ("export LD_PRELOAD=/opt/conda/lib/libgomp.so.1",)
+    both = judge(openmp("2.31"), {"LD_PRELOAD": "/opt/other.so"}, **CONDA).findings[0].fix
+    assert both is not None
+    assert both.commands == ("export LD_PRELOAD=/opt/conda/lib/libgomp.so.1:/opt/other.so",)
+
+
+def test_no_word_of_libgomp_where_it_does_no_harm() -> None:
+    preloaded = {"LD_PRELOAD": "/opt/conda/lib/libgomp.so.1"}
+    assert judge(openmp("2.31"), preloaded, **CONDA).codes == []
+    assert judge(openmp("2.34"), **CONDA).codes == []
+    assert judge(openmp("2.31", own="/lib/aarch64-linux-gnu/libgomp.so.1"), **CONDA).codes == []
+    image = {f"/image{path}": content for path, content in openmp("2.31").items()}
+    assert judge(image, root="/image", **CONDA).codes == []
 
 
 def test_an_image_is_judged_too() -> None:
@@ -89,6 +109,19 @@ def test_the_compiler(version: str, codes: list[str]) -> None:
     for files in (by_folder, by_name):
         assert judge({**machine(), **CANN, **files}, {"PATH": "/usr/bin"}, expect="npu").codes == codes
         assert judge({**machine(), **CANN, **files}, {"PATH": "/usr/bin"}, expect="none").codes == []
+
+
+def test_the_compiler_of_the_red_hat_family() -> None:
+    """Its parts lie below libexec; on CentOS 7 the folder has two names."""
+    name = "/usr/libexec/gcc/x86_64-redhat-linux"
+    parts = {f"{name}/4.8.2/cc1plus": "", f"{name}/4.8.5": link("4.8.2")}
+    asked = judge({**machine(), **CANN, **gcc(), **parts}, expect="npu")
+    assert asked.codes == ["libstdcxx.compiler-too-old"]
+    assert "4.8.5" in asked.findings[0].message
+    newer = {f"{name}/10.3.1/cc1plus": "", "/usr/lib/gcc/x86_64-redhat-linux/10.3.1/libgcc.a": ""}
+    assert judge({**machine(), **CANN, **gcc(), **newer}, expect="npu").codes == []
+    two = {**parts, f"{name}/12/cc1plus": ""}
+    assert judge({**machine(), **CANN, **gcc(), **two}, expect="npu").codes == []  # which one is not known
 
 
 def test_no_compiler() -> None:

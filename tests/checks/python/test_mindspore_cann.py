@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.scenes import cann_trees as trees
 
 from npudoctor import Severity, Status
 from npudoctor.checks.python.mindspore_cann import mindspore_cann
@@ -72,6 +73,21 @@ def test_older_than_all_that_it_accepts() -> None:
         assert word in finding.message
     assert f"7.7, 7.8, 8.2: {SITE}/mindspore/run_check/_check_version.py" in finding.evidence
     assert finding.fix is None  # no published one accepts it
+
+
+def test_a_mixture_of_releases_is_the_cause() -> None:
+    files = {
+        **package_files("mindspore", "2.7.0"),
+        **trees.healthy(),
+        **trees.release("8.0.0", "7.6.0.1.220"),
+        **trees.latest(compiler="8.0.0"),
+        f"{SITE}/mindspore/run_check/_check_version.py": OWN,
+    }
+    (finding,) = ask(mindspore_cann, fake_host(files)).findings
+    assert (finding.code, finding.severity) == ("mindspore-cann.not-accepted", Severity.ERROR)
+    assert finding.echo_of == ("cann-install.mixed-latest",)
+    (finding,) = beside("2.7.0", "8.0.0", "7.6.0.1.220", own=OWN).findings
+    assert finding.echo_of == ()
 
 
 @pytest.mark.parametrize(("version", "component"), [("8.3.RC1", "8.3.0.1.200"), ("8.5.0", "")])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from npudoctor import Action, Risk, Status
 from npudoctor.checks.python.scipy_version import scipy_version
 from npudoctor.testing import SITE, Asked, Content, ask, fake_host, package_files, unreadable
+
+from .stack_machine import site
 
 
 def beside(mindspore: str, scipy: str = "", *headers: str, name: str = "mindspore", **more: Any) -> Asked:
@@ -42,6 +45,40 @@ def test_quiet_when_it_suits(mindspore: str, scipy: str, headers: tuple[str, ...
     told = beside(mindspore, scipy, *headers)
     assert (told.status, told.codes) == (Status.OK, [])
     assert told.facts["scipy"] == scipy
+
+
+def with_numpy(numpy: str, wanted: str, holds: str = "numpy<2.0.0,>=1.20.0") -> Asked:
+    """The answer where SciPy 1.18.1, which wants this NumPy, is beside that one."""
+    files = {
+        **package_files("mindspore", "2.8.0", NEEDS, f"Requires-Dist: {holds}"),
+        **package_files("scipy", "1.18.1", f"Requires-Dist: {wanted}"),
+        **(package_files("numpy", numpy) if numpy else {}),
+    }
+    return ask(scipy_version, fake_host(files))
+
+
+def test_scipy_for_numpy_2_beside_numpy_1() -> None:
+    # So in the wheels of PyPI; `import scipy.linalg` fails then.
+    (finding,) = with_numpy("1.26.4", "numpy<2.8,>=2.0.0").findings
+    assert finding.code == "scipy-version.unsuitable"
+    assert finding.message == "SciPy 1.18.1 requires numpy<2.8,>=2.0.0, and NumPy 1.26.4 is installed"
+    assert finding.fix is not None and finding.fix.commands == (
+        "/usr/bin/python3 -m pip install 'scipy>=1.5.4' 'numpy<2.0.0,>=1.20.0'",
+    )
+
+
+@pytest.mark.parametrize(
+    ("numpy", "wanted"),
+    [
+        ("1.26.4", "numpy<2.7,>=1.26.4"),
+        ("1.26.0", "numpy<2.7,>=1.26.4"),  # it warns, and goes on
+        ("2.9.0", "numpy<2.8,>=2.0.0"),  # so it does here
+        ("1.26.4", "numpydoc>=2.0.0"),
+        ("", "numpy<2.8,>=2.0.0"),  # numpy-version says so
+    ],
+)
+def test_what_scipy_says_of_releases_is_no_reason(numpy: str, wanted: str) -> None:
+    assert with_numpy(numpy, wanted).codes == []
 
 
 @pytest.mark.parametrize("name", ["mindspore", "mindspore-ascend", "mindspore-gpu"])
@@ -99,6 +136,22 @@ def test_the_metadata_comes_before_the_table() -> None:
 def test_a_mindspore_that_no_longer_requires_it() -> None:
     told = beside("2.7.0", "", "Requires-Dist: numpy>=1.20")
     assert (told.status, told.codes) == (Status.OK, [])
+
+
+ROW = '[[mindspore.scipy]]\nversions = "{}"\nscipy = "{}"\nsource = "us"\nas_of = "2026-12"\n'
+
+
+def test_rows_of_a_site(tmp_path: Path) -> None:
+    known = site(tmp_path / "a", ROW.format("==99.0", ">=2"))
+    assert beside("99.0", "1.11.4", knowledge=known).codes == ["scipy-version.unsuitable"]
+    for number, row in enumerate(
+        (ROW.format("==99", "two"), ROW.format("~1", ">=2"), "[[mindspore.scipy]]\n")
+    ):
+        broken = site(tmp_path / f"b{number}", row)
+        for headers in ((NEEDS,), ()):
+            told = beside("2.7.0", "1.11.4", *headers, knowledge=broken)
+            assert (told.status, told.codes) == (Status.PROBLEM, ["scipy-version.site-table"])
+            assert "mindspore-cann.site-table" in told.findings[0].echo_of
 
 
 def test_markers_are_asked_for_the_examined_interpreter() -> None:

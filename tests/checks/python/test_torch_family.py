@@ -90,6 +90,32 @@ def test_triton_ascend_came_last() -> None:
     assert (finding.code, finding.severity) == ("torch-family.triton-mixed", Severity.INFO)
 
 
+@pytest.mark.parametrize(
+    ("content", "severity"), [("", Severity.INFO), ("triton's own", Severity.WARNING)], ids=["last", "first"]
+)
+def test_a_file_that_both_bring_alike_tells_nothing(content: str, severity: Severity) -> None:
+    # As of triton 3.2.0 and triton-ascend 3.2.0, its fork: their first files are the same.
+    same = f"triton/__init__.py,sha256={EMPTY},0\n"
+    files = {
+        f"{SITE}/triton_ascend-3.2.0.dist-info/RECORD": (
+            f"triton/backends/own.py,sha256=own,1\ntriton/testing.py,sha256={EMPTY},0\n{same}"
+        ),
+        f"{SITE}/triton-3.3.1.dist-info/RECORD": f"{same}triton/testing.py,sha256=other,12\n",
+        f"{SITE}/triton/__init__.py": "",
+        f"{SITE}/triton/testing.py": content,
+    }
+    (finding,) = beside("2.7.1", TRITON, ASCEND, files).findings
+    assert (finding.code, finding.severity) == ("torch-family.triton-mixed", severity)
+
+
+def test_lists_of_the_same_files_tell_nothing() -> None:
+    same = f"triton/__init__.py,sha256={EMPTY},0\n"
+    lists = [f"{SITE}/{name}.dist-info/RECORD" for name in ("triton_ascend-3.2.0", "triton-3.3.1")]
+    (finding,) = beside("2.7.1", TRITON, ASCEND, dict.fromkeys(lists, same)).findings
+    assert (finding.code, finding.severity) == ("torch-family.triton-mixed", Severity.WARNING)
+    assert "both fill" in finding.message
+
+
 def test_an_image_is_entered_to_mend_it() -> None:
     files = {f"/srv/image{path}": text for path, text in {**TRITON, **ASCEND}.items()}
     (finding,) = ask(torch_family, fake_host(files, root="/srv/image")).findings

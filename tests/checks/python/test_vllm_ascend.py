@@ -124,6 +124,9 @@ def test_the_rows_of_a_site(tmp_path: Path) -> None:
     assert old(cann_version="8.1.RC1", knowledge=site(tmp_path / "a", ROW.format(cann="8.1.RC1"))).codes == []
     forbidden = site(tmp_path / "b", ROW.format(cann="8.3.RC2") + "compatible = false\n")
     assert old(knowledge=forbidden).codes == ["vllm-ascend.cann-incompatible"]
+    short = 'vllm_ascend = "0.9.9"\ncann = "8.1.RC1"\nsource = "us"\nas_of = "2026-12"\n'
+    short = f"[[vllm_ascend.releases]]\n{short}"
+    assert "vllm-ascend.site-table" not in old(knowledge=site(tmp_path / "d", short)).codes
     assert old(knowledge=site(tmp_path / "c", "x = [")).codes == ["vllm-ascend.site-table"]
 
 

@@ -1,1 +1,0 @@
-"""The whole story with the real MindSpore and its dataset cache server (`pytest -m real_mindspore`)."""

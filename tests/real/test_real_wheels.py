@@ -1,0 +1,122 @@
+"""Real wheels in throw-away environments, judged by the real command (`pytest -m real_wheels`)."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from . import cann_tree, mindspore_env, wheel_envs
+from .conftest import lacking
+from .wheel_sets import FIT, ILL, Set
+
+pytestmark = [
+    pytest.mark.real_wheels,
+    pytest.mark.skipif(platform.machine() != "x86_64", reason="the sets are of wheels for x86-64"),
+]
+PYTHONS = ("3.9", "3.10", "3.11", "3.12", "3.13")
+LOUD = ("warning", "error")
+
+
+def judge(python: Path, home: Path, variables: Mapping[str, str]) -> dict[str, Any]:
+    """What `npudoctor check python cann` says of an interpreter, as JSON."""
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(home),
+        "LANG": "C.UTF-8",
+        "NPUDOCTOR_CHECKS_DIR": "",
+        **variables,
+    }
+    command = [sys.executable, "-m", "npudoctor", "check", "python", "cann", "--expect", "none"]
+    command += ["--python", str(python), "--format", "json"]
+    done = subprocess.run(
+        command, cwd=home, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.stdout, done.stderr
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
+
+
+def ask(one: Set, home: Path) -> dict[str, Any]:
+    """The report on a set; skips where it cannot be installed."""
+    try:
+        environment = wheel_envs.provide(one.environment)
+    except mindspore_env.Unavailable as error:
+        lacking(str(error))
+    variables = {}
+    if one.cann:
+        variables = cann_tree.write(home / "root", one.cann, environment.python, "x86_64")
+    return judge(environment.program, home, variables)
+
+
+def findings(report: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """All of them, folded ones too."""
+    for row in report["results"]:
+        yield from row["findings"]
+
+
+def loud(report: Mapping[str, Any]) -> dict[str, str]:
+    """What a user would have to act on: code and severity of what is no echo of another finding."""
+    causes = (one for one in findings(report) if one["caused_by"] is None)
+    return {one["code"]: one["severity"] for one in causes if one["severity"] in LOUD}
+
+
+def not_known(report: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The rows without an answer."""
+    known = ("ok", "skipped", "problem")
+    return [(row["check"], row["reason"]) for row in report["results"] if row["status"] not in known]
+
+
+@pytest.mark.parametrize("one", FIT, ids=lambda one: one.name)
+def test_wheels_that_fit_are_not_complained_of(one: Set, tmp_path: Path) -> None:
+    report = ask(one, tmp_path)
+    assert loud(report) == {}, json.dumps(list(findings(report)), indent=1)
+    assert not_known(report) == []
+    status = {row["check"]: row["status"] for row in report["results"]}
+    assert {name: status[name] for name in one.judged} == dict.fromkeys(one.judged, "ok")
+    assert report["target"]["python"]["version"].startswith(f"{one.environment.python}.")
+
+
+@pytest.mark.parametrize("one", ILL, ids=lambda one: one.name)
+def test_wheels_that_do_not_fit_are_named(one: Set, tmp_path: Path) -> None:
+    report = ask(one, tmp_path)
+    assert loud(report) == one.codes, json.dumps(list(findings(report)), indent=1)
+    assert not_known(report) == []
+
+
+@pytest.mark.parametrize("code", sorted({code for one in ILL for code in one.codes}))
+def test_the_manual_promises_the_code(code: str) -> None:
+    command = [sys.executable, "-m", "npudoctor", "show", code.partition(".")[0]]
+    assert code in subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+
+
+def test_the_real_mindspore_is_not_complained_of(tmp_path: Path) -> None:
+    try:
+        mindspore = mindspore_env.provide()
+    except mindspore_env.Unavailable as error:
+        lacking(str(error))
+    report = judge(mindspore.python, tmp_path, {})
+    assert loud(report) == {}, json.dumps(list(findings(report)), indent=1)
+    assert not_known(report) == []
+    status = {row["check"]: row["status"] for row in report["results"]}
+    judged = ("scipy-version", "numpy-version", "conflicting-packages", "libpython", "libstdcxx")
+    assert {name: status[name] for name in judged} == dict.fromkeys(judged, "ok")
+
+
+@pytest.mark.parametrize("version", PYTHONS)
+def test_a_python_of_this_machine_is_not_complained_of(version: str, tmp_path: Path) -> None:
+    try:
+        python = mindspore_env.interpreter(version)
+    except mindspore_env.Unavailable as error:
+        lacking(str(error))
+    report = judge(Path(python), tmp_path, {})
+    assert loud(report) == {}, json.dumps(list(findings(report)), indent=1)
+    assert not_known(report) == []
+    assert report["target"]["python"]["version"].startswith(f"{version}.")
