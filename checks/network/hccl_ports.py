@@ -12,6 +12,7 @@ from npudoctor.host.holders import Holders, Occupants, occupants
 from npudoctor.host.jobports import DEFAULTS, Bad, Claim, Elsewhere, Named, named_ports
 from npudoctor.host.ports import Span, mask, spell, without
 from npudoctor.host.sockets import Bound
+from npudoctor.host.wanted import gpu_here, npu_here
 from npudoctor.proof.stale import staleness
 
 NPU_PORT = "16666"
@@ -87,10 +88,12 @@ def hccl_ports(host: Host) -> Iterator[Union[Finding, Facts]]:
     Documentation/networking/ip-sysctl.rst of the kernel; Slurm's cgroup guide.
     """
     holders = Holders(host)
-    named = []
+    named: list[Named] = []
     for one in named_ports(host):
         named.append(one)
         yield from _answer(host, one, holders)
+    if not (named or npu_here(host) or gpu_here(host)):
+        raise Skip(_("no variable names a port of this machine, and no NPU is wanted"))
     defaults = _defaults(host, named, holders)
     if defaults:
         yield say.default_held(defaults, holders)

@@ -8,7 +8,7 @@ from typing import Callable, Optional
 from npudoctor.host.cann import ASCEND, ENDINGS, installs_of
 from npudoctor.host.errors import CannotTell, NotRunning
 from npudoctor.host.host import Host
-from npudoctor.host.wanted import npu_expected
+from npudoctor.host.wanted import gpu_here, npu_expected, npu_here
 from npudoctor.messages import _
 
 # The folders that bring a framework's extension modules: they count without metadata too.
@@ -28,14 +28,6 @@ def _driver(host: Host) -> bool:
     return any(files.lstat(path) for path in ("/etc/ascend_install.info", ASCEND, "/dev/davinci_manager"))
 
 
-def _npu(host: Host) -> bool:
-    return npu_expected(host) or bool(host.npus.models) or host.npus.usable
-
-
-def _gpu(host: Host) -> bool:
-    return host.options.expect == "gpu" or bool(host.gpus.models) or host.gpus.usable
-
-
 def _framework(host: Host) -> bool:
     folders = [folder for folder in host.interpreter.layout().search_path if folder.startswith("/")]
     return any(name in FRAMEWORKS for folder in folders for name in host.files.names(folder))
@@ -45,8 +37,8 @@ def _framework(host: Host) -> bool:
 THINGS: dict[str, Callable[[Host], bool]] = {
     "cann": _cann,
     "driver": _driver,
-    "npu": _npu,
-    "gpu": _gpu,
+    "npu": npu_here,
+    "gpu": gpu_here,
     "framework": _framework,
 }
 MANY = 5  # more packages are not listed in a reason: any framework would do

@@ -19,6 +19,16 @@ def npu_expected(host: Host) -> bool:
         return False
 
 
+def npu_here(host: Host) -> bool:
+    """Whether NPUs are expected, or something of one is seen."""
+    return npu_expected(host) or bool(host.npus.models) or host.npus.usable
+
+
+def gpu_here(host: Host) -> bool:
+    """Whether GPUs are expected, or something of one is seen."""
+    return host.options.expect == "gpu" or bool(host.gpus.models) or host.gpus.usable
+
+
 def on_cann(host: Host) -> list[str]:
     """The frameworks of the examined interpreter that run on CANN, with their versions."""
     named = ((name, host.interpreter.version_of(name)) for name in ON_CANN)
