@@ -16,10 +16,12 @@ from npudoctor.knowledge.site import Knowledge
 from npudoctor.model import Report
 from npudoctor.registry import Loaded
 from npudoctor.runner import Settings, run
-from npudoctor.testing import Content, Node, fake_host, folder, link
+from npudoctor.testing import Content, fake_host, folder
 
-from . import cann, python_env
+from . import cann, python_env, system
 from .eras import ERAS, Era
+from .system import HOME as HOME
+from .system import USER
 
 ARCHS = ("x86_64", "aarch64")
 INSTALLED = {
@@ -34,7 +36,6 @@ KINDS = [
     ("8.5.0", "vllm"),
     ("8.0.0", "paddle"),
 ]
-USER, HOME = 1000, "/home/trainer"
 USERS = {0: "root", USER: "trainer"}
 
 
@@ -106,7 +107,7 @@ def healthy(version: str, arch: str, framework: str, python: str = "") -> Machin
     """The healthy machine of this era, processor and framework; with another Python if one is given."""
     era = replace(ERAS[version], python=python) if python else ERAS[version]
     parts: list[Mapping[str, Content]] = [
-        _system(),
+        system.files(),
         cann.tree(era, arch),
         cann.driver(era, arch),
         python_env.program(era, arch),
@@ -233,27 +234,3 @@ def judge(loaded: Loaded, machine: Machine) -> Report:
         return run(loaded, host, Settings())
     finally:
         host.close()
-
-
-def _system() -> dict[str, Content]:
-    return {
-        "/etc/passwd": f"root:x:0:0:root:/root:/bin/bash\ntrainer:x:{USER}:{USER}::{HOME}:/bin/bash\n",
-        "/etc/os-release": 'NAME="openEuler"\nPRETTY_NAME="openEuler 22.03 LTS"\n',
-        HOME: folder(0o755, USER),
-        f"{HOME}/job": folder(0o755, USER),
-        f"{HOME}/job/train.py": Node(b"", uid=USER),
-        "/root": folder(0o700),
-        "/tmp": folder(0o1777),
-        "/dev/shm": folder(0o1777),
-        "/usr/local/bin": folder(),
-        "/usr/bin": folder(),
-        "/proc/self/cwd": link(f"{HOME}/job"),
-        "/proc/self/mountinfo": "21 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw\n",
-        "/proc/sysvipc/shm": "key shmid perms size cpid lpid nattch uid gid cuid cgid atime dtime ctime\n",
-        "/proc/sysvipc/msg": "key msqid perms cbytes qnum lspid lrpid uid gid cuid cgid stime rtime ctime\n",
-        "/proc/sysvipc/sem": "key semid perms nsems uid gid cuid cgid otime ctime\n",
-        "/proc/sys/net/ipv4/ip_local_port_range": "32768\t60999\n",
-        "/proc/sys/net/ipv4/ip_local_reserved_ports": "16666,60000-60031\n",
-        "/proc/net/tcp": "  sl  local_address rem_address   st\n",
-        "/proc/net/tcp6": "  sl  local_address rem_address   st\n",
-    }
