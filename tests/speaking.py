@@ -87,7 +87,7 @@ def _hccl_ports(tmp: Path) -> Iterator[Asked]:
     yield judge(row("192.0.2.1", 40000, 900, 1001, ESTABLISHED), variables=BASE)
     yield judge(row(ANY, 60000, 100), row(ANY, 60001, 101), files=left, expect="npu")
     yield judge(row(ANY, 29500, 1), variables=HERE, files=kernel, expect="npu")
-    yield judge(row(ANY, 29500, 1), row(ANY, 8118, 2))
+    yield judge(row(ANY, 29500, 1), row(ANY, 8118, 2), expect="gpu")
     yield judge(row(ANY, 29500, 1), variables={**HERE, "MASTER_ADDR": "head"})
     yield judge(
         row(ANY, 61000, 1),
