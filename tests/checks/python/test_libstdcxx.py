@@ -114,13 +114,13 @@ def test_the_compiler(version: str, codes: list[str]) -> None:
 def test_the_compiler_of_the_red_hat_family() -> None:
     """Its parts lie below libexec; on CentOS 7 the folder has two names."""
     name = "/usr/libexec/gcc/x86_64-redhat-linux"
-    parts = {f"{name}/4.8.2/cc1plus": "", f"{name}/4.8.5": link("4.8.2")}
+    parts: dict[str, Content] = {f"{name}/4.8.2/cc1plus": "", f"{name}/4.8.5": link("4.8.2")}
     asked = judge({**machine(), **CANN, **gcc(), **parts}, expect="npu")
     assert asked.codes == ["libstdcxx.compiler-too-old"]
     assert "4.8.5" in asked.findings[0].message
     newer = {f"{name}/10.3.1/cc1plus": "", "/usr/lib/gcc/x86_64-redhat-linux/10.3.1/libgcc.a": ""}
     assert judge({**machine(), **CANN, **gcc(), **newer}, expect="npu").codes == []
-    two = {**parts, f"{name}/12/cc1plus": ""}
+    two: dict[str, Content] = {**parts, f"{name}/12/cc1plus": ""}
     assert judge({**machine(), **CANN, **gcc(), **two}, expect="npu").codes == []  # which one is not known
 
 
