@@ -11,7 +11,7 @@ from tests.scenes.libstdcxx import CANN, CONDA, MODULE, NEW, OLD, STDCXX, gcc, j
 from npudoctor import Severity, Status
 from npudoctor.checks.python.libstdcxx import libstdcxx
 from npudoctor.host import Host, Options
-from npudoctor.testing import ask, link, unreadable
+from npudoctor.testing import Content, ask, link, unreadable
 
 
 def test_quiet_when_new_enough() -> None:
