@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 import pytest
 
@@ -44,16 +44,26 @@ def judge(python: Path, home: Path, variables: Mapping[str, str]) -> dict[str, A
     return report
 
 
-def ask(one: Set, home: Path) -> dict[str, Any]:
-    """The report on a set; skips where it cannot be installed."""
-    try:
-        environment = wheel_envs.provide(one.environment)
-    except mindspore_env.Unavailable as error:
-        lacking(str(error))
+@pytest.fixture(scope="session")
+def provided(request: pytest.FixtureRequest) -> dict[str, Optional[mindspore_env.Unavailable]]:
+    """The environments of the tests that were chosen; by name, why one cannot be had."""
+    calls = [getattr(item, "callspec", None) for item in request.session.items]
+    sets = [call.params["one"] for call in calls if call is not None and "one" in call.params]
+    return wheel_envs.provide(one.environment for one in sets if isinstance(one, Set))
+
+
+@pytest.fixture
+def report(
+    one: Set, provided: dict[str, Optional[mindspore_env.Unavailable]], tmp_path: Path
+) -> dict[str, Any]:
+    """What is said of a set; skips where it cannot be installed."""
+    lacks = provided[one.environment.name]
+    if lacks is not None:
+        lacking(str(lacks))
     variables = {}
     if one.cann:
-        variables = cann_tree.write(home / "root", one.cann, environment.python, "x86_64")
-    return judge(environment.program, home, variables)
+        variables = cann_tree.write(tmp_path / "root", one.cann, one.environment.python, "x86_64")
+    return judge(one.environment.program, tmp_path, variables)
 
 
 def findings(report: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -75,8 +85,7 @@ def not_known(report: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("one", FIT, ids=lambda one: one.name)
-def test_wheels_that_fit_are_not_complained_of(one: Set, tmp_path: Path) -> None:
-    report = ask(one, tmp_path)
+def test_wheels_that_fit_are_not_complained_of(one: Set, report: dict[str, Any]) -> None:
     assert loud(report) == {}, json.dumps(list(findings(report)), indent=1)
     assert not_known(report) == []
     status = {row["check"]: row["status"] for row in report["results"]}
@@ -85,8 +94,7 @@ def test_wheels_that_fit_are_not_complained_of(one: Set, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("one", ILL, ids=lambda one: one.name)
-def test_wheels_that_do_not_fit_are_named(one: Set, tmp_path: Path) -> None:
-    report = ask(one, tmp_path)
+def test_wheels_that_do_not_fit_are_named(one: Set, report: dict[str, Any]) -> None:
     assert loud(report) == one.codes, json.dumps(list(findings(report)), indent=1)
     assert not_known(report) == []
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import fcntl
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Union
+from typing import Optional, Union
 
 from . import mindspore_env, wheels
-from .mindspore_env import run
+from .mindspore_env import Unavailable, run
 from .wheels import Foreign
 
 
@@ -48,15 +48,25 @@ class Environment:
         return self.folder / "npudoctor-installed.txt"
 
 
-def provide(environment: Environment) -> Environment:
-    """Make it, if it is not there or was made for other requirements."""
+def provide(environments: Iterable[Environment]) -> dict[str, Optional[Unavailable]]:
+    """Make those that are not there or were made for other requirements; by name, why one cannot be had."""
     wheels.cache().mkdir(parents=True, exist_ok=True)
     with open(wheels.cache() / "lock", "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        stamp = environment.stamp
+        different = {one.name: one for one in environments}
+        # The index is far: several at once wait for it at the same time.
+        with ThreadPoolExecutor(4) as pool:
+            return dict(zip(different, pool.map(_provided, different.values())))
+
+
+def _provided(environment: Environment) -> Optional[Unavailable]:
+    stamp = environment.stamp
+    try:
         if not stamp.exists() or stamp.read_text(encoding="utf-8") != repr(environment):
             build(environment)
-    return environment
+    except Unavailable as error:
+        return error
+    return None
 
 
 def build(environment: Environment) -> None:

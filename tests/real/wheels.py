@@ -10,9 +10,10 @@ import io
 import json
 import os
 import re
+import threading
 import urllib.request
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -28,6 +29,7 @@ PIP = "pip==25.3"  # earlier ones fetch the whole wheel to say where it is; late
 WHOLE_BELOW = 5 << 20
 WHOLE_WHEN_ASKED = 40 << 20
 BLOCK = 1 << 18
+LOCK = threading.Lock()
 # No manylinux tag but these for other machines: pip takes what it is told, not what would run.
 GLIBC = ("2_17", "2_24", "2_26", "2_27", "2_28", "2_31", "2_34", "2_35")
 KEPT = re.compile(
@@ -114,10 +116,12 @@ def pip() -> Path:
     """The interpreter of an environment that has nothing but the pip that installs into the others."""
     folder = cache() / PIP.replace("==", "-")
     python = folder / "bin" / "python"
-    if not (folder / "whole").exists():
-        run("venv failed", mindspore_env.interpreter(mindspore_env.PYTHON_VERSION), "-m", "venv", folder)
-        run(f"{PIP} can not be installed", python, "-m", "pip", "install", "--quiet", PIP)
-        (folder / "whole").touch()
+    with LOCK:
+        if not (folder / "whole").exists():
+            made_of = mindspore_env.interpreter(mindspore_env.PYTHON_VERSION)
+            run("venv failed", made_of, "-m", "venv", folder)
+            run(f"{PIP} can not be installed", python, "-m", "pip", "install", "--quiet", PIP)
+            (folder / "whole").touch()
     return python
 
 
@@ -136,15 +140,24 @@ def resolve(
 ) -> list[str]:
     """Where on the index the wheels are that pip would install into this kind of Python; asked once for each
     kind, and without fetching them."""
-    told = cache() / "resolved.json"
-    known: dict[str, str] = json.loads(told.read_text(encoding="utf-8")) if told.exists() else {}
+    known = _resolved({})
     keys = {one: f"{one} for {kind}" for one in requirements}
     new = [one for one in requirements if keys[one] not in known]
     if new:
         urls = _asked(new, there, options)
-        known.update({keys[one]: urls[canonicalize_name(Requirement(one).name)] for one in new})
-        told.write_text(json.dumps(known, indent=1), encoding="utf-8")
+        known = _resolved({keys[one]: urls[canonicalize_name(Requirement(one).name)] for one in new})
     return [known[keys[one]] for one in requirements]
+
+
+def _resolved(more: Mapping[str, str]) -> dict[str, str]:
+    """What is known of earlier answers, with more of them."""
+    path = cache() / "resolved.json"
+    with LOCK:
+        known: dict[str, str] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        if more:
+            known.update(more)
+            path.write_text(json.dumps(known, indent=1), encoding="utf-8")
+    return known
 
 
 def _asked(requirements: Sequence[str], there: Sequence[str], options: Sequence[str]) -> dict[str, str]:
@@ -169,7 +182,7 @@ def fetch(url: str, whole: bool) -> Path:
         path = entire if size < (WHOLE_WHEN_ASKED if whole else WHOLE_BELOW) else pared
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            part = path.with_suffix(".part")
+            part = path.with_suffix(f".{threading.get_ident()}.part")
             source.seek(0)
             if path == entire:
                 part.write_bytes(source.read())
