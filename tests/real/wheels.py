@@ -6,11 +6,13 @@ that checks read are fetched, unchanged, and put into a wheel of the same name, 
 
 from __future__ import annotations
 
+import http.client
 import io
 import json
 import os
 import re
 import threading
+import time
 import urllib.request
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -29,6 +31,7 @@ PIP = "pip==25.3"  # earlier ones fetch the whole wheel to say where it is; late
 WHOLE_BELOW = 5 << 20
 WHOLE_WHEN_ASKED = 40 << 20
 BLOCK = 1 << 18
+PAUSES = (1, 5, 15, 0)  # seconds after each attempt that failed
 LOCK = threading.Lock()
 # No manylinux tag but these for other machines: pip takes what it is told, not what would run.
 GLIBC = ("2_17", "2_24", "2_26", "2_27", "2_28", "2_31", "2_34", "2_35")
@@ -96,15 +99,18 @@ class Remote(io.RawIOBase):
 
 
 def fetched(url: str, span: str) -> tuple[bytes, str]:
-    """These bytes of a file on the index, and which of how many they are."""
+    """These bytes of a file on the index, and which of how many; a network that fails is asked again."""
     request = urllib.request.Request(url, headers={"Range": f"bytes={span}"})
-    try:
-        with urllib.request.urlopen(request, timeout=120) as answer:
-            if answer.status != 206:
-                raise Unavailable(f"{url}: the index does not give parts of a file")
-            return answer.read(), answer.headers["Content-Range"]
-    except OSError as error:
-        raise Unavailable(f"{url}: {error}") from error
+    for pause in PAUSES:
+        try:
+            with urllib.request.urlopen(request, timeout=120) as answer:
+                if answer.status != 206:
+                    raise Unavailable(f"{url}: the index does not give parts of a file")
+                return answer.read(), answer.headers["Content-Range"]
+        except (OSError, http.client.HTTPException) as error:
+            why = error
+            time.sleep(pause)
+    raise Unavailable(f"{url}: {why}") from why
 
 
 def cache() -> Path:
