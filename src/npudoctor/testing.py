@@ -19,8 +19,12 @@ from npudoctor.host import CannotTell, Host, NotRunning, Options
 from npudoctor.host.clock import Clock
 from npudoctor.host.commands import Answer, Commands
 from npudoctor.host.files import Entry, Files
+from npudoctor.host.given_network import FakeNetwork as FakeNetwork
+from npudoctor.host.given_network import interface as interface
+from npudoctor.host.given_network import interfaces_of
 from npudoctor.host.identity import Identity
 from npudoctor.host.interpreter import Interpreter, Layout
+from npudoctor.host.network import Network
 from npudoctor.host.processes import Processes
 from npudoctor.host.records import Record, Records
 from npudoctor.host.sockets import Listener, Sockets
@@ -230,6 +234,7 @@ def fake_host(
     search_path: Sequence[str] = (SITE,),
     commands: Optional[Mapping[Union[str, tuple[str, ...]], Union[str, Answer]]] = None,
     addresses: Iterable[str] = ("127.0.0.1", "::1"),
+    network: Optional[Network] = None,
     probe: Optional[Callable[..., Listener]] = None,
     expect: str = "auto",
     root: Optional[str] = None,
@@ -245,8 +250,9 @@ def fake_host(
 
     `files`: absolute path to text, bytes or a Node. `packages`: name to version, as installed in the
     interpreter. `commands`: argv or program name to its output or Answer. `addresses`: the machine's
-    own. `probe` answers connect() on socket files. `root` makes it an image. `knowledge` is a real
-    directory with a site's rows. `options`: what else the user said.
+    own; `network`: a FakeNetwork, which knows more, instead. `probe` answers connect() on socket files.
+    `root` makes it an image. `knowledge` is a real directory with a site's rows. `options`: what else the
+    user said.
     """
     given = files or {}
     disk = MemoryDisk({**dict.fromkeys(("/proc", "/dev", "/sys"), folder()), **given})
@@ -260,7 +266,9 @@ def fake_host(
             disk.put(path, content)
     caller = dict(variables or {})
     below = Files(disk, root or "/")
-    own = frozenset(addresses)
+    if network is None:
+        network = FakeNetwork(interfaces_of(addresses))
+    own = frozenset(address.text for one in network.interfaces() for address in one.addresses)
     kept = Records("/nonexistent", euid)
     kept._read = list(records)
     fake_commands = FakeCommands(commands or {})
@@ -274,6 +282,7 @@ def fake_host(
         commands=fake_commands,
         processes=Processes(disk, TICKS, lambda pid: disk.has(f"/proc/{pid}")),
         sockets=Sockets(disk, lambda: own, probe or (lambda *_args: Listener.UNKNOWN)),
+        network=network,
         clock=FakeClock(now),
         records=kept,
         knowledge=Knowledge(knowledge),

@@ -25,6 +25,7 @@ from npudoctor.host.variables import Variables
 from npudoctor.messages import _
 
 if TYPE_CHECKING:
+    from npudoctor.host.network import Network
     from npudoctor.knowledge.site import Knowledge
 
 T = TypeVar("T")
@@ -115,6 +116,11 @@ class Host:
     def sockets(self) -> Sockets:
         """The sockets of our network namespace."""
         return self._live("sockets", lambda: Sockets(self.disk, interface_addresses))
+
+    @property
+    def network(self) -> Network:
+        """The interfaces of our network namespace, and the ways out of it."""
+        return self._live("network", _open_network)
 
     @property
     def records(self) -> Records:
@@ -245,3 +251,9 @@ class Host:
         except CannotTell:
             return False
         return entry is not None and entry.is_file and bool(entry.mode & 0o111)
+
+
+def _open_network() -> Network:
+    from npudoctor.host.network import Network  # only the checks that ask for it pay for it
+
+    return Network()
