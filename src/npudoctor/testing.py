@@ -56,9 +56,9 @@ def link(target: str) -> Node:
     return Node(kind=stat.S_IFLNK, permissions=0o777, target=target)
 
 
-def device() -> Node:
+def device(permissions: int = 0o660, gid: int = 0) -> Node:
     """A character device node."""
-    return Node(kind=stat.S_IFCHR, permissions=0o660)
+    return Node(kind=stat.S_IFCHR, permissions=permissions, gid=gid)
 
 
 def folder(permissions: int = 0o755, uid: int = 0) -> Node:
@@ -124,6 +124,10 @@ class MemoryDisk:
         return self._node(path).content[start : start + limit]
 
     def may_block(self, path: str) -> bool:
+        return False
+
+    def accessible(self, path: str, mode: int) -> bool:
+        """No node here has an access list that would allow more than its mode does."""
         return False
 
     def close(self) -> None:
@@ -241,6 +245,7 @@ def fake_host(
     euid: int = 0,
     user: str = "root",
     owners: frozenset[int] = frozenset(),
+    groups: frozenset[int] = frozenset(),
     records: Sequence[Record] = (),
     now: float = 1_800_000_000.0,
     knowledge: str = "",
@@ -277,7 +282,7 @@ def fake_host(
         replace(options or Options(), expect=expect, root=root, tmp="/nonexistent"),
         disk=disk,
         variables=caller,
-        identity=Identity(euid, user, f"/home/{user}" if euid else "/root", owners),
+        identity=Identity(euid, user, f"/home/{user}" if euid else "/root", owners, groups),
         files=below,
         commands=fake_commands,
         processes=Processes(disk, TICKS, lambda pid: disk.has(f"/proc/{pid}")),

@@ -74,6 +74,8 @@ class Disk(Protocol):
 
     def may_block(self, path: str) -> bool: ...
 
+    def accessible(self, path: str, mode: int) -> bool: ...
+
     def close(self) -> None: ...
 
 
@@ -121,6 +123,15 @@ class LocalDisk:
     def may_block(self, path: str) -> bool:
         """Whether a path without links lies on a mount that may block."""
         return self._mount_table().risky(path) is not None
+
+    def accessible(self, path: str, mode: int) -> bool:
+        """What access(2) says, which sees access lists and namespaces too; in a child, for device nodes.
+
+        OSError where the path cannot be reached, CannotTell when there is no answer in time.
+        """
+        point = path.rsplit("/", 1)[0] or "/"
+        outside = self._outside.setdefault(point, Outside(point, self.deadline))
+        return bool(outside.ask("access", path, mode))
 
     def close(self) -> None:
         """End the children that were asked."""

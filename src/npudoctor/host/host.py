@@ -26,6 +26,7 @@ from npudoctor.messages import _
 
 if TYPE_CHECKING:
     from npudoctor.host.network import Network
+    from npudoctor.host.npu_smi import NpuSmi
     from npudoctor.knowledge.site import Knowledge
 
 T = TypeVar("T")
@@ -162,6 +163,11 @@ class Host:
         """The NVIDIA GPUs of the running machine."""
         return self._live("gpus", lambda: find_gpus(self.running_files))
 
+    @property
+    def npu_smi(self) -> NpuSmi:
+        """What npu-smi answers; each question is asked once for all checks."""
+        return self._live("npu_smi", self._make_npu_smi)
+
     def npu_wanted(self) -> bool:
         """Whether a job here would use NPUs: expected by the user, or found when nothing was said."""
         if self.options.expect == "auto":
@@ -201,6 +207,11 @@ class Host:
             may_block=self.disk.may_block,
             variables=self._caller,
         )
+
+    def _make_npu_smi(self) -> NpuSmi:
+        from npudoctor.host.npu_smi import NpuSmi
+
+        return NpuSmi(self)
 
     def _open_tables(self) -> Knowledge:
         from npudoctor.knowledge.site import Knowledge
