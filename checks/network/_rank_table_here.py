@@ -52,11 +52,14 @@ class Here:
             for server in servers:
                 if own & {device.ip for device in server.devices}:
                     return server
+        if len(servers) == 1:
+            return servers[0]
+        addresses = self._host.sockets.own_addresses()
         for server in servers:
-            for name in (server.host_ip, server.id):
-                if name and is_us(self._host, name):
-                    return server
-        return servers[0] if len(servers) == 1 else None
+            if addresses & {server.host_ip, server.id}:
+                return server
+        named = (server for server in servers if server.id and not is_address(server.id))
+        return next((server for server in named if is_us(self._host, server.id)), None)
 
     def _variables(self) -> Iterator[Fault]:
         total = len(self._table.devices)
