@@ -24,6 +24,7 @@ from npudoctor.host.given_network import interface as interface
 from npudoctor.host.given_network import interfaces_of
 from npudoctor.host.identity import Identity
 from npudoctor.host.interpreter import Interpreter, Layout
+from npudoctor.host.names import Meaning, Names
 from npudoctor.host.network import Network
 from npudoctor.host.processes import Processes
 from npudoctor.host.records import Record, Records
@@ -104,7 +105,7 @@ class MemoryDisk:
         moment = int(node.mtime * 1e9)
         return Entry(
             node.kind | node.permissions, inode, 0xFE00, node.nlink, node.uid, node.gid,
-            len(node.content), moment, moment,
+            len(node.content), moment, moment, len(node.content),
         )  # fmt: skip
 
     def readlink(self, path: str) -> str:
@@ -239,6 +240,7 @@ def fake_host(
     commands: Optional[Mapping[Union[str, tuple[str, ...]], Union[str, Answer]]] = None,
     addresses: Iterable[str] = ("127.0.0.1", "::1"),
     network: Optional[Network] = None,
+    names: Optional[Mapping[str, Union[str, Sequence[str]]]] = None,
     probe: Optional[Callable[..., Listener]] = None,
     expect: str = "auto",
     root: Optional[str] = None,
@@ -255,8 +257,8 @@ def fake_host(
 
     `files`: absolute path to text, bytes or a Node. `packages`: name to version, as installed in the
     interpreter. `commands`: argv or program name to its output or Answer. `addresses`: the machine's
-    own; `network`: a FakeNetwork, which knows more, instead. `probe` answers connect() on socket files.
-    `root` makes it an image. `knowledge` is a real directory with a site's rows. `options`: what else the
+    own; `network`: a FakeNetwork, which knows more, instead. `names`: host names to their addresses, or to
+    why there are none (see Meaning). `probe` answers connect() on socket files. `root` makes it an image. `knowledge` is a real directory with a site's rows. `options`: what else the
     user said.
     """
     given = files or {}
@@ -288,6 +290,7 @@ def fake_host(
         processes=Processes(disk, TICKS, lambda pid: disk.has(f"/proc/{pid}")),
         sockets=Sockets(disk, lambda: own, probe or (lambda *_args: Listener.UNKNOWN)),
         network=network,
+        names=Names(lambda name: _meaning(name, names or {})),
         clock=FakeClock(now),
         records=kept,
         knowledge=Knowledge(knowledge),
@@ -301,6 +304,11 @@ def fake_host(
             layout=Layout(tuple(search_path), python_version, machine, asked=True),
         ),
     )
+
+
+def _meaning(name: str, names: Mapping[str, Union[str, Sequence[str]]]) -> Meaning:
+    found = names.get(name, "none")
+    return Meaning(failed=found) if isinstance(found, str) else Meaning(tuple(found))
 
 
 @dataclass(frozen=True)
