@@ -22,7 +22,9 @@ from npudoctor.messages import _
 SERVER = r"""
 import base64, json, os, sys
 def answer(op, path, limit, start):
-    if op == "lstat": return list(os.lstat(path)) + [os.lstat(path).st_mtime_ns, os.lstat(path).st_ctime_ns]
+    if op == "lstat":
+        found = os.lstat(path)
+        return list(found) + [found.st_mtime_ns, found.st_ctime_ns, found.st_blocks * 512]
     if op == "readlink": return base64.b64encode(os.readlink(path)).decode()
     if op == "names": return [base64.b64encode(name).decode() for name in os.listdir(path)]
     if op == "access": return os.access(path, limit)
