@@ -258,8 +258,8 @@ def fake_host(
     `files`: absolute path to text, bytes or a Node. `packages`: name to version, as installed in the
     interpreter. `commands`: argv or program name to its output or Answer. `addresses`: the machine's
     own; `network`: a FakeNetwork, which knows more, instead. `names`: host names to their addresses, or to
-    why there are none (see Meaning). `probe` answers connect() on socket files. `root` makes it an image. `knowledge` is a real directory with a site's rows. `options`: what else the
-    user said.
+    why there are none (see Meaning). `probe` answers connect() on socket files. `root` makes it an image.
+    `knowledge` is a real directory with a site's rows. `options`: what else the user said.
     """
     given = files or {}
     disk = MemoryDisk({**dict.fromkeys(("/proc", "/dev", "/sys"), folder()), **given})
