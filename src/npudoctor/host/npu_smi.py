@@ -103,6 +103,10 @@ class NpuSmi:
                 self._look = self._ask_info()
             return self._look
 
+    def look_again(self) -> Look:
+        """What `npu-smi info` says now, with what is left of the time: for what must be so twice."""
+        return _seen(self._run(("info",), max(0.1, self._until - time.monotonic())), 1)
+
     def health(self, chips: Sequence[tuple[int, Optional[int]]]) -> list[Optional[Health]]:
         """What the tool says of each (NPU, chip), asked side by side; None where it says nothing."""
         questions = [

@@ -18,6 +18,7 @@ class Chip:
 
     `physical` is the N of /dev/davinciN where the table has it. Memory in MB, (used, total), None where
     the table has no such column, or nothing in it. `old` is false where -t health wants no -c (950).
+    `core`: how busy the AI core is, in percent.
     """
 
     npu: int
@@ -29,6 +30,7 @@ class Chip:
     memory: Optional[tuple[int, int]] = None
     hbm: Optional[tuple[int, int]] = None
     old: bool = True
+    core: Optional[int] = None
 
     @property
     def label(self) -> str:
@@ -197,7 +199,7 @@ def _row(titles: list[list[str]], cells: list[str]) -> Row:
 
 
 def _chip(first: Row, second: Row) -> Chip:
-    physical = second.get("Phy-ID", "")
+    physical, core = second.get("Phy-ID", ""), second.get("AICore(%)", "")
     return Chip(
         int(first.get("NPU") or first["NPU ID"]),
         int(second.get("Chip") or 0),
@@ -208,6 +210,7 @@ def _chip(first: Row, second: Row) -> Chip:
         _used(second.get("Memory-Usage(MB)", "")),
         _used(second.get("HBM-Usage(MB)", "")),
         old="NPU ID" not in first,
+        core=int(core) if core.isdecimal() else None,
     )
 
 
