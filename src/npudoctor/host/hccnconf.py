@@ -56,3 +56,36 @@ def read_conf(files: Files) -> Optional[HccnConf]:
     """What the file says; None when there is none. CannotTell when it cannot be read."""
     text = files.text(CONF, LIMIT)
     return None if text is None else parse_conf(text.lstrip("\ufeff"))
+
+
+def is_address(text: str) -> bool:
+    """Whether it is an IP address."""
+    import ipaddress  # here and below: most runs never ask
+
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def is_netmask(text: str) -> bool:
+    """Whether it is an IPv4 netmask: ones, then zeros."""
+    import ipaddress
+
+    try:
+        bits = f"{int(ipaddress.IPv4Address(text)):032b}"
+    except ValueError:
+        return False
+    return "01" not in bits and "1" in bits
+
+
+def in_network(other: str, address: str, netmask: str) -> bool:
+    """Whether another address is in the network of an IPv4 address; so too where something is none."""
+    import ipaddress
+
+    try:
+        network = ipaddress.IPv4Network(f"{address}/{netmask}", strict=False)
+        return not is_netmask(netmask) or ipaddress.IPv4Address(other) in network
+    except ValueError:
+        return True

@@ -269,9 +269,20 @@ def test_backups() -> None:
 
 def test_uneven_servers() -> None:
     uneven = {"device_id": "2", "device_ip": "198.51.100.22", "rank_id": "4"}
-    asked = judged(table(), {})
-    assert asked.codes == []
-    assert changed(lambda one: one["server_list"][1]["device"].append(uneven)) == ["device-counts"]
+    one = table()
+    one["server_list"][1]["device"].append(uneven)
+    (finding,) = judged(one).findings
+    assert (finding.code, finding.severity) == ("rank-table.device-counts", Severity.INFO)
+
+
+def test_the_oldest_template_insists_on_even_servers() -> None:
+    one = table("laboratory")
+    (group,) = one["group_list"]
+    third = {"devices": [{"device_id": "2", "device_ip": "198.51.100.12"}], "rank_id": "2"}
+    group["instance_list"].append({**third, "server_id": "192.0.2.1"})
+    group.update(instance_count="3", device_num="3")
+    (finding,) = judged(one, {"RANK_ID": "0"}).findings
+    assert (finding.code, finding.severity) == ("rank-table.device-counts", Severity.ERROR)
 
 
 def test_a_script_that_was_wrong_everywhere_is_one_finding() -> None:
