@@ -18,7 +18,7 @@ from npudoctor.frozen import dataclass
 from npudoctor.host import CannotTell, Host, NotRunning, Options
 from npudoctor.host.clock import Clock
 from npudoctor.host.commands import Answer, Commands
-from npudoctor.host.files import Entry, Files
+from npudoctor.host.files import Entry, Files, Space
 from npudoctor.host.given_network import FakeNetwork as FakeNetwork
 from npudoctor.host.given_network import interface as interface
 from npudoctor.host.given_network import interfaces_of
@@ -80,6 +80,7 @@ class MemoryDisk:
 
     def __init__(self, files: Mapping[str, Content]) -> None:
         self._nodes: dict[str, Node] = {"/": folder()}
+        self.spaces: dict[str, Space] = {}
         for path, content in files.items():
             self.put(path, content)
 
@@ -131,6 +132,13 @@ class MemoryDisk:
         """No node here has an access list that would allow more than its mode does."""
         return False
 
+    def space(self, path: str) -> Space:
+        """That of the longest path given which holds this one; else there is plenty."""
+        self._node(path)
+        while path not in self.spaces and path != "/":
+            path = path.rsplit("/", 1)[0] or "/"
+        return self.spaces.get(path, Space(1 << 40, 1 << 39, 1 << 26, 1 << 25, 0xFE00))
+
     def close(self) -> None:
         """Nothing to end."""
 
@@ -180,9 +188,13 @@ class FakeCommands(Commands):
 class FakeClock(Clock):
     """A clock that stands at `now` and jumps where it is told to wait."""
 
-    def __init__(self, now: float = 1_800_000_000.0) -> None:
+    def __init__(self, now: float = 1_800_000_000.0, synchronised: Optional[bool] = True) -> None:
         self.current = now
         self.waited = 0.0
+        self.kept = synchronised
+
+    def synchronised(self) -> Optional[bool]:
+        return self.kept
 
     def now(self) -> float:
         return self.current + self.waited
@@ -252,6 +264,8 @@ def fake_host(
     now: float = 1_800_000_000.0,
     knowledge: str = "",
     options: Optional[Options] = None,
+    spaces: Optional[Mapping[str, Space]] = None,
+    synchronised: Optional[bool] = True,
 ) -> Host:
     """A machine on which only what is given exists.
 
@@ -260,9 +274,12 @@ def fake_host(
     own; `network`: a FakeNetwork, which knows more, instead. `names`: host names to their addresses, or to
     why there are none (see Meaning). `probe` answers connect() on socket files. `root` makes it an image.
     `knowledge` is a real directory with a site's rows. `options`: what else the user said.
+    `spaces`: what statvfs says of the file system that begins at a path. `synchronised`: what the kernel
+    says of its clock.
     """
     given = files or {}
     disk = MemoryDisk({**dict.fromkeys(("/proc", "/dev", "/sys"), folder()), **given})
+    disk.spaces.update(spaces or {})
     if not root and "/proc/self" not in given:
         # A link to our pid, and where something is given below it a folder too: both ways lead there.
         within = any(path.startswith("/proc/self/") for path in given)
@@ -291,7 +308,7 @@ def fake_host(
         sockets=Sockets(disk, lambda: own, probe or (lambda *_args: Listener.UNKNOWN)),
         network=network,
         names=Names(lambda name: _meaning(name, names or {})),
-        clock=FakeClock(now),
+        clock=FakeClock(now, synchronised),
         records=kept,
         knowledge=Knowledge(knowledge),
         interpreter=Interpreter(

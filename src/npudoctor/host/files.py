@@ -62,6 +62,25 @@ class Entry:
         return stat.S_IMODE(self.mode)
 
 
+@dataclass(frozen=True)
+class Space:
+    """What statvfs says of the file system that holds a path: bytes and inodes, in all and free for users.
+
+    `inodes` is 0 where the file system makes them as it needs them.
+    """
+
+    total: int
+    free: int
+    inodes: int
+    inodes_free: int
+    device: int
+
+    @property
+    def share_free(self) -> float:
+        """From 0 to 1."""
+        return self.free / self.total if self.total else 1.0
+
+
 class Disk(Protocol):
     """The operations that everything else is made of; OSError as os gives it."""
 
@@ -76,6 +95,8 @@ class Disk(Protocol):
     def may_block(self, path: str) -> bool: ...
 
     def accessible(self, path: str, mode: int) -> bool: ...
+
+    def space(self, path: str) -> Space: ...
 
     def close(self) -> None: ...
 
@@ -134,6 +155,21 @@ class LocalDisk:
         outside = self._outside.setdefault(point, Outside(point, self.deadline))
         return bool(outside.ask("access", path, mode))
 
+    def space(self, path: str) -> Space:
+        """What statvfs(2) says of a path without links; OSError, or CannotTell when there is no answer."""
+        outside = self._ask_outside(path)
+        if outside is not None:
+            return Space(*outside.ask("space", path))
+        # The file systems that are known to be local answer from memory.
+        found = os.statvfs(path)
+        return Space(
+            found.f_blocks * found.f_frsize,
+            found.f_bavail * found.f_frsize,
+            found.f_files,
+            found.f_favail,
+            os.stat(path).st_dev,
+        )
+
     def close(self) -> None:
         """End the children that were asked."""
         for outside in self._outside.values():
@@ -187,6 +223,18 @@ class Files:
     def may_block(self, real: str) -> bool:
         """Whether a path without links lies on a mount that may block."""
         return self.disk.may_block(self.on_disk(real))
+
+    def space(self, path: str) -> Optional[Space]:
+        """The file system that holds what a path names; None when that is missing."""
+        real = self.real(path)
+        if real is None:
+            return None
+        try:
+            return self.disk.space(self.on_disk(real))
+        except OSError as error:
+            if error.errno in _ABSENT:
+                return None
+            raise _unreadable(path, error) from error
 
     def names(self, path: str) -> list[str]:
         """The sorted names in a directory; empty when it is missing or no directory."""

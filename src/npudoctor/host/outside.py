@@ -28,6 +28,9 @@ def answer(op, path, limit, start):
     if op == "readlink": return base64.b64encode(os.readlink(path)).decode()
     if op == "names": return [base64.b64encode(name).decode() for name in os.listdir(path)]
     if op == "access": return os.access(path, limit)
+    if op == "space":
+        v = os.statvfs(path)
+        return [v.f_blocks * v.f_frsize, v.f_bavail * v.f_frsize, v.f_files, v.f_favail, os.stat(path).st_dev]
     if op == "read":
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         if start: os.lseek(fd, start, 0)
