@@ -157,6 +157,7 @@ class FakeCommands(Commands):
     def __init__(self, answers: Mapping[Union[str, tuple[str, ...]], Union[str, Answer]]) -> None:
         self.asked: list[tuple[str, ...]] = []
         self._answers = dict(answers)
+        self._variables = {}  # root's PATH is looked for here
 
     def find(self, name: str) -> Optional[str]:
         named = {key if isinstance(key, str) else key[0] for key in self._answers}

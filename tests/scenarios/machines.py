@@ -14,7 +14,7 @@ from npudoctor.registry import Loaded
 from npudoctor.runner import Settings, run
 from npudoctor.testing import Content, Node, fake_host, folder, link
 
-from . import cann, python_env
+from . import cann, npu, python_env
 from .eras import ERAS, Era
 
 ARCHS = ("x86_64", "aarch64")
@@ -48,6 +48,9 @@ class Machine:
     word: str = ""
     # Other interpreters: path of the program to the version and the site-packages.
     pythons: dict[str, tuple[str, str]] = field(default_factory=dict, repr=False)
+    # What npu-smi answers, None where there is none; and the groups of the user.
+    npu_smi: Union[str, Answer, None] = field(default="", repr=False)
+    groups: frozenset[int] = frozenset({USER, npu.GROUP})
 
     @property
     def name(self) -> str:
@@ -93,7 +96,7 @@ class Machine:
 
     def copy(self) -> Machine:
         """One that may be broken."""
-        return Machine(self.era, self.arch, self.framework, dict(self.files), dict(self.variables), self.uid)
+        return replace(self, files=dict(self.files), variables=dict(self.variables), word="")
 
 
 def healthy(version: str, arch: str, framework: str, python: str = "") -> Machine:
@@ -118,7 +121,7 @@ def healthy(version: str, arch: str, framework: str, python: str = "") -> Machin
         variables["ASCEND_AICPU_PATH"] = cann.top(era)
     if framework == "vllm":
         variables.update(python_env.atb_variables(variables["LD_LIBRARY_PATH"]))
-    return Machine(era, arch, framework, files, variables)
+    return Machine(era, arch, framework, files, variables, npu_smi=npu.screen(era))
 
 
 def _of_root(machine: Machine) -> None:
@@ -174,12 +177,15 @@ def host_of(machine: Machine) -> Host:
         (path, "-I", "-c", QUESTION): _told(machine, version, path.rsplit("/", 2)[0], site)
         for path, (version, site) in machine.pythons.items()
     }
+    if machine.npu_smi is not None:
+        others["npu-smi", "info"] = machine.npu_smi
     host = fake_host(
         machine.files,
         variables=machine.variables,
         commands={"python3": own, **others},
         expect="npu",
         euid=machine.uid,
+        groups=machine.groups,
         user=USERS.get(machine.uid, str(machine.uid)),
     )
     del host._parts["interpreter"]
@@ -206,6 +212,7 @@ def judge(loaded: Loaded, machine: Machine) -> Report:
 def _system() -> dict[str, Content]:
     return {
         "/etc/passwd": f"root:x:0:0:root:/root:/bin/bash\ntrainer:x:{USER}:{USER}::{HOME}:/bin/bash\n",
+        "/etc/group": f"root:x:0:\ntrainer:x:{USER}:\nHwHiAiUser:x:{npu.GROUP}:trainer\n",
         "/etc/os-release": 'NAME="openEuler"\nPRETTY_NAME="openEuler 22.03 LTS"\n',
         HOME: folder(0o755, USER),
         f"{HOME}/job": folder(0o755, USER),
