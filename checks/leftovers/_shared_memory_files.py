@@ -53,7 +53,7 @@ def _left_over(host: Host, judged: Sequence[Judged]) -> Finding:
 
 def _unproven(host: Host, judged: Sequence[Judged]) -> Finding:
     text = _(
-        "{size} in /dev/shm (files: {count}) is used by no process that is seen; that it is dead is not proven"
+        "{size} in /dev/shm (files: {count}) is used by nobody that is seen; that it is dead is not proven"
     )
     much = _bytes(judged) >= MUCH and not any(one.unseen for one in judged) and not host.system.container()
     return Finding(
