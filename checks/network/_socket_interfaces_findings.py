@@ -6,22 +6,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Optional
 
 from npudoctor import Action, Command, Export, Finding, Fix, Risk, Severity, _
-from npudoctor.host.ifnames import HCCL, addresses
+from npudoctor.host.ifnames import HCCL
 from npudoctor.host.interfaces import Interface
 
 SHOWN = 16  # interfaces in the evidence
+LONGEST = 200  # characters of a value that are shown
 
 
 def bad_value(variable: str, value: str, why: str, severity: Severity) -> Finding:
     """A value that its reader refuses."""
-    text = _("{variable}={value} cannot be used: {why}").format(variable=variable, value=value, why=why)
+    text = _("{variable}={value} cannot be used: {why}").format(
+        variable=variable, value=value[:LONGEST], why=why
+    )
     return _finding("bad-value", text, variable, value, (), severity, "")
 
 
 def pasted(variable: str, value: str, meant: str, severity: Severity) -> Finding:
     """A name with blanks or the punctuation of a document about it."""
     text = _("{name} is {value}, with characters of a document or blanks in it; {meant} was meant")
-    message = text.format(name=variable, value=value, meant=meant)
+    message = text.format(name=variable, value=value[:LONGEST], meant=meant)
     return _finding("pasted-punctuation", message, variable, value, (), severity, meant)
 
 
@@ -33,7 +36,7 @@ def missing(
         text = _("{variable}={value}: there is no interface {names} here")
     else:
         text = _("{variable}={value} names no interface of this machine")
-    message = text.format(variable=variable, value=value, names=", ".join(names))
+    message = text.format(variable=variable, value=value[:LONGEST], names=", ".join(names)[:LONGEST])
     if any(name[:1] in "^=" for name in names if name):
         message += " " + _("({variable} takes whole names only)").format(variable=variable)
     return _finding("missing", message, variable, value, there, severity, None)
@@ -42,7 +45,7 @@ def missing(
 def down(variable: str, value: str, chosen: Sequence[Interface], severity: Severity) -> Finding:
     """An interface through which nothing can leave."""
     text = _("{variable}={value}: {names} is down")
-    message = text.format(variable=variable, value=value, names=_names(chosen))
+    message = text.format(variable=variable, value=value[:LONGEST], names=_names(chosen))
     fix = None
     if len(chosen) == 1 and not chosen[0].up:
         line = Command(("ip", "link", "set", chosen[0].name, "up"))
@@ -54,21 +57,21 @@ def down(variable: str, value: str, chosen: Sequence[Interface], severity: Sever
 def no_address(variable: str, value: str, chosen: Sequence[Interface], severity: Severity) -> Finding:
     """An interface that nobody can be told to connect to."""
     text = _("{variable}={value}: {names} has no address that another node could be told")
-    message = text.format(variable=variable, value=value, names=_names(chosen))
+    message = text.format(variable=variable, value=value[:LONGEST], names=_names(chosen))
     return _finding("no-address", message, variable, value, chosen, severity, None)
 
 
 def inner(variable: str, value: str, chosen: Sequence[Interface], severity: Severity) -> Finding:
     """An interface that leads to containers of this host only."""
     text = _("{variable}={value}: {names} does not lead out of this machine")
-    message = text.format(variable=variable, value=value, names=_names(chosen))
+    message = text.format(variable=variable, value=value[:LONGEST], names=_names(chosen))
     return _finding("inner", message, variable, value, chosen, severity, None)
 
 
 def ambiguous(variable: str, value: str, chosen: Sequence[Interface]) -> Finding:
     """A whole name that is the beginning of others too."""
     text = _("{variable}={value} is the beginning of {names}; write ={value} for the one of that name")
-    message = text.format(variable=variable, value=value, names=_names(chosen))
+    message = text.format(variable=variable, value=value[:LONGEST], names=_names(chosen))
     return _finding("ambiguous", message, variable, value, chosen, None, f"={value}")
 
 
@@ -106,13 +109,13 @@ def _finding(
     fix: Optional[Fix] = None,
 ) -> Finding:
     """`better`: the value that the fix sets; "" unsets the variable, None offers nothing."""
-    lines = [_described(one) for one in seen]
+    lines = [one.described for one in seen]
     if better is not None:
         title = _("set {name} to {value}") if better else _("take {name} out of the environment")
         step = Export(variable, better) if better else Command(("unset", variable))
         undo = Export(variable, value).lines() if value is not None else (f"unset {variable}",)
         fix = Fix(title.format(name=variable, value=better), (step,), undo, Risk.MANUAL, needs_root=False)
-    given = () if value is None else (f"{variable}={value}",)
+    given = () if value is None else (f"{variable}={value[:LONGEST]}",)
     more = (f"... (+{len(lines) - SHOWN})",) if len(lines) > SHOWN else ()
     return Finding(
         f"socket-interfaces.{code}",
@@ -122,9 +125,3 @@ def _finding(
         action=Action.CONFIG,
         fix=fix,
     )
-
-
-def _described(one: Interface) -> str:
-    state = one.state if one.up else "down"
-    own = ", ".join(f"{address.text}/{address.length}" for address in addresses(one))
-    return f"{one.name}: {state}, {own or '-'}"

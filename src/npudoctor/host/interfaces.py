@@ -71,6 +71,12 @@ class Interface:
         return frozenset((self.name, *(address.label for address in self.addresses if address.label)))
 
     @property
+    def described(self) -> str:
+        """One line for evidence: eth0: up, 192.0.2.1/24."""
+        own = ", ".join(f"{address.text}/{address.length}" for address in self.addresses)
+        return f"{self.name}: {self.state if self.up else 'down'}, {own or '-'}"
+
+    @property
     def inner(self) -> bool:
         """Whether, by its name, it leads to containers or virtual machines on this host only, or nowhere.
 

@@ -181,6 +181,12 @@ def test_nccl_is_judged_where_a_gpu_is() -> None:
     assert told({HCCL: "bond4"}, npus=0, gpus=8).status is Status.SKIPPED
 
 
+@pytest.mark.parametrize("name", [HCCL, GLOO])
+def test_a_whole_file_in_a_variable_is_shown_in_part(name: str) -> None:
+    for finding in told({name: "x," * 50_000}).findings:
+        assert len(finding.message) + sum(map(len, finding.evidence)) < 2000
+
+
 def test_on_a_login_node_it_is_information() -> None:
     """The variables are for the nodes where the job will run."""
     asked = told({**SEVERAL, HCCL: "bond4", GLOO: "bond4"}, npus=0)
