@@ -81,7 +81,8 @@ def of_answer(host: Host, path: str, look: Look) -> Iterator[Finding]:
 
 
 def _kept(lines: list[str]) -> tuple[str, ...]:
-    return tuple(line[:200] for line in lines if line.strip())[:LINES]
+    told = [line[:200] for line in lines if line.strip()][:LINES]
+    return tuple(_("npu-smi printed: {line}").format(line=line) for line in told)
 
 
 def _failed(host: Host, path: str, failure: Failure, look: Look) -> Finding:

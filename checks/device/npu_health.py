@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Optional, Union
+from typing import TYPE_CHECKING, Optional, Union
 
 from npudoctor import ERROR, WARNING, Action, Facts, Finding, Host, Scope, Unknown, _, check
-from npudoctor.host.npu_tables import Chip, Health
+
+if TYPE_CHECKING:
+    from npudoctor.host.npu_tables import Chip, Health
 
 LEVELS = {
     "warning": ("npu-health.warning", Action.NONE),

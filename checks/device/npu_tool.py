@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Union
+from typing import TYPE_CHECKING, Union
 
 from npudoctor import ERROR, INFO, WARNING, Action, Facts, Finding, Host, Scope, Skip, Unknown, _, check
-from npudoctor.host.npu_smi import Look
+
+if TYPE_CHECKING:
+    from npudoctor.host.npu_smi import Look
 
 
 @check(

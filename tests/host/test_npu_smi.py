@@ -100,7 +100,10 @@ def test_it_may_do_what_it_likes(tool: Callable[[str], Path], host: Host, script
 def test_the_text_of_an_unknown_layout_is_kept(tool: Callable[[str], Path], host: Host) -> None:
     tool("echo 'NPU 0: fine'")
     (finding,) = judged(host).findings
-    assert (finding.code, finding.evidence) == ("npu-tool.unknown-answer", ("NPU 0: fine",))
+    assert (finding.code, finding.evidence) == (
+        "npu-tool.unknown-answer",
+        ("npu-smi printed: NPU 0: fine",),
+    )
 
 
 def test_one_that_may_not_be_run(tool: Callable[[str], Path], host: Host) -> None:

@@ -60,7 +60,7 @@ def test_failures(text: str, code: str, severity: Severity, inside: Severity, st
     for answer in (exited(text, status), exited("", status, text)):
         (finding,) = told(npu_tool, answer).findings
         assert (finding.code, finding.severity) == (code, severity)
-        assert finding.evidence == tuple(text.splitlines())
+        assert finding.evidence == tuple(f"npu-smi printed: {line}" for line in text.splitlines())
     (finding,) = told(npu_tool, exited(text, status), CONTAINER).findings
     assert finding.severity is inside
 
@@ -133,7 +133,7 @@ def test_an_answer_that_is_not_known_is_kept() -> None:
     answer = told(npu_tool, "NPU 0 ist gesund\n" * 100)
     assert answer.status is Status.UNKNOWN
     (finding,) = answer.findings
-    assert finding.evidence == ("NPU 0 ist gesund",) * 40
+    assert finding.evidence == ("npu-smi printed: NPU 0 ist gesund",) * 40
 
 
 def test_cannot_tell() -> None:
