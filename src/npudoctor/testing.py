@@ -39,7 +39,10 @@ TICKS = 100  # of a second: the unit of `started` in process_files()
 
 @dataclass(frozen=True)
 class Node:
-    """A file of the disk in memory: content, link target, or a special kind, with its owner and mode."""
+    """A file of the disk in memory: content, link target, or a special kind, with its owner and mode.
+
+    `held`: the bytes of disk that it takes.
+    """
 
     content: bytes = b""
     kind: int = stat.S_IFREG
@@ -50,6 +53,7 @@ class Node:
     error: int = 0
     mtime: float = 0.0
     nlink: int = 1
+    held: int = 0
 
 
 def link(target: str) -> Node:
@@ -106,7 +110,7 @@ class MemoryDisk:
         moment = int(node.mtime * 1e9)
         return Entry(
             node.kind | node.permissions, inode, 0xFE00, node.nlink, node.uid, node.gid,
-            len(node.content), moment, moment, len(node.content),
+            len(node.content), moment, moment, node.held or len(node.content),
         )  # fmt: skip
 
     def readlink(self, path: str) -> str:
