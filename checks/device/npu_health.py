@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Optional, Union
 
 from npudoctor import ERROR, WARNING, Action, Facts, Finding, Host, Scope, Unknown, _, check
@@ -35,7 +35,8 @@ def npu_health(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     Reads the column Health of `npu-smi info`. Of each chip that is not OK the tool is asked for the error
     codes and what they mean (`npu-smi info -t health`), all of them side by side; multi-bit errors of the
-    device memory, lost heartbeats and the like are among these. A chip that is OK is asked no more.
+    device memory, lost heartbeats and the like are among these. A chip that is OK is asked no more. In a
+    container only the devices whose nodes are here are looked at, where the table tells which those are.
 
     - `npu-health.warning`: something is wrong that the device works with.
     - `npu-health.alarm`, `npu-health.critical`: it does not work as it should; keep jobs off the device and
@@ -55,7 +56,11 @@ def npu_health(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     from npudoctor.checks.device._screen import screen_of
 
-    chips = screen_of(host).chips
+    chips: Sequence[Chip] = screen_of(host).chips
+    if host.system.container():
+        from npudoctor.host.npu_visible import chips_here
+
+        chips = chips_here(host, chips) or chips  # others' devices are not this container's trouble
     yield Facts({"health": {f"{chip.npu}/{chip.chip}": chip.health for chip in chips}})
     ill = [chip for chip in chips if chip.health.lower() in LEVELS]
     if ill:

@@ -45,6 +45,12 @@ def test_each_level() -> None:
     assert answer.findings[1].evidence == ("more: npu-smi info -t health -i 2 -c 0",)
 
 
+def test_others_devices_are_not_this_containers_trouble() -> None:
+    assert told(npu_health, ILL, CONTAINER, count=1).status is Status.OK
+    assert "npu-health.alarm" in told(npu_health, ILL, CONTAINER, count=2).codes
+    assert "npu-health.alarm" in told(npu_health, ILL, count=1).codes
+
+
 def test_a_chip_that_does_not_say_how_it_is() -> None:
     """What was found of the others is kept."""
     answer = told(npu_health, ILL, commands=ALARM)
