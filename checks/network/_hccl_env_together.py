@@ -19,12 +19,17 @@ def refused_pair(pcie: Optional[str], roce: Optional[str]) -> bool:
 
 
 def out_of_order(valid: Mapping[str, str], names: tuple[str, str, str]) -> Iterator[Finding]:
-    """Of each two limits that are both set, the inner one should end first; 0 is no limit."""
+    """Of each two limits that are both set, the inner one should end first; 0 is no limit.
+
+    To give all three one value is what many guides do; only the last pair then loses something: which
+    rank it was that HCCL waited for.
+    """
     given = [name for name in names if name in valid and float(valid[name]) > 0]
     for shorter, longer in zip(given, given[1:]):
         one, other = float(valid[shorter]), float(valid[longer])
-        if one >= other:
-            cut = longer == names[2] and shorter == names[1] and one > other
+        last = longer == names[2]
+        if one > other or (last and one == other):
+            cut = last and shorter == names[1] and one > other
             yield say.order(shorter, longer, valid, WARNING if cut else INFO)
 
 

@@ -8,6 +8,7 @@ from typing import Any, Optional, Union
 from npudoctor import ERROR, INFO, WARNING, Facts, Finding, Host, Scope, Severity, Skip, _, check
 from npudoctor.checks.network._ranks import several
 from npudoctor.host import CannotTell
+from npudoctor.host.wanted import accelerators
 
 Row = Mapping[str, Any]
 
@@ -46,7 +47,7 @@ def hccl_env(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     - `hccl-env.bad-value`: no number, out of range, a word that is not known. An error where HCCL stops
       with it (EI0001), a warning where it takes something else or where a variable is set and empty,
-      information where the word is for another chip.
+      information where the word is for another chip, or an algorithm that we do not know.
     - `hccl-env.pasted-punctuation`: full-width digits, quotes that no shell took off, a semicolon, blanks.
     - `hccl-env.unsupported-pair`: HCCL_INTRA_PCIE_ENABLE and HCCL_INTRA_ROCE_ENABLE both 1, or one of them
       0 and the other unset.
@@ -54,7 +55,8 @@ def hccl_env(host: Host) -> Iterator[Union[Finding, Facts]]:
     - `hccl-env.whitelist`: the whitelist is on and its file is not set, missing, or no JSON. It is on by
       HCCL_WHITELIST_DISABLE=0; up to CANN 5.1 also by default, later it is off.
     - `hccl-env.timeout-order`: HCCL_CONNECT_TIMEOUT, HCCL_EXEC_TIMEOUT and HCCL_EVENT_TIMEOUT should be
-      longer in this order. A warning where the last is shorter than the second: the wait is cut short.
+      longer in this order; the first two may be equal. A warning where the last is shorter than the second:
+      the wait is cut short.
     - `hccl-env.no-effect`: a valid value that is not looked at on this chip, or beside another variable.
     - `hccl-env.deprecated`: a value that is to be dropped.
     - `hccl-env.misspelt`: a name that HCCL does not read, close to one that it does.
@@ -78,6 +80,8 @@ def hccl_env(host: Host) -> Iterator[Union[Finding, Facts]]:
     named = any(name.startswith(("HCCL_", "CM_")) for name in variables)
     if not named and not several(variables):
         raise Skip(_("none of HCCL's variables is set"))
+    if accelerators(host) == (False, True):
+        raise Skip(_("there is no NPU here"))
     from npudoctor.checks.network._hccl_env_whitelist import whitelist
     from npudoctor.knowledge import tables
 
@@ -126,10 +130,20 @@ def _wrong(row: Row, value: str, chip: str) -> Optional[Finding]:
     if meant != value and meant and what_is_wrong(here, meant) is None:
         better: Finding = say.pasted(here, value, meant, severity)
         return better
-    if not here.get("refused") and what_is_wrong(row, value) is None:
-        severity = INFO  # right on another chip, and HCCL goes on
+    if not here.get("refused") and (what_is_wrong(row, value) is None or _readable(row, value)):
+        severity = INFO  # right on another chip, or in another release, and HCCL goes on
     found: Finding = say.bad_value(here, value, why, severity, nearest(here, value))
     return found
+
+
+def _readable(row: Row, value: str) -> bool:
+    """Whether only the names of algorithms are strange: each release has its own."""
+    from npudoctor.knowledge.hccl import algorithms
+
+    try:
+        return row["kind"] == "algo" and bool(algorithms(value))
+    except ValueError:
+        return False
 
 
 def _together(

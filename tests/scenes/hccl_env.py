@@ -26,6 +26,7 @@ VARIABLES: tuple[dict[str, str], ...] = (
     {"HCCL_IF_BASE_PORT": "60000", "HCCL_HOST_SOCKET_PORT_RANGE": "61000-61050"},
     {"HCCL_OP_EXPANSION_MODE": "AIV", "HCCL_DETERMINISTIC": "true", "HCCL_OP_RETRY_ENABLE": "L0:1,L1:1"},
     {"HCCL_ALGO": "level1:AHC;level2:ring", "HCCL_CONNECT_TIME_OUT": "600"},
+    {"HCCL_ALGO": "level0:ring"},
     {"HCCL_ALGO": "allreduce=level0:NA;level1:NHR_V1"},
 )
 
@@ -46,6 +47,7 @@ def scene(tmp: Path) -> Iterator[Asked]:
     for variables in VARIABLES:
         yield ask(check, fake_host(machine(), variables=variables))
     yield ask(check, fake_host(machine("0xd801"), variables={"HCCL_OP_EXPANSION_MODE": "AIV"}))
+    yield ask(check, fake_host({"/dev/nvidia0": device()}, variables={"HCCL_BUFFSIZE": "1"}))
     old = "/usr/local/Ascend/ascend-toolkit/latest"
     info = "package_name=Ascend-cann-toolkit\nversion=5.1.0\n"
     files = {

@@ -72,8 +72,9 @@ def _open() -> socket.socket:
     try:
         kernel = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
     except OSError as error:  # a sandbox may have none
+        text = _("the kernel cannot be asked for interfaces: {why}")
         why = strerror(error.errno) if error.errno else str(error)
-        raise CannotTell(_("the kernel cannot be asked for interfaces: {why}").format(why=why)) from error
+        raise CannotTell(text.format(why=why), advisory=True) from error
     kernel.settimeout(SECONDS)
     return kernel
 

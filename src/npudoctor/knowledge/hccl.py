@@ -115,12 +115,14 @@ def _word(row: Row, value: str) -> Optional[str]:
 
 
 def _algo(row: Row, value: str) -> Optional[str]:
-    used = (one for levels in algorithms(value).values() for one in levels.values())
-    unknown = [one for one in used if one not in row["values"]]
-    if not unknown:
-        return None
-    text = _("{unknown} is none of {words}")
-    return text.format(unknown=", ".join(unknown), words=", ".join(row["values"]))
+    found = algorithms(value).values()
+    unknown = [one for levels in found for one in levels.values() if one not in row["values"]]
+    if unknown:
+        text = _("{unknown} is none of {words}")
+        return text.format(unknown=", ".join(unknown), words=", ".join(row["values"]))
+    if any(levels.get("level0", "NA") != "NA" for levels in found):
+        return _("level0 takes NA only")
+    return None
 
 
 def _retry(_row: Row, value: str) -> Optional[str]:

@@ -66,6 +66,11 @@ def test_skipped_without_any(variables: dict[str, str]) -> None:
     assert told(**variables).status is Status.SKIPPED
 
 
+def test_skipped_where_only_gpus_are() -> None:
+    host = fake_host({"/dev/nvidia0": device()}, variables={"HCCL_BUFFSIZE": "0"})
+    assert ask(hccl_env, host).status is Status.SKIPPED
+
+
 def test_skipped_in_an_image() -> None:
     asked = ask(hccl_env, fake_host(root="/image", variables={"HCCL_BUFFSIZE": "0"}))
     assert asked.status is Status.SKIPPED
@@ -137,7 +142,8 @@ def test_pasted_from_a_document(name: str, value: str, meant: str) -> None:
         ("A2", "HCCL_OP_EXPANSION_MODE", "CCU_MS", INFO),
         ("A2", "HCCL_OP_EXPANSION_MODE", "fast", WARNING),
         ("950", "HCCL_ALGO", "level0:NA;level1:ring", INFO),
-        ("A2", "HCCL_ALGO", "level0:NA;level1:best", WARNING),
+        ("A2", "HCCL_ALGO", "level0:NA;level1:best", INFO),
+        ("A2", "HCCL_ALGO", "level0:ring;level1:ring", INFO),
         ("A2", "HCCL_ALGO", "ring", WARNING),
         ("A2", "HCCL_EVENT_TIMEOUT", "many", WARNING),
         ("A2", "CM_CHIEF_PORT", "65521", WARNING),
@@ -185,6 +191,7 @@ def test_a_bad_value_is_not_a_bad_pair_too() -> None:
         ({"HCCL_CONNECT_TIMEOUT": "7200", "HCCL_EXEC_TIMEOUT": "1800"}, [INFO]),
         ({"HCCL_CONNECT_TIMEOUT": "7200", "HCCL_EVENT_TIMEOUT": "1800"}, [INFO]),
         ({"HCCL_EXEC_TIMEOUT": "7200", "HCCL_EVENT_TIMEOUT": "0"}, []),
+        ({"HCCL_CONNECT_TIMEOUT": "7200", "HCCL_EXEC_TIMEOUT": "7200"}, []),
     ],
 )
 def test_the_order_of_the_limits(variables: dict[str, str], severities: list[Severity]) -> None:
