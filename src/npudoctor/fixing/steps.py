@@ -41,7 +41,9 @@ class Export:
     value: str
 
     def lines(self) -> tuple[str, ...]:
-        return (f"export {self.name}={quote(self.value)}",)
+        # zsh takes an unquoted =word for the path of a command.
+        value = f"'{self.value}'" if quote(self.value).startswith("=") else quote(self.value)
+        return (f"export {self.name}={value}",)
 
 
 @dataclass(frozen=True)

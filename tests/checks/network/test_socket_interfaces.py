@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any, Callable, Optional
 
 import pytest
@@ -106,7 +107,7 @@ def test_pasted_from_a_document(name: str, value: str, meant: str) -> None:
     (finding,) = told({name: value}).findings
     assert finding.code == "socket-interfaces.pasted-punctuation"
     assert finding.fix is not None
-    assert finding.fix.commands == (f"export {name}={meant}",)
+    assert shlex.split(finding.fix.commands[0]) == ["export", f"{name}={meant}"]
 
 
 @pytest.mark.parametrize(
@@ -172,7 +173,7 @@ def test_a_name_that_is_the_beginning_of_another() -> None:
     (finding,) = ask(socket_interfaces, host).findings
     assert finding.code == "socket-interfaces.ambiguous"
     assert finding.fix is not None
-    assert finding.fix.commands == (f"export {HCCL}==eth1",)
+    assert finding.fix.commands == (f"export {HCCL}='=eth1'",)
 
 
 def test_nccl_is_judged_where_a_gpu_is() -> None:
@@ -225,7 +226,7 @@ def test_what_hccl_takes_unasked(variables: dict[str, str], peers: tuple[str, ..
     assert asked.codes == (["socket-interfaces.unset"] if speaks else [])
     for finding in asked.findings:
         assert finding.fix is not None
-        assert finding.fix.commands == (f"export {HCCL}==eth0",)
+        assert finding.fix.commands == (f"export {HCCL}='=eth0'",)
 
 
 def test_the_order_of_hccl() -> None:
