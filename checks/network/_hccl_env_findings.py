@@ -9,7 +9,7 @@ from npudoctor import Action, Command, Export, Finding, Fix, Risk, Severity, Ste
 
 Row = Mapping[str, Any]
 MARGIN = 32  # seconds by which the default of HCCL_EVENT_TIMEOUT is above that of HCCL_EXEC_TIMEOUT
-LONGEST = 2147483647
+LONGEST = 2147483647  # seconds that HCCL_EVENT_TIMEOUT takes
 SHOWN = 200  # of a value: a rank table pasted into one is shown in part
 
 
@@ -62,12 +62,10 @@ def order(shorter: str, longer: str, values: Mapping[str, str], severity: Option
     text = _(
         "{name} is {value} s, which should be longer than {shorter} ({least} s): else it ends the wait first"
     )
-    event = longer == "HCCL_EVENT_TIMEOUT"
-    better = str(int(float(values[shorter])) + 32) if event else ""
+    better = int(float(values[shorter])) + MARGIN
+    steps = None if longer == "HCCL_EVENT_TIMEOUT" and better <= LONGEST else ()
     words = {"shorter": shorter, "least": values[shorter]}
-    return said(
-        "timeout-order", text, longer, values[longer], better, severity, steps=None if event else (), **words
-    )
+    return said("timeout-order", text, longer, values[longer], str(better), severity, steps=steps, **words)
 
 
 def pair(pcie: Optional[str], roce: Optional[str]) -> Finding:

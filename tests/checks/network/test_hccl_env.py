@@ -204,6 +204,10 @@ def test_the_line_that_restores_the_order() -> None:
     (finding,) = told(HCCL_EXEC_TIMEOUT="7200", HCCL_EVENT_TIMEOUT="1800").findings
     assert finding.fix is not None
     assert finding.fix.commands == ("export HCCL_EVENT_TIMEOUT=7232",)
+    (finding,) = told(HCCL_EXEC_TIMEOUT="2147483647", HCCL_EVENT_TIMEOUT="2147483647").findings
+    assert finding.fix is None  # there is no longer one
+    (finding,) = told(HCCL_CONNECT_TIMEOUT="7200", HCCL_EXEC_TIMEOUT="1800").findings
+    assert finding.fix is None  # which of them was meant?
 
 
 @pytest.mark.parametrize("other", ["RANK_TABLE_FILE", "RANK_ID", "RANK_SIZE"])
