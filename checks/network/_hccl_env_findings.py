@@ -64,8 +64,10 @@ def order(shorter: str, longer: str, values: Mapping[str, str], severity: Option
     )
     better = int(float(values[shorter])) + MARGIN
     steps = None if longer == "HCCL_EVENT_TIMEOUT" and better <= LONGEST else ()
-    words = {"shorter": shorter, "least": values[shorter]}
-    return said("timeout-order", text, longer, values[longer], str(better), severity, steps=steps, **words)
+    return said(
+        "timeout-order", text, longer, values[longer], str(better), severity, steps=steps,
+        shorter=shorter, least=values[shorter],
+    )  # fmt: skip
 
 
 def pair(pcie: Optional[str], roce: Optional[str]) -> Finding:
