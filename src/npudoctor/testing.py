@@ -119,12 +119,12 @@ class MemoryDisk:
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
         return node.target
 
-    def names(self, path: str) -> list[str]:
+    def names(self, path: str, most: int = 0) -> list[str]:
         if not stat.S_ISDIR(self._node(path).kind):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
         prefix = path.rstrip("/") + "/"
         below = (name[len(prefix) :] for name in self._nodes if name.startswith(prefix) and name != "/")
-        return sorted({name.split("/", 1)[0] for name in below})
+        return sorted({name.split("/", 1)[0] for name in below})[: most or None]
 
     def read(self, path: str, limit: int, start: int = 0) -> bytes:
         return self._node(path).content[start : start + limit]

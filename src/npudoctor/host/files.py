@@ -7,6 +7,7 @@ import errno
 import os
 import stat
 from collections import deque
+from itertools import islice
 from typing import Optional, Protocol
 
 from npudoctor.frozen import dataclass
@@ -88,7 +89,7 @@ class Disk(Protocol):
 
     def readlink(self, path: str) -> str: ...
 
-    def names(self, path: str) -> list[str]: ...
+    def names(self, path: str, most: int = 0) -> list[str]: ...
 
     def read(self, path: str, limit: int, start: int = 0) -> bytes: ...
 
@@ -126,11 +127,14 @@ class LocalDisk:
             return os.readlink(path)
         return os.fsdecode(base64.b64decode(outside.ask("readlink", path)))
 
-    def names(self, path: str) -> list[str]:
+    def names(self, path: str, most: int = 0) -> list[str]:
         outside = self._ask_outside(path)
-        if outside is None:
+        if outside is not None:
+            return [os.fsdecode(base64.b64decode(name)) for name in outside.ask("names", path, most)]
+        if not most:
             return os.listdir(path)
-        return [os.fsdecode(base64.b64decode(name)) for name in outside.ask("names", path)]
+        with os.scandir(path) as entries:
+            return [entry.name for entry in islice(entries, most)]
 
     def read(self, path: str, limit: int, start: int = 0) -> bytes:
         outside = self._ask_outside(path)
@@ -236,13 +240,16 @@ class Files:
                 return None
             raise _unreadable(path, error) from error
 
-    def names(self, path: str) -> list[str]:
-        """The sorted names in a directory; empty when it is missing or no directory."""
+    def names(self, path: str, most: int = 0) -> list[str]:
+        """The sorted names in a directory; empty when it is missing or no directory.
+
+        With `most`, only so many are read, in the order of the disk: a directory may hold millions.
+        """
         real, entry = self._walk(path, follow=True)
         if entry is None or not entry.is_dir:
             return []
         try:
-            return sorted(self.disk.names(self.on_disk(real)))
+            return sorted(self.disk.names(self.on_disk(real), most))
         except OSError as error:
             if error.errno in _ABSENT:
                 return []

@@ -20,13 +20,16 @@ from npudoctor.host.errors import CannotTell
 from npudoctor.messages import _
 
 SERVER = r"""
-import base64, json, os, sys
+import base64, itertools, json, os, sys
 def answer(op, path, limit, start):
     if op == "lstat":
         found = os.lstat(path)
         return list(found) + [found.st_mtime_ns, found.st_ctime_ns, found.st_blocks * 512]
     if op == "readlink": return base64.b64encode(os.readlink(path)).decode()
-    if op == "names": return [base64.b64encode(name).decode() for name in os.listdir(path)]
+    if op == "names":
+        with os.scandir(path) as found:
+            names = (entry.name for entry in itertools.islice(found, limit or None))
+            return [base64.b64encode(name).decode() for name in names]
     if op == "access": return os.access(path, limit)
     if op == "space":
         v = os.statvfs(path)
