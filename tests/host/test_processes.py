@@ -249,7 +249,11 @@ def test_a_variable_of_a_process() -> None:
 
 
 def test_what_all_have_open_is_read_once() -> None:
-    files = {**process_files(7, descriptors={3: "/dev/null"}), **process_files(8), **process_files(9, state="Z")}
+    files = {
+        **process_files(7, descriptors={3: "/dev/null"}),
+        **process_files(8),
+        **process_files(9, state="Z"),
+    }
     files["/proc/8/fd"] = unreadable()
     disk = MemoryDisk(files)
     processes = Processes(disk)
