@@ -13,7 +13,7 @@ from npudoctor.host.firewall_read import read_rules
 from npudoctor.host.holders import told
 from npudoctor.host.jobnodes import is_here, is_rank_zero, node_count
 from npudoctor.host.jobports import Claim
-from npudoctor.host.ports import Span, overlap, runs, spell
+from npudoctor.host.ports import Span, overlap, runs, spell, without
 
 
 class Answers:
@@ -137,21 +137,21 @@ def blocked(host: Host, claim: Claim, answers: Answers) -> Iterator[Finding]:
             label=claim.label,
             place=places[0] if places else "",
         ),
-        severity=_weight(host, claim, answers),
+        severity=_weight(host, claim, answers, whole=without(claim.spans, ports) == ()),
         evidence=places[:8],
         action=Action.CONFIG,
         fix=way_in(host, peers, ports, places),
     )
 
 
-def _weight(host: Host, claim: Claim, answers: Answers) -> Optional[Severity]:
-    """None is the declared one: an error."""
+def _weight(host: Host, claim: Claim, answers: Answers, whole: bool) -> Optional[Severity]:
+    """None is the declared one: an error. HCCL takes the first free port of several, at the root."""
     several = answers.for_peers or (answers.nodes or 0) > 1
     if answers.nodes == 1 or (not several and not claim.variable):
         return Severity.INFO
     if not several:
         return Severity.WARNING
-    return None if not claim.hccl or _is_root(host) else Severity.WARNING
+    return None if not claim.hccl or (whole and _is_root(host)) else Severity.WARNING
 
 
 def _is_root(host: Host) -> bool:

@@ -27,6 +27,8 @@ Hooks = tuple[str, ...]
 IN: Hooks = ("ingress", "prerouting", "input")
 OUT: Hooks = ("output", "postrouting", "egress")
 _SOLICIT, _ADVERTISE = 135, 136
+_KNOWN, _LOST = frozenset({"established"}), frozenset({"invalid"})
+_ANY_STATE = _KNOWN | _LOST | {"new"}
 _OTHER_LAYERS = ("bridge", "arp")  # they may see what carries the connection; in which form is not known
 
 
@@ -60,11 +62,16 @@ class Firewall:
         through, fates = self._send(first, IN, bridged)
         if through is None:
             return Verdict("blocked", _places(fates))
-        for packet, hooks in ((_reply(through), OUT), (_third(through), IN)):
+        answer, more = self._send(_reply(through), OUT, bridged)
+        if answer is None:
+            return Verdict("blocked", _places(more))
+        fates += more
+        later = _later(through, answer)
+        for packet, hooks in ((later, IN), (replace(_reply(through), flags=ACK, states=later.states), OUT)):
             passed, more = self._send(packet, hooks, bridged)
-            fates += more
             if passed is None:
                 return Verdict("blocked", _places(more))
+            fates += more
         for packet, hooks in _neighbours(first) if first.ipv6 else ():
             fates += self._send(packet, hooks, bridged)[1]
         if any(fate.droppers for fate in fates):
@@ -161,16 +168,18 @@ def _reply(first: Packet) -> Packet:
         iif="",
         oif=first.iif,
         flags=SYN_ACK,
-        states=frozenset({"established"}),
+        states=_KNOWN if first.untracked is False else _KNOWN | {"invalid"} if not first.untracked else _LOST,
         untracked=False,
         original=False,
         mark=((0, 0),),
     )
 
 
-def _third(first: Packet) -> Packet:
-    """The packet that completes the connection."""
-    return replace(first, flags=ACK, states=frozenset({"established"}), untracked=False, mark=((0, 0),))
+def _later(first: Packet, answer: Packet) -> Packet:
+    """The packets that complete the connection and carry its data. Where conntrack missed one of those
+    before, it may take it for a new connection."""
+    known = first.untracked is False and answer.untracked is False
+    return replace(first, flags=ACK, states=_KNOWN if known else _ANY_STATE, untracked=False, mark=((0, 0),))
 
 
 def _neighbours(first: Packet) -> Iterator[tuple[Packet, tuple[str, ...]]]:

@@ -277,7 +277,7 @@ def choices(body: Mapping[str, Any], sets: Sets) -> Callable[[Packet], Sequence[
             return (None,)
         found = [(key.same(values, wanted), verdict) for wanted, verdict in pairs]
         if not listed.sure:
-            return (*dict.fromkeys(verdict for _truth, verdict in found), None)
+            return (("unknown", ""),)
         sure = [verdict for truth, verdict in found if truth]
         if sure:
             return sure[:1]

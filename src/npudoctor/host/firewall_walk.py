@@ -8,7 +8,7 @@ from typing import Optional
 
 from npudoctor.frozen import dataclass
 from npudoctor.host.firewall_packet import Packet, merged
-from npudoctor.host.firewall_rules import UNKNOWN, Chain, Change, Match, Rule, Table, Verdict
+from npudoctor.host.firewall_rules import CONTINUE, UNKNOWN, Chain, Change, Match, Rule, Table, Verdict
 
 DEEPEST = 64  # jumps; the kernel allows 16
 TOLD = 4  # places that are remembered
@@ -111,7 +111,8 @@ class _OneRule:
                     self._take(verdict, inside)
                 if doubtful:
                     self.doubts = _some((*self.doubts, self._walk.place(self._chain, self._rule)))
-                inside = None
+                if CONTINUE not in verdicts:  # else the rule's next part is looked at
+                    inside = None
         if inside is not None:
             self._on.append(inside)
         return merged(self._on)
@@ -125,7 +126,7 @@ class _OneRule:
             self.accepted = merged((self.accepted, packet))
         if kind in ("drop", "unknown"):
             self.droppers = _some((*self.droppers, self._walk.place(self._chain, self._rule)))
-        if kind in ("continue", "unknown"):
+        if verdict is None or kind == "unknown":
             self._on.append(packet)
         if kind == "return":
             self.returned = merged((self.returned, packet))

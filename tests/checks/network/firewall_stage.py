@@ -86,20 +86,24 @@ def main() -> None:
         sh(script)
         from npudoctor.checks.network.firewall import firewall
         from npudoctor.host import Host, Options
-        from npudoctor.testing import ask
+        from npudoctor.testing import Asked, ask
 
-        asked = ask(firewall, Host(Options(peers=tuple(peers), expect="none"), variables=variables))
+        def judge(*named: str) -> Asked:
+            return ask(firewall, Host(Options(peers=named, expect="none"), variables=variables))
+
+        asked, anybody = judge(*peers), judge()
         ports = [int(key.partition("/")[2]) for key in asked.facts]
         for port in ports:
             serve(port)
-        real = {}
-        for address in {US6 if ":" in peer else US for peer in peers or [PEER]}:
+        real: dict[str, str] = {}
+        for address in {US6 if ":" in peer else US for peer in peers}:
             argv = ["nsenter", "-t", str(pid), "-n", sys.executable, "-c", CLIENT, address, str(WAIT)]
             done = subprocess.run([*argv, json.dumps(ports)], capture_output=True, text=True, check=True)
             for port, answer in json.loads(done.stdout).items():
                 real[f"tcp/{port}"] = "blocked" if real.get(f"tcp/{port}") == "blocked" else answer
         told = {
             "facts": asked.facts,
+            "anybody": anybody.facts,
             "real": real,
             "status": asked.status.value,
             "reason": asked.reason,
