@@ -6,10 +6,6 @@ from collections.abc import Iterator
 from typing import Union
 
 from npudoctor import INFO, WARNING, Facts, Finding, Host, Scope, Unknown, _, check
-from npudoctor.host.compilers import is_orphaned_compiler
-from npudoctor.host.sessions import session_of
-from npudoctor.proof.looks import look_twice
-from npudoctor.proof.stale import Judge
 
 
 @check(
@@ -70,6 +66,10 @@ def stale_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     from npudoctor.checks.leftovers import _stale_processes_findings as say
     from npudoctor.checks.leftovers._stale_processes_wanted import Wanted, outlived
+    from npudoctor.host.compilers import is_orphaned_compiler
+    from npudoctor.host.sessions import session_of
+    from npudoctor.proof.looks import look_twice
+    from npudoctor.proof.stale import Judge
 
     wanted = Wanted(host)
     living = [process for process in host.processes.all().values() if wanted(process) and not process.gone]
