@@ -8,9 +8,10 @@ from typing import Any, Optional
 import pytest
 
 from npudoctor.host.firewall_hooks import Firewall
-from npudoctor.host.firewall_match import comparison, elements
+from npudoctor.host.firewall_match import comparison
 from npudoctor.host.firewall_nft import parse_nft
 from npudoctor.host.firewall_packet import Packet, among, everything, joined, of_address, without
+from npudoctor.host.firewall_sets import elements
 from npudoctor.host.firewall_xt import parse_xt
 
 PACKET = Packet(

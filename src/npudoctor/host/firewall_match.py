@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Callable, Optional, Union
 
-from npudoctor.frozen import dataclass
 from npudoctor.host.firewall_fields import (
     Absent,
     Field,
@@ -16,8 +15,6 @@ from npudoctor.host.firewall_fields import (
     same_words,
 )
 from npudoctor.host.firewall_packet import (
-    TCP,
-    ZERO,
     Packet,
     Ranges,
     Truth,
@@ -28,56 +25,21 @@ from npudoctor.host.firewall_packet import (
     negated,
 )
 from npudoctor.host.firewall_rules import Verdict
+from npudoctor.host.firewall_sets import Elements, Sets, elements_of, verdict_of
+from npudoctor.host.firewall_special import special_question
 
 # One value that a field is compared with; None where we cannot read it.
 Wanted = Union[Ranges, str, tuple[str, ...], None]
 Test = Callable[[Packet], Truth]
 
-_PLAIN = {"val", "timeout", "expires", "comment", "counter"}
 _STATES = ("new", "established", "related", "invalid", "untracked")
-# What a connection that no rule of ours has translated is not.
-_NOT_STATUS = {"dnat", "snat", "expected", "dying"}
 _FULL = 1 << 128
-
-
-@dataclass(frozen=True)
-class Elements:
-    """What a set lists; not `sure` where that changes with each packet."""
-
-    values: tuple[Any, ...]
-    sure: bool = True
-
-
-Sets = Mapping[str, Elements]
-
-
-def elements_of(right: Any, sets: Sets) -> Elements:
-    """The values that a comparison names, by a set or one by one."""
-    if isinstance(right, str) and right.startswith("@"):
-        return sets.get(right[1:], Elements((), sure=False))
-    if isinstance(right, dict) and "set" in right:
-        return elements(right["set"])
-    return Elements((right,))
-
-
-def elements(listed: Any) -> Elements:
-    """The elements of a set or map as nft prints them."""
-    values, sure = [], True
-    for one in listed if isinstance(listed, list) else [listed]:
-        pair = isinstance(one, list) and len(one) == 2 and isinstance(one[1], dict)
-        key = one[0] if pair else one
-        if isinstance(key, dict) and "elem" in key:
-            sure = sure and set(key["elem"]) <= _PLAIN
-            key = key["elem"].get("val")
-        sure = sure and key != "*"
-        values.append([key, one[1]] if pair else key)
-    return Elements(tuple(values), sure)
 
 
 def comparison(body: Mapping[str, Any], sets: Sets) -> Test:
     """The question of one "match"."""
     op, left, right = body.get("op"), body.get("left"), body.get("right")
-    special = _special(left, right, str(op))
+    special = special_question(left, right, str(op))
     if special is not None:
         return special
     if op in ("<", ">", "<=", ">="):
@@ -230,40 +192,6 @@ def _order(field: Field, op: str, right: Any) -> Test:
     return test
 
 
-def _special(left: Any, right: Any, op: str) -> Optional[Test]:
-    """The questions that are not about a field of the packet itself."""
-    if not isinstance(left, dict) or len(left) != 1:
-        return None
-    ((kind, body),) = left.items()
-    if kind == "exthdr":
-        absent = right is False and op == "=="
-        return lambda packet: absent  # our packets have no extension headers
-    if kind == "ct" and body.get("key") == "status":
-        words = right if isinstance(right, list) else [right]
-        surely_not = op in ("in", "==") and set(map(str, words)) <= _NOT_STATUS
-        return lambda packet: False if surely_not and packet.translated is False else None
-    if kind == "fib":
-        return lambda packet: _routing(body, right, op, packet)
-    return None
-
-
-def _routing(body: Mapping[str, Any], right: Any, op: str, packet: Packet) -> Truth:
-    """What the kernel's routes say: the destination is ours, and the sender lies where it comes from."""
-    flags = body.get("flags", ())
-    flags = {flags} if isinstance(flags, str) else set(flags)
-    if packet.protocol != TCP or not packet.iif or op not in ("==", "!="):
-        return None
-    if body.get("result") == "type" and flags == {"daddr"}:
-        truth: Truth = right == "local" if isinstance(right, str) else None
-        if isinstance(right, dict) and "set" in right:
-            truth = "local" in right["set"]
-    elif "saddr" in flags and "iif" in flags and isinstance(right, bool):
-        truth = right if packet.mark == ZERO else None
-    else:
-        return None
-    return truth if op == "==" else negated(truth)
-
-
 def choices(body: Mapping[str, Any], sets: Sets) -> Callable[[Packet], Sequence[Optional[Verdict]]]:
     """What a verdict map decides; None in it: it may decide nothing."""
     key = Key(body.get("key"))
@@ -284,16 +212,3 @@ def choices(body: Mapping[str, Any], sets: Sets) -> Callable[[Packet], Sequence[
         return (*dict.fromkeys(verdict for truth, verdict in found if truth is None), None)
 
     return pick
-
-
-def verdict_of(statement: Any) -> Verdict:
-    """A verdict as nft prints it."""
-    if isinstance(statement, dict) and len(statement) == 1:
-        ((kind, body),) = statement.items()
-        if kind in ("accept", "drop", "return", "continue"):
-            return kind, ""
-        if kind in ("jump", "goto") and isinstance(body, dict):
-            return kind, str(body.get("target"))
-        if kind == "reject":
-            return "drop", ""
-    return "unknown", ""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Callable, Optional
 
 from npudoctor.host.firewall_fields import marks_of
-from npudoctor.host.firewall_match import Elements, Sets, choices, comparison, elements, verdict_of
+from npudoctor.host.firewall_match import choices, comparison
 from npudoctor.host.firewall_packet import PORTS, WORD, Packet
 from npudoctor.host.firewall_rules import (
     UNKNOWN,
@@ -23,6 +23,7 @@ from npudoctor.host.firewall_rules import (
     decide,
     unclear,
 )
+from npudoctor.host.firewall_sets import Elements, Sets, elements, verdict_of
 
 # The rules of one chain of iptables, as iptables-save prints them: by family, table and chain.
 Borrowed = Callable[[str, str, str], Optional[Sequence[Rule]]]
