@@ -1,4 +1,4 @@
-"""Fixtures of the tests with the real MindSpore, each of which runs in namespaces of its own."""
+"""Fixtures of the tests with real wheels; those with MindSpore's servers run in namespaces of their own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, Optional
+from typing import Any, Callable, NoReturn, Optional
 
 import pytest
 
@@ -22,7 +22,7 @@ REPORT = "NPUDOCTOR_REAL_REPORT"  # a file that what the tests saw is appended t
 TEST_SECONDS = 600
 
 
-def lacking(reason: str) -> None:
+def lacking(reason: str) -> NoReturn:
     """Skip the test; in CI fail it, as there a test that does not run hides what it should have shown."""
     if os.environ.get("CI") == "true":
         pytest.fail(f"{reason} (CI=true: not skipped)", pytrace=False)
@@ -30,17 +30,17 @@ def lacking(reason: str) -> None:
 
 
 @pytest.fixture(scope="session")
-def mindspore() -> MindSpore:
+def mindspore(namespaces: None) -> MindSpore:
     """The real one."""
     try:
         return mindspore_env.provide()
     except mindspore_env.Unavailable as error:
         lacking(str(error))
-        raise
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _namespaces() -> None:
+@pytest.fixture(scope="session")
+def namespaces() -> None:
+    """They can be had here."""
     # Asked before the wheel is fetched: the servers must be root's, as namespaces are for root only.
     if os.geteuid() != 0:
         lacking("needs root")
@@ -53,7 +53,7 @@ def _namespaces() -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Optional[bool]:
     """Outside, a test's call is the same test inside: pytest again, isolated."""
-    if INSIDE in os.environ:
+    if INSIDE in os.environ or not pyfuncitem.get_closest_marker("real_mindspore"):
         return None
     tmp_path, installed = (pyfuncitem.funcargs[name] for name in ("tmp_path", "mindspore"))
     assert isinstance(tmp_path, Path)

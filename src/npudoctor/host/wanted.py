@@ -19,6 +19,16 @@ def npu_expected(host: Host) -> bool:
         return False
 
 
+def gpu_expected(host: Host) -> bool:
+    """The same of GPUs."""
+    if host.options.expect != "auto" or host.options.root is not None:
+        return host.options.expect == "gpu"
+    try:
+        return host.gpus.usable
+    except CannotTell:
+        return False
+
+
 def on_cann(host: Host) -> list[str]:
     """The frameworks of the examined interpreter that run on CANN, with their versions."""
     named = ((name, host.interpreter.version_of(name)) for name in ON_CANN)
