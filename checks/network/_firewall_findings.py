@@ -14,6 +14,7 @@ from npudoctor.host.holders import told
 from npudoctor.host.jobnodes import is_here, is_rank_zero, node_count
 from npudoctor.host.jobports import Claim
 from npudoctor.host.ports import Span, overlap, runs, spell, without
+from npudoctor.host.wanted import for_elsewhere
 
 
 class Answers:
@@ -147,7 +148,8 @@ def blocked(host: Host, claim: Claim, answers: Answers) -> Iterator[Finding]:
 def _weight(host: Host, claim: Claim, answers: Answers, whole: bool) -> Optional[Severity]:
     """None is the declared one: an error. HCCL takes the first free port of several, at the root."""
     several = answers.for_peers or (answers.nodes or 0) > 1
-    if answers.nodes == 1 or (not several and not claim.variable):
+    elsewhere = not answers.for_peers and for_elsewhere(host)
+    if answers.nodes == 1 or elsewhere or (not several and not claim.variable):
         return Severity.INFO
     if not several:
         return Severity.WARNING
