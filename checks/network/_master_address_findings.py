@@ -38,7 +38,7 @@ def unresolvable(variable: str, place: str, severity: Severity) -> Finding:
 
 def ipv6(variable: str, place: str, addresses: Sequence[str], severity: Severity) -> Finding:
     """MindSpore's scheduler has no IPv6."""
-    text = _("{variable} is {value}, which is {addresses}: MindSpore's scheduler takes no IPv6 address")
+    text = _("{variable} is {value}: MindSpore's scheduler takes no IPv6 address")
     return _finding("ipv6", _told(text, variable, place, addresses), severity)
 
 
@@ -51,13 +51,13 @@ def loopback(variable: str, place: str, better: str, severity: Severity) -> Find
 def own_name(variable: str, place: str, addresses: Sequence[str], better: str, severity: Severity) -> Finding:
     """Our own name, which only here means a loopback address."""
     text = _("{variable} is {value}, our own name, which here is {addresses}, not the address of a NIC")
-    message = _told(text, variable, place, addresses)
+    message = text.format(variable=variable, value=place, addresses=", ".join(addresses[:4]))
     return _finding("own-name", message, severity, variable, better)
 
 
 def not_ours(variable: str, place: str, addresses: Sequence[str], better: str, severity: Severity) -> Finding:
     """Rank 0 is here, its address elsewhere."""
-    text = _("{variable} is {value} ({addresses}), which is no address of this machine, and rank 0 is here")
+    text = _("{variable} is {value}, which is no address of this machine, and rank 0 is here")
     message = _told(text, variable, place, addresses)
     return _finding("not-ours", message, severity, variable, better)
 
@@ -71,12 +71,14 @@ def inner(variable: str, place: str, interface: str, better: str, severity: Seve
 
 def no_way(variable: str, place: str, addresses: Sequence[str], severity: Severity) -> Finding:
     """No route leads there."""
-    text = _("{variable} is {value} ({addresses}), to which this machine has no route")
+    text = _("{variable} is {value}, to which this machine has no route")
     return _finding("no-way", _told(text, variable, place, addresses), severity)
 
 
 def _told(text: str, variable: str, place: str, addresses: Sequence[str]) -> str:
-    return text.format(variable=variable, value=place, addresses=", ".join(addresses[:4]))
+    """The sentence, with what a name means behind it."""
+    meaning = ", ".join(addresses[:4])
+    return text.format(variable=variable, value=place if meaning == place else f"{place} ({meaning})")
 
 
 def _finding(code: str, message: str, severity: Severity, variable: str = "", better: str = "") -> Finding:

@@ -37,4 +37,4 @@ def scene(tmp: Path) -> Iterator[Asked]:
         yield judge({LIST: answer}, PEER, variables=HERE)
     yield judge({LIST: EMPTY}, PEER, files=LISTED)
     yield judge(euid=1000)
-    yield judge(addresses=())
+    yield judge(addresses=(), expect="npu")
