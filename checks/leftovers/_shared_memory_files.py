@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Union
 
-from npudoctor import INFO, Action, Command, Facts, Finding, Fix, Host, Risk, _
+from npudoctor import INFO, Action, Command, Facts, Finding, Fix, Host, RemoveSharedFile, Risk, _
 from npudoctor.host.shmfiles import SharedFile
 from npudoctor.host.users import user_names
 from npudoctor.proof.leftovers import sized
@@ -31,8 +31,9 @@ def findings(host: Host, files: Sequence[SharedFile]) -> Iterator[Union[Finding,
             "file_bytes_unseen": _bytes(unseen),
         }
     )
-    if proven:
-        yield _left_over(host, proven)
+    # By owner: root removes another's only when that one was named.
+    for owner in sorted({one.file.entry.uid for one in proven}):
+        yield _left_over(host, [one for one in proven if one.file.entry.uid == owner])
     # A container cannot see who else uses the place: only what would be missed is worth a word there.
     least = MUCH if host.system.container() else LITTLE
     if _bytes(unproven) >= least or len(unproven) >= FEW:
@@ -98,12 +99,18 @@ def _line(one: Judged, names: dict[int, str], now: float) -> str:
     )
 
 
+def _step(file: SharedFile) -> RemoveSharedFile:
+    entry = file.entry
+    return RemoveSharedFile(file.path, entry.dev, entry.ino, entry.ctime_ns, entry.uid, file.pid or 0)
+
+
 def _removal(host: Host, judged: Sequence[Judged], title: str, *, unproven: bool) -> Fix:
     biggest = _biggest(judged)[:SHOWN]
+    by_hand = tuple(Command(("rm", "--", one.file.path)) for one in biggest)
     return Fix(
         title,
-        steps=tuple(Command(("rm", "--", one.file.path)) for one in biggest),
-        risk=Risk.MANUAL,
+        steps=by_hand if unproven else tuple(_step(one.file) for one in biggest),
+        risk=Risk.MANUAL if unproven else Risk.CAUTION,
         needs_root=any(one.file.entry.uid != host.identity.euid for one in biggest),
         unproven=unproven,
     )

@@ -1,4 +1,4 @@
-"""Shared memory that no cache server made, of System V and in /dev/shm: shown, never removed by us."""
+"""Shared memory that no cache server made, of System V and in /dev/shm: proven left over, or only shown."""
 
 from __future__ import annotations
 
@@ -65,7 +65,10 @@ def shared_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## Fix safety
 
-    Shown only. Whether a segment or a file without a pid is still wanted, only a person can know.
+    CAUTION for `shared-memory.left-over`: by `fix --risk caution`, another user's only by root and --owner.
+    Each file is looked at once more right before: the same device, inode and ctime, its maker still gone,
+    still used by nobody. The rest is shown only: whether a segment or a file without a pid is still wanted,
+    only a person can know.
 
     ## References
 

@@ -69,6 +69,22 @@ class RemoveSharedMemory:
 
 
 @dataclass(frozen=True)
+class RemoveSharedFile:
+    """Remove a file of POSIX shared memory. Guard: still the same device, inode and ctime, the pid of its
+    maker still gone, and still nobody who maps it or has it open."""
+
+    path: str
+    device: int
+    inode: int
+    ctime_ns: int
+    owner: int
+    pid: int
+
+    def lines(self) -> tuple[str, ...]:
+        return (f"rm -- {quote(self.path)}",)
+
+
+@dataclass(frozen=True)
 class RemoveSocket:
     """Remove a stale socket file. Guard: same device, inode and mtime, still nobody listening. (A new
     server's socket on the same port can get the same inode, as was seen.)
@@ -134,11 +150,19 @@ class RemoveFiles:
         return (*removals, f"rmdir -- {quote(folder)}")
 
 
-Known = Union[Command, Export, RemoveSharedMemory, RemoveSocket, RestoreSocket, RemoveFiles]
+Known = Union[Command, Export, RemoveSharedMemory, RemoveSharedFile, RemoveSocket, RestoreSocket, RemoveFiles]
 
 KINDS: dict[str, Any] = {
     kind.__name__: kind
-    for kind in (Command, Export, RemoveSharedMemory, RemoveSocket, RestoreSocket, RemoveFiles)
+    for kind in (
+        Command,
+        Export,
+        RemoveSharedMemory,
+        RemoveSharedFile,
+        RemoveSocket,
+        RestoreSocket,
+        RemoveFiles,
+    )
 }
 
 

@@ -110,7 +110,7 @@ def test_a_dead_process_left_a_file() -> None:
         f"{TORCH} (PyTorch), 64 MiB, owner root, 60 minutes old: process 4711 is gone",
     )
     assert finding.fix and finding.fix.commands == (f"rm -- {TORCH}",)
-    assert finding.fix.risk is Risk.MANUAL and not finding.fix.unproven
+    assert finding.fix.risk is Risk.CAUTION and not finding.fix.unproven
     assert told.facts["file_bytes"] == 64 * MIB and told.facts["file_bytes_in_use"] == 0
 
 
@@ -151,7 +151,7 @@ def test_a_name_without_a_pid_proves_nothing(name: str) -> None:
     (finding,) = told.findings
     assert (finding.code, finding.severity) == ("shared-memory.unproven", Severity.INFO)
     assert "does not hold the pid" in finding.evidence[0]
-    assert finding.fix and finding.fix.unproven
+    assert finding.fix and finding.fix.unproven and finding.fix.risk is Risk.MANUAL
     assert judged({f"/dev/shm/{name}": file(GIB)}).status is Status.PROBLEM
 
 
