@@ -54,9 +54,9 @@ def is_on(value: str) -> bool:
 
 def is_word(row: Row, value: str) -> bool:
     """Whether a number is read, and the value has none at its beginning: it is taken for 0."""
-    return row["kind"] in ("number", "flag") and value.strip(_BLANKS)[:1].lstrip("+-") not in set(
-        "0123456789"
-    )
+    text = value.strip(_BLANKS)
+    first = text[1:2] if text[:1] in ("-", "+") else text[:1]
+    return row["kind"] in ("number", "flag") and not (first.isascii() and first.isdecimal())
 
 
 def _number(row: Row, value: str) -> Optional[str]:
