@@ -43,7 +43,7 @@ def measure_all(chosen: dict[str, Promise], runs: int | None) -> int:
     """One promise that cannot be measured keeps no other from it; a missed one outranks it."""
     results: set[int] = set()
     load = ", ".join(f"{figure:.1f}" for figure in os.getloadavg())
-    print(f"CPU time, user and system, with all children; {os.cpu_count()} cores, load {load}", flush=True)
+    print(f"CPU: user and system, with all children; {os.cpu_count()} cores, load {load}", flush=True)
     adopt_orphans()
     with tempfile.TemporaryDirectory(dir=cache()) as scratch:
         workshop = Workshop(Path(scratch))
@@ -59,7 +59,8 @@ def measure_all(chosen: dict[str, Promise], runs: int | None) -> int:
 
 def measure(name: str, promise: Promise, runs: int, workshop: Workshop) -> bool:
     """Both commands by turns, so that a change of the machine's mood meets both alike."""
-    sides = [Side(command, workshop) for command in (promise.ours, promise.theirs)]
+    machine = workshop.npu_machine() if promise.on_npus else None
+    sides = [Side(command, workshop, machine) for command in (promise.ours, promise.theirs)]
     proofs = [side.command.prove(side.run()) for side in sides]
     for _ in range(promise.warm_ups - 1):
         for side in sides:

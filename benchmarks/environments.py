@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.npu_machine import NpuMachine
 from benchmarks.promise import CHECKOUT, CannotMeasureError
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -154,9 +155,16 @@ class Workshop:
         self.scratch = scratch
         self.job = of_job(scratch)
         self.known = {CHECKOUT: of_checkout(scratch)}
+        self._npus: NpuMachine | None = None
 
     def environment(self, install: str) -> Environment:
         """The environment that a command asks for, made once, with the pip of the checkout's."""
         if install not in self.known:
             self.known[install] = of_requirement(install, self.known[CHECKOUT].packages["pip"])
         return self.known[install]
+
+    def npu_machine(self) -> NpuMachine:
+        """The machine of stand-ins, set up once."""
+        if self._npus is None:
+            self._npus = NpuMachine(self.scratch)
+        return self._npus

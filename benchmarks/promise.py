@@ -17,16 +17,20 @@ class CannotMeasureError(Exception):
 
 @dataclass(frozen=True)
 class Output:
-    """What one finished process left: its status (negative: killed by that signal) and what it wrote."""
+    """What one finished process left: its status (negative: killed by that signal) and what it wrote.
+
+    `calls`: what it asked the stand-ins of the machine with NPUs.
+    """
 
     status: int
     stdout: bytes
     stderr: bytes
+    calls: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Command:
-    """A program of one environment, started by its absolute path."""
+    """A program of one environment, started by its absolute path; or one of the machine, told by that."""
 
     install: str
     """CHECKOUT, or a pinned requirement such as `name==1.2`; the same text means the same environment."""
@@ -47,7 +51,10 @@ class Command:
 
 @dataclass(frozen=True)
 class Promise:
-    """`ours` takes at most `at_most` times the CPU time of `theirs`."""
+    """`ours` takes at most `at_most` times the CPU time of `theirs`.
+
+    `on_npus`: both run on the machine of slow stand-ins, and wall time is judged: waiting is the cost there.
+    """
 
     ours: Command
     theirs: Command
@@ -55,6 +62,12 @@ class Promise:
     runs: int
     aim: float | None = None
     warm_ups: int = 2
+    on_npus: bool = False
+
+    @property
+    def clock(self) -> str:
+        """Which time is judged."""
+        return "wall" if self.on_npus else "CPU"
 
 
 def promises() -> dict[str, Promise]:

@@ -18,7 +18,7 @@ def show(name: str, promise: Promise, sides: Sequence[Side], proofs: Sequence[st
     width = max(len(side.command.line) for side in sides)
     print(f"\n{name}: {ours.command.line}, against {theirs.command.line}")
     head = f"{'median':>8}  {'quartiles':>15}  {'min':>8}  {'max':>8}  {'n':>3}  status (times)"
-    print(f"  {'CPU ms':{width}}  {head}")
+    print(f"  {f'{promise.clock} ms':{width}}  {head}")
     for side in sides:
         statuses = ", ".join(f"{status} ({times})" for status, times in sorted(side.statuses.items()))
         figures = row(side.command.line, width, Spread.of(side.milliseconds), 1)

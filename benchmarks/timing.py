@@ -1,4 +1,4 @@
-"""The CPU time of one command with all its descendants, and what a series of such figures says."""
+"""The time of one command, and what a series of such figures says."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Callable
 
 from benchmarks.promise import CannotMeasureError, Output
 
@@ -40,15 +41,28 @@ class Spread:
         return cls(statistics.median(figures), lower, upper, min(figures), max(figures))
 
 
+@dataclass(frozen=True)
+class Seconds:
+    """`cpu`: user and system, with all descendants. `wall`: until it ended and all was read."""
+
+    cpu: float
+    wall: float
+
+
 def adopt_orphans() -> None:
     """Become the parent of what a command leaves behind: work handed to a background process counts."""
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise CannotMeasureError(f"prctl(PR_SET_CHILD_SUBREAPER): {os.strerror(ctypes.get_errno())}")
 
 
-def cpu_seconds(argv: Sequence[str], environment: Mapping[str, str], folder: Path) -> tuple[float, Output]:
-    """Run once, read all output through pipes, wait for every descendant; user plus system time."""
-    before = _children()
+def seconds_of(
+    argv: Sequence[str],
+    environment: Mapping[str, str],
+    folder: Path,
+    enter: Callable[[], None] | None = None,
+) -> tuple[Seconds, Output]:
+    """Run once, read all output through pipes, wait for every descendant. `enter` is called in the child."""
+    before, started = _children(), time.monotonic()
     with subprocess.Popen(
         argv,
         stdin=subprocess.DEVNULL,
@@ -57,9 +71,11 @@ def cpu_seconds(argv: Sequence[str], environment: Mapping[str, str], folder: Pat
         cwd=folder,
         env=dict(environment),
         start_new_session=True,
+        preexec_fn=enter,
     ) as process:
         try:
             stdout, stderr = process.communicate(timeout=DEADLINE)
+            wall = time.monotonic() - started
             _reap(argv)
         except BaseException as error:
             with contextlib.suppress(ProcessLookupError):
@@ -67,7 +83,7 @@ def cpu_seconds(argv: Sequence[str], environment: Mapping[str, str], folder: Pat
             if isinstance(error, subprocess.TimeoutExpired):
                 raise CannotMeasureError(f"{' '.join(argv)} did not end within {DEADLINE:.0f} s") from error
             raise
-    return _children() - before, Output(process.returncode, stdout, stderr)
+    return Seconds(_children() - before, wall), Output(process.returncode, stdout, stderr)
 
 
 def _children() -> float:

@@ -35,8 +35,10 @@ def library(
     exports: Sequence[str] = (),
     imports: Sequence[str] = (),
     interpreter: Optional[str] = None,
+    rodata: bytes = b"",
 ) -> bytes:
-    """A shared library (or, with an interpreter, a program) of 64 bits. `wants`: versions by library."""
+    """A shared library (or, with an interpreter, a program) of 64 bits. `wants`: versions by library;
+    `rodata`: the content of that section."""
     strings = Strings()
     tags = [(TAGS["needed"], strings.add(name)) for name in needed]
     for kind, text in (("soname", soname), ("rpath", rpath), ("runpath", runpath)):
@@ -44,10 +46,12 @@ def library(
             tags.append((TAGS[kind], strings.add(text)))
     verneed, verdef = _verneed(strings, wants or {}), _verdef(strings, defines)
     dynsym = _symbols(strings, exports, imports)
+    named = strings.add(".rodata")
     first = HEADER + 3 * SEGMENT
     places, at = [], first
     program = (interpreter or "").encode() + b"\0"
-    for part in (program, strings.content, verneed, verdef, dynsym):
+    parts = (program, strings.content, verneed, verdef, dynsym, rodata)
+    for part in parts:
         places.append(at)
         at += len(part) + -len(part) % 8
     tags += [(5, places[1]), (10, len(strings.content)), (6, places[4]), (11, 24)]
@@ -59,13 +63,12 @@ def library(
     end = at + len(dynamic)
     segments = _segment(LOAD, 0, end) + _segment(DYNAMIC, at, len(dynamic))
     segments += _segment(INTERP if interpreter else 0, places[0], len(program))
-    body = b"".join(
-        part + b"\0" * (-len(part) % 8) for part in (program, strings.content, verneed, verdef, dynsym)
-    )
+    body = b"".join(part + b"\0" * (-len(part) % 8) for part in parts)
     sections = bytes(SECTION) + _section(3, places[1], len(strings.content), 0, 0)
     sections += _section(11, places[4], len(dynsym), 1, 24)
+    sections += _section(1, places[5], len(rodata), 0, 0, named)
     head = b"\x7fELF\x02\x01\x01" + bytes(9)
-    head += struct.pack("<HHIQQQIHHHHHH", 3, MACHINES[machine], 1, 0, HEADER, end, 0, 64, 56, 3, 64, 3, 1)
+    head += struct.pack("<HHIQQQIHHHHHH", 3, MACHINES[machine], 1, 0, HEADER, end, 0, 64, 56, 3, 64, 4, 1)
     return head + segments + body + dynamic + sections
 
 
@@ -105,5 +108,5 @@ def _segment(kind: int, start: int, size: int) -> bytes:
     return struct.pack("<IIQQQQQQ", kind, 5, start, start, start, size, size, 8)
 
 
-def _section(kind: int, start: int, size: int, link: int, each: int) -> bytes:
-    return struct.pack("<IIQQQQIIQQ", 0, kind, 2, start, start, size, link, 0, 8, each)
+def _section(kind: int, start: int, size: int, link: int, each: int, name: int = 0) -> bytes:
+    return struct.pack("<IIQQQQIIQQ", name, kind, 2, start, start, size, link, 0, 8, each)

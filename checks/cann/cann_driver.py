@@ -23,7 +23,7 @@ from npudoctor import (
 from npudoctor.checks.cann._driver import branches_agree, first_install, required_interfaces
 from npudoctor.host import CannotTell
 from npudoctor.host.cann import Install
-from npudoctor.host.driver import LIBRARY, Package, libraries, package, within
+from npudoctor.host.driver import LIBRARY, Package, has_library, package, within
 from npudoctor.knowledge.drivers import Declared, declared
 
 MOUNTS = (
@@ -146,16 +146,7 @@ def _library(host: Host, driver: Package) -> Iterator[Finding]:
 
 def _has_library(host: Host) -> bool:
     """Whether a libascend_hal.so is in the driver's folders, or where the shell says that libraries are."""
-    if next(libraries(host.files), None):
-        return True
-    listed = host.variables.path_list("LD_LIBRARY_PATH")
-    # CANN's devlib and stub folders hold one for builds that drives nothing.
-    real = [
-        folder
-        for folder in listed
-        if folder.startswith("/") and not {"devlib", "stub"} & set(folder.split("/"))
-    ]
-    return any(host.files.stat(f"{folder}/{LIBRARY}") is not None for folder in real)
+    return has_library(host.files, host.variables.path_list("LD_LIBRARY_PATH"))
 
 
 def _mounts(paths: tuple[str, ...]) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from npudoctor import ERROR, WARNING, Finding, Host, Scope, Unknown, _, check
+from npudoctor.checks.leftovers._limits import limited, of_owner
 from npudoctor.host.cachetraces import any_trace
 
 
@@ -27,7 +28,8 @@ def cache_server(host: Host) -> Iterator[Finding]:
 
     Looks for the sockets of cache servers at all places that any version has used, asks each socket
     whether somebody listens, and compares them, the logs and the processes with the System V segments.
-    A server that lives is never spoken of.
+    A server that lives is never spoken of. `--user` limits what is said to one owner; with `--job` the
+    check is skipped, as nothing of a dead server names a Slurm job.
 
     ## Why it matters
 
@@ -50,13 +52,14 @@ def cache_server(host: Host) -> Iterator[Finding]:
     """
     if not any_trace(host):
         return
+    wanted = limited(host)
     # Loaded only where there is something to judge: most machines never saw a cache server.
     from npudoctor.checks.leftovers import _cache_server_findings as say
     from npudoctor.proof import leftovers
     from npudoctor.proof.scene import gather
 
     scene = gather(host)
-    seen = leftovers.judge(scene)
+    seen = of_owner(leftovers.judge(scene), wanted)
     yield from (say.orphan_segment(host, judged) for judged in seen.orphans)
     yield from (say.client_attached(host, judged) for judged in seen.attached)
     yield from (say.orphan_socket(host, stale) for stale in seen.sockets)

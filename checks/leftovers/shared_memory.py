@@ -1,11 +1,14 @@
-"""System V memory, semaphores and queues that no cache server made: shown, never claimed."""
+"""Shared memory that no cache server made, of System V and in /dev/shm: proven left over, or only shown."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Union
 
-from npudoctor import INFO, Facts, Finding, Host, Scope, _, check, ngettext
+from npudoctor import INFO, WARNING, Facts, Finding, Host, Scope, Unknown, _, check, ngettext
+from npudoctor.checks.leftovers._limits import limited
+from npudoctor.host.errors import CannotTell
+from npudoctor.host.shmfiles import shared_files
 from npudoctor.host.sysvipc import Other, Segment
 
 SHOWN = 20  # evidence lines of one finding; a database or a leaking job may have hundreds of segments
@@ -15,38 +18,75 @@ SHOWN = 20  # evidence lines of one finding; a database or a leaking job may hav
     "shared-memory",
     scope=Scope.NODE,
     tags={"ipc"},
-    codes={"shared-memory.foreign": INFO, "shared-memory.unattached": INFO},
+    codes={
+        "shared-memory.left-over": WARNING,
+        "shared-memory.unproven": WARNING,
+        "shared-memory.foreign": INFO,
+        "shared-memory.unattached": INFO,
+    },
 )
 def shared_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """No System V shared memory of other programs looks left over.
+    """No shared memory looks left over.
 
     ## What it does
 
-    Lists the System V segments that cannot be a MindSpore cache server's, where nobody seems to use
-    them. It is information: it never makes a machine unready, and nothing here is ever removed.
+    Lists the files of known libraries in /dev/shm (`torch_`, `paddle_`, `mindspore_`, `pym-`, `psm_`,
+    `sem.mp-`, `nccl-`, `hccl`) and the System V segments that cannot be a MindSpore cache server's, where
+    nobody seems to use them.
 
+    - `shared-memory.left-over`: the name of the file holds the pid of its maker, which is gone or belongs to
+      a process that began later; no process maps the file or has it open; all that could use it were looked
+      at; none of another pid namespace shares the place; it is at least ten minutes old.
+    - `shared-memory.unproven`: nobody is seen to use it, but something of that is missing: Python's and
+      NCCL's names hold no pid at all.
     - `shared-memory.unattached`: segments that no process has attached. Whether the creator lives is
       said, as a program may keep its data in a segment that it attaches only now and then.
     - `shared-memory.foreign`: segments that processes have attached although the creator is gone or
       cannot be seen from here, or that are marked for destruction (they go when the last process lets
       go); and semaphore sets and message queues of a user of whom no process is seen.
 
-    A segment with processes attached and a living creator, such as PostgreSQL's, is in normal use and
-    is not spoken of. Segments that a cache server could have made (key 0x61......, whole GiB, mode 0600
-    or 0666) are the check `cache-server`'s, and are not repeated here. At most the 20 biggest of a kind are
-    listed; the totals are in the facts.
+    Files are a warning when they hold 1 GiB or more, else information. Not spoken of are what is in use,
+    files of others of whose use this user cannot tell anything, and what is not proven when it is less than
+    1 MiB in less than 100 files; in a container, which cannot see all who use the place, less than 1 GiB.
+
+    A segment with processes attached and a living creator, such as PostgreSQL's, is in normal use. Segments
+    that a cache server could have made (key 0x61......, whole GiB, mode 0600 or 0666) are the check
+    `cache-server`'s, and are not repeated here. At most the 20 biggest of a kind are listed; the totals are
+    in the facts. `--user` limits all of it to one owner; what a dead process left names no Slurm job, so with
+    `--job` the check is skipped.
 
     ## Why it matters
 
-    A killed job may leave memory that no process owns any more and that only a reboot or `ipcrm -m ID`
-    gives back. Nothing on the machine proves whose it is, so only a person who knows may remove it.
+    A killed job may leave memory that no process owns any more and that only a reboot, `rm` or `ipcrm -m ID`
+    gives back. A full /dev/shm ends the next job with a bus error.
+
+    ## Fix safety
+
+    CAUTION for `shared-memory.left-over`: by `fix --risk caution`, another user's only by root and --owner.
+    Each file is looked at once more right before: the same device, inode and ctime, its maker still gone,
+    still used by nobody. The rest is shown only: whether a segment or a file without a pid is still wanted,
+    only a person can know.
 
     ## References
 
-    shmget(2), shmctl(2), proc_sysvipc(5), ipcs(1), ipcrm(1).
+    shm_overview(7), shmget(2), shmctl(2), proc_sysvipc(5), ipcs(1), ipcrm(1); PaddlePaddle issue 49632.
     """
-    segments, others = _foreign_segments(host), host.sysvipc.others()
+    wanted = limited(host)
+    segments = [one for one in _foreign_segments(host) if wanted(one.uid, one.cuid)]
+    others = [other for other in host.sysvipc.others() if wanted(other.uid, other.cuid)]
     yield Facts(_totals(segments, others))
+    yield from _system_v(host, segments, others)
+    try:
+        files = [file for file in shared_files(host.running_files) if wanted(file.entry.uid)]
+    except CannotTell as error:
+        raise Unknown(error.reason, advisory=not host.identity.is_root) from error
+    if files:
+        from npudoctor.checks.leftovers._shared_memory_files import findings
+
+        yield from findings(host, files)
+
+
+def _system_v(host: Host, segments: Sequence[Segment], others: Sequence[Other]) -> Iterator[Finding]:
     if not segments and not others:
         return  # as on most machines: nobody needs to be looked for
     idle = [segment for segment in segments if not segment.nattch]

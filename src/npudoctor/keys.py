@@ -11,6 +11,7 @@ from npudoctor.messages import _
 
 REASONS = "ignore"
 LONGEST = 86400.0  # a run that may take longer than a day is a mistake
+LONGEST_NAME, LONGEST_LABEL = 254, 63  # of a host, with its last dot
 
 
 class Invalid(ValueError):
@@ -35,17 +36,68 @@ def _one_of(*choices: str) -> Callable[[Any, bool], str]:
     return parse
 
 
-def _seconds(raw: Any, in_file: bool) -> float:
+def _number(raw: Any, in_file: bool) -> float:
+    """A number, from text unless it stood in a file; NaN when it is none."""
     try:
         if isinstance(raw, bool) or (in_file and isinstance(raw, str)):
             raise ValueError
-        value = float(raw)
+        return float(raw)
     except (TypeError, ValueError, OverflowError):
-        value = math.nan
+        return math.nan
+
+
+def _seconds(raw: Any, in_file: bool) -> float:
+    value = _number(raw, in_file)
     if not 0 < value <= LONGEST:
         text = _("{value!r} is no number of seconds above 0 and up to {most:.0f}")
         raise Invalid(text.format(value=raw, most=LONGEST))
     return value
+
+
+def _patience(raw: Any, in_file: bool) -> float:
+    value = _number(raw, in_file)
+    if not 0 <= value <= LONGEST:
+        text = _("{value!r} is no number of seconds from 0 to {most:.0f}")
+        raise Invalid(text.format(value=raw, most=LONGEST))
+    return value
+
+
+def _addresses(raw: Any, in_file: bool) -> tuple[str, ...]:
+    """Addresses and host names, each once; nobody is asked whether they exist."""
+    told = raw.split(",") if isinstance(raw, str) and not in_file else raw
+    if not isinstance(told, (list, tuple)) or not told or not all(isinstance(item, str) for item in told):
+        raise Invalid(_("{value!r} is no list of addresses").format(value=raw))
+    peers = [item.strip() for item in told]
+    for peer in peers:
+        if not (_is_address(peer) or _is_name(peer)):
+            raise Invalid(_("{value!r} is no address and no host name").format(value=peer))
+    return tuple(dict.fromkeys(peers))
+
+
+def _is_address(text: str) -> bool:
+    import ipaddress
+
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_name(text: str) -> bool:
+    """By the grammar of RFC 1123, and underscores, which some sites have; 10.0.0.300 is none."""
+    labels = text.removesuffix(".").split(".")
+    return (
+        len(text) <= LONGEST_NAME
+        and text.isascii()
+        and not labels[-1].isdecimal()
+        and all(
+            0 < len(label) <= LONGEST_LABEL
+            and label.replace("-", "").replace("_", "").isalnum()
+            and label[0] + label[-1] == (label[0] + label[-1]).strip("-")
+            for label in labels
+        )
+    )
 
 
 def _path(raw: Any, in_file: bool) -> str:
@@ -82,6 +134,8 @@ KEYS: dict[str, Key] = {
     "fail_on": Key(_one_of("error", "warning"), "error"),
     "deadline": Key(_seconds, 30.0),
     "timeout": Key(_seconds, 10.0),
+    "wait": Key(_patience, 0.0),
+    "peers": Key(_addresses, ()),
     "python": Key(_path),
     REASONS: Key(_ignored),
     "lang": Key(_language),

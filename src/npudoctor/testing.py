@@ -18,9 +18,14 @@ from npudoctor.frozen import dataclass
 from npudoctor.host import CannotTell, Host, NotRunning, Options
 from npudoctor.host.clock import Clock
 from npudoctor.host.commands import Answer, Commands
-from npudoctor.host.files import Entry, Files
+from npudoctor.host.files import Entry, Files, Space
+from npudoctor.host.given_network import FakeNetwork as FakeNetwork
+from npudoctor.host.given_network import interface as interface
+from npudoctor.host.given_network import interfaces_of
 from npudoctor.host.identity import Identity
 from npudoctor.host.interpreter import Interpreter, Layout
+from npudoctor.host.names import Meaning, Names
+from npudoctor.host.network import Network
 from npudoctor.host.processes import Processes
 from npudoctor.host.records import Record, Records
 from npudoctor.host.sockets import Listener, Sockets
@@ -34,7 +39,10 @@ TICKS = 100  # of a second: the unit of `started` in process_files()
 
 @dataclass(frozen=True)
 class Node:
-    """A file of the disk in memory: content, link target, or a special kind, with its owner and mode."""
+    """A file of the disk in memory: content, link target, or a special kind, with its owner and mode.
+
+    `held`: the bytes of disk that it takes.
+    """
 
     content: bytes = b""
     kind: int = stat.S_IFREG
@@ -45,6 +53,7 @@ class Node:
     error: int = 0
     mtime: float = 0.0
     nlink: int = 1
+    held: int = 0
 
 
 def link(target: str) -> Node:
@@ -52,9 +61,9 @@ def link(target: str) -> Node:
     return Node(kind=stat.S_IFLNK, permissions=0o777, target=target)
 
 
-def device() -> Node:
+def device(permissions: int = 0o660, gid: int = 0) -> Node:
     """A character device node."""
-    return Node(kind=stat.S_IFCHR, permissions=0o660)
+    return Node(kind=stat.S_IFCHR, permissions=permissions, gid=gid)
 
 
 def folder(permissions: int = 0o755, uid: int = 0) -> Node:
@@ -79,6 +88,7 @@ class MemoryDisk:
     def __init__(self, files: Mapping[str, Content], euid: int = 0) -> None:
         self._euid = euid
         self._nodes: dict[str, Node] = {"/": folder()}
+        self.spaces: dict[str, Space] = {}
         for path, content in files.items():
             self.put(path, content)
 
@@ -104,7 +114,7 @@ class MemoryDisk:
         moment = int(node.mtime * 1e9)
         return Entry(
             node.kind | node.permissions, inode, 0xFE00, node.nlink, node.uid, node.gid,
-            len(node.content), moment, moment,
+            len(node.content), moment, moment, node.held or len(node.content),
         )  # fmt: skip
 
     def readlink(self, path: str) -> str:
@@ -113,12 +123,12 @@ class MemoryDisk:
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
         return node.target
 
-    def names(self, path: str) -> list[str]:
+    def names(self, path: str, most: int = 0) -> list[str]:
         if not stat.S_ISDIR(self._node(path).kind):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
         prefix = path.rstrip("/") + "/"
         below = (name[len(prefix) :] for name in self._nodes if name.startswith(prefix) and name != "/")
-        return sorted({name.split("/", 1)[0] for name in below})
+        return sorted({name.split("/", 1)[0] for name in below})[: most or None]
 
     def read(self, path: str, limit: int, start: int = 0) -> bytes:
         node = self._node(path)
@@ -128,6 +138,17 @@ class MemoryDisk:
 
     def may_block(self, path: str) -> bool:
         return False
+
+    def accessible(self, path: str, mode: int) -> bool:
+        """No node here has an access list that would allow more than its mode does."""
+        return False
+
+    def space(self, path: str) -> Space:
+        """That of the longest path given which holds this one; else there is plenty."""
+        self._node(path)
+        while path not in self.spaces and path != "/":
+            path = path.rsplit("/", 1)[0] or "/"
+        return self.spaces.get(path, Space(1 << 40, 1 << 39, 1 << 26, 1 << 25, 0xFE00))
 
     def close(self) -> None:
         """Nothing to end."""
@@ -155,6 +176,7 @@ class FakeCommands(Commands):
         super().__init__(files or Files(MemoryDisk({})), as_root=as_root, variables=variables)
         self.asked: list[tuple[str, ...]] = []
         self._answers = dict(answers)
+        self._variables = {}  # root's PATH is looked for here
 
     def find(self, name: str) -> Optional[str]:
         named = {key if isinstance(key, str) else key[0] for key in self._answers}
@@ -186,9 +208,13 @@ class FakeCommands(Commands):
 class FakeClock(Clock):
     """A clock that stands at `now` and jumps where it is told to wait."""
 
-    def __init__(self, now: float = 1_800_000_000.0) -> None:
+    def __init__(self, now: float = 1_800_000_000.0, synchronised: Optional[bool] = True) -> None:
         self.current = now
         self.waited = 0.0
+        self.kept = synchronised
+
+    def synchronised(self) -> Optional[bool]:
+        return self.kept
 
     def now(self) -> float:
         return self.current + self.waited
@@ -245,26 +271,35 @@ def fake_host(
     search_path: Sequence[str] = (SITE,),
     commands: Optional[Mapping[Union[str, tuple[str, ...]], Union[str, Answer]]] = None,
     addresses: Iterable[str] = ("127.0.0.1", "::1"),
+    network: Optional[Network] = None,
+    names: Optional[Mapping[str, Union[str, Sequence[str]]]] = None,
     probe: Optional[Callable[..., Listener]] = None,
     expect: str = "auto",
     root: Optional[str] = None,
     euid: int = 0,
     user: str = "root",
     owners: frozenset[int] = frozenset(),
+    groups: frozenset[int] = frozenset(),
     records: Sequence[Record] = (),
     now: float = 1_800_000_000.0,
     knowledge: str = "",
     options: Optional[Options] = None,
+    spaces: Optional[Mapping[str, Space]] = None,
+    synchronised: Optional[bool] = True,
 ) -> Host:
     """A machine on which only what is given exists.
 
     `files`: absolute path to text, bytes or a Node. `packages`: name to version, as installed in the
     interpreter. `commands`: argv or program name to its output or Answer. `addresses`: the machine's
-    own. `probe` answers connect() on socket files. `root` makes it an image. `knowledge` is a real
-    directory with a site's rows. `options`: what else the user said.
+    own; `network`: a FakeNetwork, which knows more, instead. `names`: host names to their addresses, or to
+    why there are none (see Meaning). `probe` answers connect() on socket files. `root` makes it an image.
+    `knowledge` is a real directory with a site's rows. `options`: what else the user said.
+    `spaces`: what statvfs says of the file system that begins at a path. `synchronised`: what the kernel
+    says of its clock.
     """
     given = files or {}
     disk = MemoryDisk({**dict.fromkeys(("/proc", "/dev", "/sys"), folder()), **given}, euid)
+    disk.spaces.update(spaces or {})
     if not root and "/proc/self" not in given:
         # A link to our pid, and where something is given below it a folder too: both ways lead there.
         within = any(path.startswith("/proc/self/") for path in given)
@@ -275,7 +310,9 @@ def fake_host(
             disk.put(path, content)
     caller = dict(variables or {})
     below = Files(disk, root or "/")
-    own = frozenset(addresses)
+    if network is None:
+        network = FakeNetwork(interfaces_of(addresses))
+    own = frozenset(address.text for one in network.interfaces() for address in one.addresses)
     kept = Records("/nonexistent", euid)
     kept._read = list(records)
     fake_commands = FakeCommands(commands or {}, below, as_root=euid == 0, variables=caller)
@@ -284,12 +321,14 @@ def fake_host(
         replace(options or Options(), expect=expect, root=root, tmp="/nonexistent"),
         disk=disk,
         variables=caller,
-        identity=Identity(euid, user, f"/home/{user}" if euid else "/root", owners),
+        identity=Identity(euid, user, f"/home/{user}" if euid else "/root", owners, groups),
         files=below,
         commands=fake_commands,
         processes=Processes(disk, TICKS, lambda pid: disk.has(f"/proc/{pid}")),
         sockets=Sockets(disk, lambda: own, probe or (lambda *_args: Listener.UNKNOWN)),
-        clock=FakeClock(now),
+        network=network,
+        names=Names(lambda name: _meaning(name, names or {})),
+        clock=FakeClock(now, synchronised),
         records=kept,
         knowledge=Knowledge(knowledge),
         interpreter=Interpreter(
@@ -302,6 +341,11 @@ def fake_host(
             layout=Layout(tuple(search_path), python_version, machine, asked=True),
         ),
     )
+
+
+def _meaning(name: str, names: Mapping[str, Union[str, Sequence[str]]]) -> Meaning:
+    found = names.get(name, "none")
+    return Meaning(failed=found) if isinstance(found, str) else Meaning(tuple(found))
 
 
 @dataclass(frozen=True)

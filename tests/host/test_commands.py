@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import selectors
 import signal
+import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Optional
 
 import psutil
 import pytest
 
-from npudoctor.host.commands import REAP_SECONDS, Commands
+from npudoctor.host.commands import REAP_SECONDS, Commands, _collect
 from npudoctor.host.files import Files, LocalDisk
 
 SH = "/bin/sh"
@@ -55,6 +58,24 @@ def test_output_status_and_time(commands: Commands) -> None:
     assert (answer.stdout, answer.stderr) == ("out\n", "err\n")
     assert answer.seconds < SOON
     assert commands.run(["true"]).ok
+
+
+class Late(selectors.DefaultSelector):
+    """Sees nothing at its first look, as one that looked just before the program wrote."""
+
+    def select(self, timeout: Optional[float] = None) -> list[tuple[selectors.SelectorKey, int]]:
+        seen, self.looked = getattr(self, "looked", False), True
+        return super().select(timeout) if seen else []
+
+
+def test_what_is_written_between_a_look_and_the_end_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selectors, "DefaultSelector", Late)
+    child = subprocess.Popen([SH, "-c", "echo last"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    child.wait()
+    assert _collect(child, time.monotonic() + SOON, 100) == ("exited", [b"last\n", b""])
+    for pipe in (child.stdout, child.stderr):
+        assert pipe is not None
+        pipe.close()
 
 
 def test_a_signal_is_a_negative_status(commands: Commands) -> None:

@@ -122,6 +122,17 @@ def test_a_file_has_no_names(files: Files) -> None:
     assert files.names("/etc/passwd") == []
 
 
+def test_of_many_names_only_so_many_are_read(files: Files, tmp_path: Path) -> None:
+    for number in range(20):
+        (tmp_path / f"f{number}").touch()
+    outside = LocalDisk(5.0, Mounts([Mount("/", "ext4"), Mount(str(tmp_path), "fuse.sshfs")]))
+    for one in (files, Files(outside)):
+        assert len(one.names(str(tmp_path))) == 20
+        some = one.names(str(tmp_path), 7)
+        assert len(some) == 7 and some == sorted(some)
+    outside.close()
+
+
 def test_the_root_itself(files: Files, image: Files) -> None:
     for place in (files, image):
         assert place.real("/") == "/"

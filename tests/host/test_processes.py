@@ -50,8 +50,9 @@ def until(condition: Callable[[], bool]) -> None:
 
 def test_a_stat_line() -> None:
     assert parse_stat(24117, STAT, 1000) == Process(
-        pid=24117, name="dataset-cache-s", state="S", parent=1, session=24117, started=8812345, uid=1000
-    )
+        pid=24117, name="dataset-cache-s", state="S", parent=1, session=24117, started=8812345, uid=1000,
+        cpu=21, threads=47,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["a b", "(sd-pam)", ") S 1 1 1", "x) R (y", "", "caf\udce9", "new\nline"])
@@ -60,11 +61,16 @@ def test_names_may_hold_anything(name: str) -> None:
     assert (found.name, found.state, found.parent, found.started) == (name, "S", 1, 8812345)
 
 
+def test_a_zombie_whose_threads_live_is_not_gone() -> None:
+    assert not parse_stat(7, STAT.replace(" S ", " Z "), 0).gone
+
+
 @pytest.mark.parametrize(
     ("state", "gone"), [("R", False), ("D", False), ("T", False), ("Z", True), ("X", True)]
 )
 def test_a_zombie_is_gone(state: str, gone: bool) -> None:
-    assert parse_stat(7, STAT.replace(" S ", f" {state} "), 0).gone is gone
+    alone = STAT.replace(" 20 0 47 ", " 20 0 1 ")
+    assert parse_stat(7, alone.replace(" S ", f" {state} "), 0).gone is gone
 
 
 def test_the_inode_of_a_mapping_is_the_shmid() -> None:
@@ -231,3 +237,26 @@ def test_a_descriptor_that_cannot_be_read_is_not_nothing() -> None:
     assert Processes(MemoryDisk({**files, "/proc/7/fd/1": unreadable()})).open_files(7) is None
     closed = {**files, "/proc/7/fd/1": unreadable(errno.ENOENT)}
     assert Processes(MemoryDisk(closed)).open_files(7) == [(0, "/dev/null")]
+
+
+def test_a_variable_of_a_process() -> None:
+    files = {**process_files(7), "/proc/7/environ": b"A=1\0SLURM_JOB_ID=42\0B=\xff\0"}
+    processes = Processes(MemoryDisk(files))
+    assert [processes.variable(7, name) for name in ("A", "SLURM_JOB_ID", "B", "SLURM", "C")] == [
+        "1", "42", "\udcff", None, None,
+    ]  # fmt: skip
+    assert processes.variable(8, "A") is None
+
+
+def test_what_all_have_open_is_read_once() -> None:
+    files = {
+        **process_files(7, descriptors={3: "/dev/null"}),
+        **process_files(8),
+        **process_files(9, state="Z"),
+    }
+    files["/proc/8/fd"] = unreadable()
+    disk = MemoryDisk(files)
+    processes = Processes(disk)
+    assert processes.all_open() == {7: [(3, "/dev/null")], 8: None}
+    disk.put("/proc/7/fd/4", link("/dev/zero"))
+    assert processes.all_open()[7] == [(3, "/dev/null")]

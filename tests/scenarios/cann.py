@@ -7,6 +7,7 @@ from npudoctor.testing import Content, device, folder, link
 from ..elves import library  # noqa: TID252
 from ..scenes import cann_trees as trees  # noqa: TID252
 from .eras import Era
+from .npu import GROUP
 
 ASCEND = "/usr/local/Ascend"
 DRIVER = f"{ASCEND}/driver"
@@ -139,12 +140,12 @@ def driver(era: Era, arch: str) -> dict[str, Content]:
     }  # fmt: skip
     for number in range(2):
         card = f"/sys/bus/pci/devices/0000:{number + 0x61:02x}:00.0"
-        files[f"/dev/davinci{number}"] = device()
+        files[f"/dev/davinci{number}"] = device(0o660, GROUP)
         files[f"{card}/vendor"], files[f"{card}/device"] = "0x19e5\n", f"{era.chip}\n"
         files[f"{card}/class"] = "0x120000\n"
         files[f"{card}/driver"] = link("/sys/bus/pci/drivers/devdrv_device_driver")
     for name in ("davinci_manager", "devmm_svm", "hisi_hdc"):
-        files[f"/dev/{name}"] = device()
+        files[f"/dev/{name}"] = device(0o660, GROUP)
     return files
 
 

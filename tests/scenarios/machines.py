@@ -18,7 +18,7 @@ from npudoctor.registry import Loaded
 from npudoctor.runner import Settings, run
 from npudoctor.testing import Content, fake_host, folder
 
-from . import cann, python_env, system
+from . import cann, npu, python_env, system
 from .eras import ERAS, Era
 from .system import HOME as HOME
 from .system import USER
@@ -55,6 +55,9 @@ class Machine:
     pythons: dict[str, tuple[str, str]] = field(default_factory=dict, repr=False)
     # What its site adds to our tables: the content of a file.
     rows: str = field(default="", repr=False)
+    # What npu-smi answers, None where there is none; and the groups of the user.
+    npu_smi: Union[str, Answer, None] = field(default="", repr=False)
+    groups: frozenset[int] = frozenset({USER, npu.GROUP})
 
     @property
     def name(self) -> str:
@@ -100,7 +103,7 @@ class Machine:
 
     def copy(self) -> Machine:
         """One that may be broken."""
-        return Machine(self.era, self.arch, self.framework, dict(self.files), dict(self.variables), self.uid)
+        return replace(self, files=dict(self.files), variables=dict(self.variables), word="")
 
 
 def healthy(version: str, arch: str, framework: str, python: str = "") -> Machine:
@@ -125,7 +128,7 @@ def healthy(version: str, arch: str, framework: str, python: str = "") -> Machin
         variables["ASCEND_AICPU_PATH"] = cann.top(era)
     if framework == "vllm":
         variables.update(python_env.atb_variables(variables["LD_LIBRARY_PATH"]))
-    return Machine(era, arch, framework, files, variables)
+    return Machine(era, arch, framework, files, variables, npu_smi=npu.screen(era))
 
 
 def _of_root(machine: Machine) -> None:
@@ -192,12 +195,15 @@ def host_of(machine: Machine) -> Host:
         (path, "-I", "-c", QUESTION): _told(machine, version, path.rsplit("/", 2)[0], site)
         for path, (version, site) in machine.pythons.items()
     }
+    if machine.npu_smi is not None:
+        others["npu-smi", "info"] = machine.npu_smi
     host = fake_host(
         machine.files,
         variables=machine.variables,
         commands={"python3": own, **others},
         expect="npu",
         euid=machine.uid,
+        groups=machine.groups,
         user=USERS.get(machine.uid, str(machine.uid)),
     )
     # Chosen, trusted and asked as on a real machine: root starts nothing that others could have written.

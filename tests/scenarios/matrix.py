@@ -2,6 +2,7 @@
 
 from . import (
     faults_cann,
+    faults_device,
     faults_driver,
     faults_frameworks,
     faults_fresh_cann,
@@ -27,6 +28,7 @@ MODULES = (
     faults_python,
     faults_job,
     faults_site,
+    faults_device,
     faults_fresh_cann,
     faults_fresh_driver,
     faults_fresh_frameworks,

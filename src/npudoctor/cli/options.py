@@ -69,6 +69,20 @@ EnvOf = Annotated[
 Source = Annotated[
     Text, _value("--source", "SCRIPT", _("Judge the variables that a shell has after sourcing this."))
 ]
+Peers = Annotated[
+    Text,
+    _value(
+        "--peers", "ADDR,...", _("The other nodes of the job, by address or name: judge the way from them.")
+    ),
+]
+Wait = Annotated[
+    Text,
+    _value("--wait", "SECONDS", _("How long a rank table that is still being written may take; default 0.")),
+]
+User = Annotated[Text, _value("--user", "NAME", _("Limit leftovers to what belongs to this user."))]
+Job = Annotated[
+    Text, _value("--job", "SLURM_JOB_ID", _("Limit leftovers to what belongs to this Slurm job."))
+]
 Lang = Annotated[
     Text,
     _value("--lang", "en|zh", _("The language of the output; default: as LANG says, JSON in English.")),

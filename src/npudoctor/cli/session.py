@@ -10,6 +10,7 @@ from typing import Optional
 from npudoctor import messages, registry
 from npudoctor.cli import output
 from npudoctor.cli.examined import chosen
+from npudoctor.cli.limits import job, owner
 from npudoctor.cli.main import Caller
 from npudoctor.cli.paths import image, program
 from npudoctor.config import Config, Refused, load, suggestion
@@ -49,8 +50,9 @@ class Session:
             scope=config["scope"],
             profile=config["profile"],
             fail_on=Severity[config["fail_on"].upper()],
-            timeout=config["timeout"],
-            deadline=config["deadline"],
+            # What is waited for by order is no delay.
+            timeout=config["timeout"] + config["wait"],
+            deadline=config["deadline"] + config["wait"],
         )
 
     def meant(self, names: Iterable[str], known: set[str], named: str = "") -> Iterator[str]:
@@ -118,6 +120,10 @@ def opened(
             knowledge=knowledge_directory(caller.variables),
             env_of=examined.pid,
             foreign_variables=examined.foreign,
+            peers=config["peers"],
+            wait=config["wait"],
+            only_user=owner(flags),
+            only_job=job(flags),
         )
         host = Host(
             options,
@@ -128,7 +134,7 @@ def opened(
         )
         deadline = config["deadline"] - min(2 * GRACE, config["deadline"] / 4)
         loaded = registry.load_all(caller.variables, deadline * LOADING)
-        yield Session(config, host, loaded, started + deadline)
+        yield Session(config, host, loaded, started + deadline + config["wait"])
     finally:
         (disk if host is None else host).close()
 

@@ -41,7 +41,9 @@ class Export:
     value: str
 
     def lines(self) -> tuple[str, ...]:
-        return (f"export {self.name}={quote(self.value)}",)
+        # zsh takes an unquoted =word for the path of a command.
+        value = f"'{self.value}'" if quote(self.value).startswith("=") else quote(self.value)
+        return (f"export {self.name}={value}",)
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,22 @@ class RemoveSharedMemory:
 
     def lines(self) -> tuple[str, ...]:
         return (f"ipcrm -m {self.shmid}",)
+
+
+@dataclass(frozen=True)
+class RemoveSharedFile:
+    """Remove a file of POSIX shared memory. Guard: still the same device, inode and ctime, the pid of its
+    maker still gone, and still nobody who maps it or has it open."""
+
+    path: str
+    device: int
+    inode: int
+    ctime_ns: int
+    owner: int
+    pid: int
+
+    def lines(self) -> tuple[str, ...]:
+        return (f"rm -- {quote(self.path)}",)
 
 
 @dataclass(frozen=True)
@@ -132,11 +150,19 @@ class RemoveFiles:
         return (*removals, f"rmdir -- {quote(folder)}")
 
 
-Known = Union[Command, Export, RemoveSharedMemory, RemoveSocket, RestoreSocket, RemoveFiles]
+Known = Union[Command, Export, RemoveSharedMemory, RemoveSharedFile, RemoveSocket, RestoreSocket, RemoveFiles]
 
 KINDS: dict[str, Any] = {
     kind.__name__: kind
-    for kind in (Command, Export, RemoveSharedMemory, RemoveSocket, RestoreSocket, RemoveFiles)
+    for kind in (
+        Command,
+        Export,
+        RemoveSharedMemory,
+        RemoveSharedFile,
+        RemoveSocket,
+        RestoreSocket,
+        RemoveFiles,
+    )
 }
 
 

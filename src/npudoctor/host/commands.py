@@ -209,12 +209,14 @@ def _read_on(
         parts[key.data] += part
         if len(parts[key.data]) > limit:
             return "flooded"
-    if left <= 0:
-        return "exited" if child.poll() is not None else "timeout"
+    if left <= 0 and child.poll() is None:
+        return "timeout"
     if not open_pipes:
         return _exited(child, left)
-    # A daemon that the program started may hold the pipes open after its end.
-    return "exited" if not ready and child.poll() is not None else None
+    # A daemon that the program started may hold the pipes open after its end; and between our look at them
+    # and its end the program may have written its last.
+    over = not ready and child.poll() is not None and not selector.select(0)
+    return "exited" if over else None
 
 
 def _exited(child: subprocess.Popen[bytes], left: float) -> str:

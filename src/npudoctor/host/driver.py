@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Optional
 
 from npudoctor.frozen import dataclass
@@ -74,6 +74,19 @@ def libraries(files: Files) -> Iterator[str]:
             path = f"{folder}/{place}/{LIBRARY}"
             if files.stat(path) is not None:
                 yield path
+
+
+def has_library(files: Files, listed: Sequence[str]) -> bool:
+    """Whether a libascend_hal.so is in the driver's folders, or in one of those on LD_LIBRARY_PATH."""
+    if next(libraries(files), None):
+        return True
+    # CANN's devlib and stub folders hold one for builds that drives nothing.
+    real = (
+        folder
+        for folder in listed
+        if folder.startswith("/") and not {"devlib", "stub"} & set(folder.split("/"))
+    )
+    return any(files.stat(f"{folder}/{LIBRARY}") is not None for folder in real)
 
 
 def key(version: str) -> Key:

@@ -90,6 +90,11 @@ class Libraries:
                 self._symbols[real] = self._opened(real, self._read_symbols)
             return self._symbols[real]
 
+    def section(self, path: str, name: str) -> Optional[bytes]:
+        """The content of a section of the file; None when either is missing."""
+        real = self._files.real(path)
+        return None if real is None else self._opened(real, lambda _path, elf: elf.section(name))
+
     def _opened(self, real: str, read: Callable[[str, Elf], T]) -> T:
         if self._files.read(real, 4) != MAGIC:
             raise BadLibrary(_("{path} is no ELF file").format(path=real))

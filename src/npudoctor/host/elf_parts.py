@@ -89,6 +89,17 @@ class Elf:
                     wanted.add(text)
         return defined, wanted
 
+    def section(self, name: str) -> Optional[bytes]:
+        """The content of the section of this name; None when there is none, as in a stripped library."""
+        headers = list(self._headers("Elf_Shdr", "e_sh"))
+        if not headers:
+            return None
+        names = self._content(headers[self._elf["e_shstrndx"]])
+        for header in headers:
+            if names[header.sh_name : names.find(b"\0", header.sh_name)] == name.encode():
+                return self._content(header)
+        return None
+
     def _dynamic(self) -> Iterator[tuple[str, int]]:
         for segment in self._segments:
             if segment.p_type != "PT_DYNAMIC":

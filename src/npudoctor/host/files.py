@@ -7,6 +7,7 @@ import errno
 import os
 import stat
 from collections import deque
+from itertools import islice
 from typing import Optional, Protocol
 
 from npudoctor.frozen import dataclass
@@ -23,7 +24,7 @@ _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
 
 @dataclass(frozen=True)
 class Entry:
-    """What lstat says of a path; times in nanoseconds."""
+    """What lstat says of a path; times in nanoseconds. `held`: the bytes of memory or disk that it takes."""
 
     mode: int
     ino: int
@@ -34,6 +35,7 @@ class Entry:
     size: int
     mtime_ns: int
     ctime_ns: int
+    held: int = 0
 
     @property
     def is_dir(self) -> bool:
@@ -61,6 +63,25 @@ class Entry:
         return stat.S_IMODE(self.mode)
 
 
+@dataclass(frozen=True)
+class Space:
+    """What statvfs says of the file system that holds a path: bytes and inodes, in all and free for users.
+
+    `inodes` is 0 where the file system makes them as it needs them.
+    """
+
+    total: int
+    free: int
+    inodes: int
+    inodes_free: int
+    device: int
+
+    @property
+    def share_free(self) -> float:
+        """From 0 to 1."""
+        return self.free / self.total if self.total else 1.0
+
+
 class Disk(Protocol):
     """The operations that everything else is made of; OSError as os gives it."""
 
@@ -68,11 +89,15 @@ class Disk(Protocol):
 
     def readlink(self, path: str) -> str: ...
 
-    def names(self, path: str) -> list[str]: ...
+    def names(self, path: str, most: int = 0) -> list[str]: ...
 
     def read(self, path: str, limit: int, start: int = 0) -> bytes: ...
 
     def may_block(self, path: str) -> bool: ...
+
+    def accessible(self, path: str, mode: int) -> bool: ...
+
+    def space(self, path: str) -> Space: ...
 
     def close(self) -> None: ...
 
@@ -91,10 +116,10 @@ class LocalDisk:
             found = os.lstat(path)
             return Entry(
                 found.st_mode, found.st_ino, found.st_dev, found.st_nlink, found.st_uid, found.st_gid,
-                found.st_size, found.st_mtime_ns, found.st_ctime_ns,
+                found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_blocks * 512,
             )  # fmt: skip
         answer = outside.ask("lstat", path)
-        return Entry(*answer[:7], *answer[-2:])
+        return Entry(*answer[:7], *answer[-3:])
 
     def readlink(self, path: str) -> str:
         outside = self._ask_outside(path)
@@ -102,11 +127,14 @@ class LocalDisk:
             return os.readlink(path)
         return os.fsdecode(base64.b64decode(outside.ask("readlink", path)))
 
-    def names(self, path: str) -> list[str]:
+    def names(self, path: str, most: int = 0) -> list[str]:
         outside = self._ask_outside(path)
-        if outside is None:
+        if outside is not None:
+            return [os.fsdecode(base64.b64decode(name)) for name in outside.ask("names", path, most)]
+        if not most:
             return os.listdir(path)
-        return [os.fsdecode(base64.b64decode(name)) for name in outside.ask("names", path)]
+        with os.scandir(path) as entries:
+            return [entry.name for entry in islice(entries, most)]
 
     def read(self, path: str, limit: int, start: int = 0) -> bytes:
         outside = self._ask_outside(path)
@@ -121,6 +149,30 @@ class LocalDisk:
     def may_block(self, path: str) -> bool:
         """Whether a path without links lies on a mount that may block."""
         return self._mount_table().risky(path) is not None
+
+    def accessible(self, path: str, mode: int) -> bool:
+        """What access(2) says, which sees access lists and namespaces too; in a child, for device nodes.
+
+        OSError where the path cannot be reached, CannotTell when there is no answer in time.
+        """
+        point = path.rsplit("/", 1)[0] or "/"
+        outside = self._outside.setdefault(point, Outside(point, self.deadline))
+        return bool(outside.ask("access", path, mode))
+
+    def space(self, path: str) -> Space:
+        """What statvfs(2) says of a path without links; OSError, or CannotTell when there is no answer."""
+        outside = self._ask_outside(path)
+        if outside is not None:
+            return Space(*outside.ask("space", path))
+        # The file systems that are known to be local answer from memory.
+        found = os.statvfs(path)
+        return Space(
+            found.f_blocks * found.f_frsize,
+            found.f_bavail * found.f_frsize,
+            found.f_files,
+            found.f_favail,
+            os.stat(path).st_dev,
+        )
 
     def close(self) -> None:
         """End the children that were asked."""
@@ -176,13 +228,28 @@ class Files:
         """Whether a path without links lies on a mount that may block."""
         return self.disk.may_block(self.on_disk(real))
 
-    def names(self, path: str) -> list[str]:
-        """The sorted names in a directory; empty when it is missing or no directory."""
+    def space(self, path: str) -> Optional[Space]:
+        """The file system that holds what a path names; None when that is missing."""
+        real = self.real(path)
+        if real is None:
+            return None
+        try:
+            return self.disk.space(self.on_disk(real))
+        except OSError as error:
+            if error.errno in _ABSENT:
+                return None
+            raise _unreadable(path, error) from error
+
+    def names(self, path: str, most: int = 0) -> list[str]:
+        """The sorted names in a directory; empty when it is missing or no directory.
+
+        With `most`, only so many are read, in the order of the disk: a directory may hold millions.
+        """
         real, entry = self._walk(path, follow=True)
         if entry is None or not entry.is_dir:
             return []
         try:
-            return sorted(self.disk.names(self.on_disk(real)))
+            return sorted(self.disk.names(self.on_disk(real), most))
         except OSError as error:
             if error.errno in _ABSENT:
                 return []

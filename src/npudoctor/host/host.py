@@ -25,6 +25,10 @@ from npudoctor.host.variables import Variables
 from npudoctor.messages import _
 
 if TYPE_CHECKING:
+    from npudoctor.host.hccn import Hccn
+    from npudoctor.host.names import Names
+    from npudoctor.host.network import Network
+    from npudoctor.host.npu_smi import NpuSmi
     from npudoctor.knowledge.site import Knowledge
 
 T = TypeVar("T")
@@ -119,6 +123,16 @@ class Host:
         return self._live("sockets", lambda: Sockets(self.disk, interface_addresses))
 
     @property
+    def network(self) -> Network:
+        """The interfaces of our network namespace, and the ways out of it."""
+        return self._live("network", _open_network)
+
+    @property
+    def names(self) -> Names:
+        """What host names mean on the running machine."""
+        return self._live("names", _ask_names)
+
+    @property
     def records(self) -> Records:
         """What earlier runs of `fix` wrote down before they acted."""
         return self._live("records", lambda: Records.of(self.identity, self._caller))
@@ -157,6 +171,16 @@ class Host:
     def gpus(self) -> Accelerators:
         """The NVIDIA GPUs of the running machine."""
         return self._live("gpus", lambda: find_gpus(self.running_files))
+
+    @property
+    def hccn(self) -> Hccn:
+        """What hccn_tool says of the NPUs' network ports; each question is asked once for all checks."""
+        return self._live("hccn", self._make_hccn)
+
+    @property
+    def npu_smi(self) -> NpuSmi:
+        """What npu-smi answers; each question is asked once for all checks."""
+        return self._live("npu_smi", self._make_npu_smi)
 
     def npu_wanted(self) -> bool:
         """Whether a job here would use NPUs: expected by the user, or found when nothing was said."""
@@ -207,6 +231,16 @@ class Host:
             variables=self._caller,
         )
 
+    def _make_hccn(self) -> Hccn:
+        from npudoctor.host.hccn import Hccn
+
+        return Hccn(self)
+
+    def _make_npu_smi(self) -> NpuSmi:
+        from npudoctor.host.npu_smi import NpuSmi
+
+        return NpuSmi(self)
+
     def _open_tables(self) -> Knowledge:
         from npudoctor.knowledge.site import Knowledge
 
@@ -256,3 +290,15 @@ class Host:
         except CannotTell:
             return False
         return entry is not None and entry.is_file and bool(entry.mode & 0o111)
+
+
+def _open_network() -> Network:
+    from npudoctor.host.network import Network  # only the checks that ask for it pay for it
+
+    return Network()
+
+
+def _ask_names() -> Names:
+    from npudoctor.host.names import Names, ask_system
+
+    return Names(ask_system)

@@ -20,12 +20,20 @@ from npudoctor.host.errors import CannotTell
 from npudoctor.messages import _
 
 SERVER = r"""
-import base64, json, os, sys
+import base64, itertools, json, os, sys
 def answer(op, path, limit, start):
-    if op == "lstat": return list(os.lstat(path)) + [os.lstat(path).st_mtime_ns, os.lstat(path).st_ctime_ns]
+    if op == "lstat":
+        found = os.lstat(path)
+        return list(found) + [found.st_mtime_ns, found.st_ctime_ns, found.st_blocks * 512]
     if op == "readlink": return base64.b64encode(os.readlink(path)).decode()
-    if op == "names": return [base64.b64encode(name).decode() for name in os.listdir(path)]
+    if op == "names":
+        with os.scandir(path) as found:
+            names = (entry.name for entry in itertools.islice(found, limit or None))
+            return [base64.b64encode(name).decode() for name in names]
     if op == "access": return os.access(path, limit)
+    if op == "space":
+        v = os.statvfs(path)
+        return [v.f_blocks * v.f_frsize, v.f_bavail * v.f_frsize, v.f_files, v.f_favail, os.stat(path).st_dev]
     if op == "read":
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         if start: os.lseek(fd, start, 0)

@@ -20,7 +20,10 @@ MAPS_LIMIT = 64 << 20
 
 @dataclass(frozen=True)
 class Process:
-    """One process as /proc/PID/stat says. `started` counts clock ticks since boot; `uid` is its owner's."""
+    """One process as /proc/PID/stat says. `started` counts clock ticks since boot; `uid` is its owner's.
+
+    `cpu`: the clock ticks that it has used. `threads`: how many of it live; a zombie's may, without it.
+    """
 
     pid: int
     name: str
@@ -29,20 +32,22 @@ class Process:
     session: int
     started: int
     uid: int
+    cpu: int = 0
+    threads: int = 1
 
     @property
     def gone(self) -> bool:
-        """A zombie or a dead one: it runs no more and holds no memory."""
-        return self.state in "ZXx"
+        """A zombie or a dead one: it runs no more and holds no memory, unless threads of it live on."""
+        return self.state in "ZXx" and self.threads <= 1
 
 
 def parse_stat(pid: int, text: str, uid: int) -> Process:
     """One process from /proc/PID/stat; the name may hold blanks and parentheses."""
     head, _, tail = text.rpartition(")")
     fields = tail.split()
-    return Process(
-        pid, head.partition("(")[2], fields[0], int(fields[1]), int(fields[3]), int(fields[19]), uid
-    )
+    parent, session, threads, started = (int(fields[number]) for number in (1, 3, 17, 19))
+    cpu = int(fields[11]) + int(fields[12])
+    return Process(pid, head.partition("(")[2], fields[0], parent, session, started, uid, cpu, threads)
 
 
 def parse_maps(text: str) -> dict[int, int]:
@@ -61,6 +66,7 @@ class Processes:
         self._exists = exists
         self._all: Optional[dict[int, Process]] = None
         self._details: dict[tuple[str, int], Optional[bytes]] = {}
+        self._opened: Optional[dict[int, Optional[list[tuple[int, str]]]]] = None
         self._lock = threading.Lock()
 
     def all(self) -> dict[int, Process]:
@@ -154,6 +160,29 @@ class Processes:
                 if pid != 1:
                     return None
         return found
+
+    def all_open(self) -> dict[int, Optional[list[tuple[int, str]]]]:
+        """What every living process has open, as `open_files` says it; read once."""
+        everybody = self.all()
+        with self._lock:
+            if self._opened is None:
+                living = (pid for pid, process in everybody.items() if not process.gone)
+                self._opened = {pid: self.open_files(pid) for pid in living}
+            return self._opened
+
+    def maps(self, pid: int) -> Optional[bytes]:
+        """Its /proc/PID/maps, not kept; None when it cannot be read."""
+        try:
+            return self._disk.read(f"/proc/{pid}/maps", MAPS_LIMIT)
+        except OSError:
+            return None
+
+    def variable(self, pid: int, name: str) -> Optional[str]:
+        """A variable with which it was started; None when it has none, or that cannot be read."""
+        content = self._detail("environ", pid, 1 << 20) or b""
+        start = name.encode() + b"="
+        value = next((entry for entry in content.split(b"\0") if entry.startswith(start)), None)
+        return None if value is None else value[len(start) :].decode("utf-8", "surrogateescape")
 
     def mappers(self, shmid: int) -> list[int]:
         """The pids that map a segment, as far as our rights show them."""

@@ -30,3 +30,16 @@ def _lines(files: Files) -> dict[int, list[str]]:
         if len(fields) > 2 and fields[2].isdecimal():
             lines.setdefault(int(fields[2]), fields)
     return lines
+
+
+def group_of(files: Files, gid: int) -> tuple[Optional[str], frozenset[str]]:
+    """The name of a group, None where /etc/group has none, and the users that it lists as members."""
+    try:
+        text = files.text("/etc/group") or ""
+    except CannotTell:
+        text = ""
+    for line in text.splitlines():
+        fields = line.split(":")
+        if len(fields) > 3 and fields[2] == str(gid):
+            return fields[0], frozenset(name for name in fields[3].split(",") if name)
+    return None, frozenset()

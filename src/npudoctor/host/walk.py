@@ -91,6 +91,7 @@ def entry_of(found: os.stat_result) -> Entry:
         found.st_size,
         found.st_mtime_ns,
         found.st_ctime_ns,
+        found.st_blocks * 512,
     )
 
 

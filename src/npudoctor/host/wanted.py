@@ -29,7 +29,33 @@ def gpu_here(host: Host) -> bool:
     return host.options.expect == "gpu" or bool(host.gpus.models) or host.gpus.usable
 
 
+def gpu_expected(host: Host) -> bool:
+    """The same of GPUs."""
+    if host.options.expect != "auto" or host.options.root is not None:
+        return host.options.expect == "gpu"
+    try:
+        return host.gpus.usable
+    except CannotTell:
+        return False
+
+
 def on_cann(host: Host) -> list[str]:
     """The frameworks of the examined interpreter that run on CANN, with their versions."""
     named = ((name, host.interpreter.version_of(name)) for name in ON_CANN)
     return [f"{name} {version}" for name, version in named if version is not None]
+
+
+def accelerators(host: Host) -> tuple[bool, bool]:
+    """Whether the job would use NPUs, and GPUs: said by the user, or seen when nothing was said."""
+    if host.options.expect != "auto":
+        return host.options.expect == "npu", host.options.expect == "gpu"
+    try:
+        return host.npus.usable, host.gpus.usable
+    except CannotTell:
+        return False, False
+
+
+def for_elsewhere(host: Host) -> bool:
+    """Whether what the job's variables name may be of other machines: nothing here could run it, and
+    nobody said that it should."""
+    return host.options.expect == "auto" and not any(accelerators(host))

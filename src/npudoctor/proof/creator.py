@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from typing import Callable
 
 from npudoctor.frozen import dataclass
 from npudoctor.host import Host
@@ -29,8 +30,10 @@ class Creator:
     why: str
 
 
-def creator(host: Host, pid: int, since: float) -> Creator:
-    """Judge a pid that was alive at `since` (epoch seconds).
+def creator(
+    host: Host, pid: int, since: float, may_be: Callable[[str], bool] = PROGRAMS.__contains__
+) -> Creator:
+    """Judge a pid that was alive at `since` (epoch seconds). `may_be`: whether a program could be its.
 
     Dead: no such process, a zombie, or the pid now belongs to one that began after `since`.
     """
@@ -49,7 +52,8 @@ def creator(host: Host, pid: int, since: float) -> Creator:
     began = host.system.boot_time() + process.started / processes.ticks
     if began > since + CLOCK_SLACK:
         # A clock that was set in between looks like this too; then it may be the creator after all.
-        if processes.program(pid) in (None, *PROGRAMS):
+        program = processes.program(pid)
+        if program is None or may_be(program):
             return Creator(Life.UNKNOWN, _("process {pid} may be it, if the clock was set").format(pid=pid))
         return Creator(Life.DEAD, _("the pid {pid} belongs to a process that began later").format(pid=pid))
     return Creator(Life.ALIVE, _("process {pid} lives").format(pid=pid))

@@ -36,21 +36,63 @@ class Staleness:
 
 def staleness(host: Host, pid: int) -> Staleness:
     """Judge one process; whatever cannot be seen makes it not proven."""
-    missing = _blind(host) or _changed(host, pid)
-    if missing:
-        return Staleness(False, missing)
-    paths = host.processes.cgroups(pid)
-    if paths is None:
-        return Staleness(False, _("the control groups of pid {pid} cannot be read").format(pid=pid))
-    jobs = sorted({match[1] for path in paths if (match := _JOB.match(path))}, key=int)
-    containers = sorted({(match[2], match[1]) for path in paths for match in _CONTAINER.finditer(path)})
-    if not jobs and not containers:
-        return Staleness(False, _("pid {pid} is in no Slurm job and in no container").format(pid=pid))
-    lives = [*(_job_lives(host, job) for job in jobs), *(_container_lives(host, *one) for one in containers)]
-    if any(lives):
-        return Staleness(False, next(filter(None, lives)))
-    over = [*map(_job_over, jobs), *(_container_over(name) for name, _kind in containers)]
-    return Staleness(True, "; ".join(over))
+    return Judge(host).staleness(pid)
+
+
+def jobs_of(host: Host, pid: int) -> list[str]:
+    """The Slurm jobs in whose control groups a process is: one, if any."""
+    paths = host.processes.cgroups(pid) or ()
+    return sorted({match[1] for path in paths if (match := _JOB.match(path))}, key=int)
+
+
+def containers_of(host: Host, pid: int) -> list[tuple[str, str]]:
+    """The containers in whose control groups a process is: id, and how its control group is named."""
+    paths = host.processes.cgroups(pid) or ()
+    return sorted({(match[2], match[1]) for path in paths for match in _CONTAINER.finditer(path)})
+
+
+class Judge:
+    """Judges many processes of one moment: what they share is looked at once."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._missing: Optional[str] = None
+        self._lives: dict[tuple[str, ...], str] = {}
+
+    @property
+    def blind(self) -> str:
+        """Why not all processes of the machine can be seen from here; empty when they can."""
+        if self._missing is None:
+            self._missing = blind(self._host)
+        return self._missing
+
+    def staleness(self, pid: int) -> Staleness:
+        """Judge one process; whatever cannot be seen makes it not proven."""
+        host = self._host
+        missing = self.blind or _changed(host, pid)
+        if missing:
+            return Staleness(False, missing)
+        if host.processes.cgroups(pid) is None:
+            return Staleness(False, _("the control groups of pid {pid} cannot be read").format(pid=pid))
+        jobs, containers = jobs_of(host, pid), containers_of(host, pid)
+        if not jobs and not containers:
+            return Staleness(False, _("pid {pid} is in no Slurm job and in no container").format(pid=pid))
+        lives = [*map(self.job_lives, jobs), *(self._container_lives(*one) for one in containers)]
+        if any(lives):
+            return Staleness(False, next(filter(None, lives)))
+        over = [*map(_job_over, jobs), *(_container_over(name) for name, _kind in containers)]
+        return Staleness(True, "; ".join(over))
+
+    def job_lives(self, job: str) -> str:
+        """What may still look after a Slurm job on this node; empty when nothing does."""
+        if (job,) not in self._lives:
+            self._lives[job,] = _job_lives(self._host, job)
+        return self._lives[job,]
+
+    def _container_lives(self, name: str, kind: str) -> str:
+        if (name, kind) not in self._lives:
+            self._lives[name, kind] = _container_lives(self._host, name, kind)
+        return self._lives[name, kind]
 
 
 def _job_over(job: str) -> str:
@@ -63,7 +105,7 @@ def _container_over(name: str) -> str:
     return text.format(name=name[:12])
 
 
-def _blind(host: Host) -> str:
+def blind(host: Host) -> str:
     """Why not all processes of the machine can be seen from here; empty when they can."""
     if host.system.container() or any(host.system.namespace(kind) != FIRST[kind] for kind in FIRST):
         return _("in a container the processes of the machine cannot be seen")

@@ -1,0 +1,82 @@
+"""Device nodes that a user may not open: who may, and what to type about it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from typing import Optional
+
+from npudoctor import Action, Command, Finding, Fix, Host, Risk, _
+from npudoctor.host.files import Entry
+from npudoctor.host.holders import told
+from npudoctor.host.users import group_of
+
+
+def denied(host: Host, closed: dict[str, Entry]) -> dict[str, Entry]:
+    """Those that the system itself does not let us open either: it sees access lists, which a mode hides."""
+    kept = {}
+    for path, entry in closed.items():
+        try:
+            allowed = host.disk.accessible(path, os.R_OK | os.W_OK)
+        except OSError:
+            allowed = False
+        if not allowed:
+            kept[path] = entry
+    return kept
+
+
+def no_access(host: Host, nodes: dict[str, Entry]) -> Iterator[Finding]:
+    """One finding for each group that would help; nodes that no group may open are told together."""
+    groups: dict[Optional[int], list[str]] = {}
+    for path, entry in nodes.items():
+        by_group = entry.mode >> 3 & 0o6 == 0o6 and entry.gid not in host.identity.groups
+        groups.setdefault(entry.gid if by_group else None, []).append(path)
+    for gid, paths in groups.items():
+        evidence = tuple(_line(path, nodes[path]) for path in paths)
+        yield _by_mode(host, paths, evidence) if gid is None else _by_group(host, gid, paths, evidence)
+
+
+def _line(path: str, entry: Entry) -> str:
+    return f"{stat.filemode(entry.mode)} uid={entry.uid} gid={entry.gid} {path}"
+
+
+def _by_mode(host: Host, paths: list[str], evidence: tuple[str, ...]) -> Finding:
+    text = _("{user} may not open {paths}: neither their owner's nor their group's mode allows it")
+    return Finding(
+        "device-nodes.no-access",
+        text.format(user=host.identity.user, paths=told(paths)),
+        evidence=evidence,
+        action=Action.CONFIG,
+    )
+
+
+def _by_group(host: Host, gid: int, paths: list[str], evidence: tuple[str, ...]) -> Finding:
+    user = host.identity.user
+    name, members = group_of(host.files, gid)
+    group = name or str(gid)
+    fix: Optional[Fix] = Fix(
+        _("take {user} into the group {group}; it holds from the next login").format(user=user, group=group),
+        steps=(Command(("usermod", "-aG", group, user)),),
+        undo=Command(("gpasswd", "-d", user, group)).lines(),
+        risk=Risk.MANUAL,
+    )
+    text = _("{user} may not open {paths}: they are for the group {group} ({gid}), and {user} is not in it")
+    if user in members:
+        text = _("{user} may not open {paths}: this login is older than {user}'s place in the group {group}")
+        fix = Fix(
+            _("log in again, or go on in a shell of that group"),
+            steps=(Command(("newgrp", group)),),
+            risk=Risk.MANUAL,
+            needs_root=False,
+        )
+    elif host.system.container():
+        text = _("{user} may not open {paths}: start the container with --group-add {gid}, their group")
+        fix = None
+    return Finding(
+        "device-nodes.no-access",
+        text.format(user=user, paths=told(paths), group=group, gid=gid),
+        evidence=evidence,
+        action=Action.CONFIG,
+        fix=fix,
+    )

@@ -1,0 +1,66 @@
+"""Whether a process that holds a device is this job's own, and what it is called."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from npudoctor import Host
+from npudoctor.host.npu_tables import Held
+from npudoctor.host.processes import Process
+from npudoctor.host.users import user_names
+
+
+class Owners:
+    """Answers about the processes of npu-smi's table; /proc is read once, and only when asked."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._container = host.system.container()
+
+    def is_hidden(self, held: Held) -> bool:
+        """Whether its pid says nothing here: a container's /proc counts otherwise than the host."""
+        return self._container and held.inside is None
+
+    def is_strange(self, held: Held) -> bool:
+        """Whether it is none of this job's."""
+        return not self.is_hidden(held) and not self._is_ours(self._pid(held))
+
+    def is_users_own(self, held: Held) -> bool:
+        """Whether the same user runs it, who could end it."""
+        process = self._process(held)
+        return process is not None and process.uid == self._host.identity.euid
+
+    def describe(self, held: Held) -> str:
+        """As "pid 4711 (python3, alice)", with what can be seen of it."""
+        process = self._process(held)
+        if process is None:
+            return f"pid {held.pid} ({held.name})" if held.name else f"pid {held.pid}"
+        user = user_names(self._host.files).get(process.uid, f"uid {process.uid}")
+        return f"pid {process.pid} ({process.name}, {user})"
+
+    def _pid(self, held: Held) -> int:
+        return held.inside if self._container and held.inside is not None else held.pid
+
+    def _process(self, held: Held) -> Optional[Process]:
+        return None if self.is_hidden(held) else self._host.processes.all().get(self._pid(held))
+
+    def _is_ours(self, pid: int) -> bool:
+        processes = self._host.processes
+        me, process = processes.self_pid, processes.all().get(pid)
+        if process is None:
+            return False
+        if pid in processes.ancestors(me) or me in processes.ancestors(pid):
+            return True
+        mine = processes.all().get(me)
+        if mine is not None and mine.session == process.session > 0:
+            return True
+        ours, its = self._group(me), self._group(pid)
+        job = self._host.variables.get("SLURM_JOB_ID")
+        if job and f"/job_{job}/" in f"{its}/":
+            return True
+        return ours == its and ours.count("/") > 1 and process.uid == self._host.identity.euid
+
+    def _group(self, pid: int) -> str:
+        """Its deepest control group: the others may be everybody's."""
+        groups = self._host.processes.cgroups(pid) or ()
+        return max(groups, key=lambda path: path.count("/"), default="")

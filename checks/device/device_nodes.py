@@ -1,0 +1,124 @@
+"""Are the NPUs' device nodes all here, and may this user open them?"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from typing import Union
+
+from npudoctor import ERROR, Action, Facts, Finding, Host, Scope, Skip, Unknown, _, check
+from npudoctor.host.files import Entry
+
+# Each line: one of these must be here. The 950 has asdrv_svm in place of devmm_svm.
+NEEDED = (("davinci_manager",), ("devmm_svm", "asdrv_svm"), ("hisi_hdc",))
+NOBODY = 65534  # whose things are nobody's in a user namespace: not even its root may open them by right
+
+
+@check(
+    "device-nodes",
+    scope=Scope.NODE,
+    tags={"ascend"},
+    codes={
+        "device-nodes.missing": ERROR,
+        "device-nodes.not-a-device": ERROR,
+        "device-nodes.no-access": ERROR,
+    },
+    always=True,
+)
+def device_nodes(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """The NPUs' device nodes are complete, and this user may open them.
+
+    ## What it does
+
+    Beside `/dev/davinciN` a job opens `/dev/davinci_manager`, `/dev/hisi_hdc` and `/dev/devmm_svm` (on a 950
+    `/dev/asdrv_svm`). This looks that they are there, that they are character devices, and whether owner,
+    group and mode let this user read and write them. Groups are compared by number, as in a container the
+    same name may be another number. Where the mode says no, the system itself is asked as well, since it
+    sees access lists too. No node is opened. It is asked in every scope and profile, as it speaks of the
+    node and of the user.
+
+    - `device-nodes.missing`: NPUs are here, but one of the nodes that all of them share is not.
+    - `device-nodes.not-a-device`: something else has the name of a node. `docker run -v /dev/hisi_hdc:...`
+      makes a folder where the host has no such node.
+    - `device-nodes.no-access`: this user is not in the nodes' group, or has not logged in since it is.
+
+    ## Why it matters
+
+    Without its group a job ends at its first line (`drvErr=87`, `Can't get ascend_hal device count`), and
+    npu-smi says `ret is -8005`.
+
+    ## Fix safety
+
+    The line is shown only. `usermod -aG` gives the user all that the group may open, from the next login on.
+
+    ## References
+
+    - Ascend driver installation guide: device nodes, the group HwHiAiUser.
+    - vllm-ascend, installation with Docker: the devices that a container must be given.
+    """
+    names = [name for name in host.running_files.names("/dev") if _is_npu(name)]
+    if not names:
+        raise Skip(_("no NPU has a device node here"))
+    shared = [name for kinds in NEEDED for name in kinds]
+    found = {name: host.running_files.lstat(f"/dev/{name}") for name in (*names, *shared)}
+    there = {f"/dev/{name}": entry for name, entry in found.items() if entry is not None}
+    nodes = {path: entry for path, entry in there.items() if stat.S_ISCHR(entry.mode)}
+    yield Facts(
+        {path: f"{stat.filemode(entry.mode)} {entry.uid}:{entry.gid}" for path, entry in there.items()}
+    )
+    yield from _judge_kinds(host, there, nodes)
+    closed = {path: entry for path, entry in nodes.items() if not _allowed(host, entry)}
+    if host.identity.is_root:
+        if any(entry.uid == NOBODY for entry in closed.values()):
+            raise Unknown(_("the device nodes belong to nobody in this user namespace"), advisory=True)
+        return
+    from npudoctor.checks.device._node_access import denied, no_access
+
+    yield from no_access(host, denied(host, closed))
+
+
+def _is_npu(name: str) -> bool:
+    return name.startswith(("davinci", "vdavinci")) and name.partition("davinci")[2].isdecimal()
+
+
+def _judge_kinds(host: Host, there: dict[str, Entry], nodes: dict[str, Entry]) -> Iterator[Finding]:
+    missing = [kinds[0] for kinds in NEEDED if not any(f"/dev/{kind}" in there for kind in kinds)]
+    if missing:
+        yield _missing(host, [f"/dev/{name}" for name in missing])
+    for path, entry in there.items():
+        if path not in nodes:
+            text = _("{path} is no device node but {what}: no job can use it")
+            what = (
+                _("a folder") if entry.is_dir else _("a plain file") if entry.is_file else _("something else")
+            )
+            yield Finding(
+                "device-nodes.not-a-device",
+                text.format(path=path, what=what),
+                evidence=(f"{stat.filemode(entry.mode)} {path}",),
+                device=path,
+                action=Action.CONFIG,
+            )
+
+
+def _missing(host: Host, paths: list[str]) -> Finding:
+    evidence: tuple[str, ...] = ()
+    if host.system.container():
+        text = _("{paths} is not given to this container; start it with these options too")
+        evidence = tuple(f"--device {path}" for path in paths)
+    else:
+        text = _("NPUs are here, but not {paths}: the driver is not loaded completely")
+    return Finding(
+        "device-nodes.missing",
+        text.format(paths=", ".join(paths)),
+        evidence=evidence,
+        action=Action.CONFIG,
+    )
+
+
+def _allowed(host: Host, entry: Entry) -> bool:
+    """Whether the mode lets this user read and write it."""
+    identity = host.identity
+    if identity.is_root and entry.uid != NOBODY:
+        return True
+    shift = 6 if entry.uid == identity.euid else 3 if entry.gid in identity.groups else 0
+    return entry.mode >> shift & 0o6 == 0o6

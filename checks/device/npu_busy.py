@@ -1,0 +1,63 @@
+"""Does somebody else hold the NPUs that this job gets?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Union
+
+from npudoctor import WARNING, Facts, Finding, Host, Scope, Unknown, _, check
+
+
+@check(
+    "npu-busy",
+    scope=Scope.JOB,
+    tags={"ascend"},
+    codes={"npu-busy.held": WARNING, "npu-busy.memory-held": WARNING},
+    quick=False,
+)
+def npu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """Nobody else holds the NPUs that this job gets.
+
+    ## What it does
+
+    Reads the memory and the processes that `npu-smi info` shows, of the devices that this job gets: those
+    of ASCEND_RT_VISIBLE_DEVICES, else those that Slurm named, else all that are here. Processes of this job
+    are no strangers: our ancestors and descendants, our session, the same Slurm job, and the same user's in
+    the same control group.
+
+    - `npu-busy.held`: another process holds such a device. Information only, where no variable named the
+      devices, some are free, and the process is another user's: that is a machine that people share.
+    - `npu-busy.memory-held`: more memory is in use than an idle chip of this kind has (the table names its
+      captures) and the listed processes explain, by more than 1 GiB. Something that ended badly, or a
+      process that npu-smi does not show, holds it. Old ones show no processes at all, and that is said. With
+      eight processes on a chip, which is all that is ever shown, nothing is said.
+
+    In a container npu-smi shows pids of the host, or none. What is held there, and not by a process whose
+    pid in the container is shown too, is "cannot tell" without weight.
+
+    ## Why it matters
+
+    A job that shares a device ends with `Malloc device memory failed`, or both become slow. Never end every
+    python: look at who it is.
+
+    ## References
+
+    - Captures of npu-smi 1.8.21 to 26.1.0, idle and busy.
+    - MindSpore FAQ and Ascend guides: processes left over from a job that ended badly.
+    """
+    from npudoctor.checks.device._npu_busy_findings import Use, judge
+    from npudoctor.checks.device._screen import screen_of
+    from npudoctor.host.npu_visible import chips_of_job
+
+    screen = screen_of(host)
+    chips, named = chips_of_job(host, screen.chips)
+    if chips is None:
+        text = _("npu-smi shows other devices than those that are here: which are this job's cannot be told")
+        raise Unknown(text, advisory=True)
+    uses = [Use.of(host, chip, screen.processes) for chip in chips]
+    yield Facts({"named": named, "devices": {use.chip.label: use.facts() for use in uses}})
+    yield from judge(host, uses, named)
+    unknown = sorted({use.chip.name for use in uses if use.unknown})
+    if unknown:
+        text = _("how much memory an idle {names} has in use is not known")
+        raise Unknown(text.format(names=", ".join(unknown)), advisory=True)

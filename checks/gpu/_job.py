@@ -1,0 +1,28 @@
+"""How much the communication between GPUs matters to this job."""
+
+from __future__ import annotations
+
+from npudoctor import ERROR, INFO, WARNING, Host, Severity
+from npudoctor.host.errors import CannotTell, NotRunning
+
+# The number of processes, as each launcher tells it.
+SIZES = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PADDLE_TRAINERS_NUM", "MS_WORKER_NUM", "RANK_SIZE")
+
+
+def several(host: Host) -> bool:
+    """Whether a launcher's variable says that the job has more than one process."""
+    if host.options.root is not None:
+        return False
+    sizes = (host.variables.get(name, "") for name in SIZES)
+    return any(size.isdecimal() and int(size[:9]) > 1 for size in sizes)
+
+
+def weight(host: Host) -> Severity:
+    """What it means that the processes of a job cannot talk: nothing where one GPU is all that there is."""
+    if several(host):
+        return ERROR
+    try:
+        alone = len(host.gpus.nodes) == 1
+    except (CannotTell, NotRunning):
+        alone = False
+    return INFO if alone else WARNING

@@ -1,0 +1,118 @@
+"""Are Paddle's flags in the environment what Paddle takes?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Union
+
+from npudoctor import INFO, WARNING, Facts, Finding, Host, Scope, Skip, _, check
+from npudoctor.host import CannotTell
+
+Row = Mapping[str, Any]
+
+PACKAGES = ("paddlepaddle", "paddlepaddle-gpu", "paddlepaddle-npu", "paddle-custom-npu")
+COLLECTION = "FLAGS_eager_delete_tensor_gb"
+
+
+@check(
+    "paddle-flags",
+    scope=Scope.JOB,
+    tags={"paddle", "nvidia", "ascend"},
+    codes={
+        "paddle-flags.bad-value": WARNING,
+        "paddle-flags.pasted-punctuation": WARNING,
+        "paddle-flags.no-such-device": WARNING,
+        "paddle-flags.collection-off": INFO,
+        "paddle-flags.no-effect": INFO,
+    },
+)
+def paddle_flags(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """Paddle's flags in the environment are what Paddle takes.
+
+    ## What it does
+
+    Judges the variables FLAGS_* about memory, devices and communication that are set, where Paddle is
+    installed, by a table whose rows each name their source.
+
+    - `paddle-flags.bad-value`: a value that Paddle does not take, or takes in part (`0.5x` is 0.5), or one
+      that is out of range. Depending on its release Paddle ends with it or goes on with the default.
+    - `paddle-flags.pasted-punctuation`: full-width digits, quotes that no shell took off, a semicolon.
+    - `paddle-flags.no-such-device`: FLAGS_selected_gpus or FLAGS_selected_npus names a device beyond those
+      that are here.
+    - `paddle-flags.collection-off`: FLAGS_eager_delete_tensor_gb is below 0: memory that is not used any
+      more is not given back. Information.
+    - `paddle-flags.no-effect`: FLAGS_fast_eager_deletion_mode or FLAGS_memory_fraction_of_eager_deletion
+      beside that; FLAGS_fraction_of_gpu_memory_to_use beside FLAGS_initial_gpu_memory_in_mb. Information.
+
+    ## Why it matters
+
+    A job that is short of device memory is tuned by these flags, and one that Paddle does not understand
+    changes nothing and says nothing.
+
+    ## Fix safety
+
+    The lines are `export` or `unset` for the shell that starts the job; nothing is written.
+
+    ## References
+
+    - Paddle, FLAGS: memory management, device management, distributed, cudnn.
+    - PaddlePaddle/Paddle, flags.cc and flags_native.cc: the types, and how they are read.
+    """
+    if host.options.root is not None:
+        raise Skip(_("an image is not running"))
+    variables = host.variables
+    if not any(name.startswith("FLAGS_") for name in variables):
+        raise Skip(_("none of the variables that this check judges is set"))
+    from npudoctor.knowledge.tables import table
+
+    rows = {row["name"]: row for row in table("paddle_flags")["flag"] if variables.get(row["name"])}
+    if not rows:
+        raise Skip(_("none of the variables that this check judges is set"))
+    if not any(host.interpreter.version_of(name) for name in PACKAGES):
+        raise Skip(_("Paddle is not installed in {python}").format(python=host.interpreter.label))
+    yield Facts({"variables": {name: variables[name] for name in rows}})
+    for row in rows.values():
+        yield from _judge(host, row, variables[row["name"]])
+
+
+def _judge(host: Host, row: Row, value: str) -> Iterator[Finding]:
+    """The first thing to say of one flag."""
+    from npudoctor.checks.gpu import _paddle_flags_findings as say
+    from npudoctor.host.pasted import as_meant
+    from npudoctor.knowledge.paddle_flags import what_is_wrong
+
+    why = what_is_wrong(row, value)
+    meant = as_meant(value)
+    if why is None:
+        yield from _valid(host, row, value)
+    elif meant and meant != value and what_is_wrong(row, meant) is None:
+        yield say.pasted(row, value, meant)
+    else:
+        yield say.bad_value(row, value, why)
+
+
+def _valid(host: Host, row: Row, value: str) -> Iterator[Finding]:
+    """What a valid value does beside the devices and the other flags."""
+    from npudoctor.checks.gpu import _paddle_flags_findings as say
+    from npudoctor.knowledge.paddle_flags import devices, double
+
+    variables, name = host.variables, row["name"]
+    if row["kind"] == "devices":
+        count = _count(host, name)
+        beyond = [one for one in devices(value) if count and one >= count]
+        if beyond:
+            yield say.no_such_device(row, value, beyond, count)
+    if name == COLLECTION and double(value) < 0:
+        yield say.collection_off(row, value)
+    for key, wins in (("needs", -1), ("beaten_by", 1)):
+        other = row.get(key, "")
+        if double(variables.get(other, "")) * wins > 0:
+            yield say.no_effect(row, value, other, variables[other])
+
+
+def _count(host: Host, name: str) -> int:
+    """How many devices of the kind are here; 0 where that is not known, or there is none."""
+    try:
+        return len((host.npus if name.endswith("npus") else host.gpus).nodes)
+    except CannotTell:
+        return 0

@@ -1,0 +1,70 @@
+"""Is the clock of this machine kept right?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Union
+
+from npudoctor import (
+    INFO,
+    WARNING,
+    Action,
+    Command,
+    Facts,
+    Finding,
+    Fix,
+    Host,
+    Risk,
+    Scope,
+    Unknown,
+    _,
+    check,
+)
+
+FIRST = 1704067200  # 2024-01-01, before anything that this version knows of
+DAY = 86400
+
+
+@check("clock", scope=Scope.NODE, codes={"clock.unsynchronised": INFO, "clock.wrong": WARNING})
+def clock(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """The clock is kept right.
+
+    ## What it does
+
+    Asks the kernel whether somebody keeps its clock (adjtimex, which reads only).
+
+    - `clock.unsynchronised`: nobody told the kernel so. chrony without `rtcsync` looks the same, so this is
+      information.
+    - `clock.wrong`: the clock shows a date before this software was made.
+
+    ## Why it matters
+
+    The logs of the ranks are put in order by their times, and who looks for the first error finds the wrong
+    one. Certificates and tokens are refused by a clock that is far off.
+
+    ## Fix safety
+
+    Shown only.
+
+    ## References
+
+    adjtimex(2); chronyc(1); timedatectl(1).
+    """
+    now = host.clock.now()
+    if now < FIRST:
+        text = _("the clock is wrong: it says that {days} days are still to come until 2024")
+        yield Finding(
+            "clock.wrong", text.format(days=round((FIRST - now) / DAY)), action=Action.CONFIG, fix=_ask()
+        )
+    kept = host.clock.synchronised()
+    yield Facts({"synchronised": kept})
+    if kept is None:
+        raise Unknown(_("the kernel does not say whether its clock is kept right"), advisory=True)
+    if not kept:
+        text = _("the kernel was not told that its clock is kept right: no NTP, or chrony without rtcsync")
+        yield Finding("clock.unsynchronised", text, fix=_ask())
+
+
+def _ask() -> Fix:
+    steps = (Command(("timedatectl", "status")), Command(("chronyc", "tracking")))
+    return Fix(_("see who keeps the clock"), steps=steps, risk=Risk.MANUAL, needs_root=False)

@@ -1,0 +1,133 @@
+"""Is there room where a job writes?"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Optional, Union
+
+from npudoctor import ERROR, INFO, WARNING, Action, Facts, Finding, Host, Scope, Unknown, _, check
+from npudoctor.host.errors import CannotTell
+from npudoctor.host.files import Space
+from npudoctor.host.sizes import size_text
+from npudoctor.host.workplace import working_directory
+
+MIB, GIB = 1 << 20, 1 << 30
+FULL, LOW = 16 * MIB, GIB
+FEW, NO_INODES = 10000, 100
+TMP = "/tmp"  # noqa: S108
+
+
+@check(
+    "disk-space",
+    scope=Scope.NODE,
+    codes={
+        "disk-space.full": ERROR,
+        "disk-space.low": WARNING,
+        "disk-space.no-inodes": ERROR,
+        "disk-space.few-inodes": WARNING,
+        "disk-space.tmp-owners": INFO,
+    },
+)
+def disk_space(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """There is room where a job writes.
+
+    ## What it does
+
+    Asks the file systems of /tmp, of the home, of CANN's logs and of the working directory for free space and
+    free inodes; those on one file system are one row. A mount that does not answer is named and left alone.
+
+    - `disk-space.full`: less than 16 MiB is free for users. `disk-space.low`: less than 1 GiB.
+    - `disk-space.no-inodes`: fewer than 100 files can be made. `disk-space.few-inodes`: fewer than 10000.
+    - `disk-space.tmp-owners`: where /tmp is short of room, whose files take the most of it.
+
+    A quota is not seen: only writing tells.
+
+    ## Why it matters
+
+    A job that cannot write its log, its compiled operators or its checkpoint ends at that moment, and its log
+    ends before it says why.
+
+    ## Fix safety
+
+    Nothing is removed, and `rm -rf /tmp/*` is never the answer: it ends living MindSpore cache servers and
+    destroys what proves that others are dead. Ask the owners; `npudoctor fix --cache-server` removes what is
+    proven.
+
+    ## References
+
+    statvfs(3); df(1); MindSpore FAQ on the cache server.
+    """
+    spaces, silent = _spaces(host)
+    yield Facts({path: {"bytes": one.total, "free": one.free} for path, one in spaces.items()})
+    said: set[int] = set()
+    for space in spaces.values():
+        if space.device not in said:
+            said.add(space.device)
+            others = [other for other, one in spaces.items() if one.device == space.device]
+            yield from _judge(space, ", ".join(others))
+    tmp = spaces.get(TMP)
+    if tmp is not None and (tmp.free < LOW or (tmp.inodes > 0 and tmp.inodes_free < FEW)):
+        yield from _owners(host)
+    if silent:
+        raise Unknown("; ".join(silent))
+
+
+def _spaces(host: Host) -> tuple[dict[str, Space], list[str]]:
+    """The file system of each folder that a job writes to; and those that gave no answer."""
+    spaces: dict[str, Space] = {}
+    silent = []
+    for path in _folders(host):
+        try:
+            space = host.running_files.space(path)
+        except CannotTell as error:
+            silent.append(error.reason)
+            continue
+        if space is not None:
+            spaces[path] = space
+    return spaces, silent
+
+
+def _folders(host: Host) -> list[str]:
+    variables = host.variables
+    home = variables.get("HOME") or host.identity.home
+    named = [TMP, variables.get("TMPDIR", ""), home, variables.get("ASCEND_PROCESS_LOG_PATH", "")]
+    with contextlib.suppress(CannotTell):  # the check working-directory says so
+        named.append(working_directory(host) or "")
+    return list(dict.fromkeys(path for path in named if path.startswith("/")))
+
+
+def _judge(space: Space, paths: str) -> Iterator[Finding]:
+    words = {"paths": paths, "free": size_text(space.free), "size": size_text(space.total)}
+    evidence = (f"bytes {space.free} of {space.total}, inodes {space.inodes_free} of {space.inodes}",)
+    code, text = _room(space)
+    if code:
+        yield Finding(code, text.format(**words), evidence=evidence, action=Action.CLEANUP)
+    if space.inodes and space.inodes_free < FEW:
+        none = space.inodes_free < NO_INODES
+        text = _("only {count} more files can be made: {paths}")
+        yield Finding(
+            "disk-space.no-inodes" if none else "disk-space.few-inodes",
+            text.format(count=space.inodes_free, paths=paths),
+            evidence=evidence,
+            action=Action.CLEANUP,
+        )
+
+
+def _room(space: Space) -> tuple[str, str]:
+    if not space.total:
+        return "", ""  # a file system without blocks of its own, as of some overlays
+    if space.free < min(FULL, space.total // 2):
+        return "disk-space.full", _("no room: {free} of {size} are free: {paths}")
+    if space.free < min(LOW, space.total // 10):
+        return "disk-space.low", _("little room: {free} of {size} are free: {paths}")
+    return "", ""
+
+
+def _owners(host: Host) -> Iterator[Finding]:
+    from npudoctor.checks.host._disk_space_owners import lines
+
+    told: Optional[tuple[str, ...]] = lines(host, TMP)
+    if told:
+        text = _("whose files take the most of {path}; do not empty it as a whole")
+        yield Finding("disk-space.tmp-owners", text.format(path=TMP), evidence=told)

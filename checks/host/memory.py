@@ -1,0 +1,97 @@
+"""Is there memory left, on the machine and in the control group of this job?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Union
+
+from npudoctor import INFO, WARNING, Action, Facts, Finding, Host, Scope, Unknown, _, check
+from npudoctor.host.limits import MemoryGroup, memory_group
+from npudoctor.host.sizes import size_text
+
+GIB = 1 << 30
+SHARE = 0.05
+
+
+@check(
+    "memory",
+    scope=Scope.JOB,
+    codes={
+        "memory.nearly-used": WARNING,
+        "memory.limit-nearly-used": WARNING,
+        "memory.limit-small": INFO,
+        "memory.killed": INFO,
+    },
+)
+def memory(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """Memory is left, on the machine and within the limit of this job.
+
+    ## What it does
+
+    Reads how much memory the machine has available, and every limit on the way up from the control group of
+    this shell (of the process, with `--env-of PID`): a container, a Slurm job, a user's slice.
+
+    - `memory.nearly-used`: less than 5 % of the machine's memory, and less than 4 GiB, is available.
+    - `memory.limit-nearly-used`: the same for the tightest control group. Page cache that the kernel would
+      give back is not counted as used.
+    - `memory.limit-small`: the tightest limit is below 4 GiB, less than a model's host copy takes.
+    - `memory.killed`: the kernel killed a process of the control group for memory.
+
+    ## Why it matters
+
+    The kernel ends a process that takes the last memory without a word in its own log: the other ranks report
+    a timeout, and the job's status is 137.
+
+    ## References
+
+    Documentation/admin-guide/cgroup-v2.rst of the kernel (memory.max, memory.events); proc_meminfo(5).
+    """
+    total, available = _machine(host)
+    group = memory_group(host)
+    yield Facts(
+        {
+            "bytes": total,
+            "available": available,
+            "limit": group.limit if group else None,
+            "limit_left": group.left if group else None,
+        }
+    )
+    if available < min(SHARE * total, 4 * GIB):
+        text = _("only {left} of the machine's {total} of memory are available")
+        yield Finding(
+            "memory.nearly-used",
+            text.format(left=size_text(available), total=size_text(total)),
+            action=Action.CLEANUP,
+        )
+    # A group as large as the machine, or larger, limits nothing.
+    if group is not None and group.limit < total:
+        yield from _limited(group)
+
+
+def _limited(group: MemoryGroup) -> Iterator[Finding]:
+    words = {"path": group.path, "limit": size_text(group.limit), "left": size_text(group.left)}
+    evidence = (f"{group.path} limit={group.limit} used={group.used} kills={group.kills}",)
+    if group.left < min(SHARE * group.limit, 4 * GIB):
+        text = _("the control group may take {limit} of memory, and only {left} are left")
+        yield Finding(
+            "memory.limit-nearly-used", text.format(**words), evidence=evidence, action=Action.CONFIG
+        )
+    if group.limit < 4 * GIB:
+        text = _("the control group may take only {limit} of memory")
+        yield Finding("memory.limit-small", text.format(**words), evidence=evidence)
+    if group.kills:
+        text = _("the kernel has killed a process of this control group because its memory was used up")
+        yield Finding("memory.killed", text, evidence=evidence)
+
+
+def _machine(host: Host) -> tuple[int, int]:
+    """All memory of the machine and what is available, in bytes."""
+    told = {}
+    for line in (host.running_files.text("/proc/meminfo") or "").splitlines():
+        name, _colon, rest = line.partition(":")
+        words = rest.split()
+        if words and words[0].isdigit():
+            told[name] = int(words[0]) << 10
+    if "MemTotal" not in told or "MemAvailable" not in told:
+        raise Unknown(_("/proc/meminfo does not tell how much memory is available"))
+    return told["MemTotal"], told["MemAvailable"]

@@ -1,0 +1,78 @@
+"""Is /dev/shm large enough for data loaders and collective libraries?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Union
+
+from npudoctor import INFO, WARNING, Action, Command, Facts, Finding, Fix, Host, Risk, Scope, _, check
+from npudoctor.host.sizes import size_text
+
+SHM = "/dev/shm"  # noqa: S108
+MIB, GIB = 1 << 20, 1 << 30
+NEARLY = 0.1  # of it free
+
+
+@check(
+    "shm-size",
+    scope=Scope.NODE,
+    codes={
+        "shm-size.missing": WARNING,
+        "shm-size.small": WARNING,
+        "shm-size.below-usual": INFO,
+        "shm-size.nearly-full": WARNING,
+    },
+)
+def shm_size(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """Shared memory in /dev/shm is large enough, and has room.
+
+    ## What it does
+
+    Asks how large /dev/shm is and how much of it is free.
+
+    - `shm-size.missing`: there is no /dev/shm.
+    - `shm-size.small`: 64 MiB or less, which is what a container gets when nobody says more.
+    - `shm-size.below-usual`: below 1 GiB.
+    - `shm-size.nearly-full`: less than a tenth of it, and less than 1 GiB, is free.
+      `npudoctor check shared-memory` lists what lies there.
+
+    ## Why it matters
+
+    Workers of data loaders and collective libraries pass data through it. A full one ends the job with
+    "Bus error", "unable to open shared memory object" or "No space left on device".
+
+    ## Fix safety
+
+    Shown only. A remount changes the limit of what is there, and loses nothing; it is back as it was after a
+    reboot. A container gets its size when it is made.
+
+    ## References
+
+    tmpfs(5); Docker, `docker run --shm-size`; PyTorch, torch.utils.data: shared memory in containers.
+    """
+    space = host.running_files.space(SHM)
+    if space is None:
+        text = _("there is no /dev/shm: workers of data loaders cannot share memory")
+        yield Finding("shm-size.missing", text, action=Action.CONFIG)
+        return
+    yield Facts({"bytes": space.total, "free": space.free})
+    words = {"size": size_text(space.total), "free": size_text(space.free)}
+    if space.total <= 64 * MIB:
+        text = _("the shared memory in /dev/shm is only {size} large")
+        yield Finding("shm-size.small", text.format(**words), action=Action.CONFIG, fix=_larger(host))
+    elif space.total < GIB:
+        text = _("the shared memory in /dev/shm is {size} large; many data loaders want more")
+        yield Finding("shm-size.below-usual", text.format(**words), fix=_larger(host))
+    if space.free < min(NEARLY * space.total, GIB):
+        text = _("the shared memory in /dev/shm is nearly full: {free} of {size} are free")
+        yield Finding("shm-size.nearly-full", text.format(**words), action=Action.CLEANUP)
+
+
+def _larger(host: Host) -> Fix:
+    if host.system.container():
+        title = _(
+            "make the container anew with more: docker run --shm-size=16g, or an emptyDir of medium Memory"
+        )
+        return Fix(title, risk=Risk.MANUAL)
+    command = Command(("mount", "-o", "remount,size=16G", SHM))
+    return Fix(_("make it larger until the next boot"), steps=(command,), risk=Risk.MANUAL)

@@ -1,0 +1,55 @@
+"""Can a job work in the folder in which it is started?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Union
+
+from npudoctor import ERROR, WARNING, Action, Facts, Finding, Host, Scope, _, check
+from npudoctor.host.workplace import job_user, working_directory
+
+
+@check(
+    "working-directory",
+    scope=Scope.JOB,
+    codes={"working-directory.gone": ERROR, "working-directory.not-writable": WARNING},
+)
+def working_directory_check(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """The folder in which the job is started is there, and can be written.
+
+    ## What it does
+
+    Looks at the working directory of this shell; with `--env-of PID` at that of the process. Nothing is
+    written to try it: owner and mode decide.
+
+    - `working-directory.gone`: it was removed, or another folder was put in its place.
+    - `working-directory.not-writable`: this user may make no files in it.
+
+    ## Why it matters
+
+    In a folder that is gone every program fails at once ("getcwd: cannot access parent directories"). CANN,
+    MindSpore and torch_npu write `kernel_meta`, `fusion_result.json`, `rank_0` and their like where the job
+    was started; where they cannot, compilation of operators fails.
+
+    ## References
+
+    getcwd(3); MindSpore and CANN documents on `kernel_meta` and on the files that a run leaves.
+    """
+    here = working_directory(host)
+    yield Facts({"path": here})
+    if here is None:
+        text = _("the working directory was removed: go to one that is there")
+        yield Finding("working-directory.gone", text, action=Action.RESTART_JOB)
+        return
+    from npudoctor.host.access import may_make, nearest
+
+    place = nearest(host.files, here)
+    user = job_user(host)
+    if may_make(place.entry, user) is False:
+        text = _("{user} may not write to the working directory {path}")
+        yield Finding(
+            "working-directory.not-writable",
+            text.format(user=user.user, path=here),
+            evidence=(place.label,),
+            action=Action.CONFIG,
+        )

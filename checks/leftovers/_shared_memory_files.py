@@ -1,0 +1,116 @@
+"""The findings of the check shared-memory on files in /dev/shm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Union
+
+from npudoctor import INFO, Action, Command, Facts, Finding, Fix, Host, RemoveSharedFile, Risk, _
+from npudoctor.host.shmfiles import SharedFile
+from npudoctor.host.users import user_names
+from npudoctor.proof.leftovers import sized
+from npudoctor.proof.shared import Judged, judge
+
+SHOWN = 20  # evidence lines and shell lines of one finding
+MUCH = 1 << 30  # bytes from which on it is a warning
+LITTLE, FEW = 1 << 20, 100  # bytes and files below which what is not even proven is not worth a word
+
+
+def findings(host: Host, files: Sequence[SharedFile]) -> Iterator[Union[Finding, Facts]]:
+    """What is left over, and what may be."""
+    judged = judge(host, files)
+    proven = [one for one in judged if one.proven]
+    unproven = [one for one in judged if not one.in_use and one.why and not one.young]
+    unseen = [one for one in unproven if one.unseen and one.file.entry.uid != host.identity.euid]
+    unproven = [one for one in unproven if not (one.unseen and one.file.entry.uid != host.identity.euid)]
+    yield Facts(
+        {
+            "files": len(judged),
+            "file_bytes": _bytes(judged),
+            "file_bytes_in_use": _bytes([one for one in judged if one.in_use]),
+            "file_bytes_unseen": _bytes(unseen),
+        }
+    )
+    # By owner: root removes another's only when that one was named.
+    for owner in sorted({one.file.entry.uid for one in proven}):
+        yield _left_over(host, [one for one in proven if one.file.entry.uid == owner])
+    # A container cannot see who else uses the place: only what would be missed is worth a word there.
+    least = MUCH if host.system.container() else LITTLE
+    if _bytes(unproven) >= least or len(unproven) >= FEW:
+        yield _unproven(host, unproven)
+
+
+def _left_over(host: Host, judged: Sequence[Judged]) -> Finding:
+    text = _("{size} in /dev/shm (files: {count}) is of processes that are gone, and nobody uses it")
+    return Finding(
+        "shared-memory.left-over",
+        text.format(count=len(judged), size=sized(_bytes(judged))),
+        severity=None if _bytes(judged) >= MUCH else INFO,
+        evidence=_listed(host, judged),
+        action=Action.CLEANUP,
+        fix=_removal(host, judged, _("remove what dead processes left in /dev/shm"), unproven=False),
+    )
+
+
+def _unproven(host: Host, judged: Sequence[Judged]) -> Finding:
+    text = _(
+        "{size} in /dev/shm (files: {count}) is used by nobody that is seen; that it is dead is not proven"
+    )
+    much = _bytes(judged) >= MUCH and not any(one.unseen for one in judged) and not host.system.container()
+    return Finding(
+        "shared-memory.unproven",
+        text.format(count=len(judged), size=sized(_bytes(judged))),
+        severity=None if much else INFO,
+        evidence=_listed(host, judged),
+        fix=_removal(host, judged, _("only when you are sure that nothing uses it"), unproven=True),
+    )
+
+
+def _bytes(judged: Sequence[Judged]) -> int:
+    return sum(one.file.entry.held for one in judged)
+
+
+def _biggest(judged: Sequence[Judged]) -> list[Judged]:
+    return sorted(judged, key=lambda one: (-one.file.entry.held, one.file.path))
+
+
+def _listed(host: Host, judged: Sequence[Judged]) -> tuple[str, ...]:
+    """A line for each of the biggest, and one for the rest."""
+    names = user_names(host.files)
+    now = host.clock.now()
+    lines = [_line(one, names, now) for one in _biggest(judged)[:SHOWN]]
+    rest = _biggest(judged)[SHOWN:]
+    if rest:
+        text = _("and {count} smaller files, {size} in all")
+        lines.append(text.format(count=len(rest), size=sized(_bytes(rest))))
+    return tuple(lines)
+
+
+def _line(one: Judged, names: dict[int, str], now: float) -> str:
+    entry = one.file.entry
+    text = _("{path} ({library}), {size}, owner {owner}, {minutes} minutes old: {why}")
+    return text.format(
+        path=one.file.path,
+        library=one.file.library,
+        size=sized(entry.held),
+        owner=names.get(entry.uid, str(entry.uid)),
+        minutes=int((now - entry.ctime_ns / 1e9) // 60),
+        why="; ".join(filter(None, dict.fromkeys((one.told, one.why)))),
+    )
+
+
+def _step(file: SharedFile) -> RemoveSharedFile:
+    entry = file.entry
+    return RemoveSharedFile(file.path, entry.dev, entry.ino, entry.ctime_ns, entry.uid, file.pid or 0)
+
+
+def _removal(host: Host, judged: Sequence[Judged], title: str, *, unproven: bool) -> Fix:
+    biggest = _biggest(judged)[:SHOWN]
+    by_hand = tuple(Command(("rm", "--", one.file.path)) for one in biggest)
+    return Fix(
+        title,
+        steps=by_hand if unproven else tuple(_step(one.file) for one in biggest),
+        risk=Risk.MANUAL if unproven else Risk.CAUTION,
+        needs_root=any(one.file.entry.uid != host.identity.euid for one in biggest),
+        unproven=unproven,
+    )

@@ -1,0 +1,64 @@
+"""Which processes stale-processes is asked about, and which outlived the job that they were started in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from npudoctor.host import Host
+from npudoctor.host.owners import wanted_owner
+from npudoctor.host.processes import Process
+from npudoctor.host.sessions import of_the_kernel, session_of
+from npudoctor.proof.slurm import has_slurm, jobs_over
+from npudoctor.proof.stale import Judge, containers_of, jobs_of
+
+JOB, ARRAY, TASK = "SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID"
+
+
+class Wanted:
+    """Answers whether a process is asked about: --user and --job limit that; npudoctor and its parents never
+    are, nor is the kernel's own."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._owner = wanted_owner(host)
+        self._ours = set(host.processes.ancestors(host.processes.self_pid))
+
+    def __call__(self, process: Process) -> bool:
+        if process.pid in self._ours or of_the_kernel(self._host, process.pid):
+            return False
+        if self._owner is not None and process.uid != self._owner:
+            return False
+        job = self._host.options.only_job
+        return job is None or job in (
+            *jobs_of(self._host, process.pid),
+            *_started_in(self._host, process.pid),
+        )
+
+    def grouped(self, pid: int) -> bool:
+        """Whether it is in the control group of a job or a container."""
+        return bool(jobs_of(self._host, pid) or containers_of(self._host, pid))
+
+
+def outlived(host: Host, judge: Judge, pids: Iterable[int]) -> dict[int, str]:
+    """The processes whose job, by the variables that they were started with, is proven over; and by what."""
+    if judge.blind or not has_slurm(host):
+        return {}
+    jobs: dict[str, list[int]] = {}
+    for pid in pids:
+        job = host.processes.variable(pid, JOB) or ""
+        process = host.processes.all()[pid]
+        if (
+            job.isascii()
+            and job.isdecimal()
+            and not process.name.startswith("slurm")
+            and not jobs_of(host, pid)
+        ):
+            jobs.setdefault(job, []).append(pid)
+    over = jobs_over(host, [job for job in jobs if not judge.job_lives(job)])
+    return {pid: why for job, why in over.items() for pid in jobs[job] if not session_of(host, pid)}
+
+
+def _started_in(host: Host, pid: int) -> tuple[str, ...]:
+    """The job that its variables name, as a job and as a task of an array."""
+    job, array, task = (host.processes.variable(pid, name) for name in (JOB, ARRAY, TASK))
+    return tuple(name for name in (job, f"{array}_{task}" if array and task else None) if name)

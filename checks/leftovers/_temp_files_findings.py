@@ -1,0 +1,103 @@
+"""The findings of the check temp-files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from npudoctor import Action, Command, Finding, Fix, Host, Risk, _
+from npudoctor.checks.cann._caches import held_by_nobody
+from npudoctor.host.mounts import holding, parse_mountinfo
+from npudoctor.host.temporary import TempFolder
+from npudoctor.host.users import user_names
+from npudoctor.proof.temporary import Owners
+
+YOUNG, OLD = 600, 3600  # seconds: a build of an extension takes minutes
+SHOWN = 20  # folders of one finding
+SHARED = ("nfs", "fuse", "lustre", "ceph", "gpfs", "9p", "beegfs", "cifs", "smb")
+
+
+def lock(host: Host, path: str) -> Iterator[Finding]:
+    """A build's lock: nothing is said of a young one, nor of one that a living build holds."""
+    entry = host.running_files.lstat(path)
+    age = host.clock.now() - entry.mtime_ns / 1e9 if entry else 0.0
+    if entry is None or age < YOUNG:
+        return
+    free = held_by_nobody(host, path, entry.uid) if _is_local(host, path) else None
+    words = {"path": path, "minutes": int(age // 60)}
+    line = f"{path} uid={entry.uid} size={entry.size} ino={entry.ino}"
+    if free:
+        text = _(
+            "{path} is {minutes} minutes old and no process holds it: training would wait for it for ever"
+        )
+        yield Finding(
+            "temp-files.stale-lock",
+            text.format(**words),
+            evidence=(line,),
+            action=Action.CLEANUP,
+            fix=_removal(host, entry.uid, (Command(("rm", "--", path)),), unproven=False),
+        )
+    elif free is None and age >= OLD:
+        text = _("{path} is {minutes} minutes old; whether its build lives cannot be told from here")
+        fix = _removal(host, entry.uid, (Command(("rm", "--", path)),), unproven=True)
+        yield Finding("temp-files.lock", text.format(**words), evidence=(line,), fix=fix)
+
+
+def _is_local(host: Host, path: str) -> bool:
+    """Whether only this machine uses the file system."""
+    mounts = parse_mountinfo(host.running_files.text("/proc/self/mountinfo") or "")
+    mount = holding(mounts, path)
+    return mount is not None and not mount.kind.startswith(SHARED)
+
+
+def left_over(host: Host, folders: Sequence[TempFolder]) -> Iterator[Finding]:
+    """The folders whose processes are proven gone."""
+    owners = Owners(host)
+    left = [
+        folder for folder in folders if folder.names is not None and not owners.why_not(folder)
+    ]  # what is in a folder that is closed to us, others know
+    if not left:
+        return
+    names = user_names(host.files)
+    lines = [_line(host, folder, names) for folder in left[:SHOWN]]
+    if left[SHOWN:]:
+        lines.append(_("and {count} more folders").format(count=len(left) - SHOWN))
+    text = _("temporary folders of training that has ended: {count}")
+    steps = [step for folder in left[:SHOWN] for step in _emptied(folder)]
+    yield Finding(
+        "temp-files.left-over",
+        text.format(count=len(left)),
+        evidence=tuple(lines),
+        action=Action.CLEANUP,
+        fix=_removal(host, _owner(host, left), steps, unproven=False),
+    )
+
+
+def _owner(host: Host, folders: Sequence[TempFolder]) -> int:
+    """Whose they are: somebody else's, when one is."""
+    uids = [folder.entry.uid for folder in folders]
+    return next((uid for uid in uids if uid != host.identity.euid), host.identity.euid)
+
+
+def _line(host: Host, folder: TempFolder, names: dict[int, str]) -> str:
+    text = _("{path} ({library}), owner {owner}, {minutes} minutes old, {count} files")
+    return text.format(
+        path=folder.path,
+        library=folder.library,
+        owner=names.get(folder.entry.uid, str(folder.entry.uid)),
+        minutes=int((host.clock.now() - folder.entry.ctime_ns / 1e9) // 60),
+        count=len(folder.names or ()),
+    )
+
+
+def _emptied(folder: TempFolder) -> Iterator[Command]:
+    """Just what was seen in it, then the folder: nothing else can be hit."""
+    seen = [f"{folder.path}/{name}" for name in (folder.names or ())[:SHOWN]]
+    if seen:
+        yield Command(("rm", "--", *seen))
+    yield Command(("rmdir", "--", folder.path))
+
+
+def _removal(host: Host, owner: int, steps: Sequence[Command], *, unproven: bool) -> Fix:
+    title = _("only when you are sure that nothing uses it") if unproven else _("remove what nobody uses")
+    needs_root = owner != host.identity.euid
+    return Fix(title, steps=tuple(steps), risk=Risk.MANUAL, needs_root=needs_root, unproven=unproven)

@@ -1,0 +1,242 @@
+"""What must hold of the network ports of a machine's NPUs: the file, the ports themselves, both together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Optional
+
+from npudoctor import ERROR, WARNING, Action, Command, Finding, Fix, Risk, Severity, _
+from npudoctor.frozen import dataclass
+from npudoctor.host.hccn import NAME, Port
+from npudoctor.host.hccnconf import CONF, HccnConf, in_network, is_address, is_netmask
+
+ADDRESSES = ("address", "gateway", "netdetect")
+WELL = ("Success", "Init", "Detect ip set", "Unknown")  # Init: no address was given to look for
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The address of one port and what goes with it, from the port itself or else from the file."""
+
+    device: int
+    address: str
+    netmask: str
+    gateway: str
+
+
+@dataclass(frozen=True)
+class Machine:
+    """All that is known. `ports` is empty where the tool was not asked. `several`: nodes meet in the job."""
+
+    devices: Sequence[int]
+    conf: Optional[HccnConf]
+    ports: Sequence[Port]
+    program: str
+    several: bool
+
+    @property
+    def severity(self) -> Severity:
+        """A fault of a port ends a job of several nodes; one node may meet over other links."""
+        return ERROR if self.several else WARNING
+
+    def settings(self) -> list[Setting]:
+        """One for each device that has an address."""
+        ports = {port.device: port for port in self.ports}
+        found = []
+        for device in self.devices:
+            told = {
+                name: (ports[device].get(name) if device in ports else "") or self._of(device, name)
+                for name in ("address", "netmask", "gateway")
+            }
+            if told["address"]:
+                found.append(Setting(device, **told))
+        return found
+
+    def _of(self, device: int, name: str) -> str:
+        return (self.conf.of(device, name) if self.conf else None) or ""
+
+
+def findings(machine: Machine) -> Iterator[Finding]:
+    """All that is wrong."""
+    settings = machine.settings()
+    yield from _bad_values(machine)
+    yield from _tls(machine)
+    if not settings:
+        if machine.several and machine.ports:
+            yield _finding("not-set-up", _("no NPU of this machine has an address, and the job has peers"))
+        return
+    yield from _lacking(machine, settings)
+    yield from _duplicates(machine, settings)
+    yield from _gateways(settings)
+    yield from _not_applied(machine)
+    yield from _links(machine, {setting.device for setting in settings})
+
+
+def _bad_values(machine: Machine) -> Iterator[Finding]:
+    conf = machine.conf
+    bad: list[str] = []
+    for device in machine.devices if conf else ():
+        for name in (*ADDRESSES, "netmask"):
+            value = conf.of(device, name) if conf else None
+            right = is_netmask if name == "netmask" else is_address
+            if value and not right(value):
+                bad.append(f"{name}_{device}={value[:60]}")
+    if bad:
+        text = _("{conf} has values that are none: {what}").format(conf=CONF, what=_few(bad))
+        yield _finding("bad-value", text, machine.severity, evidence=tuple(bad))
+    names = [
+        key for key in (conf.clashes if conf else ()) if key.rpartition("_")[0] in (*ADDRESSES, "netmask")
+    ]
+    if names:
+        text = _("{conf} gives two values each to {names}").format(conf=CONF, names=_few(names))
+        yield _finding("clash", text)
+
+
+def _lacking(machine: Machine, settings: Sequence[Setting]) -> Iterator[Finding]:
+    lacking = sorted(set(machine.devices) - {setting.device for setting in settings})
+    # Without the tool nobody knows what a port has that the file does not name.
+    if lacking and machine.ports:
+        text = _("NPU {devices} have no address, and {others} have one")
+        others = _few(setting.device for setting in settings)
+        text = text.format(devices=_few(lacking), others=others)
+        yield _finding("no-address", text, machine.severity, lacking)
+
+
+def _duplicates(machine: Machine, settings: Sequence[Setting]) -> Iterator[Finding]:
+    owners: dict[str, list[int]] = {}
+    for setting in settings:
+        owners.setdefault(setting.address, []).append(setting.device)
+    for address, devices in owners.items():
+        if len(devices) > 1:
+            text = _("NPU {devices} have the same address {address}")
+            text = text.format(devices=_few(devices), address=address)
+            yield _finding("duplicate-address", text, machine.severity, devices)
+
+
+def _gateways(settings: Sequence[Setting]) -> Iterator[Finding]:
+    outside = [
+        setting for setting in settings if not in_network(setting.gateway, setting.address, setting.netmask)
+    ]
+    if outside:
+        text = _("the gateway of NPU {devices} is not in its network: {what}")
+        what = [f"{one.address}/{one.netmask} -> {one.gateway}" for one in outside]
+        devices = [one.device for one in outside]
+        text = text.format(devices=_few(devices), what=_few(what, 2))
+        yield _finding("gateway", text, devices=devices, evidence=tuple(what))
+
+
+def _not_applied(machine: Machine) -> Iterator[Finding]:
+    """The file is what the port gets at the next start; with DHCP it says nothing of the address."""
+    conf, wrong, lines = machine.conf, [], []
+    for port in machine.ports if conf else ():
+        if conf is None or port.replies["ip"].kind not in ("told", "unset"):
+            continue
+        if any(name in conf.devices.get(port.device, {}) for name in ("udhcpc_enable", "udhcpc_ipv6_enable")):
+            continue
+        for name in ("address", "netmask"):
+            told = conf.of(port.device, name)
+            right = is_netmask if name == "netmask" else is_address
+            if told and right(told) and told not in _all_told(port):
+                real = port.get(name) or "-"
+                lines.append(f"{name}_{port.device}={told} ({NAME}: {real})")
+                wrong.append(port.device)
+    if wrong:
+        devices = sorted(set(wrong))
+        text = _("NPU {devices} have other settings than {conf} says: {what}")
+        text = text.format(devices=_few(devices), conf=CONF, what=_few(lines, 2))
+        steps = tuple(Command((machine.program, "-i", str(one), "-cfg", "recovery")) for one in devices)
+        fix = Fix(_("give the ports what the file says; no job may be using them"), steps, risk=Risk.MANUAL)
+        yield _finding("not-applied", text, machine.severity, devices, tuple(lines), fix)
+
+
+def _all_told(port: Port) -> list[str]:
+    """Every value of the answer about addresses: a port may have several."""
+    answer = port.replies["ip"].answer
+    return answer.stdout.replace(":", " ").split() if answer else []
+
+
+def _links(machine: Machine, addressed: set[int]) -> Iterator[Finding]:
+    ports = [port for port in machine.ports if port.device in addressed]
+    down = [port.device for port in ports if port.get("link").upper() == "DOWN"]
+    if down:
+        text = _("the network link of NPU {devices} is down").format(devices=_few(down))
+        yield _finding("link-down", text, machine.severity, down, action=Action.CONTACT)
+    ill: dict[str, list[int]] = {}
+    for port in ports:
+        if port.get("health") not in ("", *WELL):
+            ill.setdefault(port.get("health"), []).append(port.device)
+    for health, devices in ill.items():
+        text = _("the network health of NPU {devices} is {health}")
+        text = text.format(devices=_few(devices), health=health)
+        echo = ("hccn-config.link-down",) if set(devices) <= set(down) else ()
+        detects = {
+            f"netdetect_{port.device}": port.get("netdetect") for port in ports if port.device in devices
+        }
+        lines = tuple(f"{name}={value}" for name, value in detects.items() if value)
+        yield _finding("unhealthy", text, devices=devices, evidence=lines, echo_of=echo)
+
+
+def _tls(machine: Machine) -> Iterator[Finding]:
+    by_switch: dict[str, list[int]] = {}
+    for port in machine.ports:
+        if port.get("tls"):
+            by_switch.setdefault(port.get("tls"), []).append(port.device)
+    if len(by_switch) < 2:
+        return
+    few, many = sorted(by_switch, key=lambda switch: (len(by_switch[switch]), switch))
+    text = _("TLS is on for NPU {on} and off for {off}: they cannot meet")
+    text = text.format(on=_few(by_switch["1"]), off=_few(by_switch["0"]))
+    told = Fix(
+        _("set it as on the others, the same on every node"),
+        tuple(_switch(machine.program, device, many) for device in by_switch[few]),
+        tuple(line for device in by_switch[few] for line in _switch(machine.program, device, few).lines()),
+        Risk.MANUAL,
+    )
+    yield _finding("tls-differs", text, devices=by_switch[few], fix=told)
+
+
+def _switch(program: str, device: int, value: str) -> Command:
+    return Command((program, "-i", str(device), "-tls", "-s", "enable", value))
+
+
+def _few(values: Iterable[object], most: int = 16) -> str:
+    words = [str(value) for value in values]
+    return ", ".join(words[:most]) + (f" (+{len(words) - most})" if len(words) > most else "")
+
+
+def _finding(
+    code: str,
+    message: str,
+    severity: Optional[Severity] = None,
+    devices: Sequence[int] = (),
+    evidence: tuple[str, ...] = (),
+    fix: Optional[Fix] = None,
+    *,
+    action: Action = Action.CONFIG,
+    echo_of: tuple[str, ...] = (),
+) -> Finding:
+    return Finding(
+        f"hccn-config.{code}",
+        message,
+        severity=severity,
+        evidence=evidence,
+        device=f"/dev/davinci{devices[0]}" if len(devices) == 1 else None,
+        action=action,
+        fix=fix,
+        echo_of=echo_of,
+    )
+
+
+def facts(machine: Machine) -> Mapping[str, object]:
+    """What each port has, for machines."""
+    names = ("address", "netmask", "gateway", "netdetect", "link", "health", "tls")
+    found: dict[str, object] = {}
+    for port in machine.ports:
+        told = {name: port.get(name) for name in names if port.get(name)}
+        odd = {
+            f"-{name}": reply.kind
+            for name, reply in port.replies.items()
+            if reply.kind not in ("told", "unset")
+        }
+        found[f"npu/{port.device}"] = {**told, **odd}
+    return found

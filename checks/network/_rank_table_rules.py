@@ -1,0 +1,249 @@
+"""The rules that a rank table keeps by itself, whatever machine it is on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from typing import TypeVar
+
+from npudoctor import ERROR, INFO, WARNING, Severity, _
+from npudoctor.frozen import dataclass
+from npudoctor.host.ranktable_model import LAB, PODS, SERVERS, SUPER_POD, Device, Server, Table
+
+NAME_BYTES = 64
+PER_SERVER = (1, 2, 4, 8, 16)
+RESERVED = 1024  # the ports below are the system's
+
+T = TypeVar("T", bound=Hashable)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that is wrong, and the code under which it is told."""
+
+    code: str
+    text: str
+    severity: Severity = ERROR
+
+
+def inner_faults(table: Table, variables: Mapping[str, str]) -> Iterator[Fault]:
+    """All that is wrong with a table in itself. `variables` say which optional keys the job needs."""
+    yield from _counts(table)
+    yield from _names(table)
+    yield from _ranks(table)
+    yield from _devices(table)
+    yield from _addresses(table, variables)
+    yield from _ports(table)
+    if table.version == SUPER_POD:
+        yield from _super_pods(table)
+        yield from _backups(table, variables)
+
+
+def repeated(values: Iterable[T]) -> list[T]:
+    """Those that are there more than once."""
+    return [value for value, count in Counter(values).items() if count > 1]
+
+
+def listed(values: Iterable[object], most: int = 8) -> str:
+    """The values with commas; of many the first, and how many more."""
+    words = [str(value) for value in values]
+    return ", ".join(words[:most]) + (f" (+{len(words) - most})" if len(words) > most else "")
+
+
+def is_address(text: str) -> bool:
+    """Whether it is an IPv4 or IPv6 address that a device can have."""
+    import ipaddress
+
+    try:
+        return not ipaddress.ip_address(text).is_unspecified
+    except ValueError:
+        return False
+
+
+def retries(variables: Mapping[str, str]) -> bool:
+    """Whether operators are to be run again over another link: only then host_ip and backups matter."""
+    return ":1" in variables.get("HCCL_OP_RETRY_ENABLE", "")
+
+
+def _counts(table: Table) -> Iterator[Fault]:
+    for count in table.counts:
+        if count.told is not None and count.told != count.real:
+            text = _("{place} is {told}, and there are {real}")
+            yield Fault("wrong-count", text.format(place=count.where, told=count.told, real=count.real))
+    sizes = [len(server.devices) for server in table.servers if server.devices]
+    if any(size not in PER_SERVER for size in sizes) or len(set(sizes)) > 1:
+        text = _("the servers have {counts} devices; usual are 1, 2, 4, 8 or 16, the same on each")
+        severity = ERROR if table.template == LAB else INFO
+        yield Fault("device-counts", text.format(counts=listed(sizes)), severity)
+
+
+def _names(table: Table) -> Iterator[Fault]:
+    names = {
+        "server_id": [server.id for server in table.servers],
+        "super_pod_id": [pod.id for pod in table.super_pods],
+        "pod_name": list(table.pods),
+    }
+    for key, values in names.items():
+        for value in repeated(value for value in values if value):
+            text = _("{key} {value} is given more than once")
+            yield Fault("repeated", text.format(key=key, value=value[:NAME_BYTES]))
+        for value in values:
+            if len(value.encode("utf-8", "replace")) > NAME_BYTES:
+                text = _("{key} {value} is longer than {count} characters")
+                yield Fault("bad-value", text.format(key=key, value=value[:20] + "...", count=NAME_BYTES))
+
+
+def _ranks(table: Table) -> Iterator[Fault]:
+    ranks = [device.rank for device in table.devices if device.rank is not None]
+    if table.template == PODS or len(ranks) != len(table.devices):
+        return
+    twice, gaps = sorted(repeated(ranks)), sorted(set(range(len(ranks))) - set(ranks))
+    if twice:
+        yield Fault("rank-ids", _("rank_id {ranks} is given more than once").format(ranks=listed(twice)))
+    if gaps:
+        text = _("rank_id {ranks} is missing: {count} ranks are to be 0 to {last}")
+        text = text.format(ranks=listed(gaps), count=len(ranks), last=len(ranks) - 1)
+        yield Fault("rank-ids", text)
+    if not twice and not gaps:
+        yield from _split(table)
+
+
+def _split(table: Table) -> Iterator[Fault]:
+    for server in table.servers:
+        own = sorted(device.rank for device in server.devices if device.rank is not None)
+        if own and own[-1] - own[0] >= len(own):
+            text = _("the ranks of server {server} do not follow each other: {ranks}")
+            yield Fault("split-ranks", text.format(server=server.id, ranks=listed(own)), WARNING)
+
+
+def _devices(table: Table) -> Iterator[Fault]:
+    for server in table.servers:
+        by_id: dict[int, list[Device]] = {}
+        for device in server.devices:
+            if device.id is not None:
+                by_id.setdefault(device.id, []).append(device)
+        for number, same in by_id.items():
+            if len(same) > 1:
+                yield from _shared(server, number, same)
+
+
+def _shared(server: Server, number: int, same: list[Device]) -> Iterator[Fault]:
+    """Several ranks may share an NPU, each with its own port."""
+    text = _("device_id {number} of server {server} is given {count} times")
+    text = text.format(number=number, server=server.id, count=len(same))
+    if len({device.ip for device in same if device.ip}) > 1:
+        yield Fault("repeated", text)
+    elif len({device.ports.get("device_port", 0) for device in same}) < len(same):
+        yield Fault("shared-device", text, WARNING)
+
+
+def _addresses(table: Table, variables: Mapping[str, str]) -> Iterator[Fault]:
+    owners: dict[str, tuple[str, object]] = {}
+    lacking: list[str] = []
+    for server in table.servers:
+        if server.host_ip and not is_address(server.host_ip):
+            yield _no_address(f"{server.where}.host_ip", server.host_ip)
+        for device in server.devices:
+            if not device.ip and not server.host_ip:
+                lacking.append(device.where)
+            for address in device.ip.split(",") if device.ip else ():
+                if not is_address(address):
+                    yield _no_address(f"{device.where}.device_ip", address)
+                elif owners.setdefault(address, (server.id, device.id)) != (server.id, device.id):
+                    yield Fault(
+                        "repeated", _("device_ip {value} is given to several devices").format(value=address)
+                    )
+    if lacking and _addresses_needed(table, variables):
+        text = _("device_ip is missing in {places}, and this job needs it")
+        yield Fault("no-address", text.format(places=listed(lacking)))
+
+
+def _no_address(place: str, value: str) -> Fault:
+    return Fault(
+        "bad-value", _("{place} is {value}, which is no IP address").format(place=place, value=value[:60])
+    )
+
+
+def _addresses_needed(table: Table, variables: Mapping[str, str]) -> bool:
+    """One server does without, unless its devices are to speak over RoCE; a super pod over HCCS likewise."""
+    if table.template == SERVERS and len(table.super_pods) == 1:
+        return variables.get("HCCL_INTER_HCCS_DISABLE", "").upper() == "TRUE"
+    return len(table.servers) > 1 or variables.get("HCCL_INTRA_ROCE_ENABLE") == "1"
+
+
+def _ports(table: Table) -> Iterator[Fault]:
+    low: list[str] = []
+    for server in table.servers:
+        for device in server.devices:
+            for name, port in device.ports.items():
+                if not 1 <= port <= 65535:
+                    text = _("{place} is {port}, which is no port from 1 to 65535")
+                    yield Fault("bad-value", text.format(place=f"{device.where}.{name}", port=port))
+                elif port < RESERVED:
+                    low.append(f"{device.where}.{name}={port}")
+        hosts = [device.ports["host_port"] for device in server.devices if "host_port" in device.ports]
+        if repeated(hosts):
+            text = _("host_port {ports} is given to several devices of server {server}")
+            text = text.format(ports=listed(repeated(hosts)), server=server.id)
+            yield Fault("shared-port", text, WARNING)
+    if low:
+        text = _("ports below 1024 belong to the system: {places}")
+        yield Fault("low-port", text.format(places=listed(low)), INFO)
+
+
+def _super_pods(table: Table) -> Iterator[Fault]:
+    marked = [device for device in table.devices if device.super_id is not None]
+    if not table.super_pods or not marked:
+        text = _("without {key} HCCL takes this for servers outside of a super pod")
+        key = "super_device_id" if table.super_pods else "super_pod_list"
+        yield Fault("server-mode", text.format(key=key), INFO)
+        return
+    for device in table.devices:
+        if device.super_id is None:
+            yield Fault("super-pods", _("{place}.super_device_id is missing").format(place=device.where))
+    members = [server for pod in table.super_pods for server in pod.servers]
+    known = {server.id for server in table.servers}
+    for text, names in (
+        (_("super_pod_list names {names}, which server_list lacks"), set(members) - known),
+        (_("super_pod_list lacks {names} of server_list"), known - set(members)),
+        (_("super_pod_list names {names} more than once"), set(repeated(members))),
+    ):
+        if names:
+            yield Fault("super-pods", text.format(names=listed(sorted(names))))
+    yield from _inside_pods(table)
+
+
+def _inside_pods(table: Table) -> Iterator[Fault]:
+    order = [server.id for server in table.servers]
+    servers = {server.id: server for server in table.servers}
+    for pod in table.super_pods:
+        inside = [servers[name] for name in pod.servers if name in servers]
+        ids = [
+            device.super_id for server in inside for device in server.devices if device.super_id is not None
+        ]
+        if repeated(ids):
+            text = _("super_device_id {ids} is given more than once in super pod {pod}")
+            yield Fault("repeated", text.format(ids=listed(repeated(ids)), pod=pod.id))
+        places = sorted(order.index(server.id) for server in inside)
+        if places and places[-1] - places[0] >= len(places):
+            text = _("the servers of super pod {pod} do not follow each other in server_list")
+            yield Fault("split-ranks", text.format(pod=pod.id), WARNING)
+
+
+def _backups(table: Table, variables: Mapping[str, str]) -> Iterator[Fault]:
+    """A backup is the other die of the same NPU; it is looked at only where operators are run again."""
+    severity = WARNING if retries(variables) else INFO
+    owners = {
+        device.ip: (server.id, device) for server in table.servers for device in server.devices if device.ip
+    }
+    for server in table.servers:
+        for device in server.devices:
+            at = owners.get(device.backup_ip) if device.backup_ip else None
+            if device.backup_ip and not is_address(device.backup_ip):
+                yield _no_address(f"{device.where}.backup_device_ip", device.backup_ip)
+            elif at and (at[0] != server.id or device.id is None or at[1].id != device.id ^ 1):
+                text = _("{place}.backup_device_ip is not of the other die of the same NPU")
+                yield Fault("backup", text.format(place=device.where), severity)
+            elif at and device.ports.get("backup_device_port", -1) == at[1].ports.get("device_port", -2):
+                text = _("{place}.backup_device_port is the device_port of that die")
+                yield Fault("backup", text.format(place=device.where), severity)

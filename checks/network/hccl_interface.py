@@ -1,0 +1,202 @@
+"""Is HCCL_IF_IP an address of this machine that the other nodes can reach?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Optional, Union
+
+from npudoctor import ERROR, INFO, WARNING, Facts, Finding, Host, Scope, Skip, _, check
+from npudoctor.host.wanted import accelerators, for_elsewhere
+
+if TYPE_CHECKING:
+    from npudoctor.host.farends import FarEnd
+    from npudoctor.host.interfaces import Address, Interface
+
+NAME, IFNAME = "HCCL_IF_IP", "HCCL_SOCKET_IFNAME"
+
+
+@check(
+    "hccl-interface",
+    scope=Scope.JOB,
+    tags={"hccl"},
+    codes={
+        "hccl-interface.bad-value": ERROR,
+        "hccl-interface.pasted-punctuation": ERROR,
+        "hccl-interface.not-ours": ERROR,
+        "hccl-interface.down": ERROR,
+        "hccl-interface.inner": ERROR,
+        "hccl-interface.no-way": WARNING,
+        "hccl-interface.other-way": WARNING,
+        "hccl-interface.wins": INFO,
+    },
+)
+def hccl_interface(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """HCCL_IF_IP is an address of this machine that the other nodes can reach.
+
+    ## What it does
+
+    Reads HCCL_IF_IP, `ADDRESS` or `ADDRESS%INTERFACE`, and asks the kernel which interface of this network
+    namespace carries it, and which way packets take from it to the master: the address in MASTER_ADDR,
+    MS_SCHED_HOST or CM_CHIEF_IP, else the first of `--peers`. No packet is sent.
+
+    - `hccl-interface.bad-value`: no IP address; several; nothing at all, which is what
+      `$(hostname -I | awk ...)` leaves where it finds none. HCCL stops with EI0001.
+    - `hccl-interface.pasted-punctuation`: blanks, quotes or full-width characters about the address.
+    - `hccl-interface.not-ours`: no interface carries it. Scripts that are the same on all nodes, and
+      containers with a network of their own, have the address of somebody else.
+    - `hccl-interface.down`: its interface is off, or has no carrier. A warning for a job on one node.
+    - `hccl-interface.inner`: lo, or a bridge or interface of containers. An error for lo, else a warning;
+      information for a job on one node, where lo is fine.
+    - `hccl-interface.no-way`: the kernel knows no way from it to the master.
+    - `hccl-interface.other-way`: the way to the master leaves by another interface. Information where both
+      are of the network in which the master is.
+    - `hccl-interface.wins`: HCCL_SOCKET_IFNAME names another interface, and is not looked at.
+
+    On a machine without an accelerator, all but a bad value is information: the address may be of the node
+    where the job will run.
+
+    ## Why it matters
+
+    HCCL listens on this address and tells it to the other ranks. Where they cannot reach it they wait for
+    HCCL_CONNECT_TIMEOUT and fail with EI0006 or EI0015, which name a socket, not this variable.
+
+    ## Fix safety
+
+    The lines are for the shell that starts the job, and are of this node: each node has another address.
+
+    ## References
+
+    - hicann/hccl: documents of HCCL_IF_IP, and the code that reads it.
+    """
+    value = host.variables.get(NAME)
+    if value is None:
+        raise Skip(_("{name} is not set").format(name=NAME))
+    npus, gpus = accelerators(host)
+    if gpus and not npus:
+        raise Skip(_("there is no NPU here"))
+    from npudoctor.checks.network import _hccl_interface_findings as say
+
+    address, zone, why = _read(value)
+    if why:
+        meant = _meant(value)
+        yield say.pasted(value, meant) if meant else say.bad_value(value, why, _better(host))
+        return
+    owner, own = _owner(host, address, zone)
+    yield Facts({"address": address, "interface": owner.name if owner else None})
+    if owner is None or own is None:
+        severity = INFO if for_elsewhere(host) else ERROR
+        yield say.not_ours(value, host.network.interfaces(), _better(host), severity)
+        return
+    yield from _suited(host, value, owner)
+    yield from _way(host, value, owner, own)
+    yield from _beside(host, value, owner)
+
+
+def _read(value: str) -> tuple[str, str, str]:
+    """The address in its usual spelling, the interface after it, and why it is none."""
+    import ipaddress
+
+    text, _percent, zone = value.partition("%")
+    if not value.strip():
+        return "", "", _("it is empty")
+    if len(value.replace(",", " ").split()) > 1:
+        return "", "", _("it names more than one address")
+    try:
+        number = ipaddress.ip_address(text)
+    except ValueError:
+        return "", "", _("it is no IP address")
+    return str(number), zone, ""
+
+
+def _meant(value: str) -> str:
+    """The value without what a document left about it, where that is an address."""
+    from npudoctor.host.pasted import as_meant
+
+    meant = as_meant(value)
+    return meant if meant and not _read(meant)[2] else ""
+
+
+def _owner(host: Host, address: str, zone: str) -> tuple[Optional[Interface], Optional[Address]]:
+    """The interface that carries an address, and the address as it carries it."""
+    for one in host.network.interfaces():
+        for own in one.addresses:
+            if own.text == address and zone in ("", *one.names):
+                return one, own
+    return None, None
+
+
+def _suited(host: Host, value: str, owner: Interface) -> Iterator[Finding]:
+    """Whether its interface leads anywhere."""
+    from npudoctor.checks.network import _hccl_interface_findings as say
+    from npudoctor.host.farends import several_nodes
+
+    several, elsewhere = several_nodes(host), for_elsewhere(host)
+    if not owner.alive:
+        worst = ERROR if several else WARNING
+        yield say.down(value, owner, INFO if elsewhere else worst)
+    elif owner.inner and (several or not owner.loopback):
+        worst = ERROR if owner.loopback else WARNING
+        yield say.inner(value, owner, worst if several and not elsewhere else INFO, _better(host))
+
+
+def _way(host: Host, value: str, owner: Interface, own: Address) -> Iterator[Finding]:
+    """Whether packets to the master leave by its interface."""
+    from npudoctor.checks.network import _hccl_interface_findings as say
+
+    far = _far(host, own.ipv6)
+    if far is None or owner.inner or not owner.alive:
+        return
+    index = owner.index if own.scope == "link" else 0
+    way = host.network.way_to(far.address, own.text, index)
+    if way is None:
+        yield say.no_way(value, owner, far, INFO if for_elsewhere(host) else WARNING)
+    elif not way.local and way.index != owner.index:
+        by = host.network.at(way.index)
+        near = _in_network(far.address, own)
+        severity = INFO if near or for_elsewhere(host) else WARNING
+        yield say.other_way(value, owner, by, far, "" if near else _better(host), severity)
+
+
+def _far(host: Host, ipv6: bool) -> Optional[FarEnd]:
+    """The master's address, where it is of the same family: else it says nothing of this way."""
+    from npudoctor.host.farends import far_end
+
+    far = far_end(host)
+    return far if far is not None and (":" in far.address) is ipv6 else None
+
+
+def _in_network(address: str, own: Address) -> bool:
+    import ipaddress
+
+    network = ipaddress.ip_network(f"{own.text}/{own.length}", strict=False)
+    return ipaddress.ip_address(address) in network
+
+
+def _beside(host: Host, value: str, owner: Interface) -> Iterator[Finding]:
+    """HCCL_SOCKET_IFNAME that names other interfaces."""
+    from npudoctor.checks.network import _hccl_interface_findings as say
+    from npudoctor.host.ifnames import read
+
+    given = host.variables.get(IFNAME, "")
+    if not given:
+        return
+    try:
+        chosen = read(IFNAME, given)
+    except ValueError:
+        return  # socket-interfaces says so
+    if chosen.names and owner not in chosen.of([owner]):
+        yield say.wins(value, owner, given)
+
+
+def _better(host: Host) -> str:
+    """The address that packets to the master carry, or the only one that there is; "" where none is it."""
+    from npudoctor.host.farends import far_end
+    from npudoctor.host.ifnames import addresses
+
+    far = far_end(host)
+    way = host.network.way_to(far.address) if far else None
+    if way is not None and way.source and not way.local:
+        return way.source
+    outer = [one for one in host.network.interfaces() if one.alive and not one.inner]
+    own = [address.text for one in outer for address in addresses(one) if not address.ipv6]
+    return own[0] if len(own) == 1 else ""

@@ -1,0 +1,166 @@
+"""The network ports of the NPUs: their addresses, their links, and what the driver's file says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Optional, Union
+
+from npudoctor import ERROR, WARNING, Facts, Finding, Host, Scope, Skip, Unknown, _, check
+from npudoctor.host import CannotTell
+from npudoctor.host.hccnconf import CONF, HccnConf, read_conf
+
+if TYPE_CHECKING:
+    from npudoctor.host.hccn import Port, Reply
+
+# Cards for inference have no port; the questions to an Ascend 950 are known from documents only.
+WITHOUT_PORT = ("Ascend 310", "Ascend 310P")
+OTHER_SYNTAX = "Ascend 950"
+
+
+@check(
+    "hccn-config",
+    scope=Scope.NODE,
+    tags={"hccl", "ascend"},
+    codes={
+        "hccn-config.tls-differs": ERROR,
+        "hccn-config.bad-value": ERROR,
+        "hccn-config.no-address": ERROR,
+        "hccn-config.duplicate-address": ERROR,
+        "hccn-config.not-applied": ERROR,
+        "hccn-config.link-down": ERROR,
+        "hccn-config.clash": WARNING,
+        "hccn-config.not-set-up": WARNING,
+        "hccn-config.gateway": WARNING,
+        "hccn-config.unhealthy": WARNING,
+    },
+    quick=False,
+)
+def hccn_config(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """The network ports of the NPUs are set up, linked and alike.
+
+    ## What it does
+
+    Reads /etc/hccn.conf, and asks hccn_tool for each NPU whose device node is here: `-ip`, `-link`,
+    `-net_health`, `-netdetect`, `-gateway`, `-tls`, each with `-g`, which changes nothing. Eight NPUs are
+    asked side by side; one that does not answer a question is not asked the next.
+
+    - `hccn-config.tls-differs`: TLS is on for some NPUs and off for others.
+    - `hccn-config.duplicate-address`, `hccn-config.no-address`: two NPUs have one address; some have one and
+      others have none. `hccn-config.bad-value`, `hccn-config.clash`: what the file says is no address or no
+      netmask, or is said twice.
+    - `hccn-config.gateway`: the gateway is not in the network of the address.
+    - `hccn-config.not-applied`: a port has another address than the file says, or none.
+    - `hccn-config.link-down`: of a port that has an address. `hccn-config.unhealthy`: the port does not reach
+      its netdetect address. "Init" is well: no such address was given.
+    - `hccn-config.not-set-up`: `--peers` names other nodes, and no NPU here has an address.
+
+    A machine on which no NPU has an address is well, unless `--peers` is given: a single node, and a super
+    pod, meet over other links. For the same reason most of these are warnings, and errors with `--peers`.
+
+    The tool is for root only: for others the file alone is judged, where they may read it. In a container
+    into which neither file nor tool was mounted the check does not apply, nor on cards for inference, which
+    have no port. It is left out of the profile quick.
+
+    ## Why it matters
+
+    Ranks on several nodes meet over these ports. Without a link, with a doubled address or with TLS on one
+    side only, the job waits for HCCL_CONNECT_TIMEOUT and ends with EI0006, EI0014, EJ0002 or EJ0004.
+
+    ## Fix safety
+
+    All fixes are shown only. Setting a port again interrupts whatever uses it.
+
+    ## References
+
+    - HCCN Tool reference of the Ascend driver; the tool's public source in hicann/driver.
+    - HCCL user guide: TLS must be the same on every NPU of a communicator.
+    """
+    devices = _devices(host)
+    conf, unread = _conf(host)
+    program = host.hccn.program()
+    if conf is None and unread is None and program is None:
+        raise Skip(_("neither {conf} nor hccn_tool is here").format(conf=CONF))
+    why_not = _why_not_asked(host, program)
+    ports = host.hccn.ports() if why_not is None else []
+
+    from npudoctor.checks.network._hccn_config_rules import Machine, facts, findings
+
+    machine = Machine(devices, conf, ports, program or "hccn_tool", bool(host.options.peers))
+    yield Facts(facts(machine))
+    yield from findings(machine)
+    if why_not is not None:
+        raise Unknown(why_not, advisory=True)
+    silent = _silent(ports)
+    if silent:
+        raise Unknown(silent, advisory=host.system.container())
+    if unread is not None:
+        raise unread
+
+
+def _devices(host: Host) -> list[int]:
+    if not host.npu_wanted() or not host.hccn.devices():
+        raise Skip(_("no NPU is used here"))
+    models = host.npus.models
+    if models and all(model in WITHOUT_PORT for model in models):
+        raise Skip(_("{models}: cards for inference have no network port").format(models=", ".join(models)))
+    return host.hccn.devices()
+
+
+def _conf(host: Host) -> tuple[Optional[HccnConf], Optional[CannotTell]]:
+    """The file, or why it cannot be read; that only root may is nothing against the machine."""
+    try:
+        return read_conf(host.running_files), None
+    except CannotTell as error:
+        return None, CannotTell(error.reason, advisory=not host.identity.is_root)
+
+
+def _why_not_asked(host: Host, program: Optional[str]) -> Optional[str]:
+    if program is None:
+        return _("hccn_tool is not here: only {conf} was judged").format(conf=CONF)
+    if not host.identity.is_root:
+        return _("only root may ask hccn_tool")
+    if not host.commands.may_run(program):
+        return _("{path} is not run by root: it or a folder above it may be written by others").format(
+            path=program
+        )
+    if OTHER_SYNTAX in host.npus.models:
+        return _("how hccn_tool answers on {model} is known from documents only").format(model=OTHER_SYNTAX)
+    return None
+
+
+def _silent(ports: Sequence[Port]) -> str:
+    """Which answers are missing, in a few words; "" when none is that should be there.
+
+    What every NPU refuses alike is a question that this driver does not know.
+    """
+    asked = [(port.device, question, reply) for port in ports for question, reply in port.replies.items()]
+    refused = {question for _device, question, reply in asked if reply.kind == "refused"}
+    alike = {name for name in refused if all(port.replies[name].kind == "refused" for port in ports)}
+    if ports and len(alike) == len(ports[0].replies):
+        alike = set()  # it refuses everything: that is no matter of one question
+    missing = [
+        (device, name, reply)
+        for device, name, reply in asked
+        if reply.kind not in ("told", "unset", "not-asked") and name not in alike
+    ]
+    if not missing:
+        return ""
+    lines = [f"hccn_tool -i {device} -{name} -g: {_ending(reply)}" for device, name, reply in missing[:3]]
+    more = f" (+{len(missing) - 3})" if len(missing) > 3 else ""
+    return _("no answer that we know: {answers}").format(answers="; ".join(lines) + more)
+
+
+def _ending(reply: Reply) -> str:
+    answer = reply.answer
+    if answer is None:
+        return "-"
+    if answer.ended == "timeout":
+        text = _("it did not answer within {seconds:.1f} s").format(seconds=answer.seconds)
+        left = _("process {pid} cannot be ended").format(pid=answer.left_behind) if answer.left_behind else ""
+        return f"{text}, {left}" if left else text
+    if answer.ended == "flooded":
+        return _("it printed more than anybody can use")
+    if answer.ended != "exited":
+        return _("it cannot be run ({why})").format(why=answer.ended)
+    said = (answer.stdout.strip() or answer.stderr.strip()).partition("\n")[0][:80]
+    return _("status {status}, {said}").format(status=answer.status, said=said or _("nothing printed"))

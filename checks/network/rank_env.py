@@ -1,0 +1,198 @@
+"""Do the variables that tell a process its rank agree with each other and with this machine?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Union
+
+from npudoctor import ERROR, INFO, WARNING, Facts, Finding, Host, Scope, Skip, _, check
+from npudoctor.host import CannotTell
+
+MEETING = ("MASTER_ADDR", "MASTER_PORT")
+SCHEDULER = ("MS_WORKER_NUM", "MS_SCHED_HOST", "MS_SCHED_PORT")
+ROLES = ("MS_SCHED", "MS_WORKER", "MS_PSERVER", "MS_SERVER")
+# One of these must be there before anything is read: a job that only Slurm started has nothing to compare.
+TELLING = (
+    "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "RANK_ID", "RANK_SIZE", "MS_ROLE",
+    "MS_WORKER_NUM", "MS_NODE_ID", "PADDLE_TRAINER_ID", "PADDLE_TRAINERS_NUM", "PADDLE_TRAINER_ENDPOINTS",
+    "NODE_RANK", "PET_NODE_RANK",
+)  # fmt: skip
+
+
+@check(
+    "rank-env",
+    scope=Scope.JOB,
+    tags={"hccl", "launcher"},
+    codes={
+        "rank-env.bad-value": ERROR,
+        "rank-env.out-of-range": ERROR,
+        "rank-env.disagree": WARNING,
+        "rank-env.no-device": WARNING,
+        "rank-env.half-set": WARNING,
+    },
+)
+def rank_env(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """The variables that tell a process its rank agree with each other and with this machine.
+
+    ## What it does
+
+    Reads RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE and NODE_RANK (torchrun), RANK_ID and RANK_SIZE,
+    MS_ROLE, MS_WORKER_NUM, MS_NODE_ID, MS_SCHED_HOST and MS_SCHED_PORT (msrun), PADDLE_*, and compares them
+    with each other and with those of Open MPI, MPICH and a Slurm step.
+
+    - `rank-env.bad-value`: no number where a rank or a count is wanted; a role that MindSpore does not know.
+      `-1` in LOCAL_RANK is taken for "not set".
+    - `rank-env.out-of-range`: a rank that is not below the number of ranks; a warning for NODE_RANK and
+      NNODES, which scripts hand on to torchrun.
+    - `rank-env.disagree`: two launchers that count as many ranks and number this process differently;
+      information for two counts of which neither can be a part of the other; MS_WORKER_NUM that is not
+      RANK_SIZE; LOCAL_RANK above RANK; Paddle's list of endpoints that does not fit its own rank or count.
+    - `rank-env.no-device`: LOCAL_RANK or LOCAL_WORLD_SIZE beyond the devices that this job sees.
+    - `rank-env.half-set`: MS_ROLE without the scheduler's address; information where LOCAL_RANK and RANK
+      are set and one of WORLD_SIZE, MASTER_ADDR and MASTER_PORT is not: the script may set them itself.
+
+    Nothing is said of counts that may be a part of each other: on Kubernetes RANK and WORLD_SIZE count pods
+    before torchrun starts, and a Slurm step may start one torchrun on each node. The rank table is judged by
+    `rank-table`, MASTER_ADDR by `master-address`.
+
+    ## Why it matters
+
+    Two processes with one rank, or a rank that nobody has, are not noticed at the start: all others wait for
+    it until HCCL_CONNECT_TIMEOUT ends, and the message names a socket.
+
+    ## Fix safety
+
+    The lines are `unset` for the shell that starts the launcher, which then sets them itself.
+
+    ## References
+
+    - PyTorch, torchrun; MindSpore, msrun; PaddlePaddle, paddle.distributed.launch; sbatch(1); mpirun(1).
+    """
+    variables = host.variables
+    if not any(name in variables for name in TELLING):
+        raise Skip(_("no variable tells a rank"))
+    from npudoctor.host.launchers import LAUNCHERS, NODES
+
+    names = [name for one in (*LAUNCHERS, *NODES) for name in one.all if name in variables]
+    yield Facts({"variables": {name: variables[name] for name in dict.fromkeys(names)}})
+    yield from _each(variables)
+    yield from _pairs(variables)
+    yield from _mindspore(variables)
+    yield from _paddle(variables)
+    yield from _devices(host, variables)
+    yield from _half(variables)
+
+
+def _each(variables: Mapping[str, str]) -> Iterator[Finding]:
+    """What is wrong with one launcher's variables alone."""
+    from npudoctor.checks.network import _rank_env_findings as say
+    from npudoctor.host.launchers import ASCEND, MSRUN, NODES, PADDLE, TORCH, beyond, number, unreadable
+
+    for names in (TORCH, MSRUN, ASCEND, PADDLE):
+        wrong = unreadable(names, variables)
+        if wrong:
+            yield say.bad_value(names, wrong, variables)
+        for index, count in beyond(names, variables):
+            yield say.beyond(names, index, count, variables, None)
+    for names in NODES:
+        for index, count in beyond(names, variables):
+            yield say.beyond(names, index, count, variables, WARNING)
+    rank, local = number(variables.get("RANK")), number(variables.get("LOCAL_RANK"))
+    if rank is not None and local is not None and local > rank:
+        text = _("RANK is {rank}, less than LOCAL_RANK, which is {local}")
+        yield say.disagree(text.format(local=local, rank=rank), TORCH.all, variables)
+
+
+def _pairs(variables: Mapping[str, str]) -> Iterator[Finding]:
+    """What two launchers say against each other."""
+    from npudoctor.checks.network import _rank_env_findings as say
+    from npudoctor.host.launchers import clashing_sizes, contradictions
+
+    for one, other in contradictions(variables):
+        yield say.ranks_disagree(one, other, variables)
+    for one, other in clashing_sizes(variables):
+        yield say.sizes_disagree(one, other, variables)
+
+
+def _mindspore(variables: Mapping[str, str]) -> Iterator[Finding]:
+    from npudoctor.checks.network import _rank_env_findings as say
+    from npudoctor.host.launchers import MSRUN, number
+
+    role = variables.get("MS_ROLE")
+    if role is None:
+        return
+    names = ("MS_ROLE", *SCHEDULER)
+    if role not in ROLES:
+        yield say.bad_role(role, variables)
+    missing = [name for name in SCHEDULER if not variables.get(name)]
+    if missing:
+        yield say.half_set("msrun", missing, names, variables, WARNING)
+    workers, size = (number(variables.get(name)) for name in (MSRUN.size, "RANK_SIZE"))
+    if workers and size and workers != size and not (workers % size and size % workers):
+        text = _("MS_WORKER_NUM is {workers}, but RANK_SIZE is {size}")
+        yield say.disagree(text.format(workers=workers, size=size), (*names, "RANK_SIZE"), variables)
+
+
+def _paddle(variables: Mapping[str, str]) -> Iterator[Finding]:
+    """Paddle's list of endpoints: as many as trainers, none twice, ours at our rank."""
+    from npudoctor.checks.network import _rank_env_findings as say
+    from npudoctor.host.launchers import PADDLE, number
+
+    names = (*PADDLE.all, "PADDLE_TRAINER_ENDPOINTS", "PADDLE_CURRENT_ENDPOINT")
+    listed = variables.get("PADDLE_TRAINER_ENDPOINTS", "")
+    if not listed:
+        return
+    endpoints = [one.strip() for one in listed.split(",")]
+    size, rank = (number(variables.get(name)) for name in (PADDLE.size, PADDLE.rank))
+    mine = variables.get("PADDLE_CURRENT_ENDPOINT")
+    if size and size != len(endpoints):
+        text = _("PADDLE_TRAINERS_NUM is {size}, and PADDLE_TRAINER_ENDPOINTS names {count}")
+        yield say.disagree(text.format(size=size, count=len(endpoints)), names, variables)
+    elif len(set(endpoints)) < len(endpoints):
+        again = next(one for one in endpoints if endpoints.count(one) > 1)
+        text = _("PADDLE_TRAINER_ENDPOINTS names {endpoint} more than once")
+        yield say.disagree(text.format(endpoint=again), names, variables)
+    elif mine and rank is not None and rank < len(endpoints) and endpoints[rank] != mine:
+        text = _("PADDLE_CURRENT_ENDPOINT is {mine}, but rank {rank} is {other} in PADDLE_TRAINER_ENDPOINTS")
+        yield say.disagree(text.format(mine=mine, rank=rank, other=endpoints[rank]), names, variables)
+
+
+def _devices(host: Host, variables: Mapping[str, str]) -> Iterator[Finding]:
+    from npudoctor.checks.network import _rank_env_findings as say
+    from npudoctor.host.launchers import number
+
+    devices = _count(host, variables)
+    if not devices:
+        return
+    for name, spare in (("LOCAL_RANK", 1), ("LOCAL_WORLD_SIZE", 0)):
+        value = number(variables.get(name))
+        if value is not None and value + spare > devices:
+            yield say.no_device(name, value, devices, variables)
+            return
+
+
+def _count(host: Host, variables: Mapping[str, str]) -> int:
+    """How many devices this job sees; 0 where none is wanted, or nobody can tell."""
+    if host.options.expect == "none":
+        return 0
+    try:
+        npus, gpus = len(host.npus.nodes), len(host.gpus.nodes)
+    except CannotTell:
+        return 0
+    counts = []
+    for found, name in ((npus, "ASCEND_RT_VISIBLE_DEVICES"), (gpus, "CUDA_VISIBLE_DEVICES")):
+        listed = variables.get(name, "")
+        counts.append(min(found, len(listed.split(","))) if listed else found)
+    return max(counts)
+
+
+def _half(variables: Mapping[str, str]) -> Iterator[Finding]:
+    """Only a process that has its local rank is a rank already; before, the launcher sets the rest."""
+    if not variables.get("RANK") or not variables.get("LOCAL_RANK"):
+        return
+    missing = [name for name in ("WORLD_SIZE", *MEETING) if not variables.get(name)]
+    if missing:
+        from npudoctor.checks.network import _rank_env_findings as say
+        from npudoctor.host.launchers import TORCH
+
+        yield say.half_set("torchrun", missing, (*TORCH.all, *MEETING), variables, INFO)

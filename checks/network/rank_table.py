@@ -1,0 +1,235 @@
+"""The rank table file of a job: whole, by the rules, and of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Optional, Union
+
+from npudoctor import (
+    ERROR,
+    INFO,
+    WARNING,
+    Action,
+    Export,
+    Facts,
+    Finding,
+    Fix,
+    Host,
+    Risk,
+    Scope,
+    Severity,
+    Skip,
+    Unknown,
+    _,
+    check,
+)
+
+if TYPE_CHECKING:
+    from npudoctor.checks.network._rank_table_rules import Fault
+    from npudoctor.host.ranktable import Look
+
+SHOWN = 20
+
+
+@check(
+    "rank-table",
+    scope=Scope.JOB,
+    tags={"hccl"},
+    codes={
+        "rank-table.missing": ERROR,
+        "rank-table.unreadable": ERROR,
+        "rank-table.not-json": ERROR,
+        "rank-table.initializing": ERROR,
+        "rank-table.bad-value": ERROR,
+        "rank-table.wrong-count": ERROR,
+        "rank-table.device-counts": ERROR,
+        "rank-table.rank-ids": ERROR,
+        "rank-table.repeated": ERROR,
+        "rank-table.no-address": ERROR,
+        "rank-table.super-pods": ERROR,
+        "rank-table.rank-id": ERROR,
+        "rank-table.not-this-host": ERROR,
+        "rank-table.wrong-address": ERROR,
+        "rank-table.no-device": ERROR,
+        "rank-table.symbolic-link": WARNING,
+        "rank-table.not-named-json": WARNING,
+        "rank-table.two-tables": WARNING,
+        "rank-table.split-ranks": WARNING,
+        "rank-table.shared-device": WARNING,
+        "rank-table.shared-port": WARNING,
+        "rank-table.backup": WARNING,
+        "rank-table.rank-size": WARNING,
+        "rank-table.device-id": WARNING,
+        "rank-table.host-address": WARNING,
+        "rank-table.low-port": INFO,
+        "rank-table.server-mode": INFO,
+    },
+)
+def rank_table(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """The rank table file is complete, follows its rules, and is of this machine.
+
+    ## What it does
+
+    Reads the file that RANK_TABLE_FILE names (or MINDSPORE_HCCL_CONFIG_PATH, which MindSpore 1.x prefers).
+    While it says `"status": "initializing"`, is missing or is half written, it is read again for as long as
+    `--wait SECONDS` says. Known are the templates "1.0" and "1.2" (super pod), the older one of groups and
+    pods, and the oldest one of the laboratory; of another version nothing is judged.
+
+    The file:
+
+    - `rank-table.missing`, `rank-table.unreadable`: there is none, or this user may not read it. Where only
+      torch_npu is installed, the first is a warning: HCCL then negotiates without a word.
+    - `rank-table.not-json`: it is no JSON; a comment as in the documents' examples is the usual reason. Text
+      that follows the table is a warning.
+    - `rank-table.initializing`: a warning; an error when it was waited for in vain.
+    - `rank-table.symbolic-link`: torch_npu refuses one. `rank-table.not-named-json`: HCCL's public source
+      opens only names that end in `.json`. `rank-table.two-tables`: both variables are set, to two files.
+
+    The table:
+
+    - `rank-table.bad-value`: something is missing, no string, no number, no address, no port.
+    - `rank-table.wrong-count`, `rank-table.device-counts`: what is counted is not what is there.
+    - `rank-table.rank-ids`, `rank-table.split-ranks`: the ranks are 0 to N-1, once each, and those of one
+      server follow each other. `rank-table.repeated`: an id or an address is given twice.
+    - `rank-table.no-address`: device_ip is missing where it is needed: with several servers (with several
+      super pods), or when HCCL_INTRA_ROCE_ENABLE or HCCL_INTER_HCCS_DISABLE asks for RoCE.
+    - `rank-table.super-pods`, `rank-table.server-mode`: super_pod_list and server_list name the same servers.
+    - `rank-table.shared-device`, `rank-table.shared-port`, `rank-table.low-port`, `rank-table.backup`: ports
+      are apart, and a backup is the other die of the same NPU.
+
+    This process and this machine:
+
+    - `rank-table.rank-id`, `rank-table.rank-size`, `rank-table.device-id`: RANK_ID or RANK, RANK_SIZE or
+      WORLD_SIZE, DEVICE_ID agree with it.
+    - `rank-table.not-this-host`, `rank-table.wrong-address`: device_ip is `address_N` of /etc/hccn.conf.
+      Which server is this machine is told by the rank, by those addresses, by host_ip and server_id.
+    - `rank-table.no-device`: /dev/davinciN is there for each device_id, or for that of the rank in the
+      variables.
+    - `rank-table.host-address`: host_ip is an address of this machine; it matters only to a job that runs
+      operators again (HCCL_OP_RETRY_ENABLE).
+
+    ## Why it matters
+
+    HCCL refuses a wrong table when the ranks are to meet, after all of them were started: EI0004, EI0014,
+    EI0017, "The ranktable config devId is inconsistent with the local devId", "The IP is used repeatedly";
+    EJ0004 when device_ip is not the address of the NPU. A wrong address of another server is a timeout.
+
+    ## References
+
+    - HCCL user guide, rank table configuration for Atlas training series, A2, A3 and 300I Duo.
+    - HCCL's public source, the parsers of the rank table.
+    """
+    from npudoctor.host import ranktable
+
+    variable = next(
+        (name for name in (ranktable.VARIABLE, ranktable.OLDER) if host.variables.get(name)), None
+    )
+    if variable is None:
+        raise Skip(_("{variable} is not set").format(variable=ranktable.VARIABLE))
+    path = ranktable.named_path(host, variable) or ""
+    older = ranktable.named_path(host, ranktable.OLDER)
+    if older not in (None, path):
+        text = _(
+            "{variable} is {path}, and {other} is {second}: MindSpore 1.x takes the latter, others the former"
+        )
+        names = {"variable": variable, "path": path, "other": ranktable.OLDER, "second": older}
+        yield _finding("two-tables", text.format(**names))
+    look = ranktable.settled(host, path)
+    yield from _of_the_file(host, variable, path, look)
+    if not look.fault and not look.initializing:
+        yield from _of_the_table(host, path, look)
+
+
+def _of_the_file(host: Host, variable: str, path: str, look: Look) -> Iterator[Finding]:
+    fault, place = look.fault, {"variable": variable, "path": path, "why": look.why}
+    if fault == "missing":
+        negotiates = _only_torch(host)
+        told = (_("torch_npu lets HCCL negotiate without it, and says nothing"),) if negotiates else ()
+        text = _("{variable} names {path}, which does not exist").format(**place)
+        yield _finding(fault, text, WARNING if negotiates else None, told)
+    elif fault == "unreadable":
+        yield _finding(fault, _("the rank table {path} cannot be opened: {why}").format(**place))
+    elif fault:
+        yield _finding(fault, _("the rank table {path} is no JSON: {why}").format(**place))
+    elif look.more:
+        yield _finding("not-json", _("text follows the rank table in {path}").format(**place), WARNING)
+    if look.initializing:
+        yield _initializing(host, path)
+    if look.link and host.interpreter.version_of("torch-npu"):
+        text = _("the rank table {path} is a symbolic link, which torch_npu refuses")
+        real = host.files.real(path)
+        line = Export(variable, real) if real else None
+        title = _("name the file itself")
+        fix = Fix(title, (line,), risk=Risk.MANUAL, needs_root=False) if line else None
+        yield replace(_finding("symbolic-link", text.format(**place)), fix=fix)
+    if not fault and not path.endswith(".json"):
+        text = _("the name of the rank table {path} does not end in .json, and HCCL may refuse to open it")
+        yield _finding("not-named-json", text.format(**place))
+
+
+def _initializing(host: Host, path: str) -> Finding:
+    waited = host.options.wait
+    if waited:
+        text = _("the rank table {path} still says initializing after {seconds:g} s")
+        return _finding("initializing", text.format(path=path, seconds=waited))
+    text = _("the rank table {path} says initializing: it is still being written")
+    told = _("--wait SECONDS reads it again until it is completed")
+    return _finding("initializing", text.format(path=path), WARNING, (told,))
+
+
+def _only_torch(host: Host) -> bool:
+    return bool(host.interpreter.version_of("torch-npu")) and not any(
+        host.interpreter.version_of(name) for name in ("mindspore", "mindspore-ascend")
+    )
+
+
+def _of_the_table(host: Host, path: str, look: Look) -> Iterator[Union[Finding, Facts]]:
+    from npudoctor.checks.network._rank_table_here import Here
+    from npudoctor.checks.network._rank_table_rules import Fault, inner_faults
+    from npudoctor.host.ranktable_model import SERVERS, VERSIONS, Reader, template_of
+
+    version = look.table.get("version")
+    if template_of(look.table) == SERVERS and isinstance(version, str) and version not in ("", *VERSIONS):
+        text = _("the rank table {path} is of version {version}, whose rules npudoctor does not know")
+        raise Unknown(text.format(path=path, version=version[:20]), advisory=True)
+    reader = Reader()
+    status = reader.text(look.table, "status", "")
+    table = reader.table(look.table)
+    faults = [Fault("bad-value", text) for text in reader.faults]
+    if status not in ("", "completed"):
+        faults.append(Fault("bad-value", _("status is {value}, not completed").format(value=status[:40])))
+    here = Here(host, table)
+    yield Facts(
+        {
+            "path": path,
+            "template": table.version or table.template,
+            "servers": len(table.servers),
+            "ranks": len(table.devices),
+            "this-server": here.server.id if here.server else None,
+        }
+    )
+    faults += [*inner_faults(table, host.variables), *(here.faults() if table.devices else ())]
+    yield from _told(path, faults)
+
+
+def _told(path: str, faults: Iterable[Fault]) -> Iterator[Finding]:
+    """One finding for each kind of fault: a table that was written by a wrong script has it on every line."""
+    by_code: dict[str, list[Fault]] = {}
+    for fault in faults:
+        by_code.setdefault(fault.code, []).append(fault)
+    for code, same in by_code.items():
+        lines = [fault.text for fault in same[:SHOWN]]
+        if len(same) > SHOWN:
+            lines.append(f"... (+{len(same) - SHOWN})")
+        text = _("rank table {path}: {what}").format(path=path, what=same[0].text)
+        if len(same) > 1:
+            text += f" (+{len(same) - 1})"
+        worst = max(fault.severity for fault in same)
+        yield _finding(code, text, worst, tuple(lines) if len(same) > 1 else ())
+
+
+def _finding(
+    code: str, message: str, severity: Optional[Severity] = None, evidence: tuple[str, ...] = ()
+) -> Finding:
+    return Finding(f"rank-table.{code}", message, severity=severity, evidence=evidence, action=Action.CONFIG)

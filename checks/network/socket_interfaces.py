@@ -1,0 +1,221 @@
+"""Are the network interfaces that the job is told to use there, up, and the same for all its libraries?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Optional, Union
+
+from npudoctor import ERROR, INFO, WARNING, Facts, Finding, Host, Scope, Severity, Skip, _, check
+from npudoctor.host.wanted import accelerators, for_elsewhere
+
+if TYPE_CHECKING:
+    from npudoctor.host.ifnames import Chosen
+    from npudoctor.host.interfaces import Interface
+
+HCCL, GLOO, TENSORPIPE, NCCL = (f"{one}_SOCKET_IFNAME" for one in ("HCCL", "GLOO", "TP", "NCCL"))
+# What a name that leads nowhere does: HCCL and Gloo stop; TensorPipe warns and takes the host's name; how
+# NCCL reads names is general knowledge, not read in its source.
+WORST = {HCCL: ERROR, GLOO: ERROR, TENSORPIPE: WARNING, NCCL: WARNING}
+
+
+@check(
+    "socket-interfaces",
+    scope=Scope.JOB,
+    tags={"hccl", "nccl"},
+    codes={
+        "socket-interfaces.bad-value": ERROR,
+        "socket-interfaces.pasted-punctuation": ERROR,
+        "socket-interfaces.missing": ERROR,
+        "socket-interfaces.down": ERROR,
+        "socket-interfaces.no-address": ERROR,
+        "socket-interfaces.inner": WARNING,
+        "socket-interfaces.ambiguous": INFO,
+        "socket-interfaces.differ": INFO,
+        "socket-interfaces.unset": INFO,
+    },
+)
+def socket_interfaces(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """The network interfaces that the job is told to use are there, up, and the same for all.
+
+    ## What it does
+
+    Reads HCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME, TP_SOCKET_IFNAME and NCCL_SOCKET_IFNAME as their readers
+    do, and asks the kernel for the interfaces of this network namespace. HCCL and NCCL take `eth`
+    (beginning), `=eth0` (whole name), `^docker` (all but these beginnings), `^=eth0`, each with more after
+    commas; Gloo takes whole names after commas, TensorPipe one whole name.
+
+    - `socket-interfaces.bad-value`: a list with an empty name: HCCL stops with EI0001.
+    - `socket-interfaces.pasted-punctuation`: blanks, quotes or full-width characters about a name.
+    - `socket-interfaces.missing`, `socket-interfaces.down`, `socket-interfaces.no-address`: none of the
+      interfaces is there, up, or has an address. Of Gloo's list each must be. An error for HCCL and Gloo, a
+      warning for the others and, when it is only down, for a job on one node.
+    - `socket-interfaces.inner`: lo, docker, veth, cali, flannel and their like, which other nodes cannot
+      reach. Information for a job on one node, where lo is fine.
+    - `socket-interfaces.ambiguous`: a whole name that HCCL or NCCL reads as the beginning of others too.
+    - `socket-interfaces.differ`: in a job on several nodes the variables name different interfaces.
+    - `socket-interfaces.unset`: HCCL would choose the first interface by name, and the way to the master
+      is another. Only in a job on several nodes whose master or peers are known.
+
+    HCCL_IF_IP wins over HCCL_SOCKET_IFNAME; then, and on a machine without an accelerator, all is
+    information. NCCL_SOCKET_IFNAME is not looked at where there are only NPUs.
+
+    ## Why it matters
+
+    The ranks tell each other these addresses. One that nobody can reach is a timeout of minutes on all
+    nodes: EI0006, EI0015, `Gloo connectFullMesh failed`.
+
+    ## Fix safety
+
+    The lines are for the shell that starts the job. `ip link set ... up` is shown only.
+
+    ## References
+
+    - hicann/hccl: HCCL_SOCKET_IFNAME; PyTorch, "Common environment variables"; NCCL_SOCKET_IFNAME.
+    """
+    given = [name for name in WORST if name in host.variables and _concerns(host, name)]
+    if not given and not _left_to_hccl(host):
+        raise Skip(_("no variable names an interface"))
+    from npudoctor.host.farends import several_nodes
+
+    several = several_nodes(host)
+    picks: dict[str, Sequence[Interface]] = {}
+    for variable in given:
+        chosen = _read(variable, host.variables[variable])
+        if chosen is not None:
+            usable = [one for one in chosen.of(host.network.interfaces()) if _useful(one)]
+            picks[variable] = usable
+        cap = _cap(host, variable)
+        for finding in _judge(host, variable, chosen, several):
+            yield _at_most(finding, cap)
+    yield Facts({"interfaces": {name: [one.name for one in chosen] for name, chosen in picks.items()}})
+    yield from _together(host, picks, several)
+
+
+def _concerns(host: Host, variable: str) -> bool:
+    """Whether a library that reads it could run here; without any accelerator nobody knows."""
+    if variable not in (HCCL, NCCL):
+        return True
+    npus, gpus = accelerators(host)
+    return not (gpus and not npus) if variable == HCCL else not (npus and not gpus)
+
+
+def _left_to_hccl(host: Host) -> bool:
+    """Whether HCCL will choose an interface by itself."""
+    set_by_hand = any(name in host.variables for name in (HCCL, "HCCL_IF_IP"))
+    return not set_by_hand and accelerators(host)[0]
+
+
+def _cap(host: Host, variable: str) -> Severity:
+    """A login node's variables are for other machines; HCCL does not look where HCCL_IF_IP is set."""
+    return INFO if for_elsewhere(host) or (variable == HCCL and host.variables.get("HCCL_IF_IP")) else ERROR
+
+
+def _at_most(finding: Finding, cap: Severity) -> Finding:
+    from dataclasses import replace
+
+    if finding.severity is None or finding.code.endswith(("bad-value", "pasted-punctuation")):
+        return finding
+    return replace(finding, severity=min(finding.severity, cap))
+
+
+def _read(variable: str, value: str) -> Optional[Chosen]:
+    from npudoctor.host.ifnames import read
+
+    try:
+        chosen = read(variable, value)
+    except ValueError:
+        return None
+    return chosen if chosen.names else None
+
+
+def _useful(one: Interface) -> bool:
+    from npudoctor.host.ifnames import addresses
+
+    return one.alive and bool(addresses(one))
+
+
+def _judge(host: Host, variable: str, chosen: Optional[Chosen], several: bool) -> Iterator[Finding]:
+    """The first thing that is wrong with a variable."""
+    from npudoctor.checks.network import _socket_interfaces_findings as say
+    from npudoctor.host.ifnames import addresses, read
+
+    value, worst = host.variables[variable], WORST[variable]
+    if chosen is None:
+        if variable == HCCL:  # the others look at nothing shorter than a name
+            try:
+                read(variable, value)
+            except ValueError as error:
+                yield say.bad_value(variable, value, str(error), worst if value else WARNING)
+        return
+    there = host.network.interfaces()
+    named, missing = chosen.of(there), chosen.missing(there)
+    if missing or not named:
+        meant = _meant(variable, value, there)
+        if meant:
+            yield say.pasted(variable, value, meant, worst)
+        else:
+            yield say.missing(variable, value, missing, there, worst)
+        return
+    alive = [one for one in named if one.alive]
+    silent = [one for one in named if one not in alive]
+    if silent and (chosen.each or not alive):
+        yield say.down(variable, value, silent, worst if several else WARNING)
+        return
+    bare = [one for one in alive if not addresses(one)]
+    if bare and (chosen.each or len(bare) == len(alive)):
+        yield say.no_address(variable, value, bare, worst)
+        return
+    yield from _suited(variable, value, chosen, [one for one in alive if one not in bare], several)
+
+
+def _meant(variable: str, value: str, there: Sequence[Interface]) -> str:
+    """The value without what a document left in it, where that names interfaces; "" otherwise."""
+    from npudoctor.host.pasted import as_meant
+
+    meant = ",".join(as_meant(part) for part in as_meant(value).replace("，", ",").split(","))
+    chosen = _read(variable, meant)
+    if meant == value or chosen is None or not chosen.of(there) or chosen.missing(there):
+        return ""
+    return meant
+
+
+def _suited(
+    variable: str, value: str, chosen: Chosen, useful: Sequence[Interface], several: bool
+) -> Iterator[Finding]:
+    """What is to be said of interfaces that work."""
+    from npudoctor.checks.network import _socket_interfaces_findings as say
+
+    if all(one.inner for one in useful):
+        if several:
+            yield say.inner(variable, value, useful, WARNING)
+        elif not all(one.loopback for one in useful):
+            yield say.inner(variable, value, useful, INFO)
+    elif not chosen.exact and len(useful) > 1 and value in {one.name for one in useful}:
+        yield say.ambiguous(variable, value, useful)
+
+
+def _together(host: Host, picks: dict[str, Sequence[Interface]], several: bool) -> Iterator[Finding]:
+    """One interface for all; and the one that HCCL takes unasked."""
+    from npudoctor.checks.network import _socket_interfaces_findings as say
+
+    found = {name: chosen for name, chosen in picks.items() if chosen}
+    indices = [{one.index for one in chosen} for chosen in found.values()]
+    if several and len(found) > 1 and not set.intersection(*indices):
+        yield say.differ(found, host.variables)
+    if several and _left_to_hccl(host):
+        yield from _unasked(host)
+
+
+def _unasked(host: Host) -> Iterator[Finding]:
+    from npudoctor.checks.network import _socket_interfaces_findings as say
+    from npudoctor.host.farends import far_end
+    from npudoctor.host.ifnames import default_order
+
+    order = default_order(host.network.interfaces())
+    if len([one for one in order if not one.loopback]) < 2:
+        return
+    far = far_end(host)
+    way = host.network.way_to(far.address) if far else None
+    right = host.network.at(way.index) if way else None
+    if far and right and right in order and right.index != order[0].index:
+        yield say.unset(order[0], right, far.address, far.named_by)

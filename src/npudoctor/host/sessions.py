@@ -1,0 +1,40 @@
+"""Whether a process belongs to somebody's session that outlives its terminal: tmux, screen, a notebook."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from npudoctor.host.host import Host
+
+KERNEL = 2  # kthreadd: the kernel's own threads are its children
+_NOTEBOOKS = ("jupyter", "ipykernel", "code-server", "rserver", "rsession", "vscode-server")
+_WORDS = 6  # of a command line, in which a notebook is named
+
+
+def session_of(host: Host, pid: int) -> Optional[str]:
+    """What keeps it on purpose, in a word; None when nothing is seen that does."""
+    if any("/user@" in path for path in host.processes.cgroups(pid) or ()):
+        return "systemd --user"
+    for ancestor in host.processes.ancestors(pid):
+        name = host.processes.all()[ancestor].name.lower()
+        if name.startswith(("tmux", "screen")):
+            return name.partition(":")[0]
+        words = [word.lower() for word in (host.processes.arguments(ancestor) or ())[:_WORDS]]
+        found = next((known for known in _NOTEBOOKS if any(known in word for word in words)), None)
+        if found:
+            return found
+    return None
+
+
+def service_of(host: Host, pid: int) -> Optional[str]:
+    """The service of the system that looks after it; None when it is in none."""
+    for path in host.processes.cgroups(pid) or ():
+        if path.startswith("/system.slice/") and path.endswith(".service"):
+            return path.rpartition("/")[2]
+    return None
+
+
+def of_the_kernel(host: Host, pid: int) -> bool:
+    """Whether it is a thread of the kernel."""
+    process = host.processes.all().get(pid)
+    return pid == KERNEL or (process is not None and process.parent == KERNEL)

@@ -1,0 +1,161 @@
+"""Which values HCCL's variables may have, by the table hccl_variables and the chip. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Callable, Optional
+
+from npudoctor.host.ports import parse_spans
+from npudoctor.messages import _
+
+Row = Mapping[str, Any]
+
+# What the PCI ids say, as the table names the chips.
+CHIPS = {
+    "Ascend 910A": "910",
+    "Ascend 910B": "A2",
+    "Ascend 910_93": "A3",
+    "Ascend 950": "950",
+    "Ascend 310P": "310P",
+}
+_LONGEST = 10  # HCCL refuses longer numbers unread
+_LEVELS = ("L0", "L1", "L2")
+_ALGO_LEVELS = ("level0", "level1", "level2", "level3")
+
+
+def chip_of(models: Iterable[str]) -> str:
+    """The chip of a machine; "" where it is not known, or there are several."""
+    found = {CHIPS.get(model, "") for model in models}
+    return found.pop() if len(found) == 1 else ""
+
+
+def on_chip(row: Row, chip: str) -> Row:
+    """The row as it is on this chip."""
+    for special in row.get("on", ()):
+        if chip in special["chips"]:
+            return {**row, **special}
+    return row
+
+
+def what_is_wrong(row: Row, value: str) -> Optional[str]:
+    """Why a value cannot be used, in a sentence for people; None when it can."""
+    judge = _JUDGES.get(row["kind"])
+    try:
+        return judge(row, value) if judge else None
+    except ValueError as error:
+        return str(error)
+
+
+def nearest(row: Row, value: str) -> str:
+    """The valid value next to a number out of range; "" where there is none."""
+    if row["kind"] not in ("whole", "decimal") or not _digits(value):
+        return ""
+    number = min(max(int(value[:19]), row["least"]), row["most"])
+    return str(number - number % row.get("multiple", 1))
+
+
+def algorithms(value: str) -> dict[str, dict[str, str]]:
+    """HCCL_ALGO: operator ("" for all) to level to algorithm; ValueError when it cannot be read."""
+    found: dict[str, dict[str, str]] = {}
+    for part in value.split("/"):
+        operator, equals, levels = part.rpartition("=")
+        if (equals and not operator.strip()) or operator.strip() in found:
+            raise ValueError(_("it is not written as {form}").format(form=_FORMS["algo"]))
+        found[operator.strip()] = _levels(levels)
+    return found
+
+
+def _levels(text: str) -> dict[str, str]:
+    levels = {}
+    for part in text.strip().strip(";").split(";"):
+        level, colon, algorithm = (word.strip() for word in part.partition(":"))
+        if not colon or not algorithm or level not in _ALGO_LEVELS:
+            raise ValueError(_("it is not written as {form}").format(form=_FORMS["algo"]))
+        levels[level] = algorithm
+    return levels
+
+
+def retries(value: str) -> dict[str, str]:
+    """HCCL_OP_RETRY_ENABLE: level to 0 or 1, blanks left out; ValueError when it cannot be read."""
+    found: dict[str, str] = {}
+    for part in value.replace(" ", "").split(","):
+        level, _colon, on = part.partition(":")
+        if level not in _LEVELS or on not in ("0", "1") or level in found:
+            raise ValueError(_("it is not written as {form}").format(form=_FORMS["retry"]))
+        found[level] = on
+    return found
+
+
+def _whole(row: Row, value: str) -> Optional[str]:
+    if not _digits(value) or len(value) > _LONGEST:
+        return _("it is not a whole number in plain digits")
+    if int(value) % row.get("multiple", 1):
+        return _("it is no multiple of {number}").format(number=row["multiple"])
+    return _range(row, int(value))
+
+
+def _decimal(row: Row, value: str) -> Optional[str]:
+    before, point, after = value.partition(".")
+    if not _digits(before) or len(value) > _LONGEST or (point and not (_digits(after) and len(after) < 3)):
+        return _("it is not a number in plain digits")
+    return _range(row, float(value))
+
+
+def _range(row: Row, number: float) -> Optional[str]:
+    if row["least"] <= number <= row["most"]:
+        return None
+    return _("it is not between {first} and {last}").format(first=row["least"], last=row["most"])
+
+
+def _word(row: Row, value: str) -> Optional[str]:
+    known = row["values"]
+    if (value.lower() if row.get("any_case") else value) in known:
+        return None
+    return _("it is none of {words}").format(words=", ".join(known))
+
+
+def _algo(row: Row, value: str) -> Optional[str]:
+    found = algorithms(value).values()
+    unknown = [one for levels in found for one in levels.values() if one not in row["values"]]
+    if unknown:
+        text = _("{unknown} is none of {words}")
+        return text.format(unknown=", ".join(unknown), words=", ".join(row["values"]))
+    if any(levels.get("level0", "NA") != "NA" for levels in found):
+        return _("level0 takes NA only")
+    return None
+
+
+def _retry(_row: Row, value: str) -> Optional[str]:
+    retries(value)
+    return None
+
+
+def _ports(_row: Row, value: str) -> Optional[str]:
+    parse_spans(value)
+    return None
+
+
+def _address(_row: Row, value: str) -> Optional[str]:
+    import ipaddress
+
+    try:
+        ipaddress.ip_address(value.partition("%")[0])
+    except ValueError:
+        return _("it is no IP address")
+    return None
+
+
+def _digits(value: str) -> bool:
+    return value.isascii() and value.isdecimal()
+
+
+_FORMS = {"algo": "level0:NA;level1:ring", "retry": "L1:1,L2:1"}
+_JUDGES: dict[str, Callable[[Row, str], Optional[str]]] = {
+    "whole": _whole,
+    "decimal": _decimal,
+    "word": _word,
+    "algo": _algo,
+    "retry": _retry,
+    "ports": _ports,
+    "address": _address,
+}

@@ -1,0 +1,89 @@
+"""Which values NCCL's variables may have, and what is read from others, by the table nccl_variables. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Optional
+
+from npudoctor.messages import _
+
+Row = Mapping[str, Any]
+
+LEVELS = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS")
+FUNCTIONS = ("broadcast", "reduce", "allgather", "reducescatter", "allreduce", "allgatherv", "sendrecv")
+YES, NO = ("y", "yes", "1", "t", "true"), ("n", "no", "0", "f", "false")
+_BLANKS = " \t\n\v\f\r"
+_LONGEST = 64
+
+
+def number(value: str) -> tuple[int, str]:
+    """What C's strtoll reads with base 0, and the rest that it does not look at."""
+    text = value[:_LONGEST].lstrip(_BLANKS)
+    sign = -1 if text[:1] == "-" else 1
+    text = text[1:] if text[:1] in ("-", "+") else text
+    base, digits = 10, "0123456789"
+    if text[:2].lower() == "0x" and text[2:3].lower() in set("0123456789abcdef"):
+        base, digits, text = 16, "0123456789abcdef", text[2:]
+    elif text[:1] == "0":
+        base, digits = 8, "01234567"
+    taken = text[: len(text) - len(text.lower().lstrip(digits))]
+    return sign * int(taken or "0", base), text[len(taken) :]
+
+
+def what_is_wrong(row: Row, value: str) -> Optional[str]:
+    """Why a value is not one that is documented, in a sentence for people; None when it is."""
+    kind = row["kind"]
+    if kind in ("number", "flag"):
+        return _number(row, value)
+    if kind == "word":
+        known = row["values"]
+        folded = [one.upper() for one in known] if row.get("any_case") else known
+        right = (value.upper() if row.get("any_case") else value) in folded
+        return None if right else _none_of(known)
+    if kind == "bool":
+        return None if value.lower() in (*YES, *NO) else _none_of(("1", "0", "true", "false"))
+    if kind == "level":
+        return None if value in LEVELS or value[:1].isdecimal() else _none_of(LEVELS)
+    return _list(row, value) if kind == "list" else None
+
+
+def is_on(value: str) -> bool:
+    """Whether a flag is on."""
+    return number(value)[0] != 0
+
+
+def is_word(row: Row, value: str) -> bool:
+    """Whether a number is read, and the value has none at its beginning: it is taken for 0."""
+    text = value.strip(_BLANKS)
+    first = text[1:2] if text[:1] in ("-", "+") else text[:1]
+    return row["kind"] in ("number", "flag") and not (first.isascii() and first.isdecimal())
+
+
+def _number(row: Row, value: str) -> Optional[str]:
+    found, rest = number(value)
+    if is_word(row, value):
+        return _("it is no number")
+    if rest.strip(_BLANKS):
+        return _("only {number} of it is read").format(number=found)
+    if "least" not in row or row["least"] <= found <= row["most"]:
+        return None
+    return _("it is not between {first} and {last}").format(first=row["least"], last=row["most"])
+
+
+def _list(row: Row, value: str) -> Optional[str]:
+    """Elements for all functions, then for one each: "ring,tree;allreduce:^tree"."""
+    known = [one.lower() for one in row["values"]]
+    for index, part in enumerate(part for part in value.split(";") if part):
+        function, colon, elements = part.rpartition(":")
+        if not colon and index:
+            return _("every part but the first must name a function: {part}").format(part=part)
+        if colon and function.lower() not in FUNCTIONS:
+            return _("{name} is no function of NCCL").format(name=function)
+        for one in elements.lstrip("^").split(","):
+            if one and one.lower() not in known:
+                return _("{unknown} is none of {words}").format(unknown=one, words=", ".join(row["values"]))
+    return None
+
+
+def _none_of(words: Sequence[str]) -> str:
+    return _("it is none of {words}").format(words=", ".join(words))

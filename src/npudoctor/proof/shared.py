@@ -1,0 +1,175 @@
+"""Whether a file of shared memory is used, is proven left behind, or cannot be told; and by what."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Optional
+
+from npudoctor.frozen import dataclass
+from npudoctor.host import Host
+from npudoctor.host.processes import Process
+from npudoctor.host.shmfiles import SharedFile
+from npudoctor.messages import _
+from npudoctor.proof.creator import Life, creator
+from npudoctor.proof.stale import blind
+from npudoctor.proof.users import users
+
+YOUNG = 600.0  # seconds below which its name may still be on its way to the process that will open it
+KERNEL = 2  # kthreadd: the kernel's own threads are its children
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One file. `users`: who maps it or has it open. `lives`: its maker does. `unseen`: not all who could
+    use it can be looked into. `why`: what is missing in the proof that it was left behind, "" when nothing.
+    `told`: what is known of its maker. `young`: nothing is said of it yet."""
+
+    file: SharedFile
+    users: tuple[int, ...] = ()
+    lives: bool = False
+    unseen: bool = False
+    why: str = ""
+    told: str = ""
+    young: bool = False
+
+    @property
+    def in_use(self) -> bool:
+        return bool(self.users) or self.lives
+
+    @property
+    def proven(self) -> bool:
+        return not self.in_use and not self.why
+
+
+def judge(host: Host, files: Sequence[SharedFile]) -> list[Judged]:
+    """Judge all files of one look: the processes are looked into once, and only when there is one."""
+    if not files:
+        return []
+    usage = Usage(host, {file.entry.dev for file in files})
+    why_blind = blind(host)
+    return [_judged(host, file, usage, why_blind) for file in files]
+
+
+def _judged(host: Host, file: SharedFile, usage: Usage, why_blind: str) -> Judged:
+    pids = usage.of(file)
+    if pids:
+        return Judged(file, pids)
+    since = file.entry.ctime_ns / 1e9
+    made = creator(host, file.pid, since, _is_python) if file.pid is not None else None
+    unseen = usage.unseen(file)
+    missing = (
+        unseen,
+        why_blind,
+        usage.elsewhere(file),
+        "" if made else _("its name does not hold the pid of who made it"),
+        made.why if made and made.life is not Life.DEAD else "",
+        "" if file.entry.nlink == 1 else _("it has {count} names").format(count=file.entry.nlink),
+    )
+    young = host.clock.now() - since < YOUNG
+    why = next(filter(None, missing), _("it is only minutes old") if young else "")
+    lives = made is not None and made.life is Life.ALIVE
+    return Judged(file, (), lives, bool(unseen), why, made.why if made else "", young)
+
+
+def _is_python(program: str) -> bool:
+    """What may have made such a file: a process of the job."""
+    return program.startswith(("python", "torch"))
+
+
+class Usage:
+    """Who maps files of some devices, and who has which open: one pass over all processes."""
+
+    def __init__(self, host: Host, devices: Iterable[int]) -> None:
+        self._host = host
+        self._mapped: dict[tuple[int, int], set[int]] = {}
+        self._opened: dict[str, set[int]] = {}
+        self._opaque: dict[int, Process] = {}
+        self._spaces: dict[int, Optional[str]] = {}
+        self._users: dict[int, frozenset[int]] = {}
+        self._said: dict[tuple[object, ...], str] = {}
+        marks = {device: f" {os.major(device):02x}:{os.minor(device):02x} ".encode() for device in devices}
+        opened = host.processes.all_open()
+        for pid, process in host.processes.all().items():
+            if process.gone or KERNEL in (pid, process.parent) or pid == host.processes.self_pid:
+                continue
+            maps, targets = host.processes.maps(pid), opened.get(pid)
+            # The first process of a hardened machine hides itself even from root, and maps nobody's memory.
+            if pid != 1 and (maps is None or targets is None) and host.processes.now(pid) is not None:
+                self._opaque[pid] = process
+            for _number, target in targets or ():
+                if target.startswith("/"):
+                    name = target.removesuffix(" (deleted)").rpartition("/")[2]
+                    self._opened.setdefault(name, set()).add(pid)
+            for key in _mappings(maps or b"", marks):
+                self._mapped.setdefault(key, set()).add(pid)
+
+    def of(self, file: SharedFile) -> tuple[int, ...]:
+        """Who maps it, or has something of its name open: a mount of another place shows another path."""
+        mapped = self._mapped.get((file.entry.dev, file.entry.ino), set())
+        return tuple(sorted(mapped | self._opened.get(file.name, set())))
+
+    def unseen(self, file: SharedFile) -> str:
+        """Why it is not certain that nobody uses it; empty when it is."""
+        key = ("unseen", *_who(file))
+        if key not in self._said:
+            self._said[key] = self._unseen(file)
+        return self._said[key]
+
+    def elsewhere(self, file: SharedFile) -> str:
+        """Who of another pid namespace shares the place: a pid in a name may be one of theirs."""
+        key = ("elsewhere", file.entry.dev, *_who(file))
+        if key not in self._said:
+            self._said[key] = self._elsewhere(file)
+        return self._said[key]
+
+    def _unseen(self, file: SharedFile) -> str:
+        text = _("what process {pid} ({program}) maps cannot be read")
+        for pid, process in self._opaque.items():
+            if self._may_use(process, file):
+                return text.format(pid=pid, program=process.name)
+        return ""
+
+    def _elsewhere(self, file: SharedFile) -> str:
+        ours = self._host.system.namespace("pid")
+        for pid, process in self._host.processes.all().items():
+            if process.gone or KERNEL in (pid, process.parent) or not self._may_use(process, file):
+                continue
+            space = self._host.system.namespace("pid", str(pid))
+            if space != ours and self._host.processes.now(pid) is not None and self._shares(pid, file):
+                text = _("process {pid} ({program}) of another pid namespace shares /dev/shm")
+                return text.format(pid=pid, program=process.name)
+        return ""
+
+    def _may_use(self, process: Process, file: SharedFile) -> bool:
+        """Whether the mode lets a process open it; root's are left out, as they may open everything."""
+        uid, shared = _who(file)
+        if not shared and process.pid not in self._users:
+            self._users[process.pid] = users(self._host, process)
+        return shared or uid in self._users[process.pid]
+
+    def _shares(self, pid: int, file: SharedFile) -> bool:
+        """Whether its mounts have the file's device, or cannot be read."""
+        if pid not in self._spaces:
+            try:
+                table = self._host.disk.read(f"/proc/{pid}/mountinfo", 4 << 20)
+                self._spaces[pid] = table.decode("utf-8", "replace")
+            except OSError:
+                self._spaces[pid] = None
+        known = self._spaces[pid]
+        device = f" {os.major(file.entry.dev)}:{os.minor(file.entry.dev)} "
+        return known is None or device in known
+
+
+def _who(file: SharedFile) -> tuple[int, bool]:
+    """Who may use it: its owner, and whether others too."""
+    return file.entry.uid, bool(file.entry.mode & 0o077)
+
+
+def _mappings(maps: bytes, marks: dict[int, bytes]) -> Iterator[tuple[int, int]]:
+    """Device and inode of each mapping of a file on one of the devices."""
+    for device, mark in marks.items():
+        if mark in maps:
+            for line in maps.splitlines():
+                if mark in line:
+                    yield device, int(line.split(None, 5)[4])

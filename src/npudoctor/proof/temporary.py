@@ -1,0 +1,91 @@
+"""Whether a temporary folder was left by processes that are gone; whatever cannot be seen makes it not so."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from npudoctor.host import CannotTell, Host
+from npudoctor.host.processes import Process
+from npudoctor.host.sessions import of_the_kernel
+from npudoctor.host.temporary import TempFolder
+from npudoctor.messages import _
+from npudoctor.proof.creator import CLOCK_SLACK
+from npudoctor.proof.stale import blind
+from npudoctor.proof.users import users
+
+YOUNG = 600.0  # seconds below which nothing is said of a folder
+MAKERS = ("python", "pypy", "torch", "pt_", "ray")  # programs and names of processes that make such folders
+EMBEDDED = b"libpython"  # what maps this is a Python by another name
+
+
+class Owners:
+    """Answers for the folders of one look: who of their owners' processes could have made them."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._blind: Optional[str] = None
+        self._eldest: dict[int, tuple[float, int]] = {}
+
+    def why_not(self, folder: TempFolder) -> str:
+        """Why it is not proven left behind; empty when it is."""
+        if self._blind is None:
+            self._blind = blind(self._host)
+        return self._blind or self._held(folder) or self._may_live(folder)
+
+    def _held(self, folder: TempFolder) -> str:
+        below = f"{folder.path}/"
+        try:
+            sockets = self._host.sockets.unix_paths()
+        except CannotTell as error:
+            return error.reason
+        if any(path.startswith(below) for path in sockets):
+            return _("a socket in it is in use")
+        name = folder.path.rpartition("/")[2]
+        for pid, opened in self._host.processes.all_open().items():
+            # A mount of another place shows another path.
+            if any(name in target.split("/") for _number, target in opened or ()):
+                return _("process {pid} has it open").format(pid=pid)
+            if opened is None and self._is_owners(pid, folder) and self._host.processes.now(pid) is not None:
+                return _("what process {pid} has open cannot be read").format(pid=pid)
+        return ""
+
+    def _is_owners(self, pid: int, folder: TempFolder) -> bool:
+        """Other users cannot pass a 0700 folder, and need not be readable; nor the kernel's own."""
+        if of_the_kernel(self._host, pid) or pid == 1:
+            return False
+        process = self._host.processes.all()[pid]
+        return bool(folder.entry.mode & 0o077) or folder.entry.uid in users(self._host, process)
+
+    def _may_live(self, folder: TempFolder) -> str:
+        """Its maker was there when it last changed: a process that began later is not its maker."""
+        uid, changed = folder.entry.uid, folder.entry.ctime_ns / 1e9
+        if self._host.clock.now() - changed < YOUNG:
+            return _("it is only minutes old")
+        if uid not in self._eldest:
+            self._eldest[uid] = self._oldest(uid)
+        began, pid = self._eldest[uid]
+        return _("process {pid} may have made it").format(pid=pid) if began <= changed + CLOCK_SLACK else ""
+
+    def _oldest(self, uid: int) -> tuple[float, int]:
+        """When the oldest process of a user that could make such folders began, and its pid."""
+        host = self._host
+        found = [
+            (process.started, pid)
+            for pid, process in host.processes.all().items()
+            if not process.gone and not of_the_kernel(host, pid) and uid in users(host, process)
+        ]
+        for started, pid in sorted(found):
+            if _makes(host, host.processes.all()[pid]):
+                return host.system.boot_time() + started / host.processes.ticks, pid
+        return float("inf"), 0
+
+
+def _makes(host: Host, process: Process) -> bool:
+    if process.pid == host.processes.self_pid:
+        return False
+    program = host.processes.program(process.pid)
+    if program is None or program.startswith(MAKERS) or process.name.startswith(MAKERS):
+        return True
+    maps = host.processes.maps(process.pid)
+    # The first process of a hardened machine hides itself even from root, and makes nothing of the kind.
+    return process.pid != 1 if maps is None else EMBEDDED in maps

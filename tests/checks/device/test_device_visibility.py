@@ -1,0 +1,157 @@
+"""device-visibility: the variables that choose NPUs agree with each other and with the devices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from npudoctor import Severity, Status
+from npudoctor.checks.device.device_visibility import device_visibility
+from npudoctor.host.npu_visible import Visible, listed_ids, runtime_ids
+from npudoctor.testing import Content, ask, device, fake_host
+
+from ...scenes.device_nodes import CONTAINER, nodes  # noqa: TID252
+from ...scenes.device_visibility import OUTER, RT, told  # noqa: TID252
+
+
+@pytest.mark.parametrize(
+    ("value", "seen"),
+    [
+        ("0", Visible((0,))),
+        ("0,1,2,3,4,5,6,7", Visible(tuple(range(8)))),
+        ("1,3,8", Visible((1, 3), "8")),
+        ("1, 2,3", Visible((1,), " 2,3", strange=True)),
+        ("1 ,2", Visible((1,), " ,2", strange=True)),
+        ("0-3", Visible((0,), "-3", strange=True)),
+        ("0,1 ", Visible((0, 1), strange=True)),
+        ("0,1,", Visible((0, 1), strange=True)),
+        (" 0", Visible((), " 0", strange=True)),
+        ("NPU0", Visible((), "NPU0", strange=True)),
+        ("0;1", Visible((0,), ";1", strange=True)),
+        ("8", Visible((), "8")),
+        ("-1", Visible((), "-1", strange=True)),
+        ("٣", Visible((), "٣", strange=True)),
+        ("9" * 30, Visible((), "9" * 30)),
+    ],
+)
+def test_how_the_runtime_reads_it(value: str, seen: Visible) -> None:
+    assert runtime_ids(value, 8) == seen
+
+
+@pytest.mark.parametrize(
+    ("value", "ids"),
+    [
+        ("0", [0]),
+        ("1,3", [1, 3]),
+        ("0-2,4", [0, 1, 2, 4]),
+        ("", None),
+        ("Ascend910-0", None),
+        ("void", None),
+        ("0-99999999", None),
+    ],
+)
+def test_lists_with_ranges(value: str, ids: object) -> None:
+    assert listed_ids(value) == ids
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {RT: "0"},
+        {RT: "0,1,2,3,4,5,6,7"},
+        {RT: "2,5"},
+        {RT: "2,5 "},
+        {RT: "2,3", "SLURM_JOB_GPUS": "2,3"},
+        {RT: "2", "SLURM_JOB_GPUS": "2,3"},
+        {"SLURM_JOB_GPUS": "0-7"},
+        {"SLURM_JOB_GPUS": "0-15"},
+        {"SLURM_STEP_GPUS": "what"},
+        {OUTER: "0,1", RT: "0,1"},
+    ],
+)
+def test_quiet(variables: Mapping[str, str]) -> None:
+    answer = told(variables)
+    assert (answer.status, answer.findings) == (Status.OK, ())
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {OUTER: "0-7"},
+        {OUTER: "0,3", RT: "0,1"},
+        {OUTER: "Ascend910-0"},
+        {OUTER: "void"},
+        {"SLURM_JOB_GPUS": "2"},
+    ],
+)
+def test_quiet_in_a_container(variables: Mapping[str, str]) -> None:
+    assert told(variables, CONTAINER).codes == []
+
+
+@pytest.mark.parametrize("value", ["8", "4,5", "all", " 0", "-1"])
+def test_nothing_is_left(value: str) -> None:
+    """Also where somebody wrote the host's numbers into a container that was given two."""
+    (finding,) = told({RT: value, OUTER: "0,1"}, CONTAINER, count=2).findings
+    assert (finding.code, finding.severity) == ("device-visibility.none-left", Severity.ERROR)
+
+
+@pytest.mark.parametrize(
+    ("value", "code", "line"),
+    [
+        ("1, 2,3", "cut", "export ASCEND_RT_VISIBLE_DEVICES=1,2,3"),
+        ("0-3", "cut", "export ASCEND_RT_VISIBLE_DEVICES=0,1,2,3"),
+        ("0;1", "cut", "unset ASCEND_RT_VISIBLE_DEVICES"),
+        ("1,3,8", "no-such-device", "export ASCEND_RT_VISIBLE_DEVICES=1,3"),
+        ("3,1", "not-ascending", "export ASCEND_RT_VISIBLE_DEVICES=1,3"),
+        ("1,1", "not-ascending", "export ASCEND_RT_VISIBLE_DEVICES=1"),
+    ],
+)
+def test_it_gets_fewer_or_others(value: str, code: str, line: str) -> None:
+    (finding,) = told({RT: value}).findings
+    assert (finding.code, finding.severity) == (f"device-visibility.{code}", Severity.WARNING)
+    assert value in finding.message
+    assert finding.fix is not None
+    assert finding.fix.commands == (line,)
+    assert value in finding.fix.undo[0]
+
+
+@pytest.mark.parametrize("value", ["", "  "])
+def test_empty_is_not_known(value: str) -> None:
+    (finding,) = told({RT: value}).findings
+    assert (finding.code, finding.severity) == ("device-visibility.empty", Severity.INFO)
+
+
+def test_what_the_container_was_to_be_given() -> None:
+    (finding,) = told({OUTER: "6-9"}, CONTAINER).findings
+    assert (finding.code, finding.severity) == ("device-visibility.not-given", Severity.WARNING)
+    assert "/dev/davinci8, /dev/davinci9" in finding.message
+    virtual = {OUTER: "100", "ASCEND_RUNTIME_OPTIONS": "NODRV,VIRTUAL"}
+    assert told(virtual, CONTAINER).codes == ["device-visibility.not-given"]
+    there: dict[str, Content] = {"/dev/vdavinci100": device()}
+    assert told(virtual, CONTAINER, there).codes == []
+
+
+def test_the_container_runtimes_variable_limits_nothing_on_a_host() -> None:
+    (finding,) = told({OUTER: "0,1"}).findings
+    assert (finding.code, finding.severity) == ("device-visibility.container-only", Severity.INFO)
+
+
+@pytest.mark.parametrize("variables", [{}, {RT: "0,2"}])
+def test_more_than_slurm_gave(variables: Mapping[str, str]) -> None:
+    (finding,) = told({**variables, "SLURM_JOB_GPUS": "0,2,3", "SLURM_STEP_GPUS": "2-3"}).findings
+    assert (finding.code, finding.severity) == ("device-visibility.beyond-slurm", Severity.WARNING)
+    assert "2,3 (SLURM_STEP_GPUS)" in finding.message
+    assert finding.fix is not None
+    assert finding.fix.commands == ("export ASCEND_RT_VISIBLE_DEVICES=2,3",)
+
+
+def test_slurms_gpus_are_gpus_where_there_are_any() -> None:
+    assert told({"SLURM_JOB_GPUS": "2"}, {"/dev/nvidia0": device()}).codes == []
+
+
+def test_skipped() -> None:
+    assert told({}).status is Status.SKIPPED
+    assert ask(device_visibility, fake_host(variables={RT: "0"})).status is Status.SKIPPED
+    image = fake_host(nodes(), variables={RT: "0"}, root="/srv/image")
+    assert ask(device_visibility, image).reason == "an image is not running"

@@ -1,0 +1,218 @@
+"""npu-busy: nobody else holds the NPUs that this job gets."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from npudoctor import Severity, Status
+from npudoctor.checks.device.npu_busy import npu_busy
+from npudoctor.host import Host
+from npudoctor.host.accelerators import Accelerators
+from npudoctor.host.commands import Answer
+from npudoctor.host.files import Files, LocalDisk
+from npudoctor.host.system import System
+from npudoctor.testing import Content, ask, fake_host
+
+from ...scenes.npu_busy import BUSY, LATE, OLD, SELF, USERS, me, one  # noqa: TID252
+from ...scenes.npu_machine import CONTAINER, INFO, screen, told  # noqa: TID252
+
+IDLE = screen("c_910b2_24.1.0_idle")
+HELD = IDLE.replace("3321 ", "31877")  # of NPU 1
+RT = "ASCEND_RT_VISIBLE_DEVICES"
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [("a_910a_1.8.19", 4), ("c_910b2_24.1.0_idle", 8), ("d_a3_25.0.1_idle", 8)],
+)
+def test_quiet_when_idle(name: str, count: int) -> None:
+    for parts in ((), (CONTAINER,)):
+        answer = told(npu_busy, screen(name), *parts, count=count)
+        assert (answer.status, answer.findings) == (Status.OK, ())
+
+
+def test_held_by_a_stranger() -> None:
+    (finding,) = told(npu_busy, BUSY, USERS, me(), one(71001, uid=1001)).findings
+    assert (finding.code, finding.device) == ("npu-busy.held", "NPU 0")
+    assert finding.message == "NPU 0 is held by pid 71001 (python3, bob) (+1): 25040 MB of 32768 MB"
+    assert finding.evidence == ("pid 71001 (python3, bob): 25033 MB", "pid 71002: 7 MB")
+
+
+@pytest.mark.parametrize(
+    ("variables", "uid", "severity"),
+    [
+        ({}, 1001, Severity.INFO),  # a machine that people share
+        ({}, 0, Severity.WARNING),  # the user's own, who may end it
+        ({RT: "0"}, 1001, Severity.WARNING),
+        ({"SLURM_JOB_GPUS": "0"}, 1001, Severity.WARNING),
+    ],
+)
+def test_how_bad_it_is(variables: Mapping[str, str], uid: int, severity: Severity) -> None:
+    (finding,) = told(npu_busy, BUSY, me(), one(71001, uid=uid), variables=variables).findings
+    assert finding.severity is severity
+
+
+def test_every_device_is_held_by_others() -> None:
+    both = BUSY.replace("2870 ", "27000").replace("No running processes found in NPU 1", "", 1)
+    answer = told(npu_busy, both, me(), one(71001, uid=1001))
+    assert {finding.severity for finding in answer.findings} == {Severity.WARNING}
+    assert answer.codes == ["npu-busy.held", "npu-busy.memory-held"]
+
+
+@pytest.mark.parametrize("variables", [{RT: "1"}, {"SLURM_STEP_GPUS": "1", "SLURM_JOB_GPUS": "0,1"}])
+def test_only_the_devices_of_this_job(variables: Mapping[str, str]) -> None:
+    answer = told(npu_busy, BUSY, me(), one(71001, uid=1001), variables=variables)
+    assert answer.codes == []
+    assert answer.facts["named"] is True
+    assert list(answer.facts["devices"]) == ["NPU 1"]  # type: ignore[call-overload]
+
+
+JOB = "/system.slice/slurmstepd.scope/job_7"
+
+
+@pytest.mark.parametrize(
+    ("ours", "its"),
+    [
+        (me(), one(71001, SELF)),
+        (me(), one(71001, 600)),  # of a child that has ended meanwhile, in our session
+        (me(group=f"{JOB}/step_0/user/task_0"), one(71001, group=f"{JOB}/step_0/user/task_1")),
+        (me(group="/user.slice/user-0.slice/session-1.scope"),
+         one(71001, group="/user.slice/user-0.slice/session-1.scope")),
+    ],
+    ids=["child", "session", "slurm job", "control group"],
+)  # fmt: skip
+def test_our_own_processes_are_no_strangers(ours: dict[str, Content], its: dict[str, Content]) -> None:
+    if "/proc/71001/cgroup" in its and its["/proc/71001/cgroup"] == "0::/\n":
+        its = {**its, **one(71001, int(str(its["/proc/71001/stat"]).split()[3]), 500)}
+    text = BUSY.replace("71002", "71001")
+    assert told(npu_busy, text, ours, its, variables={"SLURM_JOB_ID": "7"}).codes == []
+
+
+def test_the_same_group_does_not_make_other_users_ours() -> None:
+    """A service that starts everybody's notebooks."""
+    group = "/system.slice/jupyterhub.service"
+    answer = told(npu_busy, BUSY, me(group=group), one(71001, uid=1001, group=group))
+    assert answer.codes == ["npu-busy.held"]
+
+
+def test_memory_without_an_owner() -> None:
+    (finding,) = told(npu_busy, HELD, count=8).findings
+    assert (finding.code, finding.severity, finding.device) == (
+        "npu-busy.memory-held",
+        Severity.WARNING,
+        "NPU 1",
+    )
+    assert "28470 MB are explained by no process" in finding.message
+    assert told(npu_busy, HELD, count=8, variables={RT: "0,2,3"}).codes == []
+
+
+def test_memory_where_no_processes_are_listed() -> None:
+    (finding,) = told(npu_busy, OLD, count=4).findings
+    assert (finding.code, finding.device) == ("npu-busy.memory-held", "NPU 2")
+    assert "lists no processes" in finding.message
+
+
+def test_a_full_list_explains_everything() -> None:
+    lines = BUSY.splitlines()
+    row = next(line for line in lines if "71002" in line)
+    text = BUSY.replace(row, "\n".join([row] * 7)).replace("25033", "7    ")
+    assert "npu-busy.memory-held" not in told(npu_busy, text, me()).codes
+
+
+def test_a_310p_has_its_memory_in_another_column() -> None:
+    text = screen("e_310p_24.1.1_two_chips")
+    assert told(npu_busy, text, me()).codes == ["npu-busy.held"]
+    free = text.replace("| 6       1                     | 88001", "| 7       1                     | 88001")
+    assert told(npu_busy, free).codes == ["npu-busy.memory-held"]
+
+
+def test_in_a_container_the_hosts_pids_say_nothing() -> None:
+    """A process of the container may well have the same number."""
+    for processes in ({}, one(71001)):
+        answer = told(npu_busy, BUSY, CONTAINER, me(), processes)
+        assert (answer.status, answer.advisory, answer.codes) == (Status.UNKNOWN, True, [])
+    answer = told(npu_busy, HELD, CONTAINER, count=8)
+    assert (answer.status, answer.advisory) == (Status.UNKNOWN, True)
+
+
+def test_in_a_container_with_its_own_pids() -> None:
+    answer = told(npu_busy, LATE, CONTAINER, USERS, me(), one(77))
+    (finding,) = answer.findings
+    assert (finding.device, "pid 77 (python3, root)" in finding.message) == ("NPU 0", True)
+    assert (answer.status, answer.advisory) == (Status.UNKNOWN, True)
+    assert "NPU 1" in answer.reason
+    assert told(npu_busy, LATE, CONTAINER, me(), one(77, SELF), variables={RT: "0"}).status is Status.OK
+
+
+def test_a_container_is_shown_all_of_the_host() -> None:
+    answer = told(npu_busy, HELD, CONTAINER, count=1)
+    assert (answer.status, list(answer.facts["devices"])) == (Status.OK, ["NPU 0"])  # type: ignore[call-overload]
+    other = HELD.replace("| 0     910B2", "| 9     910B2")
+    answer = told(npu_busy, other, CONTAINER, count=1)
+    assert (answer.status, answer.advisory) == (Status.UNKNOWN, True)
+
+
+def test_a_chip_that_nobody_has_seen_idle() -> None:
+    text = BUSY.replace("910B4", "995Z9")
+    answer = told(npu_busy, text.replace("25033", "20   "), me())
+    assert (answer.status, answer.advisory) == (Status.UNKNOWN, True)
+    assert "995Z9" in answer.reason
+    assert told(npu_busy, screen("g_950_26.1.0")).status is Status.OK
+
+
+@pytest.mark.parametrize("answer", [None, "?", Answer(INFO, "timeout")])
+def test_cannot_tell_and_skipped(answer: object) -> None:
+    assert told(npu_busy, answer).status is Status.UNKNOWN  # type: ignore[arg-type]
+    assert ask(npu_busy, fake_host()).status is Status.SKIPPED
+    assert told(npu_busy, None, root="/srv/image").status is Status.SKIPPED
+    assert not npu_busy.quick
+
+
+class Bare(System):
+    """No container, whatever the tests run in."""
+
+    def container(self) -> bool:
+        return False
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[Host]:
+    disk = LocalDisk()
+    npus = Accelerators("npu", ("/dev/davinci0", "/dev/davinci1"), (), (), None)
+    variables = {"PATH": str(tmp_path), RT: "0"}
+    made = Host(disk=disk, variables=variables, npus=npus, system=Bare(disk, Files(disk)))
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize(
+    ("stranger", "codes"), [(True, ["npu-busy.held"]), (False, [])], ids=["setsid", "our child"]
+)
+def test_real_processes(host: Host, tmp_path: Path, stranger: bool, codes: list[str]) -> None:
+    """One that we have started, and one that is nobody's child and of no session of ours."""
+    script = "import os, sys, time; os.fork() and os._exit(0); os.setsid(); print(os.getpid(), flush=True); "
+    script += "os.close(1); time.sleep(60)"
+    if not stranger:
+        script = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
+    started = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    assert started.stdout is not None
+    pid = int(started.stdout.readline())
+    try:
+        text = BUSY.replace("71001", str(pid)).replace("71002", str(pid))
+        (tmp_path / "table").write_text(text)
+        (tmp_path / "npu-smi").write_text(f"#!/bin/sh\ncat {tmp_path}/table\n")
+        (tmp_path / "npu-smi").chmod(0o755)
+        answer = ask(npu_busy, host)
+    finally:
+        os.kill(pid, 9)
+        started.stdout.close()
+        started.wait()
+    # Where the tests themselves run in a group of their own, all that they start is theirs.
+    group = max(host.processes.cgroups(os.getpid()) or ("",), key=lambda path: path.count("/"))
+    assert answer.codes == ([] if group.count("/") > 1 else codes)

@@ -1,0 +1,35 @@
+"""The clock: kept, not kept, silent, absurd; and the real one of this machine."""
+
+from __future__ import annotations
+
+from npudoctor import Status
+from npudoctor.checks.host.clock import clock
+from npudoctor.host.clock import Clock
+from npudoctor.testing import ask, fake_host
+
+
+def test_kept() -> None:
+    asked = ask(clock, fake_host())
+    assert (asked.status, asked.codes, asked.facts) == (Status.OK, [], {"synchronised": True})
+
+
+def test_not_kept_is_information() -> None:
+    asked = ask(clock, fake_host(synchronised=False))
+    assert (asked.status, asked.codes) == (Status.OK, ["clock.unsynchronised"])
+
+
+def test_who_cannot_ask_the_kernel_cannot_tell() -> None:
+    asked = ask(clock, fake_host(synchronised=None))
+    assert (asked.status, asked.advisory) == (Status.UNKNOWN, True)
+
+
+def test_a_clock_of_1970_is_wrong() -> None:
+    asked = ask(clock, fake_host(now=86400.0, synchronised=False))
+    assert (asked.status, asked.codes) == (Status.PROBLEM, ["clock.wrong", "clock.unsynchronised"])
+    assert "19722 days" in asked.findings[0].message
+
+
+def test_the_kernel_answers_and_its_clock_is_left_alone() -> None:
+    before = Clock().now()
+    assert Clock().synchronised() in (True, False, None)
+    assert 0 <= Clock().now() - before < 5

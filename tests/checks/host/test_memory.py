@@ -1,0 +1,82 @@
+"""Memory of the machine and of control groups, of both versions; a real group where one can be made."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+import pytest
+
+from npudoctor import Status
+from npudoctor.checks.host.memory import memory
+from npudoctor.testing import Asked, Content, ask, fake_host, unreadable
+
+GIB = 1 << 30
+V2 = "/sys/fs/cgroup/kubepods/pod1"
+V1 = "/sys/fs/cgroup/memory/slurm/job_7"
+
+
+def told(available: int = 200 * GIB, files: Optional[dict[str, Content]] = None, **more: str) -> Asked:
+    meminfo = (
+        f"MemTotal:       {256 * GIB >> 10} kB\nMemAvailable:   {available >> 10} kB\nHugePages_Free: 0\n"
+    )
+    return ask(memory, fake_host({"/proc/meminfo": meminfo, **(files or {}), **more}))
+
+
+def second(limit: str, used: int, stat: str = "", events: str = "") -> dict[str, Content]:
+    """A control group of version 2."""
+    return {
+        "/proc/self/cgroup": "0::/kubepods/pod1/x\n",
+        f"{V2}/memory.max": f"{limit}\n",
+        f"{V2}/memory.current": f"{used}\n",
+        f"{V2}/memory.stat": stat,
+        f"{V2}/memory.events": events,
+        f"{V2}/x/memory.max": "max\n",
+        f"{V2}/x/memory.current": f"{used}\n",
+    }
+
+
+def first(limit: int, used: int) -> dict[str, Content]:
+    """A control group of version 1."""
+    return {
+        "/proc/self/cgroup": "9:name=systemd:/\n4:cpu,memory:/slurm/job_7\n0::/\n",
+        f"{V1}/memory.limit_in_bytes": f"{limit}\n",
+        f"{V1}/memory.usage_in_bytes": f"{used}\n",
+        f"{V1}/memory.stat": f"cache 1\ntotal_inactive_file {GIB}\n",
+        f"{V1}/memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n",
+    }
+
+
+def test_quiet_when_there_is_enough() -> None:
+    asked = told()
+    assert (asked.status, asked.codes) == (Status.OK, [])
+    assert asked.facts["limit"] is None
+
+
+def test_a_machine_whose_memory_is_used() -> None:
+    assert told(3 * GIB).codes == ["memory.nearly-used"]
+    assert told(5 * GIB).codes == []
+
+
+@pytest.mark.parametrize(
+    ("files", "codes"),
+    [
+        (second("max", 5), []),
+        (second(str(64 * GIB), 10 * GIB), []),
+        (second(str(64 * GIB), 62 * GIB), ["memory.limit-nearly-used"]),
+        (second(str(64 * GIB), 62 * GIB, f"inactive_file {20 * GIB}\n"), []),
+        (second(str(64 * GIB), GIB, events="oom 3\noom_kill 1\n"), ["memory.killed"]),
+        (second(str(2 * GIB), GIB), ["memory.limit-small"]),
+        (second(str(512 * GIB), 511 * GIB), []),  # larger than the machine: no limit
+        (first(9223372036854771712, 5), []),
+        (first(64 * GIB, 10 * GIB), ["memory.killed"]),
+        (first(8 * GIB, 9 * GIB), ["memory.limit-nearly-used", "memory.killed"]),
+    ],
+)
+def test_control_groups(files: dict[str, Content], codes: list[str]) -> None:
+    assert told(files=files).codes == codes
+
+
+def test_cannot_tell() -> None:
+    assert ask(memory, fake_host({"/proc/meminfo": "MemTotal: 1 kB\n"})).status is Status.UNKNOWN
+    assert told(files={"/proc/self/cgroup": unreadable()}).status is Status.UNKNOWN
+    assert ask(memory, fake_host(root="/image")).status is Status.SKIPPED

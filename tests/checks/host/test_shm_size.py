@@ -1,0 +1,83 @@
+"""/dev/shm: small, below what is usual, nearly full, not there; real ones of several sizes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Optional
+
+import pytest
+
+from npudoctor import Status
+from npudoctor.checks.host.shm_size import shm_size
+from npudoctor.host.files import Space
+from npudoctor.testing import Asked, Content, ask, fake_host, folder, unreadable
+
+MIB, GIB = 1 << 20, 1 << 30
+
+
+def told(total: int, free: Optional[int] = None, container: bool = False) -> Asked:
+    files: dict[str, Content] = {"/dev/shm": folder(0o1777)}
+    if container:
+        files["/.dockerenv"] = ""
+    space = Space(total, total if free is None else free, 0, 0, 1)
+    return ask(shm_size, fake_host(files, spaces={"/dev/shm": space}))
+
+
+@pytest.mark.parametrize(
+    ("total", "codes", "status"),
+    [
+        (64 * MIB, ["shm-size.small"], Status.PROBLEM),
+        (64 * MIB + 1, ["shm-size.below-usual"], Status.OK),
+        (GIB - 1, ["shm-size.below-usual"], Status.OK),
+        (GIB, [], Status.OK),
+        (500 * GIB, [], Status.OK),
+    ],
+)
+def test_how_large(total: int, codes: list[str], status: Status) -> None:
+    asked = told(total)
+    assert (asked.codes, asked.status) == (codes, status)
+
+
+def test_nearly_full() -> None:
+    assert told(GIB, GIB // 20).codes == ["shm-size.nearly-full"]
+    assert told(100 * GIB, 2 * GIB).codes == []  # little of it, and yet enough
+    assert told(64 * MIB, MIB).codes == ["shm-size.small", "shm-size.nearly-full"]
+
+
+def test_what_would_help() -> None:
+    (finding,) = told(MIB).findings
+    assert finding.fix and finding.fix.commands == ("mount -o remount,size=16G /dev/shm",)
+    (finding,) = told(MIB, container=True).findings
+    assert finding.fix and finding.fix.commands == () and "--shm-size" in finding.fix.title
+
+
+def test_not_there_and_cannot_tell() -> None:
+    assert ask(shm_size, fake_host()).codes == ["shm-size.missing"]
+    assert ask(shm_size, fake_host({"/dev/shm": unreadable(5)})).status is Status.UNKNOWN
+    assert ask(shm_size, fake_host(root="/image")).status is Status.SKIPPED
+
+
+@pytest.mark.needs_root
+@pytest.mark.parametrize(
+    ("size", "codes"), [("64m", ["shm-size.small"]), ("512m", ["shm-size.below-usual"]), ("2g", [])]
+)
+def test_a_real_one(size: str, codes: list[str]) -> None:
+    script = f"mount -t tmpfs -o size={size} tmpfs /dev/shm && exec {sys.executable} -m npudoctor check "
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", script + "shm-size --format json"], capture_output=True, text=True
+    )
+    (row,) = json.loads(done.stdout)["results"]
+    assert [finding["code"] for finding in row["findings"]] == codes
+
+
+@pytest.mark.needs_root
+def test_a_real_one_that_is_nearly_full() -> None:
+    script = (
+        "mount -t tmpfs -o size=2g tmpfs /dev/shm && fallocate -l 1950m /dev/shm/data && "
+        f"exec {sys.executable} -m npudoctor check shm-size --format json"
+    )
+    done = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, text=True)
+    (row,) = json.loads(done.stdout)["results"]
+    assert [finding["code"] for finding in row["findings"]] == ["shm-size.nearly-full"]

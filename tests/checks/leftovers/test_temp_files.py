@@ -1,0 +1,216 @@
+"""temp-files: locks of dead builds, folders of ended training; what lives or cannot be told is let alone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from npudoctor import Risk, Severity, Status
+from npudoctor.checks.leftovers.temp_files import temp_files
+from npudoctor.host import Options
+from npudoctor.host.temporary import build_locks, temp_folders
+from npudoctor.testing import Asked, Content, Node, ask, fake_host, folder, link, process_files, unreadable
+
+NOW = time.time()
+HOUR = 3600.0
+LOCAL = "21 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
+NFS = "22 21 0:40 / /root rw - nfs4 server:/home rw\n"
+LOCK = "/root/.cache/torch_extensions/py311_cu121/fused_adam/lock"
+PYMP = "/tmp/pymp-a1b2c3d4"
+UNIX = "Num       RefCount Protocol Flags    Type St Inode Path\n"
+
+
+def process(pid: int, **more: Any) -> dict[str, Content]:
+    return {**process_files(pid, **more), f"/proc/{pid}/cgroup": "0::/init.scope\n"}
+
+
+BASE: dict[str, Content] = {
+    "/proc/self/ns/pid": link("pid:[4026531836]"),
+    "/proc/self/ns/cgroup": link("cgroup:[4026531835]"),
+    "/proc/self/mountinfo": LOCAL,
+    "/proc/net/unix": UNIX,
+    "/etc/passwd": "root:x:0:0::/root:/bin/sh\nanna:x:1001:1001::/home/anna:/bin/sh\n",
+    **process(1, name="systemd", exe="/sbin/init", parent=0),
+}
+
+
+def lock(age: float = 2 * HOUR, **more: Any) -> Node:
+    return Node(mtime=NOW - age, permissions=0o600, **more)
+
+
+def left(age: float = 2 * HOUR, **more: Any) -> Node:
+    return replace(folder(0o700, more.pop("uid", 0)), mtime=NOW - age, **more)
+
+
+def since(age: float) -> int:
+    """When a process began, in ticks, that began so long ago."""
+    return int((time.clock_gettime(time.CLOCK_BOOTTIME) - age) * 100)
+
+
+def judged(files: Mapping[str, Content], **more: Any) -> Asked:
+    return ask(temp_files, fake_host({**BASE, **files}, now=NOW, **more))
+
+
+def test_nothing_is_there() -> None:
+    told = judged({"/tmp/other": folder(), "/tmp/pymp-file": "", "/tmp/pymp-link": link("/etc")})
+    assert (told.status, told.codes, told.facts) == (Status.OK, [], {})
+
+
+class TestLocks:
+    """Of PyTorch's extensions."""
+
+    @pytest.mark.parametrize("name", ["lock", "build.lock"])
+    def test_its_build_died(self, name: str) -> None:
+        path = f"{LOCK.rpartition('/')[0]}/{name}"
+        told = judged({path: lock(), **process(70)})
+        (finding,) = told.findings
+        assert (told.status, finding.code) == (Status.PROBLEM, "temp-files.stale-lock")
+        assert finding.severity is Severity.WARNING
+        assert finding.fix and finding.fix.commands == (f"rm -- {path}",)
+        assert finding.fix.risk is Risk.MANUAL
+
+    def test_a_folder_that_is_named(self) -> None:
+        path = "/data/ext/fused_adam/lock"
+        variables = {"TORCH_EXTENSIONS_DIR": "/data/ext"}
+        assert judged({path: lock(), LOCK: lock()}, variables=variables).facts["locks"] == 1
+
+    @pytest.mark.parametrize(
+        "files",
+        [
+            {LOCK: lock(300)},
+            {LOCK: lock(), **process(70, descriptors={3: LOCK})},
+            {LOCK: lock(), **process(70, descriptors={3: f"{LOCK.rpartition('/')[0]}/build.ninja"})},
+            {LOCK: folder()},
+            {LOCK: link("/etc/passwd")},
+        ],
+    )
+    def test_quiet(self, files: Mapping[str, Content]) -> None:
+        assert judged(files).codes == []
+
+    @pytest.mark.parametrize(
+        "files",
+        [
+            {"/.dockerenv": ""},
+            {"/proc/self/mountinfo": LOCAL + NFS},
+            {**process(70), "/proc/70/fd": unreadable()},
+        ],
+    )
+    def test_it_cannot_be_told(self, files: Mapping[str, Content]) -> None:
+        (finding,) = judged({LOCK: lock(), **files}).findings
+        assert (finding.code, finding.severity) == ("temp-files.lock", Severity.INFO)
+        assert finding.fix and finding.fix.unproven
+        assert judged({LOCK: lock(1800), **files}).codes == [], "a build may take that long"
+
+    def test_a_home_that_is_closed_is_nobodys_here(self) -> None:
+        told = judged({"/root/.cache": unreadable()})
+        assert (told.status, told.codes) == (Status.OK, [])
+
+    def test_of_a_user(self) -> None:
+        theirs = "/home/anna/.cache/torch_extensions/py311_cpu/x/lock"
+        files: dict[str, Content] = {LOCK: lock(), theirs: lock(uid=1001)}
+        (finding,) = judged(files, options=Options(only_user="anna")).findings
+        assert theirs in finding.message
+        assert finding.fix and finding.fix.needs_root is True
+
+    def test_many(self) -> None:
+        files = fake_host({f"/e/py3/{number}/lock": "" for number in range(2500)}).files
+        assert 1900 < len(list(build_locks(files, "/e"))) <= 2000
+
+
+class TestFolders:
+    """Of Python's multiprocessing and of PyTorch."""
+
+    def test_left(self) -> None:
+        files: dict[str, Content] = {PYMP: left(), "/tmp/torch-shm-dir-Ab12": left()}
+        files[f"{PYMP}/listener-x1"] = ""
+        told = judged({**files, **process(70, started=since(60))})
+        (finding,) = told.findings
+        assert (told.status, finding.code) == (Status.OK, "temp-files.left-over")
+        assert finding.evidence == (
+            f"{PYMP} (Python), owner root, 120 minutes old, 1 files",
+            "/tmp/torch-shm-dir-Ab12 (PyTorch), owner root, 120 minutes old, 0 files",
+        )
+        assert finding.fix and finding.fix.risk is Risk.MANUAL
+        assert finding.fix.commands == (
+            f"rm -- {PYMP}/listener-x1",
+            f"rmdir -- {PYMP}",
+            "rmdir -- /tmp/torch-shm-dir-Ab12",
+        )
+
+    @pytest.mark.parametrize(
+        "files",
+        [
+            {PYMP: left(300)},
+            process(70, started=since(3 * HOUR)),
+            process(70, name="pt_main_thread", exe="/opt/trainer", started=since(3 * HOUR)),
+            process(
+                70, exe="/opt/trainer", name="t", started=since(3 * HOUR), maps="x /lib/libpython3.11.so\n"
+            ),
+            {**process(70, exe="/opt/t", name="t", started=since(3 * HOUR)), "/proc/70/maps": unreadable()},
+            process(70, started=since(60), descriptors={5: f"{PYMP}/data"}),
+            process(70, started=since(60), descriptors={5: "/mnt/tmp/pymp-a1b2c3d4/data"}),
+            {"/proc/net/unix": f"{UNIX}0: 00000002 0 00010000 0001 01 7 {PYMP}/listener-x\n"},
+            {"/proc/net/unix": unreadable()},
+            {**process(70, started=since(60)), "/proc/70/fd": unreadable()},
+            {"/.dockerenv": ""},
+            {"/proc/1/cgroup": unreadable()},
+        ],
+    )
+    def test_what_lives_or_cannot_be_told_is_let_alone(self, files: Mapping[str, Content]) -> None:
+        told = judged({PYMP: left(), **files})
+        assert (told.status, told.codes) == (Status.OK, [])
+
+    @pytest.mark.parametrize(
+        "files",
+        [
+            process(70, exe="/usr/sbin/sshd", name="sshd", started=since(3 * HOUR)),
+            process(70, uid=1001, started=since(3 * HOUR)),
+            {**process(70, uid=1001, started=since(60)), "/proc/70/fd": unreadable()},
+            process(70, state="Z", started=since(3 * HOUR)),
+        ],
+    )
+    def test_others_and_other_programs_did_not_make_it(self, files: Mapping[str, Content]) -> None:
+        assert judged({PYMP: left(), **files}).codes == ["temp-files.left-over"]
+
+    def test_those_of_others_are_left_to_them(self) -> None:
+        files: dict[str, Content] = {PYMP: left(uid=1001), "/tmp/pymp-c": left(uid=1002)}
+        assert judged(files).facts["folders"] == 2
+        told = judged(files, options=Options(only_user="anna"))
+        assert told.facts["folders"] == 1
+        assert [line.split()[0] for line in told.findings[0].evidence] == [PYMP]
+
+    def test_in_another_temporary_folder(self) -> None:
+        files = {"/scratch/pymp-1": left(), "/scratch/tmp": link("/scratch")}
+        assert judged(files, variables={"TMPDIR": "/scratch/tmp"}).codes == ["temp-files.left-over"]
+        assert judged(files, variables={"TMPDIR": "scratch"}).codes == []
+
+    def test_thousands_do_not_flood(self) -> None:
+        files: dict[str, Content] = {f"/tmp/pymp-{number:05}": left() for number in range(700)}
+        told = judged(files)
+        (finding,) = told.findings
+        assert told.facts["folders"] == 500
+        assert len(finding.evidence) == 21
+        assert finding.fix and len(finding.fix.commands) == 20
+
+
+def test_a_temporary_folder_that_is_closed() -> None:
+    told = judged({"/tmp": unreadable()})
+    assert (told.status, told.advisory) == (Status.UNKNOWN, True)
+
+
+def test_with_a_job_it_is_skipped_as_in_an_image() -> None:
+    assert judged({PYMP: left()}, options=Options(only_job="7")).status is Status.SKIPPED
+    assert ask(temp_files, fake_host(root="/srv/image")).status is Status.SKIPPED
+
+
+def test_a_huge_place_is_read_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    import npudoctor.host.temporary as module
+
+    monkeypatch.setattr(module, "MANY", 50)
+    files: dict[str, Content] = {f"/tmp/a{number:04}": "" for number in range(200)}
+    files["/tmp/pymp-1"] = left()
+    assert list(temp_folders(fake_host(files).files, "/tmp")) == []

@@ -1,0 +1,250 @@
+"""firewall: what the rules do with the ports of a job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from npudoctor import Risk, Severity, Status
+from npudoctor.checks.network.firewall import firewall
+from npudoctor.host import Options
+from npudoctor.host.commands import Answer
+from npudoctor.testing import ask, fake_host, unreadable
+
+from .firewall_machine import (
+    EMPTY,
+    FAR,
+    FIREWALLD,
+    HERE,
+    LEGACY,
+    LIMIT,
+    LIST,
+    LISTED,
+    NFT,
+    PEER,
+    REFUSED,
+    SAVE,
+    SEVERAL,
+    Programs,
+    drops,
+    judge,
+)
+
+WALLED: Programs = {LIST: FIREWALLD}
+IPTABLES: Programs = {LIST: NFT, "iptables-save": SAVE}
+
+
+def test_no_port_is_skipped() -> None:
+    assert judge(variables={}).status is Status.SKIPPED
+    assert ask(firewall, fake_host(root="/image", variables=HERE)).status is Status.SKIPPED
+
+
+def test_no_rules_let_everybody_in() -> None:
+    for peers in ((), (PEER,)):
+        asked = judge({LIST: EMPTY}, *peers, variables=SEVERAL)
+        assert (asked.status, asked.findings) == (Status.OK, ())
+        assert asked.facts == {"tcp/29500": "open"}
+
+
+def test_a_peer_that_is_let_in() -> None:
+    asked = judge(WALLED, PEER, variables=SEVERAL)
+    assert (asked.status, asked.facts) == (Status.OK, {"tcp/29500": "open"})
+
+
+def test_a_peer_that_is_kept_out() -> None:
+    asked = judge({**WALLED, "firewall-cmd": ""}, FAR, variables=SEVERAL)
+    assert (asked.status, asked.facts) == (Status.PROBLEM, {"tcp/29500": "blocked"})
+    (finding,) = asked.findings
+    assert (finding.code, finding.severity) == ("firewall.blocked", Severity.ERROR)
+    assert FAR in finding.message
+    assert "29500" in finding.message
+    assert "firewalld filter_INPUT" in finding.evidence[0]
+    assert finding.fix is not None
+    rule = f'rule family="ipv4" source address="{FAR}" port port="29500" protocol="tcp" accept'
+    assert finding.fix.risk is Risk.MANUAL
+    assert finding.fix.commands == (
+        f"firewall-cmd '--add-rich-rule={rule}'",
+        f"firewall-cmd --permanent '--add-rich-rule={rule}'",
+    )
+    assert all("--remove-rich-rule" in line for line in finding.fix.undo)
+
+
+def test_the_worst_of_several_peers_counts() -> None:
+    asked = judge(WALLED, PEER, FAR, variables=SEVERAL)
+    assert asked.facts == {"tcp/29500": "blocked"}
+    (finding,) = asked.findings
+    assert PEER not in finding.message
+
+
+def test_a_peer_that_is_ourselves_is_left_out() -> None:
+    assert judge(WALLED, PEER, "10.77.0.1", variables=SEVERAL).facts == {"tcp/29500": "open"}
+
+
+def test_a_peer_by_name() -> None:
+    assert judge(WALLED, "node2", variables=SEVERAL, names={"node2": [PEER]}).status is Status.OK
+    asked = judge(WALLED, "node2", variables=SEVERAL)
+    assert (asked.status, asked.facts) == (Status.UNKNOWN, {"tcp/29500": "unknown"})
+    assert "node2" in asked.reason
+
+
+def test_without_peers_it_may_depend_on_who_comes() -> None:
+    asked = judge(WALLED, variables=SEVERAL)
+    assert (asked.status, asked.advisory) == (Status.UNKNOWN, True)
+    assert asked.facts == {"tcp/29500": "unknown"}
+    assert "--peers" in asked.reason
+
+
+def test_without_peers_a_default_drop_keeps_everybody_out() -> None:
+    asked = judge({LIST: drops()}, variables=SEVERAL)
+    (finding,) = asked.findings
+    assert (asked.facts, finding.severity) == ({"tcp/29500": "blocked"}, Severity.ERROR)
+    assert "every other node" in finding.message
+    assert finding.fix is not None
+    assert finding.fix.commands == ("nft insert rule inet t in tcp dport 29500 accept",)
+
+
+def test_the_two_families_must_agree() -> None:
+    """Whoever connects to a machine with both may use either."""
+    only = drops(
+        '{"match": {"op": "==", "left": {"meta": {"key": "nfproto"}}, "right": "ipv6"}}, {"accept": null}'
+    )
+    both = ("10.77.0.1/24", "fd77::1/64")
+    assert judge({LIST: only}, variables=SEVERAL, addresses=both).facts == {"tcp/29500": "unknown"}
+    assert judge({LIST: only}, variables=SEVERAL).facts == {"tcp/29500": "blocked"}
+
+
+@pytest.mark.parametrize(
+    ("variables", "expect", "peers", "severity"),
+    [
+        (HERE, "none", (), Severity.WARNING),
+        (HERE, "none", (FAR,), Severity.ERROR),
+        ({**HERE, "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "8"}, "none", (), Severity.INFO),
+        ({**HERE, "WORLD_SIZE": "16", "LOCAL_WORLD_SIZE": "8"}, "none", (), Severity.ERROR),
+        ({"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}, "none", (), Severity.INFO),
+        ({}, "npu", (), Severity.INFO),
+        ({}, "npu", (FAR,), Severity.WARNING),
+        ({"RANK": "0"}, "npu", (FAR,), Severity.ERROR),
+        ({"HCCL_IF_BASE_PORT": "40000"}, "none", (), Severity.WARNING),
+    ],
+)
+def test_how_bad_it_is(
+    variables: dict[str, str], expect: str, peers: tuple[str, ...], severity: Severity
+) -> None:
+    (finding,) = judge({LIST: drops()}, *peers, variables=variables, expect=expect).findings
+    assert finding.severity is severity
+
+
+def test_each_port_of_a_range_is_told() -> None:
+    named = {"HCCL_HOST_SOCKET_PORT_RANGE": "29500,60000-60016"}
+    asked = judge(IPTABLES, PEER, variables={**named, "RANK": "0"})
+    assert len(asked.facts) == 18
+    assert {port for port, answer in asked.facts.items() if answer == "blocked"} == {"tcp/60016"}
+    (finding,) = asked.findings
+    assert finding.severity is Severity.WARNING  # HCCL takes the first free port
+    assert finding.fix is not None
+    assert finding.fix.commands == (f"iptables -t filter -I INPUT -s {PEER} -p tcp --dport 60016 -j ACCEPT",)
+
+
+def test_a_wide_range_is_cut() -> None:
+    asked = judge({LIST: drops(LIMIT)}, PEER, variables={"HCCL_HOST_SOCKET_PORT_RANGE": "1024-65535"})
+    assert len(asked.facts) == 1024
+    assert judge(variables={"HCCL_HOST_SOCKET_PORT_RANGE": "auto"}).status is Status.SKIPPED
+
+
+def test_ufw_is_told_in_its_words() -> None:
+    on = {"/etc/ufw/ufw.conf": "ENABLED=yes\n"}
+    (finding,) = judge(IPTABLES, FAR, files=on).findings
+    assert finding.fix is not None
+    assert finding.fix.commands == (f"ufw allow proto tcp from {FAR} to any port 29500",)
+    assert finding.fix.undo == (f"ufw delete allow proto tcp from {FAR} to any port 29500",)
+
+
+def test_what_iptables_alone_can_print_is_asked_of_it() -> None:
+    assert judge(IPTABLES, PEER).facts == {"tcp/29500": "open"}
+    assert judge({LIST: NFT}, PEER).facts == {"tcp/29500": "unknown"}
+
+
+def test_a_rule_that_nobody_can_judge() -> None:
+    asked = judge({LIST: drops(LIMIT)}, PEER)
+    assert (asked.status, asked.advisory) == (Status.UNKNOWN, False)
+    assert "nft inet t in: handle 4" in asked.reason
+    asked = judge({LIST: drops(LIMIT)}, PEER, variables={**HERE, "SLURM_NNODES": "1"})
+    assert (asked.status, asked.advisory) == (Status.UNKNOWN, True)
+
+
+def test_the_older_iptables_is_asked_only_where_the_kernel_lists_it() -> None:
+    answers: dict[Any, Any] = {LIST: EMPTY, "iptables-legacy-save": LEGACY}
+    assert judge(answers, PEER).facts == {"tcp/29500": "open"}
+    (finding,) = judge(answers, PEER, files=LISTED).findings
+    assert finding.fix is not None
+    assert finding.fix.commands[0].startswith("iptables-legacy -t filter -I INPUT")
+    older: Programs = {LIST: EMPTY, "iptables-save": LEGACY}
+    assert judge(older, PEER, files=LISTED).facts == {"tcp/29500": "blocked"}
+
+
+@pytest.mark.parametrize("other", [{}, {"iptables-save": SAVE}, {"iptables-legacy-save": "garbage\n"}])
+def test_tables_that_nobody_prints_are_unknown(other: dict[Any, Any]) -> None:
+    asked = judge({LIST: EMPTY, **other}, PEER, files=LISTED)
+    assert (asked.status, asked.advisory) == (Status.UNKNOWN, True)
+    assert asked.facts == {"tcp/29500": "unknown"}
+    asked = judge({LIST: drops(), **other}, PEER, files=LISTED)
+    assert asked.facts == {"tcp/29500": "blocked"}  # a drop in any is a drop
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        None,
+        REFUSED,
+        Answer(LIST, "timeout"),
+        Answer(LIST, "flooded"),
+        Answer(LIST, "untrusted"),
+        Answer(LIST, "exited", 0, "no json"),
+        Answer(LIST, "exited", 0, '{"nftables": [{"rule": {"family": 1}}]}'),
+        Answer(LIST, "exited", 0, "[]"),
+        Answer(LIST, "exited", 0, '{"nftables": ' + "[" * 100000),
+    ],
+)
+def test_it_cannot_tell_without_the_rules(answer: Any) -> None:
+    asked = judge({LIST: answer} if answer else {}, PEER)
+    assert (asked.status, asked.advisory) == (Status.UNKNOWN, True)
+    assert (asked.facts, asked.findings) == ({"tcp/29500": "unknown"}, ())
+
+
+def test_tables_that_root_may_not_list() -> None:
+    asked = judge(None, PEER, files={"/proc/net/ip_tables_names": unreadable()})
+    assert (asked.status, asked.advisory) == (Status.UNKNOWN, True)
+
+
+def test_only_root_sees_the_rules() -> None:
+    asked = judge(None, PEER, euid=1000)
+    assert (asked.status, asked.advisory, asked.facts) == (Status.UNKNOWN, True, {})
+
+
+def test_a_kernel_without_nftables_is_not_asked() -> None:
+    host = fake_host(variables=HERE)
+    files = {
+        "/proc/modules": "ip_tables 32768 1 iptable_filter, Live 0x0\n",
+        f"/lib/modules/{host.system.release}/modules.builtin": "kernel/fs/ext4/ext4.ko\n",
+    }
+    assert judge({}, PEER, files=files).facts == {"tcp/29500": "open"}
+    loaded = {**files, "/proc/modules": "nf_tables 1 0 - Live 0x0\n"}
+    assert judge({}, PEER, files=loaded).facts == {"tcp/29500": "unknown"}
+
+
+def test_a_machine_that_nobody_can_reach_is_skipped() -> None:
+    asked = ask(firewall, fake_host(variables={"HCCL_IF_BASE_PORT": "40000"}, commands={LIST: EMPTY}))
+    assert asked.status is Status.SKIPPED
+
+
+def test_a_master_by_name_is_resolved() -> None:
+    named = {"MASTER_ADDR": "head.example", "MASTER_PORT": "29500"}
+    assert judge(variables=named, names={"head.example": ["10.77.0.1"]}).facts == {"tcp/29500": "open"}
+    assert judge(variables=named, names={"head.example": [FAR]}).status is Status.SKIPPED
+    assert judge(variables=named).status is Status.SKIPPED
+    assert judge(variables={**named, "RANK": "0"}).facts == {"tcp/29500": "open"}
+
+
+def test_options_have_no_peers_by_themselves() -> None:
+    assert Options().peers == ()

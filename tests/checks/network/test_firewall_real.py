@@ -1,0 +1,88 @@
+"""firewall: its verdicts beside real connections through real rules, in network namespaces."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Callable
+
+import pytest
+
+from .firewall_rulesets import IPV6, RULE_SETS
+
+pytestmark = [pytest.mark.needs_root, pytest.mark.slow]
+
+STAGE = str(Path(__file__).with_name("firewall_stage.py"))
+PORTS = {"HCCL_HOST_SOCKET_PORT_RANGE": "29500,60000-60002"}
+PEER, PEER6 = "10.77.0.2", "fd77::2"
+AT_ONCE = 8  # they wait most of the time
+
+
+def play(script: str, *peers: str) -> dict[str, Any]:
+    argv = ["unshare", "--net", sys.executable, STAGE, script, json.dumps(PORTS), json.dumps(peers)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=90)
+    if done.returncode:
+        return {"failed": done.stderr[-500:]}
+    told: dict[str, Any] = json.loads(done.stdout)
+    return told
+
+
+def compare(sets: dict[str, str], *peers: str) -> tuple[list[str], list[str], int]:
+    """What was wrong, which rule sets had an unknown port, how many verdicts there were."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        played = list(pool.map(lambda script: play(script, *peers), sets.values()))
+    wrong: list[str] = []
+    unknown: list[str] = []
+    answered = 0
+    for name, told in zip(sets, played):
+        if "failed" in told:
+            wrong.append(f"{name}: {told['failed']}")
+            continue
+        for port, verdict in told["anybody"].items():
+            if verdict not in ("unknown", told["real"][port]) and not peers[0].startswith("fd"):
+                wrong.append(f"{name}: {port} is said to be {verdict} for anybody")
+        for port, verdict in told["facts"].items():
+            if verdict == "unknown":
+                unknown.append(f"{name}: {port}")
+            elif verdict != told["real"][port]:
+                wrong.append(f"{name}: {port} is said to be {verdict} and is {told['real'][port]}")
+            else:
+                answered += 1
+    return wrong, unknown, answered
+
+
+@pytest.fixture(autouse=True)
+def _tools(need: Callable[..., None], lack: Callable[[str], None]) -> None:
+    need("nft", "iptables", "iptables-legacy", "ip", "unshare", "nsenter")
+    tries = (
+        "nft add table inet t && iptables -L && iptables-legacy -L && ip link add a0 type veth peer name b0"
+    )
+    done = subprocess.run(
+        ["unshare", "--net", "sh", "-c", tries], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        lack(f"this kernel has no firewall to try: {done.stderr.strip()}")
+
+
+def test_verdicts_for_a_peer_are_what_happens(capsys: pytest.CaptureFixture[str]) -> None:
+    wrong, unknown, answered = compare(RULE_SETS, PEER)
+    doubtful = {one.rpartition(": ")[0] for one in unknown}
+    whole = len(RULE_SETS) - len(doubtful)
+    with capsys.disabled():
+        print(
+            f"\n{len(RULE_SETS)} rule sets: {whole} answered for every port; of {answered + len(unknown)} "
+            f"ports {answered} answered, {len(unknown)} unknown, {len(wrong)} wrong"
+        )
+        print("unknown:", *unknown, sep="\n  ")
+    assert wrong == []
+    assert len(RULE_SETS) >= 40
+    assert whole >= 0.8 * len(RULE_SETS)
+
+
+def test_verdicts_for_an_ipv6_peer_are_what_happens() -> None:
+    wrong, unknown, _answered = compare(IPV6, PEER6)
+    assert wrong == []
+    assert {one.rpartition(": ")[0] for one in unknown} == {"neighbours are not found"}

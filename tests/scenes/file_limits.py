@@ -1,0 +1,18 @@
+"""Shells in which file-limits says all that it can say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from npudoctor.checks.host.file_limits import file_limits
+from npudoctor.testing import Asked, ask, fake_host
+
+from ..checks.host.test_file_limits import told  # noqa: TID252
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    """Each code, and each way of putting it."""
+    yield told("1024", "1048576")
+    yield told("5000", "6000")
+    yield ask(file_limits, fake_host({"/proc/self/limits": "x\n"}))

@@ -1,0 +1,40 @@
+"""firewall: each of its sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from npudoctor.host.commands import Answer
+from npudoctor.testing import Asked
+
+from ..checks.network.firewall_machine import (  # noqa: TID252
+    EMPTY,
+    FAR,
+    FIREWALLD,
+    HERE,
+    LIMIT,
+    LIST,
+    LISTED,
+    PEER,
+    REFUSED,
+    SEVERAL,
+    drops,
+    judge,
+)
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    """Open, blocked for some and for all, and each reason for not knowing."""
+    yield judge(variables={})
+    yield judge({LIST: EMPTY}, PEER)
+    yield judge({LIST: FIREWALLD}, FAR, variables=SEVERAL)
+    yield judge({LIST: drops()}, expect="npu")
+    yield judge({LIST: FIREWALLD})
+    yield judge({LIST: FIREWALLD}, "node2")
+    yield judge({LIST: drops(LIMIT)}, PEER)
+    for answer in (REFUSED, Answer(LIST, "timeout"), Answer(LIST, "exited", 0, "no json")):
+        yield judge({LIST: answer}, PEER, variables=HERE)
+    yield judge({LIST: EMPTY}, PEER, files=LISTED)
+    yield judge(euid=1000)
+    yield judge(addresses=(), expect="npu")
