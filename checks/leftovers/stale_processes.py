@@ -46,7 +46,8 @@ def stale_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     Never named as left over or idle are the processes of tmux, screen, systemd --user and notebooks, and our
     own ancestors; as idle neither those of a system service. What other users have open only root sees. From
-    inside a container, or where processes are hidden, nothing is proven. `--user` limits all of it to one
+    inside a container, or where processes are hidden, nothing is proven; the row is unknown when a process is
+    seen of which that would matter. `--user` limits all of it to one
     owner, `--job` to one Slurm job.
 
     ## Why it matters
@@ -89,6 +90,6 @@ def stale_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield from say.stuck(host, twice.stuck)
     yield from say.zombie(host, twice.zombies)
     yield from say.idle(host, [one for one in twice.idle if one.process.pid not in known])
-    if judge.blind:
+    if proofs and judge.blind:
         text = _("whether a process outlived its job or container cannot be told: {why}")
         raise Unknown(text.format(why=judge.blind), advisory=True)

@@ -28,4 +28,4 @@ def scene(tmp: Path) -> Iterator[Asked]:
     yield judged({**process(70, state="Z", parent=60), **process(71, state="Z", threads=3)})
     yield judged(process(70, argv=("python", "/opt/kernel_build_server_akg.py")))
     yield judged({**NPU, **process(70, descriptors={3: "/dev/davinci1"})}, commands=smi(0, 0))
-    yield judged({"/.dockerenv": ""})
+    yield judged({**process(70, cgroup=JOB), "/.dockerenv": ""})

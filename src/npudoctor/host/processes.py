@@ -67,7 +67,7 @@ class Processes:
         self._all: Optional[dict[int, Process]] = None
         self._details: dict[tuple[str, int], Optional[bytes]] = {}
         self._opened: Optional[dict[int, Optional[list[tuple[int, str]]]]] = None
-        self._lock = threading.Lock()
+        self._lock, self._opening = threading.Lock(), threading.Lock()
 
     def all(self) -> dict[int, Process]:
         """Every process by pid, as they were at the first look."""
@@ -164,7 +164,7 @@ class Processes:
     def all_open(self) -> dict[int, Optional[list[tuple[int, str]]]]:
         """What every living process has open, as `open_files` says it; read once."""
         everybody = self.all()
-        with self._lock:
+        with self._opening:
             if self._opened is None:
                 living = (pid for pid, process in everybody.items() if not process.gone)
                 self._opened = {pid: self.open_files(pid) for pid in living}

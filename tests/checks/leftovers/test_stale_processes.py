@@ -84,6 +84,7 @@ def test_what_is_kept_or_not_proven_is_not_spoken_of(files: Mapping[str, Content
 def test_where_not_all_is_seen_nothing_is_proven(mark: Mapping[str, Content]) -> None:
     told = judged({**process(70, cgroup=JOB), **mark})
     assert (told.status, told.codes, told.advisory) == (Status.UNKNOWN, [], True)
+    assert judged({**process(70), **mark}).status is Status.OK, "it matters to nobody"
 
 
 def test_our_own_ancestors_are_not_judged() -> None:
