@@ -22,6 +22,7 @@ OTHERS = (
     "container-mounts",
     scope=Scope.NODE,
     tags={"ascend"},
+    needs=("npu",),
     codes={
         "container-mounts.driver": ERROR,
         "container-mounts.incomplete": INFO,

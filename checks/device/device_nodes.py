@@ -18,6 +18,7 @@ NOBODY = 65534  # whose things are nobody's in a user namespace: not even its ro
     "device-nodes",
     scope=Scope.NODE,
     tags={"ascend"},
+    needs=("npu", "driver"),
     codes={
         "device-nodes.missing": ERROR,
         "device-nodes.not-a-device": ERROR,

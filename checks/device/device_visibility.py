@@ -12,6 +12,7 @@ from npudoctor import ERROR, INFO, WARNING, Facts, Finding, Host, Scope, Skip, _
     "device-visibility",
     scope=Scope.JOB,
     tags={"ascend"},
+    needs=("npu",),
     codes={
         "device-visibility.none-left": ERROR,
         "device-visibility.cut": WARNING,

@@ -12,6 +12,7 @@ from npudoctor import WARNING, Facts, Finding, Host, Scope, Unknown, _, check
     "npu-busy",
     scope=Scope.JOB,
     tags={"ascend"},
+    needs=("npu",),
     codes={"npu-busy.held": WARNING, "npu-busy.memory-held": WARNING},
     quick=False,
 )

@@ -21,6 +21,7 @@ LEVELS = {
     "npu-health",
     scope=Scope.NODE,
     tags={"ascend"},
+    needs=("npu",),
     codes={
         "npu-health.warning": WARNING,
         "npu-health.alarm": ERROR,

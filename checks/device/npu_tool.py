@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     "npu-tool",
     scope=Scope.NODE,
     tags={"ascend"},
+    needs=("npu",),
     codes={
         "npu-tool.hung": ERROR,
         "npu-tool.driver-not-ready": ERROR,

@@ -18,6 +18,7 @@ PREFIXES = ("NCCL_", "TORCH_NCCL_")
     "nccl-env",
     scope=Scope.JOB,
     tags={"nvidia", "pytorch"},
+    needs=("$NCCL_*", "$TORCH_NCCL_*"),
     codes={
         "nccl-env.bad-value": ERROR,
         "nccl-env.pasted-punctuation": WARNING,

@@ -12,6 +12,7 @@ from npudoctor import ERROR, INFO, WARNING, Facts, Finding, Host, Scope, Skip, U
     "nccl-version",
     scope=Scope.JOB,
     tags={"nvidia", "mindspore", "pytorch", "paddle"},
+    needs=("gpu",),
     codes={
         "nccl-version.missing": ERROR,
         "nccl-version.missing-symbols": ERROR,

@@ -18,6 +18,7 @@ COLLECTION = "FLAGS_eager_delete_tensor_gb"
     "paddle-flags",
     scope=Scope.JOB,
     tags={"paddle", "nvidia", "ascend"},
+    needs=("$FLAGS_*",),
     codes={
         "paddle-flags.bad-value": WARNING,
         "paddle-flags.pasted-punctuation": WARNING,

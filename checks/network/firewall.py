@@ -18,6 +18,7 @@ _PLACES = {"MASTER_PORT": "MASTER_ADDR", "MS_SCHED_PORT": "MS_SCHED_HOST"}
     "firewall",
     scope=Scope.JOB,
     tags={"ports"},
+    needs=("npu", "$HCCL_*", "$MASTER_*", "$MS_SCHED_*"),
     codes={"firewall.blocked": ERROR},
 )
 def firewall(host: Host) -> Iterator[Union[Finding, Facts]]:

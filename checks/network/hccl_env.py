@@ -22,6 +22,7 @@ INTRA = ("HCCL_INTRA_PCIE_ENABLE", "HCCL_INTRA_ROCE_ENABLE")
     "hccl-env",
     scope=Scope.JOB,
     tags={"hccl", "ascend"},
+    needs=("$HCCL_*", "$CM_*", "$WORLD_SIZE"),
     codes={
         "hccl-env.bad-value": ERROR,
         "hccl-env.pasted-punctuation": ERROR,

@@ -19,6 +19,7 @@ NAME, IFNAME = "HCCL_IF_IP", "HCCL_SOCKET_IFNAME"
     "hccl-interface",
     scope=Scope.JOB,
     tags={"hccl"},
+    needs=("$HCCL_IF_IP",),
     codes={
         "hccl-interface.bad-value": ERROR,
         "hccl-interface.pasted-punctuation": ERROR,

@@ -21,6 +21,7 @@ OTHER_SYNTAX = "Ascend 950"
     "hccn-config",
     scope=Scope.NODE,
     tags={"hccl", "ascend"},
+    needs=("npu",),
     codes={
         "hccn-config.tls-differs": ERROR,
         "hccn-config.bad-value": ERROR,

@@ -14,6 +14,7 @@ NAMES = ("MASTER_ADDR", "MS_SCHED_HOST", "CM_CHIEF_IP", "PADDLE_MASTER")
     "master-address",
     scope=Scope.JOB,
     tags={"rendezvous"},
+    needs=tuple(f"${name}" for name in NAMES),
     codes={
         "master-address.bad-value": ERROR,
         "master-address.bad-port": ERROR,

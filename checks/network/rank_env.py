@@ -23,6 +23,7 @@ TELLING = (
     "rank-env",
     scope=Scope.JOB,
     tags={"hccl", "launcher"},
+    needs=tuple(f"${name}" for name in TELLING),
     codes={
         "rank-env.bad-value": ERROR,
         "rank-env.out-of-range": ERROR,

@@ -36,6 +36,7 @@ SHOWN = 20
     "rank-table",
     scope=Scope.JOB,
     tags={"hccl"},
+    needs=("$RANK_TABLE_FILE", "$MINDSPORE_HCCL_CONFIG_PATH"),
     codes={
         "rank-table.missing": ERROR,
         "rank-table.unreadable": ERROR,

@@ -22,6 +22,14 @@ WORST = {HCCL: ERROR, GLOO: ERROR, TENSORPIPE: WARNING, NCCL: WARNING}
     "socket-interfaces",
     scope=Scope.JOB,
     tags={"hccl", "nccl"},
+    needs=(
+        "npu",
+        "gpu",
+        "$HCCL_SOCKET_IFNAME",
+        "$GLOO_SOCKET_IFNAME",
+        "$TP_SOCKET_IFNAME",
+        "$NCCL_SOCKET_IFNAME",
+    ),
     codes={
         "socket-interfaces.bad-value": ERROR,
         "socket-interfaces.pasted-punctuation": ERROR,

@@ -27,7 +27,7 @@ def files() -> dict[str, Content]:
         "/proc/self/cwd": link(f"{HOME}/job"),
         "/proc/self/mountinfo": "21 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw\n",
         "/proc/meminfo": f"MemTotal: {1 << 29} kB\nMemFree: {1 << 27} kB\nMemAvailable: {1 << 28} kB\n",
-        "/proc/self/limits": f"{LIMITS}Max open files            1048576              1048576              files \n",
+        "/proc/self/limits": f"{LIMITS}Max open files            {1 << 20:<20} {1 << 20:<20} files \n",
         "/proc/self/cgroup": "0::/user.slice/user-1000.slice/session-3.scope\n",
         "/proc/sysvipc/shm": "key shmid perms size cpid lpid nattch uid gid cuid cgid atime dtime ctime\n",
         "/proc/sysvipc/msg": "key msqid perms cbytes qnum lspid lrpid uid gid cuid cgid stime rtime ctime\n",

@@ -35,7 +35,7 @@ def _rows(junk: object) -> str:
     made: list[str] = []
     for name in names():
         for section, rows in table(name).items():
-            for key in rows[0]:
+            for key in rows[0] if isinstance(rows[0], dict) else ():
                 row = {**rows[0], key: junk}
                 lines = (f"{word} = {json.dumps(value, ensure_ascii=False)}" for word, value in row.items())
                 made.append(f"[[{name}.{section}]]\n" + "\n".join(lines) + "\n")
