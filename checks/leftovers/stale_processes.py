@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Union
 
 from npudoctor import INFO, WARNING, Facts, Finding, Host, Scope, Unknown, _, check
+from npudoctor.host.processes import Process
+from npudoctor.host.wanted import gpu_here, npu_here
 
 
 @check(
@@ -65,6 +67,10 @@ def stale_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
     proc_pid_stat(5), cgroups(7), Slurm's cgroup guide, scontrol(1); the NPU process leaks of dlrover 1283,
     1284, 1331.
     """
+    processes = host.processes.all()
+    if not host.options.only_user and not host.options.only_job and _at_rest(host, processes):
+        yield Facts({"processes": len(processes), "left_behind": 0, "device_holders": 0})
+        return
     from npudoctor.checks.leftovers import _stale_processes_findings as say
     from npudoctor.checks.leftovers._stale_processes_wanted import Wanted, outlived
     from npudoctor.host.compilers import is_orphaned_compiler
@@ -93,3 +99,24 @@ def stale_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
     if proofs and judge.blind:
         text = _("whether a process outlived its job or container cannot be told: {why}")
         raise Unknown(text.format(why=judge.blind), advisory=True)
+
+
+# In the path of a control group that somebody looks after: Slurm's jobs, containers.
+_GROUPS = ("job_", "docker", "cri-containerd", "libpod")
+
+
+def _at_rest(host: Host, processes: Mapping[int, Process]) -> bool:
+    """Whether a first look shows that nothing here can be left: no device, no job, no container, and no
+    process that is dead, stuck, or an orphan of Python. As on most machines, and it costs little to see."""
+    if npu_here(host) or gpu_here(host) or host.commands.find("scontrol") is not None:
+        return False
+    return not any(_may_matter(host, process, processes) for process in processes.values())
+
+
+def _may_matter(host: Host, process: Process, processes: Mapping[int, Process]) -> bool:
+    if process.state in "ZDXx":
+        return True
+    if process.name.lower().startswith("python") and (process.parent == 1 or process.parent not in processes):
+        return True
+    paths = host.processes.cgroups(process.pid) or ()
+    return any(word in path for path in paths for word in _GROUPS)

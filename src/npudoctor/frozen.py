@@ -8,6 +8,7 @@ Type checkers see the standard decorator; fields(), replace() and asdict() work 
 from __future__ import annotations
 
 import dataclasses
+import sys
 
 TYPE_CHECKING = False
 
@@ -22,8 +23,7 @@ else:
         return _frozen
 
     def _frozen(cls):
-        cls = dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
-        fields = dataclasses.fields(cls)
+        fields = _fields_of(cls)
         names = tuple(field.name for field in fields)
         defaults = {field.name: field.default for field in fields if field.default is not dataclasses.MISSING}
         factories = {
@@ -56,6 +56,28 @@ else:
         for method in (__init__, __eq__, __hash__, __repr__, __setattr__, __delattr__):
             setattr(cls, method.__name__, method)
         return cls
+
+    def _fields_of(cls):
+        """What makes fields(), replace() and asdict() work. The standard decorator looks in every hint for
+        ClassVar and InitVar, which none of ours has, and at the signature."""
+        found = {}
+        for base in reversed(cls.__mro__):
+            found.update(base.__dict__.get("__dataclass_fields__", {}))
+        hints = cls.__dict__.get("__annotations__", {} if sys.version_info < (3, 14) else cls.__annotations__)  # noqa: RUF063  (our own hints, not a base's)
+        for name, hint in hints.items():
+            default = cls.__dict__.get(name, dataclasses.MISSING)
+            field = default if isinstance(default, dataclasses.Field) else dataclasses.field(default=default)
+            field.name, field.type, field._field_type = name, hint, dataclasses._FIELD
+            found[name] = field
+            if field is default and field.default is dataclasses.MISSING:
+                delattr(cls, name)
+            elif field is default:
+                setattr(cls, name, field.default)
+        cls.__dataclass_fields__, cls.__dataclass_params__ = found, _PARAMETERS
+        cls.__match_args__ = tuple(found)
+        return tuple(found.values())
+
+    _PARAMETERS = dataclasses.dataclass(frozen=True)(type("_", (), {"__doc__": ""})).__dataclass_params__
 
     def __setattr__(self, name, value):
         raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")

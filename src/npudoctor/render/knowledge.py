@@ -49,8 +49,8 @@ def _rows(knowledge: Knowledge) -> Iterator[tuple[str, int, str, str]]:
     site = knowledge.site_rows()
     for name in names():
         for section, ours in table(name).items():
-            if not isinstance(ours, list):
-                continue
+            if not (isinstance(ours, list) and all(isinstance(row, dict) for row in ours)):
+                continue  # a list of names is no table
             where = f"{name}.{section}"
             yield where, len(ours), max((row.get("as_of", "") for row in ours), default=""), BUILT_IN
             told = site.get((name, section), [])
