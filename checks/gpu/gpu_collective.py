@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Union
+from typing import TYPE_CHECKING, Union
 
 from npudoctor import ERROR, Action, Facts, Finding, Host, Scope, Skip, _, check
-from npudoctor.host.loader import Missing
 
-# Set where MindSpore's own way of meeting is used, which needs no MPI.
-DYNAMIC = ("MS_ROLE", "MS_WORKER_NUM", "MS_SCHED_HOST")
+if TYPE_CHECKING:
+    from npudoctor.host.loader import Missing
+
 WITH_MPI = "libgpu_collective.so"
 
 
@@ -47,6 +47,7 @@ def gpu_collective(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     if not gpu_expected(host):
         raise Skip(_("no GPU is here or expected"))
+    from npudoctor.checks.gpu._job import without_mpi
     from npudoctor.host import job
     from npudoctor.host.nccl import collectives
 
@@ -56,8 +57,7 @@ def gpu_collective(host: Host) -> Iterator[Union[Finding, Facts]]:
     if not libraries:
         text = _("no MindSpore with communication between GPUs is installed in {python}")
         raise Skip(text.format(python=host.interpreter.label))
-    variables = {} if host.options.root is not None else host.variables
-    if any(variables.get(name) for name in DYNAMIC):
+    if without_mpi(host):
         libraries = [path for path in libraries if not path.endswith(WITH_MPI)] or libraries
     told = {}
     for path in libraries:

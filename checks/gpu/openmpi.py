@@ -58,13 +58,13 @@ def openmpi(host: Host) -> Iterator[Union[Finding, Facts]]:
     - MindSpore, installation for GPUs and starting with mpirun.
     - Open MPI FAQ: running as root.
     """
-    from npudoctor.checks.gpu.gpu_collective import DYNAMIC
+    from npudoctor.checks.gpu._job import without_mpi
     from npudoctor.host.wanted import gpu_expected
 
     if not gpu_expected(host):
         raise Skip(_("no GPU is here or expected"))
     image = host.options.root is not None
-    if not image and any(host.variables.get(name) for name in DYNAMIC):
+    if without_mpi(host):
         raise Skip(_("the job's processes meet without MPI"))
     from npudoctor.checks.gpu import _openmpi_findings as say
     from npudoctor.host.openmpi import library
