@@ -45,7 +45,7 @@ def mismatch(host: Host, module: str, library: Library) -> Finding:
     theirs = library.version or ""
     older = order(theirs) < order(module) and order(theirs)[0] == order(module)[0]
     text = _(
-        "the loaded NVIDIA module is {module}, its libraries are {library}: load the new module or reboot"
+        "the loaded NVIDIA module is {module}, its libraries are {library}: reboot, or reload the module"
     )
     action = Action.REBOOT
     if host.system.container():
@@ -65,9 +65,7 @@ def mismatch(host: Host, module: str, library: Library) -> Finding:
 
 def too_old(runtime: Runtime, module: str, row: Row, alone: bool) -> Finding:
     """A driver that does not know this CUDA."""
-    text = _(
-        "{framework} was built for CUDA {cuda}, which needs driver {least} or newer; this one is {module}"
-    )
+    text = _("{framework} was built for CUDA {cuda}, which needs driver {least} or newer; here is {module}")
     source = _("our table of {as_of}: {source}").format(as_of=row["as_of"], source=row["source"])
     words = {"framework": runtime.framework, "cuda": runtime.cuda, "least": row["driver"]}
     return Finding(

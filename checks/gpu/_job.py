@@ -8,6 +8,14 @@ from npudoctor.host.errors import CannotTell, NotRunning
 # The number of processes, as each launcher tells it.
 SIZES = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PADDLE_TRAINERS_NUM", "MS_WORKER_NUM", "RANK_SIZE")
 
+# Set where MindSpore's own way of meeting is used, which needs no MPI.
+DYNAMIC = ("MS_ROLE", "MS_WORKER_NUM", "MS_SCHED_HOST")
+
+
+def without_mpi(host: Host) -> bool:
+    """Whether a variable says that MindSpore's processes meet without MPI."""
+    return host.options.root is None and any(host.variables.get(name) for name in DYNAMIC)
+
 
 def several(host: Host) -> bool:
     """Whether a launcher's variable says that the job has more than one process."""

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Optional, Union
+from typing import TYPE_CHECKING, Optional, Union
 
 from npudoctor import ERROR, Facts, Finding, Host, Scope, Skip, Unknown, _, check
-from npudoctor.host.cuda import (
-    Library,
-    Runtime,
-    driver_library,
-    module_version,
-    order,
-    runtimes,
-)
-from npudoctor.knowledge.tables import Row
+
+if TYPE_CHECKING:
+    from npudoctor.host.cuda import Library, Runtime
+    from npudoctor.knowledge.tables import Row
 
 
 @check(
@@ -61,6 +56,7 @@ def cuda_driver(host: Host) -> Iterator[Union[Finding, Facts]]:
     if not host.gpus.nodes:
         raise Skip(_("no GPU's device node is here"))
     from npudoctor.checks.gpu import _cuda_driver_findings as say
+    from npudoctor.host.cuda import driver_library, module_version, runtimes
 
     module = module_version(host.running_files)
     found = list(runtimes(host))
@@ -88,6 +84,7 @@ def _apart(module: str, cuda: Optional[Library], nvml: Optional[Library]) -> Ite
 
 def _too_old(host: Host, module: str, found: list[Runtime], cuda: Optional[Library]) -> Iterator[Finding]:
     from npudoctor.checks.gpu import _cuda_driver_findings as say
+    from npudoctor.host.cuda import order
 
     served = cuda.version if cuda and cuda.compat and cuda.version else module
     rows = {runtime: _least(host, runtime.cuda) for runtime in found}

@@ -46,13 +46,14 @@ def code_of(path: Path) -> int:
 
 
 def judge(home: Path, site: Path, **variables: str) -> dict[str, Any]:
-    """The row of nccl-version for an interpreter that has this site-packages."""
+    """The rows for an interpreter that has this site-packages."""
     for part in ("bin", f"lib/python{VERSION}"):
         (home / part).mkdir(parents=True)
     (home / f"lib/python{VERSION}/site-packages").symlink_to(site)
     (home / "pyvenv.cfg").write_text(f"home = {Path(sys.executable).resolve().parent}\n")
     (home / "bin/python3").symlink_to(Path(sys.executable).resolve())
-    command = [sys.executable, "-m", "npudoctor", "check", "nccl-version", "--expect", "gpu"]
+    checks = ("nccl-version", "gpu-collective", "openmpi")
+    command = [sys.executable, "-m", "npudoctor", "check", *checks, "--expect", "gpu"]
     command += ["--python", str(home / "bin/python3"), "--format", "json"]
     environment = {"PATH": os.environ["PATH"], "HOME": str(home), "NPUDOCTOR_CHECKS_DIR": "", **variables}
     done = subprocess.run(command, cwd=home, env=environment, capture_output=True, text=True, check=False)
@@ -87,9 +88,16 @@ def test_mindspore_finds_its_own(tmp_path: Path) -> None:
     (module,) = site.glob("mindspore/_c_expression.*")
     # This Python's name for it: that it was built for 3.9 is another check's finding.
     (mine / f"mindspore/_c_expression.{TAG}.so").symlink_to(module)
-    row = judge(tmp_path / "env", mine)["nccl-version"]
+    rows = judge(tmp_path / "env", mine)
+    row, needs = rows["nccl-version"], rows["gpu-collective"]["facts"]
     told = row["facts"]["MindSpore"]
     assert (row["findings"], told["version"], told["nccl"], told["cuda"]) == ([], "1.10.0", "2.7.6", "11.1")
+    assert [path.rpartition("/")[2] for path in needs] == list(nccl_wheels.KEPT[1:])
+    assert not any("libnccl.so.2" in missing for missing in needs.values())
+    # Open MPI is no part of the wheel; whether this machine has one is its own affair.
+    lacking_mpi = any("libmpi.so.40" in missing for missing in needs.values())
+    codes = [finding["code"] for finding in rows["openmpi"]["findings"]]
+    assert ("openmpi.missing" in codes) == lacking_mpi
 
 
 def test_torch_beside_the_real_library(tmp_path: Path) -> None:

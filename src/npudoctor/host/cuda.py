@@ -34,7 +34,7 @@ class Library:
     @property
     def compat(self) -> bool:
         """Whether it is of a package for forward compatibility, which is newer than the kernel's module."""
-        return "compat" in self.path
+        return "/compat" in self.path or "cuda-compat" in self.path
 
     @property
     def stub(self) -> bool:

@@ -1,0 +1,89 @@
+"""Who holds a GPU, what its memory says, and how to put that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from npudoctor import Action, Finding, Host, Severity, Unknown, _
+from npudoctor.checks.device._npu_owners import Owners
+from npudoctor.host.npu_tables import Held as Listed
+from npudoctor.host.nvml import Gpu
+
+MARGIN = 1024  # MiB: what a GPU without a process may have in use
+# Services of NVIDIA that have a context on every GPU; names as the kernel cuts them.
+SERVICES = ("nvidia-cuda-mps", "nv-hostengine", "dcgm", "nvidia-persiste", "dcgm-exporter")
+
+
+def judge(host: Host, gpus: Sequence[Gpu], named: bool) -> Iterator[Finding]:
+    """A finding for each GPU that a stranger holds, and for each whose memory nobody explains."""
+    owners = Owners(host)
+    inside = host.system.container()
+    listed = {gpu: _listed(host, gpu, inside) for gpu in gpus}
+    strangers = {
+        gpu: [one for one in held if owners.is_strange(one) and not _is_service(host, one)]
+        for gpu, held in listed.items()
+    }
+    hidden = [gpu for gpu, held in listed.items() if _unexplained(gpu) or any(map(owners.is_hidden, held))]
+    shared = not named and any(not strangers[gpu] and gpu not in hidden for gpu in gpus)
+    for gpu, held in strangers.items():
+        if held:
+            yield _held(gpu, held, owners, shared)
+    if inside and hidden:
+        text = _("{devices}: this container does not see who holds it")
+        raise Unknown(text.format(devices=", ".join(gpu.label for gpu in hidden)), advisory=True)
+    yield from map(_memory, hidden)
+
+
+def _listed(host: Host, gpu: Gpu, inside: bool) -> list[Listed]:
+    """Its computing processes, as the answers about owners want them."""
+    here = host.processes.all() if inside and gpu.processes else {}
+    return [
+        Listed(gpu.index, 0, one.pid, "", one.memory, one.pid if one.pid in here else None)
+        for one in gpu.processes
+        if one.compute
+    ]
+
+
+def _is_service(host: Host, held: Listed) -> bool:
+    process = host.processes.all().get(held.pid)
+    return process is not None and process.name.startswith(SERVICES)
+
+
+def _left_over(gpu: Gpu) -> int:
+    return gpu.used - sum(one.memory for one in gpu.processes)
+
+
+def _unexplained(gpu: Gpu) -> bool:
+    """Whether so much is in use that somebody must hold it; not where a process keeps its memory secret."""
+    silent = any(one.memory == 0 for one in gpu.processes)
+    return gpu.whole and not silent and _left_over(gpu) > MARGIN
+
+
+def _held(gpu: Gpu, held: Sequence[Listed], owners: Owners, shared: bool) -> Finding:
+    text = _("{device} is held by {process}: {memory} MB of {total} MB")
+    told = [owners.describe(one) for one in held]
+    return Finding(
+        "gpu-busy.held",
+        text.format(
+            device=gpu.label,
+            process=told[0] + (f" (+{len(told) - 1})" if told[1:] else ""),
+            memory=sum(one.memory for one in held),
+            total=gpu.total,
+        ),
+        severity=Severity.INFO if shared and not any(map(owners.is_users_own, held)) else None,
+        evidence=tuple(f"{who}: {one.memory} MB" for who, one in zip(told, held)),
+        device=gpu.label,
+        action=Action.CLEANUP,
+    )
+
+
+def _memory(gpu: Gpu) -> Finding:
+    text = _(
+        "{device} has {used} MB of {total} MB in use; {rest} MB are explained by no process that is shown"
+    )
+    return Finding(
+        "gpu-busy.memory-held",
+        text.format(device=gpu.label, used=gpu.used, total=gpu.total, rest=_left_over(gpu)),
+        device=gpu.label,
+        action=Action.CLEANUP,
+    )

@@ -1,0 +1,72 @@
+"""Does somebody else hold the GPUs that this job gets?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Union
+
+from npudoctor import WARNING, Facts, Finding, Host, Scope, Skip, Unknown, _, check
+
+VISIBLE, ORDER = "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"
+
+
+@check(
+    "gpu-busy",
+    scope=Scope.JOB,
+    tags={"nvidia"},
+    codes={"gpu-busy.held": WARNING, "gpu-busy.memory-held": WARNING},
+    quick=False,
+)
+def gpu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """Nobody else holds the GPUs that this job gets.
+
+    ## What it does
+
+    Asks the driver for the memory and the processes of each GPU: through nvidia-ml-py where that is installed
+    beside npudoctor (the extra `gpu`), in a child process with a deadline, else through nvidia-smi. Only the
+    GPUs that this job gets count: those of CUDA_VISIBLE_DEVICES, else all that are here. Processes of this
+    job are no strangers: our ancestors and descendants, our session, the same Slurm job, and the same user's
+    in the same control group; nor are NVIDIA's own services.
+
+    - `gpu-busy.held`: another process computes on such a GPU. Information only, where no variable named the
+      GPUs, some are free, and the process is another user's: that is a machine that people share.
+    - `gpu-busy.memory-held`: more than 1 GiB is in use that no process explains: something that ended badly,
+      or a process that is not shown, holds it. With nvidia-smi, which lists no processes for pictures, it is
+      not said of a GPU with a screen.
+
+    In a container the driver shows only the container's own processes. Memory that others hold there, a GPU
+    that is split (MIG), and numbers in CUDA_VISIBLE_DEVICES where the GPUs are of several models and
+    CUDA_DEVICE_ORDER is not PCI_BUS_ID are "cannot tell" without weight.
+
+    ## Why it matters
+
+    A job that shares a GPU ends with `CUDA out of memory` or `Out of memory error on GPU 0`, or both become
+    slow. Never end every python: look at who it is.
+
+    ## References
+
+    - NVIDIA, NVML API reference; nvidia-smi(1).
+    - Paddle, frequently asked questions on training: GPU memory is short.
+    """
+    if not host.gpus.nodes:
+        raise Skip(_("no GPU's device node is here"))
+    from npudoctor.checks.gpu._gpu_busy_findings import judge
+    from npudoctor.host.nvml import chosen, look
+
+    gpus = look(host)
+    value = host.variables.get(VISIBLE)
+    named = value is not None
+    ours = gpus if value is None else chosen(value, gpus, host.variables.get(ORDER) == "PCI_BUS_ID")
+    if ours is None:
+        text = _("the GPUs are of several models: which are this job's cannot be told by their numbers")
+        raise Unknown(text, advisory=True)
+    devices = {
+        gpu.label: {"used": gpu.used, "total": gpu.total, "pids": [one.pid for one in gpu.processes]}
+        for gpu in ours
+    }
+    yield Facts({"named": named, "devices": devices})
+    yield from judge(host, [gpu for gpu in ours if not gpu.mig], named)
+    split = [gpu.label for gpu in ours if gpu.mig]
+    if split:
+        text = _("{devices}: split by MIG, of which only the parts could be judged")
+        raise Unknown(text.format(devices=", ".join(split)), advisory=True)

@@ -1,0 +1,95 @@
+"""Can MindSpore load its library for communication between GPUs?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Union
+
+from npudoctor import ERROR, Action, Facts, Finding, Host, Scope, Skip, _, check
+
+if TYPE_CHECKING:
+    from npudoctor.host.loader import Missing
+
+WITH_MPI = "libgpu_collective.so"
+
+
+@check(
+    "gpu-collective",
+    scope=Scope.JOB,
+    tags={"nvidia", "mindspore"},
+    codes={"gpu-collective.not-loadable": ERROR},
+)
+def gpu_collective(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """MindSpore can load its library for communication between GPUs.
+
+    ## What it does
+
+    Reads what libgpu_collective.so and libnvidia_collective.so of the installed MindSpore need, and looks for
+    each library as the loader does: RPATH, LD_LIBRARY_PATH, RUNPATH, ld.so.cache, the default folders.
+    Nothing is loaded. It applies where MindSpore is one for GPUs and a GPU is here or `--expect gpu` said.
+
+    - `gpu-collective.not-loadable`: a library that one of them needs is not found or is none; libnccl and
+      libmpi in most cases. An error where a variable says that the job has several processes, else a warning,
+      and only said where there is one GPU. Where MS_ROLE, MS_WORKER_NUM or MS_SCHED_HOST is set,
+      libgpu_collective.so, which needs MPI, is not asked about.
+
+    ## Why it matters
+
+    `Loading libgpu_collective.so failed. Many reasons could cause this`: MindSpore names three, and this one
+    is the most frequent. It is loaded when communication is initialised, not when MindSpore is imported.
+
+    ## References
+
+    - MindSpore FAQ: Loading libgpu_collective.so failed.
+    - ld.so(8), dlopen(3).
+    """
+    from npudoctor.host.wanted import gpu_expected
+
+    if not gpu_expected(host):
+        raise Skip(_("no GPU is here or expected"))
+    from npudoctor.checks.gpu._job import without_mpi
+    from npudoctor.host import job
+    from npudoctor.host.nccl import collectives
+
+    installed = job.frameworks(host, "mindspore")
+    module = installed[0].modules[0] if installed else ""
+    libraries = collectives(host, module.rpartition("/")[0]) if installed else []
+    if not libraries:
+        text = _("no MindSpore with communication between GPUs is installed in {python}")
+        raise Skip(text.format(python=host.interpreter.label))
+    if without_mpi(host):
+        libraries = [path for path in libraries if not path.endswith(WITH_MPI)] or libraries
+    told = {}
+    for path in libraries:
+        loader = job.loader(host)
+        loader.open(module)
+        before = len(loader.missing)
+        loader.open(path)
+        told[path] = loader.missing[before:]
+    yield Facts({path: [one.name for one in missing] for path, missing in told.items()})
+    for path, missing in told.items():
+        if missing:
+            yield _finding(host, path, missing)
+            return  # what the other needs is not found either
+
+
+def _finding(host: Host, path: str, missing: Sequence[Missing]) -> Finding:
+    from npudoctor.checks.gpu._job import weight
+
+    names = list(dict.fromkeys(one.name for one in missing))
+    text = _("MindSpore cannot load {library}: the loader does not find {names}")
+    causes = [("libnccl", "nccl-version.missing"), ("libmpi", "openmpi.missing")]
+    known = [code for start, code in causes if any(name.startswith(start) for name in names)]
+    other = [name for name in names if not name.startswith(("libnccl", "libmpi"))]
+    return Finding(
+        "gpu-collective.not-loadable",
+        text.format(library=path.rpartition("/")[2], names=", ".join(names)),
+        severity=weight(host),
+        evidence=tuple(
+            (one.broken or _("{name} is needed by {path}")).format(name=one.name, path=one.needed_by)
+            for one in missing
+        ),
+        action=Action.CONFIG,
+        # Only what those checks say too is an echo of them.
+        echo_of=() if other else tuple(known),
+    )

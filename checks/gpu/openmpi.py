@@ -1,0 +1,124 @@
+"""Is there an Open MPI with which MindSpore can be started?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Optional, Union
+
+from npudoctor import ERROR, INFO, WARNING, Facts, Finding, Host, Scope, Skip, _, check
+
+INSIDE = "OMPI_COMM_WORLD_SIZE"  # set in every process that mpirun has started
+LEAST = "4.0.3"
+
+
+@check(
+    "openmpi",
+    scope=Scope.JOB,
+    tags={"mindspore", "nvidia"},
+    codes={
+        "openmpi.missing": ERROR,
+        "openmpi.several": WARNING,
+        "openmpi.other-mpi": WARNING,
+        "openmpi.too-old": INFO,
+        "openmpi.no-launcher": INFO,
+        "openmpi.root": INFO,
+    },
+)
+def openmpi(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """There is an Open MPI with which MindSpore can be started.
+
+    ## What it does
+
+    Looks for the libmpi that the communication libraries of MindSpore for GPUs need, as the loader does, and
+    for the `mpirun` that a shell would start, and reads their versions from their files. Nothing is run. It
+    applies where MindSpore is one for GPUs and a GPU is here or `--expect gpu` is given, and not where
+    MS_ROLE, MS_WORKER_NUM or MS_SCHED_HOST says that MindSpore meets without MPI.
+
+    - `openmpi.missing`: no libmpi. An error where a variable says that the job has several processes, else a
+      warning, and only said where there is one GPU.
+    - `openmpi.several`: the library that is loaded is of another version than the launcher's own.
+    - `openmpi.other-mpi`: the first `mpirun` in PATH is one of MPICH or Intel MPI: each process would believe
+      that it is alone.
+    - `openmpi.too-old`: older than 4.0.3, with which MindSpore's guide was written. Information.
+    - `openmpi.no-launcher`: there is no `mpirun` in PATH. Information, as Slurm's `srun` is another way.
+    - `openmpi.root`: mpirun refuses to run as root unless it is told to. Information.
+
+    ## Why it matters
+
+    `Loading libgpu_collective.so failed`; with the launcher of another MPI every process is rank 0 of 1 and
+    trains for itself.
+
+    ## Fix safety
+
+    `export` lines to be typed; nothing is written. Running as root is what containers do; elsewhere it is
+    not advised.
+
+    ## References
+
+    - MindSpore, installation for GPUs and starting with mpirun.
+    - Open MPI FAQ: running as root.
+    """
+    from npudoctor.checks.gpu._job import without_mpi
+    from npudoctor.host.wanted import gpu_expected
+
+    if not gpu_expected(host):
+        raise Skip(_("no GPU is here or expected"))
+    image = host.options.root is not None
+    if without_mpi(host):
+        raise Skip(_("the job's processes meet without MPI"))
+    from npudoctor.checks.gpu import _openmpi_findings as say
+    from npudoctor.host.openmpi import library
+
+    name = _needed(host)
+    if name is None:
+        text = _("no MindSpore that needs MPI is installed in {python}")
+        raise Skip(text.format(python=host.interpreter.label))
+    found = library(host, name)
+    told = {"library": found.path, "version": found.version} if found else {"library": None}
+    yield Facts(told)
+    if found is None:
+        yield say.missing(host, name)
+    elif _is_old(found.version, found.exact):
+        yield say.too_old(found, LEAST)
+    if not image and not host.variables.get(INSIDE):
+        yield from _launcher(host, name, found.version if found and found.exact else None)
+
+
+def _launcher(host: Host, name: str, version: Optional[str]) -> Iterator[Finding]:
+    """What starts the processes, where they are not started yet."""
+    from npudoctor.checks.gpu import _openmpi_findings as say
+    from npudoctor.host.openmpi import beside, is_other, launcher
+
+    path = launcher(host)
+    if path is None:
+        if version is not None:
+            yield say.no_launcher()
+        return
+    if is_other(host, path):
+        yield say.other_mpi(host, path)
+        return
+    own = beside(host, path, name)
+    if own and own.exact and version and own.version != version:
+        yield say.several(path, own, version)
+    if host.identity.is_root and not all(host.variables.get(name) == "1" for name in say.ROOT):
+        yield say.root()
+
+
+def _needed(host: Host) -> Optional[str]:
+    from npudoctor.host import job
+    from npudoctor.host.nccl import collectives
+    from npudoctor.host.openmpi import needed
+
+    installed = job.frameworks(host, "mindspore")
+    folder = installed[0].modules[0].rpartition("/")[0] if installed else ""
+    return needed(host, collectives(host, folder)) if installed else None
+
+
+def _is_old(version: Optional[str], exact: bool) -> bool:
+    """Whether it is older; where only its series is known, the series must be."""
+    if version is None:
+        return False
+    from npudoctor.host.cuda import order
+
+    least = order(LEAST)
+    return order(version) < (least if exact else least[:2])

@@ -1,0 +1,193 @@
+"""gpu-busy: nobody else holds the GPUs that this job gets."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from tests.scenes.gpu_busy import ABSENT, BUSY, CONTAINER, FULL, IDLE, NODES, PYTHON, gpu, judge
+from tests.scenes.npu_busy import SELF, me, one
+
+from npudoctor import Severity, Status
+from npudoctor.checks.gpu.gpu_busy import gpu_busy
+from npudoctor.host.commands import Answer
+from npudoctor.host.nvml import NO_MODULE, SCRIPT
+from npudoctor.testing import Content, ask, fake_host
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+SMI_IDLE = (
+    "0, GPU-0a2b, NVIDIA H100 80GB HBM3, 4, 81559, Disabled, Disabled\n"
+    "1, GPU-1a2b, NVIDIA H100 80GB HBM3, 4, 81559, Disabled, Disabled\n"
+)
+
+
+def test_quiet_when_idle() -> None:
+    for parts in ((), (CONTAINER,)):
+        asked = judge(IDLE, *parts)
+        assert (asked.status, asked.codes) == (Status.OK, [])
+    assert asked.facts["devices"] == {
+        f"GPU {number}": {"used": 4, "total": 81559, "pids": []} for number in (0, 1)
+    }
+
+
+def test_held_by_a_stranger() -> None:
+    (finding,) = judge(BUSY, me(), one(71001, uid=1001), variables={VISIBLE: "0,1"}).findings
+    assert (finding.code, finding.device, finding.severity) == ("gpu-busy.held", "GPU 0", Severity.WARNING)
+    assert finding.message == "GPU 0 is held by pid 71001 (python3, bob): 30000 MB of 81559 MB"
+
+
+@pytest.mark.parametrize(
+    ("variables", "uid", "severity"),
+    [({}, 1001, Severity.INFO), ({}, 0, Severity.WARNING), ({VISIBLE: "0"}, 1001, Severity.WARNING)],
+)
+def test_how_bad_it_is(variables: Mapping[str, str], uid: int, severity: Severity) -> None:
+    (finding,) = judge(BUSY, me(), one(71001, uid=uid), variables=variables).findings
+    assert finding.severity is severity
+
+
+@pytest.mark.parametrize(
+    ("value", "labels"),
+    [
+        ("1", ["GPU 1"]),
+        ("1,0", ["GPU 1", "GPU 0"]),
+        ("GPU-1", ["GPU 1"]),
+        ("1,-1,0", ["GPU 1"]),
+        ("1,1", ["GPU 1"]),
+        ("", []),
+        ("-1", []),
+        ("7", []),
+        ("GPU-", []),
+        ("MIG-1a2b", []),
+    ],
+)
+def test_only_the_gpus_of_this_job(value: str, labels: list[str]) -> None:
+    asked = judge(IDLE, variables={VISIBLE: value})
+    assert (asked.status, list(asked.facts["devices"])) == (Status.OK, labels)  # type: ignore[call-overload]
+
+
+def test_numbers_of_several_models() -> None:
+    mixed = [gpu(0), gpu(1, name="NVIDIA T4", used=9000)]
+    asked = judge(mixed, variables={VISIBLE: "1"})
+    assert (asked.status, asked.advisory, asked.codes) == (Status.UNKNOWN, True, [])
+    by_bus = {VISIBLE: "1", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+    assert judge(mixed, variables=by_bus).codes == ["gpu-busy.memory-held"]
+    assert judge(mixed, variables={VISIBLE: "GPU-0a2b"}).codes == []
+
+
+def test_our_own_and_services_are_no_strangers() -> None:
+    assert judge(BUSY, me(), one(71001, SELF)).codes == []
+    assert judge(BUSY, me(), one(71001, name="nvidia-cuda-mps")).codes == []
+    drawing = [gpu(0, (71001, 3000, False), used=3010), gpu(1)]
+    assert judge(drawing, me(), one(71001, uid=1001, name="Xorg")).codes == []
+
+
+def test_memory_without_an_owner() -> None:
+    (finding,) = judge(FULL).findings
+    assert (finding.code, finding.severity, finding.device) == (
+        "gpu-busy.memory-held",
+        Severity.WARNING,
+        "GPU 1",
+    )
+    assert "60000 MB are explained by no process" in finding.message
+    assert judge([gpu(0, used=1000)]).codes == []
+    secret = [gpu(0, (SELF, None, True), used=60000)]
+    assert judge(secret, me()).codes == []
+
+
+def test_in_a_container() -> None:
+    asked = judge(FULL, CONTAINER)
+    assert (asked.status, asked.advisory, asked.codes) == (Status.UNKNOWN, True, [])
+    assert "GPU 1" in asked.reason
+    asked = judge(BUSY, CONTAINER, me())  # a pid of the host
+    assert (asked.status, asked.advisory, asked.codes) == (Status.UNKNOWN, True, [])
+    assert judge(BUSY, CONTAINER, me(), one(71001)).codes == ["gpu-busy.held"]
+    assert judge(BUSY, CONTAINER, me(), one(71001, SELF)).status is Status.OK
+
+
+def test_split_gpus() -> None:
+    asked = judge([gpu(0, mig=True, used=60000)])
+    assert (asked.status, asked.advisory, asked.codes) == (Status.UNKNOWN, True, [])
+
+
+def test_by_nvidia_smi() -> None:
+    held = "GPU-0a2b, 71001, 30000\n"
+    assert judge(ABSENT, tool=(SMI_IDLE, "")).status is Status.OK
+    busy = SMI_IDLE.replace(" 4, 81559", " 30010, 81559", 1)
+    (finding,) = judge(ABSENT, me(), one(71001, uid=0), tool=(busy, held)).findings
+    assert finding.code == "gpu-busy.held"
+    assert judge(ABSENT, tool=(busy, "")).codes == ["gpu-busy.memory-held"]
+    screen = busy.replace("Disabled\n", "Enabled\n", 1)
+    assert judge(ABSENT, tool=(screen, "")).codes == []
+    secret = judge(ABSENT, me(), one(71001), tool=(busy, "GPU-0a2b, 71001, [N/A]\n"))
+    assert secret.codes == ["gpu-busy.held"]
+    split = SMI_IDLE.replace("Disabled, Disabled", "Enabled, Disabled")
+    assert judge(ABSENT, tool=(split, "")).status is Status.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("told", "tool", "advisory", "words"),
+    [
+        (ABSENT, None, True, "no nvidia-smi"),
+        (Answer((PYTHON,), "untrusted"), None, True, "no nvidia-smi"),
+        (Answer((PYTHON,), "exited", 1, stderr="NVML Shared Library Not Found"), None, True, "no NVML"),
+        ("?", None, False, "nvidia-ml-py cannot be understood"),
+        ('[{"index": 0}]', None, False, "nvidia-ml-py cannot be understood"),
+        (Answer((PYTHON,), "timeout"), None, False, "does not answer"),
+        (Answer((PYTHON,), "exited", 1, stderr="NVML: mismatch\n"), None, False, "NVML: mismatch"),
+        (ABSENT, ("Field is not a valid field\n", ""), False, "nvidia-smi cannot be understood"),
+        (ABSENT, (Answer(("nvidia-smi",), "timeout"), ""), False, "timeout"),
+    ],
+)
+def test_cannot_tell(told: object, tool: object, advisory: bool, words: str) -> None:
+    asked = judge(told, tool=tool)  # type: ignore[arg-type]
+    assert (asked.status, asked.advisory, asked.codes) == (Status.UNKNOWN, advisory, [])
+    assert words in asked.reason
+
+
+def test_skipped() -> None:
+    assert ask(gpu_busy, fake_host()).status is Status.SKIPPED
+    image: dict[str, Content] = dict(NODES)
+    assert ask(gpu_busy, fake_host(image, root="/image")).status is Status.SKIPPED
+    assert not gpu_busy.quick
+
+
+STAND_IN = """
+class NVMLError(Exception): pass
+nvmlMemory_v2 = 2
+def nvmlInit():
+    import os
+    if os.environ.get("BROKEN"): raise NVMLError("Driver/library version mismatch")
+def nvmlDeviceGetCount(): return 1
+def nvmlDeviceGetHandleByIndex(index): return index
+def nvmlDeviceGetUUID(h): return b"GPU-77"
+def nvmlDeviceGetName(h): return "NVIDIA H200"
+class Thing:
+    def __init__(self, **values): self.__dict__.update(values)
+def nvmlDeviceGetMemoryInfo(h, version=None):
+    if version: raise NVMLError("too new")
+    return Thing(used=5 << 30, total=139 << 30)
+def nvmlDeviceGetComputeRunningProcesses(h): return [Thing(pid=PID, usedGpuMemory=5 << 30)]
+def nvmlDeviceGetMigMode(h): raise NVMLError("Not Supported")
+"""
+
+
+def test_the_child_itself(tmp_path: Path) -> None:
+    """With a stand-in for nvidia-ml-py, on a driver that has not all."""
+
+    def run(**more: str) -> subprocess.CompletedProcess[str]:
+        environment = {"PYTHONPATH": str(tmp_path), "PATH": os.environ["PATH"], **more}
+        command = [sys.executable, "-S", "-c", SCRIPT]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+    assert run().returncode == NO_MODULE
+    (tmp_path / "pynvml.py").write_text(STAND_IN.replace("PID", str(SELF)))
+    told = json.loads(run().stdout)
+    (found,) = judge(told, me()).facts["devices"].items()  # type: ignore[attr-defined]
+    assert found == ("GPU 0", {"used": 5120, "total": 142336, "pids": [SELF]})
+    broken = run(BROKEN="1")
+    assert (broken.returncode, broken.stderr) == (1, "NVML: Driver/library version mismatch\n")

@@ -1,0 +1,69 @@
+"""gpu-collective: MindSpore can load its library for communication between GPUs."""
+
+from __future__ import annotations
+
+import pytest
+from tests.elves import library
+from tests.scenes.gpu_collective import MPI, NVIDIA, judge, whole
+from tests.scenes.nccl_version import GPUS, mindspore, nccl, torch
+
+from npudoctor import Severity, Status
+
+NAME = "gpu-collective.not-loadable"
+
+
+def test_quiet_when_all_is_found() -> None:
+    asked = judge({**whole(), **MPI})
+    assert (asked.status, asked.codes) == (Status.OK, [])
+    assert list(asked.facts.values()) == [[], []]
+
+
+@pytest.mark.parametrize(
+    ("variables", "severity"), [({"WORLD_SIZE": "2"}, Severity.ERROR), ({}, Severity.WARNING)]
+)
+def test_without_mpi(variables: dict[str, str], severity: Severity) -> None:
+    (finding,) = judge(whole(), variables).findings
+    assert (finding.code, finding.severity) == (NAME, severity)
+    assert "libgpu_collective.so: the loader does not find libmpi.so.40" in finding.message
+    assert finding.echo_of == ("openmpi.missing",)
+
+
+def test_without_both() -> None:
+    (finding,) = judge(mindspore("1.6.2")).findings
+    assert "libmpi.so.40, libnccl.so.2" in finding.message
+    assert finding.echo_of == ("nccl-version.missing", "openmpi.missing")
+
+
+def test_something_else_is_no_echo() -> None:
+    files = {**whole(), **MPI}
+    path = f"{NVIDIA.rpartition('/')[0]}/libgpu_collective.so"
+    files[path] = library("libmpi.so.40", "libother.so.1", "libnccl.so.2", rpath="$ORIGIN")
+    (finding,) = judge(files).findings
+    assert (finding.echo_of, "libother.so.1" in finding.message) == ((), True)
+
+
+def test_a_file_that_is_no_library() -> None:
+    (finding,) = judge({**whole(), "/usr/lib64/libmpi.so.40": "GROUP ( x )\n"}).findings
+    assert "is no ELF file" in finding.evidence[0]
+
+
+def test_mindspores_own_way_of_meeting_needs_no_mpi() -> None:
+    assert judge(whole(), {"MS_WORKER_NUM": "8", "MS_ROLE": "MS_WORKER"}).codes == []
+    assert judge(mindspore(bundled=nccl("2.7.6")), {"MS_WORKER_NUM": "8"}).codes == [NAME]
+
+
+def test_mpi_by_the_variable() -> None:
+    files = {**whole(), "/opt/ompi/lib/libmpi.so.40": library(soname="libmpi.so.40")}
+    assert judge(files, {"LD_LIBRARY_PATH": "/opt/ompi/lib"}).codes == []
+
+
+def test_skipped() -> None:
+    assert judge({}).status is Status.SKIPPED
+    assert judge(GPUS).status is Status.SKIPPED
+    assert judge(torch()).status is Status.SKIPPED
+    without = {path: content for path, content in whole().items() if path not in GPUS}
+    assert judge(without).status is Status.SKIPPED
+    assert judge(without, expect="gpu").codes == [NAME]
+    image = {f"/image{path}": content for path, content in whole().items()}
+    assert judge(image, root="/image").status is Status.SKIPPED
+    assert judge(image, root="/image", expect="gpu").codes == [NAME]
