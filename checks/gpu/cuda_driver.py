@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     "cuda-driver",
     scope=Scope.NODE,
     tags={"nvidia", "pytorch", "mindspore", "paddle"},
+    needs=("gpu",),
     codes={
         "cuda-driver.too-old": ERROR,
         "cuda-driver.mismatch": ERROR,

@@ -14,6 +14,7 @@ VISIBLE, ORDER = "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"
     "gpu-busy",
     scope=Scope.JOB,
     tags={"nvidia"},
+    needs=("gpu",),
     codes={"gpu-busy.held": WARNING, "gpu-busy.memory-held": WARNING},
     quick=False,
 )

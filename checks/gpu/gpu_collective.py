@@ -17,6 +17,7 @@ WITH_MPI = "libgpu_collective.so"
     "gpu-collective",
     scope=Scope.JOB,
     tags={"nvidia", "mindspore"},
+    needs=("framework", "mindspore", "mindspore-gpu"),
     codes={"gpu-collective.not-loadable": ERROR},
 )
 def gpu_collective(host: Host) -> Iterator[Union[Finding, Facts]]:

@@ -15,6 +15,7 @@ LEAST = "4.0.3"
     "openmpi",
     scope=Scope.JOB,
     tags={"mindspore", "nvidia"},
+    needs=("framework", "mindspore", "mindspore-gpu"),
     codes={
         "openmpi.missing": ERROR,
         "openmpi.several": WARNING,
