@@ -101,22 +101,20 @@ def stale_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Unknown(text.format(why=judge.blind), advisory=True)
 
 
-# In the path of a control group that somebody looks after: Slurm's jobs, containers.
-_GROUPS = ("job_", "docker", "cri-containerd", "libpod")
+# Who looks after control groups, by the beginnings of names: without them no job and no container was here.
+_KEEPERS = ("slurm", "docker", "containerd", "conmon", "podman", "crio", "kubelet")
 
 
 def _at_rest(host: Host, processes: Mapping[int, Process]) -> bool:
-    """Whether a first look shows that nothing here can be left: no device, no job, no container, and no
-    process that is dead, stuck, or an orphan of Python. As on most machines, and it costs little to see."""
+    """Whether a first look shows that nothing here can be left: no device, nobody who keeps jobs or
+    containers, no process that is dead, stuck, or an orphan of Python. As on most machines, and cheap to see."""
     if npu_here(host) or gpu_here(host) or host.commands.find("scontrol") is not None:
         return False
-    return not any(_may_matter(host, process, processes) for process in processes.values())
+    return not any(_may_matter(process, processes) for process in processes.values())
 
 
-def _may_matter(host: Host, process: Process, processes: Mapping[int, Process]) -> bool:
-    if process.state in "ZDXx":
+def _may_matter(process: Process, processes: Mapping[int, Process]) -> bool:
+    name = process.name.lower()
+    if process.state in "ZDXx" or name.startswith(_KEEPERS):
         return True
-    if process.name.lower().startswith("python") and (process.parent == 1 or process.parent not in processes):
-        return True
-    paths = host.processes.cgroups(process.pid) or ()
-    return any(word in path for path in paths for word in _GROUPS)
+    return name.startswith("python") and (process.parent == 1 or process.parent not in processes)

@@ -25,6 +25,7 @@ from npudoctor.patience import GRACE
 from npudoctor.registry import Loaded
 from npudoctor.runner import Settings
 
+KNOWLEDGE = "/etc/npudoctor/knowledge.d"  # the rows of a site
 LOADING = 0.4  # the part of the deadline that loading drop-ins may take
 
 
@@ -141,9 +142,7 @@ def opened(
 
 def knowledge_directory(variables: Mapping[str, str]) -> str:
     """Where this site keeps its rows; "" for nowhere."""
-    from npudoctor.knowledge.site import SITE
-
-    return variables.get("NPUDOCTOR_KNOWLEDGE_DIR", SITE)
+    return variables.get("NPUDOCTOR_KNOWLEDGE_DIR", KNOWLEDGE)
 
 
 def described(flags: Mapping[str, object], caller: Caller) -> Config:

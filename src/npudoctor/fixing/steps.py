@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import shlex
 from collections.abc import Mapping
 from typing import Any, Optional, Union
 
@@ -17,6 +16,8 @@ def quote(word: str) -> str:
     Control characters and bytes that are no UTF-8 are spelled as $'...', which bash, zsh and ksh read.
     """
     if word.isprintable():
+        import shlex  # most runs show no line
+
         return shlex.quote(word)
     raw = word.encode("utf-8", "surrogateescape")
     safe = "".join(chr(b) if 32 <= b < 127 and b not in b"\\'" else f"\\x{b:02x}" for b in raw)
