@@ -107,7 +107,7 @@ _KEEPERS = ("slurm", "docker", "containerd", "conmon", "podman", "crio", "kubele
 
 def _at_rest(host: Host, processes: Mapping[int, Process]) -> bool:
     """Whether a first look shows that nothing here can be left: no device, nobody who keeps jobs or
-    containers, no process that is dead, stuck, or an orphan of Python. As on most machines, and cheap to see."""
+    containers, no process that is dead, stuck, or an orphan of Python. As on most machines; cheap to see."""
     if npu_here(host) or gpu_here(host) or host.commands.find("scontrol") is not None:
         return False
     return not any(_may_matter(process, processes) for process in processes.values())
