@@ -16,8 +16,9 @@ from typing import Optional
 import psutil
 import pytest
 
-from npudoctor.host.commands import REAP_SECONDS, Commands, _collect
+from npudoctor.host.commands import Commands
 from npudoctor.host.files import Files, LocalDisk
+from npudoctor.host.running import REAP_SECONDS, collected
 
 SH = "/bin/sh"
 SOON = 5.0  # a machine under load is slow, but nothing below may take its time from what it waits for
@@ -72,7 +73,7 @@ def test_what_is_written_between_a_look_and_the_end_is_read(monkeypatch: pytest.
     monkeypatch.setattr(selectors, "DefaultSelector", Late)
     child = subprocess.Popen([SH, "-c", "echo last"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     child.wait()
-    assert _collect(child, time.monotonic() + SOON, 100) == ("exited", [b"last\n", b""])
+    assert collected(child, time.monotonic() + SOON, 100) == ("exited", [b"last\n", b""])
     for pipe in (child.stdout, child.stderr):
         assert pipe is not None
         pipe.close()
@@ -224,3 +225,25 @@ def test_whom_root_trusts(owner: int, mode: int, parent_mode: int, trusted: bool
         }
     )
     assert Commands(Files(disk), as_root=True).trusted("/usr/bin/tool") is trusted
+
+
+def test_nothing_starts_once_the_run_is_over(tmp_path: Path) -> None:
+    """Threads that were left behind go on asking: what they start then nobody would end."""
+    commands = Commands(Files(LocalDisk()), as_root=False)
+    stop = threading.Event()
+
+    def ask() -> None:
+        while not stop.is_set():
+            commands.run(["/bin/sh", "-c", f"echo $$ >>{tmp_path}/pids; sleep 60"], timeout=60)
+
+    threads = [threading.Thread(target=ask, daemon=True) for _number in range(4)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.3)
+    commands.close()
+    assert commands.run(["/bin/true"]).ended == "not-started"
+    stop.set()
+    for thread in threads:
+        thread.join(10)
+    pids = (tmp_path / "pids").read_text().split()
+    assert pids and not [pid for pid in pids if Path(f"/proc/{pid}/exe").exists()]

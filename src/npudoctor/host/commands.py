@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import os
-import selectors
-import signal
 import subprocess
+import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Callable, Optional
 
 from npudoctor.frozen import dataclass
 from npudoctor.host.files import Files
+from npudoctor.host.running import collected, end, kill_group
 
 FOLDERS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 OUTPUT_LIMIT = 4 << 20
-LOOK_SECONDS = 0.1  # how often a program that says nothing is looked at
-REAP_SECONDS = 0.5  # how long a killed program may take to be gone before it is left behind
+START_SECONDS = 0.5  # how long the end of the run waits for a program that is being started
 
 
 @dataclass(frozen=True)
@@ -59,11 +58,16 @@ class Commands:
         self._may_block = may_block
         self._variables = dict(variables or {})
         self._running: set[int] = set()
+        self._starting, self._closed = threading.Lock(), False
 
     def close(self) -> None:
-        """Kill what still runs, with its group: the checks that asked were left behind."""
+        """Kill what still runs, with its group, and start nothing more: who asks now was left behind."""
+        self._closed = True
+        # What is being started is in the list a moment later; a start that hangs is left behind.
+        if self._starting.acquire(timeout=START_SECONDS):
+            self._starting.release()
         for pid in list(self._running):
-            _kill_group(pid)
+            kill_group(pid)
 
     def find(self, name: str) -> Optional[str]:
         """The absolute path of a program in the system's own folders, or None."""
@@ -149,23 +153,14 @@ class Commands:
     ) -> Answer:
         started = time.monotonic()
         try:
-            child = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env=environment,
-                cwd=folder,
-                start_new_session=True,
-            )
+            child = self._start(command, environment, folder)
         except (OSError, ValueError) as error:
             missing = isinstance(error, FileNotFoundError)
             return Answer(
                 told, "missing" if missing else "not-started", 127 if missing else None, stderr=str(error)
             )
-        self._running.add(child.pid)
-        ended, output = _collect(child, started + timeout, limit)
-        left_behind = _end(child, ended)
+        ended, output = collected(child, started + timeout, limit)
+        left_behind = end(child, ended)
         self._running.discard(child.pid)
         return Answer(
             told,
@@ -177,72 +172,19 @@ class Commands:
             left_behind,
         )
 
-
-def _collect(child: subprocess.Popen[bytes], until: float, limit: int) -> tuple[str, list[bytes]]:
-    """Read both pipes until they close, the deadline passes, or more comes than anybody can use."""
-    parts: list[bytearray] = [bytearray(), bytearray()]
-    with selectors.DefaultSelector() as selector:
-        for index, pipe in enumerate((child.stdout, child.stderr)):
-            if pipe is not None:
-                selector.register(pipe, selectors.EVENT_READ, index)
-        ended = None
-        while ended is None:
-            ended = _read_on(selector, child, parts, until, limit)
-    return ended, [bytes(part[:limit]) for part in parts]
-
-
-def _read_on(
-    selector: selectors.BaseSelector,
-    child: subprocess.Popen[bytes],
-    parts: list[bytearray],
-    until: float,
-    limit: int,
-) -> Optional[str]:
-    """Take what the pipes hold now, or wait a moment for it; how the program ended, once it has."""
-    left = until - time.monotonic()
-    open_pipes = bool(selector.get_map())
-    ready = selector.select(max(0.0, min(left, LOOK_SECONDS))) if open_pipes else []
-    for key, _events in ready:
-        part = os.read(key.fd, 1 << 16)
-        if not part:
-            selector.unregister(key.fileobj)
-        parts[key.data] += part
-        if len(parts[key.data]) > limit:
-            return "flooded"
-    if left <= 0 and child.poll() is None:
-        return "timeout"
-    if not open_pipes:
-        return _exited(child, left)
-    # A daemon that the program started may hold the pipes open after its end; and between our look at them
-    # and its end the program may have written its last.
-    over = not ready and child.poll() is not None and not selector.select(0)
-    return "exited" if over else None
-
-
-def _exited(child: subprocess.Popen[bytes], left: float) -> str:
-    """Both pipes are closed, which a program may do long before its end."""
-    try:
-        child.wait(left)
-    except subprocess.TimeoutExpired:
-        return "timeout"
-    return "exited"
-
-
-def _end(child: subprocess.Popen[bytes], ended: str) -> Optional[int]:
-    """Close the pipes and kill what is left of the group; the pid when it does not die."""
-    for pipe in (child.stdout, child.stderr):
-        if pipe is not None:
-            pipe.close()
-    if ended == "exited":
-        return None
-    _kill_group(child.pid)
-    try:
-        child.wait(REAP_SECONDS)
-    except subprocess.TimeoutExpired:
-        return child.pid
-    return None
-
-
-def _kill_group(pid: int) -> None:
-    with suppress(ProcessLookupError, PermissionError):  # gone already, or changed its user
-        os.killpg(pid, signal.SIGKILL)
+    def _start(self, command: list[str], environment: dict[str, str], folder: str) -> subprocess.Popen[bytes]:
+        """Start it, so that close() knows of it: OSError when it cannot be, or the run is over."""
+        with self._starting:
+            if self._closed:
+                raise OSError(errno.ECANCELED, os.strerror(errno.ECANCELED))
+            child = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=environment,
+                cwd=folder,
+                start_new_session=True,
+            )
+            self._running.add(child.pid)
+        return child
