@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from npudoctor.host.ranktable import Look
 
 SHOWN = 20
+# A rank that is none, or that the job does not have, is none of the table's either.
+_CAUSES = {"rank-id": ("rank-env.bad-value", "rank-env.out-of-range")}
 
 
 @check(
@@ -227,7 +229,8 @@ def _told(path: str, faults: Iterable[Fault]) -> Iterator[Finding]:
         if len(same) > 1:
             text += f" (+{len(same) - 1})"
         worst = max(fault.severity for fault in same)
-        yield _finding(code, text, worst, tuple(lines) if len(same) > 1 else ())
+        finding = _finding(code, text, worst, tuple(lines) if len(same) > 1 else ())
+        yield replace(finding, echo_of=_CAUSES.get(code, ()))
 
 
 def _finding(

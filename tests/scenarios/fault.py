@@ -51,10 +51,10 @@ def anywhere(_machine: Machine) -> bool:
 
 
 def fault(name: str, code: str, where: Where = anywhere) -> Callable[[Breaks], Breaks]:
-    """Add what the decorated function does to the table."""
+    """Add what the decorated function does to the table; it is done to machines with NPUs only."""
 
     def add(breaks: Breaks) -> Breaks:
-        FAULTS.append(Fault(name, code, breaks, where))
+        FAULTS.append(Fault(name, code, breaks, lambda machine: machine.expect == "npu" and where(machine)))
         return breaks
 
     return add

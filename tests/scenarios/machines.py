@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Union
+from typing import Callable, Optional, Union
 
-from npudoctor.host import Host
+from npudoctor.host import Host, Options
 from npudoctor.host.commands import Answer, Commands
+from npudoctor.host.files import Space
+from npudoctor.host.interfaces import Interface
 from npudoctor.host.interpreter import QUESTION
 from npudoctor.knowledge.site import Knowledge
 from npudoctor.model import Report
 from npudoctor.registry import Loaded
 from npudoctor.runner import Settings, run
-from npudoctor.testing import Content, fake_host, folder
+from npudoctor.testing import Content, FakeNetwork, MemoryDisk, fake_host
 
-from . import cann, npu, python_env, system
+from ..scenes.cache_server import Leftovers  # noqa: TID252
+from . import cann, network, npu, python_env, system
 from .eras import ERAS, Era
 from .system import HOME as HOME
 from .system import USER
@@ -36,6 +40,7 @@ KINDS = [
     ("8.5.0", "vllm"),
     ("8.0.0", "paddle"),
 ]
+Answers = dict[Union[str, tuple[str, ...]], Union[str, Answer]]
 USERS = {0: "root", USER: "trainer"}
 
 
@@ -58,6 +63,19 @@ class Machine:
     # What npu-smi answers, None where there is none; and the groups of the user.
     npu_smi: Union[str, Answer, None] = field(default="", repr=False)
     groups: frozenset[int] = frozenset({USER, npu.GROUP})
+    # What other programs answer, by argv or by name.
+    commands: Answers = field(default_factory=dict, repr=False)
+    interfaces: list[Interface] = field(default_factory=network.interfaces, repr=False)
+    routes: Sequence[str] = network.ROUTES
+    # What names mean, and the nodes that the caller names with --peers.
+    names: Mapping[str, Union[str, Sequence[str]]] = field(default_factory=dict, repr=False)
+    peers: tuple[str, ...] = ()
+    expect: str = "npu"
+    spaces: Mapping[str, Space] = field(default_factory=dict, repr=False)
+    synchronised: bool = True
+    now: float = system.NOW
+    # Leaves what dead cache servers leave in a real folder, for as long as the machine is judged.
+    leaves: Optional[Callable[[Leftovers], None]] = field(default=None, repr=False)
 
     @property
     def name(self) -> str:
@@ -73,6 +91,16 @@ class Machine:
     def site(self) -> str:
         """Where Python's packages are."""
         return python_env.site(self.era)
+
+    @property
+    def python(self) -> str:
+        """The program of its Python."""
+        return f"{python_env.PREFIX}/bin/python{self.era.minor}"
+
+    @property
+    def contained(self) -> bool:
+        """Whether it is a container."""
+        return "/.dockerenv" in self.files
 
     def remove(self, *prefixes: str) -> None:
         """Take these files away, and all that lies below them."""
@@ -103,7 +131,14 @@ class Machine:
 
     def copy(self) -> Machine:
         """One that may be broken."""
-        return replace(self, files=dict(self.files), variables=dict(self.variables), word="")
+        return replace(
+            self,
+            files=dict(self.files),
+            variables=dict(self.variables),
+            commands=dict(self.commands),
+            interfaces=list(self.interfaces),
+            word="",
+        )
 
 
 def healthy(version: str, arch: str, framework: str, python: str = "") -> Machine:
@@ -128,59 +163,9 @@ def healthy(version: str, arch: str, framework: str, python: str = "") -> Machin
         variables["ASCEND_AICPU_PATH"] = cann.top(era)
     if framework == "vllm":
         variables.update(python_env.atb_variables(variables["LD_LIBRARY_PATH"]))
-    return Machine(era, arch, framework, files, variables, npu_smi=npu.screen(era))
-
-
-def _of_root(machine: Machine) -> None:
-    machine.uid = 0
-    machine.variables.update(HOME="/root", USER="root")
-    machine.files["/root"] = folder(0o700)
-
-
-def _of_root_with_anothers_python(machine: Machine) -> None:
-    """Root in an environment that a user made: it is not started, its folders are read."""
-    _of_root(machine)
-    machine.files[python_env.PREFIX] = folder(0o755, USER)
-
-
-def _in_container(machine: Machine) -> None:
-    """As a container sees it: the driver mounted, the firmware not, ports reserved by nobody it could see."""
-    machine.files["/.dockerenv"] = ""
-    machine.remove("/usr/local/Ascend/firmware", "/etc/ascend_install.info")
-
-
-def _own_install(machine: Machine) -> None:
-    """CANN in the user's home, installed without root."""
-    old, new = "/usr/local/Ascend/ascend-toolkit", f"{HOME}/Ascend/ascend-toolkit"
-    for path in list(machine.files):
-        content = machine.files[path]
-        if isinstance(content, str):
-            content = content.replace(old, new)
-        machine.files[path.replace(old, new)] = content
-        if path.startswith(old):
-            del machine.files[path]
-    machine.remove("/etc/Ascend")
-    machine.variables.update({name: value.replace(old, new) for name, value in machine.variables.items()})
-
-
-VARIANTS = {
-    "root": _of_root,
-    "root, Python of another": _of_root_with_anothers_python,
-    "container": _in_container,
-    "home": _own_install,
-}
-
-
-def variants() -> list[Machine]:
-    """Machines of one era that are set up in other ways."""
-    made = []
-    for word, change in VARIANTS.items():
-        for framework in ("torch", "mindspore"):
-            machine = healthy("8.1.RC1", "aarch64", framework)
-            change(machine)
-            machine.word = word
-            made.append(machine)
-    return made
+    files[npu.CONF], files[npu.TOOL] = npu.conf(), python_env.executable(b"")
+    answers: Answers = {network.RULES: network.rules(), **npu.ports()}
+    return Machine(era, arch, framework, files, variables, npu_smi=npu.screen(era), commands=answers)
 
 
 def all_machines() -> list[Machine]:
@@ -191,20 +176,26 @@ def all_machines() -> list[Machine]:
 def host_of(machine: Machine) -> Host:
     """It, running, as the job's user sees it; the interpreter is chosen and asked by the real code."""
     own = _told(machine, machine.era.python, python_env.PREFIX, machine.site)
-    others: dict[Union[str, tuple[str, ...]], Union[str, Answer]] = {
+    others: Answers = {
         (path, "-I", "-c", QUESTION): _told(machine, version, path.rsplit("/", 2)[0], site)
         for path, (version, site) in machine.pythons.items()
     }
     if machine.npu_smi is not None:
         others["npu-smi", "info"] = machine.npu_smi
     host = fake_host(
-        machine.files,
+        {**system.processes(machine.contained), **machine.files},
         variables=machine.variables,
-        commands={"python3": own, **others},
-        expect="npu",
+        commands={"python3": own, **machine.commands, **others},
+        expect=machine.expect,
         euid=machine.uid,
         groups=machine.groups,
         user=USERS.get(machine.uid, str(machine.uid)),
+        network=FakeNetwork(machine.interfaces, machine.routes),
+        names=machine.names,
+        options=Options(peers=machine.peers),
+        spaces=machine.spaces,
+        synchronised=machine.synchronised,
+        now=machine.now,
     )
     # Chosen, trusted and asked as on a real machine: root starts nothing that others could have written.
     del host._parts["interpreter"]
@@ -235,8 +226,23 @@ def _told(machine: Machine, version: str, prefix: str, site: str) -> str:
 
 def judge(loaded: Loaded, machine: Machine) -> Report:
     """What the doctor says of it."""
-    host = host_of(machine)
-    try:
-        return run(loaded, host, Settings())
-    finally:
-        host.close()
+    with TemporaryDirectory() if machine.leaves else nullcontext("") as folder:
+        host = host_of(machine)
+        if machine.leaves:
+            _leave(host, machine.leaves, Path(folder))
+        try:
+            return run(loaded, host, Settings())
+        finally:
+            host.close()
+
+
+def _leave(host: Host, leaves: Callable[[Leftovers], None], folder: Path) -> None:
+    """Sockets and logs are looked for on the real disk; segments and processes are the machine's."""
+    left = Leftovers(folder)
+    leaves(left)
+    there = left.host()
+    assert isinstance(host.disk, MemoryDisk)
+    for path, content in left.given().items():
+        host.disk.put(path, content)
+    host.options = replace(host.options, tmp=str(folder))
+    host._parts.update(sockets=there.sockets, records=there.records, clock=there.clock)

@@ -1,4 +1,4 @@
-"""What npu-smi says on a machine: two idle chips, in the layout of the driver's time."""
+"""What npu-smi and hccn_tool say on a machine: two idle chips, in the layout of the driver's time."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from .eras import Era
 GROUP = 1002  # HwHiAiUser, to whom the device nodes belong
 BAR = "+----------------------+---------------+----------------------------------------------------+"
 END = BAR.replace("-", "=")
+TOOL = "/usr/local/Ascend/driver/tools/hccn_tool"
+CONF = "/etc/hccn.conf"
 
 
 def screen(era: Era, *, health: str = "OK", used: int = 0, chips: int = 2, held: str = "") -> str:
@@ -37,3 +39,37 @@ def screen(era: Era, *, health: str = "OK", used: int = 0, chips: int = 2, held:
         END,
     ]
     return "\n".join([*lines, held or "| No running processes found in NPU 0 |", END]) + "\n"
+
+
+def port(number: int, node: int = 0) -> str:
+    """The address of the network port of an NPU."""
+    return f"198.51.100.{10 * (node + 1) + number}"
+
+
+def conf(**changes: str) -> str:
+    """What the driver's file says of the ports; `changes`: settings with other values, "" for none."""
+    told: dict[str, str] = {}
+    for number in range(2):
+        told[f"address_{number}"], told[f"netmask_{number}"] = port(number), "255.255.255.0"
+        told[f"netdetect_{number}"] = told[f"gateway_{number}"] = "198.51.100.1"
+    told.update(changes)
+    return "".join(f"{name}={value}\n" for name, value in told.items() if value)
+
+
+def ports(**changes: str) -> dict[tuple[str, ...], str]:
+    """What hccn_tool answers for both NPUs; `changes`: other answers by question and number, as link_1."""
+    answers = {}
+    for number in range(2):
+        told = {
+            "ip": f"ipaddr:{port(number)}\nnetmask:255.255.255.0\n",
+            "link": "link status: UP\n",
+            "net_health": "net health status: Success\n",
+            "netdetect": "netdetect address: 198.51.100.1\n",
+            "gateway": f"default gateway:198.51.100.1, Iface:eth{number}\n",
+            "tls": f"dev_id:{number}, tls switch[0](0:disable, 1:enable), tls preconfigured[1]"
+            "(0:non-preset, 1:preset)\n",
+        }
+        for question, text in told.items():
+            argv = (TOOL, "-i", str(number), f"-{question}", "-g")
+            answers[argv] = changes.get(f"{question}_{number}", text)
+    return answers

@@ -2,12 +2,59 @@
 
 from __future__ import annotations
 
-from npudoctor.testing import Content, Node, folder, link
+import os
+from collections.abc import Mapping
+from typing import Any, Optional
+
+from npudoctor.testing import Content, Node, folder, link, process_files
 
 from . import npu
 
 USER, HOME = 1000, "/home/trainer"
 LIMITS = "Limit                     Soft Limit           Hard Limit           Units     \n"
+
+
+SESSION = f"0::/user.slice/user-{USER}.slice/session-3.scope\n"
+NOW = 1_800_000_000.0
+# The namespaces of the machine itself.
+SPACES = {"pid": "pid:[4026531836]", "cgroup": "cgroup:[4026531835]"}
+
+
+def process(
+    pid: int, name: str, cgroup: str = SESSION, *, variables: Optional[Mapping[str, str]] = None, **more: Any
+) -> dict[str, Content]:
+    """One process, of the trainer unless said otherwise."""
+    more.setdefault("argv", (name,))
+    more.setdefault("uid", USER)
+    environ = "".join(f"{key}={value}\0" for key, value in (variables or {}).items())
+    made = process_files(pid, name, **more)
+    made[f"/proc/{pid}/cgroup"] = cgroup
+    made[f"/proc/{pid}/environ"] = environ
+    made[f"/proc/{pid}/ns/pid"] = link(SPACES["pid"])
+    return made
+
+
+def processes(contained: bool = False) -> dict[str, Content]:
+    """Those of a node that somebody works on: the system's, a shell, a training under tmux of long ago.
+
+    A container shows its own alone, and other namespaces than the machine's.
+    """
+    if contained:
+        spaces = {f"/proc/self/ns/{kind}": link(f"{kind}:[4026532600]") for kind in SPACES}
+        shell = process(1, "bash", "0::/\n", parent=0, exe="/usr/bin/bash")
+        return {**spaces, **shell, **process(os.getpid(), "npudoctor", "0::/\n")}
+    system = "0::/system.slice/{}.service\n"
+    return {
+        **{f"/proc/self/ns/{kind}": link(name) for kind, name in SPACES.items()},
+        **process(1, "systemd", "0::/init.scope\n", uid=0, parent=0, exe="/usr/lib/systemd/systemd"),
+        **process(2, "kthreadd", "0::/\n", uid=0, parent=0, argv=(), exe=""),
+        **process(812, "sshd", system.format("sshd"), uid=0, exe="/usr/sbin/sshd"),
+        **process(813, "dockerd", system.format("docker"), uid=0, exe="/usr/bin/dockerd"),
+        **process(980, "bash", parent=812, exe="/usr/bin/bash"),
+        **process(1200, "tmux: server", exe="/usr/bin/tmux", argv=("tmux", "new")),
+        **process(1201, "python3", parent=1200, argv=("python3", "watch.py")),
+        **process(os.getpid(), "npudoctor", parent=980),
+    }
 
 
 def files() -> dict[str, Content]:
@@ -24,6 +71,7 @@ def files() -> dict[str, Content]:
         "/dev/shm": folder(0o1777),
         "/usr/local/bin": folder(),
         "/usr/bin": folder(),
+        "/proc/net/unix": "Num       RefCount Protocol Flags    Type St Inode Path\n",
         "/proc/self/cwd": link(f"{HOME}/job"),
         "/proc/self/mountinfo": "21 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw\n",
         "/proc/meminfo": f"MemTotal: {1 << 29} kB\nMemFree: {1 << 27} kB\nMemAvailable: {1 << 28} kB\n",

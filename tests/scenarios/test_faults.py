@@ -8,11 +8,12 @@ import pytest
 from npudoctor.registry import load_all
 
 from .fault import Fault, outcome
+from .gpu import gpu_machines
 from .machines import Machine, all_machines, judge
 from .matrix import FAULTS
 
 LOADED = load_all({"NPUDOCTOR_CHECKS_DIR": ""})
-MACHINES = all_machines()
+MACHINES = [*all_machines(), *gpu_machines()]
 
 
 def _machine(number: int, fault: Fault) -> Machine:

@@ -5,12 +5,16 @@ import pytest
 from npudoctor.model import Severity, Status, Verdict
 from npudoctor.registry import load_all
 
-from .machines import Machine, all_machines, judge, variants
+from .gpu import gpu_machines
+from .machines import Machine, all_machines, judge
+from .variants import elsewhere, variants
 
 LOADED = load_all({"NPUDOCTOR_CHECKS_DIR": ""})
 
 
-@pytest.mark.parametrize("machine", [*all_machines(), *variants()], ids=lambda machine: machine.name)
+@pytest.mark.parametrize(
+    "machine", [*all_machines(), *gpu_machines(), *variants()], ids=lambda machine: machine.name
+)
 def test_a_healthy_machine_is_ready(machine: Machine) -> None:
     report = judge(LOADED, machine)
     findings = [finding for row in report.results for finding in row.findings]
@@ -22,3 +26,15 @@ def test_a_healthy_machine_is_ready(machine: Machine) -> None:
         (row.check, row.reason) for row in report.results if row.needed and row.status is Status.UNKNOWN
     ] == []
     assert report.verdict is Verdict.READY
+
+
+@pytest.mark.parametrize("machine", elsewhere(), ids=lambda machine: machine.name)
+def test_a_machine_for_other_things_is_let_alone(machine: Machine) -> None:
+    report = judge(LOADED, machine)
+    findings = [finding for row in report.results for finding in row.findings]
+    assert [finding.code for finding in findings if finding.weight > Severity.INFO] == []
+    unknown = [row.check for row in report.results if row.needed and row.status is not Status.OK]
+    assert unknown == ["accelerator"]
+    assert report.verdict is Verdict.UNDETERMINED
+    # What a shell's variables say of interfaces is worth a word where somebody set them.
+    assert len([finding for finding in findings if finding.code != "socket-interfaces.missing"]) <= 1

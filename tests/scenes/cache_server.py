@@ -108,14 +108,18 @@ class Leftovers:
         }
         self.records.append(Record("run", "before", {"step": step}))
 
+    def given(self) -> dict[str, Content]:
+        """What the kernel says of the segments, of the sockets and of the processes."""
+        return {
+            "/proc/sysvipc/shm": HEAD + "".join(self._rows),
+            "/proc/net/unix": "Num RefCount Protocol Flags Type St Inode Path\n",
+            **self.files,
+        }
+
     def host(self) -> Host:
         """The machine with all that was left on it."""
         made = fake_host(
-            {
-                "/proc/sysvipc/shm": HEAD + "".join(self._rows),
-                "/proc/net/unix": "Num RefCount Protocol Flags Type St Inode Path\n",
-                **self.files,
-            },
+            self.given(),
             euid=os.geteuid(),
             user="somebody",
             records=self.records,

@@ -64,6 +64,11 @@ def test_rank(name: str) -> None:
     assert judged(table(), {name: ""}).codes == []
 
 
+def test_a_rank_that_the_job_does_not_have_is_told_by_rank_env_alone() -> None:
+    (finding,) = judged(table(), {"RANK": "4"}).findings
+    assert finding.echo_of == ("rank-env.bad-value", "rank-env.out-of-range")
+
+
 def test_in_a_table_of_pods_a_rank_is_a_name() -> None:
     assert judged(table("pods"), {"RANK_ID": "train-0"}).codes == []
 

@@ -1,0 +1,106 @@
+"""Faults of the machine itself: room, memory, limits, its clock, and what a container was given of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from npudoctor.host.files import Space
+from npudoctor.testing import folder
+
+from ..scenes import npu_machine as tool  # noqa: TID252
+from . import cann
+from .fault import fault
+from .machines import HOME, Machine
+from .system import LIMITS
+
+MIB, GIB = 1 << 20, 1 << 30
+INODES = 1 << 24
+
+
+def room(name: str, code: str, path: str, space: Space) -> None:
+    """A file system with this much room."""
+
+    def breaks(machine: Machine) -> None:
+        machine.spaces = {path: space}
+
+    fault(name, code)(breaks)
+
+
+room("/tmp is full", "disk-space.full", "/tmp", Space(100 * GIB, MIB, INODES, INODES, 2))
+room("the home is nearly full", "disk-space.low", HOME, Space(100 * GIB, 500 * MIB, INODES, INODES, 2))
+room("/tmp has no inode left", "disk-space.no-inodes", "/tmp", Space(100 * GIB, 50 * GIB, INODES, 3, 2))
+room("/tmp has few inodes left", "disk-space.few-inodes", "/tmp", Space(100 * GIB, 50 * GIB, INODES, 900, 2))
+SHM = "/dev/shm"
+room(
+    "a container with docker's /dev/shm", "shm-size.small", SHM, Space(64 * MIB, 60 * MIB, INODES, INODES, 3)
+)
+room("/dev/shm is nearly full", "shm-size.nearly-full", SHM, Space(64 * GIB, 500 * MIB, INODES, INODES, 3))
+
+
+@fault("a chroot without /dev/shm", "shm-size.missing")
+def _(machine: Machine) -> None:
+    machine.remove(SHM)
+
+
+@fault("the clock began anew without its battery", "clock.wrong")
+def _(machine: Machine) -> None:
+    machine.now = 86400.0
+
+
+@fault("1024 open files, as of most distributions", "file-limits.low")
+def _(machine: Machine) -> None:
+    machine.files["/proc/self/limits"] = (
+        f"{LIMITS}Max open files            1024                 4096 files \n"
+    )
+
+
+@fault("other jobs have taken the memory of the machine", "memory.nearly-used")
+def _(machine: Machine) -> None:
+    machine.files["/proc/meminfo"] = (
+        f"MemTotal: {1 << 29} kB\nMemFree: {1 << 18} kB\nMemAvailable: {1 << 20} kB\n"
+    )
+
+
+GROUPS: Mapping[str, tuple[str, str, str]] = {
+    "the container": ("0::/\n", "/sys/fs/cgroup", ""),
+    "the Slurm job": ("0::/slurm/job_9\n", "/sys/fs/cgroup/slurm/job_9", ""),
+}
+
+
+def limited(word: str, line: str, at: str) -> None:
+    """A control group whose memory is used up."""
+
+    def breaks(machine: Machine) -> None:
+        machine.files["/proc/self/cgroup"] = line
+        machine.files[f"{at}/memory.max"], machine.files[f"{at}/memory.current"] = (
+            f"{64 * GIB}\n", f"{63 * GIB}\n")  # fmt: skip
+
+    fault(f"the memory of {word} is used up", "memory.limit-nearly-used")(breaks)
+
+
+for _word, (_line, _at, _more) in GROUPS.items():
+    limited(_word, _line, _at)
+
+
+@fault("the folder of the job was removed under its shell", "working-directory.gone")
+def _(machine: Machine) -> None:
+    machine.remove(f"{HOME}/job")
+
+
+@fault("the job is started in a folder of root", "working-directory.not-writable")
+def _(machine: Machine) -> None:
+    machine.files[f"{HOME}/job"] = folder(0o755, 0)
+
+
+@fault("the driver was not mounted into the container", "container-mounts.driver")
+def _(machine: Machine) -> None:
+    machine.files["/.dockerenv"] = ""
+    machine.remove(cann.ASCEND, "/etc/ascend_install.info", "/etc/Ascend")
+    machine.remove(*(path for path in machine.files if path.startswith(machine.site)))
+    machine.variables = {name: machine.variables[name] for name in ("HOME", "USER", "PATH")}
+    machine.npu_smi = None
+
+
+@fault("npu-smi refuses a user who may use the devices", "npu-tool.no-rights")
+def _(machine: Machine) -> None:
+    machine.npu_smi = tool.NO_RIGHTS
