@@ -14,7 +14,7 @@ from .fault import Outcome, outcome
 from .gpu import gpu_machines
 from .machines import Machine, all_machines, judge
 from .matrix import FAULTS
-from .variants import variants
+from .variants import elsewhere, variants
 
 LOADED = load_all({"NPUDOCTOR_CHECKS_DIR": ""})
 MACHINES = [*all_machines(), *gpu_machines()]

@@ -9,8 +9,8 @@ from npudoctor.testing import Node
 
 from ..scenes.cache_server import Leftovers, key_of, logged, spilling  # noqa: TID252
 from .fault import fault
-from .machines import HOME, USER, Machine
-from .system import NOW, process
+from .machines import HOME, Machine
+from .system import NOW, USER, process
 from .variants import of_root
 
 JOB = "0::/system.slice/slurmstepd.scope/job_4242/step_0/user/task_0\n"

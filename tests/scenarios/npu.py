@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Union
+
+from npudoctor.host.commands import Answer
+
 from .eras import Era
 
 GROUP = 1002  # HwHiAiUser, to whom the device nodes belong
@@ -56,9 +60,9 @@ def conf(**changes: str) -> str:
     return "".join(f"{name}={value}\n" for name, value in told.items() if value)
 
 
-def ports(**changes: str) -> dict[tuple[str, ...], str]:
+def ports(**changes: str) -> dict[Union[str, tuple[str, ...]], Union[str, Answer]]:
     """What hccn_tool answers for both NPUs; `changes`: other answers by question and number, as link_1."""
-    answers = {}
+    answers: dict[Union[str, tuple[str, ...]], Union[str, Answer]] = {}
     for number in range(2):
         told = {
             "ip": f"ipaddr:{port(number)}\nnetmask:255.255.255.0\n",

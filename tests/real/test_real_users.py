@@ -1,0 +1,120 @@
+"""Whole machines on a real disk: a user hears what root hears, or that it cannot be told from here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Callable
+
+import pytest
+
+from ..scenarios.machines import Machine  # noqa: TID252
+from ..scenarios.matrix import FAULTS  # noqa: TID252
+from ..scenarios.network import of_two_nodes  # noqa: TID252
+from . import staged
+
+pytestmark = pytest.mark.needs_root
+
+# By name, with who hears of it: what is private to root an ordinary user cannot be told.
+BOTH, ROOT, USER = ("root", "trainer"), ("root",), ("trainer",)
+BROKEN = {
+    "an NPU in the state Alarm": BOTH,
+    "a card has dropped out": BOTH,
+    "npu-smi: no device is ready": BOTH,
+    "no davinci_manager": BOTH,
+    "the list of NPUs does not ascend": BOTH,
+    "the comments of the document are still in the rank table": BOTH,
+    "the addresses of two NPUs are exchanged in the rank table": BOTH,
+    "a rank that the job does not have": BOTH,
+    "localhost as the master of two nodes": BOTH,
+    "the interface has another name on this node": BOTH,
+    "HCCL_IF_IP of the first node on the second": BOTH,
+    "seconds as a word": BOTH,
+    "the cable of an NPU is out": ROOT,
+    "TLS was switched on for one NPU": ROOT,
+    "davinci_manager is for root alone": USER,
+    "the job is started in a folder of root": USER,
+}
+TRIED = [fault for fault in FAULTS if fault.name in BROKEN]
+Reports = list[dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """npudoctor, for all to read."""
+    return staged.library(tmp_path_factory.mktemp("library"))
+
+
+@pytest.fixture
+def stage(tmp_path: Path, library: Path, need: Callable[..., None]) -> Callable[[Machine], Reports]:
+    """Asks for root's report and the user's."""
+    need("unshare", "mount", "ip", "nft", "g++")
+    return lambda machine: staged.reports(machine, tmp_path, library)
+
+
+@pytest.fixture(params=["torch", "mindspore"])
+def machine(request: pytest.FixtureRequest, lack: Callable[[str], None]) -> Machine:
+    """A healthy one."""
+    return _healthy(request.param, lack)
+
+
+def _healthy(framework: str, lack: Callable[[str], None]) -> Machine:
+    found = staged.on_this_machine(framework)
+    if found is None:
+        lack("no CANN goes with the system's Python, or it has none")
+    assert found is not None
+    return found
+
+
+def _counting(report: dict[str, Any], check: str = "") -> set[str]:
+    """The codes that count and are more than information."""
+    return {
+        finding["code"]
+        for row in report["results"]
+        for finding in row["findings"]
+        if finding["severity"] != "info" and not finding["caused_by"] and check in ("", row["check"])
+    }
+
+
+def _is_blind(row: dict[str, Any]) -> bool:
+    return row["status"] == "unknown" and not row["needed"]
+
+
+def _no_crash(reports: Reports) -> None:
+    for report in reports:
+        bad = [row for row in report["results"] if row["status"] in ("crashed", "timeout", "broken")]
+        assert [(row["check"], row["reason"]) for row in bad] == []
+
+
+@pytest.mark.parametrize("several", [False, True], ids=["one node", "two nodes"])
+def test_a_healthy_node_is_ready_for_both(
+    machine: Machine, several: bool, stage: Callable[[Machine], Reports]
+) -> None:
+    if several:
+        of_two_nodes(machine)
+    reports = stage(machine)
+    _no_crash(reports)
+    assert [report["host"]["user"] for report in reports] == ["root", "trainer"]
+    assert [(_counting(report), report["verdict"]) for report in reports] == [(set(), "ready")] * 2
+    for row, same in zip(*(report["results"] for report in reports)):
+        assert same["status"] == row["status"] or _is_blind(same), (row["check"], same["reason"])
+
+
+@pytest.mark.parametrize("fault", TRIED, ids=lambda fault: fault.name)
+def test_a_fault_is_told_to_whom_it_concerns(
+    fault: Any, stage: Callable[[Machine], Reports], lack: Callable[[str], None]
+) -> None:
+    reports = stage(fault.on(_healthy("torch", lack)))
+    _no_crash(reports)
+    check = fault.code.partition(".")[0]
+    for report in reports:
+        concerned = report["host"]["user"] in BROKEN[fault.name]
+        assert (fault.code in _counting(report, check)) is concerned, report["host"]["user"]
+        assert {code.partition(".")[0] for code in _counting(report)} <= {check}
+    root, user = ({row["check"]: row for row in report["results"]} for report in reports)
+    for name, row in user.items():
+        if name != check:
+            assert row["status"] == root[name]["status"] or _is_blind(row), (name, row["reason"])
+
+
+def test_what_is_tried_is_there() -> None:
+    assert set(BROKEN) == {fault.name for fault in TRIED}
