@@ -18,7 +18,9 @@ from npudoctor.host.interpreter import Distribution, parse_headers
 MARKS = {"te": "te/version.py", "hccl": "hccl/sys_version.py"}
 WHEEL_FOLDERS = ("compiler/lib64", "hccl/lib64", "lib64", "fwkacllib/lib64")
 
-_VERSION = re.compile(r"""^\s*(?:__sys_version__|version)\s*=\s*["']([^"']+)["']""", re.MULTILINE)
+VERSION_LIMIT = 1 << 13  # bytes of a file that tells a version
+
+_VERSION = re.compile(r"""^[ \t]*(?:__sys_version__|version)[ \t]*=[ \t]*["']([^"'\n]+)["']""", re.MULTILINE)
 _WHEEL = re.compile(r"(te|topi|hccl)-\d[^/]*\.whl\Z")
 
 
@@ -45,11 +47,16 @@ def copy_in(files: Files, name: str, folder: str) -> Optional[Copy]:
     """The package in this folder; None where there is none."""
     if files.stat(f"{folder}/{name}") is None:
         return None
-    text = files.text(f"{folder}/{MARKS[name]}")
+    text = files.text(f"{folder}/{MARKS[name]}", VERSION_LIMIT)
     if text is None:
         return Copy(name, folder, None) if files.stat(f"{folder}/{name}/__init__.py") else None
+    return Copy(name, folder, told_version(text))
+
+
+def told_version(text: str) -> Optional[str]:
+    """The version that such a file assigns; None when it assigns none."""
     match = _VERSION.search(text)
-    return Copy(name, folder, match[1] if match else None)
+    return match[1] if match else None
 
 
 def own_site(files: Files, install: Install, name: str) -> Optional[str]:

@@ -49,7 +49,7 @@ def _parse(line: str) -> Requirement:
 
     try:
         return Requirement(line)
-    except InvalidRequirement as error:
+    except (InvalidRequirement, RecursionError) as error:
         raise _senseless(line) from error
 
 
