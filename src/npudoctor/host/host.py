@@ -16,6 +16,7 @@ from npudoctor.host.errors import CannotTell, NotRunning
 from npudoctor.host.files import Disk, Files, LocalDisk
 from npudoctor.host.identity import Identity, current_identity
 from npudoctor.host.interpreter import Interpreter
+from npudoctor.host.once import Once
 from npudoctor.host.processes import Processes, pid_exists, ticks_per_second
 from npudoctor.host.records import Records
 from npudoctor.host.sockets import Sockets, interface_addresses
@@ -78,9 +79,9 @@ class Host:
         self.disk: Disk = disk or LocalDisk()
         self._caller = dict(os.environ if variables is None else variables)
         self._parts: dict[str, object] = dict(parts)
-        self._lock = threading.RLock()
-        self._facts: dict[str, object] = {}
-        self._locks: dict[str, threading.RLock] = {}
+        self._lock = threading.Lock()
+        self._making: dict[str, Once[object]] = {}
+        self._facts: dict[str, Once[object]] = {}
         self._later: list[Host] = []
 
     @property
@@ -165,13 +166,10 @@ class Host:
         return self.options.expect == "npu"
 
     def once(self, name: str, make: Callable[[], T]) -> T:
-        """A fact that several checks ask for: found out by the first and kept; an error is not kept."""
+        """A fact that several checks ask for: found out by the first and kept, a CannotTell too."""
         with self._lock:
-            lock = self._locks.setdefault(name, threading.RLock())
-        with lock:
-            if name not in self._facts:
-                self._facts[name] = make()
-            return self._facts[name]  # type: ignore[return-value]
+            fact = self._facts.setdefault(name, Once(make))
+        return fact()  # type: ignore[return-value]
 
     def again(self) -> Host:
         """The same machine with nothing looked at yet: for asking once more."""
@@ -189,10 +187,11 @@ class Host:
         self.disk.close()
 
     def _part(self, name: str, make: Callable[[], T]) -> T:
-        with self._lock:
-            if name not in self._parts:
-                self._parts[name] = make()
-            return self._parts[name]  # type: ignore[return-value]
+        if name not in self._parts:
+            with self._lock:  # only to note that it is being made: one part must not wait for another
+                making = self._making.setdefault(name, Once(make))
+            self._parts[name] = making()
+        return self._parts[name]  # type: ignore[return-value]
 
     def _live(self, name: str, make: Callable[[], T]) -> T:
         if self.options.root is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import threading
 from collections.abc import Iterator
 from dataclasses import field
 from typing import Optional
@@ -14,6 +13,7 @@ from npudoctor.frozen import dataclass
 from npudoctor.host.commands import Commands
 from npudoctor.host.errors import CannotTell
 from npudoctor.host.files import Files
+from npudoctor.host.once import Once
 from npudoctor.host.variables import Variables
 from npudoctor.messages import _
 
@@ -71,18 +71,18 @@ class Layout:
 
 def parse_headers(text: str) -> tuple[tuple[str, str], ...]:
     """The headers of a METADATA file, names in lower case, continuation lines joined."""
-    headers: list[tuple[str, str]] = []
+    headers: list[tuple[str, list[str]]] = []
     # Not splitlines: a licence in a header may hold form feeds, and has lines of blanks where it has none.
     for line in text.replace("\r\n", "\n").split("\n"):
         if not line:
             break
         if line[0] in " \t" and headers:
-            headers[-1] = (headers[-1][0], headers[-1][1] + "\n" + line.strip())
+            headers[-1][1].append(line.strip())
         else:
             name, colon, value = line.partition(":")
             if colon:
-                headers.append((name.strip().lower(), value.strip()))
-    return tuple(headers)
+                headers.append((name.strip().lower(), [value.strip()]))
+    return tuple((name, "\n".join(lines)) for name, lines in headers)
 
 
 class Interpreter:
@@ -105,9 +105,8 @@ class Interpreter:
         self._files, self._commands, self._variables = files, commands, variables
         self._as_root = as_root
         self._timeout = timeout
-        self._layout = layout
-        self._found: Optional[dict[str, list[Distribution]]] = None
-        self._lock = threading.RLock()
+        self._layout = Once(self._look if layout is None else lambda: layout)
+        self._found = Once(self._list)
 
     @property
     def label(self) -> str:
@@ -116,14 +115,7 @@ class Interpreter:
 
     def layout(self) -> Layout:
         """Its search path and version; CannotTell when it neither answers nor has readable folders."""
-        with self._lock:
-            if self._layout is None:
-                commands = self._commands
-                if commands is not None and (not self._as_root or self._trusted(commands)):
-                    self._layout = self._ask(commands)
-                else:
-                    self._layout = self._from_folders()
-            return self._layout
+        return self._layout()
 
     def version_of(self, name: str) -> Optional[str]:
         """The version of the first installed copy on the search path; None when there is none."""
@@ -132,16 +124,19 @@ class Interpreter:
 
     def distributions(self, name: str) -> list[Distribution]:
         """All installed copies of a distribution in the order of the search path, metadata read."""
-        return [self._with_headers(found) for found in self._all().get(normal(name), [])]
+        return [self._with_headers(found) for found in self._found().get(normal(name), [])]
 
-    def _all(self) -> dict[str, list[Distribution]]:
-        with self._lock:
-            if self._found is None:
-                found: dict[str, list[Distribution]] = {}
-                for copy in self._scan():
-                    found.setdefault(normal(copy.name), []).append(copy)
-                self._found = found  # only once all was seen: who asks again must not find half of it
-            return self._found
+    def _look(self) -> Layout:
+        commands = self._commands
+        if commands is not None and (not self._as_root or self._trusted(commands)):
+            return self._ask(commands)
+        return self._from_folders()
+
+    def _list(self) -> dict[str, list[Distribution]]:
+        found: dict[str, list[Distribution]] = {}
+        for copy in self._scan():
+            found.setdefault(normal(copy.name), []).append(copy)
+        return found
 
     def _scan(self) -> Iterator[Distribution]:
         folders = [folder for folder in self.layout().search_path if folder.startswith("/")]
