@@ -66,7 +66,11 @@ def test_one_whose_turn_never_came_says_so() -> None:
 
 
 def test_a_slow_need_leaves_the_others_their_whole_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(needs.THINGS, "cann", lambda host: not time.sleep(0.4))
+    def slow(host: Host) -> bool:
+        time.sleep(0.4)
+        return True
+
+    monkeypatch.setitem(needs.THINGS, "cann", slow)
     found, _took = rows(made("a", "cann"), made("b", "$HERE"), timeout=0.45)
     assert {row.status for row in found.values()} == {Status.OK}
     assert found["a"].seconds >= 0.4 > found["b"].seconds

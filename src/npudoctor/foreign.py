@@ -51,6 +51,7 @@ def declaration(load: Callable[[], Check]) -> dict[str, Any]:
         "codes": {code: int(severity) for code, severity in check.codes.items()},
         "manual": check.manual,
         "tags": list(check.tags),
+        "needs": check.needs if isinstance(check.needs, str) else list(check.needs),
         "advisory": check.advisory,
         "quick": check.quick,
     }
@@ -59,7 +60,7 @@ def declaration(load: Callable[[], Check]) -> dict[str, Any]:
 def declared(told: dict[str, Any], name: str, ask: Callable[[Host], Any], group: str) -> Check:
     """The Check that a child declared; it can say what it likes, so all of it is judged again."""
     codes = {code: Severity(severity) for code, severity in told["codes"].items()}
-    wrong = what_is_wrong(told["id"], codes, told["tags"])
+    wrong = what_is_wrong(told["id"], codes, told["tags"], told["needs"])
     if wrong or told["id"] != name.replace("_", "-"):
         raise ValueError(wrong or f"the id {told['id']!r} is not the file's name")
     manual = str(told["manual"])
@@ -72,6 +73,7 @@ def declared(told: dict[str, Any], name: str, ask: Callable[[Host], Any], group:
         page=lambda: manual,
         tags=tuple(told["tags"]),
         group=group,
+        needs=tuple(told["needs"]),
         advisory=bool(told["advisory"]),
         quick=bool(told["quick"]),
         origin=group,

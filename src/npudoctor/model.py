@@ -9,6 +9,9 @@ from typing import Optional, Protocol
 
 from npudoctor.frozen import dataclass
 
+# What a check may need besides variables and distributions; npudoctor.needs knows how to look for each.
+THINGS = ("cann", "driver", "npu", "gpu", "framework")
+
 
 class Severity(enum.IntEnum):
     """How bad a finding is; ordered."""

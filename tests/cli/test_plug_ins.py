@@ -92,6 +92,20 @@ def test_a_broken_one_is_a_row(site: Site, module: str, source: str, said: str) 
     assert said in row["reason"]
 
 
+@pytest.mark.parametrize("needs", ["'cann'", "('canm',)", "('HOME',)", "(5,)"])
+def test_a_need_that_would_silence_it_for_ever_breaks_it(site: Site, needs: str) -> None:
+    source = SOURCE.format(id="site-disk", body=FOUND)
+    site.add("site-disk", "acme_disk", source.replace("codes=", f"needs={needs}, codes="))
+    row = site.row("site-disk")
+    assert row["status"] == "broken" and "need" in row["reason"]
+
+
+def test_one_that_needs_what_is_not_here_is_skipped(site: Site) -> None:
+    source = SOURCE.format(id="site-disk", body=FOUND)
+    site.add("site-disk", "acme_disk", source.replace("codes=", "needs=('$NO_SUCH',), codes="))
+    assert site.row("site-disk")["status"] == "skipped"
+
+
 def test_one_that_dies_harms_nobody(site: Site) -> None:
     body = "import os, sys; print('noise'); os.kill(os.getpid(), 9); yield"
     site.add("site-disk", "acme_disk", SOURCE.format(id="site-disk", body=body))
