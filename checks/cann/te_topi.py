@@ -23,6 +23,7 @@ from npudoctor import (
     _,
     check,
 )
+from npudoctor.host.access import closed
 from npudoctor.host.cann import Install, installs_of
 from npudoctor.host.cann_env import first_site
 from npudoctor.host.cann_python import MARKS, Copy, copies, own_site, ships, wheels
@@ -84,6 +85,7 @@ def te_topi(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("no framework that runs on CANN is in {python}").format(python=host.interpreter.label))
     active = installs[0]
     exported = host.variables.path_list("PYTHONPATH") if host.options.root is None else []
+    exported = [entry for entry in exported if not entry.startswith("/") or not closed(host.files, entry)]
     folders = [*exported, *host.interpreter.layout().search_path]
     found = {name: copies(host.files, name, folders) for name in MARKS}
     told = {name: [[copy.folder, copy.version] for copy in found[name]] for name in found}

@@ -321,6 +321,35 @@ def test_a_user_site_that_is_closed_is_not_there(number: int, seen: bool) -> Non
             made.layout()
 
 
+def closed_entry(path: str, **more: Content) -> Host:
+    files = {"/closed": unreadable(), **package_files("numpy", "1.26.4"), **more}
+    host = fake_host(files, variables={"PYTHONPATH": path})
+    words = ["3.11.2", "x86_64", "/usr", "/usr", "/none", SITE]
+    commands = FakeCommands({"python3": "NPUDOCTOR\0" + "\0".join(words)})
+    host._parts["interpreter"] = Interpreter(
+        "/usr/bin/python3",
+        "path",
+        files=host.files,
+        commands=commands,
+        variables=host.variables,
+        as_root=False,
+    )
+    return host
+
+
+def test_a_closed_entry_of_pythonpath_is_passed_over_as_python_does() -> None:
+    host = closed_entry("/closed:/closed/below:/src", **{"/src": folder()})
+    assert host.interpreter.layout().search_path == ("/src", SITE)
+    assert host.interpreter.version_of("numpy") == "1.26.4"
+
+
+def test_closed_site_packages_are_not_passed_over() -> None:
+    with pytest.raises(CannotTell):
+        closed_entry("/src", **{SITE: unreadable()}).interpreter.version_of("numpy")
+    with pytest.raises(CannotTell):
+        closed_entry("/src", **{"/src": unreadable(errno.EIO)}).interpreter.version_of("numpy")
+
+
 def test_what_could_not_be_seen_is_not_seen_as_nothing_the_second_time() -> None:
     host = fake_host({SITE: unreadable(errno.EACCES)})
     for _time in range(2):

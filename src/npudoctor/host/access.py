@@ -6,6 +6,7 @@ import stat
 from typing import Optional
 
 from npudoctor.frozen import dataclass
+from npudoctor.host.errors import CannotTell
 from npudoctor.host.files import Entry, Files
 from npudoctor.host.identity import Identity
 
@@ -35,6 +36,16 @@ def nearest(files: Files, path: str) -> Place:
     if entry is None:
         raise FileNotFoundError(here)  # there is no machine without a root
     return Place(here, entry, here == (path.rstrip("/") or "/"))
+
+
+def closed(files: Files, folder: str) -> bool:
+    """Whether this user may not look into a folder, or not at what is in it; else nothing is said of it."""
+    try:
+        files.names(folder)
+        files.stat(f"{folder}/__init__.py")
+    except CannotTell as unknown:
+        return isinstance(unknown.__cause__, PermissionError)
+    return False
 
 
 def may_make(entry: Entry, identity: Identity) -> Optional[bool]:

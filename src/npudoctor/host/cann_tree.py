@@ -56,7 +56,10 @@ def closed(files: Files, install: Install) -> Optional[str]:
             files.names(f"{install.path}/{part}")
         for name in LIBRARIES:
             for folder in ACL:
-                files.read(f"{install.path}/{folder}/{name}", HEADER)
+                path = f"{install.path}/{folder}/{name}"
+                entry = files.stat(path)
+                if entry is not None and entry.is_file:  # of a folder in its place the loader complains
+                    files.read(path, HEADER)
     except CannotTell as error:
         if not is_closed(error):
             raise

@@ -246,7 +246,7 @@ class Files:
             if entry.is_link and (follow or any(todo)):
                 links += 1
                 if links > LINKS:
-                    raise CannotTell(_("{path} is a loop of links").format(path=path))
+                    return here, None  # a loop names nothing, as a dangling link: no job gets through
                 target = self._target(here)
                 if target.startswith("/"):
                     done = []

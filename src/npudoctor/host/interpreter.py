@@ -10,6 +10,7 @@ from dataclasses import field
 from typing import Optional
 
 from npudoctor.frozen import dataclass
+from npudoctor.host.access import closed
 from npudoctor.host.commands import Commands
 from npudoctor.host.errors import CannotTell
 from npudoctor.host.files import Files
@@ -201,8 +202,10 @@ class Interpreter:
         return Layout(tuple(dict.fromkeys(path)), version, machine, asked=True)
 
     def _first(self) -> list[str]:
-        """PYTHONPATH, as the job would have it in front; its empty entries name the working directory."""
-        return [entry for entry in self._variables.path_list("PYTHONPATH") if entry.startswith("/")]
+        """PYTHONPATH, as the job would have it in front; its empty entries name the working directory.
+        Python passes over an entry that this user may not look into, and so do we."""
+        entries = [entry for entry in self._variables.path_list("PYTHONPATH") if entry.startswith("/")]
+        return [entry for entry in entries if not closed(self._files, entry)]
 
     def _user_site(self, folder: str) -> list[str]:
         """The user's own site-packages, which -I leaves out and the job would have."""

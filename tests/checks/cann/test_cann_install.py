@@ -287,3 +287,10 @@ def test_users_of_an_image() -> None:
     files["/img/home/anna"] = folder()
     asked = told(files, root="/img")
     assert asked.facts["active"] == "/home/anna/Ascend/cann"
+
+
+def test_a_folder_in_place_of_a_library_is_no_question_of_this_check() -> None:
+    files = healthy()
+    path = f"{LATEST}/lib64/libhccl.so"
+    asked = told({**files, path: folder()}, variables=sourced())
+    assert (asked.status, asked.codes) == (Status.OK, [])

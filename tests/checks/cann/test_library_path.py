@@ -158,6 +158,12 @@ def test_broken() -> None:
     assert "/first/libhccl.so is no ELF file" in finding.message
 
 
+def test_a_folder_in_place_of_a_library() -> None:
+    (finding,) = judge({**HEALTHY, "/first/libhccl.so": folder()}, ["/first", *ALL]).findings
+    assert finding.code == "library-path.broken"
+    assert "/first/libhccl.so is not a regular file" in finding.message
+
+
 def stubs() -> dict[str, Content]:
     return {
         f"{TOOLKIT}/8.1.RC1/devlib/{HAL}": library(machine="aarch64"),
