@@ -118,6 +118,11 @@ def title_of(manual: str) -> str:
     return manual.strip().split("\n", 1)[0].strip().rstrip(".")
 
 
+def is_name(text: str) -> bool:
+    """Whether it may be an id or a tag."""
+    return _NAME.match(text) is not None
+
+
 def what_is_wrong(
     id: str, codes: Mapping[str, Severity], tags: Collection[str], needs: Sequence[str] = ()
 ) -> Optional[str]:
