@@ -45,13 +45,14 @@ def declaration(load: Callable[[], Check]) -> dict[str, Any]:
         check = load()
     except BaseException as error:  # SystemExit and KeyboardInterrupt of a plug-in are its own
         return {"broken": f"{type(error).__name__}: {error}"}
+    needs: Any = check.needs  # of a Check that was not made by @check: anything
     return {
         "id": check.id,
         "scope": check.scope.value,
         "codes": {code: int(severity) for code, severity in check.codes.items()},
         "manual": check.manual,
         "tags": list(check.tags),
-        "needs": check.needs if isinstance(check.needs, str) else list(check.needs),
+        "needs": needs if isinstance(needs, str) else list(needs),
         "advisory": check.advisory,
         "quick": check.quick,
     }
