@@ -97,7 +97,7 @@ def source_shadowing(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("PYTHONPATH is not set, and the working directory is not searched"))
     yield Facts({"pythonpath": entries, "working_directory": here})
     absolute = [folder for folder in search_path if folder.startswith("/")]
-    own = [folder for folder in absolute if folder not in entries]
+    own = [folder for folder in absolute if folder not in (*entries, *(front.path for front in fronts))]
     found: set[str] = set()
     for front in fronts:
         names = _provided(host, front)
