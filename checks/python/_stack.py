@@ -12,9 +12,11 @@ from npudoctor.host.cann_tree import releases_of
 from npudoctor.host.interpreter import Distribution
 from npudoctor.knowledge.frameworks import product_of
 from npudoctor.knowledge.judging import Answer, Judged, Pair
+from npudoctor.knowledge.versions import public
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
+    from packaging.version import Version
 
 # In this order they are asked for the site's rows: what breaks one file is said once.
 USERS = (
@@ -68,9 +70,14 @@ def pair_finding(check: str, name: str, release: str, cann: str, judged: Judged)
     elif judged.answer is Answer.NEWER:
         code = f"{check}.newer-than-table"
         text = _(
-            "{name} {release} or CANN {cann} is newer than our table of {as_of}, which ends with {rows}: "
-            "whether they go together is not known"
+            "{name} {release} is newer than our table of {as_of}, where {rows} comes last before it: "
+            "whether it goes with CANN {cann} is not known"
         )
+        if judged.newer_cann:
+            text = _(
+                "CANN {cann} is newer than our table of {as_of}, which ends with {rows}: "
+                "whether {name} {release} goes with it is not known"
+            )
     elif judged.answer is Answer.BESIDE:
         severity = INFO
     elif judged.answer is not Answer.BETWEEN:
@@ -92,11 +99,24 @@ def _row(row: Pair) -> str:
 
 def accepts(wanted: SpecifierSet, version: str) -> bool:
     """Whether a requirement is met, builds of one release (2.7.1+cpu, 2.7.1+cu126) being alike."""
-    from packaging.specifiers import SpecifierSet
     from packaging.version import Version
 
-    plain = SpecifierSet(",".join(str(one).partition("+")[0] for one in wanted))
-    return bool(plain.contains(Version(Version(version).public), prereleases=True))
+    return bool(plain(wanted).contains(Version(Version(version).public), prereleases=True))
+
+
+def plain(wanted: SpecifierSet) -> SpecifierSet:
+    """A requirement without the builds that it names: ==2.7.1 of ==2.7.1+cpu."""
+    from packaging.specifiers import SpecifierSet
+
+    return SpecifierSet(",".join(str(one).partition("+")[0] for one in wanted))
+
+
+def exact(wanted: SpecifierSet) -> Optional[Version]:
+    """The one release that a requirement names, by == or ===; None where it names none, or a range."""
+    for one in wanted:
+        if one.operator in ("==", "===") and not one.version.endswith(".*"):
+            return public(one.version)
+    return None
 
 
 def at(found: Distribution) -> str:

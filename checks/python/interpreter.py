@@ -25,6 +25,7 @@ from npudoctor import (
 from npudoctor.checks.python._interpreter_others import kernel_of_notebook, others
 from npudoctor.checks.python._stack import at, broken_rows, cann_in_use, product
 from npudoctor.host.cann_version import train
+from npudoctor.host.errors import DoesNotRun
 from npudoctor.host.interpreter import Distribution
 
 # The distributions that train on NPUs, and the folder of each.
@@ -42,6 +43,7 @@ FRAMEWORKS = {
     tags={"mindspore", "pytorch", "paddle"},
     needs=("cann", "torch-npu", "mindspore", "mindspore-ascend", "paddle-custom-npu"),
     codes={
+        "interpreter.does-not-run": ERROR,
         "interpreter.other-abi": ERROR,
         "interpreter.framework-elsewhere": WARNING,
         "interpreter.notebook-kernel": WARNING,
@@ -56,6 +58,8 @@ def interpreter(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     Looks at the python3 of PATH, or the one that `--python` names; nothing is imported.
 
+    - `interpreter.does-not-run`: it ends with an error by itself, before any line of a program. All that is
+      installed in it then remains unknown.
     - `interpreter.other-abi`: the extension modules of torch, torch_npu or MindSpore that it would load are
       all for another CPython.
     - `interpreter.framework-elsewhere`: CANN is installed, python3 has no framework for it, and another
@@ -79,7 +83,11 @@ def interpreter(host: Host) -> Iterator[Union[Finding, Facts]]:
     - CANN, installation guide: dependencies.
     - PEP 3149: the names of extension modules.
     """
-    layout = host.interpreter.layout()
+    try:
+        layout = host.interpreter.layout()
+    except DoesNotRun as failed:
+        yield _does_not_run(host, failed)
+        return
     found = [one for name in FRAMEWORKS for one in host.interpreter.distributions(name)[:1]]
     install = cann_in_use(host)
     if not found and install is None:
@@ -102,6 +110,16 @@ def interpreter(host: Host) -> Iterator[Union[Finding, Facts]]:
             message = text.format(python=host.interpreter.path, **words)
             yield _elsewhere(host, "interpreter.framework-elsewhere", message, path, (at(framework),))
             return
+
+
+def _does_not_run(host: Host, failed: DoesNotRun) -> Finding:
+    text = _("{python} does not run: it ends with status {status}")
+    return Finding(
+        "interpreter.does-not-run",
+        text.format(python=host.interpreter.path, status=failed.status),
+        evidence=(failed.said,) if failed.said else (),
+        action=Action.CONFIG,
+    )
 
 
 def _other_abi(host: Host, version: str) -> Iterator[Finding]:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Union
 
 from npudoctor import ERROR, Action, Facts, Finding, Host, Scope, Skip, _, check
 from npudoctor.checks.python._stack import at, pip_install
-from npudoctor.host.interpreter import Distribution
+from npudoctor.host.interpreter import Distribution, normal
 from npudoctor.host.requirements import required, version_number
+from npudoctor.knowledge.frameworks import numpy_for
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
@@ -36,12 +37,13 @@ def numpy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     Compares NumPy with what MindSpore, PyTorch, vllm-ascend, Paddle and the packages of CANN require in their
     own metadata, as far as they are installed. Nothing is imported. A package that requires any NumPy accepts
-    every one.
+    every one, but for torch before 2.3, whose metadata names no NumPy: it was built for NumPy 1.
 
     ## Why it matters
 
     NumPy 2 changed the binary interface: what was built against NumPy 1 and says `numpy<2.0.0`, as
-    MindSpore 2.7 to 2.9 do, fails at import or when an array is passed. It comes in unasked, as a
+    MindSpore 2.7 to 2.9 do, fails at import or when an array is passed (torch: "Numpy is not available").
+    It comes in unasked, as a
     dependency of something else.
 
     ## Fix safety
@@ -52,6 +54,7 @@ def numpy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     - The metadata (`Requires-Dist`) of the wheels on PyPI.
     - NumPy 2.0, migration guide.
+    - pytorch/pytorch, issue 132179: PyTorch 2.3.0 is the first that supports NumPy 2.
     """
     layout = host.interpreter.layout()
     users = [found for name in FRAMEWORKS for found in host.interpreter.distributions(name)[:1]]
@@ -60,6 +63,7 @@ def numpy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
     users += [found for name in OF_CANN for found in host.interpreter.distributions(name)[:1]]
     told = ((user, required(user, "numpy", layout)) for user in users)
     wanted = [(user, specifier) for user, specifier in told if specifier is not None]
+    built = _built_for(host, [user for user in users if normal(user.name) == "torch"])
     numpy = next(iter(host.interpreter.distributions("numpy")), None)
     yield Facts(
         {
@@ -73,10 +77,19 @@ def numpy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
             yield _finding(host, "numpy-version.missing", text, wanted, wanted, [])
         return
     version = version_number(numpy)
-    against = [pair for pair in wanted if not pair[1].contains(version, prereleases=True)]
+    both = [*wanted, *built]
+    against = [pair for pair in both if not pair[1].contains(version, prereleases=True)]
     if against:
         text = _("NumPy {numpy} does not suit {name} {version}, which requires numpy{required}")
-        yield _finding(host, "numpy-version.unsuitable", text, against, wanted, [numpy])
+        yield _finding(host, "numpy-version.unsuitable", text, against, both, [numpy])
+
+
+def _built_for(host: Host, torches: list[Distribution]) -> list[tuple[Distribution, SpecifierSet]]:
+    """What the table says of torch, whose metadata does not: it loads any NumPy, and fails with it later."""
+    from packaging.specifiers import SpecifierSet
+
+    rows = ((torch, numpy_for(host.knowledge, version_number(torch))) for torch in torches)
+    return [(torch, SpecifierSet(row["numpy"])) for torch, row in rows if row is not None]
 
 
 def _finding(

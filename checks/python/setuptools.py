@@ -58,7 +58,10 @@ def setuptools(host: Host) -> Iterator[Union[Finding, Facts]]:
     - setuptools, history: v82.0.0 removes pkg_resources.
     - tensorflow/tensorboard, issue 7003.
     """
-    installed = [found for name in READERS for found in host.interpreter.distributions(name)[:1]]
+    # By the name that was asked for: the metadata may spell it another way.
+    installed = {
+        file: found for name, file in READERS.items() for found in host.interpreter.distributions(name)[:1]
+    }
     if not installed:
         text = _("neither tensorboard nor torch is installed in {python}")
         raise Skip(text.format(python=host.interpreter.label))
@@ -66,8 +69,8 @@ def setuptools(host: Host) -> Iterator[Union[Finding, Facts]]:
     search_path = [folder for folder in host.interpreter.layout().search_path if folder.startswith("/")]
     there = any(provided(host.files, folder, "pkg_resources") for folder in search_path)
     yield Facts({"setuptools": here, "pkg_resources": there})
-    for found in installed if not there else ():
-        reader = _reader(host, found)
+    for file, found in installed.items() if not there else ():
+        reader = _reader(host, found, file)
         if reader is not None:
             yield _finding(host, reader, here)
 
@@ -78,8 +81,7 @@ def imported(source: str) -> Optional[str]:
     return match[0].strip() if match else None
 
 
-def _reader(host: Host, found: Distribution) -> Optional[Reader]:
-    file = READERS[found.name.lower()]
+def _reader(host: Host, found: Distribution, file: str) -> Optional[Reader]:
     path = f"{found.folder.rsplit('/', 1)[0]}/{file}"
     entry = host.files.stat(path)
     text = host.files.text(path, HEAD) if entry is not None and entry.is_file else None

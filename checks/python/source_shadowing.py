@@ -103,7 +103,7 @@ def source_shadowing(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("PYTHONPATH is not set, and the working directory is not searched"))
     yield Facts({"pythonpath": entries, "working_directory": here})
     absolute = [folder for folder in search_path if folder.startswith("/")]
-    own = [folder for folder in absolute if folder not in entries]
+    own = [folder for folder in absolute if folder not in (*entries, *(front.path for front in fronts))]
     found: set[str] = set()
     shut = [front for front in fronts if closed(host.files, front.path)]
     if shut:

@@ -22,7 +22,7 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.checks.python._stack import accepts, at, pip_install
+from npudoctor.checks.python._stack import accepts, at, exact, pip_install, plain
 from npudoctor.host import CannotTell
 from npudoctor.host.interpreter import Distribution
 from npudoctor.host.requirements import required, version_number
@@ -86,7 +86,7 @@ def _judge(host: Host, member: Distribution, torch: Optional[Distribution]) -> O
     wanted = required(member, "torch", host.interpreter.layout())
     if wanted is None:
         return None
-    words = {"name": member.name, "version": member.version, "required": str(wanted).partition("+")[0]}
+    words = {"name": member.name, "version": member.version, "required": str(plain(wanted))}
     if torch is None:
         text = _("{name} {version} is installed without torch")
         return Finding(
@@ -101,7 +101,8 @@ def _judge(host: Host, member: Distribution, torch: Optional[Distribution]) -> O
     if accepts(wanted, torch.version):
         return None
     # 2.7.1.post1 where ==2.7.1 is wanted may well do.
-    near = any(one.operator == "==" and one.version.startswith(version.base_version) for one in wanted)
+    named = exact(wanted)
+    near = named is not None and named.release == version.release
     text = _("{name} {version} requires torch{required}, and torch {torch} is installed")
     return Finding(
         "torch-family.mismatch",

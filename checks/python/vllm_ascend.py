@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Optional, Union
+from typing import TYPE_CHECKING, Optional, Union
 
 from npudoctor import ERROR, INFO, WARNING, Action, Facts, Finding, Host, Scope, Severity, Skip, _, check
 from npudoctor.checks.python._stack import (
@@ -12,6 +12,7 @@ from npudoctor.checks.python._stack import (
     at,
     broken_rows,
     cann_in_use,
+    exact,
     pair_finding,
     pip_install,
     product,
@@ -22,6 +23,10 @@ from npudoctor.knowledge.frameworks import pairs
 from npudoctor.knowledge.judging import judge
 from npudoctor.knowledge.tables import Row
 from npudoctor.knowledge.versions import public
+
+if TYPE_CHECKING:
+    from packaging.specifiers import SpecifierSet
+    from packaging.version import Version
 
 # What it requires to be one release; without the last ones it does, with fewer kernels and models.
 PINNED = ("torch", "torch-npu", "torchvision", "torchaudio", "triton-ascend")
@@ -36,7 +41,7 @@ OPTIONAL = PINNED[2:]
     codes={
         "vllm-ascend.unmet-requirement": ERROR,
         "vllm-ascend.vllm-missing": ERROR,
-        "vllm-ascend.vllm-mismatch": WARNING,
+        "vllm-ascend.vllm-mismatch": ERROR,
         "vllm-ascend.cann-incompatible": ERROR,
         "vllm-ascend.cann-not-listed": WARNING,
         "vllm-ascend.newer-than-table": INFO,
@@ -54,7 +59,8 @@ def vllm_ascend(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     - `vllm-ascend.unmet-requirement`: an error where a package is missing or of another release; a warning
       where it differs by less, or is torchvision, torchaudio or triton-ascend.
-    - `vllm-ascend.vllm-mismatch`: this release was made for another vLLM.
+    - `vllm-ascend.vllm-mismatch`: this release was made for another vLLM: an error where that is another
+      minor (0.11 beside 0.23), a warning where it differs by less, or one of the two is a development build.
     - `vllm-ascend.cann-not-listed`, `cann-incompatible`, `newer-than-table`, `site-table`: as those of
       torch-npu, by the rows about vllm-ascend.
 
@@ -112,12 +118,12 @@ def _requirements(host: Host, plugin: Distribution, rows: list[Row]) -> Optional
     for name in PINNED:
         specifier = required(plugin, name, layout)
         found = next(iter(host.interpreter.distributions(name)), None)
-        if specifier is None or (found and _suits(found, name, str(specifier), rows)):
+        if specifier is None or (found and _suits(found, name, specifier, rows)):
             continue
         wanted[name] = f"{name}{specifier}"
         there = at(found) if found else _("{name} is not installed").format(name=name)
         lines.append(f"{name}{specifier}: {there}")
-        severity = max(severity, _weight(found, name, str(specifier)))
+        severity = max(severity, _weight(found, name, specifier))
     if not wanted:
         return None
     text = _("vllm-ascend {version} requires {required}, which is not what is installed")
@@ -132,22 +138,20 @@ def _requirements(host: Host, plugin: Distribution, rows: list[Row]) -> Optional
     )
 
 
-def _suits(found: Distribution, name: str, specifier: str, rows: list[Row]) -> bool:
-    from packaging.specifiers import SpecifierSet
-
+def _suits(found: Distribution, name: str, specifier: SpecifierSet, rows: list[Row]) -> bool:
     version = version_number(found)
     told = [one for row in rows for one in row.texts(name.replace("-", "_"))]
-    suits: bool = accepts(SpecifierSet(specifier), found.version)
+    suits: bool = accepts(specifier, found.version)
     return suits or any(public(one) == public(str(version)) for one in told)
 
 
-def _weight(found: Optional[Distribution], name: str, specifier: str) -> Severity:
+def _weight(found: Optional[Distribution], name: str, specifier: SpecifierSet) -> Severity:
     """Another release is an error, a rebuild of the same one is not."""
     if name in OPTIONAL:
         return WARNING
-    if found is None or not specifier.startswith("=="):
+    if found is None:
         return ERROR
-    mine, theirs = version_number(found), public(specifier[2:])
+    mine, theirs = version_number(found), exact(specifier)
     return WARNING if theirs is not None and mine.release == theirs.release else ERROR
 
 
@@ -156,13 +160,14 @@ def _beside_vllm(
 ) -> Optional[Finding]:
     mine = version_number(plugin)
     made_for = list(dict.fromkeys(one for row in rows for one in row.texts("vllm")))
-    code, text = "vllm-ascend.vllm-missing", _("vllm-ascend {version} is installed without vllm")
+    code, severity = "vllm-ascend.vllm-missing", ERROR
+    text = _("vllm-ascend {version} is installed without vllm")
     if vllm is not None:
         other = version_number(vllm)
         suits = any(public(one) == public(vllm.version) for one in made_for)
         if suits or (not made_for and other.release[:2] == mine.release[:2]):
             return None
-        code = "vllm-ascend.vllm-mismatch"
+        code, severity = "vllm-ascend.vllm-mismatch", _distance(mine, other, made_for)
         text = _("vllm-ascend {version} was made for vLLM {wanted}, and vLLM {vllm} is installed")
     title = _("install the vLLM that it was made for")
     return Finding(
@@ -172,6 +177,7 @@ def _beside_vllm(
             wanted=", ".join(made_for) or f"{mine.major}.{mine.minor}",
             vllm=vllm.version if vllm else "",
         ),
+        severity=severity,
         evidence=(
             at(plugin),
             *([at(vllm)] if vllm else []),
@@ -180,3 +186,10 @@ def _beside_vllm(
         action=Action.CONFIG,
         fix=pip_install(host, title, f"vllm=={made_for[-1]}") if made_for else None,
     )
+
+
+def _distance(mine: Version, vllm: Version, made_for: list[str]) -> Severity:
+    """Another minor has other interfaces; of a development build nobody knows which it has."""
+    minors = {version.release[:2] for version in map(public, made_for) if version} or {mine.release[:2]}
+    near = vllm.release[:2] in minors or mine.is_devrelease or vllm.is_devrelease
+    return WARNING if near else ERROR

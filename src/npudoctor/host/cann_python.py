@@ -12,7 +12,8 @@ from npudoctor.host.cann import Install
 from npudoctor.host.cann_version import at_least
 from npudoctor.host.errors import CannotTell
 from npudoctor.host.files import Files
-from npudoctor.host.interpreter import Distribution, parse_headers
+from npudoctor.host.interpreter import Distribution
+from npudoctor.host.metadata import parse_headers
 
 # Where each tells the version of the CANN that it is of: the version that pip knows never changes.
 MARKS = {"te": "te/version.py", "hccl": "hccl/sys_version.py"}

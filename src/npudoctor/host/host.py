@@ -233,7 +233,11 @@ class Host:
             variables=caller,
             as_root=self.identity.is_root,
             timeout=0.6 * self.options.timeout,
+            here=self._working_directory,
         )
+
+    def _working_directory(self) -> Optional[str]:
+        return self.running_files.real(f"/proc/{self.options.env_of or 'self'}/cwd")
 
     def _which_python(self, caller: Variables) -> tuple[str, str]:
         if self.options.python is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from typing import Optional
 
 from npudoctor.host.errors import CannotTell
@@ -54,5 +55,5 @@ def pythonpath(entries: list[str], here: Optional[str]) -> list[str]:
         if entry.startswith("/"):
             folders.append(entry)
         elif here is not None:
-            folders.append(f"{here}/{entry}".rstrip("/.") or "/" if entry in ("", ".") else f"{here}/{entry}")
+            folders.append(posixpath.normpath(f"{here}/{entry}"))
     return folders

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import Optional
+from typing import TYPE_CHECKING, Optional
 
 from npudoctor.knowledge.judging import Pair
 from npudoctor.knowledge.site import Knowledge
 from npudoctor.knowledge.tables import Row
 from npudoctor.knowledge.versions import public
+
+if TYPE_CHECKING:
+    from packaging.version import Version
 
 _MINOR = re.compile(r"\d+\.\d+")
 
@@ -35,6 +38,23 @@ def torch_of(knowledge: Knowledge, torch_npu: str) -> Optional[Row]:
         if row.texts("torch") and mine is not None and public(row["torch_npu"]) == mine:
             return row
     return None
+
+
+def listed(knowledge: Knowledge, torch_npu: str) -> bool:
+    """Whether any row is about a torch_npu, also one that does not say its torch."""
+    mine = public(torch_npu)
+    rows = knowledge.rows("torch_npu", "cann")
+    return mine is not None and any(public(row["torch_npu"]) == mine for row in rows)
+
+
+def numpy_for(knowledge: Knowledge, torch: Version) -> Optional[Row]:
+    """The row that says which NumPy a torch was built for; None when there is none."""
+    from packaging.specifiers import SpecifierSet
+
+    rows = knowledge.rows("torch_npu", "numpy")
+    return next(
+        (row for row in rows if SpecifierSet(row["versions"]).contains(torch, prereleases=True)), None
+    )
 
 
 def pairs(knowledge: Knowledge, table: str, section: str, release: str) -> list[Pair]:

@@ -28,6 +28,7 @@ _RANGES = {
     "cann_packages.numpy": ("specifier",),
     "cann_python.python": ("python",),
     "mindspore.scipy": ("versions", "scipy"),
+    "torch_npu.numpy": ("versions", "numpy"),
     "vllm_ascend.releases": ("python",),
 }
 _RELEASES = {

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from npudoctor import Severity, Status
 from npudoctor.checks.python.interpreter import interpreter
+from npudoctor.host import Host, Options
 from npudoctor.testing import (
     SITE,
     Asked,
@@ -69,6 +71,29 @@ def test_modules_for_another_cpython() -> None:
     assert asked.codes == ["interpreter.other-abi"] * 2
     assert asked.findings[0].severity is Severity.ERROR
     assert "3.11" in asked.findings[0].message and "3.10.4" in asked.findings[0].message
+
+
+def broken(folder: Path, line: str) -> Host:
+    """A machine whose python3 is this line of a shell."""
+    path = folder / "python3"
+    path.write_text(f"#!/bin/sh\n{line}\n")
+    path.chmod(0o755)
+    return Host(Options(expect="none"), variables={"PATH": str(folder)})
+
+
+def test_one_that_does_not_run_is_what_the_job_will_fail_on(tmp_path: Path) -> None:
+    asked = ask(interpreter, broken(tmp_path, "echo 'no encodings' >&2; exit 3"))
+    (finding,) = asked.findings
+    assert (finding.code, finding.severity) == ("interpreter.does-not-run", Severity.ERROR)
+    assert str(tmp_path) in finding.message and "status 3" in finding.message
+    assert (asked.status, finding.evidence) == (Status.PROBLEM, ("no encodings",))
+
+
+def test_one_that_hangs_is_not_known(tmp_path: Path) -> None:
+    broken(tmp_path, "exec sleep 30")
+    hasty = Host(Options(timeout=0.5), variables={"PATH": str(tmp_path)})
+    assert ask(interpreter, hasty).status is Status.UNKNOWN
+    hasty.close()
 
 
 def test_the_framework_is_elsewhere() -> None:

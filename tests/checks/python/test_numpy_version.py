@@ -8,7 +8,7 @@ import pytest
 
 from npudoctor import Risk, Severity, Status
 from npudoctor.checks.python.numpy_version import numpy_version
-from npudoctor.testing import SITE, Asked, Content, ask, fake_host, package_files, unreadable
+from npudoctor.testing import SITE, Asked, Content, ask, fake_host, folder, package_files, unreadable
 
 # As in the wheels of PyPI.
 MINDSPORE = package_files("mindspore", "2.7.0", "Requires-Dist: numpy<2.0.0,>=1.20.0")
@@ -65,6 +65,24 @@ def test_missing() -> None:
     assert finding.fix is not None and "numpy<2.0.0,>=1.20.0" in finding.fix.commands[0]
 
 
+@pytest.mark.parametrize(
+    ("torch", "numpy", "codes"),
+    [
+        ("2.1.0", "2.2.0", ["numpy-version.unsuitable"]),
+        ("2.2.2+cpu", "2.0.0", ["numpy-version.unsuitable"]),
+        ("2.1.0", "1.26.4", []),
+        ("2.3.0", "2.2.0", []),
+        ("2.3.0a0+git1", "2.2.0", []),
+        ("2.1.0", "", []),
+    ],
+)
+def test_a_torch_that_was_built_for_numpy_1(torch: str, numpy: str, codes: list[str]) -> None:
+    told = beside(numpy, package_files("torch", torch, "Requires-Dist: filelock"))
+    assert told.codes == codes
+    assert all("<2" in one.message and one.severity is Severity.ERROR for one in told.findings)
+    assert all("numpy<2" in one.fix.commands[0] for one in told.findings if one.fix)
+
+
 def test_skipped_without_a_framework() -> None:
     assert beside("2.2.6", package_files("pandas", "2.0", "Requires-Dist: numpy<2")).status is Status.SKIPPED
 
@@ -78,6 +96,9 @@ def test_skipped_without_a_framework() -> None:
             **package_files("numpy", "2.0"),
         },
         {f"{SITE}/torch-2.7.1.dist-info/METADATA": unreadable(errno.EIO)},
+        {f"{SITE}/mindspore-2.7.0.dist-info": folder(), **package_files("numpy", "2.1.0")},
+        {f"{SITE}/mindspore-2.7.0.dist-info/METADATA": "", **package_files("numpy", "2.1.0")},
+        {f"{SITE}/mindspore-2.7.0.dist-info/METADATA": "\0\1\2", **package_files("numpy", "2.1.0")},
     ],
 )
 def test_cannot_tell(files: dict[str, Content]) -> None:

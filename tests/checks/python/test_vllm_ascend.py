@@ -96,16 +96,54 @@ def test_without_vllm() -> None:
     assert finding.fix is not None and finding.fix.commands[0].endswith("pip install vllm==0.11.0")
 
 
-@pytest.mark.parametrize("vllm", ["0.10.2", "0.11.1", "0.11.0rc3"])
-def test_another_vllm(vllm: str) -> None:
+@pytest.mark.parametrize(
+    ("vllm", "severity"),
+    [
+        ("0.10.2", Severity.ERROR),
+        ("0.10.2+empty", Severity.ERROR),
+        ("0.11.1", Severity.WARNING),
+        ("0.11.0rc3", Severity.WARNING),
+        ("0.11.1+empty", Severity.WARNING),
+        ("0.1.dev1+g1234567", Severity.WARNING),
+    ],
+)
+def test_another_vllm(vllm: str, severity: Severity) -> None:
     (finding,) = old(vllm=vllm).findings
-    assert (finding.code, finding.severity) == ("vllm-ascend.vllm-mismatch", Severity.WARNING)
+    assert (finding.code, finding.severity) == ("vllm-ascend.vllm-mismatch", severity)
     assert f"vLLM {vllm}" in finding.message and "vLLM 0.11.0" in finding.message
 
 
 def test_a_release_without_a_row_is_compared_by_its_own_number() -> None:
     told = beside("0.11.0rc4.dev2+g1", (), {"vllm": "0.10.2"})
     assert told.codes == ["vllm-ascend.vllm-mismatch"] and told.findings[0].fix is None
+    assert told.findings[0].severity is Severity.WARNING, "a development build"
+
+
+def test_a_release_beside_a_vllm_of_long_ago_will_fail() -> None:
+    (finding,) = beside("0.23.0", NEW, {"vllm": "0.11.0", **SUITS}, "9.1.0").findings
+    assert (finding.code, finding.severity) == ("vllm-ascend.vllm-mismatch", Severity.ERROR)
+    assert beside("0.23.0.post1", NEW, {"vllm": "0.23.0", **SUITS}, "9.1.0").codes == []
+
+
+@pytest.mark.parametrize(
+    ("line", "torch", "severity"),
+    [
+        ("torch===2.7.1", "2.7.1.post1", Severity.WARNING),
+        ("torch==2.7.1,>=2.0", "2.7.1.post1", Severity.WARNING),
+        ("torch==2.7.1+cpu,>=2.0", "2.8.0", Severity.ERROR),
+    ],
+)
+def test_other_forms_of_a_requirement(line: str, torch: str, severity: Severity) -> None:
+    told = beside("0.11.0", (f"Requires-Dist: {line}",), {"vllm": "0.11.0", "torch": torch})
+    assert [(one.code, one.severity) for one in told.findings] == [
+        ("vllm-ascend.unmet-requirement", severity)
+    ]
+
+
+def test_a_final_release_of_which_a_candidate_is_listed() -> None:
+    told = beside("0.10.0", (), {"vllm": "0.10.0"}, "8.2.RC1")
+    assert told.codes == ["vllm-ascend.cann-not-listed"]
+    assert told.findings[0].severity is Severity.INFO
 
 
 def test_another_cann() -> None:
