@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Union
+from dataclasses import replace
+from typing import TYPE_CHECKING, Optional, Union
 
 from npudoctor import ERROR, Action, Facts, Finding, Host, Scope, Skip, _, check
 from npudoctor.checks.python._stack import at, pip_install
-from npudoctor.host.interpreter import Distribution, normal
+from npudoctor.host.interpreter import Distribution
 from npudoctor.host.requirements import required, version_number
 from npudoctor.knowledge.frameworks import numpy_for
+from npudoctor.knowledge.tables import Row
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
@@ -63,7 +65,7 @@ def numpy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
     users += [found for name in OF_CANN for found in host.interpreter.distributions(name)[:1]]
     told = ((user, required(user, "numpy", layout)) for user in users)
     wanted = [(user, specifier) for user, specifier in told if specifier is not None]
-    built = _built_for(host, [user for user in users if normal(user.name) == "torch"])
+    row, built = _built_for(host, next(iter(host.interpreter.distributions("torch")), None))
     numpy = next(iter(host.interpreter.distributions("numpy")), None)
     yield Facts(
         {
@@ -81,15 +83,19 @@ def numpy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
     against = [pair for pair in both if not pair[1].contains(version, prereleases=True)]
     if against:
         text = _("NumPy {numpy} does not suit {name} {version}, which requires numpy{required}")
-        yield _finding(host, "numpy-version.unsuitable", text, against, both, [numpy])
+        finding = _finding(host, "numpy-version.unsuitable", text, against, both, [numpy])
+        table = (f"{row['source']}, {row['as_of']}",) if row and built[0] in against else ()
+        yield replace(finding, evidence=finding.evidence + table)
 
 
-def _built_for(host: Host, torches: list[Distribution]) -> list[tuple[Distribution, SpecifierSet]]:
+def _built_for(
+    host: Host, torch: Optional[Distribution]
+) -> tuple[Optional[Row], list[tuple[Distribution, SpecifierSet]]]:
     """What the table says of torch, whose metadata does not: it loads any NumPy, and fails with it later."""
     from packaging.specifiers import SpecifierSet
 
-    rows = ((torch, numpy_for(host.knowledge, version_number(torch))) for torch in torches)
-    return [(torch, SpecifierSet(row["numpy"])) for torch, row in rows if row is not None]
+    row = numpy_for(host.knowledge, version_number(torch)) if torch is not None else None
+    return row, [(torch, SpecifierSet(row["numpy"]))] if torch is not None and row is not None else []
 
 
 def _finding(

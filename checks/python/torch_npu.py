@@ -100,10 +100,11 @@ def _beside_torch(host: Host, adapter: Distribution, torch: Optional[Distributio
             action=Action.CONFIG,
             fix=fix,
         )
-    if not wanted or (version_number(torch) and accepts(wanted, torch.version)):
+    version = version_number(torch) if wanted else None  # to say so when it is none
+    if version is None or accepts(wanted, torch.version):
         return None
     named = exact(wanted)
-    near = named is not None and named.release == version_number(torch).release
+    near = named is not None and named.release == version.release
     text = _("torch_npu {torch_npu} was made for torch{required}, and torch {torch} is installed")
     return Finding(
         "torch-npu.torch-mismatch",

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Optional
 
 import pytest
 
@@ -65,7 +66,7 @@ def test_a_packed_egg_is_there_and_does_not_say_what_it_requires() -> None:
 
 
 @pytest.mark.parametrize("content", [None, "", "\0\1", "Home-page: x\n"])
-def test_without_metadata_only_the_name_and_the_version_are_known(content: str) -> None:
+def test_without_metadata_only_the_name_and_the_version_are_known(content: Optional[str]) -> None:
     path = f"{SITE}/mindspore-2.7.0.dist-info"
     files: dict[str, Content] = {path: folder()} if content is None else {f"{path}/METADATA": content}
     host = machine(files)

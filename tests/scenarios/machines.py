@@ -11,7 +11,7 @@ from typing import Union
 
 from npudoctor.host import Host
 from npudoctor.host.commands import Answer, Commands
-from npudoctor.host.interpreter import QUESTION
+from npudoctor.host.question import QUESTION
 from npudoctor.knowledge.site import Knowledge
 from npudoctor.model import Report
 from npudoctor.registry import Loaded

@@ -5,18 +5,18 @@ from __future__ import annotations
 import errno
 import os
 import re
-import signal
 from collections.abc import Callable, Iterator
 from dataclasses import field
 from typing import Optional
 
 from npudoctor.frozen import dataclass
 from npudoctor.host.access import closed
-from npudoctor.host.commands import Answer, Commands
-from npudoctor.host.errors import CannotTell, DoesNotRun
+from npudoctor.host.commands import Commands
+from npudoctor.host.errors import CannotTell
 from npudoctor.host.files import Files
 from npudoctor.host.metadata import distributions_in, egg_requirements, metadata_of, parse_headers
 from npudoctor.host.once import Once
+from npudoctor.host.question import QUESTION, no_answer, words_of
 from npudoctor.host.site_folders import (
     PYTHON_LIB,
     Reached,
@@ -28,21 +28,6 @@ from npudoctor.host.site_folders import (
 )
 from npudoctor.host.variables import Variables
 from npudoctor.messages import _
-
-# Asked with -I: neither the working directory nor PYTHONPATH reaches the interpreter while we ask;
-# the folders that the job would see in front are added by us afterwards.
-# Nothing is imported that the interpreter has not loaded by itself: the question costs its start.
-# How it ends that would end so for the job, too: an error of its own, or a crash. Not one of SIGKILL. For
-# root, who starts it without LD_LIBRARY_PATH, a library that the loader does not find proves nothing.
-FAILED = (*range(1, 256), -signal.SIGILL, -signal.SIGABRT, -signal.SIGBUS, -signal.SIGSEGV)
-NOT_LOADED = 127
-MARK = "NPUDOCTOR\0"
-QUESTION = (
-    "import os,site,sys;"
-    "told=[sys.version.split()[0],os.uname()[4],sys.prefix,sys.base_prefix,site.getusersitepackages()];"
-    "told+=[entry for entry in sys.path if isinstance(entry,str)];"
-    "os.write(1,b'NPUDOCTOR\\0'+b'\\0'.join(os.fsencode(str(word)) for word in told))"
-)
 
 _SEPARATORS = re.compile(r"[-_.]+")
 _HOOK = re.compile(r"\.pth\Z|\A(site|user)customize")  # what a start of Python runs from site-packages
@@ -195,22 +180,13 @@ class Interpreter:
             variables=self._started_with(commands),
             here=True,
         )
-        told = answer.stdout.rpartition(MARK)[2].split("\0") if MARK in answer.stdout and answer.ok else []
+        told = words_of(answer)
         if len(told) < 5:
-            raise self._no_answer(answer)
+            raise no_answer(self.path, answer, self._as_root)
         version, machine, prefix, base_prefix, user_site, *search_path = told
         more = self._user_site(user_site) if prefix == base_prefix else Reached()
         path = [*self._first(), *more.folders, *search_path]
         return Layout(tuple(dict.fromkeys(path)), version, machine, asked=True, unread=more.unread)
-
-    def _no_answer(self, answer: Answer) -> CannotTell:
-        said = "".join(answer.stderr.strip().splitlines()[-1:])
-        text = _("the interpreter {path} does not answer: {why}")
-        reason = text.format(path=self.path, why=said or answer.ended)
-        known = not self._as_root or answer.status != NOT_LOADED
-        if known and (answer.ended == "missing" or (answer.ended == "exited" and answer.status in FAILED)):
-            return DoesNotRun(reason, answer.status or 0, said)
-        return CannotTell(reason)
 
     def _first(self) -> list[str]:
         """PYTHONPATH, as the job would have it in front; without what this user may not look into, which

@@ -80,6 +80,7 @@ def test_a_torch_that_was_built_for_numpy_1(torch: str, numpy: str, codes: list[
     told = beside(numpy, package_files("torch", torch, "Requires-Dist: filelock"))
     assert told.codes == codes
     assert all("<2" in one.message and one.severity is Severity.ERROR for one in told.findings)
+    assert all("132179" in one.evidence[-1] for one in told.findings)
     assert all("numpy<2" in one.fix.commands[0] for one in told.findings if one.fix)
 
 
