@@ -24,7 +24,7 @@ from npudoctor import (
     check,
 )
 from npudoctor.host.cann import Install, installs_of
-from npudoctor.host.cann_env import first_site
+from npudoctor.host.cann_env import first_site, python_folders
 from npudoctor.host.cann_python import MARKS, Copy, copies, own_site, ships, wheels
 from npudoctor.host.cann_version import train
 from npudoctor.host.wanted import on_cann
@@ -57,7 +57,8 @@ def te_topi(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     - `other-version`: the copy that is imported is of another release (its major.minor differs).
     - `other-build`: of another build of the same release, which is only noted.
-    - `missing`: CANN ships te, and the interpreter does not find it.
+    - `missing`: CANN ships te, and the interpreter does not find it. In an image, where no PYTHONPATH is
+      known, CANN's own copy counts as found.
     - `shadowed-copy`: a copy of another release lies behind the right one, and does no harm as long as
       PYTHONPATH stays as it is.
 
@@ -85,7 +86,7 @@ def te_topi(host: Host) -> Iterator[Union[Finding, Facts]]:
     active = installs[0]
     exported = host.variables.path_list("PYTHONPATH") if host.options.root is None else []
     folders = [*exported, *host.interpreter.layout().search_path]
-    found = {name: copies(host.files, name, folders) for name in MARKS}
+    found = {name: _copies(host, active, name, folders) for name in MARKS}
     told = {name: [[copy.folder, copy.version] for copy in found[name]] for name in found}
     yield Facts({"cann": active.path, "component": active.component, **told})
     if train(active.component) is None:
@@ -96,6 +97,13 @@ def te_topi(host: Host) -> Iterator[Union[Finding, Facts]]:
     for name in MARKS:
         if found[name]:
             yield from _judge(host, active, found[name])
+
+
+def _copies(host: Host, active: Install, name: str, folders: Sequence[str]) -> list[Copy]:
+    """Every copy; in an image, where PYTHONPATH is not known, CANN's own where there is no other: that is
+    the one which its script would let Python find."""
+    own = own_site(host.files, active, name) if host.options.root is not None else None
+    return copies(host.files, name, folders) or copies(host.files, name, [own] if own else [])
 
 
 def _judge(host: Host, active: Install, found: Sequence[Copy]) -> Iterator[Finding]:
@@ -146,7 +154,7 @@ def _missing(host: Host, active: Install) -> Finding:
         "te-topi.missing",
         text.format(install=active.label, python=host.interpreter.label),
         action=Action.CONFIG,
-        fix=_in_front(host, site) if site else _pip(host, active, ["te"]),
+        fix=_in_front(host, active) if site else _pip(host, active, ["te"]),
         echo_of=tuple(f"cann-env.{word}" for word in ENV),
     )
 
@@ -156,8 +164,8 @@ def _fix(host: Host, active: Install, copy: Copy) -> Optional[Fix]:
     site = own_site(host.files, active, copy.name)
     # What a variable finds first, no wheel in the interpreter's own folder would replace.
     if exported:
-        return _in_front(host, site) if site else None
-    return _pip(host, active, [copy.name]) or (_in_front(host, site) if site else None)
+        return _in_front(host, active) if site else None
+    return _pip(host, active, [copy.name]) or (_in_front(host, active) if site else None)
 
 
 def _pip(host: Host, active: Install, names: Sequence[str]) -> Optional[Fix]:
@@ -176,14 +184,17 @@ def _pip(host: Host, active: Install, names: Sequence[str]) -> Optional[Fix]:
     )
 
 
-def _in_front(host: Host, site: str) -> Optional[Fix]:
+def _in_front(host: Host, active: Install) -> Optional[Fix]:
+    """The line that cann-env shows: with CANN's operators, which te alone does not bring."""
     if host.options.root is not None:
         return None
     entries = [entry for entry in host.variables.path_list("PYTHONPATH") if entry]
     before = host.variables.get("PYTHONPATH")
     return Fix(
         _("put CANN's own folders in front of {name}").format(name="PYTHONPATH"),
-        steps=(Export("PYTHONPATH", ":".join(dict.fromkeys((site, *entries)))),),
+        steps=(
+            Export("PYTHONPATH", ":".join(dict.fromkeys((*python_folders(host.files, active), *entries)))),
+        ),
         undo=Export("PYTHONPATH", before).lines() if before else ("unset PYTHONPATH",),
         risk=Risk.MANUAL,
         needs_root=False,

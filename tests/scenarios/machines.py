@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Union
 
-from npudoctor.host import Host
+from npudoctor.host import Host, Options
 from npudoctor.host.commands import Answer, Commands
 from npudoctor.host.interpreter import QUESTION
 from npudoctor.knowledge.site import Knowledge
@@ -55,6 +55,8 @@ class Machine:
     pythons: dict[str, tuple[str, str]] = field(default_factory=dict, repr=False)
     # What its site adds to our tables: the content of a file.
     rows: str = field(default="", repr=False)
+    # Not running: an image, looked at from outside.
+    image: bool = False
 
     @property
     def name(self) -> str:
@@ -160,6 +162,12 @@ def _own_install(machine: Machine) -> None:
     machine.variables.update({name: value.replace(old, new) for name, value in machine.variables.items()})
 
 
+def _image(machine: Machine) -> None:
+    """An image that is being made: no variable, nothing that runs."""
+    _of_root(machine)
+    machine.image = True
+
+
 VARIANTS = {
     "root": _of_root,
     "root, Python of another": _of_root_with_anothers_python,
@@ -177,6 +185,17 @@ def variants() -> list[Machine]:
             change(machine)
             machine.word = word
             made.append(machine)
+    return [*made, *images()]
+
+
+def images() -> list[Machine]:
+    """Images of each era and framework."""
+    made = []
+    for version, framework in KINDS:
+        machine = healthy(version, "aarch64", framework)
+        _image(machine)
+        machine.word = "image"
+        made.append(machine)
     return made
 
 
@@ -187,6 +206,8 @@ def all_machines() -> list[Machine]:
 
 def host_of(machine: Machine) -> Host:
     """It, running, as the job's user sees it; the interpreter is chosen and asked by the real code."""
+    if machine.image:
+        return _host_of_image(machine)
     own = _told(machine, machine.era.python, python_env.PREFIX, machine.site)
     others: dict[Union[str, tuple[str, ...]], Union[str, Answer]] = {
         (path, "-I", "-c", QUESTION): _told(machine, version, path.rsplit("/", 2)[0], site)
@@ -205,6 +226,15 @@ def host_of(machine: Machine) -> Host:
     if machine.rows:
         host._parts["knowledge"] = _site_rows(machine.rows)
     host.commands.trusted = partial(Commands.trusted, host.commands)  # type: ignore[method-assign]
+    return host
+
+
+def _host_of_image(machine: Machine) -> Host:
+    """It as --root sees it, with the Python that --python names in it."""
+    files = {f"/image{path}": content for path, content in machine.files.items()}
+    options = Options(python=f"{python_env.PREFIX}/bin/python3")
+    host = fake_host(files, root="/image", expect="npu", options=options)
+    del host._parts["interpreter"]
     return host
 
 
