@@ -8,6 +8,7 @@ from typing import Optional
 from npudoctor import Action, Command, Export, Finding, Fix, Host, Risk, Severity, Step, _
 from npudoctor.host import cann_env, cann_tree
 from npudoctor.host.cann import Install, named_root, set_env_script
+from npudoctor.host.workplace import job_user
 
 
 def not_sourced(host: Host, install: Install, severity: Severity) -> Finding:
@@ -133,7 +134,7 @@ def remedy(host: Host, install: Install, values: Mapping[str, str], atb: bool = 
         exports = [Export(name, value) for name, value in values.items()]
         exports += [_front(host, name, folders) for name, folders in lists if folders]
         return _shown(_("set the variables of {path}").format(path=install.path), tuple(exports))
-    more = cann_env.atb_script(host.files, host.variables, host.identity.home) if atb else None
+    more = cann_env.atb_script(host.files, host.variables, job_user(host).home) if atb else None
     scripts = [script, *([more] if more else [])]
     return _shown(
         _("source {script}").format(script=script), tuple(Command(("source", path)) for path in scripts)

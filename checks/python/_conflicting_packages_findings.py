@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Optional
 
-from npudoctor import Action, Command, Finding, Fix, Host, Risk, _
+from npudoctor import Action, Finding, Fix, Host, _
+from npudoctor.checks.python._pip import pip_fix
 from npudoctor.host.interpreter import Distribution
-from npudoctor.host.pip import needs_root, pip_argv
 
 
 def site(found: Distribution) -> str:
@@ -62,7 +62,7 @@ def other_python(host: Host, found: Distribution, path: str, pythons: Sequence[s
         text.format(name=label(found), python=host.interpreter.label, **words),
         evidence=(path,),
         action=Action.CONFIG,
-        fix=None if _from_pythonpath(host, found) else _again(host, found),
+        fix=_again(host, found),
         echo_of=("interpreter.other-abi",),
     )
 
@@ -79,7 +79,7 @@ def other_machine(
         text.format(name=label(found), python=host.interpreter.label, **words),
         evidence=(f"{path}: ELF, {built}",),
         action=Action.CONFIG,
-        fix=None if _from_pythonpath(host, found) else _anew(host, (found.name,), None),
+        fix=_anew(host, (found.name,), None),
     )
 
 
@@ -99,22 +99,18 @@ def _kept(host: Host, first: Distribution, second: Distribution) -> Distribution
     return first if _order(first) > _order(second) else second
 
 
-def _from_pythonpath(host: Host, found: Distribution) -> bool:
-    """Whether it is seen through PYTHONPATH only: what pip installs would not be seen."""
-    return host.options.root is None and site(found) in host.variables.path_list("PYTHONPATH")
-
-
 def _anew(host: Host, names: Sequence[str], kept: Optional[Distribution]) -> Fix:
-    steps = [Command(pip_argv(host, "uninstall", *names))]
+    lines: list[tuple[str, ...]] = [("uninstall", *names)]
     title = _("remove {names}, which cannot run here").format(names=", ".join(names))
     if kept is not None:
         title = _("remove both, then install {name} again").format(name=kept.name)
-        steps.append(Command(pip_argv(host, "install", "--no-deps", f"{kept.name}=={kept.version}")))
-    return Fix(title, steps=tuple(steps), risk=Risk.MANUAL, needs_root=needs_root(host))
+        lines.append(("install", "--no-deps", f"{kept.name}=={kept.version}"))
+    fix: Fix = pip_fix(host, title, *lines)
+    return fix
 
 
 def _again(host: Host, found: Distribution) -> Fix:
-    wanted = f"{found.name}=={found.version}"
-    argv = pip_argv(host, "install", "--force-reinstall", "--no-deps", wanted)
     title = _("install {name} again").format(name=found.name)
-    return Fix(title, steps=(Command(argv),), risk=Risk.MANUAL, needs_root=needs_root(host))
+    wanted = f"{found.name}=={found.version}"
+    fix: Fix = pip_fix(host, title, ("install", "--force-reinstall", "--no-deps", wanted))
+    return fix

@@ -1,11 +1,12 @@
-"""What the checks of versions share: the CANN in use, what to say of a pair, pip's line."""
+"""What the checks of versions share: the CANN in use, what to say of a pair."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Optional
 
-from npudoctor import INFO, Action, Command, Finding, Fix, Host, Risk, _
+from npudoctor import INFO, Action, Finding, Host, _
+from npudoctor.checks.python._pip import pip_install as pip_install
 from npudoctor.host import cann_env
 from npudoctor.host.cann import Install, installs_of
 from npudoctor.host.cann_tree import releases_of
@@ -102,12 +103,3 @@ def accepts(wanted: SpecifierSet, version: str) -> bool:
 def at(found: Distribution) -> str:
     """A line of evidence: which copy was looked at."""
     return f"{found.name} {found.version}: {found.folder}"
-
-
-def pip_install(host: Host, title: str, *requirements: str) -> Fix:
-    """The line that installs them into the examined interpreter; shown only."""
-    argv: tuple[str, ...] = (host.interpreter.path, "-m", "pip", "install", *requirements)
-    if host.options.root is not None:
-        argv = ("chroot", host.options.root, *argv)
-    image = host.options.root is not None
-    return Fix(title, steps=(Command(argv),), risk=Risk.MANUAL, needs_root=image)

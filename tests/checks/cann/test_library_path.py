@@ -238,6 +238,7 @@ def test_a_real_environment_is_well() -> None:
 def test_the_working_directory_of_the_examined_process(ours: str) -> None:
     """It is where that process is that counts, not where we are."""
     files = {**HEALTHY, "/proc/self/cwd": link(ours), "/open": folder(0o777), "/proc/7/cwd": link("/open")}
+    files["/proc/7/status"] = "Uid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\nGroups:\t\n"
     (finding,) = judge(files, [*ALL, ""], options=Options(env_of=7)).findings
     assert (finding.severity, "/open" in finding.message) == (Severity.WARNING, True)
     files["/proc/7/cwd"] = link("/theirs")

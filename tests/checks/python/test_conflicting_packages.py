@@ -169,10 +169,14 @@ def test_built_for_another_python() -> None:
     assert told(files).codes == []
 
 
-def test_no_line_of_pip_for_what_comes_from_pythonpath() -> None:
-    files = {**beside("mindspore 1.9.0"), f"{SITE}/mindspore/_c_expression.cpython-37m.so": X86}
-    (finding,) = told(files, variables={"PYTHONPATH": SITE}).findings
-    assert finding.fix is None
+def test_what_comes_from_pythonpath_is_taken_out_of_it() -> None:
+    extra = "/data/site"
+    files = {
+        **beside("mindspore 1.9.0", site=extra),
+        f"{extra}/mindspore/_c_expression.cpython-37m.so": X86,
+    }
+    (finding,) = told(files, variables={"PYTHONPATH": extra}, search_path=(extra, SITE)).findings
+    assert finding.fix is not None and finding.fix.commands == ("unset PYTHONPATH",)
 
 
 @pytest.mark.parametrize("content", [b"", b"\x7fELF", b"version https://git-lfs", elf(9999), elf(62, "big")])
