@@ -10,12 +10,10 @@ from npudoctor import (
     INFO,
     WARNING,
     Action,
-    Command,
     Facts,
     Finding,
     Fix,
     Host,
-    Risk,
     Scope,
     Severity,
     Skip,
@@ -232,12 +230,7 @@ def _evidence(needs: Sequence[Need]) -> tuple[str, ...]:
 
 
 def _install(host: Host, lines: Sequence[str]) -> Fix:
-    argv: tuple[str, ...] = (host.interpreter.path, "-m", "pip", "install", *lines)
-    if host.options.root is not None:
-        argv = ("chroot", host.options.root, *argv)
-    return Fix(
-        _("install what CANN needs"),
-        steps=(Command(argv),),
-        risk=Risk.MANUAL,
-        needs_root=host.options.root is not None,
-    )
+    from npudoctor.checks.python._pip import pip_install
+
+    fix: Fix = pip_install(host, _("install what CANN needs"), *lines)
+    return fix
