@@ -100,10 +100,30 @@ def test_a_chain_is_folded_and_a_circle_is_not() -> None:
 def test_folded_echoes_count_once_and_do_not_decide() -> None:
     rows = fold([
         row("w", Status.PROBLEM, finding("w.cause", Severity.WARNING)),
-        row("e", Status.PROBLEM, finding("e.echo", Severity.ERROR, "w.cause")),
+        row("e", Status.PROBLEM, finding("e.echo", Severity.WARNING, "w.cause")),
     ])  # fmt: skip
     assert judge(rows, Severity.ERROR)[1] == 0
     assert (count(rows)["folded"], count(rows)["errors"], count(rows)["warnings"]) == (1, 0, 1)
+
+
+@pytest.mark.parametrize("weight", [Severity.INFO, Severity.WARNING, Severity.ERROR])
+def test_nothing_is_folded_under_what_weighs_less(weight: Severity) -> None:
+    """The cause decides in the place of its echo: folded under a note, an error would be lost."""
+    rows = fold([
+        row("w", Status.PROBLEM, finding("w.cause", weight)),
+        row("e", Status.PROBLEM, finding("e.echo", Severity.ERROR, "w.cause")),
+        row("f", Status.PROBLEM, finding("f.echo", Severity.ERROR, "w.cause", "e.echo")),
+    ])  # fmt: skip
+    heavy = weight is Severity.ERROR
+    caused = [found.caused_by for one in rows for found in one.findings]
+    assert caused == [None, "w.cause" if heavy else None, "w.cause" if heavy else "e.echo"]
+    assert judge(rows, Severity.ERROR) == (Verdict.NOT_READY, 1)
+    assert count(rows)["errors"] == 1
+
+
+def test_the_heaviest_of_one_code_is_the_cause() -> None:
+    light, heavy = finding("x.cause", Severity.INFO), finding("x.cause")
+    assert causes(light, finding("x.echo", Severity.ERROR, "x.cause"), heavy) == [None, "x.cause", None]
 
 
 def test_the_one_line() -> None:

@@ -23,11 +23,13 @@ from npudoctor import (
     _,
     check,
 )
+from npudoctor.host import CannotTell
 from npudoctor.host.cann import Install, installs_of
 from npudoctor.host.cann_env import first_site, python_folders
-from npudoctor.host.cann_python import MARKS, Copy, copies, own_site, ships, wheels
+from npudoctor.host.cann_python import MARKS, Copy, closed_copy, closed_in, copies, own_site, ships, wheels
 from npudoctor.host.cann_version import train
 from npudoctor.host.wanted import on_cann
+from npudoctor.host.workplace import job_user
 
 # What keeps te out of sight, in the words of cann-env.
 ENV = ("not-sourced", "no-such-path", "missing-entry", "other-install-first")
@@ -41,6 +43,7 @@ ENV = ("not-sourced", "no-such-path", "missing-entry", "other-install-first")
     codes={
         "te-topi.other-version": ERROR,
         "te-topi.missing": WARNING,
+        "te-topi.not-readable": WARNING,
         "te-topi.other-build": INFO,
         "te-topi.shadowed-copy": INFO,
     },
@@ -59,6 +62,7 @@ def te_topi(host: Host) -> Iterator[Union[Finding, Facts]]:
     - `other-build`: of another build of the same release, which is only noted.
     - `missing`: CANN ships te, and the interpreter does not find it. In an image, where no PYTHONPATH is
       known, CANN's own copy counts as found.
+    - `not-readable`: a copy that the job's user may not read or enter: Python passes over it.
     - `shadowed-copy`: a copy of another release lies behind the right one, and does no harm as long as
       PYTHONPATH stays as it is.
 
@@ -92,7 +96,10 @@ def te_topi(host: Host) -> Iterator[Union[Finding, Facts]]:
     if train(active.component) is None:
         text = _("the CANN at {install} does not tell its component version")
         raise Unknown(text.format(install=active.label), advisory=True)
-    if not found["te"] and ships(host.files, active, "te"):
+    closed = {name: path for name in MARKS for path in [closed_copy(host, name, folders)] if path}
+    for name, path in closed.items():
+        yield _not_readable(host, active, name, path)
+    if not found["te"] and "te" not in closed and ships(host.files, active, "te"):
         yield _missing(host, active)
     for name in MARKS:
         if found[name]:
@@ -103,7 +110,8 @@ def _copies(host: Host, active: Install, name: str, folders: Sequence[str]) -> l
     """Every copy; in an image, where PYTHONPATH is not known, CANN's own where there is no other: that is
     the one which its script would let Python find."""
     own = own_site(host.files, active, name) if host.options.root is not None else None
-    return copies(host.files, name, folders) or copies(host.files, name, [own] if own else [])
+    open_to = [folder for folder in folders if not closed_in(host, name, folder)]
+    return copies(host.files, name, open_to) or copies(host.files, name, [own] if own else [])
 
 
 def _judge(host: Host, active: Install, found: Sequence[Copy]) -> Iterator[Finding]:
@@ -145,6 +153,31 @@ def _cause(host: Host, active: Install, copy: Copy) -> tuple[str, ...]:
     if own and host.files.real(own) == host.files.real(copy.folder):
         return ("cann-install.mixed-latest",)
     return ("cann-env.not-sourced",) if own else ()
+
+
+def _not_readable(host: Host, active: Install, name: str, path: str) -> Finding:
+    text = _("{name} in {path} is not readable by {user}: Python passes over it")
+    return Finding(
+        "te-topi.not-readable",
+        text.format(name=name, path=path, user=job_user(host).user),
+        action=Action.CONFIG,
+        fix=_readable(host, f"{path}/{name}"),
+        echo_of=("cann-install.not-readable",),
+    )
+
+
+def _readable(host: Host, path: str) -> Fix:
+    """Shown only: whose it is may not have wanted it."""
+    try:
+        entry = host.files.lstat(path)
+    except CannotTell:
+        entry = None
+    return Fix(
+        _("let every user read {path}").format(path=path),
+        steps=(Command(("chmod", "-R", "go+rX", f"{host.options.root or ''}{path}")),),
+        risk=Risk.MANUAL,
+        needs_root=entry is None or entry.uid != host.identity.euid,
+    )
 
 
 def _missing(host: Host, active: Install) -> Finding:

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Optional
 
 from npudoctor import Action, Finding, Fix, Host, _
-from npudoctor.checks.python._pip import pip_fix
+from npudoctor.checks.python._pip import pip_fix, pip_replace
+from npudoctor.checks.python._triton import where_from
 from npudoctor.host.interpreter import Distribution
 
 
@@ -100,12 +101,11 @@ def _kept(host: Host, first: Distribution, second: Distribution) -> Distribution
 
 
 def _anew(host: Host, names: Sequence[str], kept: Optional[Distribution]) -> Fix:
-    lines: list[tuple[str, ...]] = [("uninstall", *names)]
     title = _("remove {names}, which cannot run here").format(names=", ".join(names))
+    fix: Fix = pip_fix(host, title, ("uninstall", *names))
     if kept is not None:
         title = _("remove both, then install {name} again").format(name=kept.name)
-        lines.append(("install", "--no-deps", f"{kept.name}=={kept.version}"))
-    fix: Fix = pip_fix(host, title, *lines)
+        fix = pip_replace(host, where_from(host, title, kept), names, f"{kept.name}=={kept.version}")
     return fix
 
 

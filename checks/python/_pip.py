@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import Optional
 
 from npudoctor import Command, Export, Fix, Host, Risk, _
-from npudoctor.host.pip import entry_of, needs_root, pip_argv, pip_first, refused
+from npudoctor.host.pip import by_uv, entry_of, needs_root, pip_argv, pip_first, refused
 
 Line = tuple[str, ...]
+WHEELS = "npudoctor-wheels"  # below the working directory of who types the lines
 # Options of pip that have a value.
 _VALUED = ("--dest", "--find-links")
 
@@ -34,6 +35,20 @@ def pip_fix(host: Host, title: str, *lines: Line) -> Fix:
 def pip_install(host: Host, title: str, *requirements: str) -> Fix:
     """The line that installs them into the examined interpreter."""
     return pip_fix(host, title, ("install", *requirements))
+
+
+def pip_replace(host: Host, title: str, names: Sequence[str], wanted: str) -> Fix:
+    """The lines that put one exact release in place of packages whose files it shares.
+
+    Its wheel is fetched before anything is removed: where no index has it, all stays as it is.
+    """
+    again = ("install", "--force-reinstall", "--no-deps")
+    first: Line = ("download", "--no-deps", "--dest", WHEELS, wanted)
+    last: Line = (*again, "--no-index", "--find-links", WHEELS, wanted)
+    if by_uv(host):  # it fetches nothing into a folder
+        first, last = (*again, "--dry-run", wanted), (*again, wanted)
+    text = _("{title}: each line only after the one before has succeeded").format(title=title)
+    return pip_fix(host, text, first, ("uninstall", *names), last)
 
 
 def _out_of_pythonpath(host: Host, lines: Sequence[Line]) -> Optional[Fix]:

@@ -12,9 +12,9 @@ from npudoctor.checks.python._stack import (
     broken_rows,
     cann_in_use,
     pair_finding,
-    pip_install,
     product,
 )
+from npudoctor.checks.python._triton import torch_install
 from npudoctor.host.interpreter import Distribution
 from npudoctor.host.requirements import required, version_number
 from npudoctor.knowledge.frameworks import torch_npu_pairs, torch_of
@@ -85,7 +85,7 @@ def _beside_torch(host: Host, adapter: Distribution, torch: Optional[Distributio
     wanted = required(adapter, "torch", host.interpreter.layout())
     row = torch_of(host.knowledge, adapter.version) if wanted is None else None
     release = f"=={row['torch']}" if row else str(wanted or "").partition("+")[0]
-    fix = pip_install(host, _("install the torch that torch_npu was made for"), f"torch{release}")
+    fix = torch_install(host, _("install the torch that torch_npu was made for"), f"torch{release}")
     if torch is None:
         text = _("torch_npu {torch_npu} is installed without torch")
         return Finding(
@@ -110,7 +110,18 @@ def _beside_torch(host: Host, adapter: Distribution, torch: Optional[Distributio
         evidence=(at(adapter), at(torch), f"torch{release}: {source}"),
         action=Action.CONFIG,
         fix=fix,
+        echo_of=("vllm-ascend.unmet-requirement",) if _the_wrong_one(host, adapter, torch) else (),
     )
+
+
+def _the_wrong_one(host: Host, adapter: Distribution, torch: Distribution) -> bool:
+    """Whether vllm-ascend wants this torch and another torch_npu, which its own check says."""
+    layout = host.interpreter.layout()
+    for plugin in host.interpreter.distributions("vllm-ascend")[:1]:
+        wanted, other = required(plugin, "torch", layout), required(plugin, "torch-npu", layout)
+        if wanted is not None and other is not None:
+            return bool(accepts(wanted, torch.version) and not accepts(other, adapter.version))
+    return False
 
 
 def _suits(release: str, torch: Distribution) -> bool:

@@ -34,32 +34,42 @@ def fold(rows: Sequence[Result]) -> list[Result]:
 
     A cause stands by itself or is folded in turn; a circle of echoes has no cause, so nothing in it
     is folded and all of it counts.
+
+    What is folded does not decide: its cause does, in its place. So the cause must weigh at least as much.
+    An error below a note would leave the verdict `ready` for a job that fails, or `not ready` would hang
+    on how a check words its cause. Raising the cause instead would give a finding a severity that its own
+    check did not mean; so the heavier echo stands beside its lighter cause, and counts.
     """
     findings = [finding for row in rows for finding in row.findings]
     if not any(finding.echo_of for finding in findings):
         return list(rows)
-    codes = {finding.code for finding in findings}
-    causes = _grounded(findings, codes)
+    weights: dict[str, Severity] = {}
+    for finding in findings:
+        weights[finding.code] = max(finding.weight, weights.get(finding.code, finding.weight))
+    causes = _grounded(findings, weights)
     return [
         replace(row, findings=tuple(_folded(finding, causes) for finding in row.findings)) for row in rows
     ]
 
 
-def _grounded(findings: Sequence[Finding], codes: set[str]) -> set[str]:
+def _grounded(findings: Sequence[Finding], codes: Mapping[str, Severity]) -> dict[str, Severity]:
     """The codes that may cause another: those that echo nothing present, and the echoes of such."""
     grounded = {finding.code for finding in findings if not _present(finding, codes)}
     while True:
-        more = {finding.code for finding in findings if _present(finding, grounded)} - grounded
+        causes = {code: codes[code] for code in grounded}
+        more = {finding.code for finding in findings if _present(finding, causes)} - grounded
         if not more:
-            return grounded
+            return causes
         grounded |= more
 
 
-def _present(finding: Finding, codes: set[str]) -> Optional[str]:
-    return next((code for code in finding.echo_of if code in codes and code != finding.code), None)
+def _present(finding: Finding, codes: Mapping[str, Severity]) -> Optional[str]:
+    """The first cause that is there and weighs as much as its echo."""
+    there = (code for code in finding.echo_of if code in codes and code != finding.code)
+    return next((code for code in there if codes[code] >= finding.weight), None)
 
 
-def _folded(finding: Finding, causes: set[str]) -> Finding:
+def _folded(finding: Finding, causes: Mapping[str, Severity]) -> Finding:
     cause = _present(finding, causes)
     return replace(finding, caused_by=cause) if cause else finding
 

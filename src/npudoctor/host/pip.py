@@ -15,11 +15,8 @@ MANAGED = "EXTERNALLY-MANAGED"  # beside the standard library: pip refuses to ch
 def pip_argv(host: Host, *arguments: str) -> Argv:
     """pip of that very interpreter, or uv where it has none; for an image, run inside it."""
     path = host.interpreter.path
-    if has_pip(host) or not has_uv(host):
-        argv: Argv = (path, "-m", "pip", *arguments)
-    elif arguments[0] == "download":
-        argv = _uv_download(path, arguments)
-    else:
+    argv: Argv = (path, "-m", "pip", *arguments)
+    if by_uv(host):
         argv = ("uv", "pip", arguments[0], "--python", path, *arguments[1:])
     return _entered(host, argv)
 
@@ -29,6 +26,11 @@ def pip_first(host: Host) -> Sequence[Argv]:
     if has_pip(host) or has_uv(host):
         return ()
     return (_entered(host, (host.interpreter.path, "-m", "ensurepip")),)
+
+
+def by_uv(host: Host) -> bool:
+    """Whether it is uv that installs."""
+    return not has_pip(host) and has_uv(host)
 
 
 def needs_root(host: Host) -> bool:
@@ -80,12 +82,6 @@ def entry_of(host: Host, found: Distribution) -> Optional[str]:
 
 def _entered(host: Host, argv: Argv) -> Argv:
     return argv if host.options.root is None else ("chroot", host.options.root, *argv)
-
-
-def _uv_download(path: str, arguments: Sequence[str]) -> Argv:
-    """uv fetches nothing into a folder; what it would install must be found all the same."""
-    options = arguments[1 : arguments.index("--dest")]
-    return ("uv", "pip", "install", "--dry-run", "--python", path, *options, *arguments[len(options) + 3 :])
 
 
 def _virtual(host: Host) -> bool:

@@ -123,7 +123,7 @@ STATUS = "Uid:\t{uid}\t{uid}\t{uid}\t{uid}\nGid:\t{uid}\t{uid}\t{uid}\t{uid}\nGr
     ("entries", "said"),
     [
         ({f"{HOME}/ascend/log": folder()}, "may not write in"),
-        ({HOME: folder(0o700)}, "may not enter it"),
+        ({HOME: folder(0o700), f"{HOME}/ascend": folder(0o777)}, "may not enter it"),
         ({}, ""),
     ],
 )

@@ -16,7 +16,7 @@ from npudoctor import Finding, Severity, Status
 from npudoctor.checks.cann.cann_env import cann_env
 from npudoctor.checks.cann.te_topi import te_topi
 from npudoctor.host import Host, Options
-from npudoctor.testing import SITE, Asked, Content, ask, fake_host, package_files, unreadable
+from npudoctor.testing import SITE, Asked, Content, ask, fake_host, folder, package_files, unreadable
 
 from ...scenes.cann_env import OTHER  # noqa: TID252
 from ...scenes.cann_trees import (  # noqa: TID252
@@ -123,6 +123,25 @@ def test_the_line_is_that_of_cann_env() -> None:
     both = ask(cann_env, fake_host(healthy(), variables=variables, packages=FRAMEWORK, expect="npu"))
     assert one(both).fix is not None and one(both).code == "cann-env.missing-entry"
     assert one(both).fix.commands == lines(told(healthy(), variables))  # type: ignore[union-attr]
+
+
+def test_not_readable() -> None:
+    """Root installed it with a umask of 077: Python finds nothing in it."""
+    closed: dict[str, Content] = {f"{SITE}/te": unreadable(errno.EACCES)}
+    asked = told({**healthy(), **closed}, NONE)
+    assert (one(asked).code, one(asked).severity) == ("te-topi.not-readable", Severity.WARNING)
+    assert one(asked).echo_of == ("cann-install.not-readable",)
+    assert lines(asked) == (f"chmod -R go+rX {SITE}/te",)
+    assert told({**healthy(), **closed}, sourced()).codes == [], "PYTHONPATH finds another first"
+    assert told({**healthy(), f"{SITE}/te/version.py": unreadable(errno.EACCES)}, NONE).codes == asked.codes
+
+
+def test_not_readable_by_the_user_of_the_job() -> None:
+    status = "Uid:\t1\t1\t1\t1\nGid:\t1\t1\t1\t1\nGroups:\t\n"
+    files = {**healthy(), **te("7.7.0.1.238"), "/proc/7/status": status, f"{SITE}/te": folder(0o700)}
+    assert told(files, NONE, options=Options(env_of=7)).codes == ["te-topi.not-readable"]
+    files[f"{SITE}/te"] = folder()
+    assert told(files, NONE, options=Options(env_of=7)).codes == []
 
 
 def test_another_build_and_a_copy_behind_are_noted() -> None:

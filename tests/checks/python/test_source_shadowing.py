@@ -141,3 +141,12 @@ def test_python_itself_agrees(tmp_path: Path) -> None:
     host.close()
     assert finding.code == "source-shadowing.standard-library"
     assert f"found first: {loaded}" in finding.evidence
+
+
+def test_a_folder_that_this_user_may_not_enter_hides_nothing() -> None:
+    """Python passes over it."""
+    closed = {"/mine/te/__init__.py": "", "/mine/te": unreadable(errno.EACCES)}
+    files = {**closed, f"{SITE}/te/__init__.py": "", "/proc/self/cwd": link("/mine")}
+    for variables in ({"PYTHONPATH": "/mine"}, {}):
+        asked = ask(source_shadowing, fake_host(files, variables=variables))
+        assert (asked.status, asked.codes) == (Status.OK, [])
