@@ -122,7 +122,9 @@ def _empty(specifier: SpecifierSet) -> bool:
     """Whether no version can be in it: tried at each number that it names, and right beside it."""
     from packaging.version import Version
 
-    named = [one.version.removesuffix(".*") for one in specifier] if specifier else ["1"]
+    if any(one.operator == "===" for one in specifier):
+        return False
+    named = [one.version.removesuffix(".*") for one in specifier] or ["1"]
     tried = [tried for one in named for tried in (one, f"{one}.0.0.1", _before(Version(one)))]
     return not any(specifier.contains(one, prereleases=False) for one in tried)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Optional, Union
 
 from npudoctor import ERROR, INFO, WARNING, Action, Facts, Finding, Host, Scope, Skip, _, check
-from npudoctor.checks.python._pip import pip_fix, pip_install
+from npudoctor.checks.python._pip import pip_install, pip_replace
 from npudoctor.checks.python._stack import at, broken_rows, cann_in_use, pair_finding, product
 from npudoctor.host.interpreter import Distribution
 from npudoctor.host.requirements import version_number
@@ -102,7 +102,7 @@ def _beside_paddle(host: Host, plugin: Distribution, paddle: Optional[Distributi
             text.format(plugin=plugin.version, name=paddle.name, paddle=paddle.version),
             evidence=(at(plugin), at(paddle)),
             action=Action.CONFIG,
-            fix=pip_fix(host, title, ("uninstall", paddle.name), ("install", _wanted(mine))),
+            fix=pip_replace(host, title, (paddle.name,), _wanted(mine)),
         )
     theirs = version_number(paddle)
     # 0.0.0 is what builds from the development branch say.

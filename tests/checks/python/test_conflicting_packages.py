@@ -16,6 +16,7 @@ from npudoctor.host import Host, Options
 from npudoctor.host.extensions import elf_machine
 from npudoctor.testing import SITE, Asked, Content, ask, fake_host, package_files, unreadable
 
+AGAIN = "/usr/bin/python3 -m pip install --force-reinstall --no-deps --no-index --find-links npudoctor-wheels"
 USER = "/home/u/.local/lib/python3.11/site-packages"
 
 
@@ -61,29 +62,33 @@ def test_quiet_when_well(names: tuple[str, ...]) -> None:
         (
             ("mindspore 1.9.0", "mindspore-ascend 1.10.1"),
             (
+                "/usr/bin/python3 -m pip download --no-deps --dest npudoctor-wheels mindspore-ascend==1.10.1",
                 "/usr/bin/python3 -m pip uninstall mindspore mindspore-ascend",
-                "/usr/bin/python3 -m pip install --no-deps mindspore-ascend==1.10.1",
+                f"{AGAIN} mindspore-ascend==1.10.1",
             ),
         ),
         (
             ("mindspore 2.7.0", "mindspore-gpu 1.10.0"),
             (
+                "/usr/bin/python3 -m pip download --no-deps --dest npudoctor-wheels mindspore==2.7.0",
                 "/usr/bin/python3 -m pip uninstall mindspore mindspore-gpu",
-                "/usr/bin/python3 -m pip install --no-deps mindspore==2.7.0",
+                f"{AGAIN} mindspore==2.7.0",
             ),
         ),
         (
             ("paddlepaddle 2.6.2", "paddlepaddle-gpu 2.6.2"),
             (
+                "/usr/bin/python3 -m pip download --no-deps --dest npudoctor-wheels paddlepaddle-gpu==2.6.2",
                 "/usr/bin/python3 -m pip uninstall paddlepaddle paddlepaddle-gpu",
-                "/usr/bin/python3 -m pip install --no-deps paddlepaddle-gpu==2.6.2",
+                f"{AGAIN} paddlepaddle-gpu==2.6.2",
             ),
         ),
         (
             ("triton 3.5.0", "triton-ascend 3.2.0", "torch-npu 2.7.1"),
             (
+                "/usr/bin/python3 -m pip download --no-deps --dest npudoctor-wheels triton-ascend==3.2.0",
                 "/usr/bin/python3 -m pip uninstall triton triton-ascend",
-                "/usr/bin/python3 -m pip install --no-deps triton-ascend==3.2.0",
+                f"{AGAIN} triton-ascend==3.2.0",
             ),
         ),
     ],

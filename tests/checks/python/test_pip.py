@@ -10,7 +10,7 @@ from typing import Any, Callable
 import pytest
 
 from npudoctor import Fix, Host
-from npudoctor.checks.python._pip import pip_fix, pip_install
+from npudoctor.checks.python._pip import pip_fix, pip_install, pip_replace
 from npudoctor.checks.python.torch_npu import torch_npu
 from npudoctor.host import Options
 from npudoctor.testing import SITE, Content, ask, fake_host, package_files
@@ -38,15 +38,15 @@ def test_pip_where_it_is() -> None:
 
 def test_uv_where_there_is_no_pip() -> None:
     host = fake_host({**WHOLE, **UV}, variables={"PATH": "rel:/opt/bin"}, search_path=(LIB, SITE))
-    lines = (
-        ("download", "--no-deps", "--dest", "wheel", "triton==3"),
-        ("uninstall", "triton"),
-        ("install", "numpy<2"),
-    )
-    assert pip_fix(host, "install it", *lines).commands == (
-        "uv pip install --dry-run --python /usr/bin/python3 --no-deps triton==3",
+    assert pip_fix(host, "so", ("uninstall", "triton"), ("install", "numpy<2")).commands == (
         "uv pip uninstall --python /usr/bin/python3 triton",
         "uv pip install --python /usr/bin/python3 'numpy<2'",
+    )
+    again = "uv pip install --python /usr/bin/python3 --force-reinstall --no-deps"
+    assert pip_replace(host, "so", ("triton",), "triton-ascend==3.2.1").commands == (
+        f"{again} --dry-run triton-ascend==3.2.1",
+        "uv pip uninstall --python /usr/bin/python3 triton",
+        f"{again} triton-ascend==3.2.1",
     )
 
 
