@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Optional
 
@@ -40,8 +41,10 @@ def unset(host: Host, install: Install, values: Mapping[str, str], severity: Sev
 def no_such_path(
     host: Host, wrong: Mapping[str, str], usable: Optional[Install], severity: Severity
 ) -> Finding:
-    text = _("{name} is {value}, where no CANN is")
     name, value = next(iter(wrong.items()))
+    text = _('{name} is "{value}", where no CANN is')
+    if cann_env.latest_below(host.files, value):
+        text = _('{name} is "{value}", where no CANN is: it is in the folder latest below')
     return Finding(
         "cann-env.no-such-path",
         text.format(name=name, value=value),
@@ -166,4 +169,4 @@ def _shown(title: str, steps: Sequence[Step], undo: tuple[str, ...] = ()) -> Fix
 
 
 def _lines(values: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(f"{name}={value}" for name, value in values.items())
+    return tuple(f"{name}={shlex.quote(value)}" for name, value in values.items())  # blanks must be seen

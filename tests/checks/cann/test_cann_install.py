@@ -125,6 +125,16 @@ def test_dangling_latest_that_is_a_link() -> None:
     assert finding.fix.commands == (f"ln -sfn {CANN}-8.5.0 {CANN}",)
 
 
+@pytest.mark.parametrize(("uid", "root"), [(1000, False), (0, True), (7, True)])
+def test_who_may_set_the_link(uid: int, root: bool) -> None:
+    """It is the user's own line where the folder is the user's."""
+    top = "/home/ann/Ascend/ascend-toolkit"
+    files = {**release(root=top), f"{top}/latest": link("8.0.0"), top: folder(0o755, uid)}
+    (finding,) = (one for one in told(files, euid=1000, user="ann").findings if one.fix)
+    assert finding.fix is not None and finding.fix.commands == (f"ln -sfn {top}/8.1.RC1 {top}/latest",)
+    assert finding.fix.needs_root is root
+
+
 def test_dangling_latest_that_is_a_folder() -> None:
     asked = told({**release(kernels="7.7.0.1.238"), **latest("8.0.0")})
     (finding,) = asked.findings
