@@ -97,7 +97,7 @@ def cann_python_deps(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("CANN is not installed here"))
     if not on_cann(host):
         raise Skip(_("no framework that runs on CANN is in {python}").format(python=host.interpreter.label))
-    from npudoctor.checks.python._stack import broken_rows
+    from npudoctor.knowledge.broken import broken_rows
 
     yield from broken_rows(host, "cann-python-deps", "cann_packages")
     needs = _needs(host, installs[0])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Optional
 
 from npudoctor import INFO, Action, Finding, Host, _
@@ -11,17 +10,12 @@ from npudoctor.host import cann_env
 from npudoctor.host.cann import Install, installs_of
 from npudoctor.host.cann_tree import releases_of
 from npudoctor.host.interpreter import Distribution
+from npudoctor.knowledge.broken import broken_rows as broken_rows
 from npudoctor.knowledge.frameworks import product_of
 from npudoctor.knowledge.judging import Answer, Judged, Pair
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
-
-# In this order they are asked for the site's rows: what breaks one file is said once.
-USERS = (
-    *("torch-npu", "mindspore-cann", "vllm-ascend", "paddle-npu", "interpreter", "scipy-version"),
-    *("cann-python-deps", "cann-driver"),
-)
 
 
 def cann_in_use(host: Host) -> Optional[Install]:
@@ -44,20 +38,6 @@ def unclear(host: Host) -> tuple[str, ...]:
     mixed = install is not None and len(releases_of(host.files, install.path)) > 1
     causes = (("cann-env.mixed-installs", differ), ("cann-install.mixed-latest", mixed))
     return tuple(code for code, so in causes if so)
-
-
-def broken_rows(host: Host, check: str, table: str) -> Iterator[Finding]:
-    """A warning for what a site added to a table and could not be used."""
-    broken = host.knowledge.broken(table)
-    if broken:
-        text = _("rows of this site cannot be used: {path}: {why}")
-        yield Finding(
-            f"{check}.site-table",
-            text.format(path=broken[0].path, why=broken[0].reason),
-            evidence=tuple(f"{one.path}: {one.reason}" for one in broken),
-            action=Action.CONFIG,
-            echo_of=tuple(f"{other}.site-table" for other in USERS[: USERS.index(check)]),
-        )
 
 
 def pair_finding(check: str, name: str, release: str, cann: str, judged: Judged) -> Optional[Finding]:
