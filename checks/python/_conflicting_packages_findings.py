@@ -7,7 +7,6 @@ from typing import Optional
 
 from npudoctor import Action, Finding, Fix, Host, _
 from npudoctor.checks.python._pip import pip_fix, pip_replace
-from npudoctor.checks.python._triton import where_from
 from npudoctor.host.interpreter import Distribution
 
 
@@ -29,9 +28,7 @@ def two_flavours(host: Host, first: Distribution, second: Distribution) -> Findi
         text.format(first=label(first), second=label(second)),
         evidence=_evidence(first, second),
         action=Action.CONFIG,
-        fix=_anew(host, (first.name, second.name), _kept(host, first, second)),
-        # That check knows which of the two came last.
-        echo_of=("torch-family.triton-mixed",) if "triton" in first.name else (),
+        fix=_anew(host, (first.name, second.name), _kept(first, second)),
     )
 
 
@@ -92,11 +89,8 @@ def _order(found: Distribution) -> tuple[int, ...]:
     return tuple(int(part) for part in found.version.split(".") if part.isdecimal())
 
 
-def _kept(host: Host, first: Distribution, second: Distribution) -> Distribution:
+def _kept(first: Distribution, second: Distribution) -> Distribution:
     """The newer one; of equals the one that has the accelerator in its name."""
-    if "triton" in first.name:
-        on_npu = host.interpreter.version_of("torch-npu") is not None
-        return second if on_npu else first
     return first if _order(first) > _order(second) else second
 
 
@@ -105,7 +99,7 @@ def _anew(host: Host, names: Sequence[str], kept: Optional[Distribution]) -> Fix
     fix: Fix = pip_fix(host, title, ("uninstall", *names))
     if kept is not None:
         title = _("remove both, then install {name} again").format(name=kept.name)
-        fix = pip_replace(host, where_from(host, title, kept), names, f"{kept.name}=={kept.version}")
+        fix = pip_replace(host, title, names, f"{kept.name}=={kept.version}")
     return fix
 
 

@@ -145,15 +145,24 @@ def _mixed(host: Host, triton: Distribution, ascend: Distribution) -> Finding:
     text = _("triton {triton} and triton-ascend {ascend} both fill the folder {folder}")
     if came_last is False:
         text = _("triton {triton} has overwritten files of triton-ascend {ascend} in {folder}")
-    title = where_from(host, _("keep triton-ascend only"), ascend)
     return Finding(
         "torch-family.triton-mixed",
         text.format(triton=triton.version, ascend=ascend.version, folder=folder),
         severity=INFO if came_last else WARNING,
         evidence=(at(triton), at(ascend)),
         action=Action.NONE if came_last else Action.CONFIG,
-        fix=pip_replace(host, title, ("triton",), f"triton-ascend=={ascend.version}"),
+        fix=_one_of_them(host, triton, ascend),
     )
+
+
+def _one_of_them(host: Host, triton: Distribution, ascend: Distribution) -> Fix:
+    """The one that this torch uses: triton where there is torch, and nothing that lets it use NPUs."""
+    gone, kept = triton, ascend
+    if host.interpreter.version_of("torch") and not host.interpreter.version_of("torch-npu"):
+        gone, kept = ascend, triton
+    title = where_from(host, _("keep {name} only").format(name=kept.name), kept)
+    fix: Fix = pip_replace(host, title, (gone.name,), f"{kept.name}=={kept.version}")
+    return fix
 
 
 def _came_last(host: Host, found: Distribution, other: Distribution) -> Optional[bool]:

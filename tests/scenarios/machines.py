@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Union
+from typing import Optional, Union
 
 from npudoctor.host import Host, Options
 from npudoctor.host.commands import Answer, Commands
@@ -39,6 +39,20 @@ KINDS = [
 USERS = {0: "root", USER: "trainer"}
 
 
+@dataclass(frozen=True)
+class Layout:
+    """What a Python answers: its prefix and its base's, the user's folder, the search path."""
+
+    prefix: str
+    base: str
+    user: str
+    path: tuple[str, ...]
+
+    def told(self, version: str, arch: str) -> str:
+        """The answer, as it writes it."""
+        return "NPUDOCTOR\0" + "\0".join((version, arch, self.prefix, self.base, self.user, *self.path))
+
+
 @dataclass
 class Machine:
     """A machine as a mapping of files, the variables of the job's shell, and what Python answers."""
@@ -53,6 +67,8 @@ class Machine:
     word: str = ""
     # Other interpreters: path of the program to the version and the site-packages.
     pythons: dict[str, tuple[str, str]] = field(default_factory=dict, repr=False)
+    # What its Python says of itself, where that is not what one built from source says.
+    layout: Optional[Layout] = field(default=None, repr=False)
     # What its site adds to our tables: the content of a file.
     rows: str = field(default="", repr=False)
     # Not running: an image, looked at from outside.
@@ -209,6 +225,8 @@ def host_of(machine: Machine) -> Host:
     if machine.image:
         return _host_of_image(machine)
     own = _told(machine, machine.era.python, python_env.PREFIX, machine.site)
+    if machine.layout is not None:
+        own = machine.layout.told(machine.era.python, machine.arch)
     others: dict[Union[str, tuple[str, ...]], Union[str, Answer]] = {
         (path, "-I", "-c", QUESTION): _told(machine, version, path.rsplit("/", 2)[0], site)
         for path, (version, site) in machine.pythons.items()

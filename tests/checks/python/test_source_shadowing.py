@@ -145,7 +145,7 @@ def test_python_itself_agrees(tmp_path: Path) -> None:
 
 def test_a_folder_that_this_user_may_not_enter_hides_nothing() -> None:
     """Python passes over it."""
-    closed = {"/mine/te/__init__.py": "", "/mine/te": unreadable(errno.EACCES)}
+    closed: dict[str, Content] = {"/mine/te/__init__.py": "", "/mine/te": unreadable(errno.EACCES)}
     files = {**closed, f"{SITE}/te/__init__.py": "", "/proc/self/cwd": link("/mine")}
     for variables in ({"PYTHONPATH": "/mine"}, {}):
         asked = ask(source_shadowing, fake_host(files, variables=variables))

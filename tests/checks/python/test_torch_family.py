@@ -69,8 +69,14 @@ def test_without_torch() -> None:
     assert finding.fix is not None and finding.fix.commands[0].endswith("install torch==2.7.1")
 
 
-def test_triton_beside_triton_ascend() -> None:
+def test_on_a_machine_with_gpus_triton_stays() -> None:
     (finding,) = beside("2.7.1", TRITON, ASCEND).findings
+    assert finding.fix is not None and finding.fix.commands[1].endswith("pip uninstall triton-ascend")
+    assert finding.fix.title.startswith("keep triton only")
+
+
+def test_triton_beside_triton_ascend() -> None:
+    (finding,) = beside("2.7.1", TRITON, ASCEND, package_files("torch-npu", "2.7.1")).findings
     assert (finding.code, finding.severity) == ("torch-family.triton-mixed", Severity.WARNING)
     assert f"{SITE}/triton" in finding.message
     assert finding.fix is not None and finding.fix.commands == (
@@ -83,7 +89,7 @@ def test_triton_beside_triton_ascend() -> None:
 
 
 def test_a_release_of_triton_ascend_that_pypi_has_not() -> None:
-    (finding,) = beside("2.7.1", TRITON, package_files("triton-ascend", "3.2.1")).findings
+    (finding,) = beside("", TRITON, package_files("triton-ascend", "3.2.1")).findings
     assert finding.fix is not None and "the index that vllm-ascend's installation page" in finding.fix.title
 
 
