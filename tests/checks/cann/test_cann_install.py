@@ -280,13 +280,13 @@ def _real(tmp_path: Path, change: Callable[[Path], None]) -> Asked:
     host = fake_host(variables={"ASCEND_HOME_PATH": str(root)}, machine="aarch64", expect="npu")
 
     def answer() -> Asked:
-        more = {"variables": host.variables, "interpreter": host.interpreter}
-        return ask(cann_install, Host(Options(expect="npu"), disk=LocalDisk(), **more))
+        python, named = host.interpreter, host.variables
+        return ask(cann_install, Host(OPTIONS, disk=LocalDisk(), variables=named, interpreter=python))
 
     return as_user(NOBODY, answer)
 
 
-NOBODY = 65534
+NOBODY, OPTIONS = 65534, Options(expect="npu")
 STATUS = "Uid:\t{uid}\t{uid}\t{uid}\t{uid}\nGid:\t{uid}\t{uid}\t{uid}\t{uid}\nGroups:\t\n"
 
 

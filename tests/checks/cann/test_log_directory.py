@@ -148,7 +148,7 @@ def test_a_root_that_is_read_only(own: str, of_all: str) -> None:
     """A pod with readOnlyRootFilesystem."""
     table = READ_ONLY.format(own=own, of_all=of_all)
     for uid in (ALICE, {}):
-        told = asked(log_directory, cann(), {**OWN_HOME, "/proc/self/mountinfo": table}, **dict(uid))  # type: ignore[arg-type]
+        told = asked(log_directory, cann(), {**OWN_HOME, "/proc/self/mountinfo": table}, **dict(uid))
         (finding,) = told.findings
         assert (finding.code, finding.fix) == ("log-directory.not-writable", None)
         assert "/ is mounted read-only" in finding.message
