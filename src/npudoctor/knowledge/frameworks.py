@@ -118,5 +118,7 @@ def pythons_of(knowledge: Knowledge, name: str, version: str) -> Optional[Row]:
     mine = public(version)
     if mine is not None and name == "torch-npu":
         mine = public(mine.base_version)
-    rows = (row for row in knowledge.rows(table, section) if row.texts("python"))
+    rows = [row for row in knowledge.rows(table, section) if row.texts("python")]
+    if section == "releases":  # what such a row forbids is a CANN
+        rows = [row for row in rows if row.values.get("compatible", True)]
     return next((row for row in rows if mine is not None and public(row[key]) == mine), None)
