@@ -66,7 +66,9 @@ def test_translations_have_chinese_punctuation() -> None:
 def test_a_blank_parts_chinese_from_other_scripts() -> None:
     """Letters, digits, placeholders and what begins a path or an option; none beside wide punctuation."""
     cjk, wide = "[\u3400-\u4dbf\u4e00-\u9fff]", "[，。：；？！、（）]"
-    close = re.compile(f"{cjk}(?:[A-Za-z0-9{{$]|--?[a-z]|/[a-z{{])|[A-Za-z0-9}})]{cjk}|{wide} +\\S|\\S +{wide}")
+    close = re.compile(
+        f"{cjk}(?:[A-Za-z0-9{{$]|--?[a-z]|/[a-z{{])|[A-Za-z0-9}})]{cjk}|{wide} +\\S|\\S +{wide}"
+    )
     assert [text for _msgid, text in translations() if close.search(text)] == []
 
 

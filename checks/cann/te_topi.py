@@ -202,19 +202,14 @@ def _fix(host: Host, active: Install, copy: Copy) -> Optional[Fix]:
 
 
 def _pip(host: Host, active: Install, names: Sequence[str]) -> Optional[Fix]:
+    from npudoctor.checks.python._pip import pip_fix
+
     paths = wheels(host.files, active, names)
     if not paths:
         return None
-    options = ("install", "--upgrade", "--force-reinstall", "--no-deps")
-    argv: tuple[str, ...] = (host.interpreter.path, "-m", "pip", *options, *paths)
-    if host.options.root is not None:
-        argv = ("chroot", host.options.root, *argv)
-    return Fix(
-        _("install the wheels that this CANN ships"),
-        steps=(Command(argv),),
-        risk=Risk.MANUAL,
-        needs_root=host.options.root is not None,
-    )
+    line = ("install", "--upgrade", "--force-reinstall", "--no-deps", *paths)
+    fix: Fix = pip_fix(host, _("install the wheels that this CANN ships"), line)
+    return fix
 
 
 def _in_front(host: Host, active: Install) -> Optional[Fix]:

@@ -116,7 +116,7 @@ def _rows(host: Host, plugin: Distribution) -> list[Row]:
 
 
 def _requirements(host: Host, plugin: Distribution, rows: list[Row]) -> Iterator[Finding]:
-    """What is not as it requires, at once; but torch beside the right torch_npu, of which torch-npu speaks."""
+    """All that is not as it requires, at once; but torch beside the right torch_npu: torch-npu tells it."""
     layout = host.interpreter.layout()
     unmet = []
     for name in PINNED:

@@ -145,7 +145,10 @@ def test_a_release_that_was_not_published_for_it(name: str, version: str, python
 
 
 def test_modules_for_this_python_make_it_a_note() -> None:
-    files = {**package_files("torch_npu", "2.7.1"), f"{SITE}/torch_npu/_C.cpython-314-x86_64-linux-gnu.so": ""}
+    files = {
+        **package_files("torch_npu", "2.7.1"),
+        f"{SITE}/torch_npu/_C.cpython-314-x86_64-linux-gnu.so": "",
+    }
     (finding,) = told(files, python_version="3.14.0").findings
     assert (finding.code, finding.severity) == ("interpreter.python-not-listed", Severity.INFO)
 

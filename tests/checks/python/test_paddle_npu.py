@@ -66,7 +66,11 @@ def test_the_build_for_gpus() -> None:
 
 @pytest.mark.parametrize(
     ("plugin", "wanted"),
-    [("0.0.0", "paddlepaddle"), ("3.1.0.dev20250601", "'paddlepaddle==3.1.*'"), ("2.6.1", "paddlepaddle==2.6.1")],
+    [
+        ("0.0.0", "paddlepaddle"),
+        ("3.1.0.dev20250601", "'paddlepaddle==3.1.*'"),
+        ("2.6.1", "paddlepaddle==2.6.1"),
+    ],
 )
 def test_the_paddle_of_the_plug_ins_release(plugin: str, wanted: str) -> None:
     (finding,) = beside(plugin).findings

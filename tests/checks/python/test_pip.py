@@ -110,7 +110,7 @@ def test_real_environments(tmp_path: Path, lack: Callable[[str], None]) -> None:
 
     def works(python: Path, path: str) -> tuple[str, ...]:
         variables = {"PATH": path, "HOME": str(tmp_path)}
-        fix = pip_install(Host(Options(python=str(python)), variables=variables), "so", "packaging")
+        fix: Fix = pip_install(Host(Options(python=str(python)), variables=variables), "so", "packaging")
         for line in fix.commands:
             command = ["env", f"PATH={path}", "sh", "-c", line]
             if subprocess.run(command, capture_output=True, timeout=240, check=False).returncode:

@@ -20,6 +20,8 @@ ASCEND = package_files("triton-ascend", "3.2.0")
 EMPTY = "47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU"
 RECORD = {f"{SITE}/triton_ascend-3.2.0.dist-info/RECORD": f"triton/__init__.py,sha256={EMPTY},0\n"}
 
+AGAIN = "/usr/bin/python3 -m pip install --force-reinstall --no-deps --no-index --find-links npudoctor-wheels"
+
 
 def beside(torch: str, *packages: Mapping[str, Content]) -> Asked:
     """The answer where this torch, or none, is beside these."""
@@ -82,8 +84,7 @@ def test_triton_beside_triton_ascend() -> None:
     assert finding.fix is not None and finding.fix.commands == (
         "/usr/bin/python3 -m pip download --no-deps --dest npudoctor-wheels triton-ascend==3.2.0",
         "/usr/bin/python3 -m pip uninstall triton",
-        "/usr/bin/python3 -m pip install --force-reinstall --no-deps --no-index --find-links "
-        "npudoctor-wheels triton-ascend==3.2.0",
+        f"{AGAIN} triton-ascend==3.2.0",
     )
     assert "only after" in finding.fix.title and "index" not in finding.fix.title
 
