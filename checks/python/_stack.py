@@ -1,15 +1,16 @@
-"""What the checks of versions share: the CANN in use, what to say of a pair, pip's line."""
+"""What the checks of versions share: the CANN in use, what to say of a pair."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Optional
 
-from npudoctor import INFO, Action, Command, Finding, Fix, Host, Risk, _
+from npudoctor import INFO, Action, Finding, Host, _
+from npudoctor.checks.python._pip import pip_install as pip_install
 from npudoctor.host import cann_env
 from npudoctor.host.cann import Install, installs_of
 from npudoctor.host.cann_tree import releases_of
 from npudoctor.host.interpreter import Distribution
+from npudoctor.knowledge.broken import broken_rows as broken_rows
 from npudoctor.knowledge.frameworks import product_of
 from npudoctor.knowledge.judging import Answer, Judged, Pair
 from npudoctor.knowledge.versions import public
@@ -17,12 +18,6 @@ from npudoctor.knowledge.versions import public
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
     from packaging.version import Version
-
-# In this order they are asked for the site's rows: what breaks one file is said once.
-USERS = (
-    *("torch-npu", "mindspore-cann", "vllm-ascend", "paddle-npu", "interpreter", "scipy-version"),
-    *("cann-python-deps", "cann-driver"),
-)
 
 
 def cann_in_use(host: Host) -> Optional[Install]:
@@ -45,20 +40,6 @@ def unclear(host: Host) -> tuple[str, ...]:
     mixed = install is not None and len(releases_of(host.files, install.path)) > 1
     causes = (("cann-env.mixed-installs", differ), ("cann-install.mixed-latest", mixed))
     return tuple(code for code, so in causes if so)
-
-
-def broken_rows(host: Host, check: str, table: str) -> Iterator[Finding]:
-    """A warning for what a site added to a table and could not be used."""
-    broken = host.knowledge.broken(table)
-    if broken:
-        text = _("rows of this site cannot be used: {path}: {why}")
-        yield Finding(
-            f"{check}.site-table",
-            text.format(path=broken[0].path, why=broken[0].reason),
-            evidence=tuple(f"{one.path}: {one.reason}" for one in broken),
-            action=Action.CONFIG,
-            echo_of=tuple(f"{other}.site-table" for other in USERS[: USERS.index(check)]),
-        )
 
 
 def pair_finding(check: str, name: str, release: str, cann: str, judged: Judged) -> Optional[Finding]:
@@ -122,12 +103,3 @@ def exact(wanted: SpecifierSet) -> Optional[Version]:
 def at(found: Distribution) -> str:
     """A line of evidence: which copy was looked at."""
     return f"{found.name} {found.version}: {found.folder}"
-
-
-def pip_install(host: Host, title: str, *requirements: str) -> Fix:
-    """The line that installs them into the examined interpreter; shown only."""
-    argv: tuple[str, ...] = (host.interpreter.path, "-m", "pip", "install", *requirements)
-    if host.options.root is not None:
-        argv = ("chroot", host.options.root, *argv)
-    image = host.options.root is not None
-    return Fix(title, steps=(Command(argv),), risk=Risk.MANUAL, needs_root=image)

@@ -23,6 +23,7 @@ from npudoctor import (
     check,
 )
 from npudoctor.checks.python._interpreter_others import kernel_of_notebook, others
+from npudoctor.checks.python._interpreter_published import not_listed
 from npudoctor.checks.python._stack import at, broken_rows, cann_in_use, product
 from npudoctor.host.cann_version import train
 from npudoctor.host.errors import DoesNotRun
@@ -48,6 +49,7 @@ FRAMEWORKS = {
         "interpreter.framework-elsewhere": WARNING,
         "interpreter.notebook-kernel": WARNING,
         "interpreter.cann-range": WARNING,
+        "interpreter.python-not-listed": WARNING,
         "interpreter.site-table": WARNING,
     },
 )
@@ -67,6 +69,8 @@ def interpreter(host: Host) -> Iterator[Union[Finding, Facts]]:
     - `interpreter.notebook-kernel`: in a notebook: the kernel runs in another environment than python3.
     - `interpreter.cann-range`: the CANN in use is not for this CPython; a note where only others than the
       vendor say so.
+    - `interpreter.python-not-listed`: the installed release of torch_npu, MindSpore or vllm-ascend was not
+      published for this CPython, by our tables; a note where its extension modules are for it.
     - `interpreter.site-table`: rows that this site added cannot be used.
 
     ## Why it matters
@@ -96,6 +100,7 @@ def interpreter(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield from broken_rows(host, "interpreter", "cann_python")
     if layout.version:
         yield from _other_abi(host, layout.version)
+        yield from not_listed(host, layout.version, _built_for(host, layout.version))
         cann = product(host, install) if install and found else None
         yield from _range(host, layout.version, cann)
     kernel = kernel_of_notebook(host)
@@ -137,6 +142,13 @@ def _other_abi(host: Host, version: str) -> Iterator[Finding]:
                     evidence=(at(copy),),
                     action=Action.CONFIG,
                 )
+
+
+def _built_for(host: Host, version: str) -> list[str]:
+    """The frameworks that have extension modules for this Python."""
+    tag = "".join(version.split(".")[:2])
+    copies = [(name, copy) for name in FRAMEWORKS for copy in host.interpreter.distributions(name)[:1]]
+    return [name for name, copy in copies if tag in _tags(host, copy, FRAMEWORKS[name])]
 
 
 def _tags(host: Host, copy: Distribution, folder: str) -> set[str]:

@@ -202,7 +202,7 @@ def _not_accepted(
 
 
 def _another(host: Host, mindspore: Distribution, component: str) -> Optional[Fix]:
-    release = newest_accepting(host.knowledge, component)
+    release = newest_accepting(host.knowledge, component, host.interpreter.layout().version)
     if release is None or mindspore.name != "mindspore":
         return None
     title = _("install a MindSpore that accepts this CANN")

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 from typing import Optional, Union
 
-from npudoctor import WARNING, Action, Command, Facts, Finding, Fix, Host, Risk, Scope, Skip, _, check
+from npudoctor import WARNING, Action, Facts, Finding, Host, Scope, Skip, _, check
+from npudoctor.checks.python._pip import pip_install
 from npudoctor.frozen import dataclass
 from npudoctor.host.interpreter import Distribution
-from npudoctor.host.pip import needs_root, pip_argv
 from npudoctor.host.workplace import provided
 
 # The file of each distribution in which old releases import it, and what such a release cannot do without.
@@ -94,16 +94,10 @@ def _finding(host: Host, reader: Reader, here: Optional[str]) -> Finding:
     if here is None:
         text = _("{name} {version} imports pkg_resources, and setuptools is not installed")
     words = {"name": reader.found.name, "version": reader.found.version, "setuptools": here}
-    argv = pip_argv(host, "install", LAST_WITH)
     return Finding(
         "setuptools.pkg-resources-gone",
         text.format(**words),
         evidence=(f"{reader.path}: {reader.line}",),
         action=Action.CONFIG,
-        fix=Fix(
-            _("install the last setuptools that holds pkg_resources"),
-            steps=(Command(argv),),
-            risk=Risk.MANUAL,
-            needs_root=needs_root(host),
-        ),
+        fix=pip_install(host, _("install the last setuptools that holds pkg_resources"), LAST_WITH),
     )

@@ -13,10 +13,10 @@ from npudoctor.checks.python._stack import (
     cann_in_use,
     exact,
     pair_finding,
-    pip_install,
     plain,
     product,
 )
+from npudoctor.checks.python._triton import torch_install
 from npudoctor.host.interpreter import Distribution
 from npudoctor.host.requirements import required, version_number
 from npudoctor.knowledge.frameworks import listed, torch_npu_pairs, torch_of
@@ -90,7 +90,7 @@ def torch_npu(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 def _beside_torch(host: Host, adapter: Distribution, torch: Optional[Distribution]) -> Optional[Finding]:
     wanted, source, told = _wanted(host, adapter)
-    fix = pip_install(host, _("install the torch that torch_npu was made for"), f"torch{wanted}")
+    fix = torch_install(host, _("install the torch that torch_npu was made for"), f"torch{wanted}")
     if torch is None:
         text = _("torch_npu {torch_npu} is installed without torch")
         return Finding(
@@ -113,7 +113,18 @@ def _beside_torch(host: Host, adapter: Distribution, torch: Optional[Distributio
         evidence=(at(adapter), at(torch), f"torch{wanted}: {source}"),
         action=Action.CONFIG,
         fix=fix,
+        echo_of=("vllm-ascend.unmet-requirement",) if _the_wrong_one(host, adapter, torch) else (),
     )
+
+
+def _the_wrong_one(host: Host, adapter: Distribution, torch: Distribution) -> bool:
+    """Whether vllm-ascend wants this torch and another torch_npu, which its own check says."""
+    layout = host.interpreter.layout()
+    for plugin in host.interpreter.distributions("vllm-ascend")[:1]:
+        wanted, other = required(plugin, "torch", layout), required(plugin, "torch-npu", layout)
+        if wanted is not None and other is not None:
+            return bool(accepts(wanted, torch.version) and not accepts(other, adapter.version))
+    return False
 
 
 def _wanted(host: Host, adapter: Distribution) -> tuple[SpecifierSet, str, bool]:

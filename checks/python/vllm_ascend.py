@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Optional, Union
 
-from npudoctor import ERROR, INFO, WARNING, Action, Facts, Finding, Host, Scope, Severity, Skip, _, check
+from npudoctor import ERROR, INFO, WARNING, Action, Facts, Finding, Fix, Host, Scope, Severity, Skip, _, check
+from npudoctor.checks.python._pip import pip_fix, pip_install
 from npudoctor.checks.python._stack import (
     accepts,
     at,
@@ -14,9 +15,10 @@ from npudoctor.checks.python._stack import (
     cann_in_use,
     exact,
     pair_finding,
-    pip_install,
     product,
 )
+from npudoctor.checks.python._triton import where_from
+from npudoctor.frozen import dataclass
 from npudoctor.host.interpreter import Distribution
 from npudoctor.host.requirements import required, version_number
 from npudoctor.knowledge.frameworks import pairs
@@ -31,6 +33,16 @@ if TYPE_CHECKING:
 # What it requires to be one release; without the last ones it does, with fewer kernels and models.
 PINNED = ("torch", "torch-npu", "torchvision", "torchaudio", "triton-ascend")
 OPTIONAL = PINNED[2:]
+TRITON = "triton-ascend"
+
+
+@dataclass(frozen=True)
+class Unmet:
+    """A package that it requires, and what is there in its place."""
+
+    name: str
+    specifier: SpecifierSet
+    found: Optional[Distribution]
 
 
 @check(
@@ -84,9 +96,7 @@ def vllm_ascend(host: Host) -> Iterator[Union[Finding, Facts]]:
     vllm = next(iter(host.interpreter.distributions("vllm")), None)
     rows = _rows(host, plugin)
     yield from broken_rows(host, "vllm-ascend", "vllm_ascend")
-    finding = _requirements(host, plugin, rows)
-    if finding is not None:
-        yield finding
+    yield from _requirements(host, plugin, rows)
     finding = _beside_vllm(host, plugin, vllm, rows)
     if finding is not None:
         yield finding
@@ -111,31 +121,54 @@ def _rows(host: Host, plugin: Distribution) -> list[Row]:
     ]
 
 
-def _requirements(host: Host, plugin: Distribution, rows: list[Row]) -> Optional[Finding]:
-    """One finding about all that is not as it requires."""
+def _requirements(host: Host, plugin: Distribution, rows: list[Row]) -> Iterator[Finding]:
+    """All that is not as it requires, at once; but torch beside the right torch_npu: torch-npu tells it."""
     layout = host.interpreter.layout()
-    lines, wanted, severity = [], {}, WARNING
+    unmet = []
     for name in PINNED:
         specifier = required(plugin, name, layout)
         found = next(iter(host.interpreter.distributions(name)), None)
-        if specifier is None or (found and _suits(found, name, specifier, rows)):
-            continue
-        wanted[name] = f"{name}{specifier}"
-        there = at(found) if found else _("{name} is not installed").format(name=name)
-        lines.append(f"{name}{specifier}: {there}")
-        severity = max(severity, _weight(found, name, specifier))
-    if not wanted:
-        return None
+        if specifier is not None and not (found and _suits(found, name, specifier, rows)):
+            unmet.append(Unmet(name, specifier, found))
+    echoing = [one for one in unmet if one.name == "torch"]
+    if echoing and "torch-npu" not in [one.name for one in unmet]:
+        yield _unmet(host, plugin, echoing, ("torch-npu.torch-mismatch", "torch-npu.torch-missing"))
+        unmet = [one for one in unmet if one.name != "torch"]
+    if unmet:
+        yield _unmet(host, plugin, unmet, ())
+
+
+def _unmet(host: Host, plugin: Distribution, unmet: Sequence[Unmet], echo_of: tuple[str, ...]) -> Finding:
     text = _("vllm-ascend {version} requires {required}, which is not what is installed")
+    wanted = [f"{one.name}{one.specifier}" for one in unmet]
+    absent = _("{name} is not installed")
+    lines = [
+        f"{line}: {at(one.found) if one.found else absent.format(name=one.name)}"
+        for line, one in zip(wanted, unmet)
+    ]
     return Finding(
         "vllm-ascend.unmet-requirement",
-        text.format(version=plugin.version, required=", ".join(wanted.values())),
-        severity=severity,
+        text.format(version=plugin.version, required=", ".join(wanted)),
+        severity=max(_weight(one.found, one.name, one.specifier) for one in unmet),
         evidence=(at(plugin), *lines),
         action=Action.CONFIG,
-        fix=pip_install(host, _("install what vllm-ascend requires"), *wanted.values()),
-        echo_of=("torch-npu.torch-mismatch", "torch-npu.torch-missing") if list(wanted) == ["torch"] else (),
+        fix=_as_required(host, unmet),
+        echo_of=echo_of,
     )
+
+
+def _as_required(host: Host, unmet: Sequence[Unmet]) -> Fix:
+    """All are exact: nothing else may come along, of PyPI's torch or its triton. triton-ascend may be
+    elsewhere, and keeps none of the others waiting."""
+    title = _("install what vllm-ascend requires, and nothing that comes along with it")
+    for one in unmet:
+        if one.name == TRITON:
+            title = where_from(host, title, None, str(one.specifier).replace("==", ""))
+    told = [f"{one.name}{one.specifier}" for one in unmet]
+    parts = [[one for one in told if one.startswith(TRITON) is ours] for ours in (False, True)]
+    lines = [("install", "--no-deps", *part) for part in parts if part]
+    fix: Fix = pip_fix(host, title, *lines)
+    return fix
 
 
 def _suits(found: Distribution, name: str, specifier: SpecifierSet, rows: list[Row]) -> bool:
@@ -169,7 +202,10 @@ def _beside_vllm(
             return None
         code, severity = "vllm-ascend.vllm-mismatch", _distance(mine, other, made_for)
         text = _("vllm-ascend {version} was made for vLLM {wanted}, and vLLM {vllm} is installed")
-    title = _("install the vLLM that it was made for")
+    title = _(
+        "install the vLLM that it was made for, without what it requires: its torch may be another one than "
+        "that of torch_npu"
+    )
     return Finding(
         code,
         text.format(
@@ -184,7 +220,7 @@ def _beside_vllm(
             *(f"{row['source']}, {row['as_of']}" for row in rows),
         ),
         action=Action.CONFIG,
-        fix=pip_install(host, title, f"vllm=={made_for[-1]}") if made_for else None,
+        fix=pip_install(host, title, "--no-deps", f"vllm=={made_for[-1]}") if made_for else None,
     )
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Union
+from typing import Optional, Union
 
-from npudoctor.host import Host
+from npudoctor.host import Host, Options
 from npudoctor.host.commands import Answer, Commands
 from npudoctor.host.question import QUESTION
 from npudoctor.knowledge.site import Knowledge
@@ -39,6 +39,20 @@ KINDS = [
 USERS = {0: "root", USER: "trainer"}
 
 
+@dataclass(frozen=True)
+class Layout:
+    """What a Python answers: its prefix and its base's, the user's folder, the search path."""
+
+    prefix: str
+    base: str
+    user: str
+    path: tuple[str, ...]
+
+    def told(self, version: str, arch: str) -> str:
+        """The answer, as it writes it."""
+        return "NPUDOCTOR\0" + "\0".join((version, arch, self.prefix, self.base, self.user, *self.path))
+
+
 @dataclass
 class Machine:
     """A machine as a mapping of files, the variables of the job's shell, and what Python answers."""
@@ -53,8 +67,12 @@ class Machine:
     word: str = ""
     # Other interpreters: path of the program to the version and the site-packages.
     pythons: dict[str, tuple[str, str]] = field(default_factory=dict, repr=False)
+    # What its Python says of itself, where that is not what one built from source says.
+    layout: Optional[Layout] = field(default=None, repr=False)
     # What its site adds to our tables: the content of a file.
     rows: str = field(default="", repr=False)
+    # Not running: an image, looked at from outside.
+    image: bool = False
 
     @property
     def name(self) -> str:
@@ -160,6 +178,12 @@ def _own_install(machine: Machine) -> None:
     machine.variables.update({name: value.replace(old, new) for name, value in machine.variables.items()})
 
 
+def _image(machine: Machine) -> None:
+    """An image that is being made: no variable, nothing that runs."""
+    _of_root(machine)
+    machine.image = True
+
+
 VARIANTS = {
     "root": _of_root,
     "root, Python of another": _of_root_with_anothers_python,
@@ -177,6 +201,17 @@ def variants() -> list[Machine]:
             change(machine)
             machine.word = word
             made.append(machine)
+    return [*made, *images()]
+
+
+def images() -> list[Machine]:
+    """Images of each era and framework."""
+    made = []
+    for version, framework in KINDS:
+        machine = healthy(version, "aarch64", framework)
+        _image(machine)
+        machine.word = "image"
+        made.append(machine)
     return made
 
 
@@ -187,7 +222,11 @@ def all_machines() -> list[Machine]:
 
 def host_of(machine: Machine) -> Host:
     """It, running, as the job's user sees it; the interpreter is chosen and asked by the real code."""
+    if machine.image:
+        return _host_of_image(machine)
     own = _told(machine, machine.era.python, python_env.PREFIX, machine.site)
+    if machine.layout is not None:
+        own = machine.layout.told(machine.era.python, machine.arch)
     others: dict[Union[str, tuple[str, ...]], Union[str, Answer]] = {
         (path, "-I", "-c", QUESTION): _told(machine, version, path.rsplit("/", 2)[0], site)
         for path, (version, site) in machine.pythons.items()
@@ -205,6 +244,15 @@ def host_of(machine: Machine) -> Host:
     if machine.rows:
         host._parts["knowledge"] = _site_rows(machine.rows)
     host.commands.trusted = partial(Commands.trusted, host.commands)  # type: ignore[method-assign]
+    return host
+
+
+def _host_of_image(machine: Machine) -> Host:
+    """It as --root sees it, with the Python that --python names in it."""
+    files = {f"/image{path}": content for path, content in machine.files.items()}
+    options = Options(python=f"{python_env.PREFIX}/bin/python3")
+    host = fake_host(files, root="/image", expect="npu", options=options)
+    del host._parts["interpreter"]
     return host
 
 

@@ -6,11 +6,14 @@ from npudoctor.model import Severity, Status, Verdict
 from npudoctor.registry import load_all
 
 from .machines import Machine, all_machines, judge, variants
+from .pythons import pythons
 
 LOADED = load_all({"NPUDOCTOR_CHECKS_DIR": ""})
 
 
-@pytest.mark.parametrize("machine", [*all_machines(), *variants()], ids=lambda machine: machine.name)
+@pytest.mark.parametrize(
+    "machine", [*all_machines(), *variants(), *pythons()], ids=lambda machine: machine.name
+)
 def test_a_healthy_machine_is_ready(machine: Machine) -> None:
     report = judge(LOADED, machine)
     findings = [finding for row in report.results for finding in row.findings]

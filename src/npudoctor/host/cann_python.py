@@ -8,12 +8,15 @@ from typing import Optional
 
 from npudoctor.frozen import dataclass
 from npudoctor.host import cann_env
+from npudoctor.host.access import ENTER, READ, barred
 from npudoctor.host.cann import Install
 from npudoctor.host.cann_version import at_least
 from npudoctor.host.errors import CannotTell
 from npudoctor.host.files import Files
+from npudoctor.host.host import Host
 from npudoctor.host.interpreter import Distribution
 from npudoctor.host.metadata import parse_headers
+from npudoctor.host.workplace import foreign_user
 
 # Where each tells the version of the CANN that it is of: the version that pip knows never changes.
 MARKS = {"te": "te/version.py", "hccl": "hccl/sys_version.py"}
@@ -42,6 +45,38 @@ def copies(files: Files, name: str, folders: Iterable[str]) -> list[Copy]:
         if copy is not None:
             found.setdefault(files.real(folder) or folder, copy)
     return list(found.values())
+
+
+def closed_copy(host: Host, name: str, folders: Iterable[str]) -> Optional[str]:
+    """The first folder in which the package is, and not for the job's user: Python passes over it, so that
+    it counts only where no other is."""
+    closed = None
+    for folder in folders:
+        if folder.startswith("/") and closed_in(host, name, folder):
+            closed = closed or folder
+        elif folder.startswith("/") and copy_in(host.files, name, folder):
+            return None
+    return closed
+
+
+def closed_in(host: Host, name: str, folder: str) -> bool:
+    """Whether the package is in this folder, and the job's user may not enter it or read its files."""
+    path, foreign = f"{folder}/{name}", foreign_user(host)
+    if not folder.startswith("/") or host.options.root is not None:
+        return False
+    try:
+        entry = host.files.stat(path)
+        if entry is None:
+            return False
+        if foreign is not None:
+            return barred(host.files, path, foreign) is not None or foreign.kept_from(entry, ENTER | READ)
+        host.files.names(path)
+        host.files.read(f"{folder}/{MARKS[name]}", 1)
+    except CannotTell as error:
+        if not isinstance(error.__cause__, PermissionError):
+            raise
+        return True
+    return False
 
 
 def copy_in(files: Files, name: str, folder: str) -> Optional[Copy]:

@@ -108,8 +108,9 @@ def mindspore_pairs(knowledge: Knowledge) -> list[Pair]:
     return [*pairs(knowledge, "mindspore", "cann", "mindspore"), *told]
 
 
-def newest_accepting(knowledge: Knowledge, component: str) -> Optional[str]:
-    """The newest MindSpore 2 that accepts a component number; None when none does."""
+def newest_accepting(knowledge: Knowledge, component: str, python: Optional[str] = None) -> Optional[str]:
+    """The newest MindSpore 2 that accepts a component number, and is published for this Python; None when
+    none does."""
     minor = _MINOR.match(component)
     found = [
         version
@@ -117,4 +118,27 @@ def newest_accepting(knowledge: Knowledge, component: str) -> Optional[str]:
         for version in (public(row["mindspore"]),)
         if version and version.major >= 2 and minor and minor[0] in row.texts("accepts")
     ]
-    return str(max(found)) if found else None
+    for release in sorted(found, reverse=True):
+        row = pythons_of(knowledge, "mindspore", str(release))
+        mine = ".".join((python or "").split(".")[:2])
+        if row is None or not mine or (mine in row.texts("python")) is row.values.get("compatible", True):
+            return str(release)
+    return None
+
+
+def pythons_of(knowledge: Knowledge, name: str, version: str) -> Optional[Row]:
+    """The row that says for which Pythons a release of a distribution was published; None when none does.
+
+    For torch_npu: that of the torch which it extends.
+    """
+    table, section, key = {
+        "torch-npu": ("torch_npu", "python", "torch"),
+        "vllm-ascend": ("vllm_ascend", "releases", "vllm_ascend"),
+    }.get(name, ("mindspore", "python", "mindspore"))
+    mine = public(version)
+    if mine is not None and name == "torch-npu":
+        mine = public(mine.base_version)
+    rows = [row for row in knowledge.rows(table, section) if row.texts("python")]
+    if section == "releases":  # what such a row forbids is a CANN
+        rows = [row for row in rows if row.values.get("compatible", True)]
+    return next((row for row in rows if mine is not None and public(row[key]) == mine), None)

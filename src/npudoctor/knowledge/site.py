@@ -35,7 +35,10 @@ _RELEASES = {
     "cann_packages.numpy": ("below",),
     "mindspore.cann": ("mindspore",),
     "mindspore.cann_component_versions": ("mindspore",),
+    "mindspore.python": ("mindspore", "python"),
     "torch_npu.cann": ("torch_npu", "torch"),
+    "torch_npu.python": ("torch", "python"),
+    "vllm_ascend.pypi": ("triton_ascend",),
     "vllm_ascend.releases": ("vllm_ascend", "vllm", "torch", "torch_npu", "triton_ascend"),
 }
 

@@ -155,6 +155,19 @@ def test_a_loop_of_links_is_no_such_path() -> None:
         assert one(asked).code == "cann-env.no-such-path"
 
 
+def test_a_blank_is_seen() -> None:
+    asked = told(healthy(), sourced(ASCEND_HOME_PATH=f"{LATEST} "))
+    assert one(asked).code == "cann-env.no-such-path"
+    assert f'ASCEND_HOME_PATH is "{LATEST} ", where' in one(asked).message
+    assert one(asked).evidence == (f"ASCEND_HOME_PATH='{LATEST} '",)
+
+
+def test_latest_is_forgotten() -> None:
+    asked = told(healthy(), sourced(ASCEND_HOME_PATH=TOOLKIT))
+    assert one(asked).code == "cann-env.no-such-path"
+    assert f'"{TOOLKIT}", where no CANN is: it is in the folder latest below' in one(asked).message
+
+
 def test_no_such_path_and_no_cann_at_all() -> None:
     asked = told({}, sourced())
     assert one(asked).code == "cann-env.no-such-path"

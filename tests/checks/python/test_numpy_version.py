@@ -59,6 +59,27 @@ def test_one_finding_names_all_and_the_line_suits_all() -> None:
     assert line == "/usr/bin/python3 -m pip install 'numpy<2.0.0,>=1.20.0'"
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "exclude"),
+    [
+        ("<2.0.0,>=1.20.0", ">=2.0", True),
+        ("==1.26.*", "!=1.26.*", True),
+        ("<1.24", "==1.24.0", True),
+        (">1.26.4", "<1.27", False),
+        (">=1.20,<2", "!=1.21.*", False),
+        ("===1.26.4", "<3", False),
+    ],
+)
+def test_what_nobody_can_install_is_no_line(one: str, other: str, exclude: bool) -> None:
+    first = package_files("mindspore", "2.7.0", f"Requires-Dist: numpy{one}")
+    second = package_files("vllm", "0.18.0", f"Requires-Dist: numpy{other}")
+    (finding,) = beside("", first, second, TE).findings
+    assert finding.fix is not None and bool(finding.fix.commands) is not exclude
+    assert ("exclude each other" in finding.fix.title) is exclude
+    if exclude:
+        assert "mindspore 2.7.0" in finding.fix.title and "vllm 0.18.0" in finding.fix.title
+
+
 def test_missing() -> None:
     (finding,) = beside("", MINDSPORE).findings
     assert (finding.code, finding.severity) == ("numpy-version.missing", Severity.ERROR)

@@ -184,3 +184,12 @@ def test_python_itself_passes_over_a_closed_entry(tmp_path: Path, mode: int) -> 
         assert closed(Files(LocalDisk()), str(entry))
     finally:
         os.seteuid(0)
+
+
+def test_a_folder_that_this_user_may_not_enter_hides_nothing() -> None:
+    """Python passes over it."""
+    closed: dict[str, Content] = {"/mine/te/__init__.py": "", "/mine/te": unreadable(errno.EACCES)}
+    files = {**closed, f"{SITE}/te/__init__.py": "", "/proc/self/cwd": link("/mine")}
+    for variables in ({"PYTHONPATH": "/mine"}, {}):
+        asked = ask(source_shadowing, fake_host(files, variables=variables))
+        assert (asked.status, asked.codes) == (Status.OK, [])
