@@ -23,8 +23,7 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.host import CannotTell
-from npudoctor.host.access import closed
+from npudoctor.host import CannotTell, access
 from npudoctor.host.cann import Install, installs_of
 from npudoctor.host.cann_env import first_site, python_folders
 from npudoctor.host.cann_python import MARKS, Copy, closed_copy, closed_in, copies, own_site, ships, wheels
@@ -90,7 +89,7 @@ def te_topi(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("no framework that runs on CANN is in {python}").format(python=host.interpreter.label))
     active = installs[0]
     exported = host.variables.path_list("PYTHONPATH") if host.options.root is None else []
-    exported = [entry for entry in exported if not entry.startswith("/") or not closed(host.files, entry)]
+    exported = [one for one in exported if not one.startswith("/") or not access.closed(host.files, one)]
     folders = [*exported, *host.interpreter.layout().search_path]
     found = {name: _copies(host, active, name, folders) for name in MARKS}
     told = {name: [[copy.folder, copy.version] for copy in found[name]] for name in found}
