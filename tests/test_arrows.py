@@ -57,6 +57,7 @@ ALLOWED = {
     "config": CORE | {"host", "keys"},
 }
 PUBLIC = {"host", "knowledge", "proof", "frozen", "checks"}
+LENT = ("npudoctor.checks.python._pip.",)  # the one helper for pip's lines
 FORBIDDEN_MODULES = {"subprocess", "socket", "psutil", "ctypes", "multiprocessing", "shutil", "io"}
 FORBIDDEN_NAMES = {"print", "open", "exec", "eval", "input", "exit", "quit", "__import__"}
 FORBIDDEN_OF = {
@@ -137,6 +138,14 @@ def test_a_check_hides_none_of_it_behind_another_name(path: Path) -> None:
     for name in imports(path):
         module, _dot, member = name.rpartition(".")
         assert member not in FORBIDDEN_OF.get(module, ()), name
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "checks").glob("*/*.py")), ids=lambda path: path.stem)
+def test_what_is_private_to_a_group_stays_in_it(path: Path) -> None:
+    """What two groups need is the host's, or knowledge."""
+    own = f"npudoctor.checks.{path.parent.name}."
+    private = [name for name in imports(path) if name.startswith("npudoctor.checks.") and "._" in name]
+    assert [name for name in private if not name.startswith((own, *LENT))] == []
 
 
 def test_the_walk_sees_what_it_should(tmp_path: Path) -> None:

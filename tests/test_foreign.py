@@ -68,7 +68,7 @@ def through_the_pipe(body: str) -> list[Any]:
 
 def test_a_declaration_comes_out_the_same() -> None:
     check, original = declared(told(), NAME, never, "drop-in"), load(source(), "x.py", NAME)
-    for name in ("id", "scope", "codes", "manual", "tags", "advisory", "quick", "title"):
+    for name in ("id", "scope", "codes", "manual", "tags", "needs", "advisory", "quick", "title"):
         assert getattr(check, name) == getattr(original, name), name
     assert (check.group, check.origin, check.always) == ("drop-in", "drop-in", False)
     assert check.scope is Scope.JOB and check.codes == {"my-check.bad": Severity.ERROR}
@@ -88,6 +88,10 @@ def test_a_declaration_comes_out_the_same() -> None:
         {"tags": ["Not A Tag"]},
         {"tags": 5},
         {"tags": [5]},
+        {"needs": "cann"},
+        {"needs": ["canm"]},
+        {"needs": [5]},
+        {"needs": None},
     ],
 )
 def test_a_declaration_that_makes_no_sense_is_refused(change: dict[str, Any]) -> None:
@@ -95,7 +99,13 @@ def test_a_declaration_that_makes_no_sense_is_refused(change: dict[str, Any]) ->
         declared({**told(), **change}, NAME, never, "drop-in")
 
 
-@pytest.mark.parametrize("key", ["id", "scope", "codes", "manual", "tags", "advisory", "quick"])
+def test_needs_come_out_the_same() -> None:
+    text = source().replace(b"quick=False", b"quick=False, needs=('cann', '$MY_*')")
+    there = json.loads(json.dumps(declaration(lambda: load(text, "x.py", NAME))))
+    assert declared(there, NAME, never, "drop-in").needs == ("cann", "$MY_*")
+
+
+@pytest.mark.parametrize("key", ["id", "scope", "codes", "manual", "tags", "needs", "advisory", "quick"])
 def test_a_declaration_with_a_hole_is_refused(key: str) -> None:
     said = told()
     del said[key]

@@ -63,6 +63,21 @@ def test_translations_have_chinese_punctuation() -> None:
     assert [text for _msgid, text in translations() if re.search("[\u4e00-\u9fff] ?[,;:?!()]", text)] == []
 
 
+def test_a_blank_parts_chinese_from_other_scripts() -> None:
+    """Letters, digits, placeholders and what begins a path or an option; none beside wide punctuation."""
+    cjk, wide = "[\u3400-\u4dbf\u4e00-\u9fff]", "[，。：；？！、（）]"
+    close = re.compile(
+        f"{cjk}(?:[A-Za-z0-9{{$]|--?[a-z]|/[a-z{{])|[A-Za-z0-9}})]{cjk}|{wide} +\\S|\\S +{wide}"
+    )
+    assert [text for _msgid, text in translations() if close.search(text)] == []
+
+
+@pytest.mark.parametrize("word", ["任务", "站点"])
+def test_one_word_for_each_thing(word: str) -> None:
+    """A job is 作业, and the machines of one site are 集群."""
+    assert [text for _msgid, text in translations() if word in text] == []
+
+
 def test_options_variables_and_paths_are_not_translated() -> None:
     changed = [
         (text, lost) for msgid, text in translations()

@@ -7,12 +7,14 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, Optional
 
 import pytest
 
-from npudoctor import Status, index
-from npudoctor.checking import Check, NotLoaded
+from npudoctor import Status, index, needs
+from npudoctor.checking import Check, NotLoaded, check, what_is_wrong
 from npudoctor.host import Host
+from npudoctor.model import THINGS, Scope, Severity
 from npudoctor.needs import missing, slow
 from npudoctor.registry import load_all
 from npudoctor.testing import SITE, ask, fake_host, folder, link, unreadable
@@ -62,6 +64,44 @@ def test_who_cannot_tell_lets_the_check_look() -> None:
     assert missing(("torch",), fake_host({SITE: unreadable(errno.EACCES)})) is None
     assert missing(("$NAME",), fake_host(root="/image")) is None
     assert missing(("npu",), fake_host(root="/image")) is None
+
+
+def wrong(needs: Any) -> Optional[str]:
+    return what_is_wrong("a", {"a.bad": Severity.ERROR}, (), needs)
+
+
+@pytest.mark.parametrize(
+    "needs",
+    [
+        *("cann", "", ("canm",), ("can",), ("cannn",), ("drivers",), ("dirver",), ("gpus",), ("frame-work",)),
+        *(("HOME",), (5,), ("",), ("$",), ("$*",), ("$1X",), ("$A B",), ("$A**",), ("Torch",), ("torch>=2",)),
+        *(("-x",), ("x-",), ("x\n",), (None,), None, 5, {"cann": 1}, ("cann", "CANN")),
+    ],
+)
+def test_a_need_that_nothing_meets_is_refused(needs: Any) -> None:
+    assert wrong(needs)
+    with pytest.raises(ValueError, match="need"):
+        check("a", scope=Scope.NODE, codes={"a.bad": Severity.ERROR}, needs=needs)
+
+
+def test_the_message_says_what_is_meant() -> None:
+    assert wrong(("canm",)) == "the need 'canm' is no distribution: 'cann' is meant"
+
+
+@pytest.mark.parametrize(
+    "need", [*THINGS, "$HOME", "$MS_*", "$_x1", "torch", "torch-npu", "a.b_c", "npm", "7z"]
+)
+def test_a_need_that_makes_sense(need: str) -> None:
+    assert wrong((need,)) is None
+
+
+def test_every_thing_is_looked_for() -> None:
+    assert set(needs.THINGS) == set(THINGS)
+
+
+@pytest.mark.parametrize("one", BUILT_IN, ids=lambda one: one.id)
+def test_the_built_in_needs_make_sense(one: Check) -> None:
+    assert wrong(one.needs) is None
 
 
 def test_what_asks_the_interpreter_is_slow() -> None:

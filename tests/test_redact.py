@@ -27,6 +27,11 @@ from npudoctor.redact import redact
         ("redis://:pw@host", "redis://:***@host"),
         ("git+https://ghp_x@host/y", "git+https://***@host/y"),
         ("credentials=abc", "credentials=***"),
+        ("/etc/passwd: password=hunter2 rest", "/etc/passwd: password=*** rest"),
+        ("/opt/token:/opt/token=abc", "/opt/token:/opt/token=***"),
+        ("/login?password: abc", "/login?password: ***"),
+        ("https://host/token:abc", "https://host/token:***"),
+        ("/x y/token: /x", "/x y/token: ***"),
     ],
 )
 def test_secrets_are_hidden(text: str, shown: str) -> None:
@@ -45,6 +50,11 @@ def test_secrets_are_hidden(text: str, shown: str) -> None:
         "ssh://git@host/x",
         "ASCEND_HOME_PATH=/usr/local/Ascend",
         "monkey=1 keyboard: 2",
+        "this user may not write to the compile cache /etc/passwd: see /etc/passwd",
+        "/run/secrets/my-token: Permission denied",
+        "'/data/api_key': no such file",
+        "PYTHONPATH=/opt/secret:/opt/token:/opt/b",
+        "(/etc/db.passwd: not a regular file)",
     ],
 )
 def test_the_rest_stays(text: str) -> None:
@@ -52,7 +62,22 @@ def test_the_rest_stays(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "unit", ["password=", "--a-", "-", "a.", "token ", "https://", "x://a:", "bearer ", 'secret="', "a+"]
+    "unit",
+    [
+        "password=",
+        "--a-",
+        "-",
+        "a.",
+        "token ",
+        "https://",
+        "x://a:",
+        "bearer ",
+        'secret="',
+        "a+",
+        "/a/token:",
+        "/",
+        "/token",
+    ],
 )
 def test_no_text_makes_it_slow(unit: str) -> None:
     started = time.monotonic()

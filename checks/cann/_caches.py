@@ -9,7 +9,7 @@ from npudoctor import Host
 from npudoctor.frozen import dataclass
 from npudoctor.host.cann import installs_of
 from npudoctor.host.errors import CannotTell
-from npudoctor.host.workplace import working_directory
+from npudoctor.host.workplace import job_user, working_directory
 
 ACL, ASCEND, MINDSPORE = "ACL_OP_COMPILER_CACHE_DIR", "ASCEND_CACHE_PATH", "MS_COMPILER_CACHE_PATH"
 NAMES = (ACL, ASCEND, MINDSPORE)
@@ -28,7 +28,7 @@ class Cache:
 
 def caches(host: Host) -> Iterator[Cache]:
     """The caches that a job of this shell would use; the usual places where they are there."""
-    variables, home = host.variables, host.identity.home.rstrip("/")
+    variables, home = host.variables, job_user(host).home.rstrip("/")
     first = next((name for name in (ACL, ASCEND) if variables.get(name)), None)
     if first is not None:
         yield Cache(variables[first], first)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Optional
 
 from npudoctor import Action, Command, Export, Finding, Fix, Host, Risk, Severity, Step, _
 from npudoctor.host import cann_env, cann_tree
 from npudoctor.host.cann import Install, named_root, set_env_script
+from npudoctor.host.workplace import job_user
 
 
 def not_sourced(host: Host, install: Install, severity: Severity) -> Finding:
@@ -39,8 +41,10 @@ def unset(host: Host, install: Install, values: Mapping[str, str], severity: Sev
 def no_such_path(
     host: Host, wrong: Mapping[str, str], usable: Optional[Install], severity: Severity
 ) -> Finding:
-    text = _("{name} is {value}, where no CANN is")
     name, value = next(iter(wrong.items()))
+    text = _('{name} is "{value}", where no CANN is')
+    if cann_env.latest_below(host.files, value):
+        text = _('{name} is "{value}", where no CANN is: it is in the folder latest below')
     return Finding(
         "cann-env.no-such-path",
         text.format(name=name, value=value),
@@ -133,7 +137,7 @@ def remedy(host: Host, install: Install, values: Mapping[str, str], atb: bool = 
         exports = [Export(name, value) for name, value in values.items()]
         exports += [_front(host, name, folders) for name, folders in lists if folders]
         return _shown(_("set the variables of {path}").format(path=install.path), tuple(exports))
-    more = cann_env.atb_script(host.files, host.variables, host.identity.home) if atb else None
+    more = cann_env.atb_script(host.files, host.variables, job_user(host).home) if atb else None
     scripts = [script, *([more] if more else [])]
     return _shown(
         _("source {script}").format(script=script), tuple(Command(("source", path)) for path in scripts)
@@ -165,4 +169,4 @@ def _shown(title: str, steps: Sequence[Step], undo: tuple[str, ...] = ()) -> Fix
 
 
 def _lines(values: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(f"{name}={value}" for name, value in values.items())
+    return tuple(f"{name}={shlex.quote(value)}" for name, value in values.items())  # blanks must be seen

@@ -8,6 +8,7 @@ from typing import Optional
 from npudoctor import ERROR, INFO, WARNING, Action, Command, Finding, Fix, Host, Risk, Severity, _
 from npudoctor.host.cann import Install
 from npudoctor.host.cann_version import at_least
+from npudoctor.host.workplace import job_user
 
 
 def missing(frameworks: Sequence[str], python: str) -> Finding:
@@ -47,11 +48,13 @@ def dangling(place: str, links: Sequence[str], severity: Severity, fix: Optional
 
 
 def relink(host: Host, place: str, other: Install) -> Fix:
+    """By root, unless the folder in which the link lies is the user's own."""
+    folder = host.files.stat(place.rpartition("/")[0] or "/")
     return Fix(
         _("let {place} name {path}").format(place=place, path=other.path),
         steps=(Command(("ln", "-sfn", other.path, f"{host.options.root or ''}{place}")),),
         risk=Risk.MANUAL,
-        needs_root=True,
+        needs_root=folder is None or folder.uid != job_user(host).euid,
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Optional
 
 from npudoctor import ERROR, INFO, WARNING, Action, Export, Finding, Fix, Host, Risk, Severity, _
+from npudoctor.checks.cann._library_path_entries import by_kind, meant, open_to_all, words
 from npudoctor.checks.cann._library_path_places import HAL, OF_DRIVER, Places
 from npudoctor.host.cann import ENDINGS, Install, named_root, set_env_script
 from npudoctor.host.errors import CannotTell
@@ -16,7 +17,6 @@ from npudoctor.host.workplace import working_directory
 
 PATH = "LD_LIBRARY_PATH"
 SHOWN = 6
-EVERYBODY = 0o002
 MIXED = ("cann-env.mixed-installs", "cann-env.other-install-first")
 WITHOUT_DRIVER = ("cann-driver.missing", "cann-driver.no-library", "accelerator.missing")
 VITAL = ("ASCEND_HOME_PATH", "ASCEND_OPP_PATH")  # what names nowhere in these is an error by itself
@@ -124,36 +124,35 @@ class Judge:
             yield self._finding(code, text, behind, severity=INFO, fix=self.fix())
 
     def working_directory(self) -> Iterator[Finding]:
-        relative = [entry for entry in self.entries if not entry.startswith(("/", "$"))]
-        if not relative:
-            return
-        here = working_directory(self.host)
-        taken = [
-            one for one in self.loader.loaded if one.via == PATH and not one.entry.startswith(("/", "$"))
-        ]
-        text = _("LD_LIBRARY_PATH has an empty entry, which is the working directory")
-        severity = INFO
-        if taken:
-            severity = WARNING
-            text = _("{names} is taken from the working directory: LD_LIBRARY_PATH has an empty entry")
-        elif here and self._open_to_all(here):
-            severity = WARNING
-            text = _(
-                "LD_LIBRARY_PATH has an empty entry, and everybody may write to the working directory {here}"
-            )
-        evidence = [f"{one.name}: {one.path}" for one in taken]
-        message = text.format(names=_names(taken), here=here)
-        yield self._finding(
-            "library-path.working-directory", message, evidence, severity=severity, fix=self.fix()
+        """Of each kind of entry that is no absolute path, as the loader takes it, one finding."""
+        for kind, entries in by_kind(self.entries).items():
+            yield self._relative(kind, entries, working_directory(self.host))
+
+    def _relative(self, kind: str, entries: list[str], here: Optional[str]) -> Finding:
+        only, is_taken, is_open = words(kind)
+        taken = [one for one in self.loader.loaded if one.via == PATH and one.entry in entries]
+        text, severity = (is_taken, WARNING) if taken else (only, INFO)
+        if not taken and here and any(open_to_all(self.host, f"{here}/{entry}") for entry in entries):
+            text, severity = is_open, WARNING
+        return self._finding(
+            "library-path.working-directory",
+            text.format(entries=", ".join(entries), names=_names(taken), here=here),
+            [f"{one.name}: {one.path}" for one in taken],
+            severity=severity,
+            fix=self.fix(),
         )
 
     def fix(self) -> Fix:
-        """One line for all that is wrong: what stays keeps its order, what is missing is appended."""
-        kept = [entry for entry in self.entries if entry.startswith(("/", "$")) and not self._wrong(entry)]
+        """One line for all that is wrong: what stays keeps its order, what is missing is appended. What it
+        leaves out is said."""
+        intended = [meant(self.host, entry) for entry in self.entries]
+        kept = [entry for entry in intended if entry.startswith(("/", "$")) and not self._wrong(entry)]
+        out = [entry for entry in dict.fromkeys(intended) if entry not in ("", ".", *kept)]
         known = {self.host.files.real(entry) for entry in kept if entry.startswith("/")}
         more = [folder for folder in self.folders if self.host.files.real(folder) not in known]
+        title = _("set LD_LIBRARY_PATH without {entries}") if out else _("set LD_LIBRARY_PATH")
         return Fix(
-            _("set LD_LIBRARY_PATH"),
+            title.format(entries=", ".join(out)),
             steps=(Export(PATH, ":".join(dict.fromkeys((*kept, *more)))),),
             undo=Export(PATH, ":".join(self.entries)).lines() if self.entries else (f"unset {PATH}",),
             risk=Risk.MANUAL,
@@ -165,13 +164,6 @@ class Judge:
 
     def _of_another(self, entry: str) -> bool:
         return entry.startswith("/") and self.places.foreign(f"{entry.rstrip('/')}/x") is not None
-
-    def _open_to_all(self, folder: str) -> bool:
-        try:
-            entry = self.host.files.stat(folder)
-        except CannotTell:
-            return False
-        return entry is not None and bool(entry.permissions & EVERYBODY)
 
     def _gone(self) -> tuple[str, ...]:
         """The cause, where entries name the same CANN that is gone as a variable does."""

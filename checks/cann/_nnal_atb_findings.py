@@ -10,6 +10,7 @@ from npudoctor.host import nnal
 from npudoctor.host.cann import Install
 from npudoctor.host.loader import Loaded, Loader
 from npudoctor.host.wanted import npu_expected
+from npudoctor.host.workplace import job_user
 
 ATB = "libatb.so"
 MARKS = ("_ZN3atb", "_ZNK3atb", "_ZTIN3atb", "_ZTVN3atb")
@@ -25,7 +26,7 @@ class Judge:
         self.host, self.install, self.loader, self.wanter = host, install, loader, wanter
         self.severity = INFO if not npu_expected(host) else ERROR if hard else WARNING if used else INFO
         self.hard, self.used = hard, used
-        self.script = next(nnal.scripts(host.files, install, host.identity.home), None)
+        self.script = next(nnal.scripts(host.files, install, job_user(host).home), None)
         self.atb = next((one for one in loader.loaded if one.name == ATB), None)
         c10 = next((one for one in loader.loaded if one.name == "libc10.so"), None)
         self.torch_abi = nnal.built_with(host.libraries, c10.path) if c10 else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Optional, Union
 
 from npudoctor import (
@@ -26,12 +27,13 @@ from npudoctor.host.cann import (
     ASCEND,
     ENDINGS,
     Install,
-    find_installs,
     install_at,
+    installs_of,
     named_root,
     operators,
     set_env_script,
 )
+from npudoctor.host.wanted import npu_expected
 
 AICPU = "ASCEND_AICPU_PATH"
 
@@ -59,6 +61,8 @@ def aicpu_path(host: Host) -> Iterator[Union[Finding, Facts]]:
     - `aicpu-path.missing`: it names no folder, or one without `opp`.
     - `aicpu-path.other-install`: it names another installation; an error when their versions differ.
 
+    Where no NPU is to be used, as on a node that only builds, all of them are only said.
+
     ## Why it matters
 
     The runtime loads the AICPU kernels from `$ASCEND_AICPU_PATH/opp`. Without them a job starts, and fails
@@ -77,7 +81,7 @@ def aicpu_path(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     value = host.variables.get(AICPU, "")
     named = {name: host.variables[name] for name in ENDINGS if host.variables.get(name)}
-    installs = find_installs(host.files, host.variables, host.identity.home)
+    installs = installs_of(host)
     usable = next((install for install in installs if operators(host.files, install.path)), None)
     if not (value or named or usable):
         raise Skip(_("CANN is not installed here, and no variable names one"))
@@ -93,7 +97,8 @@ def aicpu_path(host: Host) -> Iterator[Union[Finding, Facts]]:
     else:
         found = _missing(host, value, named, usable) or _other_install(host, value, named, usable)
     if found is not None:
-        yield found
+        # As cann-env: where no NPU is to be used, nothing of it makes a job fail.
+        yield found if npu_expected(host) else replace(found, severity=INFO)
 
 
 def _unset(host: Host, named: Mapping[str, str], usable: Optional[Install]) -> Optional[Finding]:

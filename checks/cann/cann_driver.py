@@ -156,7 +156,7 @@ def _mounts(paths: tuple[str, ...]) -> tuple[str, ...]:
 def _compare(host: Host, install: Install, driver: Package) -> Iterator[Union[Finding, Facts]]:
     required = required_interfaces(host.files, install)
     told = None
-    from npudoctor.checks.python._stack import broken_rows
+    from npudoctor.knowledge.broken import broken_rows
 
     yield from broken_rows(host, "cann-driver", "cann_driver")
     if install.version and driver.version:

@@ -11,6 +11,7 @@ from npudoctor.host import CannotTell
 from npudoctor.host import cann_env as environment
 from npudoctor.host.cann import ENDINGS, Install, installs_of
 from npudoctor.host.wanted import npu_expected, on_cann
+from npudoctor.host.workplace import job_user
 
 WEIGHTS = {"ASCEND_OPP_PATH": ERROR, "ASCEND_HOME_PATH": WARNING}
 AICPU = "ASCEND_AICPU_PATH"
@@ -177,6 +178,6 @@ def _python_entries(host: Host) -> list[str]:
 def _atb(host: Host) -> Iterator[Finding]:
     if host.variables.get("ATB_HOME_PATH") or "vllm-ascend" not in " ".join(_frameworks(host)):
         return
-    script = environment.atb_script(host.files, host.variables, host.identity.home)
+    script = environment.atb_script(host.files, host.variables, job_user(host).home)
     if script:
         yield findings.atb(script)

@@ -12,6 +12,7 @@ from npudoctor.host.cann import ENDINGS, Install, installs_of, named_root
 from npudoctor.host.cann_places import LATER, parents
 from npudoctor.host.cann_version import at_least, train
 from npudoctor.host.wanted import npu_expected, on_cann
+from npudoctor.host.workplace import foreign_user, job_user
 
 Answers = Iterator[Union[Finding, Facts]]
 
@@ -73,7 +74,7 @@ def cann_install(host: Host) -> Answers:
         if not cann_tree.is_closed(error):
             raise
         named = any(variables.get(name) for name in ENDINGS)
-        yield findings.not_readable(error.reason, ERROR if named else WARNING, host.identity.user)
+        yield findings.not_readable(error.reason, ERROR if named else WARNING, job_user(host).user)
         return
     active = installs[0] if installs else None
     yield _facts(installs)
@@ -81,9 +82,9 @@ def cann_install(host: Host) -> Answers:
     if active is None:
         yield from _missing(host)
         raise Skip(_("CANN is not installed here"))
-    reason = cann_tree.closed(host.files, active)
+    reason = cann_tree.closed(host.files, active, foreign_user(host))
     if reason is not None:
-        yield findings.not_readable(reason, ERROR, host.identity.user)
+        yield findings.not_readable(reason, ERROR, job_user(host).user)
         return
     parts = cann_tree.releases_of(host.files, active.path)
     if len(parts) > 1:
@@ -121,7 +122,7 @@ def _missing(host: Host) -> Iterator[Finding]:
 
 def _dangling(host: Host, variables: Mapping[str, str], active: Optional[Install]) -> Iterator[Finding]:
     named = {named_root(name, variables[name]) for name in ENDINGS if variables.get(name)}
-    home = host.identity.home if host.options.root is None else "/root"
+    home = job_user(host).home if host.options.root is None else "/root"
     usual = [f"{root}/{later}" for root in parents(host.files, variables, home) for later in LATER]
     found: dict[Severity, dict[str, list[str]]] = {}
     for place in dict.fromkeys((*usual, *(path for path in named if path.startswith("/")))):

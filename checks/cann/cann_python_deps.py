@@ -10,12 +10,10 @@ from npudoctor import (
     INFO,
     WARNING,
     Action,
-    Command,
     Facts,
     Finding,
     Fix,
     Host,
-    Risk,
     Scope,
     Severity,
     Skip,
@@ -99,7 +97,7 @@ def cann_python_deps(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("CANN is not installed here"))
     if not on_cann(host):
         raise Skip(_("no framework that runs on CANN is in {python}").format(python=host.interpreter.label))
-    from npudoctor.checks.python._stack import broken_rows
+    from npudoctor.knowledge.broken import broken_rows
 
     yield from broken_rows(host, "cann-python-deps", "cann_packages")
     needs = _needs(host, installs[0])
@@ -232,12 +230,7 @@ def _evidence(needs: Sequence[Need]) -> tuple[str, ...]:
 
 
 def _install(host: Host, lines: Sequence[str]) -> Fix:
-    argv: tuple[str, ...] = (host.interpreter.path, "-m", "pip", "install", *lines)
-    if host.options.root is not None:
-        argv = ("chroot", host.options.root, *argv)
-    return Fix(
-        _("install what CANN needs"),
-        steps=(Command(argv),),
-        risk=Risk.MANUAL,
-        needs_root=host.options.root is not None,
-    )
+    from npudoctor.checks.python._pip import pip_install
+
+    fix: Fix = pip_install(host, _("install what CANN needs"), *lines)
+    return fix

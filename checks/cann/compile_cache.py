@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Optional, Union
 
-from npudoctor import INFO, WARNING, Action, Command, Facts, Finding, Fix, Host, Risk, Scope, Skip, _, check
+from npudoctor import (
+    INFO,
+    WARNING,
+    Action,
+    Command,
+    Facts,
+    Finding,
+    Fix,
+    Host,
+    Risk,
+    Scope,
+    Skip,
+    Unknown,
+    _,
+    check,
+)
 from npudoctor.checks.cann._caches import ACL, ASCEND, LOCK, Cache, caches, held_by_nobody, locks
+from npudoctor.host.errors import CannotTell
+from npudoctor.host.workplace import job_user
 
 if TYPE_CHECKING:
+    from npudoctor.host.access import Place
     from npudoctor.host.mounts import Mount
 
 OLD = 3600  # seconds: a build of an operator takes minutes
@@ -41,7 +59,8 @@ def compile_cache(host: Host) -> Iterator[Union[Finding, Facts]]:
       folder open: its builder died.
       `compile-cache.lock`: one that is younger, in use, or of which that cannot be proven (in a container, on
       a network mount, or when the owner's processes are hidden).
-    - `compile-cache.not-writable`, `compile-cache.missing`: judged by owner and mode, nothing is written.
+    - `compile-cache.not-writable`, `compile-cache.missing`: judged by owner, mode and mount, nothing
+      is written; what a server of NFS lets root do cannot be told.
       ASCEND_CACHE_PATH must exist.
     - `compile-cache.no-file-locks`: on NFSv3, or mounted without locks, CANN's documents advise against it.
     - `compile-cache.relative`: where it lies depends on where the job is started.
@@ -63,34 +82,69 @@ def compile_cache(host: Host) -> Iterator[Union[Finding, Facts]]:
     found = list(caches(host))
     if not found:
         raise Skip(_("no compile cache is here, and no variable names one"))
-    from npudoctor.host.access import nearest
-    from npudoctor.host.mounts import holding, parse_mountinfo
+    from npudoctor.host.access import mounts_of
 
     yield Facts({"caches": [cache.path for cache in found]})
-    mounts = parse_mountinfo(host.running_files.text("/proc/self/mountinfo") or "")
+    mounts_of(host)  # what is not said of them is no question of permission
+    unknown = ""
     for cache in found:
         if not cache.path.startswith("/"):
             text = _("the compile cache {path} ({name}) lies below the folder in which the job is started")
             yield _said("relative", text, cache)
             continue
-        yield from _folder(host, cache)
-        real = host.files.real(nearest(host.files, cache.path).path) or "/"
-        mount = holding(mounts, real)
-        yield from _network(cache, mount)
-        for path in locks(host, cache) if cache.builds else ():
-            yield _lock(host, path, mount)
+        try:
+            untold = yield from _of(host, cache)
+        except CannotTell as error:
+            if not isinstance(error.__cause__, PermissionError):
+                raise
+            yield _not_entered(host, cache, error.reason)
+        else:
+            unknown = unknown or untold
+    if unknown:
+        raise Unknown(unknown, advisory=True)
 
 
-def _folder(host: Host, cache: Cache) -> Iterator[Finding]:
-    from npudoctor.host.access import may_make, nearest
+def _of(host: Host, cache: Cache) -> Generator[Finding, None, str]:
+    """All that is to be said of one cache; what cannot be told from here is the answer."""
+    from npudoctor.host.access import barred, mount_at, nearest
+    from npudoctor.host.workplace import foreign_user
 
-    place = nearest(host.files, cache.path)
+    place, foreign = nearest(host.files, cache.path), foreign_user(host)
+    closed = barred(host.files, place.path, foreign) if foreign else None
+    if closed is not None:
+        yield _not_entered(host, cache, nearest(host.files, closed).label)
+        return ""
+    mount = mount_at(host, place)
+    untold = yield from _folder(host, cache, place, mount)
+    yield from _network(cache, mount)
+    for path in locks(host, cache) if cache.builds else ():
+        yield _lock(host, path, mount)
+    return untold
+
+
+def _not_entered(host: Host, cache: Cache, reason: str) -> Finding:
+    text = _("{user} may not enter the compile cache {path}")
+    return _said("not-writable", text, cache, (reason,), user=job_user(host).user)
+
+
+def _folder(host: Host, cache: Cache, place: Place, mount: Optional[Mount]) -> Generator[Finding, None, str]:
+    from npudoctor.host.access import may_make
+
+    who = job_user(host)
     if cache.named_by == ASCEND and not place.there:
         yield _said("missing", _("{name} is {path}, which does not exist: CANN does not make it"), cache)
-    elif may_make(place.entry, host.identity) is False:
+        return ""
+    may = may_make(place.entry, who, mount)
+    if may is None and who.is_root:
+        text = _("whether root may write in {place} is for its server to say: it lies on NFS")
+        return text.format(place=place.path)
+    if may is False:
         text = _("{user} may not write to the compile cache {path}: see {place}")
-        words = {"user": host.identity.user, "place": place.path}
+        if mount is not None and mount.read_only:
+            text = _("the compile cache {path} cannot be written: {mount} is mounted read-only")
+        words = {"user": who.user, "place": place.path, "mount": mount.point if mount else ""}
         yield _said("not-writable", text, cache, (place.label,), **words)
+    return ""
 
 
 def _network(cache: Cache, mount: Optional[Mount]) -> Iterator[Finding]:
@@ -110,6 +164,9 @@ def _lock(host: Host, path: str, mount: Optional[Mount]) -> Finding:
     local = mount is not None and not mount.kind.startswith(("nfs", "fuse", "lustre", "ceph", "gpfs", "9p"))
     free = held_by_nobody(host, path, entry.uid) if local and entry else None
     words = {"path": path, "minutes": int(age // 60)}
+    if age < 0:
+        text = _("{path} is of a time that lies in the future: jobs wait for it; how old it is is not known")
+        return Finding("compile-cache.lock", text.format(**words))
     if age < OLD or free is not True or entry is None or not entry.is_file or entry.size:
         text = _("{path} is {minutes} minutes old: jobs wait for it; whether its builder lives is not proven")
         if free is False:
@@ -127,7 +184,7 @@ def _lock(host: Host, path: str, mount: Optional[Mount]) -> Finding:
             _("remove the stale {name}").format(name=LOCK),
             steps=(Command(("rm", "--", path)),),
             risk=Risk.MANUAL,
-            needs_root=entry.uid != host.identity.euid,
+            needs_root=entry.uid != job_user(host).euid,
         ),
     )
 

@@ -47,9 +47,10 @@ def library_path(host: Host) -> Iterator[Union[Finding, Facts]]:
     - `library-path.stub-first`: a stand-in for builds (`devlib`, `stub`) is found before the real one.
     - `library-path.other-cann`: a library is taken from another CANN than the one in use; a warning unless
       their versions are known and differ, only said when such a folder stands behind and changes nothing.
-    - `library-path.working-directory`: an empty entry of LD_LIBRARY_PATH is the working directory. CANN's own
-      8.x script leaves one, so it is only said; it is a warning where a library is taken from there, or where
-      everybody may put one there.
+    - `library-path.working-directory`: an empty entry of LD_LIBRARY_PATH is the working directory, a relative
+      one a folder below it, and so is one with a `~` that was in quotes. CANN's own 8.x script leaves an
+      empty one, so it is only said; it is a warning where a library is taken from there, or where everybody
+      may put one there.
 
     An entry that is missing, or there twice, changes nothing and is not mentioned. Errors are warnings where
     nothing is installed that runs on CANN; where no NPU is expected or found they are only said, and what is

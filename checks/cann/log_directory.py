@@ -18,12 +18,15 @@ from npudoctor import (
     Risk,
     Scope,
     Skip,
+    Unknown,
     _,
     check,
 )
 from npudoctor.host import CannotTell
-from npudoctor.host.access import Place, may_make, nearest
+from npudoctor.host.access import Place, barred, may_make, mount_at, mounts_of, nearest
 from npudoctor.host.cann import installs_of
+from npudoctor.host.mounts import Mount
+from npudoctor.host.workplace import foreign_user, job_user
 
 OWN, WORK = "ASCEND_PROCESS_LOG_PATH", "ASCEND_WORK_PATH"
 USUAL = "ascend/log"
@@ -50,11 +53,13 @@ def log_directory(host: Host) -> Iterator[Union[Finding, Facts]]:
     ## What it does
 
     Logs go to ASCEND_PROCESS_LOG_PATH, else to ASCEND_WORK_PATH, else to `ascend/log` in HOME, and below it
-    to `debug`, `run` and `security`; a folder that is missing is made. This looks, by owner and mode, whether
-    this user may write in those that are there, or in the nearest folder above. Nothing is written to try
-    it; whether the disk is full is another check's question.
+    to `debug`, `run` and `security`; a folder that is missing is made. This looks, by owner, mode
+    and mount, whether the job's user may write in those that are there, or in the nearest folder above.
+    Nothing is written to try it; whether the disk is full is another check's question. What a server of NFS
+    lets root do cannot be told.
 
-    - `log-directory.not-writable`: often a folder that root made, when a job once ran with sudo.
+    - `log-directory.not-writable`: often a folder that root made, when a job once ran with sudo; or a
+      file system that is mounted read-only.
     - `log-directory.no-directory`: what is to be the folder, or one above it, is something else.
     - `log-directory.relative`: where the logs go depends on where the job is started.
     - `log-directory.many-files`: so many logs that each listing takes long. They are evidence: look before
@@ -76,7 +81,7 @@ def log_directory(host: Host) -> Iterator[Union[Finding, Facts]]:
     if not any(variables.get(name) for name in (OWN, WORK)) and not installs_of(host):
         raise Skip(_("CANN is not installed here, and no variable says where its logs go"))
     name = next((name for name in (OWN, WORK) if variables.get(name)), "HOME")
-    home = variables.get("HOME") or host.identity.home
+    home = variables.get("HOME") or job_user(host).home
     value = variables.get(name, "") if name != "HOME" else f"{home.rstrip('/')}/{USUAL}"
     yield Facts({"path": value, "from": name})
     if not value.startswith("/"):
@@ -85,25 +90,34 @@ def log_directory(host: Host) -> Iterator[Union[Finding, Facts]]:
         echo_of = ("identity.home-unset", "identity.home-missing") if name == "HOME" else ()
         yield Finding("log-directory.relative", said, action=Action.CONFIG, echo_of=echo_of)
         return
+    mounts_of(host)  # what is not said of them is no question of permission
     try:
         yield from _judge(host, value, name)
     except CannotTell as error:
         if not isinstance(error.__cause__, PermissionError):
             raise
-        text = _("CANN's logs cannot be written to {path} ({name}): {user} may not enter it")
-        words = {"path": value, "name": name, "user": host.identity.user}
-        yield Finding(
-            "log-directory.not-writable",
-            text.format(**words),
-            evidence=(error.reason,),
-            action=Action.CONFIG,
-            echo_of=_of_home(host, home, name),
-        )
+        yield _not_entered(host, value, name, error.reason)
+
+
+def _not_entered(host: Host, path: str, name: str, reason: str) -> Finding:
+    text = _("CANN's logs cannot be written to {path} ({name}): {user} may not enter it")
+    who = job_user(host)
+    return Finding(
+        "log-directory.not-writable",
+        text.format(path=path, name=name, user=who.user),
+        evidence=(reason,),
+        action=Action.CONFIG,
+        echo_of=_of_home(host, host.variables.get("HOME") or who.home, name),
+    )
 
 
 def _judge(host: Host, path: str, name: str) -> Iterator[Finding]:
     first = nearest(host.files, path)
-    places = [first]
+    places, foreign, who = [first], foreign_user(host), job_user(host)
+    closed = barred(host.files, first.path, foreign) if foreign else None
+    if closed is not None:
+        yield _not_entered(host, path, name, nearest(host.files, closed).label)
+        return
     if first.there and name != WORK:
         below = (nearest(host.files, f"{path.rstrip('/')}/{folder}") for folder in FOLDERS[1:])
         places += [place for place in below if place.there]
@@ -111,9 +125,14 @@ def _judge(host: Host, path: str, name: str) -> Iterator[Finding]:
         if not place.entry.is_dir:
             yield _no_directory(host, place, path, name)
             return
-        if may_make(place.entry, host.identity) is False:
-            yield _not_writable(host, place, path, name)
+        mount = mount_at(host, place)
+        may = may_make(place.entry, who, mount)
+        if may is False:
+            yield _not_writable(host, place, path, name, mount)
             return
+        if may is None and who.is_root:
+            text = _("whether root may write in {place} is for its server to say: it lies on NFS")
+            raise Unknown(text.format(place=place.path), advisory=True)
     count = sum(len(host.files.names(place.path)) for place in places) if first.there and name != WORK else 0
     if count > MANY:
         text = _("{count} files of CANN's logs lie in {path}")
@@ -125,7 +144,7 @@ def _of_home(host: Host, place: str, name: str) -> tuple[str, ...]:
 
     A HOME that is not set is the cause only where the machine knows no other.
     """
-    home = host.variables.get("HOME") or host.identity.home
+    home = host.variables.get("HOME") or job_user(host).home
     if name != "HOME" or not f"{home.rstrip('/')}/".startswith(f"{place.rstrip('/')}/"):
         return ()
     unset = ("identity.home-unset",) if home == "/" else ()
@@ -143,22 +162,27 @@ def _no_directory(host: Host, place: Place, path: str, name: str) -> Finding:
     )
 
 
-def _not_writable(host: Host, place: Place, path: str, name: str) -> Finding:
+def _not_writable(host: Host, place: Place, path: str, name: str, mount: Optional[Mount]) -> Finding:
     text = _("CANN's logs cannot be written to {path} ({name}): {user} may not write in {place}")
-    words = {"path": path, "name": name, "user": host.identity.user, "place": place.path}
+    read_only = mount is not None and mount.read_only
+    if read_only:
+        text = _("CANN's logs cannot be written to {path} ({name}): {mount} is mounted read-only")
+    words = {"path": path, "name": name, "user": job_user(host).user, "place": place.path}
+    words["mount"] = mount.point if mount else ""
     return Finding(
         "log-directory.not-writable",
         text.format(**words),
         evidence=(place.label,),
         action=Action.CONFIG,
-        fix=_fix(host, place, name),
+        fix=None if read_only else _fix(host, place, name),
         echo_of=_of_home(host, place.path, name),
     )
 
 
 def _fix(host: Host, place: Place, name: str) -> Optional[Fix]:
     """Give back what somebody else made in the user's own home, else let the logs go there."""
-    identity, home = host.identity, host.identity.home.rstrip("/")
+    identity = job_user(host)
+    home = identity.home.rstrip("/")
     at_home = nearest(host.files, home or "/")
     if not home or not at_home.there or at_home.entry.uid != identity.euid:
         return None
@@ -171,7 +195,7 @@ def _fix(host: Host, place: Place, name: str) -> Optional[Fix]:
             needs_root=True,
         )
     better, before = f"{home}/{USUAL}", host.variables.get(OWN)
-    if name == "HOME" or not may_make(nearest(host.files, better).entry, identity):
+    if name == "HOME" or not _may_write(host, better):
         return None
     return Fix(
         _("let the logs go to {path}").format(path=better),
@@ -180,3 +204,8 @@ def _fix(host: Host, place: Place, name: str) -> Optional[Fix]:
         risk=Risk.MANUAL,
         needs_root=False,
     )
+
+
+def _may_write(host: Host, path: str) -> bool:
+    place = nearest(host.files, path)
+    return bool(may_make(place.entry, job_user(host), mount_at(host, place)))

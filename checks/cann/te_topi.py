@@ -23,11 +23,13 @@ from npudoctor import (
     _,
     check,
 )
+from npudoctor.host import CannotTell, access
 from npudoctor.host.cann import Install, installs_of
-from npudoctor.host.cann_env import first_site
-from npudoctor.host.cann_python import MARKS, Copy, copies, own_site, ships, wheels
+from npudoctor.host.cann_env import first_site, python_folders
+from npudoctor.host.cann_python import MARKS, Copy, closed_copy, closed_in, copies, own_site, ships, wheels
 from npudoctor.host.cann_version import train
 from npudoctor.host.wanted import on_cann
+from npudoctor.host.workplace import job_user
 
 # What keeps te out of sight, in the words of cann-env.
 ENV = ("not-sourced", "no-such-path", "missing-entry", "other-install-first")
@@ -41,6 +43,7 @@ ENV = ("not-sourced", "no-such-path", "missing-entry", "other-install-first")
     codes={
         "te-topi.other-version": ERROR,
         "te-topi.missing": WARNING,
+        "te-topi.not-readable": WARNING,
         "te-topi.other-build": INFO,
         "te-topi.shadowed-copy": INFO,
     },
@@ -57,7 +60,9 @@ def te_topi(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     - `other-version`: the copy that is imported is of another release (its major.minor differs).
     - `other-build`: of another build of the same release, which is only noted.
-    - `missing`: CANN ships te, and the interpreter does not find it.
+    - `missing`: CANN ships te, and the interpreter does not find it. In an image, where no PYTHONPATH is
+      known, CANN's own copy counts as found.
+    - `not-readable`: a copy that the job's user may not read or enter: Python passes over it.
     - `shadowed-copy`: a copy of another release lies behind the right one, and does no harm as long as
       PYTHONPATH stays as it is.
 
@@ -84,18 +89,30 @@ def te_topi(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("no framework that runs on CANN is in {python}").format(python=host.interpreter.label))
     active = installs[0]
     exported = host.variables.path_list("PYTHONPATH") if host.options.root is None else []
+    exported = [one for one in exported if not one.startswith("/") or not access.closed(host.files, one)]
     folders = [*exported, *host.interpreter.layout().search_path]
-    found = {name: copies(host.files, name, folders) for name in MARKS}
+    found = {name: _copies(host, active, name, folders) for name in MARKS}
     told = {name: [[copy.folder, copy.version] for copy in found[name]] for name in found}
     yield Facts({"cann": active.path, "component": active.component, **told})
     if train(active.component) is None:
         text = _("the CANN at {install} does not tell its component version")
         raise Unknown(text.format(install=active.label), advisory=True)
-    if not found["te"] and ships(host.files, active, "te"):
+    closed = {name: path for name in MARKS for path in [closed_copy(host, name, folders)] if path}
+    for name, path in closed.items():
+        yield _not_readable(host, active, name, path)
+    if not found["te"] and "te" not in closed and ships(host.files, active, "te"):
         yield _missing(host, active)
     for name in MARKS:
         if found[name]:
             yield from _judge(host, active, found[name])
+
+
+def _copies(host: Host, active: Install, name: str, folders: Sequence[str]) -> list[Copy]:
+    """Every copy; in an image, where PYTHONPATH is not known, CANN's own where there is no other: that is
+    the one which its script would let Python find."""
+    own = own_site(host.files, active, name) if host.options.root is not None else None
+    open_to = [folder for folder in folders if not closed_in(host, name, folder)]
+    return copies(host.files, name, open_to) or copies(host.files, name, [own] if own else [])
 
 
 def _judge(host: Host, active: Install, found: Sequence[Copy]) -> Iterator[Finding]:
@@ -139,6 +156,31 @@ def _cause(host: Host, active: Install, copy: Copy) -> tuple[str, ...]:
     return ("cann-env.not-sourced",) if own else ()
 
 
+def _not_readable(host: Host, active: Install, name: str, path: str) -> Finding:
+    text = _("{name} in {path} is not readable by {user}: Python passes over it")
+    return Finding(
+        "te-topi.not-readable",
+        text.format(name=name, path=path, user=job_user(host).user),
+        action=Action.CONFIG,
+        fix=_readable(host, f"{path}/{name}"),
+        echo_of=("cann-install.not-readable",),
+    )
+
+
+def _readable(host: Host, path: str) -> Fix:
+    """Shown only: whose it is may not have wanted it."""
+    try:
+        entry = host.files.lstat(path)
+    except CannotTell:
+        entry = None
+    return Fix(
+        _("let every user read {path}").format(path=path),
+        steps=(Command(("chmod", "-R", "go+rX", f"{host.options.root or ''}{path}")),),
+        risk=Risk.MANUAL,
+        needs_root=entry is None or entry.uid != host.identity.euid,
+    )
+
+
 def _missing(host: Host, active: Install) -> Finding:
     text = _("te of the CANN at {install} is not found by {python}")
     site = own_site(host.files, active, "te")
@@ -146,7 +188,7 @@ def _missing(host: Host, active: Install) -> Finding:
         "te-topi.missing",
         text.format(install=active.label, python=host.interpreter.label),
         action=Action.CONFIG,
-        fix=_in_front(host, site) if site else _pip(host, active, ["te"]),
+        fix=_in_front(host, active) if site else _pip(host, active, ["te"]),
         echo_of=tuple(f"cann-env.{word}" for word in ENV),
     )
 
@@ -156,34 +198,32 @@ def _fix(host: Host, active: Install, copy: Copy) -> Optional[Fix]:
     site = own_site(host.files, active, copy.name)
     # What a variable finds first, no wheel in the interpreter's own folder would replace.
     if exported:
-        return _in_front(host, site) if site else None
-    return _pip(host, active, [copy.name]) or (_in_front(host, site) if site else None)
+        return _in_front(host, active) if site else None
+    return _pip(host, active, [copy.name]) or (_in_front(host, active) if site else None)
 
 
 def _pip(host: Host, active: Install, names: Sequence[str]) -> Optional[Fix]:
+    from npudoctor.checks.python._pip import pip_fix
+
     paths = wheels(host.files, active, names)
     if not paths:
         return None
-    options = ("install", "--upgrade", "--force-reinstall", "--no-deps")
-    argv: tuple[str, ...] = (host.interpreter.path, "-m", "pip", *options, *paths)
-    if host.options.root is not None:
-        argv = ("chroot", host.options.root, *argv)
-    return Fix(
-        _("install the wheels that this CANN ships"),
-        steps=(Command(argv),),
-        risk=Risk.MANUAL,
-        needs_root=host.options.root is not None,
-    )
+    line = ("install", "--upgrade", "--force-reinstall", "--no-deps", *paths)
+    fix: Fix = pip_fix(host, _("install the wheels that this CANN ships"), line)
+    return fix
 
 
-def _in_front(host: Host, site: str) -> Optional[Fix]:
+def _in_front(host: Host, active: Install) -> Optional[Fix]:
+    """The line that cann-env shows: with CANN's operators, which te alone does not bring."""
     if host.options.root is not None:
         return None
     entries = [entry for entry in host.variables.path_list("PYTHONPATH") if entry]
     before = host.variables.get("PYTHONPATH")
     return Fix(
         _("put CANN's own folders in front of {name}").format(name="PYTHONPATH"),
-        steps=(Export("PYTHONPATH", ":".join(dict.fromkeys((site, *entries)))),),
+        steps=(
+            Export("PYTHONPATH", ":".join(dict.fromkeys((*python_folders(host.files, active), *entries)))),
+        ),
         undo=Export("PYTHONPATH", before).lines() if before else ("unset PYTHONPATH",),
         risk=Risk.MANUAL,
         needs_root=False,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Optional
 
-from npudoctor import Action, Command, Finding, Fix, Host, Risk, _
+from npudoctor import Action, Finding, Fix, Host, _
+from npudoctor.checks.python._pip import pip_fix, pip_replace
 from npudoctor.host.interpreter import Distribution
-from npudoctor.host.pip import needs_root, pip_argv
 
 
 def site(found: Distribution) -> str:
@@ -28,9 +28,7 @@ def two_flavours(host: Host, first: Distribution, second: Distribution) -> Findi
         text.format(first=label(first), second=label(second)),
         evidence=_evidence(first, second),
         action=Action.CONFIG,
-        fix=_anew(host, (first.name, second.name), _kept(host, first, second)),
-        # That check knows which of the two came last.
-        echo_of=("torch-family.triton-mixed",) if "triton" in first.name else (),
+        fix=_anew(host, (first.name, second.name), _kept(first, second)),
     )
 
 
@@ -62,7 +60,7 @@ def other_python(host: Host, found: Distribution, path: str, pythons: Sequence[s
         text.format(name=label(found), python=host.interpreter.label, **words),
         evidence=(path,),
         action=Action.CONFIG,
-        fix=None if _from_pythonpath(host, found) else _again(host, found),
+        fix=_again(host, found),
         echo_of=("interpreter.other-abi",),
     )
 
@@ -79,7 +77,7 @@ def other_machine(
         text.format(name=label(found), python=host.interpreter.label, **words),
         evidence=(f"{path}: ELF, {built}",),
         action=Action.CONFIG,
-        fix=None if _from_pythonpath(host, found) else _anew(host, (found.name,), None),
+        fix=_anew(host, (found.name,), None),
     )
 
 
@@ -91,30 +89,22 @@ def _order(found: Distribution) -> tuple[int, ...]:
     return tuple(int(part) for part in found.version.split(".") if part.isdecimal())
 
 
-def _kept(host: Host, first: Distribution, second: Distribution) -> Distribution:
+def _kept(first: Distribution, second: Distribution) -> Distribution:
     """The newer one; of equals the one that has the accelerator in its name."""
-    if "triton" in first.name:
-        on_npu = host.interpreter.version_of("torch-npu") is not None
-        return second if on_npu else first
     return first if _order(first) > _order(second) else second
 
 
-def _from_pythonpath(host: Host, found: Distribution) -> bool:
-    """Whether it is seen through PYTHONPATH only: what pip installs would not be seen."""
-    return host.options.root is None and site(found) in host.variables.path_list("PYTHONPATH")
-
-
 def _anew(host: Host, names: Sequence[str], kept: Optional[Distribution]) -> Fix:
-    steps = [Command(pip_argv(host, "uninstall", *names))]
     title = _("remove {names}, which cannot run here").format(names=", ".join(names))
+    fix: Fix = pip_fix(host, title, ("uninstall", *names))
     if kept is not None:
         title = _("remove both, then install {name} again").format(name=kept.name)
-        steps.append(Command(pip_argv(host, "install", "--no-deps", f"{kept.name}=={kept.version}")))
-    return Fix(title, steps=tuple(steps), risk=Risk.MANUAL, needs_root=needs_root(host))
+        fix = pip_replace(host, title, names, f"{kept.name}=={kept.version}")
+    return fix
 
 
 def _again(host: Host, found: Distribution) -> Fix:
-    wanted = f"{found.name}=={found.version}"
-    argv = pip_argv(host, "install", "--force-reinstall", "--no-deps", wanted)
     title = _("install {name} again").format(name=found.name)
-    return Fix(title, steps=(Command(argv),), risk=Risk.MANUAL, needs_root=needs_root(host))
+    wanted = f"{found.name}=={found.version}"
+    fix: Fix = pip_fix(host, title, ("install", "--force-reinstall", "--no-deps", wanted))
+    return fix

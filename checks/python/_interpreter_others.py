@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Optional
 
 from npudoctor import Host
@@ -11,6 +12,7 @@ from npudoctor.host import CannotTell
 from npudoctor.host.interpreter import Distribution, Interpreter
 from npudoctor.host.variables import Variables
 
+OF_THE_USER = ("HOME", "PYTHONUSERBASE", "PYTHONNOUSERSITE")
 _PYTHON = re.compile(r"python(3(\.\d+)?)?\Z")
 
 
@@ -36,16 +38,15 @@ def others(host: Host, frameworks: Sequence[str]) -> Iterator[tuple[str, Distrib
     """Interpreters of PATH and of the active environment that have one of these, read and not run."""
     if host.options.root is not None or host.interpreter.chosen_by != "path":
         return
+    users = {name: value for name, value in host.variables.items() if name in OF_THE_USER}
     for path in _candidates(host):
         other = Interpreter(
-            path, "path", files=host.files, commands=None, variables=Variables({}), as_root=True
+            path, "path", files=host.files, commands=None, variables=Variables(users), as_root=True
         )
-        try:
-            copies = [copy for name in frameworks for copy in other.distributions(name)[:1]]
-        except CannotTell:
-            continue
-        if copies:
-            yield path, copies[0]
+        for name in frameworks:
+            with suppress(CannotTell):
+                for copy in other.distributions(name)[:1]:
+                    yield path, copy
 
 
 def _candidates(host: Host) -> Iterator[str]:

@@ -1,26 +1,23 @@
-"""What the checks of versions share: the CANN in use, what to say of a pair, pip's line."""
+"""What the checks of versions share: the CANN in use, what to say of a pair."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Optional
 
-from npudoctor import INFO, Action, Command, Finding, Fix, Host, Risk, _
+from npudoctor import INFO, Action, Finding, Host, _
+from npudoctor.checks.python._pip import pip_install as pip_install
 from npudoctor.host import cann_env
 from npudoctor.host.cann import Install, installs_of
 from npudoctor.host.cann_tree import releases_of
 from npudoctor.host.interpreter import Distribution
+from npudoctor.knowledge.broken import broken_rows as broken_rows
 from npudoctor.knowledge.frameworks import product_of
 from npudoctor.knowledge.judging import Answer, Judged, Pair
+from npudoctor.knowledge.versions import public
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
-
-# In this order they are asked for the site's rows: what breaks one file is said once.
-USERS = (
-    *("torch-npu", "mindspore-cann", "vllm-ascend", "paddle-npu", "interpreter", "scipy-version"),
-    *("cann-python-deps", "cann-driver"),
-)
+    from packaging.version import Version
 
 
 def cann_in_use(host: Host) -> Optional[Install]:
@@ -45,20 +42,6 @@ def unclear(host: Host) -> tuple[str, ...]:
     return tuple(code for code, so in causes if so)
 
 
-def broken_rows(host: Host, check: str, table: str) -> Iterator[Finding]:
-    """A warning for what a site added to a table and could not be used."""
-    broken = host.knowledge.broken(table)
-    if broken:
-        text = _("rows of this site cannot be used: {path}: {why}")
-        yield Finding(
-            f"{check}.site-table",
-            text.format(path=broken[0].path, why=broken[0].reason),
-            evidence=tuple(f"{one.path}: {one.reason}" for one in broken),
-            action=Action.CONFIG,
-            echo_of=tuple(f"{other}.site-table" for other in USERS[: USERS.index(check)]),
-        )
-
-
 def pair_finding(check: str, name: str, release: str, cann: str, judged: Judged) -> Optional[Finding]:
     """What the answer about a release beside a CANN is worth saying; None when they suit."""
     code, severity = f"{check}.cann-not-listed", None
@@ -68,9 +51,14 @@ def pair_finding(check: str, name: str, release: str, cann: str, judged: Judged)
     elif judged.answer is Answer.NEWER:
         code = f"{check}.newer-than-table"
         text = _(
-            "{name} {release} or CANN {cann} is newer than our table of {as_of}, which ends with {rows}: "
-            "whether they go together is not known"
+            "{name} {release} is newer than our table of {as_of}, where {rows} comes last before it: "
+            "whether it goes with CANN {cann} is not known"
         )
+        if judged.newer_cann:
+            text = _(
+                "CANN {cann} is newer than our table of {as_of}, which ends with {rows}: "
+                "whether {name} {release} goes with it is not known"
+            )
     elif judged.answer is Answer.BESIDE:
         severity = INFO
     elif judged.answer is not Answer.BETWEEN:
@@ -92,22 +80,26 @@ def _row(row: Pair) -> str:
 
 def accepts(wanted: SpecifierSet, version: str) -> bool:
     """Whether a requirement is met, builds of one release (2.7.1+cpu, 2.7.1+cu126) being alike."""
-    from packaging.specifiers import SpecifierSet
     from packaging.version import Version
 
-    plain = SpecifierSet(",".join(str(one).partition("+")[0] for one in wanted))
-    return bool(plain.contains(Version(Version(version).public), prereleases=True))
+    return bool(plain(wanted).contains(Version(Version(version).public), prereleases=True))
+
+
+def plain(wanted: SpecifierSet) -> SpecifierSet:
+    """A requirement without the builds that it names: ==2.7.1 of ==2.7.1+cpu."""
+    from packaging.specifiers import SpecifierSet
+
+    return SpecifierSet(",".join(str(one).partition("+")[0] for one in wanted))
+
+
+def exact(wanted: SpecifierSet) -> Optional[Version]:
+    """The one release that a requirement names, by == or ===; None where it names none, or a range."""
+    for one in wanted:
+        if one.operator in ("==", "===") and not one.version.endswith(".*"):
+            return public(one.version)
+    return None
 
 
 def at(found: Distribution) -> str:
     """A line of evidence: which copy was looked at."""
     return f"{found.name} {found.version}: {found.folder}"
-
-
-def pip_install(host: Host, title: str, *requirements: str) -> Fix:
-    """The line that installs them into the examined interpreter; shown only."""
-    argv: tuple[str, ...] = (host.interpreter.path, "-m", "pip", "install", *requirements)
-    if host.options.root is not None:
-        argv = ("chroot", host.options.root, *argv)
-    image = host.options.root is not None
-    return Fix(title, steps=(Command(argv),), risk=Risk.MANUAL, needs_root=image)

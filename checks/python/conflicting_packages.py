@@ -16,7 +16,8 @@ MINDSPORE = ("mindspore", "mindspore-ascend", "mindspore-gpu")
 PADDLE = ("paddlepaddle", "paddlepaddle-gpu")
 TRITON = ("triton", "triton-ascend")
 # Distributions that put their files into one and the same folder.
-FLAVOURS = (MINDSPORE, PADDLE, TRITON)
+# triton beside triton-ascend is common, and torch-family knows which of them is there.
+FLAVOURS = (MINDSPORE, PADDLE)
 LOOKED_AT = (*MINDSPORE, *PADDLE, *TRITON, "torch", "torch-npu", "vllm", "vllm-ascend", "numpy", "scipy")
 # The extension module without which a package cannot be imported: folder and name.
 EXTENSIONS = {
@@ -62,8 +63,9 @@ def conflicting_packages(host: Host) -> Iterator[Union[Finding, Facts]]:
     examined interpreter, in the order of its search path. Nothing is imported.
 
     - `conflicting-packages.two-flavours`: two distributions in one folder whose files are the same ones:
-      mindspore and mindspore-ascend or -gpu, paddlepaddle and -gpu, triton and triton-ascend. What was
-      installed last has overwritten parts of the other. torch beside torch-npu is as it must be.
+      mindspore and mindspore-ascend or -gpu, paddlepaddle and -gpu. What was installed last has
+      overwritten parts of the other. torch beside torch-npu is as it must be; triton beside triton-ascend
+      is torch-family's.
     - `conflicting-packages.mixed-copy`: metadata of two versions of one distribution in one folder, which an
       upgrade that broke off leaves behind.
     - `conflicting-packages.two-copies`: other versions in two folders; information: the first one wins.
@@ -84,7 +86,6 @@ def conflicting_packages(host: Host) -> Iterator[Union[Finding, Facts]]:
     ## References
 
     - The wheels of mindspore-ascend on PyPI (tag none-any, aarch64 inside).
-    - vllm-project/vllm-ascend, pull request 7497: triton beside triton-ascend.
     """
     installed = {name: copies for name in LOOKED_AT if (copies := host.interpreter.distributions(name))}
     if not installed:

@@ -23,8 +23,10 @@ from npudoctor import (
     check,
 )
 from npudoctor.checks.python._interpreter_others import kernel_of_notebook, others
+from npudoctor.checks.python._interpreter_published import not_listed
 from npudoctor.checks.python._stack import at, broken_rows, cann_in_use, product
 from npudoctor.host.cann_version import train
+from npudoctor.host.errors import DoesNotRun
 from npudoctor.host.interpreter import Distribution
 
 # The distributions that train on NPUs, and the folder of each.
@@ -42,10 +44,12 @@ FRAMEWORKS = {
     tags={"mindspore", "pytorch", "paddle"},
     needs=("cann", "torch-npu", "mindspore", "mindspore-ascend", "paddle-custom-npu"),
     codes={
+        "interpreter.does-not-run": ERROR,
         "interpreter.other-abi": ERROR,
         "interpreter.framework-elsewhere": WARNING,
         "interpreter.notebook-kernel": WARNING,
         "interpreter.cann-range": WARNING,
+        "interpreter.python-not-listed": WARNING,
         "interpreter.site-table": WARNING,
     },
 )
@@ -56,6 +60,8 @@ def interpreter(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     Looks at the python3 of PATH, or the one that `--python` names; nothing is imported.
 
+    - `interpreter.does-not-run`: it ends with an error by itself, before any line of a program. All that is
+      installed in it then remains unknown.
     - `interpreter.other-abi`: the extension modules of torch, torch_npu or MindSpore that it would load are
       all for another CPython.
     - `interpreter.framework-elsewhere`: CANN is installed, python3 has no framework for it, and another
@@ -63,6 +69,8 @@ def interpreter(host: Host) -> Iterator[Union[Finding, Facts]]:
     - `interpreter.notebook-kernel`: in a notebook: the kernel runs in another environment than python3.
     - `interpreter.cann-range`: the CANN in use is not for this CPython; a note where only others than the
       vendor say so.
+    - `interpreter.python-not-listed`: the installed release of torch_npu, MindSpore or vllm-ascend was not
+      published for this CPython, by our tables; a note where its extension modules are for it.
     - `interpreter.site-table`: rows that this site added cannot be used.
 
     ## Why it matters
@@ -79,7 +87,11 @@ def interpreter(host: Host) -> Iterator[Union[Finding, Facts]]:
     - CANN, installation guide: dependencies.
     - PEP 3149: the names of extension modules.
     """
-    layout = host.interpreter.layout()
+    try:
+        layout = host.interpreter.layout()
+    except DoesNotRun as failed:
+        yield _does_not_run(host, failed)
+        return
     found = [one for name in FRAMEWORKS for one in host.interpreter.distributions(name)[:1]]
     install = cann_in_use(host)
     if not found and install is None:
@@ -88,6 +100,7 @@ def interpreter(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield from broken_rows(host, "interpreter", "cann_python")
     if layout.version:
         yield from _other_abi(host, layout.version)
+        yield from not_listed(host, layout.version, _built_for(host, layout.version))
         cann = product(host, install) if install and found else None
         yield from _range(host, layout.version, cann)
     kernel = kernel_of_notebook(host)
@@ -102,6 +115,16 @@ def interpreter(host: Host) -> Iterator[Union[Finding, Facts]]:
             message = text.format(python=host.interpreter.path, **words)
             yield _elsewhere(host, "interpreter.framework-elsewhere", message, path, (at(framework),))
             return
+
+
+def _does_not_run(host: Host, failed: DoesNotRun) -> Finding:
+    text = _("{python} does not run: it ends with status {status}")
+    return Finding(
+        "interpreter.does-not-run",
+        text.format(python=host.interpreter.path, status=failed.status),
+        evidence=(failed.said,) if failed.said else (),
+        action=Action.CONFIG,
+    )
 
 
 def _other_abi(host: Host, version: str) -> Iterator[Finding]:
@@ -119,6 +142,13 @@ def _other_abi(host: Host, version: str) -> Iterator[Finding]:
                     evidence=(at(copy),),
                     action=Action.CONFIG,
                 )
+
+
+def _built_for(host: Host, version: str) -> list[str]:
+    """The frameworks that have extension modules for this Python."""
+    tag = "".join(version.split(".")[:2])
+    copies = [(name, copy) for name in FRAMEWORKS for copy in host.interpreter.distributions(name)[:1]]
+    return [name for name, copy in copies if tag in _tags(host, copy, FRAMEWORKS[name])]
 
 
 def _tags(host: Host, copy: Distribution, folder: str) -> set[str]:

@@ -27,7 +27,7 @@ from npudoctor.knowledge.judging import Answer, judge
 
 # Where a release keeps its own check, newest first, and the list in it.
 OWN_CHECKS = ("mindspore/run_check/_check_version.py", "mindspore/_check_version.py")
-OWN_LIST = r"class AscendEnvChecker\b.*?self\.version\s*=\s*\[([^\]]*)\]"
+OWN_CLASS = "class AscendEnvChecker("
 
 
 @dataclass(frozen=True)
@@ -127,11 +127,19 @@ def _own_list(host: Host, mindspore: Distribution) -> Optional[Accepted]:
             text = host.files.text(f"{site}/{name}")
         except CannotTell:
             text = None  # the table knows it too
-        match = re.search(OWN_LIST, text or "", re.DOTALL)
-        told = re.findall(r"[\"'](\d[\d.]*)[\"']", match[1]) if match else []
+        told = own_list(text or "")
         if told:
             return Accepted(tuple(told), f"{site}/{name}")
     return None
+
+
+def own_list(source: str) -> list[str]:
+    """The numbers in the list that MindSpore's own check compares with; empty where there is none."""
+    for after in source.partition(OWN_CLASS)[2].split("self.version")[1:]:
+        sign, _bracket, rest = after.partition("[")
+        if sign.strip() == "=":
+            return re.findall(r"[\"'](\d[\d.]*)[\"']", rest.partition("]")[0])
+    return []
 
 
 def _listed(host: Host, mindspore: Distribution) -> Optional[Accepted]:
@@ -194,7 +202,7 @@ def _not_accepted(
 
 
 def _another(host: Host, mindspore: Distribution, component: str) -> Optional[Fix]:
-    release = newest_accepting(host.knowledge, component)
+    release = newest_accepting(host.knowledge, component, host.interpreter.layout().version)
     if release is None or mindspore.name != "mindspore":
         return None
     title = _("install a MindSpore that accepts this CANN")

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Union
+from dataclasses import replace
+from typing import TYPE_CHECKING, Optional, Union
 
-from npudoctor import ERROR, Action, Facts, Finding, Host, Scope, Skip, _, check
+from npudoctor import ERROR, Action, Facts, Finding, Fix, Host, Risk, Scope, Skip, _, check
 from npudoctor.checks.python._stack import at, pip_install
 from npudoctor.host.interpreter import Distribution
 from npudoctor.host.requirements import required, version_number
+from npudoctor.knowledge.frameworks import numpy_for
+from npudoctor.knowledge.tables import Row
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
+    from packaging.version import Version
 
 # Frameworks and what extends them; the packages that CANN ships matter only beside one of these.
 FRAMEWORKS = (
@@ -36,12 +40,13 @@ def numpy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     Compares NumPy with what MindSpore, PyTorch, vllm-ascend, Paddle and the packages of CANN require in their
     own metadata, as far as they are installed. Nothing is imported. A package that requires any NumPy accepts
-    every one.
+    every one, but for torch before 2.3, whose metadata names no NumPy: it was built for NumPy 1.
 
     ## Why it matters
 
     NumPy 2 changed the binary interface: what was built against NumPy 1 and says `numpy<2.0.0`, as
-    MindSpore 2.7 to 2.9 do, fails at import or when an array is passed. It comes in unasked, as a
+    MindSpore 2.7 to 2.9 do, fails at import or when an array is passed (torch: "Numpy is not available").
+    It comes in unasked, as a
     dependency of something else.
 
     ## Fix safety
@@ -52,6 +57,7 @@ def numpy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     - The metadata (`Requires-Dist`) of the wheels on PyPI.
     - NumPy 2.0, migration guide.
+    - pytorch/pytorch, issue 132179: PyTorch 2.3.0 is the first that supports NumPy 2.
     """
     layout = host.interpreter.layout()
     users = [found for name in FRAMEWORKS for found in host.interpreter.distributions(name)[:1]]
@@ -60,6 +66,7 @@ def numpy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
     users += [found for name in OF_CANN for found in host.interpreter.distributions(name)[:1]]
     told = ((user, required(user, "numpy", layout)) for user in users)
     wanted = [(user, specifier) for user, specifier in told if specifier is not None]
+    row, built = _built_for(host, next(iter(host.interpreter.distributions("torch")), None))
     numpy = next(iter(host.interpreter.distributions("numpy")), None)
     yield Facts(
         {
@@ -73,10 +80,23 @@ def numpy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
             yield _finding(host, "numpy-version.missing", text, wanted, wanted, [])
         return
     version = version_number(numpy)
-    against = [pair for pair in wanted if not pair[1].contains(version, prereleases=True)]
+    both = [*wanted, *built]
+    against = [pair for pair in both if not pair[1].contains(version, prereleases=True)]
     if against:
         text = _("NumPy {numpy} does not suit {name} {version}, which requires numpy{required}")
-        yield _finding(host, "numpy-version.unsuitable", text, against, wanted, [numpy])
+        finding = _finding(host, "numpy-version.unsuitable", text, against, both, [numpy])
+        table = (f"{row['source']}, {row['as_of']}",) if row and built[0] in against else ()
+        yield replace(finding, evidence=finding.evidence + table)
+
+
+def _built_for(
+    host: Host, torch: Optional[Distribution]
+) -> tuple[Optional[Row], list[tuple[Distribution, SpecifierSet]]]:
+    """What the table says of torch, whose metadata does not: it loads any NumPy, and fails with it later."""
+    from packaging.specifiers import SpecifierSet
+
+    row = numpy_for(host.knowledge, version_number(torch)) if torch is not None else None
+    return row, [(torch, SpecifierSet(row["numpy"]))] if torch is not None and row is not None else []
 
 
 def _finding(
@@ -98,8 +118,44 @@ def _finding(
             *(source.format(name=u.name, version=u.version, required=s) for u, s in against),
         ),
         action=Action.CONFIG,
-        fix=pip_install(host, _("install a NumPy that all of them accept"), f"numpy{_all(wanted)}"),
+        fix=_fix(host, wanted),
     )
+
+
+def _fix(host: Host, wanted: list[tuple[Distribution, SpecifierSet]]) -> Fix:
+    """The NumPy that suits everybody; where two exclude each other there is none, and no line."""
+    both = _all(wanted)
+    pair = next(
+        ((one, other) for one in wanted for other in wanted if _empty(one[1] & other[1])),
+        (wanted[0], wanted[-1]) if _empty(both) else None,
+    )
+    fix: Fix = pip_install(host, _("install a NumPy that all of them accept"), f"numpy{both}")
+    if pair is not None:
+        text = _("{one} and {other} exclude each other: no NumPy suits both, and one of them must go")
+        one, other = (f"{user.name} {user.version} (numpy{told})" for user, told in pair)
+        fix = Fix(text.format(one=one, other=other), steps=(), risk=Risk.MANUAL, needs_root=False)
+    return fix
+
+
+def _empty(specifier: SpecifierSet) -> bool:
+    """Whether no version can be in it: tried at each number that it names, and right beside it."""
+    from packaging.version import Version
+
+    if any(one.operator == "===" for one in specifier):
+        return False
+    named = [one.version.removesuffix(".*") for one in specifier] or ["1"]
+    tried = [tried for one in named for tried in (one, f"{one}.0.0.1", _before(Version(one)))]
+    return not any(specifier.contains(one, prereleases=False) for one in tried)
+
+
+def _before(version: Version) -> str:
+    """A release right before this one."""
+    numbers = list(version.release)
+    while numbers and not numbers[-1]:
+        numbers.pop()
+    if not numbers:
+        return "0"
+    return ".".join(map(str, (*numbers[:-1], numbers[-1] - 1, 99999)))
 
 
 def _all(wanted: list[tuple[Distribution, SpecifierSet]]) -> SpecifierSet:

@@ -65,16 +65,26 @@ def _machine(host: Host, paddle: Distribution) -> str:
     """What the interpreter runs on; in an image, what the wheel was for."""
     machine = host.interpreter.layout().machine
     if machine is None:
-        tag = re.search(r"^Tag: .*linux\w*?_(x86_64|aarch64)\s*$", _text(host, paddle, "WHEEL"), re.MULTILINE)
-        return tag[1] if tag else _("a machine that it does not name")
+        return tagged(_text(host, paddle, "WHEEL")) or _("a machine that it does not name")
     return machine
+
+
+def tagged(wheel: str) -> Optional[str]:
+    """The machine in the tags of a wheel for Linux; None where it names none of ours."""
+    for line in wheel.split("\n"):
+        key, _colon, tag = line.rstrip().partition(":")
+        if key == "Tag" and "linux" in tag:
+            for machine in ("x86_64", "aarch64"):
+                if tag.endswith(f"_{machine}"):
+                    return machine
+    return None
 
 
 def _with_mkl(host: Host, paddle: Distribution) -> tuple[str, Optional[str]]:
     site = paddle.folder.rpartition("/")[0]
     for name in BUILD:
         text = host.files.text(f"{site}/{name}") or ""
-        told = re.search(r"^with_mkl\s*=\s*['\"](\w+)['\"]", text, re.MULTILINE)
+        told = re.search(r"^with_mkl[ \t]*=[ \t]*['\"](\w+)['\"]", text, re.MULTILINE)
         if told:
             return f"{site}/{name}", told[1]
     return "", None

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Optional, Union
+from typing import TYPE_CHECKING, Optional, Union
 
 from npudoctor import ERROR, INFO, WARNING, Action, Facts, Finding, Host, Scope, Skip, _, check
-from npudoctor.checks.python._stack import at, broken_rows, cann_in_use, pair_finding, pip_install, product
+from npudoctor.checks.python._pip import pip_install, pip_replace
+from npudoctor.checks.python._stack import at, broken_rows, cann_in_use, pair_finding, product
 from npudoctor.host.interpreter import Distribution
 from npudoctor.host.requirements import version_number
 from npudoctor.knowledge.judging import Pair, judge
 from npudoctor.knowledge.versions import public
+
+if TYPE_CHECKING:
+    from packaging.version import Version
 
 PLUGIN = "paddle-custom-npu"
 # Before it, the plug-in was for the first Ascend 910 only, and no CANN is named for it.
@@ -88,7 +92,7 @@ def _beside_paddle(host: Host, plugin: Distribution, paddle: Optional[Distributi
             text.format(plugin=plugin.version),
             evidence=(at(plugin),),
             action=Action.CONFIG,
-            fix=pip_install(host, title, "paddlepaddle"),
+            fix=pip_install(host, title, _wanted(mine)),
         )
         return
     if paddle.name.lower().endswith("gpu"):
@@ -98,7 +102,7 @@ def _beside_paddle(host: Host, plugin: Distribution, paddle: Optional[Distributi
             text.format(plugin=plugin.version, name=paddle.name, paddle=paddle.version),
             evidence=(at(plugin), at(paddle)),
             action=Action.CONFIG,
-            fix=pip_install(host, title, "paddlepaddle"),
+            fix=pip_replace(host, title, (paddle.name,), _wanted(mine)),
         )
     theirs = version_number(paddle)
     # 0.0.0 is what builds from the development branch say.
@@ -109,6 +113,14 @@ def _beside_paddle(host: Host, plugin: Distribution, paddle: Optional[Distributi
             text.format(plugin=plugin.version, name=paddle.name, paddle=paddle.version),
             evidence=(at(plugin), at(paddle)),
         )
+
+
+def _wanted(plugin: Version) -> str:
+    """The Paddle of the plug-in's release; of a build between releases, of its series."""
+    if not any(plugin.release):
+        return "paddlepaddle"
+    exact = not (plugin.is_prerelease or plugin.is_postrelease)
+    return f"paddlepaddle=={plugin.base_version if exact else f'{plugin.major}.{plugin.minor}.*'}"
 
 
 def _rows(host: Host, plugin: Distribution) -> list[Pair]:

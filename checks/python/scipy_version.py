@@ -9,19 +9,17 @@ from npudoctor import (
     ERROR,
     WARNING,
     Action,
-    Command,
     Facts,
     Finding,
     Fix,
     Host,
-    Risk,
     Scope,
     Skip,
     Unknown,
     _,
     check,
 )
-from npudoctor.checks.python._stack import broken_rows
+from npudoctor.checks.python._stack import broken_rows, pip_install
 from npudoctor.frozen import dataclass
 from npudoctor.host.interpreter import Distribution, Layout
 from npudoctor.host.requirements import required, version_number
@@ -185,12 +183,5 @@ def _requirement(specifier: SpecifierSet) -> str:
 
 
 def _install(host: Host, *requirements: str) -> Fix:
-    argv: tuple[str, ...] = (host.interpreter.path, "-m", "pip", "install", *requirements)
-    if host.options.root is not None:
-        argv = ("chroot", host.options.root, *argv)
-    return Fix(
-        _("install a SciPy that MindSpore accepts"),
-        steps=(Command(argv),),
-        risk=Risk.MANUAL,
-        needs_root=host.options.root is not None,
-    )
+    fix: Fix = pip_install(host, _("install a SciPy that MindSpore accepts"), *requirements)
+    return fix

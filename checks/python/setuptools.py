@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 from typing import Optional, Union
 
-from npudoctor import WARNING, Action, Command, Facts, Finding, Fix, Host, Risk, Scope, Skip, _, check
+from npudoctor import WARNING, Action, Facts, Finding, Host, Scope, Skip, _, check
+from npudoctor.checks.python._pip import pip_install
 from npudoctor.frozen import dataclass
 from npudoctor.host.interpreter import Distribution
-from npudoctor.host.pip import needs_root, pip_argv
 from npudoctor.host.workplace import provided
 
 # The file of each distribution in which old releases import it, and what such a release cannot do without.
@@ -58,7 +58,10 @@ def setuptools(host: Host) -> Iterator[Union[Finding, Facts]]:
     - setuptools, history: v82.0.0 removes pkg_resources.
     - tensorflow/tensorboard, issue 7003.
     """
-    installed = [found for name in READERS for found in host.interpreter.distributions(name)[:1]]
+    # By the name that was asked for: the metadata may spell it another way.
+    installed = {
+        file: found for name, file in READERS.items() for found in host.interpreter.distributions(name)[:1]
+    }
     if not installed:
         text = _("neither tensorboard nor torch is installed in {python}")
         raise Skip(text.format(python=host.interpreter.label))
@@ -66,8 +69,8 @@ def setuptools(host: Host) -> Iterator[Union[Finding, Facts]]:
     search_path = [folder for folder in host.interpreter.layout().search_path if folder.startswith("/")]
     there = any(provided(host.files, folder, "pkg_resources") for folder in search_path)
     yield Facts({"setuptools": here, "pkg_resources": there})
-    for found in installed if not there else ():
-        reader = _reader(host, found)
+    for file, found in installed.items() if not there else ():
+        reader = _reader(host, found, file)
         if reader is not None:
             yield _finding(host, reader, here)
 
@@ -78,8 +81,7 @@ def imported(source: str) -> Optional[str]:
     return match[0].strip() if match else None
 
 
-def _reader(host: Host, found: Distribution) -> Optional[Reader]:
-    file = READERS[found.name.lower()]
+def _reader(host: Host, found: Distribution, file: str) -> Optional[Reader]:
     path = f"{found.folder.rsplit('/', 1)[0]}/{file}"
     entry = host.files.stat(path)
     text = host.files.text(path, HEAD) if entry is not None and entry.is_file else None
@@ -92,16 +94,10 @@ def _finding(host: Host, reader: Reader, here: Optional[str]) -> Finding:
     if here is None:
         text = _("{name} {version} imports pkg_resources, and setuptools is not installed")
     words = {"name": reader.found.name, "version": reader.found.version, "setuptools": here}
-    argv = pip_argv(host, "install", LAST_WITH)
     return Finding(
         "setuptools.pkg-resources-gone",
         text.format(**words),
         evidence=(f"{reader.path}: {reader.line}",),
         action=Action.CONFIG,
-        fix=Fix(
-            _("install the last setuptools that holds pkg_resources"),
-            steps=(Command(argv),),
-            risk=Risk.MANUAL,
-            needs_root=needs_root(host),
-        ),
+        fix=pip_install(host, _("install the last setuptools that holds pkg_resources"), LAST_WITH),
     )

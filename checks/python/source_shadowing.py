@@ -22,6 +22,7 @@ from npudoctor import (
     check,
 )
 from npudoctor.frozen import dataclass
+from npudoctor.host.access import closed
 from npudoctor.host.workplace import provided, pythonpath, working_directory
 
 PACKAGES = (
@@ -54,7 +55,11 @@ class Front:
     "source-shadowing",
     scope=Scope.JOB,
     tags={"mindspore", "pytorch"},
-    codes={"source-shadowing.package": WARNING, "source-shadowing.standard-library": WARNING},
+    codes={
+        "source-shadowing.package": WARNING,
+        "source-shadowing.standard-library": WARNING,
+        "source-shadowing.closed-entry": INFO,
+    },
 )
 def source_shadowing(host: Host) -> Iterator[Union[Finding, Facts]]:
     """No folder of the job's own hides an installed package.
@@ -68,10 +73,12 @@ def source_shadowing(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     - `source-shadowing.package`: a framework, or a package that frameworks need.
     - `source-shadowing.standard-library`: a module of Python that frameworks import.
+    - `source-shadowing.closed-entry`: PYTHONPATH names a folder that this user may not look into. Python
+      passes over it without a word, and so do all checks; what lies there is missed by name only.
 
-    Both are a warning where PYTHONPATH names the folder (an empty entry names the working directory), and
-    information in the working directory: only `python script.py` beside that script, `python -m`,
-    `python -c` and notebooks search it.
+    The first two are a warning where PYTHONPATH names the folder (an empty entry names the working
+    directory), and information in the working directory: only `python script.py` beside that script,
+    `python -m`, `python -c` and notebooks search it.
 
     ## Why it matters
 
@@ -91,21 +98,31 @@ def source_shadowing(host: Host) -> Iterator[Union[Finding, Facts]]:
     search_path = host.interpreter.layout().search_path
     entries = variables.path_list("PYTHONPATH")
     fronts = [Front(path, entry) for entry in entries for path in pythonpath([entry], here)]
-    reals = [host.files.real(front.path) for front in fronts]
     searched = here is not None and not variables.get("PYTHONSAFEPATH")
     if not fronts and not searched:
         raise Skip(_("PYTHONPATH is not set, and the working directory is not searched"))
     yield Facts({"pythonpath": entries, "working_directory": here})
     absolute = [folder for folder in search_path if folder.startswith("/")]
-    own = [folder for folder in absolute if folder not in entries]
+    own = [folder for folder in absolute if folder not in (*entries, *(front.path for front in fronts))]
     found: set[str] = set()
+    shut = [front for front in fronts if closed(host.files, front.path)]
+    if shut:
+        yield _closed_entries([front.path for front in shut])
+    fronts = [front for front in fronts if front not in shut]
     for front in fronts:
         names = _provided(host, front)
         yield from _hidden(host, front, {name: names[name] for name in names if name not in found}, own)
         found |= names.keys()
-    if here is not None and searched and here not in reals:
+    if here is None or not searched or closed(host.files, here):
+        return
+    if here not in [host.files.real(front.path) for front in fronts]:
         front = Front(here, None)  # it stands before PYTHONPATH
         yield from _hidden(host, front, _provided(host, front), absolute)
+
+
+def _closed_entries(paths: Sequence[str]) -> Finding:
+    text = _("PYTHONPATH names what this user may not look into, and Python passes over it: {paths}")
+    return Finding("source-shadowing.closed-entry", text.format(paths=", ".join(dict.fromkeys(paths))))
 
 
 def _provided(host: Host, front: Front) -> dict[str, str]:

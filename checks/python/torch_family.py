@@ -11,18 +11,18 @@ from npudoctor import (
     INFO,
     WARNING,
     Action,
-    Command,
     Facts,
     Finding,
     Fix,
     Host,
-    Risk,
     Scope,
     Skip,
     _,
     check,
 )
-from npudoctor.checks.python._stack import accepts, at, pip_install
+from npudoctor.checks.python._pip import pip_install, pip_replace
+from npudoctor.checks.python._stack import accepts, at, exact, plain
+from npudoctor.checks.python._triton import overwritten_by_torch, torch_install, where_from
 from npudoctor.host import CannotTell
 from npudoctor.host.interpreter import Distribution
 from npudoctor.host.requirements import required, version_number
@@ -86,7 +86,7 @@ def _judge(host: Host, member: Distribution, torch: Optional[Distribution]) -> O
     wanted = required(member, "torch", host.interpreter.layout())
     if wanted is None:
         return None
-    words = {"name": member.name, "version": member.version, "required": str(wanted).partition("+")[0]}
+    words = {"name": member.name, "version": member.version, "required": str(plain(wanted))}
     if torch is None:
         text = _("{name} {version} is installed without torch")
         return Finding(
@@ -94,14 +94,15 @@ def _judge(host: Host, member: Distribution, torch: Optional[Distribution]) -> O
             text.format(**words),
             evidence=(at(member),),
             action=Action.CONFIG,
-            fix=pip_install(host, _("install the torch that it requires"), f"torch{words['required']}"),
+            fix=torch_install(host, _("install the torch that it requires"), f"torch{words['required']}"),
             echo_of=("torch-npu.torch-missing",),
         )
     version = version_number(torch)
     if accepts(wanted, torch.version):
         return None
     # 2.7.1.post1 where ==2.7.1 is wanted may well do.
-    near = any(one.operator == "==" and one.version.startswith(version.base_version) for one in wanted)
+    named = exact(wanted)
+    near = named is not None and named.release == version.release
     text = _("{name} {version} requires torch{required}, and torch {torch} is installed")
     return Finding(
         "torch-family.mismatch",
@@ -114,12 +115,29 @@ def _judge(host: Host, member: Distribution, torch: Optional[Distribution]) -> O
     )
 
 
-def _matching(host: Host, member: Distribution, torch: Distribution) -> Fix:
-    """pip chooses the release that goes with the torch that stays."""
+def _matching(host: Host, member: Distribution, torch: Distribution) -> Optional[Fix]:
+    """pip chooses the release that goes with the torch that stays; where it may not look at what that
+    requires, it must be told which."""
     title = _("install the {name} that goes with the installed torch").format(name=member.name)
     public = torch.version.partition("+")[0]
-    fix: Fix = pip_install(host, title, "--upgrade", member.name, f"torch=={public}")
-    return fix
+    if not overwritten_by_torch(host):
+        chosen: Fix = pip_install(host, title, "--upgrade", member.name, f"torch=={public}")
+        return chosen
+    exact = _exact(host, member)
+    told: Optional[Fix] = torch_install(host, title, exact) if exact else None
+    return told
+
+
+def _exact(host: Host, member: Distribution) -> Optional[str]:
+    """The release that vllm-ascend requires, if it is there and wants that very torch."""
+    layout = host.interpreter.layout()
+    for plugin in host.interpreter.distributions("vllm-ascend")[:1]:
+        torch = required(plugin, "torch", layout)
+        specifier = required(plugin, member.name, layout)
+        here = host.interpreter.version_of("torch") or ""
+        if specifier and torch is not None and accepts(torch, here):
+            return f"{member.name}{specifier}"
+    return None
 
 
 def _mixed(host: Host, triton: Distribution, ascend: Distribution) -> Finding:
@@ -128,25 +146,24 @@ def _mixed(host: Host, triton: Distribution, ascend: Distribution) -> Finding:
     text = _("triton {triton} and triton-ascend {ascend} both fill the folder {folder}")
     if came_last is False:
         text = _("triton {triton} has overwritten files of triton-ascend {ascend} in {folder}")
-    pip = (host.interpreter.path, "-m", "pip")
-    entered = ("chroot", host.options.root) if host.options.root is not None else ()
-    again = ("install", "--force-reinstall", "--no-deps", f"triton-ascend=={ascend.version}")
     return Finding(
         "torch-family.triton-mixed",
         text.format(triton=triton.version, ascend=ascend.version, folder=folder),
         severity=INFO if came_last else WARNING,
         evidence=(at(triton), at(ascend)),
         action=Action.NONE if came_last else Action.CONFIG,
-        fix=Fix(
-            _("keep triton-ascend only"),
-            steps=(
-                Command((*entered, *pip, "uninstall", "triton")),
-                Command((*entered, *pip, *again)),
-            ),
-            risk=Risk.MANUAL,
-            needs_root=bool(entered),
-        ),
+        fix=_one_of_them(host, triton, ascend),
     )
+
+
+def _one_of_them(host: Host, triton: Distribution, ascend: Distribution) -> Fix:
+    """The one that this torch uses: triton where there is torch, and nothing that lets it use NPUs."""
+    gone, kept = triton, ascend
+    if host.interpreter.version_of("torch") and not host.interpreter.version_of("torch-npu"):
+        gone, kept = ascend, triton
+    title = where_from(host, _("keep {name} only").format(name=kept.name), kept)
+    fix: Fix = pip_replace(host, title, (gone.name,), f"{kept.name}=={kept.version}")
+    return fix
 
 
 def _came_last(host: Host, found: Distribution, other: Distribution) -> Optional[bool]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Optional, Union
+from typing import TYPE_CHECKING, Optional, Union
 
 from npudoctor import ERROR, INFO, WARNING, Action, Facts, Finding, Host, Scope, Skip, Unknown, _, check
 from npudoctor.checks.python._stack import (
@@ -11,14 +11,20 @@ from npudoctor.checks.python._stack import (
     at,
     broken_rows,
     cann_in_use,
+    exact,
     pair_finding,
-    pip_install,
+    plain,
     product,
 )
+from npudoctor.checks.python._triton import torch_install
 from npudoctor.host.interpreter import Distribution
 from npudoctor.host.requirements import required, version_number
-from npudoctor.knowledge.frameworks import torch_npu_pairs, torch_of
+from npudoctor.knowledge.frameworks import listed, torch_npu_pairs, torch_of
 from npudoctor.knowledge.judging import Answer, judge
+from npudoctor.knowledge.versions import public
+
+if TYPE_CHECKING:
+    from packaging.specifiers import SpecifierSet
 
 
 @check(
@@ -41,11 +47,12 @@ def torch_npu(host: Host) -> Iterator[Union[Finding, Facts]]:
     ## What it does
 
     Compares torch with what torch_npu requires in its own metadata; builds of one release, 2.7.1+cpu and
-    2.7.1, are alike. Where the metadata requires nothing, as in old wheels, with the table of published
-    packages. Then torch_npu with the version of the CANN in use, by that table. Nothing is imported.
+    2.7.1, are alike. Where the metadata names no release, as in old wheels, with the table of published
+    packages; where that has no row, with torch_npu's own number. Then torch_npu with the version of the CANN
+    in use, by that table. Nothing is imported.
 
     - `torch-npu.torch-mismatch`: an error where torch_npu's metadata wants another release; a warning where
-      only the table does, or where the two differ by less than a release.
+      only the table or its number does, or where the two differ by less than a release.
     - `torch-npu.cann-incompatible`: a row of the table, such as one that this site added, forbids the pair.
     - `torch-npu.cann-not-listed`: both are known, the pair is not. The pairing is a recommendation, so this
       is a warning; only a note where torch_npu lies between two packages that suit this CANN.
@@ -82,10 +89,8 @@ def torch_npu(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _beside_torch(host: Host, adapter: Distribution, torch: Optional[Distribution]) -> Optional[Finding]:
-    wanted = required(adapter, "torch", host.interpreter.layout())
-    row = torch_of(host.knowledge, adapter.version) if wanted is None else None
-    release = f"=={row['torch']}" if row else str(wanted or "").partition("+")[0]
-    fix = pip_install(host, _("install the torch that torch_npu was made for"), f"torch{release}")
+    wanted, source, told = _wanted(host, adapter)
+    fix = torch_install(host, _("install the torch that torch_npu was made for"), f"torch{wanted}")
     if torch is None:
         text = _("torch_npu {torch_npu} is installed without torch")
         return Finding(
@@ -95,37 +100,53 @@ def _beside_torch(host: Host, adapter: Distribution, torch: Optional[Distributio
             action=Action.CONFIG,
             fix=fix,
         )
-    if not release or _suits(release, torch):
+    version = version_number(torch) if wanted else None  # to say so when it is none
+    if version is None or accepts(wanted, torch.version):
         return None
-    other = version_number(torch).release != _release(release)
-    source = _("metadata of {name}").format(name=adapter.name)
-    if row:
-        text = _("our table of {as_of}: {source}")
-        source = text.format(as_of=row["as_of"], source=row["source"])
+    named = exact(wanted)
+    near = named is not None and named.release == version.release
     text = _("torch_npu {torch_npu} was made for torch{required}, and torch {torch} is installed")
     return Finding(
         "torch-npu.torch-mismatch",
-        text.format(torch_npu=adapter.version, required=release, torch=torch.version),
-        severity=ERROR if other and row is None else WARNING,
-        evidence=(at(adapter), at(torch), f"torch{release}: {source}"),
+        text.format(torch_npu=adapter.version, required=wanted, torch=torch.version),
+        severity=ERROR if told and not near else WARNING,
+        evidence=(at(adapter), at(torch), f"torch{wanted}: {source}"),
         action=Action.CONFIG,
         fix=fix,
+        echo_of=("vllm-ascend.unmet-requirement",) if _the_wrong_one(host, adapter, torch) else (),
     )
 
 
-def _suits(release: str, torch: Distribution) -> bool:
+def _the_wrong_one(host: Host, adapter: Distribution, torch: Distribution) -> bool:
+    """Whether vllm-ascend wants this torch and another torch_npu, which its own check says."""
+    layout = host.interpreter.layout()
+    for plugin in host.interpreter.distributions("vllm-ascend")[:1]:
+        wanted, other = required(plugin, "torch", layout), required(plugin, "torch-npu", layout)
+        if wanted is not None and other is not None:
+            return bool(accepts(wanted, torch.version) and not accepts(other, adapter.version))
+    return False
+
+
+def _wanted(host: Host, adapter: Distribution) -> tuple[SpecifierSet, str, bool]:
+    """The torch that it was made for, who says so, and whether that is its own metadata.
+
+    Where neither that nor the table names one, its own release does: they are numbered alike.
+    """
     from packaging.specifiers import SpecifierSet
 
-    version_number(torch)  # to say so when it is none
-    suits: bool = accepts(SpecifierSet(release), torch.version)
-    return suits
-
-
-def _release(specifier: str) -> tuple[int, ...]:
-    """The release that an exact requirement names; () for any other."""
-    from packaging.version import Version
-
-    return Version(specifier[2:]).release if specifier.startswith("==") and "*" not in specifier else ()
+    told = required(adapter, "torch", host.interpreter.layout())
+    if told:
+        return plain(told), _("metadata of {name}").format(name=adapter.name), True
+    row = torch_of(host.knowledge, adapter.version)
+    if row:
+        text = _("our table of {as_of}: {source}")
+        words = {"as_of": row["as_of"], "source": row["source"]}
+        return SpecifierSet(f"=={row['torch']}"), text.format(**words), False
+    mine = public(adapter.version)
+    if mine is None or listed(host.knowledge, adapter.version):
+        return SpecifierSet(), "", False
+    text = _("the release of {name} itself").format(name=adapter.name)
+    return SpecifierSet(f"=={mine.base_version}"), text, False
 
 
 def _beside_cann(host: Host, adapter: Distribution, cann: Optional[str], path: str) -> Iterator[Finding]:

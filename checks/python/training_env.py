@@ -55,6 +55,7 @@ def training_env(host: Host) -> Iterator[Union[Finding, Facts]]:
     - `training-env.pasted-punctuation`: full-width digits or quotes, quotes that no shell took off, a
       semicolon after the value. Information where the reader gets the number all the same.
     - `training-env.read-otherwise`: a word where a number is read. torch_npu reads `on` as 0.
+      Information where the value begins with the number that is read: `2 # fast`.
     - `training-env.no-effect`: the installed torch_npu does not know it any more.
     - `training-env.overridden`: TASK_QUEUE_ENABLE is not looked at beside ASCEND_LAUNCH_BLOCKING=1.
 
@@ -121,6 +122,8 @@ def _number(row: Row, value: str) -> Found:
     if str(number) not in row["values"] and "says" in row:
         return _said(row, say.REFUSED, value, says=row["says"])
     if not _digits(words):
+        if words[0] in "0123456789" and str(number) in row["values"]:
+            return _said(row, say.READ_AS_MEANT, value, str(number), taken=number)
         meant = {"on": "1", "true": "1", "yes": "1", "enable": "1"}.get(words, "")
         return None if words in NO else _said(row, say.READ_AS, value, meant, taken=number)
     if str(number) in row["values"]:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Optional, Union
+from typing import TYPE_CHECKING, Optional, Union
 
-from npudoctor import ERROR, INFO, WARNING, Action, Facts, Finding, Host, Scope, Severity, Skip, _, check
+from npudoctor import ERROR, INFO, WARNING, Action, Facts, Finding, Fix, Host, Scope, Severity, Skip, _, check
+from npudoctor.checks.python._pip import pip_fix, pip_install
 from npudoctor.checks.python._stack import (
     accepts,
     at,
     broken_rows,
     cann_in_use,
+    exact,
     pair_finding,
-    pip_install,
     product,
 )
+from npudoctor.checks.python._triton import where_from
+from npudoctor.frozen import dataclass
 from npudoctor.host.interpreter import Distribution
 from npudoctor.host.requirements import required, version_number
 from npudoctor.knowledge.frameworks import pairs
@@ -23,9 +26,23 @@ from npudoctor.knowledge.judging import judge
 from npudoctor.knowledge.tables import Row
 from npudoctor.knowledge.versions import public
 
+if TYPE_CHECKING:
+    from packaging.specifiers import SpecifierSet
+    from packaging.version import Version
+
 # What it requires to be one release; without the last ones it does, with fewer kernels and models.
 PINNED = ("torch", "torch-npu", "torchvision", "torchaudio", "triton-ascend")
 OPTIONAL = PINNED[2:]
+TRITON = "triton-ascend"
+
+
+@dataclass(frozen=True)
+class Unmet:
+    """A package that it requires, and what is there in its place."""
+
+    name: str
+    specifier: SpecifierSet
+    found: Optional[Distribution]
 
 
 @check(
@@ -36,7 +53,7 @@ OPTIONAL = PINNED[2:]
     codes={
         "vllm-ascend.unmet-requirement": ERROR,
         "vllm-ascend.vllm-missing": ERROR,
-        "vllm-ascend.vllm-mismatch": WARNING,
+        "vllm-ascend.vllm-mismatch": ERROR,
         "vllm-ascend.cann-incompatible": ERROR,
         "vllm-ascend.cann-not-listed": WARNING,
         "vllm-ascend.newer-than-table": INFO,
@@ -54,7 +71,8 @@ def vllm_ascend(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     - `vllm-ascend.unmet-requirement`: an error where a package is missing or of another release; a warning
       where it differs by less, or is torchvision, torchaudio or triton-ascend.
-    - `vllm-ascend.vllm-mismatch`: this release was made for another vLLM.
+    - `vllm-ascend.vllm-mismatch`: this release was made for another vLLM: an error where that is another
+      minor (0.11 beside 0.23), a warning where it differs by less, or one of the two is a development build.
     - `vllm-ascend.cann-not-listed`, `cann-incompatible`, `newer-than-table`, `site-table`: as those of
       torch-npu, by the rows about vllm-ascend.
 
@@ -78,9 +96,7 @@ def vllm_ascend(host: Host) -> Iterator[Union[Finding, Facts]]:
     vllm = next(iter(host.interpreter.distributions("vllm")), None)
     rows = _rows(host, plugin)
     yield from broken_rows(host, "vllm-ascend", "vllm_ascend")
-    finding = _requirements(host, plugin, rows)
-    if finding is not None:
-        yield finding
+    yield from _requirements(host, plugin, rows)
     finding = _beside_vllm(host, plugin, vllm, rows)
     if finding is not None:
         yield finding
@@ -105,49 +121,70 @@ def _rows(host: Host, plugin: Distribution) -> list[Row]:
     ]
 
 
-def _requirements(host: Host, plugin: Distribution, rows: list[Row]) -> Optional[Finding]:
-    """One finding about all that is not as it requires."""
+def _requirements(host: Host, plugin: Distribution, rows: list[Row]) -> Iterator[Finding]:
+    """All that is not as it requires, at once; but torch beside the right torch_npu: torch-npu tells it."""
     layout = host.interpreter.layout()
-    lines, wanted, severity = [], {}, WARNING
+    unmet = []
     for name in PINNED:
         specifier = required(plugin, name, layout)
         found = next(iter(host.interpreter.distributions(name)), None)
-        if specifier is None or (found and _suits(found, name, str(specifier), rows)):
-            continue
-        wanted[name] = f"{name}{specifier}"
-        there = at(found) if found else _("{name} is not installed").format(name=name)
-        lines.append(f"{name}{specifier}: {there}")
-        severity = max(severity, _weight(found, name, str(specifier)))
-    if not wanted:
-        return None
+        if specifier is not None and not (found and _suits(found, name, specifier, rows)):
+            unmet.append(Unmet(name, specifier, found))
+    echoing = [one for one in unmet if one.name == "torch"]
+    if echoing and "torch-npu" not in [one.name for one in unmet]:
+        yield _unmet(host, plugin, echoing, ("torch-npu.torch-mismatch", "torch-npu.torch-missing"))
+        unmet = [one for one in unmet if one.name != "torch"]
+    if unmet:
+        yield _unmet(host, plugin, unmet, ())
+
+
+def _unmet(host: Host, plugin: Distribution, unmet: Sequence[Unmet], echo_of: tuple[str, ...]) -> Finding:
     text = _("vllm-ascend {version} requires {required}, which is not what is installed")
+    wanted = [f"{one.name}{one.specifier}" for one in unmet]
+    absent = _("{name} is not installed")
+    lines = [
+        f"{line}: {at(one.found) if one.found else absent.format(name=one.name)}"
+        for line, one in zip(wanted, unmet)
+    ]
     return Finding(
         "vllm-ascend.unmet-requirement",
-        text.format(version=plugin.version, required=", ".join(wanted.values())),
-        severity=severity,
+        text.format(version=plugin.version, required=", ".join(wanted)),
+        severity=max(_weight(one.found, one.name, one.specifier) for one in unmet),
         evidence=(at(plugin), *lines),
         action=Action.CONFIG,
-        fix=pip_install(host, _("install what vllm-ascend requires"), *wanted.values()),
-        echo_of=("torch-npu.torch-mismatch", "torch-npu.torch-missing") if list(wanted) == ["torch"] else (),
+        fix=_as_required(host, unmet),
+        echo_of=echo_of,
     )
 
 
-def _suits(found: Distribution, name: str, specifier: str, rows: list[Row]) -> bool:
-    from packaging.specifiers import SpecifierSet
+def _as_required(host: Host, unmet: Sequence[Unmet]) -> Fix:
+    """All are exact: nothing else may come along, of PyPI's torch or its triton. triton-ascend may be
+    elsewhere, and keeps none of the others waiting."""
+    title = _("install what vllm-ascend requires, and nothing that comes along with it")
+    for one in unmet:
+        if one.name == TRITON:
+            title = where_from(host, title, None, str(one.specifier).replace("==", ""))
+    told = [f"{one.name}{one.specifier}" for one in unmet]
+    parts = [[one for one in told if one.startswith(TRITON) is ours] for ours in (False, True)]
+    lines = [("install", "--no-deps", *part) for part in parts if part]
+    fix: Fix = pip_fix(host, title, *lines)
+    return fix
 
+
+def _suits(found: Distribution, name: str, specifier: SpecifierSet, rows: list[Row]) -> bool:
     version = version_number(found)
     told = [one for row in rows for one in row.texts(name.replace("-", "_"))]
-    suits: bool = accepts(SpecifierSet(specifier), found.version)
+    suits: bool = accepts(specifier, found.version)
     return suits or any(public(one) == public(str(version)) for one in told)
 
 
-def _weight(found: Optional[Distribution], name: str, specifier: str) -> Severity:
+def _weight(found: Optional[Distribution], name: str, specifier: SpecifierSet) -> Severity:
     """Another release is an error, a rebuild of the same one is not."""
     if name in OPTIONAL:
         return WARNING
-    if found is None or not specifier.startswith("=="):
+    if found is None:
         return ERROR
-    mine, theirs = version_number(found), public(specifier[2:])
+    mine, theirs = version_number(found), exact(specifier)
     return WARNING if theirs is not None and mine.release == theirs.release else ERROR
 
 
@@ -156,15 +193,19 @@ def _beside_vllm(
 ) -> Optional[Finding]:
     mine = version_number(plugin)
     made_for = list(dict.fromkeys(one for row in rows for one in row.texts("vllm")))
-    code, text = "vllm-ascend.vllm-missing", _("vllm-ascend {version} is installed without vllm")
+    code, severity = "vllm-ascend.vllm-missing", ERROR
+    text = _("vllm-ascend {version} is installed without vllm")
     if vllm is not None:
         other = version_number(vllm)
         suits = any(public(one) == public(vllm.version) for one in made_for)
         if suits or (not made_for and other.release[:2] == mine.release[:2]):
             return None
-        code = "vllm-ascend.vllm-mismatch"
+        code, severity = "vllm-ascend.vllm-mismatch", _distance(mine, other, made_for)
         text = _("vllm-ascend {version} was made for vLLM {wanted}, and vLLM {vllm} is installed")
-    title = _("install the vLLM that it was made for")
+    title = _(
+        "install the vLLM that it was made for, without what it requires: its torch may be another one than "
+        "that of torch_npu"
+    )
     return Finding(
         code,
         text.format(
@@ -172,11 +213,19 @@ def _beside_vllm(
             wanted=", ".join(made_for) or f"{mine.major}.{mine.minor}",
             vllm=vllm.version if vllm else "",
         ),
+        severity=severity,
         evidence=(
             at(plugin),
             *([at(vllm)] if vllm else []),
             *(f"{row['source']}, {row['as_of']}" for row in rows),
         ),
         action=Action.CONFIG,
-        fix=pip_install(host, title, f"vllm=={made_for[-1]}") if made_for else None,
+        fix=pip_install(host, title, "--no-deps", f"vllm=={made_for[-1]}") if made_for else None,
     )
+
+
+def _distance(mine: Version, vllm: Version, made_for: list[str]) -> Severity:
+    """Another minor has other interfaces; of a development build nobody knows which it has."""
+    minors = {version.release[:2] for version in map(public, made_for) if version} or {mine.release[:2]}
+    near = vllm.release[:2] in minors or mine.is_devrelease or vllm.is_devrelease
+    return WARNING if near else ERROR

@@ -9,12 +9,13 @@ from typing import Callable, Optional, Union
 from npudoctor.frozen import dataclass
 from npudoctor.host.errors import CannotTell
 from npudoctor.host.host import Host
-from npudoctor.model import Facts, Finding, Scope, Severity
+from npudoctor.model import THINGS, Facts, Finding, Scope, Severity
 
 Answer = Union[Finding, Facts]
 Question = Callable[[Host], Iterator[Answer]]
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*\Z")
+_NEED = re.compile(r"(?:\$[A-Za-z_][A-Za-z0-9_]*\*?|[a-z0-9]+(?:[-_.]+[a-z0-9]+)*)\Z")
 
 
 class Skip(Exception):
@@ -82,12 +83,12 @@ def check(
     quick: bool = True,
     always: bool = False,
 ) -> Callable[[Question], Check]:
-    """Declare a check; ValueError when id, codes, tags or docstring are not as they must be.
+    """Declare a check; ValueError when id, codes, tags, needs or docstring are not as they must be.
 
     `needs`: "$NAME", "$PREFIX*", a thing (cann, driver, npu, gpu, framework) or a distribution; where none of
     them is, the check is skipped without being asked.
     """
-    problem = what_is_wrong(id, codes, tags)
+    problem = what_is_wrong(id, codes, tags, needs)
     if problem:
         raise ValueError(f"check {id!r}: {problem}")
 
@@ -117,7 +118,14 @@ def title_of(manual: str) -> str:
     return manual.strip().split("\n", 1)[0].strip().rstrip(".")
 
 
-def what_is_wrong(id: str, codes: Mapping[str, Severity], tags: Collection[str]) -> Optional[str]:
+def is_name(text: str) -> bool:
+    """Whether it may be an id or a tag."""
+    return _NAME.match(text) is not None
+
+
+def what_is_wrong(
+    id: str, codes: Mapping[str, Severity], tags: Collection[str], needs: Sequence[str] = ()
+) -> Optional[str]:
     """Why a declaration is not as it must be; None when it is."""
     if not _NAME.match(id):
         return "an id is lower-case words joined by hyphens"
@@ -130,4 +138,28 @@ def what_is_wrong(id: str, codes: Mapping[str, Severity], tags: Collection[str])
     for tag in tags:
         if not _NAME.match(tag):
             return f"the tag {tag!r} must be lower-case words joined by hyphens"
-    return None
+    if not isinstance(needs, (tuple, list)):
+        return "needs is a tuple of texts"
+    return next(filter(None, map(_wrong_need, needs)), None)
+
+
+def _wrong_need(need: object) -> Optional[str]:
+    """A need that nothing can ever meet would silence its check for ever."""
+    if not isinstance(need, str) or not _NEED.match(need):
+        forms = ('"$NAME"', '"$PREFIX*"', *THINGS)
+        return f"the need {need!r} is none of {', '.join(forms)}, and no distribution in lower case"
+    meant = None if need in THINGS else next((thing for thing in THINGS if _nearly(need, thing)), None)
+    return meant and f"the need {need!r} is no distribution: {meant!r} is meant"
+
+
+def _nearly(need: str, thing: str) -> bool:
+    """Whether one letter is wrong, missing or too many, or two are exchanged."""
+    at = next(
+        (at for at, (one, other) in enumerate(zip(need, thing)) if one != other), min(map(len, (need, thing)))
+    )
+    mine, other = need[at:], thing[at:]
+    if len(mine) != len(other):
+        return mine[1:] == other or mine == other[1:]
+    if mine[1:] == other[1:]:
+        return len(thing) > 3  # between short words it is no slip: npm is not npu
+    return mine[2:] == other[2:] and mine[:2] == other[1::-1]

@@ -68,10 +68,15 @@ def _why_remote(path: str, files: Files) -> Optional[str]:
 
 
 class Foreign:
-    """Somebody else's code on its way to be a check; `load` is called in child processes only."""
+    """Somebody else's code on its way to be a check; `load` is called in child processes only.
 
-    def __init__(self, collector: Collector, name: str, group: str, load: Callable[[], Check]) -> None:
-        self._collector, self._name, self._group = collector, name, group
+    `where` is the file that names it, where its own name does not tell.
+    """
+
+    def __init__(
+        self, collector: Collector, name: str, group: str, load: Callable[[], Check], where: str = ""
+    ) -> None:
+        self._collector, self._name, self._group, self._where = collector, name, group, where
         self._load = load
         self._child: Optional[Child] = None
 
@@ -102,7 +107,7 @@ class Foreign:
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             self.breaks(f"{type(error).__name__}: {error}")
             return
-        if self._collector.add(check):
+        if self._collector.add(check, self._where):
             self._collector.foreign[check.id] = self._asking()
 
     def _asking(self) -> Asking:
@@ -119,7 +124,7 @@ class Foreign:
 
     def breaks(self, why: str) -> None:
         """Report that it is no check."""
-        self._collector.breaks(self._name, self._group, why)
+        self._collector.breaks(self._name, self._group, why, self._where)
 
 
 class DropIn(Foreign):

@@ -45,12 +45,14 @@ def declaration(load: Callable[[], Check]) -> dict[str, Any]:
         check = load()
     except BaseException as error:  # SystemExit and KeyboardInterrupt of a plug-in are its own
         return {"broken": f"{type(error).__name__}: {error}"}
+    needs: Any = check.needs  # of a Check that was not made by @check: anything
     return {
         "id": check.id,
         "scope": check.scope.value,
         "codes": {code: int(severity) for code, severity in check.codes.items()},
         "manual": check.manual,
         "tags": list(check.tags),
+        "needs": needs if isinstance(needs, str) else list(needs),
         "advisory": check.advisory,
         "quick": check.quick,
     }
@@ -59,7 +61,7 @@ def declaration(load: Callable[[], Check]) -> dict[str, Any]:
 def declared(told: dict[str, Any], name: str, ask: Callable[[Host], Any], group: str) -> Check:
     """The Check that a child declared; it can say what it likes, so all of it is judged again."""
     codes = {code: Severity(severity) for code, severity in told["codes"].items()}
-    wrong = what_is_wrong(told["id"], codes, told["tags"])
+    wrong = what_is_wrong(told["id"], codes, told["tags"], told["needs"])
     if wrong or told["id"] != name.replace("_", "-"):
         raise ValueError(wrong or f"the id {told['id']!r} is not the file's name")
     manual = str(told["manual"])
@@ -72,6 +74,7 @@ def declared(told: dict[str, Any], name: str, ask: Callable[[Host], Any], group:
         page=lambda: manual,
         tags=tuple(told["tags"]),
         group=group,
+        needs=tuple(told["needs"]),
         advisory=bool(told["advisory"]),
         quick=bool(told["quick"]),
         origin=group,

@@ -9,6 +9,9 @@ from typing import Optional, Protocol
 
 from npudoctor.frozen import dataclass
 
+# What a check may need besides variables and distributions; npudoctor.needs knows how to look for each.
+THINGS = ("cann", "driver", "npu", "gpu", "framework")
+
 
 class Severity(enum.IntEnum):
     """How bad a finding is; ordered."""
@@ -108,8 +111,8 @@ class Ignored:
 class Finding:
     """One thing worth saying. `severity` left out means: as the check declares the code.
 
-    `echo_of` names codes of other findings that would be the cause of this one. The runner fills
-    `caused_by` and `ignored`.
+    `echo_of` names codes of other findings that would be the cause of this one; only one that weighs as
+    much takes its place. The runner fills `caused_by` and `ignored`.
     """
 
     code: str

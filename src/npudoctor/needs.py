@@ -30,7 +30,10 @@ def _driver(host: Host) -> bool:
 
 def _framework(host: Host) -> bool:
     folders = [folder for folder in host.interpreter.layout().search_path if folder.startswith("/")]
-    return any(name in FRAMEWORKS for folder in folders for name in host.files.names(folder))
+    if any(name in FRAMEWORKS for folder in folders for name in host.files.names(folder)):
+        return True
+    host.interpreter.be_sure_without(FRAMEWORKS[0])
+    return False
 
 
 # What a need may name besides a variable ("$NAME", "$PREFIX*") and an installed distribution.

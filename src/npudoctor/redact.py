@@ -13,11 +13,12 @@ _WORD = (
     r"(?:[-_](?:key|value))?"
 )
 _VALUE = r"(?:\"[^\"]*\"|'[^']*'|[^\s,;]+)"
-_NAMED = rf"(?i)((?:\b|[-_.]){_WORD}[\"']?\s{{0,4}}[=:]\s{{0,4}}){_VALUE}"
+_NAME = rf"(?i)(?:\b|[-_.]){_WORD}[\"']?\s{{0,4}}[=:]\s{{0,4}}"
 _FLAG = rf"(?i)(--[a-z-]{{0,40}}{_WORD}\s+){_VALUE}"
 _BEARER = r"(?i)\b(bearer\s{1,4})[^\s,;]+"
 _URL = r"(?i)\b([a-z][a-z0-9+.-]{0,20}://[^\s/:@]{0,99}:)[^\s/@]+@"
 _USER_URL = r"(?i)(\bhttps?://)[^\s/:@]+@"
+_BEFORE_A_PATH = " \t\n\r\"'()[]{}<>,;:=`"
 
 
 def redact(text: str) -> str:
@@ -25,8 +26,32 @@ def redact(text: str) -> str:
     lowered = text.lower()
     if not any(word in lowered for word in _TELLING):
         return text
-    for pattern in (_NAMED, _FLAG, _BEARER):
+    text = _without_named(text)
+    for pattern in (_FLAG, _BEARER):
         text = re.sub(pattern, rf"\1{HIDDEN}", text)
     for pattern in (_URL, _USER_URL):
         text = re.sub(pattern, rf"\1{HIDDEN}@", text)
     return text
+
+
+def _without_named(text: str) -> str:
+    name, value = re.compile(_NAME), re.compile(_VALUE)
+    parts, done, at = [], 0, 0
+    while found := name.search(text, at):
+        at = found.end()
+        told = None if _of_a_path(text, found) else value.match(text, at)
+        if told:
+            parts += [text[done:at], HIDDEN]
+            done = at = told.end()
+    return "".join(parts) + text[done:]
+
+
+def _of_a_path(text: str, match: re.Match[str]) -> bool:
+    """Whether the telling name only ends a path that is told, as in "/etc/passwd: no such file"."""
+    if "=" in match[0]:
+        return False
+    begin = match.start()
+    while begin and text[begin - 1] not in _BEFORE_A_PATH:
+        begin -= 1
+    path = text[begin : match.end()]
+    return path.startswith("/") and not path.startswith("//") and "?" not in path

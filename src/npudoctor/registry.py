@@ -59,21 +59,27 @@ class Collector:
         self._owned: set[str] = {DROP_IN_GROUP, PLUG_IN_GROUP}
         self._tags: set[str] = set()
 
-    def add(self, check: Check) -> bool:
-        """Take a check in; False when its id or a tag is taken by an id, group, tag or code."""
+    def add(self, check: Check, where: str = "") -> bool:
+        """Take a check in; False when its id or a tag is taken by an id, group, tag or code.
+
+        `where`: the file that brings it, for the reason of a broken row.
+        """
         taken = {check.id} & (self._owned | self._tags) or set(check.tags) & self._owned
         if taken:
-            self.breaks(check.id, check.group, _("the name {name} is taken").format(name=min(taken)))
+            why = _("the name {name} is taken").format(name=min(taken))
+            self.breaks(check.id, check.group, why, where)
             return False
         self._owned |= {check.id, check.group, *check.codes}
         self._tags.update(check.tags)
         self.checks.append(check)
         return True
 
-    def breaks(self, name: str, group: str, why: str) -> None:
+    def breaks(self, name: str, group: str, why: str, where: str = "") -> None:
         """Report a check that could not be loaded."""
         title = _("this check could not be loaded")
-        self.broken.append(Result(name, title, group, Status.BROKEN, reason=why))
+        self.broken.append(
+            Result(name, title, group, Status.BROKEN, reason=f"{where}: {why}" if where else why)
+        )
 
     def loaded(self) -> Loaded:
         """What was gathered."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Optional, Union
 
 from npudoctor import verdict
-from npudoctor.asking import Asked, Asking, start
+from npudoctor.asking import Asked, Asking, hurry, start
 from npudoctor.checking import Check
 from npudoctor.description import Description
 from npudoctor.frozen import dataclass
@@ -48,6 +48,7 @@ def run(loaded: Loaded, host: Host, settings: Settings, until: Optional[float] =
     until = clock + settings.deadline if until is None else until
     asked = begin(loaded, host, settings, until)
     description = Description(host)
+    hurry([one for one in asked if isinstance(one, Asked)], host, until)
     rows = [*finish(asked, settings, until), *_broken(loaded, settings)]
     rows = verdict.fold(verdict.ignore(rows, settings.ignore))
     reached, status = verdict.judge(rows, settings.fail_on)
@@ -81,8 +82,9 @@ def begin(loaded: Loaded, host: Host, settings: Settings, until: float) -> list[
     begun: list[Union[Result, Asked]] = []
     for check in selected:
         if check.id in asking:
-            by = min(time.monotonic() + settings.timeout, until)
-            begun.append(Asked(check, asking[check.id], by))
+            # A foreign check looks for what it needs in its own process.
+            mine = replace(check, needs=()) if check.id in loaded.foreign else check
+            begun.append(Asked(mine, asking[check.id], settings.timeout, until))
         else:
             begun.append(_row(check, Status.SKIPPED, reason=reasons[check.id]))
     start([asked for asked in begun if isinstance(asked, Asked)], host)
@@ -118,10 +120,11 @@ def _plain(check: Check, host: Host) -> Asking:
 
 
 def _gather(asked: Asked, settings: Settings, until: float) -> Result:
-    own = asked.started + settings.timeout
-    wait(asked.done, min(own, until) + GRACE)
+    wait(asked.done, asked.by + GRACE)
     if not asked.done.is_set():
-        which = settings.timeout if own <= until else settings.deadline
+        if asked.started is None:
+            return _row(asked.check, Status.TIMEOUT, reason=_("its turn did not come before the deadline"))
+        which = settings.timeout if asked.by < until else settings.deadline
         text = _("no answer within {seconds:g} s; it was left behind").format(seconds=which)
         return _row(asked.check, Status.TIMEOUT, asked, reason=text)
     status = asked.status
@@ -140,7 +143,8 @@ def _row(
     for answer in answers:
         if isinstance(answer, Facts):
             facts.update(answer.values)
-    seconds = ((asked.ended or time.monotonic()) - asked.started) if asked else 0.0
+    started = asked.started if asked else None
+    seconds = 0.0 if asked is None or started is None else (asked.ended or time.monotonic()) - started
     advisory = check.advisory or (asked is not None and asked.advisory)
     return Result(
         check=check.id,

@@ -133,23 +133,50 @@ def test_it_is_sourced_as_a_person_would(npudoctor: Npudoctor, script: Path) -> 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("false", "it ends with status 1"),
-        ("echo the reason >&2; return 3", "it ends with status 3: the reason"),
         ("exit 0", "it ends the shell that sources it"),
         ("exit 5", "it ends with status 5"),
-        ("if", "syntax error"),
         ("kill -9 $$", "it ends with status -9"),
         ("sleep 60", "it does not end within 1 s"),
-        ("printf '\\033[31mred\\n' >&2; false", "it ends with status 1"),
+        ("set -e; printf '\\033[31mred\\n' >&2; false", "it ends with status 1"),
     ],
 )
-def test_a_script_that_fails(npudoctor: Npudoctor, script: Path, text: str, said: str) -> None:
+def test_a_script_that_ends_the_shell(npudoctor: Npudoctor, script: Path, text: str, said: str) -> None:
     script.write_text(text + "\n")
     started = time.monotonic()
     done = npudoctor(*ASKED, "--timeout", "1", "--source", str(script))
     refused(done, said)
     assert str(script) in done.err and "\033" not in done.err
     assert time.monotonic() - started < 8
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[ -f /no/such/file ] && . /no/such/file", "it ends with status 1;"),
+        ("echo the reason >&2; return 3", "it ends with status 3: the reason;"),
+        ("grep x /dev/null", "it ends with status 1;"),
+        ("if", "syntax error"),
+    ],
+)
+def test_a_status_is_no_failure(npudoctor: Npudoctor, script: Path, text: str, said: str) -> None:
+    """It is that of the last command; where the shell lives, its variables are what a person would have."""
+    script.write_text(f"export AUTO_USE_UC_MEMORY=1\n{text}\n")
+    done = npudoctor(*ASKED, "--source", str(script))
+    assert done.err.startswith(f"npudoctor: --source: {script}: ") and done.err.count("\n") == 1
+    assert said in done.err and "the variables that it left are judged" in done.err
+    assert (done.status, judged(done)) == (0, {"AUTO_USE_UC_MEMORY": "1"})
+
+
+def test_a_script_that_changes_nothing_is_named(npudoctor: Npudoctor, script: Path) -> None:
+    """The .bashrc of Debian."""
+    script.write_text("case $- in\n *i*) ;;\n *) return;;\nesac\nexport AUTO_USE_UC_MEMORY=0\n")
+    done = npudoctor(*ASKED, "--source", str(script))
+    assert f"--source: {script}: it changed no variable" in done.err and done.err.count("\n") == 1
+    script.write_text("export AUTO_USE_UC_MEMORY=0\n")
+    assert npudoctor(*ASKED, "--source", str(script)).err == ""
+    assert "changed no variable" in npudoctor(*ASKED, "--source", str(script), AUTO_USE_UC_MEMORY="0").err
+    script.write_text("unset AUTO_USE_UC_MEMORY\n")
+    assert npudoctor(*ASKED, "--source", str(script), AUTO_USE_UC_MEMORY="0").err == ""
 
 
 def test_what_it_leaves_running_does_not_hold_us(npudoctor: Npudoctor, script: Path) -> None:

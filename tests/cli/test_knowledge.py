@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+
+import pytest
+
+from npudoctor.knowledge.site import Knowledge
+from npudoctor.render import knowledge
 
 from .command import Npudoctor
 
@@ -60,3 +66,14 @@ def test_the_checks_use_it(npudoctor: Npudoctor, tmp_path: Path) -> None:
     )  # fmt: skip
     codes = {finding["code"]: finding for finding in done.row("torch-npu")["findings"]}
     assert path in codes["torch-npu.site-table"]["message"]
+
+
+def test_a_section_that_is_no_table_of_rows_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    sections = {"kinds": ["a", "b"], "one": "text", "rows": [{"as_of": "2026-01"}], "numbers": [1, {}]}
+    monkeypatch.setattr(knowledge, "names", lambda: ["made"])
+    monkeypatch.setattr(knowledge, "table", lambda name: sections)
+    told = json.loads(knowledge.knowledge_json(Knowledge("")))
+    assert [(row["table"], row["rows"]) for row in told["tables"]] == [("made.rows", 1)]
+    assert "made.rows" in knowledge.knowledge_text(Knowledge(""))
+    monkeypatch.setattr(knowledge, "table", lambda name: {"kinds": ["a"]})
+    assert knowledge.knowledge_text(Knowledge("")) == ""

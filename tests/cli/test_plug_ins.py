@@ -86,10 +86,32 @@ def test_a_plug_in_is_a_check_like_others(site: Site) -> None:
     ],
 )
 def test_a_broken_one_is_a_row(site: Site, module: str, source: str, said: str) -> None:
-    site.add("site-disk", module, source)
+    file = site.add("site-disk", module, source)
     row = site.row("site-disk")
     assert (row["status"], row["needed"]) == ("broken", True)
-    assert said in row["reason"]
+    assert said in row["reason"] and str(file) in row["reason"]
+
+
+@pytest.mark.parametrize("name", ["", "Bad Name!", "5", "a--b", "-a", "Cache-Server", "ünder"])
+def test_a_name_that_is_none_is_no_rows_id(site: Site, name: str) -> None:
+    file = site.add(name, "acme_disk", SOURCE.format(id="site-disk", body=FOUND))
+    row = site.row("unnamed-plug-in")
+    assert row["status"] == "broken"
+    assert row["reason"].startswith(f"{file}: {name!r} is no name of a check")
+
+
+@pytest.mark.parametrize("needs", ["'cann'", "('canm',)", "('HOME',)", "(5,)"])
+def test_a_need_that_would_silence_it_for_ever_breaks_it(site: Site, needs: str) -> None:
+    source = SOURCE.format(id="site-disk", body=FOUND)
+    site.add("site-disk", "acme_disk", source.replace("codes=", f"needs={needs}, codes="))
+    row = site.row("site-disk")
+    assert row["status"] == "broken" and "need" in row["reason"]
+
+
+def test_one_that_needs_what_is_not_here_is_skipped(site: Site) -> None:
+    source = SOURCE.format(id="site-disk", body=FOUND)
+    site.add("site-disk", "acme_disk", source.replace("codes=", "needs=('$NO_SUCH',), codes="))
+    assert site.row("site-disk")["status"] == "skipped"
 
 
 def test_one_that_dies_harms_nobody(site: Site) -> None:
@@ -102,8 +124,8 @@ def test_one_that_dies_harms_nobody(site: Site) -> None:
 
 @pytest.mark.parametrize("name", ["cache-server", "leftovers", "plug-in", "drop-in"])
 def test_a_name_that_is_taken_replaces_nothing(site: Site, name: str) -> None:
-    site.add(name, "acme_disk", SOURCE.format(id=name, body=FOUND))
-    assert site.row(name)["reason"] == f"the name {name} is taken"
+    file = site.add(name, "acme_disk", SOURCE.format(id=name, body=FOUND))
+    assert site.row(name)["reason"] == f"{file}: the name {name} is taken"
 
 
 def test_what_others_may_write_is_not_imported(site: Site) -> None:
@@ -111,6 +133,38 @@ def test_what_others_may_write_is_not_imported(site: Site) -> None:
     file.chmod(0o666)
     assert site.row("site-disk")["reason"] == f"{file} may be written by others"
     assert not (site.npudoctor.folder / "ran").exists()
+
+
+@pytest.mark.parametrize("which", ["module", "package", "init", "inner", "compiled", "cache"])
+def test_a_module_that_others_may_write_is_not_imported(site: Site, which: str) -> None:
+    source = SOURCE.format(id="site-disk", body=FOUND)
+    site.add("site-disk", "acme.disk")
+    package = site.folder / "acme"
+    cache = package / "__pycache__"
+    cache.mkdir(parents=True, mode=0o755)
+    for path, text in ((package / "__init__.py", "open('ran', 'w')\n"), (package / "disk.py", source)):
+        path.write_text(text)
+        path.chmod(0o644)
+    compiled = cache / f"disk.{sys.implementation.cache_tag}.pyc"
+    if which == "compiled":
+        compiled.write_bytes(b"")
+    paths = {"module": package / "disk.py", "package": package, "init": package / "__init__.py"}
+    path = {**paths, "inner": site.folder, "compiled": compiled, "cache": cache}[which]
+    path.chmod(path.stat().st_mode | 0o022)
+    assert site.row("site-disk")["reason"] == f"{path} may be written by others"
+    assert not (site.npudoctor.folder / "ran").exists()
+    path.chmod(path.stat().st_mode & ~0o022)
+    compiled.unlink(missing_ok=True)
+    assert site.row("site-disk")["status"] == "problem"
+
+
+def test_a_module_behind_a_link_of_others_is_judged_there(site: Site, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere.py"
+    elsewhere.write_text(SOURCE.format(id="site-disk", body=FOUND))
+    elsewhere.chmod(0o666)
+    site.add("site-disk", "acme_disk")
+    (site.folder / "acme_disk.py").symlink_to(elsewhere)
+    assert site.row("site-disk")["reason"] == f"{elsewhere} may be written by others"
 
 
 def test_only_lines_of_our_group_count() -> None:

@@ -10,7 +10,7 @@ import pytest
 from npudoctor.host import CannotTell
 from npudoctor.host.elf import BadLibrary, Libraries
 from npudoctor.host.files import Files
-from npudoctor.testing import Content, MemoryDisk, link, unreadable
+from npudoctor.testing import Content, MemoryDisk, folder, link, unreadable
 
 from ..elves import library  # noqa: TID252
 
@@ -74,6 +74,13 @@ def test_no_library(content: bytes) -> None:
     for _again in range(2):
         with pytest.raises(BadLibrary):
             asked.at("/bad.so")
+
+
+def test_a_folder_in_place_of_a_library() -> None:
+    asked = libraries({"/bad.so": folder()})
+    for question in (asked.at, asked.symbols):
+        with pytest.raises(BadLibrary, match="not a regular file"):
+            question("/bad.so")
 
 
 def test_a_table_of_versions_that_has_no_end() -> None:

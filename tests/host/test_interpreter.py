@@ -15,8 +15,10 @@ import pytest
 
 from npudoctor.host import CannotTell, Host, Options
 from npudoctor.host.commands import Answer, Commands
+from npudoctor.host.errors import DoesNotRun
 from npudoctor.host.files import Files, LocalDisk
-from npudoctor.host.interpreter import Interpreter, normal, parse_headers
+from npudoctor.host.interpreter import Interpreter, normal
+from npudoctor.host.metadata import parse_headers
 from npudoctor.host.variables import Variables
 from npudoctor.testing import (
     Content,
@@ -321,8 +323,89 @@ def test_a_user_site_that_is_closed_is_not_there(number: int, seen: bool) -> Non
             made.layout()
 
 
+def closed_entry(path: str, **more: Content) -> Host:
+    files = {"/closed": unreadable(), **package_files("numpy", "1.26.4"), **more}
+    host = fake_host(files, variables={"PYTHONPATH": path})
+    words = ["3.11.2", "x86_64", "/usr", "/usr", "/none", SITE]
+    commands = FakeCommands({"python3": "NPUDOCTOR\0" + "\0".join(words)})
+    host._parts["interpreter"] = Interpreter(
+        "/usr/bin/python3",
+        "path",
+        files=host.files,
+        commands=commands,
+        variables=host.variables,
+        as_root=False,
+    )
+    return host
+
+
+def test_a_closed_entry_of_pythonpath_is_passed_over_as_python_does() -> None:
+    host = closed_entry("/closed:/closed/below:/src", **{"/src": folder()})
+    assert host.interpreter.layout().search_path == ("/src", SITE)
+    assert host.interpreter.version_of("numpy") == "1.26.4"
+
+
+def test_closed_site_packages_are_not_passed_over() -> None:
+    with pytest.raises(CannotTell):
+        closed_entry("/src", **{SITE: unreadable()}).interpreter.version_of("numpy")
+    with pytest.raises(CannotTell):
+        closed_entry("/src", **{"/src": unreadable(errno.EIO)}).interpreter.version_of("numpy")
+
+
 def test_what_could_not_be_seen_is_not_seen_as_nothing_the_second_time() -> None:
     host = fake_host({SITE: unreadable(errno.EACCES)})
     for _time in range(2):
         with pytest.raises(CannotTell):
             host.interpreter.distributions("torch")
+
+
+@pytest.mark.parametrize("relative", ["site", "./site", "../{name}/site", "{absolute}"])
+def test_a_relative_entry_of_pythonpath_is_one_of_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, relative: str
+) -> None:
+    (tmp_path / "site/mindspore-2.7.0.dist-info").mkdir(parents=True)
+    (tmp_path / "torch-2.7.1.dist-info").mkdir()
+    monkeypatch.chdir(tmp_path)
+    entry = relative.format(name=tmp_path.name, absolute=f"{tmp_path}/site")
+    variables = {"PATH": f"{sys.prefix}/bin", "PYTHONPATH": f":{entry}:"}
+    host = Host(Options(python=sys.executable), variables=variables)
+    assert host.interpreter.version_of("mindspore") == "2.7.0"
+    assert host.interpreter.layout().search_path[0] == f"{tmp_path}/site"
+    assert host.interpreter.version_of("torch") is None, "what lies in the working directory is no install"
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "said"),
+    [("echo one >&2; echo 'no encodings' >&2; exit 3", 3, "no encodings"), ("kill -SEGV $$", -11, "")],
+)
+def test_one_that_ends_with_an_error(tmp_path: Path, text: str, status: int, said: str) -> None:
+    with pytest.raises(DoesNotRun) as failed:
+        asked(script(tmp_path / "python3", text)).layout()
+    assert (failed.value.status, failed.value.said) == (status, said)
+
+
+@pytest.mark.parametrize("text", ["exit 0", "kill -KILL $$"])
+def test_what_ends_so_may_run_another_time(tmp_path: Path, text: str) -> None:
+    with pytest.raises(CannotTell) as unknown:
+        asked(script(tmp_path / "python3", text)).layout()
+    assert not isinstance(unknown.value, DoesNotRun)
+
+
+def test_a_program_whose_own_interpreter_is_gone_does_not_run(tmp_path: Path) -> None:
+    path = script(tmp_path / "python3", "")
+    Path(path).write_text("#!/nonexistent/bin/sh\n")
+    with pytest.raises(DoesNotRun):
+        asked(path).layout()
+
+
+@pytest.mark.parametrize("root", [True, False])
+def test_for_root_a_library_that_is_not_found_proves_nothing(root: bool) -> None:
+    commands = FakeCommands(
+        {"python3": Answer((), "exited", 127, stderr="libpython3.11.so.1.0: cannot open")}
+    )
+    made = Interpreter(
+        "/usr/bin/python3", "path", files=REAL, commands=commands, variables=Variables({}), as_root=root
+    )
+    with pytest.raises(CannotTell) as unknown:
+        made.layout()
+    assert isinstance(unknown.value, DoesNotRun) is not root

@@ -46,7 +46,17 @@ def test_which_mount_may_block(path: str, point: Optional[str]) -> None:
 
 
 def test_of_several_at_one_point_the_last_is_on_top() -> None:
-    assert parse_mountinfo(TABLE)["/twice"] == Mount("/twice", "ext4", ("rw",))
+    assert parse_mountinfo(TABLE)["/twice"] == Mount("/twice", "ext4", ("rw",), ("rw",))
+
+
+@pytest.mark.parametrize(
+    ("own", "of_all", "read_only"),
+    [("rw,relatime", "rw", False), ("ro,nosuid", "rw", True), ("rw", "ro,errors=remount-ro", True)],
+)
+def test_read_only_here_or_everywhere(own: str, of_all: str, read_only: bool) -> None:
+    """`mount -o remount,bind,ro` shows in the first place, a file system that is itself so in the second."""
+    (mount,) = parse_mountinfo(f"30 1 8:1 / /data {own} - ext4 /dev/sda1 {of_all}\n").values()
+    assert mount.read_only is read_only
 
 
 def test_this_machine_has_local_mounts() -> None:

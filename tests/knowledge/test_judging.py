@@ -36,7 +36,10 @@ ROWS = [
         ("2.3.0", "9.0.1", Answer.COMPATIBLE, ["2.3.0"]),
         ("2.3.0", "9.1.0", Answer.NEWER, ["2.3.0"]),
         ("2.1.0.post5", "8.5.0", Answer.NEWER, ["2.1.0.post4"]),
-        ("2.4.0", "8.5.0", Answer.NEWER, ["2.3.0"]),
+        ("2.1.0.post5", "8.1.RC1", Answer.BETWEEN, ["2.1.0.post4"]),
+        ("2.1.0.post5", "8.5.1", Answer.NEWER, ["2.1.0.post4"]),
+        ("2.4.0", "9.0.1", Answer.NEWER, ["2.3.0"]),
+        ("2.4.0", "8.5.0", Answer.BETWEEN, ["2.3.0"]),
         ("two", "8.5.0", Answer.STRANGE, []),
         ("2.3.0", "eight", Answer.STRANGE, []),
         ("2.3.0", "", Answer.STRANGE, []),
@@ -45,6 +48,18 @@ ROWS = [
 def test_the_answers(release: str, cann: str, answer: Answer, nearest: list[str]) -> None:
     judged = judge(ROWS, release, cann)
     assert (judged.answer, [row.release for row in judged.rows]) == (answer, nearest)
+
+
+def test_a_final_release_is_not_newer_than_its_candidates() -> None:
+    rows = [Pair("0.10.0rc1", ("8.2.RC1",), "", ""), Pair("0.11.0", ("8.3.RC1",), "", "")]
+    told = judge(rows, "0.10.0", "8.2.RC1")
+    assert (told.answer, len(told.rows)) == (Answer.BESIDE, 2)
+    assert judge(rows, "0.10.0", "8.1.RC1").answer is Answer.BETWEEN
+
+
+def test_which_of_the_two_is_newer() -> None:
+    assert judge(ROWS, "2.0.0", "9.1.0").newer_cann
+    assert not judge(ROWS, "2.4.0", "9.0.0").newer_cann
 
 
 def test_no_rows_no_answer() -> None:

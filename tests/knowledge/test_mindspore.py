@@ -8,6 +8,8 @@ from typing import Optional
 
 import pytest
 
+from npudoctor.knowledge.frameworks import newest_accepting
+from npudoctor.knowledge.site import Knowledge
 from npudoctor.knowledge.tables import parse_toml, scipy_for, table
 
 with Path(__file__).with_name("mindspore_wheels.csv").open(encoding="utf-8") as file:
@@ -33,6 +35,14 @@ def test_the_ends_of_the_rows(version: str, scipy: Optional[str]) -> None:
 def test_what_is_no_version_is_an_error() -> None:
     with pytest.raises(ValueError, match="nonsense"):
         scipy_for("nonsense")
+
+
+@pytest.mark.parametrize(
+    ("python", "release"),
+    [(None, "2.10.0"), ("3.11.4", "2.10.0"), ("3.9.1", "2.9.0"), ("3.13.0", None)],
+)
+def test_no_release_that_has_no_wheel_is_offered(python: Optional[str], release: Optional[str]) -> None:
+    assert newest_accepting(Knowledge(), "8.5.0", python) == release
 
 
 def test_every_row_has_its_source_and_its_time() -> None:

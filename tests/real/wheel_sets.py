@@ -177,7 +177,7 @@ ILL = [
     ),
     _beside("E mindspore-cann.not-accepted", "mindspore-2.8.0", "8.1.RC1"),
     _ill(
-        "W vllm-ascend.vllm-mismatch", "other-vllm", "3.11", "vllm-ascend==0.15.0rc1", "vllm==0.14.1",
+        "E vllm-ascend.vllm-mismatch", "other-vllm", "3.11", "vllm-ascend==0.15.0rc1", "vllm==0.14.1",
         *VLLM_NEEDS,
         NUMPY_1,
     ),

@@ -81,3 +81,11 @@ def test_an_echo_stands_under_its_cause_only() -> None:
     text = report_text(report())
     assert text.count("held by what was left behind") == 1
     assert "      echo hccl-ports.dead: held by what was left behind" in text
+
+
+def test_a_remedy_without_lines_announces_none() -> None:
+    fix = Fix("make a virtual environment", (), risk=Risk.MANUAL, needs_root=False)
+    finding = Finding("numpy-version.unsuitable", "NumPy 2", Severity.ERROR, fix=fix)
+    row = Result("numpy-version", "NumPy suits", "python", Status.PROBLEM, findings=(finding,))
+    text = report_text(report(row))
+    assert "make a virtual environment (by hand)\n" in text

@@ -12,7 +12,8 @@ TORCH, VLLM, PADDLE = kind("torch", "vllm"), kind("vllm"), kind("paddle")
 
 @fault("torch of another release", "torch-npu.torch-mismatch", kind("torch"))
 def _(machine: Machine) -> None:
-    machine.install("torch", "1.13.1" if machine.era.torch[0] > "2" else "1.4.0")
+    old = "2.3.0" if machine.era.numpy.startswith("2") else "1.13.1"  # older ones want another NumPy, too
+    machine.install("torch", old if machine.era.torch[0] > "2" else "1.4.0")
 
 
 @fault("torch is not installed", "torch-npu.torch-missing", TORCH)
@@ -29,9 +30,19 @@ def _(machine: Machine) -> None:
 def _(machine: Machine) -> None:
     machine.install("torch-npu", "1.11.0.post4")
     machine.install("torch", "1.11.0")
+    machine.install("numpy", "1.26.4")
 
 
-@fault("torch_npu newer than all known", "torch-npu.newer-than-table", kind("torch"))
+@fault(
+    "torch_npu newer than all known beside an older CANN",
+    "torch-npu.cann-not-listed",
+    both(kind("torch"), lambda machine: machine.era.cann != "9.1.0"),
+)
+@fault(
+    "torch_npu newer than all known",
+    "torch-npu.newer-than-table",
+    both(kind("torch"), cann("9.1.0")),
+)
 def _(machine: Machine) -> None:
     machine.install("torch-npu", "2.99.0", "torch==2.99.0")
     machine.install("torch", "2.99.0")
@@ -190,7 +201,7 @@ def _(machine: Machine) -> None:
     machine.remove(f"{machine.site}/mindspore/run_check")
 
 
-@fault("vllm-ascend newer than all known", "vllm-ascend.newer-than-table", VLLM)
+@fault("vllm-ascend newer than all known beside an older CANN", "vllm-ascend.cann-not-listed", VLLM)
 def _(machine: Machine) -> None:
     machine.uninstall("vllm-ascend")
     machine.remove(f"{machine.site}/vllm_ascend-0.15.0rc1.dist-info")

@@ -108,7 +108,7 @@ def _(machine: Machine) -> None:
 @fault(
     "NumPy 2 came with an upgrade, te cannot use it",
     "cann-python-deps.numpy-2",
-    both(kind("torch"), cann("7.0.0", "8.0.0", "8.1.RC1")),
+    both(kind("torch"), cann("8.0.0", "8.1.RC1")),
 )
 def _(machine: Machine) -> None:
     machine.install("numpy", "2.0.2")

@@ -23,6 +23,16 @@ def modules(machine: Machine, package: str) -> list[str]:
     ]
 
 
+def of_numpy_1(machine: Machine) -> bool:
+    """Whether its torch was built for NumPy 1."""
+    return tuple(map(int, machine.era.torch[0].split(".")[:2])) < (2, 3)
+
+
+def any_numpy(machine: Machine) -> bool:
+    """Whether NumPy 2 is not refused by torch already."""
+    return machine.framework != "torch" or not of_numpy_1(machine)
+
+
 def te(machine: Machine, site: str, version: str) -> None:
     """A te of some release in a folder of packages."""
     machine.files.update(python_env.distribution(site, "te", "0.4.0"))
@@ -85,7 +95,13 @@ def _(machine: Machine) -> None:
 
 
 @fault("NumPy 2 beside a CANN that cannot use it", "cann-python-deps.numpy-2",
-       both(kind("torch", "paddle"), cann("7.0.0", "8.0.0", "8.1.RC1")))  # fmt: skip
+       both(kind("torch", "paddle"), cann("7.0.0", "8.0.0", "8.1.RC1"), any_numpy))  # fmt: skip
+def _(machine: Machine) -> None:
+    machine.install("numpy", "2.2.6")
+
+
+@fault("NumPy 2 beside a torch that was built for NumPy 1", "numpy-version.unsuitable",
+       both(kind("torch"), of_numpy_1))  # fmt: skip
 def _(machine: Machine) -> None:
     machine.install("numpy", "2.2.6")
 

@@ -14,7 +14,7 @@ from npudoctor.host import Host, Options
 from npudoctor.host.commands import Answer, Commands
 from npudoctor.host.files import Space
 from npudoctor.host.interfaces import Interface
-from npudoctor.host.interpreter import QUESTION
+from npudoctor.host.question import QUESTION
 from npudoctor.knowledge.site import Knowledge
 from npudoctor.model import Report
 from npudoctor.registry import Loaded
@@ -44,6 +44,20 @@ Answers = dict[Union[str, tuple[str, ...]], Union[str, Answer]]
 USERS = {0: "root", USER: "trainer"}
 
 
+@dataclass(frozen=True)
+class Layout:
+    """What a Python answers: its prefix and its base's, the user's folder, the search path."""
+
+    prefix: str
+    base: str
+    user: str
+    path: tuple[str, ...]
+
+    def told(self, version: str, arch: str) -> str:
+        """The answer, as it writes it."""
+        return "NPUDOCTOR\0" + "\0".join((version, arch, self.prefix, self.base, self.user, *self.path))
+
+
 @dataclass
 class Machine:
     """A machine as a mapping of files, the variables of the job's shell, and what Python answers."""
@@ -58,6 +72,8 @@ class Machine:
     word: str = ""
     # Other interpreters: path of the program to the version and the site-packages.
     pythons: dict[str, tuple[str, str]] = field(default_factory=dict, repr=False)
+    # What its Python says of itself, where that is not what one built from source says.
+    layout: Optional[Layout] = field(default=None, repr=False)
     # What its site adds to our tables: the content of a file.
     rows: str = field(default="", repr=False)
     # What npu-smi answers, None where there is none; and the groups of the user.
@@ -76,6 +92,8 @@ class Machine:
     now: float = system.NOW
     # Leaves what dead cache servers leave in a real folder, for as long as the machine is judged.
     leaves: Optional[Callable[[Leftovers], None]] = field(default=None, repr=False)
+    # Not running: an image, looked at from outside.
+    image: bool = False
 
     @property
     def name(self) -> str:
@@ -175,7 +193,11 @@ def all_machines() -> list[Machine]:
 
 def host_of(machine: Machine) -> Host:
     """It, running, as the job's user sees it; the interpreter is chosen and asked by the real code."""
+    if machine.image:
+        return _host_of_image(machine)
     own = _told(machine, machine.era.python, python_env.PREFIX, machine.site)
+    if machine.layout is not None:
+        own = machine.layout.told(machine.era.python, machine.arch)
     others: Answers = {
         (path, "-I", "-c", QUESTION): _told(machine, version, path.rsplit("/", 2)[0], site)
         for path, (version, site) in machine.pythons.items()
@@ -202,6 +224,15 @@ def host_of(machine: Machine) -> Host:
     if machine.rows:
         host._parts["knowledge"] = _site_rows(machine.rows)
     host.commands.trusted = partial(Commands.trusted, host.commands)  # type: ignore[method-assign]
+    return host
+
+
+def _host_of_image(machine: Machine) -> Host:
+    """It as --root sees it, with the Python that --python names in it."""
+    files = {f"/image{path}": content for path, content in machine.files.items()}
+    options = Options(python=f"{python_env.PREFIX}/bin/python3")
+    host = fake_host(files, root="/image", expect="npu", options=options)
+    del host._parts["interpreter"]
     return host
 
 

@@ -20,7 +20,7 @@ COMMON = {
     "cloudpickle": "3.0.0", "ml-dtypes": "0.5.0", "tornado": "6.4.1", "packaging": "24.1", "pillow": "10.4.0",
     "typing_extensions": "4.12.2", "filelock": "3.16.1", "networkx": "3.3", "jinja2": "3.1.4",
     "fsspec": "2024.9.0",
-    "asttokens": "2.4.1", "astunparse": "1.6.3", "safetensors": "0.4.5", "dill": "0.3.9",
+    "pip": "24.2", "asttokens": "2.4.1", "astunparse": "1.6.3", "safetensors": "0.4.5", "dill": "0.3.9",
 }  # fmt: skip
 
 

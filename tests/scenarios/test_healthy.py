@@ -7,13 +7,16 @@ from npudoctor.registry import load_all
 
 from .gpu import gpu_machines
 from .machines import Machine, all_machines, judge
+from .pythons import pythons
 from .variants import elsewhere, variants
 
 LOADED = load_all({"NPUDOCTOR_CHECKS_DIR": ""})
 
 
 @pytest.mark.parametrize(
-    "machine", [*all_machines(), *gpu_machines(), *variants()], ids=lambda machine: machine.name
+    "machine",
+    [*all_machines(), *gpu_machines(), *variants(), *pythons()],
+    ids=lambda machine: machine.name,
 )
 def test_a_healthy_machine_is_ready(machine: Machine) -> None:
     report = judge(LOADED, machine)

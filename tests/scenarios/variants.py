@@ -8,7 +8,7 @@ from typing import Callable
 from npudoctor.testing import folder, interface
 
 from . import cann, network, npu, python_env, system
-from .machines import Machine, healthy
+from .machines import KINDS, Machine, healthy
 from .system import HOME, USER
 
 ERAS_OF_VARIANTS = ("5.0.2", "8.1.RC1", "8.5.0")
@@ -155,8 +155,19 @@ ELSEWHERE = {"login": _login, "login, job": _login_with_job, "laptop": _laptop}
 
 
 def variants() -> list[Machine]:
-    """Machines of some eras that are set up in other ways."""
-    return _made(VARIANTS)
+    """Machines of some eras that are set up in other ways, and images of each era and framework."""
+    return [*_made(VARIANTS), *images()]
+
+
+def images() -> list[Machine]:
+    """Images that are being made: no variable, nothing that runs."""
+    made = []
+    for version, framework in KINDS:
+        machine = healthy(version, "aarch64", framework)
+        of_root(machine)
+        machine.image, machine.word = True, "image"
+        made.append(machine)
+    return made
 
 
 def elsewhere() -> list[Machine]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from npudoctor.checks.cann.cann_env import cann_env
 from npudoctor.testing import Asked, Content, ask, fake_host
 
-from .cann_trees import ASCEND, LATEST, TBE, healthy, old, release, sourced
+from .cann_trees import ASCEND, LATEST, TBE, TOOLKIT, healthy, old, release, sourced
 
 ATB: dict[str, Content] = {f"{ASCEND}/nnal/atb/set_env.sh": ""}
 OTHER = release("8.0.0", "7.6.0.1.220", root="/data/ascend-toolkit")
@@ -27,6 +27,7 @@ def scene(tmp: Path) -> Iterator[Asked]:
     yield told(old(), {})
     yield told(healthy(), sourced(ASCEND_OPP_PATH="", TOOLCHAIN_HOME=""))
     yield told(healthy(), sourced(ASCEND_HOME_PATH="/data/gone"))
+    yield told(healthy(), sourced(ASCEND_HOME_PATH=TOOLKIT))
     other = sourced(ASCEND_OPP_PATH="/data/ascend-toolkit/8.0.0/opp")
     yield told({**healthy(), **OTHER}, other)
     foreign = f"/data/ascend-toolkit/8.0.0/python/site-packages:{LATEST}/python/site-packages:{LATEST}/{TBE}"

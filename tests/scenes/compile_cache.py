@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from npudoctor.checks.cann.compile_cache import compile_cache
-from npudoctor.testing import Asked, Content, Node, ask, fake_host, folder, process_files
+from npudoctor.testing import Asked, Content, Node, ask, fake_host, folder, process_files, unreadable
 
 NOW = 1_800_000_000.0
 CACHE = "/data/cache"
@@ -38,3 +38,7 @@ def scene(tmp: Path) -> Iterator[Asked]:
         table = LOCAL + NFS.format(kind="nfs", vers="3", more="hard")
         yield judged({CACHE: folder()}, table, variables={"ASCEND_CACHE_PATH": path})
     yield judged({CACHE: folder()}, euid=1000, user="alice")
+    yield judged({"/data": unreadable()}, euid=1000, user="alice")
+    yield judged({CACHE: folder()}, LOCAL + "22 21 0:40 / /data ro - tmpfs tmpfs ro\n")
+    yield judged({CACHE: folder()}, LOCAL + NFS.format(kind="nfs4", vers="4.2", more="hard"))
+    yield judged(lock(-60))

@@ -123,6 +123,10 @@ def scene(tmp: Path) -> Iterator[Asked]:
     yield judge(HEALTHY, [*ALL, ""])
     yield judge({**HEALTHY, "/job": folder(0o777)}, [*ALL, ""])
     yield judge({**HEALTHY, "/job/libhccl.so": library(machine="aarch64")}, ["", *ALL])
+    yield judge(HEALTHY, [*ALL, "lib", "~/lib", "~bob/lib"])
+    for entry in ("lib", "~"):
+        yield judge({**HEALTHY, f"/job/{entry}": folder(0o777)}, [*ALL, entry])
+        yield judge({**HEALTHY, f"/job/{entry}/libhccl.so": library(machine="aarch64")}, [entry, *ALL])
     riscv = {"/usr/bin/python3": link("/nowhere")}
     yield judge({**HEALTHY, **riscv}, ALL, machine="riscv64")
 

@@ -36,3 +36,7 @@ def scene(tmp: Path) -> Iterator[Asked]:
             log_directory, cann(), OWN_HOME, closed, variables={"ASCEND_PROCESS_LOG_PATH": path}, **ALICE
         )
     yield asked(log_directory, cann(), OWN_HOME, crowded(20_001), **ALICE)
+    mounted: dict[str, Content] = {"/proc/self/mountinfo": "21 1 8:1 / / ro - overlay overlay ro\n"}
+    yield asked(log_directory, cann(), OWN_HOME, mounted, **ALICE)
+    mounted = {"/proc/self/mountinfo": "21 1 0:40 / / rw - nfs4 server:/root rw\n"}
+    yield asked(log_directory, cann(), mounted)

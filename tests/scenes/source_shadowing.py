@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from npudoctor.checks.python.source_shadowing import source_shadowing as check
-from npudoctor.testing import SITE, Asked, Content, ask, fake_host, folder, link
+from npudoctor.testing import SITE, Asked, Content, ask, fake_host, folder, link, unreadable
 
 STDLIB = "/usr/lib/python3.11"
 
@@ -23,4 +23,6 @@ def scene(tmp: Path) -> Iterator[Asked]:
     }
     for path in ("/src", "/src:"):
         yield ask(check, fake_host(files, variables={"PYTHONPATH": path}, search_path=("/src", STDLIB, SITE)))
+    shut = {**files, "/shut": unreadable()}
+    yield ask(check, fake_host(shut, variables={"PYTHONPATH": "/shut"}, search_path=(STDLIB, SITE)))
     yield ask(check, fake_host())

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from npudoctor.checks.cann.te_topi import te_topi
-from npudoctor.testing import SITE, Asked, Content, ask, fake_host
+from npudoctor.testing import SITE, Asked, Content, ask, fake_host, unreadable
 
 from .cann_trees import LATEST, TOOLKIT, healthy, old, old_variables, sourced
 
@@ -43,3 +43,4 @@ def scene(tmp: Path) -> Iterator[Asked]:
     yield told({**healthy(), **te("7.5.0.1.129")}, sourced(PYTHONPATH=""))
     yield told({**healthy(), **te("7.7.0.1.212")}, sourced(PYTHONPATH=""))
     yield told({**healthy(), **te("7.5.0.1.129")}, sourced())
+    yield told({**healthy(), f"{SITE}/te": unreadable()}, sourced(PYTHONPATH=""))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from npudoctor.cli.output import complain
 from npudoctor.cli.paths import script
 from npudoctor.config import Refused
 from npudoctor.frozen import dataclass
@@ -40,7 +41,10 @@ def chosen(
         if "--source" in named:
             path = script(flags["source"], files)
             commands = Commands(files, as_root=as_root, may_block=files.disk.may_block, variables=variables)
-            return Examined(examined.after_script(commands, path, variables, seconds))
+            left = examined.after_script(commands, path, variables, seconds)
+            for note in left.notes:
+                complain(f"--source: {note}")
+            return Examined(left.variables)
     except CannotTell as error:
         raise Refused(f"{named[0]}: {error.reason}") from error
     return Examined(variables)

@@ -14,6 +14,7 @@ from npudoctor.host.cann_places import candidates
 from npudoctor.host.cann_places import named_root as named_root
 from npudoctor.host.errors import CannotTell
 from npudoctor.host.files import Files
+from npudoctor.host.workplace import job_user
 
 if TYPE_CHECKING:
     from npudoctor.host.host import Host
@@ -65,7 +66,7 @@ def _installs_of(host: Host) -> list[Install]:
     prefix = host.interpreter.path.rpartition("/")[0].rpartition("/")[0]  # a conda environment's, perhaps
     more = [prefix] if prefix.startswith("/") else []
     if host.options.root is None:
-        return find_installs(host.files, host.variables, host.identity.home, more)
+        return find_installs(host.files, host.variables, job_user(host).home, more)
     try:
         homes = [f"/home/{name}" for name in host.files.names("/home")]
     except CannotTell:

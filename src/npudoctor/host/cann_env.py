@@ -62,6 +62,14 @@ def named_installs(files: Files, variables: Mapping[str, str]) -> dict[str, Inst
     return found
 
 
+def latest_below(files: Files, value: str) -> bool:
+    """Whether a path that is no installation is the folder of one's releases: `latest` is in it."""
+    try:
+        return value.startswith("/") and install_at(files, f"{value.rstrip('/')}/latest") is not None
+    except CannotTell:
+        return False
+
+
 def contradicting(files: Files, variables: Mapping[str, str]) -> bool:
     """Whether variables name installations of different releases: which one is in use is then a guess."""
     found = named_installs(files, variables).values()

@@ -16,7 +16,9 @@ KINDS = {"ascend-toolkit": "toolkit", "nnae": "nnae", "nnrt": "nnrt"}
 
 _RECORD = re.compile(r"ascend_(toolkit|nnae|nnrt|cann)_install\.info\Z")
 _ARCH = re.compile(r"(aarch64|x86_64)-linux\Z")
-_PRODUCT = re.compile(r"^\w+?_running_version=\[([^:\]]+):([^\]]+)\]", re.MULTILINE)
+LIMIT = 1 << 16  # bytes of an info file; real ones have a few KiB
+
+_PRODUCT = re.compile(r"^\w+_running_version=\[([^:\]\n]+):([^\]\n]+)\]", re.MULTILINE)
 
 
 def settings(content: str) -> dict[str, str]:
@@ -45,14 +47,19 @@ def machine(files: Files, roots: tuple[str, ...]) -> Optional[str]:
 
 def versions(files: Files, path: str) -> tuple[Optional[str], Optional[str]]:
     """Component and product version, by version.info of a part, and by version.cfg."""
-    match = _PRODUCT.search(text(files, f"{path}/version.cfg"))
-    component, product = (match[1], match[2]) if match else (None, None)
+    component, product = running(text(files, f"{path}/version.cfg"))
     for part in COMPONENTS:
         for place in (f"{path}/{part}", f"{path}/share/info/{part}"):
             told = settings(text(files, f"{place}/version.info"))
             if "version" in told:
                 return told["version"], told.get("version_dir", product)
     return component, product
+
+
+def running(content: str) -> tuple[Optional[str], Optional[str]]:
+    """Component and product version that a version.cfg calls the running ones."""
+    match = _PRODUCT.search(content)
+    return (match[1], match[2]) if match else (None, None)
 
 
 def folders(files: Files, roots: tuple[str, ...]) -> Iterator[str]:
@@ -65,6 +72,6 @@ def folders(files: Files, roots: tuple[str, ...]) -> Iterator[str]:
 def text(files: Files, path: str) -> str:
     """An info file: a file that only tells a number: what cannot be read tells none."""
     try:
-        return files.text(path) or ""
+        return files.text(path, LIMIT) or ""
     except CannotTell:
         return ""

@@ -8,17 +8,23 @@ from typing import Optional
 
 from npudoctor.frozen import dataclass
 from npudoctor.host import cann_env
+from npudoctor.host.access import ENTER, READ, barred
 from npudoctor.host.cann import Install
 from npudoctor.host.cann_version import at_least
 from npudoctor.host.errors import CannotTell
 from npudoctor.host.files import Files
-from npudoctor.host.interpreter import Distribution, parse_headers
+from npudoctor.host.host import Host
+from npudoctor.host.interpreter import Distribution
+from npudoctor.host.metadata import parse_headers
+from npudoctor.host.workplace import foreign_user
 
 # Where each tells the version of the CANN that it is of: the version that pip knows never changes.
 MARKS = {"te": "te/version.py", "hccl": "hccl/sys_version.py"}
 WHEEL_FOLDERS = ("compiler/lib64", "hccl/lib64", "lib64", "fwkacllib/lib64")
 
-_VERSION = re.compile(r"""^\s*(?:__sys_version__|version)\s*=\s*["']([^"']+)["']""", re.MULTILINE)
+VERSION_LIMIT = 1 << 13  # bytes of a file that tells a version
+
+_VERSION = re.compile(r"""^[ \t]*(?:__sys_version__|version)[ \t]*=[ \t]*["']([^"'\n]+)["']""", re.MULTILINE)
 _WHEEL = re.compile(r"(te|topi|hccl)-\d[^/]*\.whl\Z")
 
 
@@ -41,15 +47,52 @@ def copies(files: Files, name: str, folders: Iterable[str]) -> list[Copy]:
     return list(found.values())
 
 
+def closed_copy(host: Host, name: str, folders: Iterable[str]) -> Optional[str]:
+    """The first folder in which the package is, and not for the job's user: Python passes over it, so that
+    it counts only where no other is."""
+    closed = None
+    for folder in folders:
+        if folder.startswith("/") and closed_in(host, name, folder):
+            closed = closed or folder
+        elif folder.startswith("/") and copy_in(host.files, name, folder):
+            return None
+    return closed
+
+
+def closed_in(host: Host, name: str, folder: str) -> bool:
+    """Whether the package is in this folder, and the job's user may not enter it or read its files."""
+    path, foreign = f"{folder}/{name}", foreign_user(host)
+    if not folder.startswith("/") or host.options.root is not None:
+        return False
+    try:
+        entry = host.files.stat(path)
+        if entry is None:
+            return False
+        if foreign is not None:
+            return barred(host.files, path, foreign) is not None or foreign.kept_from(entry, ENTER | READ)
+        host.files.names(path)
+        host.files.read(f"{folder}/{MARKS[name]}", 1)
+    except CannotTell as error:
+        if not isinstance(error.__cause__, PermissionError):
+            raise
+        return True
+    return False
+
+
 def copy_in(files: Files, name: str, folder: str) -> Optional[Copy]:
     """The package in this folder; None where there is none."""
     if files.stat(f"{folder}/{name}") is None:
         return None
-    text = files.text(f"{folder}/{MARKS[name]}")
+    text = files.text(f"{folder}/{MARKS[name]}", VERSION_LIMIT)
     if text is None:
         return Copy(name, folder, None) if files.stat(f"{folder}/{name}/__init__.py") else None
+    return Copy(name, folder, told_version(text))
+
+
+def told_version(text: str) -> Optional[str]:
+    """The version that such a file assigns; None when it assigns none."""
     match = _VERSION.search(text)
-    return Copy(name, folder, match[1] if match else None)
+    return match[1] if match else None
 
 
 def own_site(files: Files, install: Install, name: str) -> Optional[str]:

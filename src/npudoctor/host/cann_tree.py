@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Iterator
 from typing import Optional
 
 from npudoctor.host import cann_info
+from npudoctor.host.access import ENTER, READ, barred
 from npudoctor.host.cann import Install
+from npudoctor.host.cann_env import SITES
 from npudoctor.host.cann_version import accepts, at_least, train
 from npudoctor.host.errors import CannotTell
 from npudoctor.host.files import Files
+from npudoctor.host.identity import Identity
+from npudoctor.messages import _, strerror
 
 # What every release of its time has, and what a job cannot do without.
 CORE = ("compiler", "runtime", "hccl", "opp", "toolkit", "fwkacllib")
 VITAL = ("compiler", "runtime", "opp", "fwkacllib")
-NEEDED = ("opp", "lib64", "python/site-packages", "compiler", "runtime", "fwkacllib")
+# What the loader enters. What Python searches must be listed too: it passes over a folder that cannot be.
+ENTERED = ("opp", "lib64", "compiler", "runtime", "fwkacllib")
+LISTED = tuple(f"{site}{below}" for site in SITES for below in ("", "/te", "/hccl"))
 ACL = ("lib64", "runtime/lib64", "fwkacllib/lib64")
 LIBRARIES = ("libascendcl.so", "libhccl.so", "libge_runner.so")
 HEADER = 20  # bytes of an ELF file up to and with its machine
@@ -46,21 +53,44 @@ def releases_of(files: Files, place: str) -> dict[str, list[str]]:
     return found
 
 
-def closed(files: Files, install: Install) -> Optional[str]:
-    """Why this user cannot use it; None when what a job needs of it can be read.
+def closed(files: Files, install: Install, foreign: Optional[Identity] = None) -> Optional[str]:
+    """Why the job's user cannot use it; None when what a job needs of it can be read.
 
-    CannotTell for what is no question of permission.
+    `foreign`: that user, where it is another one than ours: then modes tell. CannotTell for what is no
+    question of permission.
     """
+    if foreign is not None:
+        return _closed_to(files, install, foreign)
     try:
-        for part in NEEDED:
+        for part in ENTERED:
+            files.lstat(f"{install.path}/{part}/version.info")  # to look at a name in it, it is entered
+        for part in LISTED:
             files.names(f"{install.path}/{part}")
+            files.lstat(f"{install.path}/{part}/__init__.py")
         for name in LIBRARIES:
             for folder in ACL:
-                files.read(f"{install.path}/{folder}/{name}", HEADER)
+                path = f"{install.path}/{folder}/{name}"
+                entry = files.stat(path)
+                if entry is not None and entry.is_file:  # of a folder in its place the loader complains
+                    files.read(path, HEADER)
     except CannotTell as error:
         if not is_closed(error):
             raise
         return error.reason
+    return None
+
+
+def _closed_to(files: Files, install: Install, who: Identity) -> Optional[str]:
+    libraries = (f"{folder}/{name}" for name in LIBRARIES for folder in ACL)
+    wanted = [(part, ENTER) for part in ENTERED] + [(part, READ | ENTER) for part in LISTED]
+    for part, bits in (*wanted, *((path, READ) for path in libraries)):
+        path = f"{install.path}/{part}"
+        entry = files.stat(path)
+        closed = barred(files, path, who) if entry else None
+        if closed is None and entry is not None and who.kept_from(entry, bits):
+            closed = path
+        if closed is not None:
+            return _("{path} cannot be read: {why}").format(path=closed, why=strerror(errno.EACCES))
     return None
 
 

@@ -11,6 +11,7 @@ _PRODUCT = re.compile(
 )
 _STAGES = {"alpha": 0, "beta": 1, "rc": 2}
 _FINAL = 3
+_LONGEST = 99  # characters of a version; digits without end are no number to Python either
 _CLAUSE = re.compile(r"(>=|<=|==|>|<)?\s*(\d+(?:\.\d+)*)\s*\Z")
 
 
@@ -19,7 +20,7 @@ def order(product: Optional[str]) -> Optional[tuple[tuple[int, ...], ...]]:
 
     None when it is none that is known: the numbers before 5.1 were written in other ways too.
     """
-    match = _PRODUCT.match((product or "").strip())
+    match = _PRODUCT.match((product or "").strip()[:_LONGEST])
     if match is None:
         return None
     major, minor, third, patch, stage, number, pack = match.groups()
@@ -38,7 +39,7 @@ def at_least(product: Optional[str], first: str) -> Optional[bool]:
 
 def numbers(text: str) -> tuple[int, ...]:
     """The numbers in a version, in order."""
-    return tuple(int(word) for word in re.findall(r"\d+", text))
+    return tuple(int(word) for word in re.findall(r"\d+", text[:_LONGEST]))
 
 
 def train(number: Optional[str]) -> Optional[str]:

@@ -16,9 +16,11 @@ USUAL = "/usr/local/Ascend"
 LIBRARY = "libascend_hal.so"
 
 _TOKEN = re.compile(r"\d+|[a-z]+")
-_BOUND = re.compile(r"(>=|<=|>|<|==?)?\s*([\w.]+)\Z")
+_BOUND = re.compile(r"(>=|<=|>|<|==?)?[ \t]*([\w.]+)\Z")
 # Words in a version come before numbers: 25.0.rc1 is before 25.0.0.
 _WORDS = {"alpha": 0, "t": 0, "beta": 1, "b": 1, "rc": 2}
+
+_LONGEST = 99  # characters of a version; digits without end are no number to Python either
 
 Key = tuple[tuple[int, int], ...]
 
@@ -91,7 +93,7 @@ def has_library(files: Files, listed: Sequence[str]) -> bool:
 
 def key(version: str) -> Key:
     """A version to compare, in natural order: 7.7.0.1.231 is before 7.7.99, 25.0.rc1 before 25.0.0."""
-    tokens = _TOKEN.findall(version.lower())
+    tokens = _TOKEN.findall(version[:_LONGEST].lower())
     return tuple((3, int(token)) if token.isdecimal() else (_WORDS.get(token, 2), -1) for token in tokens)
 
 

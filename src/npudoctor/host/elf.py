@@ -96,6 +96,9 @@ class Libraries:
         return None if real is None else self._opened(real, lambda _path, elf: elf.section(name))
 
     def _opened(self, real: str, read: Callable[[str, Elf], T]) -> T:
+        entry = self._files.stat(real)
+        if entry is not None and not entry.is_file:
+            raise BadLibrary(_("{path} is not a regular file").format(path=real))
         if self._files.read(real, 4) != MAGIC:
             raise BadLibrary(_("{path} is no ELF file").format(path=real))
         from npudoctor.host.elf_parts import Elf

@@ -16,5 +16,16 @@ class CannotTell(Exception):
         self.advisory = advisory
 
 
+class DoesNotRun(CannotTell):
+    """The interpreter of the job cannot be asked as it ends with an error by itself: the job will, too.
+
+    `status` is its exit status, negative for a signal; `said` its last line about it, which may be empty.
+    """
+
+    def __init__(self, reason: str, status: int, said: str) -> None:
+        super().__init__(reason)
+        self.status, self.said = status, said
+
+
 class NotRunning(Exception):
     """What was asked for exists only on a running machine, and this host is an image under --root."""

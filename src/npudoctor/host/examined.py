@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Optional
 
+from npudoctor.frozen import dataclass
 from npudoctor.host.commands import Answer, Commands
 from npudoctor.host.errors import CannotTell
 from npudoctor.host.files import Disk
@@ -18,10 +19,20 @@ ENVIRON_LIMIT = 4 << 20
 SCRIPT = (
     "npudoctor_script=$1; shift; exec 3>&1 1>&2; "
     'source "$npudoctor_script" 3>&-; npudoctor_status=$?; '
-    '[ "$npudoctor_status" = 0 ] && /usr/bin/env -0 >&3; exit "$npudoctor_status"'
+    '/usr/bin/env -0 >&3; exit "$npudoctor_status"'
 )
 # What would make bash run something else first, or change what it is.
+# What a shell changes by itself.
+BY_ITSELF = ("_", "SHLVL", "PWD", "OLDPWD")
 STARTING = ("BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "BASH_FUNC_")
+
+
+@dataclass(frozen=True)
+class Left:
+    """The variables after a script. `notes`: what a person should know who trusts them."""
+
+    variables: Mapping[str, str]
+    notes: tuple[str, ...] = ()
 
 
 def parse_environ(content: bytes) -> dict[str, str]:
@@ -61,10 +72,11 @@ def is_roots(disk: Disk, pid: int) -> bool:
     return lines == [["0"] * 4]
 
 
-def after_script(
-    commands: Commands, path: str, variables: Mapping[str, str], seconds: float
-) -> dict[str, str]:
-    """The variables that a shell of the caller has after it sourced a script; CannotTell when it fails."""
+def after_script(commands: Commands, path: str, variables: Mapping[str, str], seconds: float) -> Left:
+    """What a shell of the caller has after it sourced a script; CannotTell when the shell ended with it.
+
+    A script may well end with a status: that of its last command, `[ -f ~/x ] && . ~/x`, is no failure.
+    """
     if not commands.may_run(path):
         text = _("{path} is not run by root: it or a folder above it may be written by others")
         raise CannotTell(text.format(path=path))
@@ -79,18 +91,34 @@ def after_script(
     if why is not None:
         raise CannotTell(_("{path}: {why}").format(path=path, why=why))
     found = parse_environ(answer.stdout.encode("utf-8", "surrogateescape"))
+    notes = tuple(_("{path}: {why}").format(path=path, why=note) for note in _notes(answer, clean, found))
     found.pop("_", None)
     found.pop("SHLVL", None)
-    return {**found, **{name: variables[name] for name in ("_", "SHLVL") if name in variables}}
+    return Left({**found, **{name: variables[name] for name in ("_", "SHLVL") if name in variables}}, notes)
+
+
+def _notes(answer: Answer, before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
+    if answer.status:
+        text = _("{why}; the variables that it left are judged")
+        yield text.format(why=_status(answer))
+    names = before.keys() | after.keys()
+    if not any(before.get(name) != after.get(name) for name in names if name not in BY_ITSELF):
+        yield _("it changed no variable; a .bashrc often returns early where the shell is not interactive")
 
 
 def _why_failed(answer: Answer, seconds: float) -> Optional[str]:
-    said = answer.stderr.strip().splitlines()[-1:]
+    if answer.ended == "exited" and answer.stdout:
+        return None
     if answer.ok:
-        return None if answer.stdout else _("it ends the shell that sources it")
+        return _("it ends the shell that sources it")
     if answer.ended == "timeout":
         return _("it does not end within {seconds:g} s").format(seconds=seconds)
     if answer.ended != "exited":
         return _("{shell} cannot be run: {why}").format(shell=BASH, why=answer.ended)
+    return _status(answer)
+
+
+def _status(answer: Answer) -> str:
+    said = answer.stderr.strip().splitlines()[-1:]
     text = _("it ends with status {status}: {said}") if said else _("it ends with status {status}")
     return text.format(status=answer.status, said=said[0] if said else "")

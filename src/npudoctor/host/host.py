@@ -7,7 +7,6 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Callable, Optional, TypeVar
 
-from npudoctor.frozen import dataclass
 from npudoctor.host.accelerators import Accelerators, find_gpus, find_npus
 from npudoctor.host.clock import Clock
 from npudoctor.host.commands import Commands
@@ -16,6 +15,8 @@ from npudoctor.host.errors import CannotTell, NotRunning
 from npudoctor.host.files import Disk, Files, LocalDisk
 from npudoctor.host.identity import Identity, current_identity
 from npudoctor.host.interpreter import Interpreter
+from npudoctor.host.once import Once
+from npudoctor.host.options import Options as Options
 from npudoctor.host.processes import Processes, pid_exists, ticks_per_second
 from npudoctor.host.records import Records
 from npudoctor.host.sockets import Sockets, interface_addresses
@@ -32,32 +33,6 @@ if TYPE_CHECKING:
     from npudoctor.knowledge.site import Knowledge
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Options:
-    """What the user said that checks may ask about. `expect`: auto, npu, gpu, none.
-
-    `timeout` is how long one check may take, in seconds: whatever a check waits for must end before.
-    `tmp` is where cache servers keep their sockets and logs. `knowledge` is where a site keeps its rows.
-    `env_of` is the process whose variables are examined, 0 for none; `foreign_variables`: they were set by
-    somebody who must not make root run something by them. `peers`: the addresses of the job's other nodes.
-    `wait`: how long, in seconds, a file that is still being written may take. `only_user` and `only_job`
-    (of Slurm) limit leftovers to one owner or job.
-    """
-
-    expect: str = "auto"
-    python: Optional[str] = None
-    root: Optional[str] = None
-    tmp: str = "/tmp"  # noqa: S108
-    knowledge: str = ""
-    timeout: float = 10.0
-    env_of: int = 0
-    foreign_variables: bool = False
-    peers: tuple[str, ...] = ()
-    wait: float = 0.0
-    only_user: Optional[str] = None
-    only_job: Optional[str] = None
 
 
 class Host:
@@ -82,9 +57,9 @@ class Host:
         self.disk: Disk = disk or LocalDisk()
         self._caller = dict(os.environ if variables is None else variables)
         self._parts: dict[str, object] = dict(parts)
-        self._lock = threading.RLock()
-        self._facts: dict[str, object] = {}
-        self._locks: dict[str, threading.RLock] = {}
+        self._lock = threading.Lock()
+        self._making: dict[str, Once[object]] = {}
+        self._facts: dict[str, Once[object]] = {}
         self._later: list[Host] = []
 
     @property
@@ -189,13 +164,10 @@ class Host:
         return self.options.expect == "npu"
 
     def once(self, name: str, make: Callable[[], T]) -> T:
-        """A fact that several checks ask for: found out by the first and kept; an error is not kept."""
+        """A fact that several checks ask for: found out by the first and kept, a CannotTell too."""
         with self._lock:
-            lock = self._locks.setdefault(name, threading.RLock())
-        with lock:
-            if name not in self._facts:
-                self._facts[name] = make()
-            return self._facts[name]  # type: ignore[return-value]
+            fact = self._facts.setdefault(name, Once(make))
+        return fact()  # type: ignore[return-value]
 
     def again(self) -> Host:
         """The same machine with nothing looked at yet: for asking once more."""
@@ -213,10 +185,11 @@ class Host:
         self.disk.close()
 
     def _part(self, name: str, make: Callable[[], T]) -> T:
-        with self._lock:
-            if name not in self._parts:
-                self._parts[name] = make()
-            return self._parts[name]  # type: ignore[return-value]
+        if name not in self._parts:
+            with self._lock:  # only to note that it is being made: one part must not wait for another
+                making = self._making.setdefault(name, Once(make))
+            self._parts[name] = making()
+        return self._parts[name]  # type: ignore[return-value]
 
     def _live(self, name: str, make: Callable[[], T]) -> T:
         if self.options.root is not None:
@@ -268,7 +241,11 @@ class Host:
             variables=caller,
             as_root=self.identity.is_root,
             timeout=0.6 * self.options.timeout,
+            here=self._working_directory,
         )
+
+    def _working_directory(self) -> Optional[str]:
+        return self.running_files.real(f"/proc/{self.options.env_of or 'self'}/cwd")
 
     def _which_python(self, caller: Variables) -> tuple[str, str]:
         if self.options.python is not None:

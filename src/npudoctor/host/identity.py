@@ -40,6 +40,15 @@ class Identity:
         wanted = 0o3 if entry.is_dir else 0o2
         return entry.mode >> shift & wanted == wanted
 
+    def kept_from(self, entry: Entry, wanted: int) -> bool:
+        """Whether the mode surely keeps this user from reading (4) or entering (1); where the bits of the
+        group may be the mask of an access list, nothing is sure."""
+        if self.is_root:
+            return False
+        shift = 6 if entry.uid == self.euid else 3 if entry.gid in self.groups else 0
+        listed = shift != 6 and entry.mode >> 3 & wanted == wanted
+        return not listed and entry.mode >> shift & wanted != wanted
+
 
 def current_identity(owners: frozenset[int] = frozenset()) -> Identity:
     """The effective user of this process; "/" is the home where neither HOME nor the machine names one."""

@@ -5,39 +5,32 @@ from __future__ import annotations
 import errno
 import os
 import re
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import field
 from typing import Optional
 
 from npudoctor.frozen import dataclass
+from npudoctor.host.access import closed
 from npudoctor.host.commands import Commands
 from npudoctor.host.errors import CannotTell
 from npudoctor.host.files import Files
+from npudoctor.host.metadata import distributions_in, egg_requirements, metadata_of, parse_headers
+from npudoctor.host.once import Once
+from npudoctor.host.question import QUESTION, no_answer, words_of
+from npudoctor.host.site_folders import (
+    PYTHON_LIB,
+    Reached,
+    alone,
+    first_folders,
+    reached_from,
+    suits,
+    user_folders,
+)
 from npudoctor.host.variables import Variables
 from npudoctor.messages import _
 
-# Asked with -I: neither the working directory nor PYTHONPATH reaches the interpreter while we ask;
-# the folders that the job would see in front are added by us afterwards.
-# Nothing is imported that the interpreter has not loaded by itself: the question costs its start.
-MARK = "NPUDOCTOR\0"
-QUESTION = (
-    "import os,site,sys;"
-    "told=[sys.version.split()[0],os.uname()[4],sys.prefix,sys.base_prefix,site.getusersitepackages()];"
-    "told+=[entry for entry in sys.path if isinstance(entry,str)];"
-    "os.write(1,b'NPUDOCTOR\\0'+b'\\0'.join(os.fsencode(str(word)) for word in told))"
-)
-METADATA_LIMIT = 1 << 20
-
-# The folder of an installed distribution's metadata; the last form is that of a development install.
-_DIST_INFO = (
-    re.compile(r"(?P<name>.+?)-(?P<version>\d[^-]*)(?:-.*)?\.(?:dist|egg)-info\Z"),
-    re.compile(r"(?P<name>[^-]+)-(?P<version>[^-]+)(?:-.*)?\.(?:dist|egg)-info\Z"),
-    re.compile(r"(?P<name>[^-]+?)(?P<version>)\.egg-info\Z"),
-)
 _SEPARATORS = re.compile(r"[-_.]+")
 _HOOK = re.compile(r"\.pth\Z|\A(site|user)customize")  # what a start of Python runs from site-packages
-_LIB = re.compile(r"python(\d+\.\d+)\Z")
 
 
 def normal(name: str) -> str:
@@ -47,7 +40,10 @@ def normal(name: str) -> str:
 
 @dataclass(frozen=True)
 class Distribution:
-    """One installed distribution. `folder` is its .dist-info; headers are read from its METADATA."""
+    """One installed distribution. `folder` is its .dist-info; headers are read from its METADATA.
+
+    Without headers only its name and version are known, by the folder's name: not what it requires.
+    """
 
     name: str
     version: str
@@ -61,28 +57,14 @@ class Distribution:
 
 @dataclass(frozen=True)
 class Layout:
-    """What an interpreter says of itself, or what its folders say."""
+    """What an interpreter says of itself, or what its folders say. `unread`: files that may lead to more of
+    the search path and were not followed, as Python would have to run them."""
 
     search_path: tuple[str, ...]
     version: Optional[str]
     machine: Optional[str]
     asked: bool
-
-
-def parse_headers(text: str) -> tuple[tuple[str, str], ...]:
-    """The headers of a METADATA file, names in lower case, continuation lines joined."""
-    headers: list[tuple[str, str]] = []
-    # Not splitlines: a licence in a header may hold form feeds, and has lines of blanks where it has none.
-    for line in text.replace("\r\n", "\n").split("\n"):
-        if not line:
-            break
-        if line[0] in " \t" and headers:
-            headers[-1] = (headers[-1][0], headers[-1][1] + "\n" + line.strip())
-        else:
-            name, colon, value = line.partition(":")
-            if colon:
-                headers.append((name.strip().lower(), value.strip()))
-    return tuple(headers)
+    unread: tuple[str, ...] = ()
 
 
 class Interpreter:
@@ -99,15 +81,16 @@ class Interpreter:
         as_root: bool,
         layout: Optional[Layout] = None,
         timeout: float = 6.0,
+        here: Callable[[], Optional[str]] = lambda: None,
     ) -> None:
         self.path = path
         self.chosen_by = chosen_by
         self._files, self._commands, self._variables = files, commands, variables
         self._as_root = as_root
         self._timeout = timeout
-        self._layout = layout
-        self._found: Optional[dict[str, list[Distribution]]] = None
-        self._lock = threading.RLock()
+        self._here = here
+        self._layout = Once(self._look if layout is None else lambda: layout)
+        self._found = Once(self._list)
 
     @property
     def label(self) -> str:
@@ -116,14 +99,7 @@ class Interpreter:
 
     def layout(self) -> Layout:
         """Its search path and version; CannotTell when it neither answers nor has readable folders."""
-        with self._lock:
-            if self._layout is None:
-                commands = self._commands
-                if commands is not None and (not self._as_root or self._trusted(commands)):
-                    self._layout = self._ask(commands)
-                else:
-                    self._layout = self._from_folders()
-            return self._layout
+        return self._layout()
 
     def version_of(self, name: str) -> Optional[str]:
         """The version of the first installed copy on the search path; None when there is none."""
@@ -132,16 +108,29 @@ class Interpreter:
 
     def distributions(self, name: str) -> list[Distribution]:
         """All installed copies of a distribution in the order of the search path, metadata read."""
-        return [self._with_headers(found) for found in self._all().get(normal(name), [])]
+        found = self._found().get(normal(name), [])
+        if not found:
+            self.be_sure_without(name)
+        return [self._with_headers(copy) for copy in found]
 
-    def _all(self) -> dict[str, list[Distribution]]:
-        with self._lock:
-            if self._found is None:
-                found: dict[str, list[Distribution]] = {}
-                for copy in self._scan():
-                    found.setdefault(normal(copy.name), []).append(copy)
-                self._found = found  # only once all was seen: who asks again must not find half of it
-            return self._found
+    def be_sure_without(self, name: str) -> None:
+        """CannotTell where what was not found may lie in a folder that only a start of Python would tell."""
+        unread = self.layout().unread
+        if unread:
+            text = _("whether {name} is installed is not known: {path} may lead to it, and was not run")
+            raise CannotTell(text.format(name=name, path=unread[0]))
+
+    def _look(self) -> Layout:
+        commands = self._commands
+        if commands is not None and (not self._as_root or self._trusted(commands)):
+            return self._ask(commands)
+        return self._from_folders()
+
+    def _list(self) -> dict[str, list[Distribution]]:
+        found: dict[str, list[Distribution]] = {}
+        for copy in self._scan():
+            found.setdefault(normal(copy.name), []).append(copy)
+        return found
 
     def _scan(self) -> Iterator[Distribution]:
         folders = [folder for folder in self.layout().search_path if folder.startswith("/")]
@@ -149,21 +138,18 @@ class Interpreter:
         once = {self._files.real(folder): folder for folder in reversed(folders)}
         for folder in folders:
             if once.get(self._files.real(folder)) == folder:
-                for entry in self._files.names(folder):
-                    forms = _DIST_INFO if entry.endswith("-info") else ()
-                    match = next(filter(None, (form.match(entry) for form in forms)), None)
-                    if match:
-                        yield Distribution(match["name"], match["version"], f"{folder}/{entry}")
+                for told in distributions_in(self._files, folder):
+                    yield Distribution(*told)
 
     def _with_headers(self, found: Distribution) -> Distribution:
-        for path in (f"{found.folder}/METADATA", f"{found.folder}/PKG-INFO", found.folder):
-            entry = self._files.stat(path)
-            if entry is not None and entry.is_file:
-                headers = parse_headers(self._files.text(path, METADATA_LIMIT) or "")
-                named = dict(headers)
-                version = named.get("version", found.version)
-                return Distribution(named.get("name", found.name), version, found.folder, headers)
-        return found
+        headers = parse_headers(metadata_of(self._files, found.folder))
+        named = dict(headers)
+        if "name" not in named:
+            return found
+        if "requires-dist" not in named:
+            required = egg_requirements(self._files, found.folder)
+            headers += tuple(("requires-dist", line) for line in required)
+        return Distribution(named["name"], named.get("version", found.version), found.folder, headers)
 
     def _trusted(self, commands: Commands) -> bool:
         """Whether root may start it: the program, and for a virtual environment all that its start runs."""
@@ -174,7 +160,7 @@ class Interpreter:
             f"{prefix}/{lib}/{name}/site-packages"
             for lib in ("lib", "lib64")
             for name in self._files.names(f"{prefix}/{lib}")
-            if _LIB.match(name)
+            if PYTHON_LIB.match(name)
         ]
         hooks = [f"{site}/{name}" for site in sites for name in self._files.names(site) if _HOOK.search(name)]
         return all(map(commands.trusted, [self.path, f"{prefix}/pyvenv.cfg", *sites, *hooks]))
@@ -194,31 +180,31 @@ class Interpreter:
             variables=self._started_with(commands),
             here=True,
         )
-        told = answer.stdout.rpartition(MARK)[2].split("\0") if MARK in answer.stdout and answer.ok else []
+        told = words_of(answer)
         if len(told) < 5:
-            why = answer.stderr.strip().splitlines()[-1:] or [answer.ended]
-            raise CannotTell(
-                _("the interpreter {path} does not answer: {why}").format(path=self.path, why=why[0])
-            )
+            raise no_answer(self.path, answer, self._as_root)
         version, machine, prefix, base_prefix, user_site, *search_path = told
-        user_sites = self._user_site(user_site) if prefix == base_prefix else []
-        path = [*self._first(), *user_sites, *search_path]
-        return Layout(tuple(dict.fromkeys(path)), version, machine, asked=True)
+        more = self._user_site(user_site) if prefix == base_prefix else Reached()
+        path = [*self._first(), *more.folders, *search_path]
+        return Layout(tuple(dict.fromkeys(path)), version, machine, asked=True, unread=more.unread)
 
     def _first(self) -> list[str]:
-        """PYTHONPATH, as the job would have it in front; its empty entries name the working directory."""
-        return [entry for entry in self._variables.path_list("PYTHONPATH") if entry.startswith("/")]
+        """PYTHONPATH, as the job would have it in front; without what this user may not look into, which
+        Python passes over."""
+        entries = self._variables.path_list("PYTHONPATH")
+        here = self._here() if any(one[:1] not in ("", "/") for one in entries) else None
+        return [folder for folder in first_folders(entries, here) if not closed(self._files, folder)]
 
-    def _user_site(self, folder: str) -> list[str]:
+    def _user_site(self, folder: str) -> Reached:
         """The user's own site-packages, which -I leaves out and the job would have."""
         if self._variables.get("PYTHONNOUSERSITE"):
-            return []
+            return Reached()
         try:
-            return [folder] if self._files.stat(folder) else []
+            return reached_from(self._files, folder) if self._files.stat(folder) else Reached()
         except CannotTell as unknown:
             # To Python itself a folder that this user may not look into is not there.
             if getattr(unknown.__cause__, "errno", None) == errno.EACCES:
-                return []
+                return Reached()
             raise
 
     def _from_folders(self) -> Layout:
@@ -226,33 +212,30 @@ class Interpreter:
         real = self._files.real(self.path)
         if real is None:
             raise CannotTell(_("the interpreter {path} does not exist").format(path=self.path))
-        folders: list[str] = []
-        version = None
+        found, version = Reached(), None
         for prefix in self._prefixes(real):
             for lib in ("lib", "lib64", "local/lib"):
                 for name in self._files.names(f"{prefix}/{lib}"):
-                    match = _LIB.match(name)
-                    if match and self._suits(real, match.group(1)):
+                    match = PYTHON_LIB.match(name)
+                    if match and suits(real, match.group(1)):
                         version = version or match.group(1)
                         base = f"{prefix}/{lib}/{name}"
-                        folders += [f"{base}/site-packages", f"{base}/dist-packages", base]
-            folders += [f"{prefix}/lib/python3/dist-packages"]
+                        found += self._reached(f"{base}/site-packages", f"{base}/dist-packages")
+                        found += Reached((base,))
+            found += self._reached(f"{prefix}/lib/python3/dist-packages")
         if version is None:
             raise CannotTell(_("{path} has no lib/pythonX.Y beside it").format(path=self.path))
-        path = [*self._first(), *(folder for folder in folders if self._files.stat(folder))]
-        return Layout(tuple(dict.fromkeys(path)), version, None, asked=False)
+        if not alone(self._files, self.path):
+            found = user_folders(self._files, self._variables, self.path, version) + found
+        path = dict.fromkeys([*self._first(), *found.folders])
+        return Layout(tuple(path), version, None, asked=False, unread=found.unread)
+
+    def _reached(self, *sites: str) -> Reached:
+        there = (reached_from(self._files, site) for site in sites if self._files.stat(site))
+        return sum(there, Reached())
 
     def _prefixes(self, real: str) -> tuple[str, ...]:
         """Where its packages may lie: beside its name and beside its file; of a virtual environment that
         does not want the system's packages, beside its name only."""
         own, system = (program.rsplit("/", 2)[0] for program in (self.path, real))
-        settings = (self._files.text(f"{own}/pyvenv.cfg") or "").lower().replace(" ", "").splitlines()
-        alone = bool(settings) and "include-system-site-packages=true" not in settings
-        return (own,) if alone else tuple(dict.fromkeys((own, system)))
-
-    @staticmethod
-    def _suits(real: str, version: str) -> bool:
-        """Whether a folder pythonX.Y is this program's: python3.11 has it in its name, python3 may not."""
-        name = real.rsplit("/", 1)[-1]
-        told = _LIB.match(name)
-        return told is None or told.group(1) == version
+        return (own,) if alone(self._files, self.path) else tuple(dict.fromkeys((own, system)))

@@ -14,6 +14,7 @@ MAGIC = b"glibc-ld.so.cache1.1"
 OLD_MAGIC = b"ld.so-1.7.0"
 
 _HEADER = 48
+_LONGEST = 4096  # bytes of a path, as the kernel
 # ELF, for glibc, and the machine: what the loader of each asks for.
 _FLAGS = {"x86_64": 0x0303, "aarch64": 0x0A03, "i386": 0x0003}
 
@@ -49,5 +50,5 @@ def parse_cache(content: bytes, machine: str) -> dict[str, str]:
 
 
 def _text(content: bytes, at: int) -> Optional[str]:
-    end = content.find(b"\0", at)
+    end = content.find(b"\0", at, at + _LONGEST)
     return content[at:end].decode("utf-8", "surrogateescape") if 0 <= at < end else None

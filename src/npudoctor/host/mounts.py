@@ -24,11 +24,17 @@ _OCTAL = re.compile(r"\\([0-7]{3})")
 
 @dataclass(frozen=True)
 class Mount:
-    """One line of mountinfo: where, of what type, and the options of the file system."""
+    """One line of mountinfo: where, of what type, the options of the file system, and those of the mount
+    alone: a file system that may be written may be mounted read-only at this point."""
 
     point: str
     kind: str
     options: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()
+
+    @property
+    def read_only(self) -> bool:
+        return "ro" in self.own or "ro" in self.options
 
 
 def parse_mountinfo(text: str) -> dict[str, Mount]:
@@ -40,7 +46,8 @@ def parse_mountinfo(text: str) -> dict[str, Mount]:
         if len(fields) >= 5 and kinds:
             point = _unescape(fields[4])
             options = kinds[2].split(",") if len(kinds) > 2 else []
-            mounts[point] = Mount(point, kinds[0], tuple(options))
+            own = fields[5].split(",") if len(fields) > 5 else []
+            mounts[point] = Mount(point, kinds[0], tuple(options), tuple(own))
     return mounts
 
 

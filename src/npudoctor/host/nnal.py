@@ -12,7 +12,8 @@ from npudoctor.host.errors import CannotTell
 from npudoctor.host.files import Files
 
 _ABI = re.compile(r"/cxx_abi_([01])(?:/|\Z)")
-_VERSION = re.compile(r"^\s*Ascend-cann-atb\s*:\s*(\S+)", re.MULTILINE)
+_VERSION = re.compile(r"^[ \t]*Ascend-cann-atb[ \t]*:[ \t]*(\S+)", re.MULTILINE)
+_LIMIT = 1 << 13  # bytes of a version.info
 
 
 def scripts(files: Files, install: Optional[Install], home: str) -> Iterator[str]:
@@ -39,13 +40,19 @@ def version_of(files: Files, library: str) -> Optional[str]:
     folder = (real or "").rpartition("/")[0]
     while folder.count("/") > 1:
         try:
-            match = _VERSION.search(files.text(f"{folder}/version.info", 1 << 16) or "")
+            told = told_release(files.text(f"{folder}/version.info", _LIMIT) or "")
         except CannotTell:
-            match = None
-        if match:
-            return match[1]
+            told = None
+        if told:
+            return told
         folder = folder.rpartition("/")[0]
     return None
+
+
+def told_release(text: str) -> Optional[str]:
+    """The CANN release that a version.info of ATB names; None when it names none."""
+    match = _VERSION.search(text)
+    return match[1] if match else None
 
 
 def built_with(libraries: Libraries, path: str) -> Optional[int]:

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 def required(found: Distribution, name: str, layout: Layout) -> Optional[SpecifierSet]:
     """The versions of `name` that it accepts, in an interpreter of this layout and without extras.
 
-    None when it does not require it. CannotTell when such a line of its metadata makes no sense.
+    None when it does not require it. CannotTell when such a line of its metadata makes no sense, or when
+    the metadata is missing or is none.
     """
+    _expect_headers(found)
     from packaging.specifiers import SpecifierSet
 
     wanted: Optional[SpecifierSet] = None
@@ -31,6 +33,13 @@ def required(found: Distribution, name: str, layout: Layout) -> Optional[Specifi
         if normal(requirement.name) == normal(name) and _applies(requirement, layout):
             wanted = (wanted or SpecifierSet()) & requirement.specifier
     return wanted
+
+
+def _expect_headers(found: Distribution) -> None:
+    if not found.headers:
+        text = _("what {name} {version} requires is not known: {folder} holds no metadata that can be read")
+        words = {"name": found.name, "version": found.version, "folder": found.folder}
+        raise CannotTell(text.format(**words))
 
 
 def version_number(found: Distribution) -> Version:
@@ -49,7 +58,7 @@ def _parse(line: str) -> Requirement:
 
     try:
         return Requirement(line)
-    except InvalidRequirement as error:
+    except (InvalidRequirement, RecursionError) as error:
         raise _senseless(line) from error
 
 
@@ -78,6 +87,7 @@ def all_required(found: Distribution, layout: Layout) -> dict[str, SpecifierSet]
 
     A line that makes no sense is left out: one wrong line must not hide the others.
     """
+    _expect_headers(found)
     wanted: dict[str, SpecifierSet] = {}
     for line in found.all("Requires-Dist"):
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from typing import Optional
 
 from npudoctor.host.errors import CannotTell
@@ -19,10 +20,18 @@ def working_directory(host: Host) -> Optional[str]:
 
 
 def job_user(host: Host) -> Identity:
-    """Who runs the job: the caller, or the user of the process that is examined."""
+    """Who runs the job: the caller, or the user of the process that is examined, with its HOME."""
+    return host.once("user of the job", lambda: _job_user(host)) if host.options.env_of else host.identity
+
+
+def foreign_user(host: Host) -> Optional[Identity]:
+    """Who runs the job where that is somebody else: what we may, that user may not, so modes must tell."""
+    who = job_user(host)
+    return who if who.euid != host.identity.euid else None
+
+
+def _job_user(host: Host) -> Identity:
     pid = host.options.env_of
-    if not pid:
-        return host.identity
     ids: dict[str, list[int]] = {"Uid": [], "Gid": [], "Groups": []}
     for line in (host.running_files.text(f"/proc/{pid}/status") or "").splitlines():
         name, _colon, rest = line.partition(":")
@@ -32,16 +41,24 @@ def job_user(host: Host) -> Identity:
         raise CannotTell(_("there is no process {pid}").format(pid=pid))
     uid = ids["Uid"][1]
     groups = frozenset((ids["Gid"][1], *ids["Groups"]))
-    return Identity(uid, user_name(uid), home_of(host.files, uid) or "", frozenset(), groups)
+    told = host.variables.get("HOME", "")
+    home = told if told.startswith("/") else home_of(host.files, uid) or "/"
+    return Identity(uid, user_name(uid), home, frozenset(), groups)
 
 
 def provided(files: Files, folder: str, name: str) -> Optional[str]:
     """The file that `import name` would load from a folder; None when it would look further.
 
-    A folder without __init__.py is none: an installed package behind it wins.
+    A folder without __init__.py is none: an installed package behind it wins. So is one that this user may
+    not enter: Python passes over it.
     """
     for path in (f"{folder}/{name}/__init__.py", f"{folder}/{name}.py"):
-        entry = files.stat(path)
+        try:
+            entry = files.stat(path)
+        except CannotTell as error:
+            if not isinstance(error.__cause__, PermissionError):
+                raise
+            continue
         if entry is not None and entry.is_file:
             return path
     return None
@@ -54,5 +71,5 @@ def pythonpath(entries: list[str], here: Optional[str]) -> list[str]:
         if entry.startswith("/"):
             folders.append(entry)
         elif here is not None:
-            folders.append(f"{here}/{entry}".rstrip("/.") or "/" if entry in ("", ".") else f"{here}/{entry}")
+            folders.append(posixpath.normpath(f"{here}/{entry}"))
     return folders

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import Optional
+from typing import TYPE_CHECKING, Optional
 
 from npudoctor.knowledge.judging import Pair
 from npudoctor.knowledge.site import Knowledge
 from npudoctor.knowledge.tables import Row
 from npudoctor.knowledge.versions import public
+
+if TYPE_CHECKING:
+    from packaging.version import Version
 
 _MINOR = re.compile(r"\d+\.\d+")
 
@@ -35,6 +38,23 @@ def torch_of(knowledge: Knowledge, torch_npu: str) -> Optional[Row]:
         if row.texts("torch") and mine is not None and public(row["torch_npu"]) == mine:
             return row
     return None
+
+
+def listed(knowledge: Knowledge, torch_npu: str) -> bool:
+    """Whether any row is about a torch_npu, also one that does not say its torch."""
+    mine = public(torch_npu)
+    rows = knowledge.rows("torch_npu", "cann")
+    return mine is not None and any(public(row["torch_npu"]) == mine for row in rows)
+
+
+def numpy_for(knowledge: Knowledge, torch: Version) -> Optional[Row]:
+    """The row that says which NumPy a torch was built for; None when there is none."""
+    from packaging.specifiers import SpecifierSet
+
+    rows = knowledge.rows("torch_npu", "numpy")
+    return next(
+        (row for row in rows if SpecifierSet(row["versions"]).contains(torch, prereleases=True)), None
+    )
 
 
 def pairs(knowledge: Knowledge, table: str, section: str, release: str) -> list[Pair]:
@@ -88,8 +108,9 @@ def mindspore_pairs(knowledge: Knowledge) -> list[Pair]:
     return [*pairs(knowledge, "mindspore", "cann", "mindspore"), *told]
 
 
-def newest_accepting(knowledge: Knowledge, component: str) -> Optional[str]:
-    """The newest MindSpore 2 that accepts a component number; None when none does."""
+def newest_accepting(knowledge: Knowledge, component: str, python: Optional[str] = None) -> Optional[str]:
+    """The newest MindSpore 2 that accepts a component number, and is published for this Python; None when
+    none does."""
     minor = _MINOR.match(component)
     found = [
         version
@@ -97,4 +118,27 @@ def newest_accepting(knowledge: Knowledge, component: str) -> Optional[str]:
         for version in (public(row["mindspore"]),)
         if version and version.major >= 2 and minor and minor[0] in row.texts("accepts")
     ]
-    return str(max(found)) if found else None
+    for release in sorted(found, reverse=True):
+        row = pythons_of(knowledge, "mindspore", str(release))
+        mine = ".".join((python or "").split(".")[:2])
+        if row is None or not mine or (mine in row.texts("python")) is row.values.get("compatible", True):
+            return str(release)
+    return None
+
+
+def pythons_of(knowledge: Knowledge, name: str, version: str) -> Optional[Row]:
+    """The row that says for which Pythons a release of a distribution was published; None when none does.
+
+    For torch_npu: that of the torch which it extends.
+    """
+    table, section, key = {
+        "torch-npu": ("torch_npu", "python", "torch"),
+        "vllm-ascend": ("vllm_ascend", "releases", "vllm_ascend"),
+    }.get(name, ("mindspore", "python", "mindspore"))
+    mine = public(version)
+    if mine is not None and name == "torch-npu":
+        mine = public(mine.base_version)
+    rows = [row for row in knowledge.rows(table, section) if row.texts("python")]
+    if section == "releases":  # what such a row forbids is a CANN
+        rows = [row for row in rows if row.values.get("compatible", True)]
+    return next((row for row in rows if mine is not None and public(row[key]) == mine), None)

@@ -40,10 +40,14 @@ class Pair:
 
 @dataclass(frozen=True)
 class Judged:
-    """The answer, and the rows that decided it; for BETWEEN and NEWER the nearest ones."""
+    """The answer, and the rows that decided it; for BETWEEN and NEWER the nearest ones.
+
+    `newer_cann`: of NEWER, whether it is the CANN that came after our rows; else it is the release.
+    """
 
     answer: Answer
     rows: tuple[Pair, ...] = field(default=())
+    newer_cann: bool = False
 
     @property
     def as_of(self) -> str:
@@ -64,24 +68,35 @@ def judge(rows: Sequence[Pair], release: str, cann: str) -> Judged:
     known = [row for row in rows if row.compatible]
     newest = max(known, key=lambda row: _ends(row)[1])
     if theirs > _ends(newest)[1]:
-        return Judged(Answer.NEWER, (newest,))
+        return Judged(Answer.NEWER, (newest,), newer_cann=True)
     exact = tuple(row for row in exact if row.compatible)
-    return Judged(Answer.BETWEEN, exact) if exact else _unlisted(known, release, theirs)
+    return Judged(Answer.BETWEEN, exact) if exact else _unlisted(known, release, cann)
 
 
-def _unlisted(rows: Sequence[Pair], release: str, cann: Order) -> Judged:
-    """Of a release without a row: newer than its line, or between two rows of ours."""
+def _unlisted(rows: Sequence[Pair], release: str, cann: str) -> Judged:
+    """Of a release without a row: newer than all or than its own line, or between two rows of ours.
+
+    What is newer needs no older CANN than what came before it. A final release is not newer than its line
+    when only candidates of it are listed: it takes its place between what came before and after.
+    """
     ordered = sorted(rows, key=lambda row: _dated(row.release))
     mine = _dated(release)
     below = [row for row in ordered if _dated(row.release) < mine]
     above = ordered[len(below) :]
-    line = [row for row in below if _dated(row.release).release == mine.release]
+    line = [row for row in below if mine.is_postrelease and _dated(row.release).release == mine.release]
     if not above or (line and _dated(above[0].release).release != mine.release):
-        return Judged(Answer.NEWER, tuple(below[-1:]))
+        before = _equals(below, -1)
+        return Judged(Answer.BETWEEN if _older(cann, before) else Answer.NEWER, before)
     nearest = (*_equals(below, -1), *_equals(above, 0))
-    oldest, newest = min(_ends(row)[0] for row in nearest), max(_ends(row)[1] for row in nearest)
-    beside = bool(below) and oldest <= cann <= newest
+    newest = max(_ends(row)[1] for row in nearest)
+    beside = bool(below) and not _older(cann, nearest) and (cann_order(cann) or ()) <= newest
     return Judged(Answer.BESIDE if beside else Answer.BETWEEN, nearest)
+
+
+def _older(cann: str, rows: Sequence[Pair]) -> bool:
+    """Whether a CANN is older than all that these rows name."""
+    oldest = min(_ends(row)[0] for row in rows)
+    return (cann_order(cann) or ()) < oldest and not any(_names(row, cann) for row in rows)
 
 
 def _equals(rows: Sequence[Pair], index: int) -> tuple[Pair, ...]:

@@ -28,13 +28,17 @@ _RANGES = {
     "cann_packages.numpy": ("specifier",),
     "cann_python.python": ("python",),
     "mindspore.scipy": ("versions", "scipy"),
+    "torch_npu.numpy": ("versions", "numpy"),
     "vllm_ascend.releases": ("python",),
 }
 _RELEASES = {
     "cann_packages.numpy": ("below",),
     "mindspore.cann": ("mindspore",),
     "mindspore.cann_component_versions": ("mindspore",),
+    "mindspore.python": ("mindspore", "python"),
     "torch_npu.cann": ("torch_npu", "torch"),
+    "torch_npu.python": ("torch", "python"),
+    "vllm_ascend.pypi": ("triton_ascend",),
     "vllm_ascend.releases": ("vllm_ascend", "vllm", "torch", "torch_npu", "triton_ascend"),
 }
 

@@ -31,7 +31,7 @@ def knowledge_text(knowledge: Knowledge) -> str:
         (where, str(count), as_of, _("built-in") if origin == BUILT_IN else origin)
         for where, count, as_of, origin in _rows(knowledge)
     ]
-    widths = [max(len(line[column]) for line in lines) for column in range(3)]
+    widths = [max((len(line[column]) for line in lines), default=0) for column in range(3)]
     told = [
         f"{where:{widths[0]}}  {count:>{widths[1]}}  {as_of:{widths[2]}}  {printable(origin)}\n"
         for where, count, as_of, origin in lines
@@ -49,8 +49,8 @@ def _rows(knowledge: Knowledge) -> Iterator[tuple[str, int, str, str]]:
     site = knowledge.site_rows()
     for name in names():
         for section, ours in table(name).items():
-            if not (isinstance(ours, list) and all(isinstance(row, dict) for row in ours)):
-                continue  # a list of names is no table
+            if not isinstance(ours, list) or not all(isinstance(row, dict) for row in ours):
+                continue  # a plain value, or a list of texts: nothing with a date
             where = f"{name}.{section}"
             yield where, len(ours), max((row.get("as_of", "") for row in ours), default=""), BUILT_IN
             told = site.get((name, section), [])

@@ -117,6 +117,8 @@ def _fix_lines(fix: Fix) -> Iterator[str]:
         notes = _("{risk}, as root").format(risk=notes)
     if fix.unproven:
         notes = _("{risk}, not proven").format(risk=notes)
-    yield from paragraph(_("{title} ({notes}):").format(title=fix.title, notes=notes), DEEPER, DEEPER)
+    title = _("{title} ({notes}):").format(title=fix.title, notes=notes)
+    # Without lines the title says it all, and announces nothing.
+    yield from paragraph(title if fix.commands else title.rstrip(":："), DEEPER, DEEPER)
     for command in fix.commands:
         yield f"{DEEPER}  {printable(command)}"

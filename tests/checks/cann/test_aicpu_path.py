@@ -50,7 +50,7 @@ HALF = {name: value for name, value in SOURCED.items() if name != "ASCEND_AICPU_
 
 
 def told(files: Mapping[str, Content], variables: Mapping[str, str], **more: Any) -> Asked:
-    return ask(aicpu_path, fake_host(files, variables=variables, **more))
+    return ask(aicpu_path, fake_host(files, variables=variables, **{"expect": "npu", **more}))
 
 
 def line(asked: Asked) -> Optional[str]:
@@ -230,3 +230,20 @@ def test_cannot_tell_when_it_may_not_look(variables: Mapping[str, str]) -> None:
     asked = told({TOOLKIT: unreadable(errno.EACCES)}, variables)
     assert asked.status is Status.UNKNOWN
     assert "Permission denied" in asked.reason
+
+
+def test_only_said_where_no_npu_is_to_be_used() -> None:
+    """A login node, or one that builds."""
+    for variables in ({**SOURCED, "ASCEND_AICPU_PATH": "/nonexistent"}, HALF):
+        for expect in ("auto", "none", "gpu"):
+            asked = told(TREE, variables, expect=expect)
+            assert [finding.weight for finding in asked.findings] == [Severity.INFO]
+            assert asked.status is Status.OK
+
+
+def test_a_cann_in_condas_folder_is_found_by_its_python() -> None:
+    """Nothing but the interpreter's own folder tells of it."""
+    conda = release("8.1.RC1", "7.7.0.1.238", root="/opt/conda/Ascend/ascend-toolkit")
+    files = {**conda, **active("8.1.RC1", "/opt/conda/Ascend/ascend-toolkit")}
+    asked = told(files, {}, python="/opt/conda/bin/python3")
+    assert asked.codes == ["aicpu-path.unset"]

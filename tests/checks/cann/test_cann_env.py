@@ -10,7 +10,7 @@ import pytest
 from npudoctor import Finding, Severity, Status
 from npudoctor.checks.cann.aicpu_path import aicpu_path
 from npudoctor.checks.cann.cann_env import cann_env
-from npudoctor.testing import SITE, Asked, Content, ask, fake_host, unreadable
+from npudoctor.testing import SITE, Asked, Content, ask, fake_host, link, unreadable
 
 from ...scenes.cann_env import ATB, OTHER, told  # noqa: TID252
 from ...scenes.cann_trees import (  # noqa: TID252
@@ -146,6 +146,26 @@ def test_no_such_path(value: str) -> None:
     assert (one(asked).code, one(asked).severity) == ("cann-env.no-such-path", Severity.ERROR)
     assert one(asked).echo_of == ()
     assert lines(asked) == (f"source {TOOLKIT}/set_env.sh",)
+
+
+def test_a_loop_of_links_is_no_such_path() -> None:
+    for name in ("ASCEND_HOME_PATH", "ASCEND_OPP_PATH"):
+        files = {**healthy(), "/data/a": link("b"), "/data/b": link("a")}
+        asked = told(files, sourced(**{name: "/data/a"}))
+        assert one(asked).code == "cann-env.no-such-path"
+
+
+def test_a_blank_is_seen() -> None:
+    asked = told(healthy(), sourced(ASCEND_HOME_PATH=f"{LATEST} "))
+    assert one(asked).code == "cann-env.no-such-path"
+    assert f'ASCEND_HOME_PATH is "{LATEST} ", where' in one(asked).message
+    assert one(asked).evidence == (f"ASCEND_HOME_PATH='{LATEST} '",)
+
+
+def test_latest_is_forgotten() -> None:
+    asked = told(healthy(), sourced(ASCEND_HOME_PATH=TOOLKIT))
+    assert one(asked).code == "cann-env.no-such-path"
+    assert f'"{TOOLKIT}", where no CANN is: it is in the folder latest below' in one(asked).message
 
 
 def test_no_such_path_and_no_cann_at_all() -> None:

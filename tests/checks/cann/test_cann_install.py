@@ -7,15 +7,17 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from npudoctor import Severity, Status
+from npudoctor.checks.cann.cann_env import cann_env
 from npudoctor.checks.cann.cann_install import cann_install
 from npudoctor.host import Host, Options
+from npudoctor.host.files import LocalDisk
 from npudoctor.testing import Asked, Content, Node, ask, fake_host, folder, link, unreadable
 
 from ...scenes.cann_trees import (  # noqa: TID252
@@ -32,6 +34,7 @@ from ...scenes.cann_trees import (  # noqa: TID252
     release,
     sourced,
 )
+from ...support.others import as_user  # noqa: TID252
 
 
 def told(files: Mapping[str, Content], **more: Any) -> Asked:
@@ -120,6 +123,16 @@ def test_dangling_latest_that_is_a_link() -> None:
     assert finding.evidence == (CANN, LATEST)
     assert finding.fix is not None
     assert finding.fix.commands == (f"ln -sfn {CANN}-8.5.0 {CANN}",)
+
+
+@pytest.mark.parametrize(("uid", "root"), [(1000, False), (0, True), (7, True)])
+def test_who_may_set_the_link(uid: int, root: bool) -> None:
+    """It is the user's own line where the folder is the user's."""
+    top = "/home/ann/Ascend/ascend-toolkit"
+    files = {**release(root=top), f"{top}/latest": link("8.0.0"), top: folder(0o755, uid)}
+    (finding,) = (one for one in told(files, euid=1000, user="ann").findings if one.fix)
+    assert finding.fix is not None and finding.fix.commands == (f"ln -sfn {top}/8.1.RC1 {top}/latest",)
+    assert finding.fix.needs_root is root
 
 
 def test_dangling_latest_that_is_a_folder() -> None:
@@ -252,6 +265,81 @@ def test_a_library_for_root_alone() -> None:
     assert told(files).codes == []
 
 
+def _real(tmp_path: Path, change: Callable[[Path], None]) -> Asked:
+    """What a user who owns nothing of it is told of a real tree."""
+    root = tmp_path / "cann"
+    for part in ("opp", "compiler", "runtime", "python/site-packages/te", "lib64"):
+        (root / part).mkdir(parents=True)
+        (root / part / "version.info").write_text("Version=7.7.0.1.238\n")
+    (root / "lib64" / "libascendcl.so").write_bytes(elf(183))
+    change(root)
+    for folder_above in (tmp_path, *tmp_path.parents):
+        if folder_above.name.startswith("pytest-"):
+            folder_above.chmod(0o755)
+    tmp_path.chmod(0o755)
+    host = fake_host(variables={"ASCEND_HOME_PATH": str(root)}, machine="aarch64", expect="npu")
+
+    def answer() -> Asked:
+        python, named = host.interpreter, host.variables
+        return ask(cann_install, Host(OPTIONS, disk=LocalDisk(), variables=named, interpreter=python))
+
+    return as_user(NOBODY, answer)
+
+
+NOBODY, OPTIONS = 65534, Options(expect="npu")
+STATUS = "Uid:\t{uid}\t{uid}\t{uid}\t{uid}\nGid:\t{uid}\t{uid}\t{uid}\t{uid}\nGroups:\t\n"
+
+
+@pytest.mark.needs_root
+@pytest.mark.parametrize(
+    ("part", "mode", "codes"),
+    [
+        ("compiler", 0o711, []),
+        ("lib64", 0o711, []),
+        ("compiler", 0o700, ["cann-install.not-readable"]),
+        ("python/site-packages", 0o711, ["cann-install.not-readable"]),
+        ("python/site-packages/te", 0o700, ["cann-install.not-readable"]),
+        ("lib64/libascendcl.so", 0o600, ["cann-install.not-readable"]),
+    ],
+)
+def test_real_modes(tmp_path: Path, part: str, mode: int, codes: list[str]) -> None:
+    """The loader enters folders; Python lists them, and passes over those that it cannot."""
+    asked = _real(tmp_path, lambda root: (root / part).chmod(mode))
+    assert [code for code in asked.codes if code == "cann-install.not-readable"] == codes, asked
+
+
+@pytest.mark.parametrize(
+    ("part", "mode", "closed"),
+    [("opp", 0o700, True), ("opp", 0o711, False), ("python/site-packages", 0o711, True)],
+)
+def test_root_judges_for_the_user_of_the_job(part: str, mode: int, closed: bool) -> None:
+    """--env-of: root reads all, so modes tell what the job may."""
+    files = {**healthy(), f"{TOOLKIT}/8.1.RC1/{part}": folder(mode)}
+    files["/proc/7/status"] = STATUS.format(uid=NOBODY)
+    asked = told(files, variables=sourced(), options=Options(env_of=7))
+    assert asked.codes == (["cann-install.not-readable"] if closed else [])
+
+
+def test_what_lies_in_the_home_of_the_jobs_user() -> None:
+    """--env-of: root's own home does not count."""
+    top = "/home/ann/Ascend/ascend-toolkit"
+    files = {
+        **healthy(root=top),
+        "/proc/7/status": STATUS.format(uid=NOBODY),
+        "/home/ann": folder(0o700, NOBODY),
+    }
+    for more, variables in (
+        ({}, {"HOME": "/home/ann"}),
+        ({"/etc/passwd": f"ann:x:{NOBODY}:{NOBODY}::/home/ann:/bin/sh\n"}, {}),
+    ):
+        machine = {"options": Options(env_of=7), "expect": "npu", "packages": {"torch-npu": "2.5.1"}}
+        asked = told({**files, **more}, variables=variables, **machine)
+        assert asked.facts["active"] == f"{top}/latest"
+        env = ask(cann_env, fake_host({**files, **more}, variables=variables, **machine))  # type: ignore[arg-type]
+        assert env.codes == ["cann-env.not-sourced"]
+        assert env.findings[0].severity is Severity.ERROR
+
+
 def test_cannot_tell_when_the_disk_does_not_answer() -> None:
     assert told({TOOLKIT: unreadable(errno.EIO)}).status is Status.UNKNOWN
     assert told({**healthy(), f"{TOOLKIT}/8.1.RC1/opp": unreadable(errno.EIO)}).status is Status.UNKNOWN
@@ -287,3 +375,10 @@ def test_users_of_an_image() -> None:
     files["/img/home/anna"] = folder()
     asked = told(files, root="/img")
     assert asked.facts["active"] == "/home/anna/Ascend/cann"
+
+
+def test_a_folder_in_place_of_a_library_is_no_question_of_this_check() -> None:
+    files = healthy()
+    path = f"{LATEST}/lib64/libhccl.so"
+    asked = told({**files, path: folder()}, variables=sourced())
+    assert (asked.status, asked.codes) == (Status.OK, [])

@@ -60,8 +60,16 @@ MOUNTED = LOCAL + NFS.format(kind="nfs4", vers="4.2", more="hard")
 )
 def test_a_lock_that_is_only_named(files: dict[str, Content], table: str) -> None:
     told = judged(files, table)
-    assert (told.status, told.codes) == (Status.OK, ["compile-cache.lock"])
+    # What a server lets root do is not known.
+    status = Status.UNKNOWN if table == MOUNTED else Status.OK
+    assert (told.status, told.codes) == (status, ["compile-cache.lock"])
     assert told.findings[0].fix is None
+
+
+def test_a_lock_of_the_future() -> None:
+    told = judged(lock(-10800))
+    assert told.codes == ["compile-cache.lock"]
+    assert "lies in the future" in told.findings[0].message and "-" not in told.findings[0].message[40:]
 
 
 def test_processes_of_others_need_not_be_seen() -> None:
@@ -107,6 +115,46 @@ def test_who_may_write(entry: Node, codes: list[str]) -> None:
     for name in (ACL, ASCEND, MINDSPORE):
         told = judged({CACHE: entry}, variables={name: CACHE}, euid=1000, user="alice")
         assert told.codes == codes
+
+
+def test_a_folder_that_this_user_may_not_enter() -> None:
+    files: dict[str, Content] = {"/root": unreadable(errno.EACCES)}
+    told = judged(files, variables={ACL: "/root/cache"}, euid=65534, user="nobody")
+    assert (told.status, told.codes) == (Status.PROBLEM, ["compile-cache.not-writable"])
+    assert "nobody may not enter the compile cache /root/cache" in told.findings[0].message
+
+
+STATUS = "Uid:\t{uid}\t{uid}\t{uid}\t{uid}\nGid:\t{uid}\t{uid}\t{uid}\t{uid}\nGroups:\t\n"
+
+
+@pytest.mark.parametrize(
+    ("entries", "said"),
+    [
+        ({CACHE: folder()}, "may not write to"),
+        ({CACHE: folder(0o777), "/data": folder(0o700)}, "may not enter"),
+        ({CACHE: folder(0o700, 65534)}, ""),
+    ],
+)
+def test_root_judges_for_the_user_of_the_job(entries: dict[str, Content], said: str) -> None:
+    """--env-of: root's own rights are not the job's."""
+    files: dict[str, Content] = {**entries, "/proc/7/status": STATUS.format(uid=65534)}
+    told = judged(files, variables={ACL: CACHE}, options=Options(env_of=7))
+    assert told.codes == (["compile-cache.not-writable"] if said else [])
+    assert all(said in finding.message for finding in told.findings)
+
+
+def test_mounted_read_only() -> None:
+    for table in ("22 21 0:40 / /data ro - tmpfs tmpfs rw\n", "22 21 8:2 / /data rw - ext4 /dev/sdb ro\n"):
+        told = judged({CACHE: folder(0o777)}, LOCAL + table)
+        assert told.codes == ["compile-cache.not-writable"]
+        assert "/data is mounted read-only" in told.findings[0].message
+
+
+def test_what_a_server_lets_root_do_cannot_be_told() -> None:
+    table = LOCAL + NFS.format(kind="nfs4", vers="4.2", more="hard")
+    for entry, status in ((folder(), Status.UNKNOWN), (folder(0o1777), Status.OK)):
+        told = judged({CACHE: entry}, table)
+        assert (told.status, told.codes, told.advisory) == (status, [], status is Status.UNKNOWN)
 
 
 def test_the_usual_place_of_another_owner() -> None:

@@ -158,6 +158,12 @@ def test_broken() -> None:
     assert "/first/libhccl.so is no ELF file" in finding.message
 
 
+def test_a_folder_in_place_of_a_library() -> None:
+    (finding,) = judge({**HEALTHY, "/first/libhccl.so": folder()}, ["/first", *ALL]).findings
+    assert finding.code == "library-path.broken"
+    assert "/first/libhccl.so is not a regular file" in finding.message
+
+
 def stubs() -> dict[str, Content]:
     return {
         f"{TOOLKIT}/8.1.RC1/devlib/{HAL}": library(machine="aarch64"),
@@ -219,6 +225,39 @@ def test_the_working_directory(entries: list[str], more: dict[str, Content], sev
     assert finding.fix.commands == (f"export LD_LIBRARY_PATH={':'.join(ALL)}",)
 
 
+@pytest.mark.parametrize(
+    ("entry", "said", "line", "title"),
+    [
+        ("lib", "the relative entry lib, which is below the working directory", [], "without lib"),
+        ("own", "the relative entry own,", ["/job/own"], ""),
+        ("~/lib", "has the entry ~/lib: the loader does not know ~", ["/home/ann/lib"], ""),
+        ("~bob/lib", "has the entry ~bob/lib: the loader does not know ~", [], "without ~bob/lib"),
+        (".", "has an empty entry", [], ""),
+    ],
+)
+def test_each_entry_by_its_name(entry: str, said: str, line: list[str], title: str) -> None:
+    """What the line leaves out is said; a ~ in quotes was meant to be the home."""
+    files = {**HEALTHY, "/job/own": folder(), "/etc/passwd": "ann:x:0:0::/home/ann:/bin/sh\n"}
+    files["/proc/7/status"] = "Uid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\nGroups:\t\n"
+    files["/proc/7/cwd"] = link("/job")
+    (finding,) = judge(files, [*ALL, entry], options=Options(env_of=7)).findings
+    assert (finding.code, finding.severity) == ("library-path.working-directory", Severity.INFO)
+    assert said in finding.message and finding.fix is not None
+    assert finding.fix.commands == (f"export LD_LIBRARY_PATH={':'.join([*ALL, *line])}",)
+    assert finding.fix.title.removeprefix("set LD_LIBRARY_PATH").strip() == title
+
+
+def test_a_library_below_the_working_directory() -> None:
+    files = {**HEALTHY, "/job/lib/libhccl.so": library(soname="libhccl.so", machine="aarch64")}
+    (finding,) = judge(files, ["lib", *ALL]).findings
+    assert "libhccl.so is taken from below the working directory" in finding.message
+    assert "the entry lib" in finding.message and finding.severity is Severity.WARNING
+    both = judge(HEALTHY, ["lib", "~/lib", "", *ALL]).findings
+    assert [finding.code for finding in both] == ["library-path.working-directory"] * 3
+    (finding,) = judge({**HEALTHY, "/job/lib": folder(0o777)}, [*ALL, "lib"]).findings
+    assert (finding.severity, "everybody may write there" in finding.message) == (Severity.WARNING, True)
+
+
 def test_a_real_environment_is_well() -> None:
     """CANN 8.3.RC2, sourced twice, ATB of both ABIs, a trailing colon."""
     pairs = (line.partition("=") for line in SAMPLE.read_text().splitlines())
@@ -238,6 +277,7 @@ def test_a_real_environment_is_well() -> None:
 def test_the_working_directory_of_the_examined_process(ours: str) -> None:
     """It is where that process is that counts, not where we are."""
     files = {**HEALTHY, "/proc/self/cwd": link(ours), "/open": folder(0o777), "/proc/7/cwd": link("/open")}
+    files["/proc/7/status"] = "Uid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\nGroups:\t\n"
     (finding,) = judge(files, [*ALL, ""], options=Options(env_of=7)).findings
     assert (finding.severity, "/open" in finding.message) == (Severity.WARNING, True)
     files["/proc/7/cwd"] = link("/theirs")

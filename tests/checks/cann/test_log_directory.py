@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from npudoctor.testing import Asked, Content, ask, fake_host, folder, link, unre
 
 from ...scenes.driver_machine import asked, cann  # noqa: TID252
 from ...scenes.log_directory import ALICE, HOME, OWN_HOME, crowded  # noqa: TID252
+from ...support.ipc import unshare  # noqa: TID252
+from ...support.others import forked  # noqa: TID252
 
 OWN, WORK = "ASCEND_PROCESS_LOG_PATH", "ASCEND_WORK_PATH"
 LOG = f"{HOME}/ascend/log"
@@ -111,6 +114,63 @@ def test_a_folder_that_the_user_may_not_enter() -> None:
     told = alice({"/data": unreadable(errno.EACCES)}, **{OWN: "/data/log"})
     assert told.codes == ["log-directory.not-writable"]
     assert "may not enter" in told.findings[0].message
+
+
+STATUS = "Uid:\t{uid}\t{uid}\t{uid}\t{uid}\nGid:\t{uid}\t{uid}\t{uid}\t{uid}\nGroups:\t\n"
+
+
+@pytest.mark.parametrize(
+    ("entries", "said"),
+    [
+        ({f"{HOME}/ascend/log": folder()}, "may not write in"),
+        ({HOME: folder(0o700), f"{HOME}/ascend": folder(0o777)}, "may not enter it"),
+        ({}, ""),
+    ],
+)
+def test_root_judges_for_the_user_of_the_job(entries: dict[str, Content], said: str) -> None:
+    """--env-of: what root may do in alice's home does not help her job."""
+    passwd = {
+        "/etc/passwd": f"alice:x:1000:1000::{HOME}:/bin/sh\n",
+        "/proc/7/status": STATUS.format(uid=1000),
+    }
+    options = Options(env_of=7)
+    told = asked(log_directory, cann(), {**OWN_HOME, **passwd, **entries}, options=options)
+    assert told.codes == (["log-directory.not-writable"] if said else [])
+    assert told.facts["path"] == LOG
+    assert all(said in finding.message for finding in told.findings)
+
+
+READ_ONLY = "21 1 8:1 / / {own} - overlay overlay {of_all}\n"
+
+
+@pytest.mark.parametrize(("own", "of_all"), [("ro,relatime", "rw"), ("rw,relatime", "ro")])
+def test_a_root_that_is_read_only(own: str, of_all: str) -> None:
+    """A pod with readOnlyRootFilesystem."""
+    table = READ_ONLY.format(own=own, of_all=of_all)
+    for uid in (ALICE, {}):
+        told = asked(log_directory, cann(), {**OWN_HOME, "/proc/self/mountinfo": table}, **dict(uid))
+        (finding,) = told.findings
+        assert (finding.code, finding.fix) == ("log-directory.not-writable", None)
+        assert "/ is mounted read-only" in finding.message
+
+
+def test_what_a_server_lets_root_do_cannot_be_told() -> None:
+    table = "21 1 0:40 / / rw - nfs4 server:/root rw\n"
+    told = asked(log_directory, cann(), {"/proc/self/mountinfo": table})
+    assert (told.status, told.advisory) == (Status.UNKNOWN, True)
+
+
+@pytest.mark.needs_root
+def test_a_real_mount(tmp_path: Path) -> None:
+    """In a namespace of its own: a tmpfs that root may not write."""
+
+    def answer() -> list[str]:
+        unshare("mnt")
+        subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "none", str(tmp_path)], check=True)
+        return ask(log_directory, Host(variables={OWN: str(tmp_path)})).codes
+
+    assert forked(answer) == ["log-directory.not-writable"]
 
 
 def test_root_may_write_everywhere() -> None:

@@ -13,22 +13,24 @@ from pathlib import Path
 import pytest
 
 from npudoctor import Finding, Severity, Status
+from npudoctor.checks.cann.cann_env import cann_env
 from npudoctor.checks.cann.te_topi import te_topi
 from npudoctor.host import Host, Options
-from npudoctor.testing import SITE, Asked, Content, ask, fake_host, package_files, unreadable
+from npudoctor.testing import SITE, Asked, Content, ask, fake_host, folder, package_files, unreadable
 
 from ...scenes.cann_env import OTHER  # noqa: TID252
 from ...scenes.cann_trees import (  # noqa: TID252
     ASCEND,
     CANN,
     LATEST,
+    TBE,
     healthy,
     later,
     old,
     old_variables,
     sourced,
 )
-from ...scenes.te_topi import WHEELS, te, told  # noqa: TID252
+from ...scenes.te_topi import FRAMEWORK, WHEELS, te, told  # noqa: TID252
 
 NONE = sourced(PYTHONPATH="")
 
@@ -93,7 +95,7 @@ def test_an_old_hccl() -> None:
 
 def test_without_wheels_pythonpath_is_the_way() -> None:
     asked = told({**healthy(), **te("7.5.0.1.129")}, sourced(PYTHONPATH="/mine"))
-    assert lines(asked) == (f"export PYTHONPATH={LATEST}/python/site-packages:/mine",)
+    assert lines(asked) == (f"export PYTHONPATH={LATEST}/python/site-packages:{LATEST}/{TBE}:/mine",)
     assert one(asked).echo_of == ("cann-env.not-sourced",)
 
 
@@ -104,14 +106,42 @@ def test_one_of_another_cann_on_pythonpath() -> None:
     for finding in asked.findings:
         assert finding.echo_of == ("cann-env.other-install-first",)
         assert finding.fix is not None
-        assert finding.fix.commands == (f"export PYTHONPATH={LATEST}/python/site-packages:{site}",)
+        assert finding.fix.commands == (
+            f"export PYTHONPATH={LATEST}/python/site-packages:{LATEST}/{TBE}:{site}",
+        )
 
 
 def test_missing() -> None:
     asked = told(healthy(), NONE)
     assert (one(asked).code, one(asked).severity) == ("te-topi.missing", Severity.WARNING)
     assert "cann-env.not-sourced" in one(asked).echo_of
-    assert lines(asked) == (f"export PYTHONPATH={LATEST}/python/site-packages",)
+    assert lines(asked) == (f"export PYTHONPATH={LATEST}/python/site-packages:{LATEST}/{TBE}",)
+
+
+def test_the_line_is_that_of_cann_env() -> None:
+    variables = sourced(PYTHONPATH="/own")
+    both = ask(cann_env, fake_host(healthy(), variables=variables, packages=FRAMEWORK, expect="npu"))
+    assert one(both).fix is not None and one(both).code == "cann-env.missing-entry"
+    assert one(both).fix.commands == lines(told(healthy(), variables))  # type: ignore[union-attr]
+
+
+def test_not_readable() -> None:
+    """Root installed it with a umask of 077: Python finds nothing in it."""
+    closed: dict[str, Content] = {f"{SITE}/te": unreadable(errno.EACCES)}
+    asked = told({**healthy(), **closed}, NONE)
+    assert (one(asked).code, one(asked).severity) == ("te-topi.not-readable", Severity.WARNING)
+    assert one(asked).echo_of == ("cann-install.not-readable",)
+    assert lines(asked) == (f"chmod -R go+rX {SITE}/te",)
+    assert told({**healthy(), **closed}, sourced()).codes == [], "PYTHONPATH finds another first"
+    assert told({**healthy(), f"{SITE}/te/version.py": unreadable(errno.EACCES)}, NONE).codes == asked.codes
+
+
+def test_not_readable_by_the_user_of_the_job() -> None:
+    status = "Uid:\t1\t1\t1\t1\nGid:\t1\t1\t1\t1\nGroups:\t\n"
+    files = {**healthy(), **te("7.7.0.1.238"), "/proc/7/status": status, f"{SITE}/te": folder(0o700)}
+    assert told(files, NONE, options=Options(env_of=7)).codes == ["te-topi.not-readable"]
+    files[f"{SITE}/te"] = folder()
+    assert told(files, NONE, options=Options(env_of=7)).codes == []
 
 
 def test_another_build_and_a_copy_behind_are_noted() -> None:
@@ -145,6 +175,25 @@ def test_in_an_image_the_line_enters_it() -> None:
     files.update({f"/img{path}": text for path, text in package_files("torch-npu", "2.5.1").items()})
     asked = ask(te_topi, fake_host(files, root="/img"))
     assert lines(asked)[0].startswith("chroot /img /usr/bin/python3 -m pip install --upgrade")
+
+
+def _image(files: Mapping[str, Content]) -> Asked:
+    more = package_files("torch-npu", "2.5.1")
+    return ask(
+        te_topi, fake_host({f"/img{path}": text for path, text in {**files, **more}.items()}, root="/img")
+    )
+
+
+def test_in_an_image_the_own_copy_counts() -> None:
+    """What PYTHONPATH will be is not known there: CANN's script puts its own te on it."""
+    asked = _image(healthy())
+    assert (asked.status, asked.codes) == (Status.OK, [])
+    assert asked.facts["te"] == [[f"{LATEST}/python/site-packages", "7.7.0.1.238"]]
+    own = next(path for path in healthy() if path.endswith("/te/version.py"))
+    old = _image({**healthy(), own: 'version = "7.5.0.1.129"\n'})
+    assert old.codes == ["te-topi.other-version"]
+    bare = {path: text for path, text in healthy().items() if "/python/" not in path}
+    assert _image({**bare, **WHEELS}).codes == ["te-topi.missing"]
 
 
 def _wheel(folder: Path, version: str) -> Path:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from npudoctor import Severity, Status
 from npudoctor.checks.python.interpreter import interpreter
+from npudoctor.host import Host, Options
 from npudoctor.testing import (
     SITE,
     Asked,
@@ -71,6 +73,29 @@ def test_modules_for_another_cpython() -> None:
     assert "3.11" in asked.findings[0].message and "3.10.4" in asked.findings[0].message
 
 
+def broken(folder: Path, line: str) -> Host:
+    """A machine whose python3 is this line of a shell."""
+    path = folder / "python3"
+    path.write_text(f"#!/bin/sh\n{line}\n")
+    path.chmod(0o755)
+    return Host(Options(expect="none"), variables={"PATH": str(folder)})
+
+
+def test_one_that_does_not_run_is_what_the_job_will_fail_on(tmp_path: Path) -> None:
+    asked = ask(interpreter, broken(tmp_path, "echo 'no encodings' >&2; exit 3"))
+    (finding,) = asked.findings
+    assert (finding.code, finding.severity) == ("interpreter.does-not-run", Severity.ERROR)
+    assert str(tmp_path) in finding.message and "status 3" in finding.message
+    assert (asked.status, finding.evidence) == (Status.PROBLEM, ("no encodings",))
+
+
+def test_one_that_hangs_is_not_known(tmp_path: Path) -> None:
+    broken(tmp_path, "exec sleep 30")
+    hasty = Host(Options(timeout=0.5), variables={"PATH": str(tmp_path)})
+    assert ask(interpreter, hasty).status is Status.UNKNOWN
+    hasty.close()
+
+
 def test_the_framework_is_elsewhere() -> None:
     files = {**ELSEWHERE, **cann("8.3.RC1")}
     (finding,) = told(files, variables={"PATH": "/usr/bin:/opt/conda/bin:."}).findings
@@ -120,9 +145,46 @@ def test_the_kernel_of_a_notebook_is_this() -> None:
 )
 def test_a_cpython_that_cann_is_not_for(version: str, python: str, severity: Severity) -> None:
     files = {**package_files("torch_npu", "2.7.1"), **cann(version)}
-    (finding,) = told(files, python_version=python).findings
+    finding = told(files, python_version=python).findings[-1]
     assert (finding.code, finding.severity) == ("interpreter.cann-range", severity)
     assert python in finding.message
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "python", "listed"),
+    [
+        ("torch_npu", "2.5.1.post1", "3.12.1", "3.9, 3.10, 3.11"),
+        ("mindspore", "2.7.1", "3.12.1", "3.9, 3.10, 3.11"),
+        ("mindspore-ascend", "1.9.0", "3.10.1", "3.7, 3.8, 3.9"),
+        ("vllm-ascend", "0.15.0rc1", "3.12.1", ">=3.10,<3.12"),
+    ],
+)
+def test_a_release_that_was_not_published_for_it(name: str, version: str, python: str, listed: str) -> None:
+    files = {**package_files(name, version), **cann("8.3.RC1")}
+    finding = told(files, python_version=python).findings[0]
+    assert (finding.code, finding.severity) == ("interpreter.python-not-listed", Severity.WARNING)
+    assert f"CPython {listed}, and" in finding.message and python in finding.message
+    last = listed[-4:] if "<" not in listed else "3.11"
+    assert "interpreter.python-not-listed" not in told(files, python_version=f"{last.strip()}.1").codes
+    assert "interpreter.python-not-listed" not in told(package_files(name, "99.0")).codes
+
+
+def test_modules_for_this_python_make_it_a_note() -> None:
+    files = {
+        **package_files("torch_npu", "2.7.1"),
+        f"{SITE}/torch_npu/_C.cpython-314-x86_64-linux-gnu.so": "",
+    }
+    (finding,) = told(files, python_version="3.14.0").findings
+    assert (finding.code, finding.severity) == ("interpreter.python-not-listed", Severity.INFO)
+
+
+def test_a_row_of_a_site_about_pythons(tmp_path: Any) -> None:
+    row = '[[torch_npu.python]]\ntorch = "2.7.1"\npython = "{python}"\nsource = "us"\nas_of = "2026-12"\n'
+    files = package_files("torch_npu", "2.7.1")
+    also = site(tmp_path / "a", row.format(python="3.14"))
+    assert told(files, python_version="3.14.0", knowledge=also).codes == []
+    never = site(tmp_path / "b", row.format(python="3.11") + "compatible = false\n")
+    assert told(files, knowledge=never).codes == ["interpreter.python-not-listed"]
 
 
 def test_a_broken_row_of_a_site(tmp_path: Any) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from npudoctor import Risk, Severity, Status
 from npudoctor.checks.python.numpy_version import numpy_version
-from npudoctor.testing import SITE, Asked, Content, ask, fake_host, package_files, unreadable
+from npudoctor.testing import SITE, Asked, Content, ask, fake_host, folder, package_files, unreadable
 
 # As in the wheels of PyPI.
 MINDSPORE = package_files("mindspore", "2.7.0", "Requires-Dist: numpy<2.0.0,>=1.20.0")
@@ -59,10 +59,50 @@ def test_one_finding_names_all_and_the_line_suits_all() -> None:
     assert line == "/usr/bin/python3 -m pip install 'numpy<2.0.0,>=1.20.0'"
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "exclude"),
+    [
+        ("<2.0.0,>=1.20.0", ">=2.0", True),
+        ("==1.26.*", "!=1.26.*", True),
+        ("<1.24", "==1.24.0", True),
+        (">1.26.4", "<1.27", False),
+        (">=1.20,<2", "!=1.21.*", False),
+        ("===1.26.4", "<3", False),
+    ],
+)
+def test_what_nobody_can_install_is_no_line(one: str, other: str, exclude: bool) -> None:
+    first = package_files("mindspore", "2.7.0", f"Requires-Dist: numpy{one}")
+    second = package_files("vllm", "0.18.0", f"Requires-Dist: numpy{other}")
+    (finding,) = beside("", first, second, TE).findings
+    assert finding.fix is not None and bool(finding.fix.commands) is not exclude
+    assert ("exclude each other" in finding.fix.title) is exclude
+    if exclude:
+        assert "mindspore 2.7.0" in finding.fix.title and "vllm 0.18.0" in finding.fix.title
+
+
 def test_missing() -> None:
     (finding,) = beside("", MINDSPORE).findings
     assert (finding.code, finding.severity) == ("numpy-version.missing", Severity.ERROR)
     assert finding.fix is not None and "numpy<2.0.0,>=1.20.0" in finding.fix.commands[0]
+
+
+@pytest.mark.parametrize(
+    ("torch", "numpy", "codes"),
+    [
+        ("2.1.0", "2.2.0", ["numpy-version.unsuitable"]),
+        ("2.2.2+cpu", "2.0.0", ["numpy-version.unsuitable"]),
+        ("2.1.0", "1.26.4", []),
+        ("2.3.0", "2.2.0", []),
+        ("2.3.0a0+git1", "2.2.0", []),
+        ("2.1.0", "", []),
+    ],
+)
+def test_a_torch_that_was_built_for_numpy_1(torch: str, numpy: str, codes: list[str]) -> None:
+    told = beside(numpy, package_files("torch", torch, "Requires-Dist: filelock"))
+    assert told.codes == codes
+    assert all("<2" in one.message and one.severity is Severity.ERROR for one in told.findings)
+    assert all("132179" in one.evidence[-1] for one in told.findings)
+    assert all("numpy<2" in one.fix.commands[0] for one in told.findings if one.fix)
 
 
 def test_skipped_without_a_framework() -> None:
@@ -78,6 +118,9 @@ def test_skipped_without_a_framework() -> None:
             **package_files("numpy", "2.0"),
         },
         {f"{SITE}/torch-2.7.1.dist-info/METADATA": unreadable(errno.EIO)},
+        {f"{SITE}/mindspore-2.7.0.dist-info": folder(), **package_files("numpy", "2.1.0")},
+        {f"{SITE}/mindspore-2.7.0.dist-info/METADATA": "", **package_files("numpy", "2.1.0")},
+        {f"{SITE}/mindspore-2.7.0.dist-info/METADATA": "\0\1\2", **package_files("numpy", "2.1.0")},
     ],
 )
 def test_cannot_tell(files: dict[str, Content]) -> None:

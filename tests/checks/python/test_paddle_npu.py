@@ -49,13 +49,32 @@ def test_without_paddle() -> None:
     (finding,) = beside("3.0.0").findings
     assert (finding.code, finding.severity) == ("paddle-npu.paddle-missing", Severity.ERROR)
     assert finding.fix is not None
-    assert finding.fix.commands == ("/usr/bin/python3 -m pip install paddlepaddle",)
+    assert finding.fix.commands == ("/usr/bin/python3 -m pip install paddlepaddle==3.0.0",)
 
 
 def test_the_build_for_gpus() -> None:
     (finding,) = beside("3.0.0", "3.0.0", name="paddlepaddle-gpu").findings
     assert (finding.code, finding.severity) == ("paddle-npu.gpu-build", Severity.WARNING)
     assert "paddlepaddle-gpu 3.0.0" in finding.message
+    assert finding.fix is not None
+    assert [line.split("-m pip ")[1] for line in finding.fix.commands] == [
+        "download --no-deps --dest npudoctor-wheels paddlepaddle==3.0.0",
+        "uninstall paddlepaddle-gpu",
+        "install --force-reinstall --no-deps --no-index --find-links npudoctor-wheels paddlepaddle==3.0.0",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("plugin", "wanted"),
+    [
+        ("0.0.0", "paddlepaddle"),
+        ("3.1.0.dev20250601", "'paddlepaddle==3.1.*'"),
+        ("2.6.1", "paddlepaddle==2.6.1"),
+    ],
+)
+def test_the_paddle_of_the_plug_ins_release(plugin: str, wanted: str) -> None:
+    (finding,) = beside(plugin).findings
+    assert finding.fix is not None and finding.fix.commands[0].endswith(f"install {wanted}")
 
 
 def test_another_release_is_a_note() -> None:

@@ -62,6 +62,13 @@ def test_gone(files: dict[str, Content], name: str, version: str, said: str) -> 
     assert finding.fix.risk is Risk.MANUAL
 
 
+def test_a_name_that_the_metadata_spells_otherwise() -> None:
+    path = f"{SITE}/torch-1.11.0.dist-info/METADATA"
+    files: dict[str, Content] = {**OLD_TORCH, path: "Name: Torch.GPU\nVersion: 1.11.0\n"}
+    (finding,) = told(files, "82.0.1").findings
+    assert "Torch.GPU 1.11.0" in finding.message
+
+
 def test_both_are_named() -> None:
     assert told({**BOARD, **OLD_TORCH}, "82.0.0").codes == ["setuptools.pkg-resources-gone"] * 2
 

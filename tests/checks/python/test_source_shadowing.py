@@ -14,6 +14,8 @@ import pytest
 from npudoctor import Risk, Severity, Status
 from npudoctor.checks.python.source_shadowing import source_shadowing
 from npudoctor.host import Host, Options
+from npudoctor.host.access import closed
+from npudoctor.host.files import Files, LocalDisk
 from npudoctor.host.identity import Identity
 from npudoctor.testing import SITE, Asked, Content, ask, fake_host, folder, link, unreadable
 
@@ -141,3 +143,53 @@ def test_python_itself_agrees(tmp_path: Path) -> None:
     host.close()
     assert finding.code == "source-shadowing.standard-library"
     assert f"found first: {loaded}" in finding.evidence
+
+
+def test_an_entry_that_is_closed_is_passed_over_and_named() -> None:
+    asked = told({"/closed": unreadable(), "/src/torch/__init__.py": ""}, "/closed:/src:/closed")
+    assert (asked.status, asked.codes) == (
+        Status.PROBLEM,
+        ["source-shadowing.closed-entry", "source-shadowing.package"],
+    )
+    assert asked.findings[0].severity is Severity.INFO and "over it: /closed" in asked.findings[0].message
+    inside = told({"/shut/in": unreadable()}, "/shut/in/deeper")
+    assert (inside.status, inside.codes) == (Status.OK, ["source-shadowing.closed-entry"])
+
+
+def test_a_working_directory_that_is_closed() -> None:
+    asked = told({"/work/torch": unreadable(), "/work/__init__.py": unreadable()})
+    assert (asked.status, asked.codes) == (Status.OK, [])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can ask as another user")
+@pytest.mark.parametrize("mode", [0o000, 0o444, 0o311])
+def test_python_itself_passes_over_a_closed_entry(tmp_path: Path, mode: int) -> None:
+    entry = tmp_path / "entry"
+    entry.mkdir()
+    (entry / "colours.py").write_text("raise SystemExit('loaded')\n")
+    for above in tmp_path.parents:
+        if above.stat().st_uid == 0 and not above.stat().st_mode & 0o001:
+            above.chmod(above.stat().st_mode | 0o011)
+    tmp_path.chmod(0o711)
+    entry.chmod(mode)
+    script = (
+        "import os, sys\nos.setgroups([]); os.setegid(65534); os.seteuid(65534)\n"
+        "sys.path[:] = sys.argv[1:]; sys.path_importer_cache.clear()\n"
+        "try:\n    import colours\nexcept ModuleNotFoundError:\n    print('passed over')"
+    )
+    line = [sys.executable, "-c", script, str(entry)]
+    assert subprocess.run(line, capture_output=True, text=True, check=True).stdout == "passed over\n"
+    os.seteuid(65534)
+    try:
+        assert closed(Files(LocalDisk()), str(entry))
+    finally:
+        os.seteuid(0)
+
+
+def test_a_folder_that_this_user_may_not_enter_hides_nothing() -> None:
+    """Python passes over it."""
+    closed: dict[str, Content] = {"/mine/te/__init__.py": "", "/mine/te": unreadable(errno.EACCES)}
+    files = {**closed, f"{SITE}/te/__init__.py": "", "/proc/self/cwd": link("/mine")}
+    for variables in ({"PYTHONPATH": "/mine"}, {}):
+        asked = ask(source_shadowing, fake_host(files, variables=variables))
+        assert (asked.status, asked.codes) == (Status.OK, [])

@@ -20,6 +20,8 @@ ASCEND = package_files("triton-ascend", "3.2.0")
 EMPTY = "47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU"
 RECORD = {f"{SITE}/triton_ascend-3.2.0.dist-info/RECORD": f"triton/__init__.py,sha256={EMPTY},0\n"}
 
+AGAIN = "/usr/bin/python3 -m pip install --force-reinstall --no-deps --no-index --find-links npudoctor-wheels"
+
 
 def beside(torch: str, *packages: Mapping[str, Content]) -> Asked:
     """The answer where this torch, or none, is beside these."""
@@ -69,14 +71,42 @@ def test_without_torch() -> None:
     assert finding.fix is not None and finding.fix.commands[0].endswith("install torch==2.7.1")
 
 
-def test_triton_beside_triton_ascend() -> None:
+def test_on_a_machine_with_gpus_triton_stays() -> None:
     (finding,) = beside("2.7.1", TRITON, ASCEND).findings
+    assert finding.fix is not None and finding.fix.commands[1].endswith("pip uninstall triton-ascend")
+    assert finding.fix.title.startswith("keep triton only")
+
+
+def test_triton_beside_triton_ascend() -> None:
+    (finding,) = beside("2.7.1", TRITON, ASCEND, package_files("torch-npu", "2.7.1")).findings
     assert (finding.code, finding.severity) == ("torch-family.triton-mixed", Severity.WARNING)
     assert f"{SITE}/triton" in finding.message
     assert finding.fix is not None and finding.fix.commands == (
+        "/usr/bin/python3 -m pip download --no-deps --dest npudoctor-wheels triton-ascend==3.2.0",
         "/usr/bin/python3 -m pip uninstall triton",
-        "/usr/bin/python3 -m pip install --force-reinstall --no-deps triton-ascend==3.2.0",
+        f"{AGAIN} triton-ascend==3.2.0",
     )
+    assert "only after" in finding.fix.title and "index" not in finding.fix.title
+
+
+def test_a_release_of_triton_ascend_that_pypi_has_not() -> None:
+    (finding,) = beside("", TRITON, package_files("triton-ascend", "3.2.1")).findings
+    assert finding.fix is not None and "the index that vllm-ascend's installation page" in finding.fix.title
+
+
+def test_no_triton_comes_along_with_torch() -> None:
+    """torch on PyPI requires triton on x86-64, which shares its folder with triton-ascend."""
+    (finding,) = beside("", VISION, ASCEND).findings
+    assert finding.fix is not None and finding.fix.commands[0].endswith("install --no-deps torch==2.7.1")
+    assert "triton-ascend" in finding.fix.title
+    files = {**VISION, **ASCEND}
+    (finding,) = ask(torch_family, fake_host(files, machine="aarch64")).findings
+    assert finding.fix is not None and finding.fix.commands[0].endswith("pip install torch==2.7.1")
+    (finding,) = beside("2.8.0", VISION, ASCEND).findings
+    assert finding.fix is None
+    told = ("Requires-Dist: torch==2.8.0", "Requires-Dist: torchvision==0.23.0")
+    (finding,) = beside("2.8.0", VISION, ASCEND, package_files("vllm-ascend", "0.13.0", *told)).findings
+    assert finding.fix is not None and finding.fix.commands[0].endswith("--no-deps torchvision==0.23.0")
 
 
 def test_triton_in_place_of_triton_ascend() -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import errno
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 import pytest
 
 from npudoctor import Risk, Severity, Status
 from npudoctor.checks.python.torch_npu import torch_npu
-from npudoctor.testing import SITE, Asked, Content, ask, fake_host, package_files, unreadable
+from npudoctor.testing import SITE, Asked, Content, ask, fake_host, folder, package_files, unreadable
 
 from .stack_machine import cann, installed, site
 
@@ -74,6 +74,56 @@ def test_another_release_of_torch_than_the_metadata_wants() -> None:
 def test_less_than_that_is_a_warning(adapter: str, torch: str, headers: tuple[str, ...]) -> None:
     (finding,) = beside(adapter, torch, "", *headers).findings
     assert (finding.code, finding.severity) == ("torch-npu.torch-mismatch", Severity.WARNING)
+
+
+@pytest.mark.parametrize(
+    ("line", "torch", "severity"),
+    [
+        ("torch===2.8.0", "2.8.0", None),
+        ("torch===2.8.0+cpu", "2.8.0+cu126", None),
+        ("torch==2.8.0,>=2.0", "2.8.0", None),
+        ("torch==2.8.0+cpu,>=2.0", "2.8.0", None),
+        ("torch===2.8.0", "2.9.0", Severity.ERROR),
+        ("torch==2.8.0,>=2.0", "2.9.0", Severity.ERROR),
+        ("torch==2.8.0+cpu,!=2.8.0.post1", "2.8.0.post1", Severity.WARNING),
+        ("torch==2.8.*", "2.9.0", Severity.ERROR),
+        ("torch>=2.8,<2.9", "2.9.0", Severity.ERROR),
+        ("torch", "2.8.0", None),
+        ("torch", "2.9.0", Severity.WARNING),
+    ],
+)
+def test_every_legal_requirement(line: str, torch: str, severity: Optional[Severity]) -> None:
+    told = beside("2.8.0", torch, "", f"Requires-Dist: {line}")
+    assert [one.severity for one in told.findings] == ([severity] if severity else [])
+    assert set(told.codes) <= {"torch-npu.torch-mismatch"}
+
+
+@pytest.mark.parametrize("headers", [(), ("Requires-Dist: torch",)])
+def test_without_a_row_and_a_requirement_its_own_number_tells(headers: tuple[str, ...]) -> None:
+    assert beside("2.7.2.post1", "2.7.2", "", *headers).codes == []
+    (finding,) = beside("2.7.2.post1", "2.9.0", "", *headers).findings
+    assert (finding.code, finding.severity) == ("torch-npu.torch-mismatch", Severity.WARNING)
+    assert "torch==2.7.2" in finding.message
+    assert beside("1.5.0.post3", "1.8.1").codes == [], "a row that says no torch"
+
+
+def test_without_metadata_its_requirements_are_not_known() -> None:
+    files = {f"{SITE}/torch_npu-2.7.1.dist-info": folder(), **installed(torch="2.9.0")}
+    told = ask(torch_npu, fake_host(files))
+    assert told.status is Status.UNKNOWN and "torch_npu-2.7.1.dist-info" in told.reason
+
+
+def test_newer_than_its_line_on_a_cann_that_is_older() -> None:
+    (finding,) = beside("2.7.1.post11", "2.7.1", "8.0.0").findings
+    assert (finding.code, finding.severity) == ("torch-npu.cann-not-listed", Severity.WARNING)
+    assert "2.7.1.post8 with CANN 9.1.0" in finding.message
+
+
+def test_only_what_is_newer_is_called_so() -> None:
+    (finding,) = beside("2.7.1.post11", "2.7.1", "9.1.0").findings
+    assert "torch_npu 2.7.1.post11 is newer" in finding.message and "2.7.1.post8" in finding.message
+    (finding,) = beside("2.7.1", "2.7.1", "10.0.0").findings
+    assert finding.message.startswith("CANN 10.0.0 is newer")
 
 
 def test_without_torch() -> None:

@@ -116,6 +116,13 @@ def test_a_word_is_read_as_0(value: str, line: str) -> None:
     assert finding.fix.commands == (line,)
 
 
+def test_a_number_with_words_after_it_is_that_number() -> None:
+    (finding,) = told(TASK_QUEUE_ENABLE="2 # fast").findings
+    assert (finding.code, finding.severity) == ("training-env.read-otherwise", INFO)
+    assert finding.fix is not None and finding.fix.commands == ("export TASK_QUEUE_ENABLE=2",)
+    assert told(TASK_QUEUE_ENABLE="7 # fast").findings[0].severity is ERROR
+
+
 def test_empty_is_not_unset() -> None:
     (finding,) = told(TASK_QUEUE_ENABLE="").findings
     assert (finding.code, finding.severity) == ("training-env.read-otherwise", INFO)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from npudoctor import Severity, Status
+from npudoctor.checks.python.torch_npu import torch_npu
 from npudoctor.checks.python.vllm_ascend import vllm_ascend
 from npudoctor.testing import SITE, Asked, Content, ask, fake_host, package_files, unreadable
 
@@ -68,12 +69,45 @@ def test_another_release_of_what_it_requires() -> None:
     assert f"torch==2.7.1: torch 2.8.0: {SITE}/torch-2.8.0.dist-info" in finding.evidence
     assert finding.echo_of == ()
     assert finding.fix is not None
-    assert finding.fix.commands == ("/usr/bin/python3 -m pip install torch==2.7.1 torch-npu==2.7.1",)
+    assert finding.fix.commands == (
+        "/usr/bin/python3 -m pip install --no-deps torch==2.7.1 torch-npu==2.7.1",
+    )
 
 
 def test_torch_alone_is_the_echo_of_torch_npu() -> None:
     (finding,) = old(torch="2.8.0").findings
     assert finding.echo_of == ("torch-npu.torch-mismatch", "torch-npu.torch-missing")
+
+
+def test_torch_stands_apart_where_others_are_wrong_too() -> None:
+    packages = {"vllm": "0.23.0", **SUITS, "torch": "2.11.0", "torchvision": "0.26.0"}
+    torch, vision = beside("0.23.0", NEW, packages).findings
+    assert (torch.severity, torch.echo_of[0]) == (Severity.ERROR, "torch-npu.torch-mismatch")
+    assert (vision.severity, vision.echo_of) == (Severity.WARNING, ())
+    assert "torchvision" in vision.message and "torch==2.10.0" not in vision.message
+
+
+def test_the_wrong_torch_npu_is_one_error() -> None:
+    """torch is right: torch_npu, which wants another one, is what must change."""
+    files = {
+        **package_files("vllm_ascend", "0.11.0", *OLD),
+        **package_files("torch-npu", "2.8.0", "Requires-Dist: torch==2.8.0"),
+        **installed(vllm="0.11.0", torch="2.7.1"),
+    }
+    (finding,) = ask(vllm_ascend, fake_host(files)).findings
+    assert (finding.code, finding.echo_of) == ("vllm-ascend.unmet-requirement", ())
+    (echo,) = ask(torch_npu, fake_host(files)).findings
+    assert echo.echo_of == ("vllm-ascend.unmet-requirement",)
+
+
+def test_triton_ascend_from_another_index_stands_last() -> None:
+    packages = {"vllm": "0.23.0", **SUITS, "torchvision": "", "triton_ascend": ""}
+    (finding,) = beside("0.23.0", NEW, {name: told for name, told in packages.items() if told}).findings
+    assert finding.fix is not None and "installation page" in finding.fix.title
+    assert [line.partition("install ")[2] for line in finding.fix.commands] == [
+        "--no-deps torchvision==0.25.0",
+        "--no-deps triton-ascend==3.2.2",
+    ]
 
 
 def test_a_package_that_is_missing() -> None:
@@ -93,19 +127,58 @@ def test_less_than_that_is_a_warning(packages: dict[str, str]) -> None:
 def test_without_vllm() -> None:
     (finding,) = old(vllm="").findings
     assert (finding.code, finding.severity) == ("vllm-ascend.vllm-missing", Severity.ERROR)
-    assert finding.fix is not None and finding.fix.commands[0].endswith("pip install vllm==0.11.0")
+    assert finding.fix is not None and finding.fix.commands[0].endswith("pip install --no-deps vllm==0.11.0")
+    assert "torch" in finding.fix.title
 
 
-@pytest.mark.parametrize("vllm", ["0.10.2", "0.11.1", "0.11.0rc3"])
-def test_another_vllm(vllm: str) -> None:
+@pytest.mark.parametrize(
+    ("vllm", "severity"),
+    [
+        ("0.10.2", Severity.ERROR),
+        ("0.10.2+empty", Severity.ERROR),
+        ("0.11.1", Severity.WARNING),
+        ("0.11.0rc3", Severity.WARNING),
+        ("0.11.1+empty", Severity.WARNING),
+        ("0.1.dev1+g1234567", Severity.WARNING),
+    ],
+)
+def test_another_vllm(vllm: str, severity: Severity) -> None:
     (finding,) = old(vllm=vllm).findings
-    assert (finding.code, finding.severity) == ("vllm-ascend.vllm-mismatch", Severity.WARNING)
+    assert (finding.code, finding.severity) == ("vllm-ascend.vllm-mismatch", severity)
     assert f"vLLM {vllm}" in finding.message and "vLLM 0.11.0" in finding.message
 
 
 def test_a_release_without_a_row_is_compared_by_its_own_number() -> None:
     told = beside("0.11.0rc4.dev2+g1", (), {"vllm": "0.10.2"})
     assert told.codes == ["vllm-ascend.vllm-mismatch"] and told.findings[0].fix is None
+    assert told.findings[0].severity is Severity.WARNING, "a development build"
+
+
+def test_a_release_beside_a_vllm_of_long_ago_will_fail() -> None:
+    (finding,) = beside("0.23.0", NEW, {"vllm": "0.11.0", **SUITS}, "9.1.0").findings
+    assert (finding.code, finding.severity) == ("vllm-ascend.vllm-mismatch", Severity.ERROR)
+    assert beside("0.23.0.post1", NEW, {"vllm": "0.23.0", **SUITS}, "9.1.0").codes == []
+
+
+@pytest.mark.parametrize(
+    ("line", "torch", "severity"),
+    [
+        ("torch===2.7.1", "2.7.1.post1", Severity.WARNING),
+        ("torch==2.7.1,>=2.0", "2.7.1.post1", Severity.WARNING),
+        ("torch==2.7.1+cpu,>=2.0", "2.8.0", Severity.ERROR),
+    ],
+)
+def test_other_forms_of_a_requirement(line: str, torch: str, severity: Severity) -> None:
+    told = beside("0.11.0", (f"Requires-Dist: {line}",), {"vllm": "0.11.0", "torch": torch})
+    assert [(one.code, one.severity) for one in told.findings] == [
+        ("vllm-ascend.unmet-requirement", severity)
+    ]
+
+
+def test_a_final_release_of_which_a_candidate_is_listed() -> None:
+    told = beside("0.10.0", (), {"vllm": "0.10.0"}, "8.2.RC1")
+    assert told.codes == ["vllm-ascend.cann-not-listed"]
+    assert told.findings[0].severity is Severity.INFO
 
 
 def test_another_cann() -> None:

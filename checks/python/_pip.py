@@ -1,0 +1,76 @@
+"""The remedies that install or remove packages: one place for all checks, of whatever group."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Optional
+
+from npudoctor import Command, Export, Fix, Host, Risk, _
+from npudoctor.host.pip import by_uv, entry_of, needs_root, pip_argv, pip_first, refused
+
+Line = tuple[str, ...]
+WHEELS = "npudoctor-wheels"  # below the working directory of who types the lines
+# Options of pip that have a value.
+_VALUED = ("--dest", "--find-links")
+
+
+def pip_fix(host: Host, title: str, *lines: Line) -> Fix:
+    """These lines of pip ("install", "numpy<2"), as they work for the examined interpreter; shown only.
+
+    Where a package that they are about is seen through PYTHONPATH, the entry is to be taken out instead.
+    Where nothing can be installed, the title says so and there is no line.
+    """
+    shown = _out_of_pythonpath(host, lines)
+    if shown is not None:
+        return shown
+    if refused(host):
+        text = _("{title}: not in this Python, which refuses it or has no pip; make a virtual environment")
+        return Fix(text.format(title=title), steps=(), risk=Risk.MANUAL, needs_root=needs_root(host))
+    steps = [*pip_first(host), *(pip_argv(host, *line) for line in lines)]
+    made = tuple(Command(argv) for argv in steps)
+    return Fix(title, steps=made, risk=Risk.MANUAL, needs_root=needs_root(host))
+
+
+def pip_install(host: Host, title: str, *requirements: str) -> Fix:
+    """The line that installs them into the examined interpreter."""
+    return pip_fix(host, title, ("install", *requirements))
+
+
+def pip_replace(host: Host, title: str, names: Sequence[str], wanted: str) -> Fix:
+    """The lines that put one exact release in place of packages whose files it shares.
+
+    Its wheel is fetched before anything is removed: where no index has it, all stays as it is.
+    """
+    again = ("install", "--force-reinstall", "--no-deps")
+    first: Line = ("download", "--no-deps", "--dest", WHEELS, wanted)
+    last: Line = (*again, "--no-index", "--find-links", WHEELS, wanted)
+    if by_uv(host):  # it fetches nothing into a folder
+        first, last = (*again, "--dry-run", wanted), (*again, wanted)
+    text = _("{title}: each line only after the one before has succeeded").format(title=title)
+    return pip_fix(host, text, first, ("uninstall", *names), last)
+
+
+def _out_of_pythonpath(host: Host, lines: Sequence[Line]) -> Optional[Fix]:
+    for name in (name for line in lines for name in _names(line)):
+        for found in host.interpreter.distributions(name)[:1]:
+            entry = entry_of(host, found)
+            if entry is not None:
+                text = _("take {entry} out of PYTHONPATH: its {name} lies in front of what pip installs")
+                return _without(host, entry, text.format(entry=entry, name=f"{found.name} {found.version}"))
+    return None
+
+
+def _without(host: Host, entry: str, title: str) -> Fix:
+    before = host.variables["PYTHONPATH"]
+    left = ":".join(one for one in before.split(":") if one != entry)
+    step = Export("PYTHONPATH", left) if left else Command(("unset", "PYTHONPATH"))
+    undo = Export("PYTHONPATH", before).lines()
+    return Fix(title, steps=(step,), undo=undo, risk=Risk.MANUAL, needs_root=False)
+
+
+def _names(line: Line) -> list[str]:
+    """The distributions that a line of pip is about; paths of wheels are none."""
+    words = [word for before, word in zip(line, line[1:]) if before not in _VALUED]
+    told = (re.match(r"[A-Za-z0-9][\w.-]*", word) for word in words if not word.endswith(".whl"))
+    return [match[0].rstrip(".-") for match in told if match]

@@ -1,0 +1,192 @@
+"""The few operations on a disk of which all others are made; what may block is asked in a child."""
+
+from __future__ import annotations
+
+import base64
+import os
+import stat
+from itertools import islice
+from typing import TYPE_CHECKING, Optional, Protocol
+
+from npudoctor.frozen import dataclass
+from npudoctor.host.mounts import Mounts
+
+if TYPE_CHECKING:
+    from npudoctor.host.outside import Outside
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What lstat says of a path; times in nanoseconds. `held`: the bytes of memory or disk that it takes."""
+
+    mode: int
+    ino: int
+    dev: int
+    nlink: int
+    uid: int
+    gid: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    held: int = 0
+
+    @property
+    def is_dir(self) -> bool:
+        return stat.S_ISDIR(self.mode)
+
+    @property
+    def is_file(self) -> bool:
+        return stat.S_ISREG(self.mode)
+
+    @property
+    def is_link(self) -> bool:
+        return stat.S_ISLNK(self.mode)
+
+    @property
+    def is_socket(self) -> bool:
+        return stat.S_ISSOCK(self.mode)
+
+    @property
+    def sticky(self) -> bool:
+        """A folder in which others may make entries, and touch only their own."""
+        return self.is_dir and bool(self.mode & stat.S_ISVTX)
+
+    @property
+    def permissions(self) -> int:
+        return stat.S_IMODE(self.mode)
+
+
+@dataclass(frozen=True)
+class Space:
+    """What statvfs says of the file system that holds a path: bytes and inodes, in all and free for users.
+
+    `inodes` is 0 where the file system makes them as it needs them.
+    """
+
+    total: int
+    free: int
+    inodes: int
+    inodes_free: int
+    device: int
+
+    @property
+    def share_free(self) -> float:
+        """From 0 to 1."""
+        return self.free / self.total if self.total else 1.0
+
+
+class Disk(Protocol):
+    """The operations that everything else is made of; OSError as os gives it."""
+
+    def lstat(self, path: str) -> Entry: ...
+
+    def readlink(self, path: str) -> str: ...
+
+    def names(self, path: str, most: int = 0) -> list[str]: ...
+
+    def read(self, path: str, limit: int, start: int = 0) -> bytes: ...
+
+    def may_block(self, path: str) -> bool: ...
+
+    def accessible(self, path: str, mode: int) -> bool: ...
+
+    def space(self, path: str) -> Space: ...
+
+    def close(self) -> None: ...
+
+
+class LocalDisk:
+    """The disk of this machine; what may block is asked in a child process."""
+
+    def __init__(self, deadline: float = 3.0, mounts: Optional[Mounts] = None) -> None:
+        self.deadline = deadline  # for one question to a child
+        self._mounts = mounts
+        self._outside: dict[str, Outside] = {}
+
+    def lstat(self, path: str) -> Entry:
+        outside = self._ask_outside(path)
+        if outside is None:
+            found = os.lstat(path)
+            return Entry(
+                found.st_mode, found.st_ino, found.st_dev, found.st_nlink, found.st_uid, found.st_gid,
+                found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_blocks * 512,
+            )  # fmt: skip
+        answer = outside.ask("lstat", path)
+        return Entry(*answer[:7], *answer[-3:])
+
+    def readlink(self, path: str) -> str:
+        outside = self._ask_outside(path)
+        if outside is None:
+            return os.readlink(path)
+        return os.fsdecode(base64.b64decode(outside.ask("readlink", path)))
+
+    def names(self, path: str, most: int = 0) -> list[str]:
+        outside = self._ask_outside(path)
+        if outside is not None:
+            return [os.fsdecode(base64.b64decode(name)) for name in outside.ask("names", path, most)]
+        if not most:
+            return os.listdir(path)
+        with os.scandir(path) as entries:
+            return [entry.name for entry in islice(entries, most)]
+
+    def read(self, path: str, limit: int, start: int = 0) -> bytes:
+        outside = self._ask_outside(path)
+        if outside is not None:
+            return base64.b64decode(outside.ask("read", path, limit, start))
+        # O_NONBLOCK: a FIFO put in place of a file since lstat must not hold us.
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            if start:
+                file.seek(start)
+            return file.read(limit)
+
+    def may_block(self, path: str) -> bool:
+        """Whether a path without links lies on a mount that may block."""
+        return self._mount_table().risky(path) is not None
+
+    def accessible(self, path: str, mode: int) -> bool:
+        """What access(2) says, which sees access lists and namespaces too; in a child, for device nodes.
+
+        OSError where the path cannot be reached, CannotTell when there is no answer in time.
+        """
+        point = path.rsplit("/", 1)[0] or "/"
+        return bool(self._child(point).ask("access", path, mode))
+
+    def space(self, path: str) -> Space:
+        """What statvfs(2) says of a path without links; OSError, or CannotTell when there is no answer."""
+        outside = self._ask_outside(path)
+        if outside is not None:
+            return Space(*outside.ask("space", path))
+        # The file systems that are known to be local answer from memory.
+        found = os.statvfs(path)
+        return Space(
+            found.f_blocks * found.f_frsize,
+            found.f_bavail * found.f_frsize,
+            found.f_files,
+            found.f_favail,
+            os.stat(path).st_dev,
+        )
+
+    def close(self) -> None:
+        """End the children that were asked."""
+        for outside in self._outside.values():
+            outside.close()
+
+    def forget(self) -> None:
+        """In a forked process: the children belong to the parent; new ones are started when needed."""
+        self._outside = {}
+
+    def _ask_outside(self, path: str) -> Optional[Outside]:
+        mount = self._mount_table().risky(path)
+        if mount is None:
+            return None
+        return self._child(mount.point)
+
+    def _child(self, point: str) -> Outside:
+        from npudoctor.host.outside import Outside  # most machines have only local mounts
+
+        return self._outside.setdefault(point, Outside(point, self.deadline))
+
+    def _mount_table(self) -> Mounts:
+        if self._mounts is None:
+            self._mounts = Mounts.of_this_machine()
+        return self._mounts

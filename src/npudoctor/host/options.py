@@ -1,0 +1,33 @@
+"""What the user said that checks may ask about."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from npudoctor.frozen import dataclass
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user said that checks may ask about. `expect`: auto, npu, gpu, none.
+
+    `timeout` is how long one check may take, in seconds: whatever a check waits for must end before.
+    `tmp` is where cache servers keep their sockets and logs. `knowledge` is where a site keeps its rows.
+    `env_of` is the process whose variables are examined, 0 for none; `foreign_variables`: they were set by
+    somebody who must not make root run something by them. `peers`: the addresses of the job's other nodes.
+    `wait`: how long, in seconds, a file that is still being written may take. `only_user` and `only_job`
+    (of Slurm) limit leftovers to one owner or job.
+    """
+
+    expect: str = "auto"
+    python: Optional[str] = None
+    root: Optional[str] = None
+    tmp: str = "/tmp"  # noqa: S108
+    knowledge: str = ""
+    timeout: float = 10.0
+    env_of: int = 0
+    foreign_variables: bool = False
+    peers: tuple[str, ...] = ()
+    wait: float = 0.0
+    only_user: Optional[str] = None
+    only_job: Optional[str] = None

@@ -1,0 +1,132 @@
+"""The lines that install a package: of pip, of uv, or none, as the examined interpreter allows."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Callable
+
+import pytest
+
+from npudoctor import Fix, Host
+from npudoctor.checks.python._pip import pip_fix, pip_install, pip_replace
+from npudoctor.checks.python.torch_npu import torch_npu
+from npudoctor.host import Options
+from npudoctor.testing import SITE, Content, ask, fake_host, package_files
+
+LIB = "/usr/lib/python3.11"
+WHOLE: dict[str, Content] = {f"{LIB}/os.py": "", f"{LIB}/ensurepip/__init__.py": ""}
+PIP = package_files("pip", "24.2")
+MANAGED: dict[str, Content] = {f"{LIB}/EXTERNALLY-MANAGED": "[externally-managed]\n"}
+UV: dict[str, Content] = {"/opt/bin/uv": ""}
+EXTRA = "/data/site"
+
+
+def told(files: dict[str, Content], **more: Any) -> Fix:
+    more.setdefault("search_path", (EXTRA, LIB, SITE))
+    fix: Fix = pip_install(fake_host(files, **more), "install it", "numpy<2")
+    return fix
+
+
+def test_pip_where_it_is() -> None:
+    for files in ({}, {**WHOLE, **PIP}, {**WHOLE, **PIP, **UV}):
+        assert told(files, variables={"PATH": "/opt/bin"}).commands == (
+            "/usr/bin/python3 -m pip install 'numpy<2'",
+        )
+
+
+def test_uv_where_there_is_no_pip() -> None:
+    host = fake_host({**WHOLE, **UV}, variables={"PATH": "rel:/opt/bin"}, search_path=(LIB, SITE))
+    assert pip_fix(host, "so", ("uninstall", "triton"), ("install", "numpy<2")).commands == (
+        "uv pip uninstall --python /usr/bin/python3 triton",
+        "uv pip install --python /usr/bin/python3 'numpy<2'",
+    )
+    again = "uv pip install --python /usr/bin/python3 --force-reinstall --no-deps"
+    assert pip_replace(host, "so", ("triton",), "triton-ascend==3.2.1").commands == (
+        f"{again} --dry-run triton-ascend==3.2.1",
+        "uv pip uninstall --python /usr/bin/python3 triton",
+        f"{again} triton-ascend==3.2.1",
+    )
+
+
+def test_ensurepip_where_there_is_neither() -> None:
+    last = "/usr/bin/python3 -m pip install 'numpy<2'"
+    assert told(WHOLE).commands == ("/usr/bin/python3 -m ensurepip", last)
+    # A virtual environment that is not started: its standard library is not seen.
+    assert told({"/usr/pyvenv.cfg": "uv = 0.4\n"}).commands == ("/usr/bin/python3 -m ensurepip", last)
+
+
+def test_no_line_where_nothing_can_be_installed() -> None:
+    fix = told({**WHOLE, **PIP, **MANAGED})
+    assert fix.commands == () and "virtual environment" in fix.title and "install it" in fix.title
+    fix = told({f"{LIB}/os.py": ""})
+    assert fix.commands == () and "virtual environment" in fix.title
+
+
+def test_a_virtual_environment_is_not_the_systems_python() -> None:
+    assert told({**WHOLE, **PIP, **MANAGED, "/usr/pyvenv.cfg": "home = /usr\n"}).commands != ()
+
+
+def test_what_lies_in_front_is_taken_out_of_pythonpath() -> None:
+    files = {**WHOLE, **PIP, **package_files("numpy", "2.1.0", site=EXTRA)}
+    fix = told(files, variables={"PYTHONPATH": f"{EXTRA}:/opt/more"})
+    assert fix.commands == ("export PYTHONPATH=/opt/more",)
+    assert EXTRA in fix.title and "numpy 2.1.0" in fix.title
+    assert fix.undo == (f"export PYTHONPATH={EXTRA}:/opt/more",)
+    assert told(files, variables={"PYTHONPATH": EXTRA}).commands == ("unset PYTHONPATH",)
+
+
+def test_an_entry_that_names_pips_own_folder_is_left() -> None:
+    files = {**WHOLE, **PIP, **package_files("numpy", "2.1.0")}
+    assert "pip install" in told(files, variables={"PYTHONPATH": SITE}).commands[0]
+
+
+def test_an_image_is_entered() -> None:
+    files = {**WHOLE, "/usr/local/bin/uv": ""}
+    image = {f"/img{path}": content for path, content in files.items()}
+    assert told(image, root="/img").commands[0].startswith("chroot /img uv pip install --python /usr/bin/")
+    assert told({**image, f"/img{LIB}/EXTERNALLY-MANAGED": ""}, root="/img").commands == ()
+
+
+def test_a_check_of_versions_names_the_entry() -> None:
+    files = {
+        **package_files("torch-npu", "2.7.1", "Requires-Dist: torch==2.7.1+cpu"),
+        **package_files("torch", "2.8.0", site=EXTRA),
+    }
+    host = fake_host(files, variables={"PYTHONPATH": EXTRA}, search_path=(EXTRA, SITE))
+    (finding,) = ask(torch_npu, host).findings
+    assert finding.fix is not None and finding.fix.commands == ("unset PYTHONPATH",)
+
+
+def _run(*line: object) -> int:
+    words = [str(word) for word in line]
+    return subprocess.run(words, capture_output=True, timeout=240, check=False).returncode
+
+
+@pytest.mark.slow
+def test_real_environments(tmp_path: Path, lack: Callable[[str], None]) -> None:
+    """The line that is shown works; in an environment of venv, one without pip, and one of uv."""
+
+    def works(python: Path, path: str) -> tuple[str, ...]:
+        variables = {"PATH": path, "HOME": str(tmp_path)}
+        fix: Fix = pip_install(Host(Options(python=str(python)), variables=variables), "so", "packaging")
+        for line in fix.commands:
+            command = ["env", f"PATH={path}", "sh", "-c", line]
+            if subprocess.run(command, capture_output=True, timeout=240, check=False).returncode:
+                lack(f"the index has no packaging for {line}")
+        return fix.commands
+
+    tools, bare, whole = (tmp_path / name for name in ("tools", "bare", "whole"))
+    if _run(sys.executable, "-m", "venv", whole) or _run(sys.executable, "-m", "venv", "--without-pip", bare):
+        lack("venv makes no environment")
+    assert works(whole / "bin/python", "/usr/bin:/bin")[0].endswith("-m pip install packaging")
+    lines = works(bare / "bin/python", "/usr/bin:/bin")
+    assert lines[0].endswith("-m ensurepip") and (bare / "bin/pip3").exists()
+    if _run(whole / "bin/python", "-m", "pip", "install", "-q", "uv"):
+        lack("uv cannot be installed")
+    uv = whole / "bin/uv"
+    if _run(uv, "venv", "--python", sys.executable, tools):
+        lack("uv makes no environment")
+    (line,) = works(tools / "bin/python", f"{whole}/bin:/usr/bin:/bin")
+    assert line.startswith("uv pip install --python") and not (tools / "bin/pip").exists()
