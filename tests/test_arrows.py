@@ -57,7 +57,12 @@ ALLOWED = {
     "config": CORE | {"host", "keys"},
 }
 PUBLIC = {"host", "knowledge", "proof", "frozen", "checks"}
-LENT = ("npudoctor.checks.python._pip.",)  # the one helper for pip's lines
+# The one helper for pip's lines; whose a process is; whether somebody holds a lock.
+LENT = (
+    "npudoctor.checks.python._pip.",
+    "npudoctor.checks.device._npu_owners.",
+    "npudoctor.checks.cann._caches.",
+)
 FORBIDDEN_MODULES = {"subprocess", "socket", "psutil", "ctypes", "multiprocessing", "shutil", "io"}
 FORBIDDEN_NAMES = {"print", "open", "exec", "eval", "input", "exit", "quit", "__import__"}
 FORBIDDEN_OF = {

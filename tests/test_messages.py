@@ -93,7 +93,7 @@ def test_what_the_system_says_is_chinese_too(number: int, chinese: None) -> None
 
 def sentences(text: str) -> list[str]:
     """The parts of a text that stand for themselves."""
-    return [part for part in re.split("[;；。]", text) if part.strip()]
+    return [part for part in re.split("[；。]|; |;$", text) if part.strip()]
 
 
 def sources() -> set[str]:
@@ -120,6 +120,8 @@ def is_data(text: str) -> bool:
     words = [WORD.fullmatch(word) is not None for word in text.split()]
     if re.fullmatch(r" */\S+: [\w.-]+(, [\w.-]+)+", text):
         return True  # a folder and the names in it
+    if re.fullmatch(r" *[\w.@-]+: (up|down), \S+", text) or re.match(r" *(nft|ip6?tables)\b", text):
+        return True  # an interface and its address; where a rule stands
     heading = re.match(" *[A-Za-z][a-z]+: ", text) is not None
     return not heading and not any(one and other for one, other in zip(words, words[1:]))
 

@@ -7,7 +7,7 @@ from typing import Optional
 
 from npudoctor import ERROR, WARNING, Action, Export, Finding, Fix, Host, Risk, _
 from npudoctor.checks.gpu._job import weight
-from npudoctor.checks.python._stack import pip_install
+from npudoctor.checks.python._pip import pip_install
 from npudoctor.host.errors import CannotTell
 from npudoctor.host.nccl import Build, Use, build_of
 

@@ -32,6 +32,8 @@ from npudoctor.host.sockets import Listener, Sockets
 from npudoctor.host.variables import Variables
 from npudoctor.knowledge.site import Knowledge
 from npudoctor.model import Facts, Finding, Status
+from npudoctor.needs import missing
+from npudoctor.stamping import stamped
 
 SITE = "/usr/lib/python3.11/site-packages"
 TICKS = 100  # of a second: the unit of `started` in process_files()
@@ -366,9 +368,6 @@ class Asked:
 
 def ask(check: Check, host: Host) -> Asked:
     """Ask one check as the runner does, without threads; what is no Skip and no Unknown is raised."""
-    from npudoctor.needs import missing
-    from npudoctor.stamping import stamped
-
     findings: list[Finding] = []
     facts: dict[str, object] = {}
     status, reason, advisory = Status.OK, "", False

@@ -20,7 +20,12 @@ def scene(tmp: Path) -> Iterator[Asked]:
     yield beside("2.7.1", "2.8.0", "", PIN)
     yield beside("2.1.0.post12", "2.2.0")
     yield beside("2.7.1")
-    for adapter, version in (("2.9.0", "8.1.RC1"), ("2.7.1.post6", "9.0.0"), ("2.14.0", "9.1.0")):
+    for adapter, version in (
+        ("2.9.0", "8.1.RC1"),
+        ("2.7.1.post6", "9.0.0"),
+        ("2.14.0", "9.1.0"),
+        ("2.1.0", "10.0.0"),
+    ):
         yield beside(adapter, adapter[:5], version)
     yield beside("2.7.1", "2.7.1", "eight")
     yield ask(torch_npu, fake_host({**installed(torch_npu="2.7.1", torch="2.7.1"), **cann(None)}))

@@ -16,7 +16,7 @@ SITE = "/etc/npudoctor/knowledge.d"  # NPUDOCTOR_KNOWLEDGE_DIR replaces it; empt
 # What every row of a site may say besides the keys of our own rows. `compatible = false` forbids a pair.
 _ALWAYS = ("source", "as_of", "compatible")
 # These say how a variable is read, which no site can change: they take no rows.
-_CLOSED = ("log_variables", "variables")
+_CLOSED = ("hccl_variables", "log_variables", "nccl_variables", "paddle_flags", "variables")
 # What all our rows say, and nobody needs to know to judge a pair.
 _OPTIONAL = {
     "paddle_npu.cann": ("chip",),
