@@ -32,8 +32,8 @@ def memory(host: Host) -> Iterator[Union[Finding, Facts]]:
     this shell (of the process, with `--env-of PID`): a container, a Slurm job, a user's slice.
 
     - `memory.nearly-used`: less than 5 % of the machine's memory, and less than 4 GiB, is available.
-    - `memory.limit-nearly-used`: the same for the tightest control group. Page cache that the kernel would
-      give back is not counted as used.
+    - `memory.limit-nearly-used`: the same for the tightest control group. Page cache and what else the kernel
+      would give back is not counted as used; shared memory is.
     - `memory.limit-small`: the tightest limit is below 4 GiB, less than a model's host copy takes.
     - `memory.killed`: the kernel killed a process of the control group for memory.
 
