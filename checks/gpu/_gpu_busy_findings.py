@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from typing import Optional
 
 from npudoctor import Action, Finding, Host, Severity, Unknown, _

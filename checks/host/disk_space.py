@@ -35,8 +35,8 @@ def disk_space(host: Host) -> Iterator[Union[Finding, Facts]]:
     ## What it does
 
     Asks the file systems of /tmp, of the home, of CANN's logs and of the working directory for free space and
-    free inodes; those on one file system are one row. A mount that does not answer is named and left alone; one that is
-    read-only has no room to judge.
+    free inodes; those on one file system are one row. A mount that does not answer is named and left
+    alone; one that is read-only has no room to judge.
 
     - `disk-space.full`: less than 16 MiB is free for users. `disk-space.low`: less than 1 GiB.
     - `disk-space.no-inodes`: fewer than 100 files can be made. `disk-space.few-inodes`: fewer than 10000.

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Union
 
 from npudoctor import INFO, WARNING, Action, Facts, Finding, Host, Scope, Unknown, _, check
-from npudoctor.host.limits import MemoryGroup, memory_group
+from npudoctor.host.limits import MemoryGroup, meminfo, memory_group
 from npudoctor.host.sizes import size_text
 
 GIB = 1 << 30
@@ -86,12 +86,7 @@ def _limited(group: MemoryGroup) -> Iterator[Finding]:
 
 def _machine(host: Host) -> tuple[int, int]:
     """All memory of the machine and what is available, in bytes."""
-    told = {}
-    for line in (host.running_files.text("/proc/meminfo") or "").splitlines():
-        name, _colon, rest = line.partition(":")
-        words = rest.split()
-        if words and words[0].isdigit():
-            told[name] = int(words[0]) << 10
+    told = meminfo(host)
     if "MemTotal" not in told or "MemAvailable" not in told:
         raise Unknown(_("/proc/meminfo does not tell how much memory is available"))
     return told["MemTotal"], told["MemAvailable"]

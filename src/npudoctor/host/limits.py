@@ -60,6 +60,17 @@ def limit_of(host: Host, name: str) -> Limit:
     return limit
 
 
+def meminfo(host: Host) -> dict[str, int]:
+    """The rows of /proc/meminfo that are sizes, in bytes."""
+    told = {}
+    for line in (host.running_files.text("/proc/meminfo") or "").splitlines():
+        name, _colon, rest = line.partition(":")
+        words = rest.split()
+        if words and words[0].isdigit():
+            told[name] = int(words[0]) << 10
+    return told
+
+
 def memory_group(host: Host) -> Optional[MemoryGroup]:
     """The tightest limit of memory on the way up from our control group; None without a limit."""
     groups = list(_memory_groups(host))
