@@ -11,6 +11,7 @@ from npudoctor.host.npu_tables import Held as Listed
 from npudoctor.host.nvml import Gpu
 
 MARGIN = 1024  # MiB: what a GPU without a process may have in use
+RESET = ("requires reset", "requires restart")  # nvidia-smi's words, and nvidia-ml-py's
 # Services of NVIDIA that have a context on every GPU; names as the kernel cuts them.
 SERVICES = ("nvidia-cuda-mps", "nv-hostengine", "dcgm", "nvidia-persiste", "dcgm-exporter")
 
@@ -19,7 +20,7 @@ def ill(gpus: Sequence[Gpu]) -> Generator[Finding, None, Optional[Unknown]]:
     """A finding for each GPU that waits for its reset; and what the driver could not say of the others."""
     silent = []
     for gpu in gpus:
-        if "requires reset" in gpu.trouble.lower():
+        if gpu.trouble.lower().endswith(RESET):
             text = _("{device} must be reset before a job can use it; the driver says: {why}")
             yield Finding(
                 "gpu-busy.reset-required",

@@ -182,7 +182,8 @@ def test_a_gpu_that_must_be_reset() -> None:
         assert (finding.code, finding.device) == ("gpu-busy.reset-required", "GPU 1")
         assert (finding.severity, finding.action) == (Severity.WARNING, Action.RESET_DEVICE)
     assert judge(ABSENT, tool=(table, ""), variables={VISIBLE: "GPU-0a2b"}).status is Status.OK
-    assert judge([gpu(0), gpu(1, trouble="GPU requires reset")]).codes == ["gpu-busy.reset-required"]
+    for words in ("GPU requires reset", "GPU requires restart"):
+        assert judge([gpu(0), gpu(1, trouble=words)]).codes == ["gpu-busy.reset-required"]
 
 
 def test_by_nvml_a_gpu_that_cannot_be_asked() -> None:
