@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
+from typing import Optional
 
 from npudoctor import Action, Finding, Host, Severity, Unknown, _
 from npudoctor.checks.device._npu_owners import Owners
@@ -10,12 +11,40 @@ from npudoctor.host.npu_tables import Held as Listed
 from npudoctor.host.nvml import Gpu
 
 MARGIN = 1024  # MiB: what a GPU without a process may have in use
+RESET = ("requires reset", "requires restart")  # nvidia-smi's words, and nvidia-ml-py's
 # Services of NVIDIA that have a context on every GPU; names as the kernel cuts them.
 SERVICES = ("nvidia-cuda-mps", "nv-hostengine", "dcgm", "nvidia-persiste", "dcgm-exporter")
 
 
-def judge(host: Host, gpus: Sequence[Gpu], named: bool) -> Iterator[Finding]:
-    """A finding for each GPU that a stranger holds, and for each whose memory nobody explains."""
+def ill(gpus: Sequence[Gpu]) -> Generator[Finding, None, Optional[Unknown]]:
+    """A finding for each GPU that waits for its reset; and what the driver could not say of the others."""
+    silent = []
+    for gpu in gpus:
+        if gpu.trouble.lower().endswith(RESET):
+            text = _("{device} must be reset before a job can use it; the driver says: {why}")
+            yield Finding(
+                "gpu-busy.reset-required",
+                text.format(device=gpu.label, why=gpu.trouble),
+                device=gpu.label,
+                action=Action.RESET_DEVICE,
+            )
+        elif gpu.trouble:
+            silent.append(f"{gpu.label}: {gpu.trouble}")
+    text = _("the driver does not tell who holds it: {devices}")
+    return Unknown(text.format(devices="; ".join(silent))) if silent else None
+
+
+def split(gpus: Sequence[Gpu]) -> Optional[Unknown]:
+    """What cannot be said of those that are split."""
+    if not gpus:
+        return None
+    text = _("{devices}: split by MIG, of which only the parts could be judged")
+    return Unknown(text.format(devices=", ".join(gpu.label for gpu in gpus)), advisory=True)
+
+
+def judge(host: Host, gpus: Sequence[Gpu], named: bool) -> Generator[Finding, None, Optional[Unknown]]:
+    """A finding for each GPU that a stranger holds, and for each whose memory nobody explains; and what
+    cannot be told."""
     owners = Owners(host)
     inside = host.system.container()
     listed = {gpu: _listed(host, gpu, inside) for gpu in gpus}
@@ -24,14 +53,20 @@ def judge(host: Host, gpus: Sequence[Gpu], named: bool) -> Iterator[Finding]:
         for gpu, held in listed.items()
     }
     hidden = [gpu for gpu, held in listed.items() if _unexplained(gpu) or any(map(owners.is_hidden, held))]
-    shared = not named and any(not strangers[gpu] and gpu not in hidden for gpu in gpus)
+    unnamed = [gpu for gpu in gpus if any(one.compute and not one.pid for one in gpu.processes)]
+    free = [gpu for gpu in gpus if not strangers[gpu] and gpu not in hidden and gpu not in unnamed]
+    shared = not named and bool(free)
     for gpu, held in strangers.items():
         if held:
             yield _held(gpu, held, owners, shared)
     if inside and hidden:
         text = _("{devices}: this container does not see who holds it")
-        raise Unknown(text.format(devices=", ".join(gpu.label for gpu in hidden)), advisory=True)
+        return Unknown(text.format(devices=", ".join(gpu.label for gpu in hidden)), advisory=True)
     yield from map(_memory, hidden)
+    if unnamed:
+        text = _("{devices}: the driver does not name a process that holds it")
+        return Unknown(text.format(devices=", ".join(gpu.label for gpu in unnamed)))
+    return None
 
 
 def _listed(host: Host, gpu: Gpu, inside: bool) -> list[Listed]:
@@ -40,7 +75,7 @@ def _listed(host: Host, gpu: Gpu, inside: bool) -> list[Listed]:
     return [
         Listed(gpu.index, 0, one.pid, "", one.memory, one.pid if one.pid in here else None)
         for one in gpu.processes
-        if one.compute
+        if one.compute and (one.pid or inside)
     ]
 
 

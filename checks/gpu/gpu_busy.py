@@ -15,7 +15,11 @@ VISIBLE, ORDER = "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"
     scope=Scope.JOB,
     tags={"nvidia"},
     needs=("gpu",),
-    codes={"gpu-busy.held": WARNING, "gpu-busy.memory-held": WARNING},
+    codes={
+        "gpu-busy.held": WARNING,
+        "gpu-busy.memory-held": WARNING,
+        "gpu-busy.reset-required": WARNING,
+    },
     quick=False,
 )
 def gpu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
@@ -34,6 +38,10 @@ def gpu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
     - `gpu-busy.memory-held`: more than 1 GiB is in use that no process explains: something that ended badly,
       or a process that is not shown, holds it. With nvidia-smi, which lists no processes for pictures, it is
       not said of a GPU with a screen.
+    - `gpu-busy.reset-required`: the driver tells nothing of such a GPU but that it must be reset first.
+
+    A GPU of which the driver tells only an error, and outside of a container a process without a number, is
+    "cannot tell".
 
     In a container the driver shows only the container's own processes. Memory that others hold there, a GPU
     that is split (MIG), and numbers in CUDA_VISIBLE_DEVICES where the GPUs are of several models and
@@ -51,7 +59,7 @@ def gpu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     if not host.gpus.nodes:
         raise Skip(_("no GPU's device node is here"))
-    from npudoctor.checks.gpu._gpu_busy_findings import judge
+    from npudoctor.checks.gpu._gpu_busy_findings import ill, judge, split
     from npudoctor.host.nvml import chosen, look
 
     gpus = look(host)
@@ -62,12 +70,21 @@ def gpu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
         text = _("the GPUs are of several models: which are this job's cannot be told by their numbers")
         raise Unknown(text, advisory=True)
     devices = {
-        gpu.label: {"used": gpu.used, "total": gpu.total, "pids": [one.pid for one in gpu.processes]}
+        gpu.label: {
+            "used": gpu.used,
+            "total": gpu.total,
+            "pids": [one.pid for one in gpu.processes if one.pid],
+        }
         for gpu in ours
     }
     yield Facts({"named": named, "devices": devices})
-    yield from judge(host, [gpu for gpu in ours if not gpu.mig], named)
-    split = [gpu.label for gpu in ours if gpu.mig]
-    if split:
-        text = _("{devices}: split by MIG, of which only the parts could be judged")
-        raise Unknown(text.format(devices=", ".join(split)), advisory=True)
+    sound = [gpu for gpu in ours if not gpu.trouble]
+    untold = [
+        (yield from ill(ours)),
+        (yield from judge(host, [gpu for gpu in sound if not gpu.mig], named)),
+        split([gpu for gpu in sound if gpu.mig]),
+    ]
+    reasons = [one for one in untold if one is not None]
+    if reasons:
+        whys = "; ".join(one.reason for one in reasons)
+        raise Unknown(whys, advisory=all(one.advisory for one in reasons))

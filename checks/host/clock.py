@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Union
+from typing import Optional, Union
 
 from npudoctor import (
     INFO,
@@ -54,7 +54,7 @@ def clock(host: Host) -> Iterator[Union[Finding, Facts]]:
     if now < FIRST:
         text = _("the clock is wrong: it says that {days} days are still to come until 2024")
         yield Finding(
-            "clock.wrong", text.format(days=round((FIRST - now) / DAY)), action=Action.CONFIG, fix=_ask()
+            "clock.wrong", text.format(days=round((FIRST - now) / DAY)), action=Action.CONFIG, fix=_ask(host)
         )
     kept = host.clock.synchronised()
     yield Facts({"synchronised": kept})
@@ -62,9 +62,13 @@ def clock(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Unknown(_("the kernel does not say whether its clock is kept right"), advisory=True)
     if not kept:
         text = _("the kernel was not told that its clock is kept right: no NTP, or chrony without rtcsync")
-        yield Finding("clock.unsynchronised", text, fix=_ask())
+        yield Finding("clock.unsynchronised", text, fix=_ask(host))
 
 
-def _ask() -> Fix:
-    steps = (Command(("timedatectl", "status")), Command(("chronyc", "tracking")))
-    return Fix(_("see who keeps the clock"), steps=steps, risk=Risk.MANUAL, needs_root=False)
+def _ask(host: Host) -> Optional[Fix]:
+    """What tells more, of what is installed here."""
+    tools = (("timedatectl", "status"), ("chronyc", "tracking"))
+    steps = tuple(Command(argv) for argv in tools if host.commands.find(argv[0]))
+    return (
+        Fix(_("see who keeps the clock"), steps=steps, risk=Risk.MANUAL, needs_root=False) if steps else None
+    )

@@ -35,7 +35,8 @@ def disk_space(host: Host) -> Iterator[Union[Finding, Facts]]:
     ## What it does
 
     Asks the file systems of /tmp, of the home, of CANN's logs and of the working directory for free space and
-    free inodes; those on one file system are one row. A mount that does not answer is named and left alone.
+    free inodes; those on one file system are one row. A mount that does not answer is named and left
+    alone; one that is read-only has no room to judge.
 
     - `disk-space.full`: less than 16 MiB is free for users. `disk-space.low`: less than 1 GiB.
     - `disk-space.no-inodes`: fewer than 100 files can be made. `disk-space.few-inodes`: fewer than 10000.
@@ -70,7 +71,7 @@ def disk_space(host: Host) -> Iterator[Union[Finding, Facts]]:
     if tmp is not None and (tmp.free < LOW or (tmp.inodes > 0 and tmp.inodes_free < FEW)):
         yield from _owners(host)
     if silent:
-        raise Unknown("; ".join(silent))
+        raise Unknown("; ".join(dict.fromkeys(silent)))
 
 
 def _spaces(host: Host) -> tuple[dict[str, Space], list[str]]:
@@ -83,7 +84,8 @@ def _spaces(host: Host) -> tuple[dict[str, Space], list[str]]:
         except CannotTell as error:
             silent.append(error.reason)
             continue
-        if space is not None:
+        # One that nobody writes to is always full: an image, a CD, what an administrator closed.
+        if space is not None and not space.read_only:
             spaces[path] = space
     return spaces, silent
 

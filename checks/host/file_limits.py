@@ -10,6 +10,7 @@ from npudoctor.host.limits import limit_of
 
 ENOUGH, FEW = 65536, 4096
 RECOMMENDED = 512000
+LIMITS = "/etc/security/limits.d/90-npudoctor.conf"
 
 
 @check(
@@ -28,7 +29,8 @@ def file_limits(host: Host) -> Iterator[Union[Finding, Facts]]:
     - `file-limits.low`: below 4096.
     - `file-limits.below-guide`: from 4096, and below 65536.
 
-    A shell may raise its own soft limit up to the hard limit. Above that only root can, for sessions to come.
+    A shell may raise its own soft limit up to the hard limit. Above that only root can, for sessions to come;
+    a container gets its limits when it is made.
 
     ## Why it matters
 
@@ -64,14 +66,17 @@ def _hard(hard: Optional[int]) -> str:
 
 
 def _fix(host: Host, hard: Optional[int]) -> Fix:
-    """What raises it here; where the hard limit is too low, only root may."""
-    within = hard is None or hard >= ENOUGH
-    number = RECOMMENDED if hard is None or not within else min(hard, RECOMMENDED)
-    if within:
-        title, argv = _("raise the limit in the shell that starts the job"), ("ulimit", "-Sn", str(number))
-    else:
-        title = _("raise both limits as root, before the job's user logs in: in limits.d, or LimitNOFILE")
-        argv = ("ulimit", "-SHn", str(number))
-    return Fix(
-        title, steps=(Command(argv),), risk=Risk.MANUAL, needs_root=not within and not host.identity.is_root
-    )
+    """What raises it here; where the hard limit is too low, only root may, for sessions to come."""
+    if hard is None or hard >= ENOUGH:
+        number = RECOMMENDED if hard is None else min(hard, RECOMMENDED)
+        steps = (Command(("ulimit", "-Sn", str(number))),)
+        title = _("raise the limit in the shell that starts the job")
+        return Fix(title, steps=steps, risk=Risk.MANUAL, needs_root=False)
+    if host.system.container():
+        title = _("make the container anew with more: docker run --ulimit nofile={number}:{number}")
+        return Fix(title.format(number=RECOMMENDED), risk=Risk.MANUAL)
+    # The star is for everybody but root.
+    rows = "".join(rf"{who} - nofile {RECOMMENDED}\n" for who in ("*", "root"))
+    title = _("raise both limits as root, then log in anew; a service wants LimitNOFILE instead")
+    step = Command(("sh", "-c", f'printf "{rows}" > {LIMITS}'))
+    return Fix(title, steps=(step,), undo=(f"rm -- {LIMITS}",), risk=Risk.MANUAL)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Union
 
 from npudoctor import INFO, WARNING, Action, Facts, Finding, Host, Scope, Unknown, _, check
-from npudoctor.host.limits import MemoryGroup, memory_group
+from npudoctor.host.limits import MemoryGroup, meminfo, memory_group
 from npudoctor.host.sizes import size_text
 
 GIB = 1 << 30
@@ -32,8 +32,8 @@ def memory(host: Host) -> Iterator[Union[Finding, Facts]]:
     this shell (of the process, with `--env-of PID`): a container, a Slurm job, a user's slice.
 
     - `memory.nearly-used`: less than 5 % of the machine's memory, and less than 4 GiB, is available.
-    - `memory.limit-nearly-used`: the same for the tightest control group. Page cache that the kernel would
-      give back is not counted as used.
+    - `memory.limit-nearly-used`: the same for the tightest control group. Page cache and what else the kernel
+      would give back is not counted as used; shared memory is.
     - `memory.limit-small`: the tightest limit is below 4 GiB, less than a model's host copy takes.
     - `memory.killed`: the kernel killed a process of the control group for memory.
 
@@ -86,12 +86,7 @@ def _limited(group: MemoryGroup) -> Iterator[Finding]:
 
 def _machine(host: Host) -> tuple[int, int]:
     """All memory of the machine and what is available, in bytes."""
-    told = {}
-    for line in (host.running_files.text("/proc/meminfo") or "").splitlines():
-        name, _colon, rest = line.partition(":")
-        words = rest.split()
-        if words and words[0].isdigit():
-            told[name] = int(words[0]) << 10
+    told = meminfo(host)
     if "MemTotal" not in told or "MemAvailable" not in told:
         raise Unknown(_("/proc/meminfo does not tell how much memory is available"))
     return told["MemTotal"], told["MemAvailable"]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Union
+from typing import Optional, Union
 
 from npudoctor import INFO, WARNING, Action, Command, Facts, Finding, Fix, Host, Risk, Scope, _, check
+from npudoctor.host.errors import CannotTell
 from npudoctor.host.sizes import size_text
 
 SHM = "/dev/shm"  # noqa: S108
 MIB, GIB = 1 << 20, 1 << 30
+MOST = 16 * GIB
 NEARLY = 0.1  # of it free
 
 
@@ -44,7 +46,8 @@ def shm_size(host: Host) -> Iterator[Union[Finding, Facts]]:
     ## Fix safety
 
     Shown only. A remount changes the limit of what is there, and loses nothing; it is back as it was after a
-    reboot. A container gets its size when it is made.
+    reboot. The size that is named is half of the memory, as the kernel's own default is, and at most 16 GiB.
+    A container gets its size when it is made.
 
     ## References
 
@@ -59,20 +62,32 @@ def shm_size(host: Host) -> Iterator[Union[Finding, Facts]]:
     words = {"size": size_text(space.total), "free": size_text(space.free)}
     if space.total <= 64 * MIB:
         text = _("the shared memory in /dev/shm is only {size} large")
-        yield Finding("shm-size.small", text.format(**words), action=Action.CONFIG, fix=_larger(host))
+        yield Finding(
+            "shm-size.small", text.format(**words), action=Action.CONFIG, fix=_larger(host, space.total)
+        )
     elif space.total < GIB:
         text = _("the shared memory in /dev/shm is {size} large; many data loaders want more")
-        yield Finding("shm-size.below-usual", text.format(**words), fix=_larger(host))
+        yield Finding("shm-size.below-usual", text.format(**words), fix=_larger(host, space.total))
     if space.free < min(NEARLY * space.total, GIB):
         text = _("the shared memory in /dev/shm is nearly full: {free} of {size} are free")
         yield Finding("shm-size.nearly-full", text.format(**words), action=Action.CLEANUP)
 
 
-def _larger(host: Host) -> Fix:
+def _larger(host: Host, now: int) -> Optional[Fix]:
+    """A line for the size that a small machine can give too; None where it has that, or does not tell."""
+    from npudoctor.host.limits import meminfo
+
+    try:
+        size = min(meminfo(host).get("MemTotal", 0) // 2, MOST)
+    except CannotTell:
+        return None
+    if size <= now:
+        return None
+    text = f"{size // GIB}g" if size == MOST else f"{size // MIB}m"
     if host.system.container():
         title = _(
-            "make the container anew with more: docker run --shm-size=16g, or an emptyDir of medium Memory"
+            "make the container anew with more: docker run --shm-size={size}, or an emptyDir of medium Memory"
         )
-        return Fix(title, risk=Risk.MANUAL)
-    command = Command(("mount", "-o", "remount,size=16G", SHM))
+        return Fix(title.format(size=text), risk=Risk.MANUAL)
+    command = Command(("mount", "-o", f"remount,size={text}", SHM))
     return Fix(_("make it larger until the next boot"), steps=(command,), risk=Risk.MANUAL)

@@ -20,10 +20,10 @@ def working_directory_check(host: Host) -> Iterator[Union[Finding, Facts]]:
     ## What it does
 
     Looks at the working directory of this shell; with `--env-of PID` at that of the process. Nothing is
-    written to try it: owner and mode decide.
+    written to try it: owner, mode and mount decide.
 
     - `working-directory.gone`: it was removed, or another folder was put in its place.
-    - `working-directory.not-writable`: this user may make no files in it.
+    - `working-directory.not-writable`: this user may make no files in it, or it lies on a read-only mount.
 
     ## Why it matters
 
@@ -41,15 +41,18 @@ def working_directory_check(host: Host) -> Iterator[Union[Finding, Facts]]:
         text = _("the working directory was removed: go to one that is there")
         yield Finding("working-directory.gone", text, action=Action.RESTART_JOB)
         return
-    from npudoctor.host.access import may_make, nearest
+    from npudoctor.host.access import may_make, mount_at, nearest
 
     place = nearest(host.files, here)
-    user = job_user(host)
-    if may_make(place.entry, user) is False:
+    user, mount = job_user(host), mount_at(host, place)
+    if may_make(place.entry, user, mount) is False:
         text = _("{user} may not write to the working directory {path}")
         yield Finding(
             "working-directory.not-writable",
             text.format(user=user.user, path=here),
-            evidence=(place.label,),
+            evidence=(
+                place.label,
+                *((f"{mount.point} {mount.kind} ro",) if mount and mount.read_only else ()),
+            ),
             action=Action.CONFIG,
         )

@@ -29,6 +29,7 @@ def left_behind(host: Host, stale: Mapping[int, str]) -> Iterator[Finding]:
 def outlived_job(host: Host, over: Mapping[int, str]) -> Iterator[Finding]:
     """Those that outlived the job that their variables name."""
     if over:
+        over = dict(sorted(over.items()))  # they were found job by job
         text = _("processes were started in a Slurm job that is over: {pids}")
         yield Finding(
             "stale-processes.outlived-job",

@@ -11,5 +11,5 @@ from npudoctor.testing import Asked, ask, fake_host
 
 def scene(tmp: Path) -> Iterator[Asked]:
     """Each code, and each way of putting it."""
-    yield ask(clock, fake_host(now=0.0, synchronised=False))
+    yield ask(clock, fake_host(now=0.0, synchronised=False, commands={"chronyc": ""}))
     yield ask(clock, fake_host(synchronised=None))

@@ -15,4 +15,5 @@ def scene(tmp: Path) -> Iterator[Asked]:
     """Each code, and each way of putting it."""
     yield told("1024", "1048576")
     yield told("5000", "6000")
+    yield told("1024", "4096", 0, "/.dockerenv")
     yield ask(file_limits, fake_host({"/proc/self/limits": "x\n"}))

@@ -60,7 +60,8 @@ class Entry:
 class Space:
     """What statvfs says of the file system that holds a path: bytes and inodes, in all and free for users.
 
-    `inodes` is 0 where the file system makes them as it needs them.
+    `inodes` is 0 where the file system makes them as it needs them. `read_only`: nobody writes here, whatever
+    is free.
     """
 
     total: int
@@ -68,6 +69,7 @@ class Space:
     inodes: int
     inodes_free: int
     device: int
+    read_only: bool = False
 
     @property
     def share_free(self) -> float:
@@ -164,6 +166,7 @@ class LocalDisk:
             found.f_files,
             found.f_favail,
             os.stat(path).st_dev,
+            bool(found.f_flag & os.ST_RDONLY),
         )
 
     def close(self) -> None:

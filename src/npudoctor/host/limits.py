@@ -13,6 +13,7 @@ from npudoctor.messages import _
 
 UNLIMITED = 1 << 62  # what is as large as that is no limit: cgroup v1 writes the largest number of pages
 CGROUPS = "/sys/fs/cgroup"
+GIVEN_BACK = ("inactive_file", "active_file", "slab_reclaimable")
 
 _COLUMNS = re.compile(r"\s{2,}")
 
@@ -59,6 +60,17 @@ def limit_of(host: Host, name: str) -> Limit:
     return limit
 
 
+def meminfo(host: Host) -> dict[str, int]:
+    """The rows of /proc/meminfo that are sizes, in bytes."""
+    told = {}
+    for line in (host.running_files.text("/proc/meminfo") or "").splitlines():
+        name, _colon, rest = line.partition(":")
+        words = rest.split()
+        if words and words[0].isdigit():
+            told[name] = int(words[0]) << 10
+    return told
+
+
 def memory_group(host: Host) -> Optional[MemoryGroup]:
     """The tightest limit of memory on the way up from our control group; None without a limit."""
     groups = list(_memory_groups(host))
@@ -84,9 +96,11 @@ def _memory_groups(host: Host) -> Iterator[MemoryGroup]:
 
 
 def _reclaimable(host: Host, folder: str) -> int:
-    """Page cache that the kernel gives back before it kills: it is in the figure of what is used."""
+    """What the kernel gives back before it kills: it is in the figure of what is used. Shared memory is page
+    cache too, in the rows of what is anonymous, and is not given back."""
     told = _table(host, f"{folder}/memory.stat")
-    return told.get("total_inactive_file", told.get("inactive_file", 0))
+    # In version 1 only the total_ rows count the groups below, as the figure of what is used does.
+    return sum(told.get(f"total_{name}", told.get(name, 0)) for name in GIVEN_BACK)
 
 
 def _kills(host: Host, folder: str) -> int:

@@ -33,7 +33,8 @@ def answer(op, path, limit, start):
     if op == "access": return os.access(path, limit)
     if op == "space":
         v = os.statvfs(path)
-        return [v.f_blocks * v.f_frsize, v.f_bavail * v.f_frsize, v.f_files, v.f_favail, os.stat(path).st_dev]
+        return [v.f_blocks * v.f_frsize, v.f_bavail * v.f_frsize, v.f_files, v.f_favail,
+            os.stat(path).st_dev, bool(v.f_flag & os.ST_RDONLY)]
     if op == "read":
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         if start: os.lseek(fd, start, 0)

@@ -13,7 +13,7 @@ import pytest
 from tests.scenes.gpu_busy import ABSENT, BUSY, CONTAINER, FULL, IDLE, NODES, PYTHON, gpu, judge
 from tests.scenes.npu_busy import SELF, me, one
 
-from npudoctor import Severity, Status
+from npudoctor import Action, Severity, Status
 from npudoctor.checks.gpu.gpu_busy import gpu_busy
 from npudoctor.host.commands import Answer
 from npudoctor.host.nvml import NO_MODULE, SCRIPT
@@ -149,6 +149,74 @@ def test_cannot_tell(told: object, tool: object, advisory: bool, words: str) -> 
     assert words in asked.reason
 
 
+LOST = SMI_IDLE.replace("H100 80GB HBM3, 4, 81559, Disabled", "H100 80GB HBM3, {0}, {1}, {0}", 1)
+
+
+@pytest.mark.parametrize(
+    ("used", "total", "words"),
+    [
+        ("[Unknown Error]", "[Unknown Error]", "GPU 0: Unknown Error"),
+        ("[GPU is lost]", "81559", "GPU 0: GPU is lost"),
+        ("0", "0", "GPU 0: memory.total 0"),
+        ("[" + "x" * 5000, "0", "x... (the output was cut)"),
+    ],
+)
+def test_a_gpu_that_the_tool_cannot_ask(used: str, total: str, words: str) -> None:
+    held = "GPU-1a2b, 71001, 30000\n"
+    asked = judge(ABSENT, me(), one(71001, uid=0), tool=(LOST.format(used, total), held))
+    assert (asked.status, asked.advisory, asked.codes) == (Status.UNKNOWN, False, ["gpu-busy.held"])
+    assert asked.reason.endswith(words) and len(asked.reason) < 300
+    assert judge(ABSENT, tool=(LOST.format(used, total), ""), variables={VISIBLE: "1"}).status is Status.OK
+
+
+@pytest.mark.parametrize("told", ["[N/A]", "[Insufficient Permissions]", "[Not Supported]"])
+def test_what_the_driver_has_not_is_no_trouble(told: str) -> None:
+    assert judge(ABSENT, tool=(LOST.format(told, told), "")).status is Status.OK
+
+
+def test_a_gpu_that_must_be_reset() -> None:
+    row = ", ".join(["[GPU requires reset]"] * 7) + "\n"
+    table = SMI_IDLE.splitlines(keepends=True)[0] + row
+    for variables in ({}, {VISIBLE: "1"}, {VISIBLE: "GPU-1a2b"}):
+        (finding,) = judge(ABSENT, tool=(table, ""), variables=variables).findings
+        assert (finding.code, finding.device) == ("gpu-busy.reset-required", "GPU 1")
+        assert (finding.severity, finding.action) == (Severity.WARNING, Action.RESET_DEVICE)
+    assert judge(ABSENT, tool=(table, ""), variables={VISIBLE: "GPU-0a2b"}).status is Status.OK
+    for words in ("GPU requires reset", "GPU requires restart"):
+        assert judge([gpu(0), gpu(1, trouble=words)]).codes == ["gpu-busy.reset-required"]
+
+
+def test_by_nvml_a_gpu_that_cannot_be_asked() -> None:
+    asked = judge([gpu(0), gpu(1, trouble="GPU is lost", used=0, total=None)], CONTAINER)
+    assert (asked.status, asked.advisory) == (Status.UNKNOWN, False) and "GPU 1: GPU is lost" in asked.reason
+    assert "GPU 1: memory.total 0" in judge([gpu(0), gpu(1, total=0)]).reason
+
+
+def test_a_process_without_a_number() -> None:
+    busy = SMI_IDLE.replace(" 4, 81559", " 30010, 81559")
+    held = "GPU-0a2b, [N/A], 30000\nGPU-1a2b, 71001, 30000\n"
+    asked = judge(ABSENT, me(), one(71001, uid=1001), tool=(busy, held))
+    assert (asked.status, asked.advisory, asked.codes) == (Status.UNKNOWN, False, ["gpu-busy.held"])
+    assert asked.reason == "GPU 0: the driver does not name a process that holds it"
+    assert asked.findings[0].severity is Severity.WARNING  # no GPU is known to be free
+    inside = judge(ABSENT, CONTAINER, me(), one(71001, uid=1001), tool=(busy, held))
+    assert (inside.status, inside.advisory, inside.codes) == (Status.UNKNOWN, True, ["gpu-busy.held"])
+
+
+def test_what_a_tool_says_is_a_line() -> None:
+    mismatch = "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 535.161\n"
+    failed = Answer(("nvidia-smi",), "exited", 18, mismatch)
+    assert judge(ABSENT, tool=(failed, "")).reason.endswith(mismatch.splitlines()[0])  # type: ignore[arg-type]
+    for text, words in (("y" * (1 << 20), "y" * 200), ("y\n" * (1 << 19), "y")):
+        flood = Answer(("nvidia-smi",), "flooded", None, text)
+        reason = judge(ABSENT, tool=(flood, "")).reason  # type: ignore[arg-type]
+        assert reason.endswith(f": {words}... (the output was cut)") and len(reason) < 300
+    broken = Answer(
+        (PYTHON,), "exited", 1, stderr='Traceback (most recent call last):\n  File "x"\nOSError: x'
+    )
+    assert judge(broken).reason.endswith(": OSError: x")
+
+
 def test_skipped() -> None:
     assert ask(gpu_busy, fake_host()).status is Status.SKIPPED
     image: dict[str, Content] = dict(NODES)
@@ -189,5 +257,10 @@ def test_the_child_itself(tmp_path: Path) -> None:
     told = json.loads(run().stdout)
     (found,) = judge(told, me()).facts["devices"].items()  # type: ignore[attr-defined]
     assert found == ("GPU 0", {"used": 5120, "total": 142336, "pids": [SELF]})
+    ill = "def nvmlDeviceGetHandleByIndex(index): raise NVMLError('GPU is lost')\n"
+    for more, words in ((ill, "GPU is lost"), (ill.replace("HandleByIndex", "MemoryInfo"), "GPU is lost")):
+        (tmp_path / "pynvml.py").write_text(STAND_IN.replace("PID", "1") + more)
+        assert [gpu["trouble"] for gpu in json.loads(run().stdout)] == [words]
+    (tmp_path / "pynvml.py").write_text(STAND_IN.replace("PID", "1"))
     broken = run(BROKEN="1")
     assert (broken.returncode, broken.stderr) == (1, "NVML: Driver/library version mismatch\n")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Optional
+
+import pytest
+
 from npudoctor import Status
 from npudoctor.checks.host.clock import clock
 from npudoctor.host.clock import Clock
@@ -16,6 +20,19 @@ def test_kept() -> None:
 def test_not_kept_is_information() -> None:
     asked = ask(clock, fake_host(synchronised=False))
     assert (asked.status, asked.codes) == (Status.OK, ["clock.unsynchronised"])
+
+
+@pytest.mark.parametrize(
+    ("tools", "lines"),
+    [
+        ([], None),
+        (["chronyc"], ("chronyc tracking",)),
+        (["timedatectl", "chronyc"], ("timedatectl status", "chronyc tracking")),
+    ],
+)
+def test_only_what_is_installed_is_offered(tools: list[str], lines: Optional[tuple[str, ...]]) -> None:
+    (finding,) = ask(clock, fake_host(synchronised=False, commands=dict.fromkeys(tools, ""))).findings
+    assert (finding.fix and finding.fix.commands) == lines
 
 
 def test_who_cannot_ask_the_kernel_cannot_tell() -> None:

@@ -11,10 +11,15 @@ import pytest
 
 from npudoctor import Status
 from npudoctor.checks.host.disk_space import disk_space
+from npudoctor.host import CannotTell
 from npudoctor.host.files import Space
 from npudoctor.testing import Asked, Content, Node, ask, fake_host, folder, link, unreadable
 
 MIB, GIB = 1 << 20, 1 << 30
+LOCALLY = 'from npudoctor.host.disk import LocalDisk as D; s = D().space("/tmp"); print(s.free, s.read_only)'
+IN_A_CHILD = (
+    'from npudoctor.host.outside import Outside as O; s = O("/", 9).ask("space", "/tmp"); print(s[1], s[5])'
+)
 PLENTY = Space(100 * GIB, 50 * GIB, 1 << 20, 1 << 19, 1)
 
 
@@ -41,6 +46,7 @@ def told(tmp: Space, home: Space = PLENTY, files: Optional[dict[str, Content]] =
         (Space(100 * GIB, 50 * GIB, 1 << 20, 9999, 2), ["disk-space.few-inodes"], Status.PROBLEM),
         (Space(100 * GIB, 50 * GIB, 1 << 20, 3, 2), ["disk-space.no-inodes"], Status.PROBLEM),
         (Space(0, 0, 0, 0, 2), [], Status.OK),
+        (Space(GIB, 0, 10, 0, 2, read_only=True), [], Status.OK),
     ],
 )
 def test_how_much_is_free(space: Space, codes: list[str], status: Status) -> None:
@@ -74,6 +80,26 @@ def test_cannot_tell() -> None:
     asked = told(PLENTY, files={"/tmp": unreadable(5)})
     assert asked.status is Status.UNKNOWN and "/tmp" in asked.reason
     assert ask(disk_space, fake_host(root="/image")).status is Status.SKIPPED
+
+
+def test_a_dead_mount_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_answer(path: str) -> Space:
+        raise CannotTell("the file system mounted at /home does not answer")
+
+    host = fake_host({"/tmp": folder(0o1777), "/home/ada": folder()}, euid=1000, user="ada")
+    monkeypatch.setattr(host.running_files, "space", no_answer)
+    assert ask(disk_space, host).reason == "the file system mounted at /home does not answer"
+
+
+@pytest.mark.needs_root
+@pytest.mark.parametrize("program", [LOCALLY, IN_A_CHILD])
+def test_a_real_one_that_is_full_and_read_only(program: str) -> None:
+    script = (
+        "mount -t tmpfs -o size=64m tmpfs /tmp && fallocate -l 64m /tmp/data; mount -o remount,ro /tmp && "
+        f"exec {sys.executable} -c '{program}'"
+    )
+    done = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("0 True\n", "")
 
 
 @pytest.mark.needs_root

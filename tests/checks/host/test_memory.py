@@ -35,13 +35,15 @@ def second(limit: str, used: int, stat: str = "", events: str = "") -> dict[str,
     }
 
 
-def first(limit: int, used: int) -> dict[str, Content]:
+def first(limit: int, used: int, active: int = 0) -> dict[str, Content]:
     """A control group of version 1."""
     return {
         "/proc/self/cgroup": "9:name=systemd:/\n4:cpu,memory:/slurm/job_7\n0::/\n",
         f"{V1}/memory.limit_in_bytes": f"{limit}\n",
         f"{V1}/memory.usage_in_bytes": f"{used}\n",
-        f"{V1}/memory.stat": f"cache 1\ntotal_inactive_file {GIB}\n",
+        f"{V1}/memory.stat": (
+            f"cache 1\nactive_file 0\ntotal_inactive_file {GIB}\ntotal_active_file {active}\n"
+        ),
         f"{V1}/memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n",
     }
 
@@ -64,6 +66,13 @@ def test_a_machine_whose_memory_is_used() -> None:
         (second(str(64 * GIB), 10 * GIB), []),
         (second(str(64 * GIB), 62 * GIB), ["memory.limit-nearly-used"]),
         (second(str(64 * GIB), 62 * GIB, f"inactive_file {20 * GIB}\n"), []),
+        (second(str(64 * GIB), 62 * GIB, f"active_file {20 * GIB}\n"), []),
+        (second(str(64 * GIB), 62 * GIB, f"slab_reclaimable {20 * GIB}\n"), []),
+        (
+            second(str(64 * GIB), 62 * GIB, f"file {60 * GIB}\nshmem {60 * GIB}\n"),
+            ["memory.limit-nearly-used"],
+        ),
+        (first(8 * GIB, 9 * GIB, active=6 * GIB), ["memory.killed"]),
         (second(str(64 * GIB), GIB, events="oom 3\noom_kill 1\n"), ["memory.killed"]),
         (second(str(2 * GIB), GIB), ["memory.limit-small"]),
         (second(str(512 * GIB), 511 * GIB), []),  # larger than the machine: no limit

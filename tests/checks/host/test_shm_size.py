@@ -17,8 +17,10 @@ from npudoctor.testing import Asked, Content, ask, fake_host, folder, unreadable
 MIB, GIB = 1 << 20, 1 << 30
 
 
-def told(total: int, free: Optional[int] = None, container: bool = False) -> Asked:
+def told(total: int, free: Optional[int] = None, container: bool = False, memory: int = 256 * GIB) -> Asked:
     files: dict[str, Content] = {"/dev/shm": folder(0o1777)}
+    if memory:
+        files["/proc/meminfo"] = f"MemTotal: {memory >> 10} kB\n"
     if container:
         files["/.dockerenv"] = ""
     space = Space(total, total if free is None else free, 0, 0, 1)
@@ -48,9 +50,19 @@ def test_nearly_full() -> None:
 
 def test_what_would_help() -> None:
     (finding,) = told(MIB).findings
-    assert finding.fix and finding.fix.commands == ("mount -o remount,size=16G /dev/shm",)
+    assert finding.fix and finding.fix.commands == ("mount -o remount,size=16g /dev/shm",)
     (finding,) = told(MIB, container=True).findings
-    assert finding.fix and finding.fix.commands == () and "--shm-size" in finding.fix.title
+    assert finding.fix and finding.fix.commands == () and "--shm-size=16g," in finding.fix.title
+
+
+def test_a_small_machine_gives_no_more_than_half() -> None:
+    (finding,) = told(MIB, memory=6 * GIB).findings
+    assert finding.fix and finding.fix.commands == ("mount -o remount,size=3072m /dev/shm",)
+    (finding,) = told(MIB, container=True, memory=6 * GIB).findings
+    assert finding.fix and "--shm-size=3072m," in finding.fix.title
+    for memory in (GIB, 2 * GIB - 4096, 0):  # it has its half already, or nobody tells
+        (finding,) = told(GIB - 1 if memory else MIB, memory=memory).findings
+        assert finding.fix is None
 
 
 def test_not_there_and_cannot_tell() -> None:

@@ -29,6 +29,17 @@ def test_a_folder_of_others() -> None:
     assert asked.findings[0].evidence == ("/job uid=0 gid=0 mode=drwxr-xr-x",)
 
 
+def test_a_read_only_mount_is_for_nobody() -> None:
+    for options in ("ro,relatime - squashfs /dev/loop0 rw", "rw - iso9660 /dev/sr0 ro"):
+        mounts = f"1 0 0:1 / / rw - ext4 /dev/sda rw\n2 1 0:2 / /job {options}\n"
+        files = {"/proc/self/cwd": link("/job"), "/job": folder(0o777), "/proc/self/mountinfo": mounts}
+        asked = ask(working_directory_check, fake_host(files))
+        assert asked.codes == ["working-directory.not-writable"]
+        assert asked.findings[0].evidence[1].startswith("/job ")
+    files["/proc/self/mountinfo"] = "1 0 0:1 / / rw - ext4 /dev/sda rw\n"
+    assert ask(working_directory_check, fake_host(files)).codes == []
+
+
 def test_where_an_access_list_may_allow_it_nothing_is_said() -> None:
     assert told(folder(0o775)).codes == []
 

@@ -102,6 +102,14 @@ class TestOutlived:
         assert "Slurm knows no job 77" in finding.evidence[0]
         assert finding.fix and all(line.startswith("ps ") for line in finding.fix.commands)
 
+    def test_the_pids_are_in_order(self) -> None:
+        files: dict[str, Content] = {}
+        for pid, job in ((70, "77"), (71, "78"), (72, "77")):
+            files.update(process(pid, variables={"SLURM_JOB_ID": job}))
+        (finding,) = judged(files, commands=slurm({})).findings
+        assert finding.fix is not None and finding.fix.commands[-1].endswith("-p 70,71,72")
+        assert [line.split(",")[0] for line in finding.evidence] == ["pid 70", "pid 71", "pid 72"]
+
     @pytest.mark.parametrize("state", ["COMPLETED", "CANCELLED", "NODE_FAIL", "TIMEOUT"])
     def test_slurm_says_that_it_is_over(self, state: str) -> None:
         answer = f"JobId=77 JobName=x\n   JobState={state} Reason=None Dependency=(null)\n"
