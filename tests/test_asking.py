@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -55,9 +56,25 @@ def test_a_need_that_hangs_delays_nobody_else() -> None:
 
 
 @pytest.mark.usefixtures("hung")
-def test_one_whose_turn_never_came_says_so() -> None:
+def test_who_asks_for_nothing_that_hangs_is_answered_before_the_deadline() -> None:
     found, _took = rows(made("a", "cann"), made("b", "$HERE"), deadline=0.2)
     assert found["a"].reason == "no answer within 0.2 s; it was left behind"
+    assert found["b"].status is Status.OK
+
+
+def test_ten_that_wait_wait_side_by_side() -> None:
+    def waiting(host: Host) -> Iterator[Answer]:
+        time.sleep(0.3)
+        yield Facts({})
+
+    checks = [replace(made(f"a{number}"), ask=waiting) for number in range(10)]
+    found, took = rows(*checks)
+    assert {row.status for row in found.values()} == {Status.OK}
+    assert took < 1.5
+
+
+def test_one_whose_turn_never_came_says_so() -> None:
+    found, _took = rows(made("b"), deadline=-1.0)
     assert (found["b"].status, found["b"].reason) == (
         Status.TIMEOUT,
         "its turn did not come before the deadline",

@@ -1,11 +1,11 @@
-"""One check being asked in a thread of its own: what it has said so far, and how it ended."""
+"""A check being asked: what it has said so far, and how it ended; the threads that ask."""
 
 from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import Callable, Optional
 
 from npudoctor.checking import Answer, Check, Crashed, NoAnswer, NotLoaded, Skip
@@ -17,8 +17,7 @@ from npudoctor.stamping import stamped
 
 Asking = Callable[[float], Iterator[Answer]]
 
-PATIENCE = 0.5  # how long the needs of others may keep a check from its turn
-STEP = 0.005
+STILL = 0.01  # seconds: a thread that takes no next check for so long is waiting for something
 
 
 class Asked:
@@ -32,7 +31,6 @@ class Asked:
         self.check, self.until = check, until
         self._ask, self._timeout = ask, timeout
         self.started: Optional[float] = None
-        self._turn = threading.Lock()
         self.answers: list[Answer] = []
         self.done = threading.Event()
         self.status = Status.CRASHED  # until it has said how it ended
@@ -51,17 +49,6 @@ class Asked:
         """When its time is over."""
         return self.until if self.started is None else min(self.started + self._timeout, self.until)
 
-    def turn(self) -> bool:
-        """Whether whoever calls this is the first to look at it: its time begins."""
-        if not self._turn.acquire(blocking=False):
-            return False
-        self.started = time.monotonic()
-        return True
-
-    def start(self) -> None:
-        """Ask it in a thread: a daemon, as one that never comes back must not keep the process."""
-        _in_thread(self.check.id, self._listen, [self])
-
     def fits(self, host: Host) -> bool:
         """Whether what it needs is here; else that is how it ended."""
         try:
@@ -73,10 +60,13 @@ class Asked:
             self.end(Status.SKIPPED, why)
         return why is None
 
-    def listen_if_it_fits(self, host: Host) -> None:
-        """Both, in the thread of the caller."""
-        if self.fits(host):
-            self._listen()
+    def take_turn(self, host: Host) -> None:
+        """Ask it now, in this thread: its time begins. After the end of the run nobody waits for it."""
+        now = time.monotonic()
+        if now < self.until:
+            self.started = now
+            if self.fits(host):
+                self._listen()
 
     def _listen(self) -> None:
         """Take its answers; every way it may end is a status."""
@@ -102,43 +92,48 @@ class Asked:
             self.done.set()
 
 
-def start(begun: Sequence[Asked], host: Host) -> None:
-    """Start those that need nothing; the others once it is known that what they need is here.
+class Workers:
+    """Threads that ask one check after the other.
 
-    Two threads find that out, as one question, of the interpreter, takes longer than all others.
+    Most checks take no time, and a thread for each costs more than they do: one thread asks them all, and
+    whenever it stands still, another goes on with the rest. What asks the interpreter comes last.
     """
-    for asked in begun:
-        if not asked.check.needs and asked.turn():
-            asked.start()
-    for late in (False, True):
-        waiting = [asked for asked in begun if asked.check.needs and slow(asked.check.needs) is late]
-        if waiting:
-            _in_thread("needs", partial(_start_fitting, waiting, host), waiting)
+
+    def __init__(self, begun: Sequence[Asked], host: Host) -> None:
+        self._left = deque(sorted(begun, key=lambda asked: _lateness(asked.check)))
+        self._host = host
+        self._taken = self._working = 0
+        self._more()
+
+    def drive(self, until: float) -> None:
+        """Add threads until every check had its turn, or the time is over."""
+        while self._left and time.monotonic() < until:
+            before = self._taken
+            time.sleep(STILL)
+            if self._left and self._taken == before:
+                self._more()
+
+    def _more(self) -> None:
+        try:
+            # A daemon: one that never comes back must not keep the process.
+            threading.Thread(target=self._work, name="checks", daemon=True).start()
+            self._working += 1
+        except RuntimeError as error:  # the machine has no room for another thread
+            while not self._working and self._left:
+                self._left.popleft().end(Status.CRASHED, str(error))
+
+    def _work(self) -> None:
+        while True:
+            try:
+                asked = self._left.popleft()
+            except IndexError:
+                return
+            self._taken += 1
+            asked.take_turn(self._host)
 
 
-def hurry(begun: Sequence[Asked], host: Host, until: float) -> None:
-    """What one slow need keeps from being looked at gets a thread of its own."""
-    until = min(time.monotonic() + PATIENCE, until)
-    for asked in begun:
-        while asked.started is None and not asked.done.is_set() and time.monotonic() < until:
-            time.sleep(STEP)
-    for asked in begun:
-        if time.monotonic() < asked.until and not asked.done.is_set() and asked.turn():
-            _in_thread(asked.check.id, partial(asked.listen_if_it_fits, host), [asked])
-
-
-def _start_fitting(waiting: Sequence[Asked], host: Host) -> None:
-    for asked in waiting:
-        if asked.turn() and asked.fits(host):
-            asked.start()
-
-
-def _in_thread(name: str, run: Callable[[], None], concerned: Sequence[Asked]) -> None:
-    try:
-        threading.Thread(target=run, name=name, daemon=True).start()
-    except RuntimeError as error:  # the machine has no room for another thread
-        for asked in concerned:
-            asked.end(Status.CRASHED, str(error))
+def _lateness(check: Check) -> int:
+    return 0 if not check.needs else 2 if slow(check.needs) else 1
 
 
 def _text(error: BaseException) -> str:

@@ -8,7 +8,7 @@ from dataclasses import field, replace
 from typing import Optional, Union
 
 from npudoctor import verdict
-from npudoctor.asking import Asked, Asking, hurry, start
+from npudoctor.asking import Asked, Asking, Workers
 from npudoctor.checking import Check
 from npudoctor.description import Description
 from npudoctor.frozen import dataclass
@@ -47,8 +47,9 @@ def run(loaded: Loaded, host: Host, settings: Settings, until: Optional[float] =
     clock, started = time.monotonic(), time.time()
     until = clock + settings.deadline if until is None else until
     asked = begin(loaded, host, settings, until)
+    workers = Workers([one for one in asked if isinstance(one, Asked)], host)
     description = Description(host)
-    hurry([one for one in asked if isinstance(one, Asked)], host, until)
+    workers.drive(until)
     rows = [*finish(asked, settings, until), *_broken(loaded, settings)]
     rows = verdict.fold(verdict.ignore(rows, settings.ignore))
     reached, status = verdict.judge(rows, settings.fail_on)
@@ -70,7 +71,7 @@ def run(loaded: Loaded, host: Host, settings: Settings, until: Optional[float] =
 
 
 def begin(loaded: Loaded, host: Host, settings: Settings, until: float) -> list[Union[Result, Asked]]:
-    """Ask the selected checks; a row at once for each that is not to be asked here."""
+    """What is to be asked; a row at once for each selected check that is not to be asked here."""
     selected = [check for check in loaded.checks if _selected(check.names, settings.select)]
     reasons = {check.id: _not_asked(check, settings) for check in selected}
     # All children are forked before any thread starts.
@@ -87,7 +88,6 @@ def begin(loaded: Loaded, host: Host, settings: Settings, until: float) -> list[
             begun.append(Asked(mine, asking[check.id], settings.timeout, until))
         else:
             begun.append(_row(check, Status.SKIPPED, reason=reasons[check.id]))
-    start([asked for asked in begun if isinstance(asked, Asked)], host)
     return begun
 
 
