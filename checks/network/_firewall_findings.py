@@ -45,7 +45,7 @@ class Answers:
     @property
     def must_know(self) -> bool:
         """Whether a verdict is needed: other nodes were named, and all rules could be read."""
-        return self.for_peers and self.nodes != 1 and not self.rules.unread
+        return self.for_peers and self.nodes != 1 and not self.rules.unread and not self.rules.unlent
 
     def worst(self) -> dict[int, str]:
         """The verdict for each port, the worst of all callers; anybody must be let in or kept out in
@@ -85,6 +85,7 @@ class Answers:
         else:
             places = (place for _c, _s, verdict in self._judged for place in verdict.places)
             why = _("it depends on what cannot be judged: {rules}").format(rules=told(places, 3))
+            why = "; ".join([why, *self.rules.unlent])
         text = _("whether the firewall lets others in on TCP {ports} is not known: {why}")
         return text.format(ports=told((spell([span]) for span in open_ports), 8), why=why)
 

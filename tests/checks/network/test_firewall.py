@@ -10,7 +10,7 @@ from npudoctor import Risk, Severity, Status
 from npudoctor.checks.network.firewall import firewall
 from npudoctor.host import Options
 from npudoctor.host.commands import Answer
-from npudoctor.testing import ask, fake_host, unreadable
+from npudoctor.testing import Content, ask, fake_host, link, unreadable
 
 from .firewall_machine import (
     EMPTY,
@@ -32,6 +32,7 @@ from .firewall_machine import (
 )
 
 WALLED: Programs = {LIST: FIREWALLD}
+MULTI: dict[str, Content] = {f"/usr/bin/xtables-{kind}-multi": "" for kind in ("nft", "legacy")}
 IPTABLES: Programs = {LIST: NFT, "iptables-save": SAVE}
 
 
@@ -162,7 +163,20 @@ def test_ufw_is_told_in_its_words() -> None:
 
 def test_what_iptables_alone_can_print_is_asked_of_it() -> None:
     assert judge(IPTABLES, PEER).facts == {"tcp/29500": "open"}
-    assert judge({LIST: NFT}, PEER).facts == {"tcp/29500": "unknown"}
+    old = SAVE.replace(" (nf_tables)", "")
+    said: Any = {LIST: NFT, "iptables-save": old, ("iptables", "--version"): "iptables v1.8.7 (nf_tables)\n"}
+    assert judge(said, PEER).facts == {"tcp/29500": "open"}
+    assert judge({LIST: NFT, "iptables-nft-save": old}, PEER).facts == {"tcp/29500": "open"}
+    links = {"/usr/bin/iptables-save": link("xtables-nft-multi"), **MULTI}
+    assert judge({LIST: NFT, "iptables-save": old}, PEER, files=links).facts == {"tcp/29500": "open"}
+
+
+@pytest.mark.parametrize("other", [{}, {"iptables-save": LEGACY}, {"iptables-save": "# (nf_tables)\n"}])
+def test_what_cannot_be_read_of_iptables_is_advisory(other: dict[Any, Any]) -> None:
+    asked = judge({LIST: NFT, **other}, PEER, variables=SEVERAL)
+    assert (asked.status, asked.advisory) == (Status.UNKNOWN, True)
+    assert asked.facts == {"tcp/29500": "unknown"}
+    assert "iptables-save" in asked.reason
 
 
 def test_a_rule_that_nobody_can_judge() -> None:
@@ -179,8 +193,23 @@ def test_the_older_iptables_is_asked_only_where_the_kernel_lists_it() -> None:
     (finding,) = judge(answers, PEER, files=LISTED).findings
     assert finding.fix is not None
     assert finding.fix.commands[0].startswith("iptables-legacy -t filter -I INPUT")
-    older: Programs = {LIST: EMPTY, "iptables-save": LEGACY}
-    assert judge(older, PEER, files=LISTED).facts == {"tcp/29500": "blocked"}
+    older: dict[Any, Any] = {LIST: EMPTY, "iptables-save": LEGACY}
+    for version in ("iptables v1.8.7 (legacy)\n", "iptables v1.4.21\n"):
+        said = {**older, ("iptables", "--version"): version}
+        assert judge(said, PEER, files=LISTED).facts == {"tcp/29500": "blocked"}
+    links = {**LISTED, "/usr/bin/iptables-save": link("xtables-legacy-multi"), **MULTI}
+    assert judge(older, PEER, files=links).facts == {"tcp/29500": "blocked"}
+
+
+@pytest.mark.parametrize("version", ["iptables v1.8.7 (nf_tables)\n", "iptables v1.8.7\n", "what\n", None])
+def test_a_dump_of_unknown_kind_is_not_the_older_tables(version: Any) -> None:
+    """Up to 1.8.7 both kinds print the same header."""
+    answers: dict[Any, Any] = {LIST: EMPTY, "iptables-save": SAVE.replace(" (nf_tables)", "")}
+    if version:
+        answers["iptables", "--version"] = version
+    asked = judge(answers, PEER, files=LISTED, variables=SEVERAL)
+    assert (asked.status, asked.advisory) == (Status.UNKNOWN, True)
+    assert "older iptables" in asked.reason
 
 
 @pytest.mark.parametrize("other", [{}, {"iptables-save": SAVE}, {"iptables-legacy-save": "garbage\n"}])

@@ -11,7 +11,7 @@ from typing import Any, Callable
 
 import pytest
 
-from .firewall_rulesets import IPV6, RULE_SETS
+from .firewall_rulesets import IPV6, RULE_SETS, ipt, legacy, old_tools
 
 pytestmark = [pytest.mark.needs_root, pytest.mark.slow]
 
@@ -22,7 +22,7 @@ AT_ONCE = 8  # they wait most of the time
 
 
 def play(script: str, *peers: str) -> dict[str, Any]:
-    argv = ["unshare", "--net", sys.executable, STAGE, script, json.dumps(PORTS), json.dumps(peers)]
+    argv = ["unshare", "--net", "--mount", sys.executable, STAGE, script, json.dumps(PORTS), json.dumps(peers)]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=90)
     if done.returncode:
         return {"failed": done.stderr[-500:]}
@@ -86,3 +86,24 @@ def test_verdicts_for_an_ipv6_peer_are_what_happens() -> None:
     wrong, unknown, _answered = compare(IPV6, PEER6)
     assert wrong == []
     assert {one.rpartition(": ")[0] for one in unknown} == {"neighbours are not found"}
+
+
+def test_a_dump_that_does_not_say_whose_it_is_never_stands_for_the_older_tables() -> None:
+    """As 1.8.7 and before print it, with a kernel that has tables of both kinds."""
+    rules = "\n".join(
+        (legacy("-P INPUT DROP"), ipt("-A INPUT -p tcp -m comment --comment x -j ACCEPT"), old_tools())
+    )
+    told = play(rules, PEER)
+    assert set(told["real"].values()) == {"blocked"}
+    assert set(told["facts"].values()) == {"unknown"}
+    assert "older iptables" in told["reason"]
+
+
+@pytest.mark.parametrize("name", ["iptables: ufw", "iptables: docker", "iptables: multiport"])
+def test_rules_are_read_from_a_dump_that_does_not_say_whose_it_is(name: str) -> None:
+    told = play("\n".join((RULE_SETS[name], old_tools())), PEER)
+    assert told["facts"] == told["real"]
+    blind = play("\n".join((RULE_SETS[name], old_tools("rm *tables-save *-nft-save"))), PEER)
+    assert blind["status"] in ("ok", "unknown")
+    assert blind["advisory"] or blind["status"] == "ok"
+    assert all(verdict in ("unknown", blind["real"][port]) for port, verdict in blind["facts"].items())
