@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Optional
 
 from npudoctor import Action, Finding, Host, Severity, _, ngettext
-from npudoctor.checks.network._firewall_fixes import way_in
+from npudoctor.checks.network._firewall_fixes import Side, way_in
 from npudoctor.host.firewall import Caller, anybody, callers, judge, worst
 from npudoctor.host.firewall_hooks import Firewall, Verdict
 from npudoctor.host.firewall_read import read_rules
@@ -142,7 +142,18 @@ def blocked(host: Host, claim: Claim, answers: Answers) -> Iterator[Finding]:
         severity=_weight(host, claim, answers, whole=without(claim.spans, ports) == ()),
         evidence=places[:8],
         action=Action.CONFIG,
-        fix=way_in(host, peers, ports, places),
+        fix=way_in(host, peers, ports, _sides(found)),
+    )
+
+
+def _sides(found: Sequence[tuple[Caller, Span, Verdict]]) -> list[Side]:
+    """The places that drop, with the side on which they do."""
+    return list(
+        dict.fromkeys(
+            Side(place.partition(":")[0], place, verdict.leaving)
+            for _c, _s, verdict in found
+            for place in verdict.places
+        )
     )
 
 

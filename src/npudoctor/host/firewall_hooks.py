@@ -34,10 +34,12 @@ _OTHER_LAYERS = ("bridge", "arp")  # they may see what carries the connection; i
 
 @dataclass(frozen=True)
 class Verdict:
-    """`answer`: open, blocked or unknown; `places`: what drops it, or what may."""
+    """`answer`: open, blocked or unknown; `places`: what drops it, or what may; `leaving`: it is dropped on
+    the way out."""
 
     answer: str
     places: tuple[str, ...] = ()
+    leaving: bool = False
 
 
 @dataclass(frozen=True)
@@ -64,13 +66,13 @@ class Firewall:
             return Verdict("blocked", _places(fates))
         answer, more = self._send(_reply(through), OUT, bridged)
         if answer is None:
-            return Verdict("blocked", _places(more))
+            return Verdict("blocked", _places(more), leaving=True)
         fates += more
         later = _later(through, answer)
         for packet, hooks in ((later, IN), (replace(_reply(through), flags=ACK, states=later.states), OUT)):
             passed, more = self._send(packet, hooks, bridged)
             if passed is None:
-                return Verdict("blocked", _places(more))
+                return Verdict("blocked", _places(more), leaving=hooks == OUT)
             fates += more
         for packet, hooks in _neighbours(first) if first.ipv6 else ():
             fates += self._send(packet, hooks, bridged)[1]

@@ -84,6 +84,10 @@ class Table:
         return f"{self.tool} -t {self.name} {chain}"
 
 
+# What odd output of a tool makes a question or its reading raise: it cannot be said then.
+ODD = (AttributeError, IndexError, KeyError, OverflowError, RecursionError, TypeError, ValueError)
+
+
 def decide(verdict: Verdict) -> Choose:
     """A step that decides the same for every packet."""
     return Choose(lambda packet: (verdict,))

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Optional
 
 from npudoctor.frozen import dataclass
-from npudoctor.host.firewall_packet import Packet, merged
-from npudoctor.host.firewall_rules import CONTINUE, UNKNOWN, Chain, Change, Match, Rule, Table, Verdict
+from npudoctor.host.firewall_packet import Packet, Truth, merged, spoilt
+from npudoctor.host.firewall_rules import (
+    CONTINUE,
+    ODD,
+    UNKNOWN,
+    Chain,
+    Change,
+    Choose,
+    Match,
+    Rule,
+    Table,
+    Verdict,
+)
 
 DEEPEST = 64  # jumps; the kernel allows 16
 TOLD = 4  # places that are remembered
@@ -97,15 +108,15 @@ class _OneRule:
             if inside is None:
                 break
             if isinstance(step, Match):
-                truth = step.test(inside)
+                truth = _truth(step, inside)
                 if truth is not True:
                     self._on.append(inside)
                 doubtful = doubtful or truth is None
                 inside = None if truth is False else inside
             elif isinstance(step, Change):
-                inside = step.apply(inside)
+                inside = _changed(step, inside)
             else:
-                verdicts = step.pick(inside)
+                verdicts = _verdicts(step, inside)
                 doubtful = doubtful or len(verdicts) > 1 or UNKNOWN in verdicts
                 for verdict in verdicts:
                     self._take(verdict, inside)
@@ -141,6 +152,27 @@ class _OneRule:
             self._on.append(fate.rest)
         else:  # the end of a chain that was gone to is the end of the one that sent there
             self.returned = merged((self.returned, fate.rest))
+
+
+def _truth(step: Match, packet: Packet) -> Truth:
+    try:
+        return step.test(packet)
+    except ODD:
+        return None
+
+
+def _verdicts(step: Choose, packet: Packet) -> Sequence[Optional[Verdict]]:
+    try:
+        return step.pick(packet)
+    except ODD:
+        return (UNKNOWN,)
+
+
+def _changed(step: Change, packet: Packet) -> Packet:
+    try:
+        return step.apply(packet)
+    except ODD:
+        return spoilt(packet)
 
 
 def _anything(packet: Packet, place: str) -> Fate:

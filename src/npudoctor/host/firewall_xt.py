@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Optional
 
-from npudoctor.host.firewall_nft import spoilt, untracked
-from npudoctor.host.firewall_packet import Packet, Ranges, few, joined
+from npudoctor.host.firewall_nft import untracked
+from npudoctor.host.firewall_packet import Packet, Ranges, few, joined, spoilt
 from npudoctor.host.firewall_rules import (
     ACCEPT,
     DROP,

@@ -161,6 +161,25 @@ def test_ufw_is_told_in_its_words() -> None:
     assert finding.fix.undo == (f"ufw delete allow proto tcp from {FAR} to any port 29500",)
 
 
+@pytest.mark.parametrize("hook", ["output", "postrouting", "egress"])
+def test_on_the_way_out_our_port_is_the_source(hook: str) -> None:
+    out = drops().replace('"hook": "input"', f'"hook": "{hook}", "dev": "eth7"')
+    (finding,) = judge({LIST: out}, FAR).findings
+    assert finding.fix is not None
+    line = f"nft insert rule inet t in ip daddr {FAR} tcp sport 29500 accept"
+    assert finding.fix.commands == (line,)
+
+
+def test_ufw_has_words_for_the_way_out() -> None:
+    on = {"/etc/ufw/ufw.conf": "ENABLED=yes\n"}
+    legacy = LEGACY.replace(":INPUT DROP", ":INPUT ACCEPT").replace(":OUTPUT ACCEPT", ":OUTPUT DROP")
+    (finding,) = judge(
+        {LIST: EMPTY, "iptables-legacy-save": legacy}, FAR, files={**on, **LISTED}
+    ).findings
+    assert finding.fix is not None
+    assert finding.fix.commands == (f"ufw allow out proto tcp from any port 29500 to {FAR}",)
+
+
 def test_what_iptables_alone_can_print_is_asked_of_it() -> None:
     assert judge(IPTABLES, PEER).facts == {"tcp/29500": "open"}
     old = SAVE.replace(" (nf_tables)", "")

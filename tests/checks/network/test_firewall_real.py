@@ -11,7 +11,7 @@ from typing import Any, Callable
 
 import pytest
 
-from .firewall_rulesets import IPV6, RULE_SETS, ipt, legacy, old_tools
+from .firewall_rulesets import IPV6, RULE_SETS, ipt, legacy, nft, old_tools, table
 
 pytestmark = [pytest.mark.needs_root, pytest.mark.slow]
 
@@ -107,3 +107,25 @@ def test_rules_are_read_from_a_dump_that_does_not_say_whose_it_is(name: str) -> 
     assert blind["status"] in ("ok", "unknown")
     assert blind["advisory"] or blind["status"] == "ok"
     assert all(verdict in ("unknown", blind["real"][port]) for port, verdict in blind["facts"].items())
+
+
+@pytest.mark.parametrize(
+    ("rules", "words"),
+    [
+        (ipt("-P OUTPUT DROP"), f"iptables -t filter -I OUTPUT -d {PEER} -p tcp --sport 29500 -j ACCEPT"),
+        (legacy("-P OUTPUT DROP"), f"-t filter -I OUTPUT -d {PEER} -p tcp --sport 29500 -j ACCEPT"),
+        (
+            nft("table inet f {", "chain o { type filter hook postrouting priority 0; policy drop; }", "}"),
+            f"nft insert rule inet f o ip daddr {PEER} tcp sport 29500 accept",
+        ),
+        (table(), f"nft insert rule inet f input ip saddr {PEER} tcp dport 29500 accept"),
+    ],
+)
+def test_the_lines_that_are_shown_let_the_peer_in(rules: str, words: str) -> None:
+    told = play(rules, PEER)
+    assert set(told["facts"].values()) == set(told["real"].values()) == {"blocked"}
+    (fix,) = told["fixes"]
+    assert any(line.endswith(words) for line in fix)
+    mended = play("\n".join((rules, *fix)), PEER)
+    assert set(mended["facts"].values()) == {"open"}
+    assert mended["facts"] == mended["real"]
