@@ -21,7 +21,7 @@ class Answers:
     """What the firewall does with each caller on each port."""
 
     def __init__(self, host: Host, spans: Sequence[Span]) -> None:
-        self._host = host
+        self._host, begun = host, host.clock.steady()
         self._lost: list[str] = []  # peers whose address nobody knows
         self.rules = read_rules(host)
         self.callers = list(callers(host, self._addresses()))
@@ -29,7 +29,8 @@ class Answers:
         if not self.for_peers:
             self.callers = anybody(host)
         self.nodes = node_count(host)
-        firewall = Firewall(self.rules.tables)
+        until = begun + host.options.timeout / 2
+        firewall = Firewall(self.rules.tables, lambda: host.clock.steady() > until)
         self._judged = [
             (caller, span, self._known(verdict))
             for caller in self.callers
@@ -45,7 +46,9 @@ class Answers:
     @property
     def must_know(self) -> bool:
         """Whether a verdict is needed: other nodes were named, and all rules could be read."""
-        return self.for_peers and self.nodes != 1 and not self.rules.unread and not self.rules.unlent
+        late = any(verdict.late for _c, _s, verdict in self._judged)
+        unread = self.rules.unread or self.rules.unlent or late
+        return self.for_peers and self.nodes != 1 and not unread
 
     def worst(self) -> dict[int, str]:
         """The verdict for each port, the worst of all callers; anybody must be let in or kept out in
@@ -80,6 +83,8 @@ class Answers:
             why = _("nothing says which address {peers} has").format(peers=told(self._lost))
         elif self.rules.unread:
             why = "; ".join(self.rules.unread)
+        elif any(verdict.late for _c, _s, verdict in self._judged):
+            why = _("there are too many rules for the time of the check")
         elif not self.for_peers:
             why = _("it depends on who connects: name the other nodes with --peers")
         else:

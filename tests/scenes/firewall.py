@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from npudoctor.host import Options
 from npudoctor.host.commands import Answer
 from npudoctor.testing import Asked
 
@@ -13,9 +14,11 @@ from ..checks.network.firewall_machine import (  # noqa: TID252
     FAR,
     FIREWALLD,
     HERE,
+    LEGACY,
     LIMIT,
     LIST,
     LISTED,
+    NFT,
     PEER,
     REFUSED,
     SEVERAL,
@@ -36,5 +39,10 @@ def scene(tmp: Path) -> Iterator[Asked]:
     for answer in (REFUSED, Answer(LIST, "timeout"), Answer(LIST, "exited", 0, "no json")):
         yield judge({LIST: answer}, PEER, variables=HERE)
     yield judge({LIST: EMPTY}, PEER, files=LISTED)
+    yield judge({LIST: NFT}, PEER)
+    yield judge({LIST: NFT, "iptables-save": LEGACY}, PEER)
+    yield judge({LIST: NFT, "iptables-save": "# (nf_tables)\n"}, PEER)
+    yield judge({LIST: EMPTY, "iptables-save": LEGACY}, PEER, files=LISTED)
+    yield judge({LIST: drops()}, options=Options(peers=(PEER,), timeout=-1.0))
     yield judge(euid=1000)
     yield judge(addresses=(), expect="npu")

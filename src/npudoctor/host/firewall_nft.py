@@ -151,11 +151,11 @@ def _steps(statement: Any, sets: Sets) -> tuple[Step, ...]:
         return (Change(spoilt), decide(UNKNOWN))
     ((kind, body),) = statement.items()
     if kind == "match":
-        return (Match(comparison(body, sets)),)
+        return (Match(comparison(body, sets), _ports(body.get("left"))),)
     if kind in _VERDICTS:
         return (decide(verdict_of(statement)),)
     if kind == "vmap":
-        return (Choose(choices(body, sets)),)
+        return (Choose(choices(body, sets), _ports(body.get("key"))),)
     if kind == "mangle":
         return _mangled(body)
     if kind == "notrack":
@@ -165,6 +165,12 @@ def _steps(statement: Any, sets: Sets) -> tuple[Step, ...]:
     if kind in _DOUBTFUL:
         return (unclear(),)
     return () if kind in _HARMLESS else (Change(spoilt), decide(UNKNOWN))
+
+
+def _ports(key: Any) -> str:
+    """Which ports are looked at."""
+    text = json.dumps(key)
+    return "".join(end for end in "ds" if f'"{end}port"' in text)
 
 
 def untracked(packet: Packet) -> Packet:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ from .firewall_machine import (
     SAVE,
     SEVERAL,
     Programs,
+    bans,
     drops,
     judge,
 )
@@ -204,6 +206,22 @@ def test_a_rule_that_nobody_can_judge() -> None:
     assert "nft inet t in: handle 4" in asked.reason
     asked = judge({LIST: drops(LIMIT)}, PEER, variables={**HERE, "SLURM_NNODES": "1"})
     assert (asked.status, asked.advisory) == (Status.UNKNOWN, True)
+
+
+def test_a_long_list_of_bans_is_judged_once() -> None:
+    """Of fewer ports no more would be known: each half of a range costs as much as the whole."""
+    begun = time.monotonic()
+    asked = judge({LIST: bans(2000)}, variables={"HCCL_HOST_SOCKET_PORT_RANGE": "60000-61023"})
+    assert time.monotonic() - begun < 2
+    assert (asked.status, asked.advisory) == (Status.UNKNOWN, True)
+    assert set(asked.facts.values()) == {"unknown"}
+
+
+def test_it_gives_up_before_its_time_is_over() -> None:
+    asked = judge({LIST: bans(2)}, options=Options(peers=(PEER,), timeout=-1.0), variables=SEVERAL)
+    assert (asked.status, asked.advisory) == (Status.UNKNOWN, True)
+    assert asked.facts == {"tcp/29500": "unknown"}
+    assert "too many rules" in asked.reason
 
 
 def test_the_older_iptables_is_asked_only_where_the_kernel_lists_it() -> None:
