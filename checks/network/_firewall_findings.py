@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Optional
 
 from npudoctor import Action, Finding, Host, Severity, _, ngettext
-from npudoctor.checks.network._firewall_fixes import Side, way_in
+from npudoctor.checks.network._firewall_fixes import Side, way_in, zone_of
 from npudoctor.host.firewall import Caller, anybody, callers, judge, worst
 from npudoctor.host.firewall_hooks import Firewall, Verdict
 from npudoctor.host.firewall_read import read_rules
@@ -15,6 +15,8 @@ from npudoctor.host.jobnodes import is_here, is_rank_zero, node_count
 from npudoctor.host.jobports import Claim
 from npudoctor.host.ports import Span, overlap, runs, spell, without
 from npudoctor.host.wanted import for_elsewhere
+
+Blocked = tuple[Caller, Span, Verdict]
 
 
 class Answers:
@@ -63,7 +65,7 @@ class Answers:
             return {port: worst(answers) for port, answers in found.items()}
         return {port: answers[0] if len(set(answers)) == 1 else "unknown" for port, answers in found.items()}
 
-    def blocked(self, spans: Sequence[Span]) -> list[tuple[Caller, Span, Verdict]]:
+    def blocked(self, spans: Sequence[Span]) -> list[Blocked]:
         """Who is surely kept out of which of these ports."""
         closed = {port for port, answer in self.worst().items() if answer == "blocked"}
         return [
@@ -73,6 +75,13 @@ class Answers:
             for part in overlap([span], spans)
             if part[0] in closed
         ]
+
+    def zone(self, caller: Caller, ports: Span) -> str:
+        """The zone of firewalld by whose rules a caller is judged; empty where that is not clear."""
+        firewall = Firewall(self.rules.tables)
+        for _span, _verdict in judge(firewall, caller, [(ports[0], ports[0])]):
+            found = {zone_of(name) for name in firewall.visited} - {""}
+        return found.pop() if len(found) == 1 else ""
 
     def doubt(self) -> str:
         """Why a verdict is missing; empty where none is."""
@@ -147,11 +156,23 @@ def blocked(host: Host, claim: Claim, answers: Answers) -> Iterator[Finding]:
         severity=_weight(host, claim, answers, whole=without(claim.spans, ports) == ()),
         evidence=places[:8],
         action=Action.CONFIG,
-        fix=way_in(host, peers, ports, _sides(found)),
+        fix=way_in(host, _senders(found), ports, _sides(found), lambda: _zones(answers, found)),
     )
 
 
-def _sides(found: Sequence[tuple[Caller, Span, Verdict]]) -> list[Side]:
+def _senders(found: Sequence[Blocked]) -> list[str]:
+    return list(dict.fromkeys(caller.name for caller, _s, _v in found))
+
+
+def _zones(answers: Answers, found: Sequence[Blocked]) -> dict[str, str]:
+    """The zone of each sender; of both families for anybody."""
+    zones: dict[str, set[str]] = {}
+    for caller, span in {caller.packet: (caller, span) for caller, span, _v in found}.values():
+        zones.setdefault(caller.name, set()).add(answers.zone(caller, span))
+    return {name: these.pop() if len(these) == 1 else "" for name, these in zones.items()}
+
+
+def _sides(found: Sequence[Blocked]) -> list[Side]:
     """The places that drop, with the side on which they do."""
     return list(
         dict.fromkeys(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Optional
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Callable, Optional
 
 from npudoctor import Command, Fix, Host, Risk, _
 from npudoctor.frozen import dataclass
@@ -24,35 +24,74 @@ class Side:
     leaving: bool = False
 
 
-def way_in(host: Host, peers: Sequence[str], ports: Sequence[Span], sides: Sequence[Side]) -> Optional[Fix]:
-    """For firewalld, ufw, or the chain itself that drops; None where we have no line for it."""
-    senders = [peer.strip("[]").partition("%")[0] for peer in peers] or [""]
+def way_in(
+    host: Host,
+    peers: Sequence[str],
+    ports: Sequence[Span],
+    sides: Sequence[Side],
+    zones: Callable[[], Mapping[str, str]],
+) -> Optional[Fix]:
+    """For firewalld, ufw, or the chain itself that drops; None where we have no line for it. `peers` are
+    as the user wrote them, "" for anybody."""
+    known = zones() if any(_is_firewalld(host, side) for side in sides) else {}
     made = [
         pair
-        for sender in senders
+        for peer in peers
         for span in ports
         for side in sides
-        for pair in _lines(host, side, sender, span)
+        for pair in _lines(host, side, peer.strip("[]").partition("%")[0], span, known.get(peer, ""))
     ]
     pairs = list(dict.fromkeys(made))
     if not pairs or len(pairs) > MOST:
         return None
     steps = tuple(Command(argv) for do, _undo in pairs for argv in do)
     undo = tuple(line for _do, back in pairs for argv in back for line in Command(argv).lines())
-    return Fix(_("Let the other nodes in on these ports"), steps, undo, Risk.MANUAL)
+    return Fix(_title([argv for do, _undo in pairs for argv in do]), steps, undo, Risk.MANUAL)
 
 
-def _lines(host: Host, side: Side, sender: str, span: Span) -> Iterator[Pair]:
-    if ("firewalld" in side.place or " IN_" in side.place) and host.commands.find("firewall-cmd"):
+def _title(lines: Sequence[Sequence[str]]) -> str:
+    """What the lines do, and what they cannot say themselves."""
+    title = _("Let the other nodes in on these ports")
+    if any(argv[0] == "firewall-cmd" and not any("--zone=" in word for word in argv) for argv in lines):
+        title = _(
+            "{title}; in the default zone: add --zone= where firewall-cmd --get-active-zones names another "
+            "one for the interface by which they come"
+        ).format(title=title)
+    chains = dict.fromkeys(" ".join(argv[3:6]) for argv in lines if argv[0] == "nft")
+    for chain in list(chains)[:1]:
+        place = chain if len(chains) == 1 else "FAMILY TABLE CHAIN"
+        title = _(
+            "{title}; to take a rule back: nft -a list chain {place} shows its handle for nft delete rule "
+            "{place} handle HANDLE"
+        ).format(title=title, place=place)
+    return title
+
+
+def zone_of(chain: str) -> str:
+    """The zone of firewalld for which a chain is; empty for others."""
+    name = chain[len("filter_") :] if chain.startswith("filter_") else chain
+    if not name.startswith("IN_") or name.startswith("IN_policy_"):
+        return ""
+    zone, _bar, part = name[len("IN_") :].rpartition("_")
+    return zone if zone and part in ("pre", "log", "deny", "allow", "post") else name[len("IN_") :]
+
+
+def _is_firewalld(host: Host, side: Side) -> bool:
+    ours = "firewalld" in side.place or " IN_" in side.place
+    return ours and host.commands.find("firewall-cmd") is not None
+
+
+def _lines(host: Host, side: Side, sender: str, span: Span, zone: str) -> Iterator[Pair]:
+    if _is_firewalld(host, side):
         if not side.leaving:  # its zones are about what comes in
-            yield _firewalld(sender, span)
+            yield _firewalld(sender, span, zone)
     elif "ufw" in side.place or _ufw_is_on(host, side):
         yield _ufw(side, sender, span)
     else:
         yield from _chain(side, sender, span)
 
 
-def _firewalld(sender: str, span: Span) -> Pair:
+def _firewalld(sender: str, span: Span, zone: str) -> Pair:
     """Once for now, once to stay."""
     port = _span(span, "-")
     if not sender:
@@ -61,7 +100,8 @@ def _firewalld(sender: str, span: Span) -> Pair:
         family = "ipv6" if ":" in sender else "ipv4"
         what = "rich-rule"
         words = f'rule family="{family}" source address="{sender}" port port="{port}" protocol="tcp" accept'
-    both = ((), ("--permanent",))
+    where = (f"--zone={zone}",) if zone else ()
+    both = (where, ("--permanent", *where))
     return (
         tuple(("firewall-cmd", *keep, f"--add-{what}={words}") for keep in both),
         tuple(("firewall-cmd", *keep, f"--remove-{what}={words}") for keep in both),
@@ -82,6 +122,7 @@ def _ufw_is_on(host: Host, side: Side) -> bool:
 
 def _ufw(side: Side, sender: str, span: Span) -> Pair:
     port, peer = ("port", _span(span, ":")), sender or "any"
+    rule: tuple[str, ...]
     if side.leaving:
         rule = ("allow", "out", "proto", "tcp", "from", "any", *port, "to", peer)
     else:

@@ -22,9 +22,12 @@ from ..checks.network.firewall_machine import (  # noqa: TID252
     PEER,
     REFUSED,
     SEVERAL,
+    bans,
     drops,
     judge,
 )
+
+ZONELESS = drops().replace('"t"', '"firewalld"')
 
 
 def scene(tmp: Path) -> Iterator[Asked]:
@@ -32,6 +35,8 @@ def scene(tmp: Path) -> Iterator[Asked]:
     yield judge(variables={})
     yield judge({LIST: EMPTY}, PEER)
     yield judge({LIST: FIREWALLD}, FAR, variables=SEVERAL)
+    yield judge({LIST: FIREWALLD, "firewall-cmd": ""}, FAR, variables=SEVERAL)
+    yield judge({LIST: ZONELESS, "firewall-cmd": ""}, variables=SEVERAL)
     yield judge({LIST: drops()}, expect="npu")
     yield judge({LIST: FIREWALLD})
     yield judge({LIST: FIREWALLD}, "node2")
@@ -43,6 +48,6 @@ def scene(tmp: Path) -> Iterator[Asked]:
     yield judge({LIST: NFT, "iptables-save": LEGACY}, PEER)
     yield judge({LIST: NFT, "iptables-save": "# (nf_tables)\n"}, PEER)
     yield judge({LIST: EMPTY, "iptables-save": LEGACY}, PEER, files=LISTED)
-    yield judge({LIST: drops()}, options=Options(peers=(PEER,), timeout=-1.0))
+    yield judge({LIST: bans(2)}, options=Options(peers=(PEER,), timeout=-1.0))
     yield judge(euid=1000)
     yield judge(addresses=(), expect="npu")

@@ -63,6 +63,11 @@ class Firewall:
         self._late = late
         self._walks = [(table, Walk(table, late)) for table in tables]
 
+    @property
+    def visited(self) -> set[str]:
+        """The names of the chains that what was judged came to."""
+        return {name for _table, walk in self._walks for name in walk.visited}
+
     def judge(self, first: Packet, bridged: bool = False) -> Verdict:
         """What becomes of a new connection whose first packet this is."""
         through, fates = self._send(first, IN, bridged)
@@ -111,7 +116,9 @@ class Firewall:
             for chain in table.chains.values():
                 if chain.base is not None and chain.base.hook == name:
                     sure = table.sure and table.family not in _OTHER_LAYERS and _on_the_way(chain, packet)
-                    yield Hook(walk if sure else _Perhaps(table, self._late), table, chain, chain.base.priority)
+                    yield Hook(
+                        walk if sure else _Perhaps(table, self._late), table, chain, chain.base.priority
+                    )
 
 
 class _Perhaps(Walk):

@@ -37,9 +37,7 @@ def read_rules(host: Host) -> Rules:
     """The rules of this network namespace; only root sees them."""
     reader = _Reader(host)
     tables = [*reader.nft(), *reader.legacy(ipv6=False), *reader.legacy(ipv6=True)]
-    return Rules(
-        tuple(tables), tuple(dict.fromkeys(reader.unread)), tuple(dict.fromkeys(reader.unlent))
-    )
+    return Rules(tuple(tables), tuple(dict.fromkeys(reader.unread)), tuple(dict.fromkeys(reader.unlent)))
 
 
 class _Reader:
@@ -84,7 +82,9 @@ class _Reader:
                 if {table.name for table in tables} >= set(names):
                     return tables
         if answer.ok:
-            self.unread.append(_("the tables of the older iptables cannot be read with {tool}").format(tool=tool))
+            self.unread.append(
+                _("the tables of the older iptables cannot be read with {tool}").format(tool=tool)
+            )
         else:
             self.unread.append(_why_not(f"{kind}-legacy-save", answer))
         return []
@@ -122,7 +122,7 @@ class _Reader:
         return []
 
     def _variant(self, tool: str, answer: Answer) -> str:
-        """"nft" or "legacy": whose rules it prints; "" where nothing tells. Up to 1.8.7 the dump itself
+        """ "nft" or "legacy": whose rules it prints; "" where nothing tells. Up to 1.8.7 the dump itself
         does not."""
         if "(nf_tables)" in answer.stdout:
             return "nft"

@@ -50,6 +50,11 @@ class Walk:
         self._table, self._late = table, late
         self._known: dict[tuple[str, Packet], Fate] = {}
 
+    @property
+    def visited(self) -> set[str]:
+        """The chains that packets came to."""
+        return {name for name, _packet in self._known}
+
     def base(self, chain: Chain, packet: Packet) -> Fate:
         """What a base chain does with a packet; nothing is left as `rest`."""
         fate = self._chain(chain.name, packet, 0)

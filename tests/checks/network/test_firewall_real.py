@@ -22,7 +22,16 @@ AT_ONCE = 8  # they wait most of the time
 
 
 def play(script: str, *peers: str) -> dict[str, Any]:
-    argv = ["unshare", "--net", "--mount", sys.executable, STAGE, script, json.dumps(PORTS), json.dumps(peers)]
+    argv = [
+        "unshare",
+        "--net",
+        "--mount",
+        sys.executable,
+        STAGE,
+        script,
+        json.dumps(PORTS),
+        json.dumps(peers),
+    ]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=90)
     if done.returncode:
         return {"failed": done.stderr[-500:]}
@@ -129,3 +138,16 @@ def test_the_lines_that_are_shown_let_the_peer_in(rules: str, words: str) -> Non
     mended = play("\n".join((rules, *fix)), PEER)
     assert set(mended["facts"].values()) == {"open"}
     assert mended["facts"] == mended["real"]
+
+
+def test_a_rule_of_nft_is_taken_back_as_the_title_says() -> None:
+    script = """
+        nft add table inet t && nft 'add chain inet t in { type filter hook input priority 0; policy drop; }'
+        nft insert rule inet t in tcp dport 29500 accept
+        handle=$(nft -a list chain inet t in | sed -n 's/.*dport 29500 .*handle //p')
+        nft delete rule inet t in handle "$handle" && nft list chain inet t in"""
+    done = subprocess.run(
+        ["unshare", "--net", "sh", "-ec", script], capture_output=True, text=True, check=True
+    )
+    assert "policy drop" in done.stdout
+    assert "29500" not in done.stdout
