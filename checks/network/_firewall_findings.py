@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Optional
 
 from npudoctor import Action, Finding, Host, Severity, _, ngettext
-from npudoctor.checks.network._firewall_fixes import way_in
+from npudoctor.checks.network._firewall_fixes import Side, way_in, zone_of
 from npudoctor.host.firewall import Caller, anybody, callers, judge, worst
 from npudoctor.host.firewall_hooks import Firewall, Verdict
 from npudoctor.host.firewall_read import read_rules
@@ -16,12 +16,14 @@ from npudoctor.host.jobports import Claim
 from npudoctor.host.ports import Span, overlap, runs, spell, without
 from npudoctor.host.wanted import for_elsewhere
 
+Blocked = tuple[Caller, Span, Verdict]
+
 
 class Answers:
     """What the firewall does with each caller on each port."""
 
     def __init__(self, host: Host, spans: Sequence[Span]) -> None:
-        self._host = host
+        self._host, begun = host, host.clock.steady()
         self._lost: list[str] = []  # peers whose address nobody knows
         self.rules = read_rules(host)
         self.callers = list(callers(host, self._addresses()))
@@ -29,7 +31,8 @@ class Answers:
         if not self.for_peers:
             self.callers = anybody(host)
         self.nodes = node_count(host)
-        firewall = Firewall(self.rules.tables)
+        until = begun + host.options.timeout / 2
+        firewall = Firewall(self.rules.tables, lambda: host.clock.steady() > until)
         self._judged = [
             (caller, span, self._known(verdict))
             for caller in self.callers
@@ -45,7 +48,9 @@ class Answers:
     @property
     def must_know(self) -> bool:
         """Whether a verdict is needed: other nodes were named, and all rules could be read."""
-        return self.for_peers and self.nodes != 1 and not self.rules.unread
+        late = any(verdict.late for _c, _s, verdict in self._judged)
+        unread = self.rules.unread or self.rules.unlent or late
+        return self.for_peers and self.nodes != 1 and not unread
 
     def worst(self) -> dict[int, str]:
         """The verdict for each port, the worst of all callers; anybody must be let in or kept out in
@@ -60,7 +65,7 @@ class Answers:
             return {port: worst(answers) for port, answers in found.items()}
         return {port: answers[0] if len(set(answers)) == 1 else "unknown" for port, answers in found.items()}
 
-    def blocked(self, spans: Sequence[Span]) -> list[tuple[Caller, Span, Verdict]]:
+    def blocked(self, spans: Sequence[Span]) -> list[Blocked]:
         """Who is surely kept out of which of these ports."""
         closed = {port for port, answer in self.worst().items() if answer == "blocked"}
         return [
@@ -71,6 +76,13 @@ class Answers:
             if part[0] in closed
         ]
 
+    def zone(self, caller: Caller, ports: Span) -> str:
+        """The zone of firewalld by whose rules a caller is judged; empty where that is not clear."""
+        firewall = Firewall(self.rules.tables)
+        for _span, _verdict in judge(firewall, caller, [(ports[0], ports[0])]):
+            found = {zone_of(name) for name in firewall.visited} - {""}
+        return found.pop() if len(found) == 1 else ""
+
     def doubt(self) -> str:
         """Why a verdict is missing; empty where none is."""
         open_ports = runs(port for port, answer in self.worst().items() if answer == "unknown")
@@ -80,11 +92,14 @@ class Answers:
             why = _("nothing says which address {peers} has").format(peers=told(self._lost))
         elif self.rules.unread:
             why = "; ".join(self.rules.unread)
+        elif any(verdict.late for _c, _s, verdict in self._judged):
+            why = _("there are too many rules for the time of the check")
         elif not self.for_peers:
             why = _("it depends on who connects: name the other nodes with --peers")
         else:
             places = (place for _c, _s, verdict in self._judged for place in verdict.places)
             why = _("it depends on what cannot be judged: {rules}").format(rules=told(places, 3))
+            why = "; ".join([why, *self.rules.unlent])
         text = _("whether the firewall lets others in on TCP {ports} is not known: {why}")
         return text.format(ports=told((spell([span]) for span in open_ports), 8), why=why)
 
@@ -141,7 +156,30 @@ def blocked(host: Host, claim: Claim, answers: Answers) -> Iterator[Finding]:
         severity=_weight(host, claim, answers, whole=without(claim.spans, ports) == ()),
         evidence=places[:8],
         action=Action.CONFIG,
-        fix=way_in(host, peers, ports, places),
+        fix=way_in(host, _senders(found), ports, _sides(found), lambda: _zones(answers, found)),
+    )
+
+
+def _senders(found: Sequence[Blocked]) -> list[str]:
+    return list(dict.fromkeys(caller.name for caller, _s, _v in found))
+
+
+def _zones(answers: Answers, found: Sequence[Blocked]) -> dict[str, str]:
+    """The zone of each sender; of both families for anybody."""
+    zones: dict[str, set[str]] = {}
+    for caller, span in {caller.packet: (caller, span) for caller, span, _v in found}.values():
+        zones.setdefault(caller.name, set()).add(answers.zone(caller, span))
+    return {name: these.pop() if len(these) == 1 else "" for name, these in zones.items()}
+
+
+def _sides(found: Sequence[Blocked]) -> list[Side]:
+    """The places that drop, with the side on which they do."""
+    return list(
+        dict.fromkeys(
+            Side(place.partition(":")[0], place, verdict.leaving)
+            for _c, _s, verdict in found
+            for place in verdict.places
+        )
     )
 
 

@@ -16,6 +16,7 @@ from npudoctor.host.firewall_packet import (
     of_address,
     without,
 )
+from npudoctor.host.firewall_walk import TooLong
 from npudoctor.host.host import Host
 from npudoctor.host.interfaces import Interface
 from npudoctor.host.ports import Span
@@ -103,8 +104,11 @@ def judge(firewall: Firewall, caller: Caller, spans: Sequence[Span]) -> Iterator
     while todo:
         low, high = todo.pop()
         packet = replace(caller.packet, destination_port=((low, high),))
-        verdict = firewall.judge(packet, caller.bridged)
-        if verdict.answer == "unknown" and low < high:
+        try:
+            verdict = firewall.judge(packet, caller.bridged)
+        except TooLong:
+            verdict = Verdict("unknown", late=True)
+        if verdict.answer == "unknown" and verdict.by_port and low < high:
             middle = (low + high) // 2
             todo += [(middle + 1, high), (low, middle)]
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import Optional
+from typing import Callable, Optional
 
 from npudoctor.frozen import dataclass
 from npudoctor.host.firewall_packet import (
@@ -34,10 +34,15 @@ _OTHER_LAYERS = ("bridge", "arp")  # they may see what carries the connection; i
 
 @dataclass(frozen=True)
 class Verdict:
-    """`answer`: open, blocked or unknown; `places`: what drops it, or what may."""
+    """`answer`: open, blocked or unknown; `places`: what drops it, or what may; `leaving`: it is dropped on
+    the way out; `by_port`: of fewer ports more may be known; `late`: no
+    time was left to judge."""
 
     answer: str
     places: tuple[str, ...] = ()
+    leaving: bool = False
+    by_port: bool = False
+    late: bool = False
 
 
 @dataclass(frozen=True)
@@ -54,8 +59,14 @@ class Firewall:
     """All tables of one network namespace. `bridged`: the interface may be a bridge, whose ports have
     rules of their own."""
 
-    def __init__(self, tables: Sequence[Table]) -> None:
-        self._walks = [(table, Walk(table)) for table in tables]
+    def __init__(self, tables: Sequence[Table], late: Callable[[], bool] = lambda: False) -> None:
+        self._late = late
+        self._walks = [(table, Walk(table, late)) for table in tables]
+
+    @property
+    def visited(self) -> set[str]:
+        """The names of the chains that what was judged came to."""
+        return {name for _table, walk in self._walks for name in walk.visited}
 
     def judge(self, first: Packet, bridged: bool = False) -> Verdict:
         """What becomes of a new connection whose first packet this is."""
@@ -64,18 +75,18 @@ class Firewall:
             return Verdict("blocked", _places(fates))
         answer, more = self._send(_reply(through), OUT, bridged)
         if answer is None:
-            return Verdict("blocked", _places(more))
+            return Verdict("blocked", _places(more), leaving=True)
         fates += more
         later = _later(through, answer)
         for packet, hooks in ((later, IN), (replace(_reply(through), flags=ACK, states=later.states), OUT)):
             passed, more = self._send(packet, hooks, bridged)
             if passed is None:
-                return Verdict("blocked", _places(more))
+                return Verdict("blocked", _places(more), leaving=hooks == OUT)
             fates += more
         for packet, hooks in _neighbours(first) if first.ipv6 else ():
             fates += self._send(packet, hooks, bridged)[1]
         if any(fate.droppers for fate in fates):
-            return Verdict("unknown", _doubts(fates))
+            return Verdict("unknown", _doubts(fates), by_port=any(fate.by_port for fate in fates))
         return Verdict("open")
 
     def _send(
@@ -105,7 +116,9 @@ class Firewall:
             for chain in table.chains.values():
                 if chain.base is not None and chain.base.hook == name:
                     sure = table.sure and table.family not in _OTHER_LAYERS and _on_the_way(chain, packet)
-                    yield Hook(walk if sure else _Perhaps(table), table, chain, chain.base.priority)
+                    yield Hook(
+                        walk if sure else _Perhaps(table, self._late), table, chain, chain.base.priority
+                    )
 
 
 class _Perhaps(Walk):

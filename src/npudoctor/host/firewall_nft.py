@@ -9,8 +9,9 @@ from typing import Any, Callable, Optional
 
 from npudoctor.host.firewall_fields import marks_of
 from npudoctor.host.firewall_match import choices, comparison
-from npudoctor.host.firewall_packet import PORTS, WORD, Packet
+from npudoctor.host.firewall_packet import Packet, spoilt
 from npudoctor.host.firewall_rules import (
+    ODD,
     UNKNOWN,
     Base,
     Chain,
@@ -44,7 +45,7 @@ def parse_nft(text: str, borrowed: Borrowed = lambda *place: None) -> list[Table
         items = json.loads(text)["nftables"]
         found = _Found([item for item in items if isinstance(item, dict)])
         return [_table(one, found, borrowed) for one in found.of("table")]
-    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+    except ODD as error:
         raise ValueError(str(error)) from error
 
 
@@ -130,8 +131,16 @@ def _is_xt(rule: Mapping[str, Any]) -> bool:
 
 def _rule(rule: Mapping[str, Any], sets: Sets) -> Rule:
     expressions = rule.get("expr", ())
-    steps = tuple(step for one in expressions for step in _steps(one, sets))
+    steps = tuple(step for one in expressions for step in _read_steps(one, sets))
     return Rule(steps, f"handle {rule.get('handle')}")
+
+
+def _read_steps(statement: Any, sets: Sets) -> tuple[Step, ...]:
+    """One odd statement does not take the other rules with it."""
+    try:
+        return _steps(statement, sets)
+    except ODD:
+        return (Change(spoilt), decide(UNKNOWN))
 
 
 def _steps(statement: Any, sets: Sets) -> tuple[Step, ...]:
@@ -142,11 +151,11 @@ def _steps(statement: Any, sets: Sets) -> tuple[Step, ...]:
         return (Change(spoilt), decide(UNKNOWN))
     ((kind, body),) = statement.items()
     if kind == "match":
-        return (Match(comparison(body, sets)),)
+        return (Match(comparison(body, sets), _ports(body.get("left"))),)
     if kind in _VERDICTS:
         return (decide(verdict_of(statement)),)
     if kind == "vmap":
-        return (Choose(choices(body, sets)),)
+        return (Choose(choices(body, sets), _ports(body.get("key"))),)
     if kind == "mangle":
         return _mangled(body)
     if kind == "notrack":
@@ -158,23 +167,15 @@ def _steps(statement: Any, sets: Sets) -> tuple[Step, ...]:
     return () if kind in _HARMLESS else (Change(spoilt), decide(UNKNOWN))
 
 
+def _ports(key: Any) -> str:
+    """Which ports are looked at."""
+    text = json.dumps(key)
+    return "".join(end for end in "ds" if f'"{end}port"' in text)
+
+
 def untracked(packet: Packet) -> Packet:
     """A packet that conntrack is kept from, where it has not seen it yet."""
     return replace(packet, untracked=True) if packet.states == {"invalid"} else packet
-
-
-def spoilt(packet: Packet) -> Packet:
-    """A packet of which anything may have been changed."""
-    return replace(
-        packet,
-        source=packet.addresses,
-        destination=packet.addresses,
-        source_port=PORTS,
-        destination_port=PORTS,
-        mark=WORD,
-        connection_mark=WORD,
-        translated=None,
-    )
 
 
 def _mangled(body: Mapping[str, Any]) -> tuple[Step, ...]:

@@ -115,6 +115,20 @@ def of_address(text: str) -> Ranges:
     return ((int(network.network_address), int(network.broadcast_address)),)
 
 
+def spoilt(packet: Packet) -> Packet:
+    """A packet of which anything may have been changed."""
+    return replace(
+        packet,
+        source=packet.addresses,
+        destination=packet.addresses,
+        source_port=PORTS,
+        destination_port=PORTS,
+        mark=WORD,
+        connection_mark=WORD,
+        translated=None,
+    )
+
+
 def negated(truth: Truth) -> Truth:
     """The contrary, where it is known."""
     return None if truth is None else not truth

@@ -16,6 +16,11 @@ from npudoctor.messages import _
 
 LIST = ("nft", "-j", "list", "ruleset")
 LIMIT = 64 << 20  # of a rule set
+# The programs that are many tools in one; a link with the tool's name leads to them.
+_PROGRAMS = {
+    "xtables-nft-multi": "nft", "xtables-compat-multi": "nft", "xtables-legacy-multi": "legacy",
+    "xtables-multi": "legacy",
+}  # fmt: skip
 _NAMES = {False: "/proc/net/ip_tables_names", True: "/proc/net/ip6_tables_names"}
 
 
@@ -25,13 +30,14 @@ class Rules:
 
     tables: tuple[Table, ...]
     unread: tuple[str, ...] = ()
+    unlent: tuple[str, ...] = ()  # why matches of iptables in nft's tables could not be read
 
 
 def read_rules(host: Host) -> Rules:
     """The rules of this network namespace; only root sees them."""
     reader = _Reader(host)
     tables = [*reader.nft(), *reader.legacy(ipv6=False), *reader.legacy(ipv6=True)]
-    return Rules(tuple(tables), tuple(dict.fromkeys(reader.unread)))
+    return Rules(tuple(tables), tuple(dict.fromkeys(reader.unread)), tuple(dict.fromkeys(reader.unlent)))
 
 
 class _Reader:
@@ -42,6 +48,7 @@ class _Reader:
         self._answers: dict[tuple[str, ...], Answer] = {}
         self._lent: dict[bool, Mapping[tuple[str, str], Sequence[Rule]]] = {}
         self.unread: list[str] = []
+        self.unlent: list[str] = []
 
     def nft(self) -> list[Table]:
         """The tables of nf_tables, those of iptables-nft among them."""
@@ -70,11 +77,16 @@ class _Reader:
         answer = Answer((), "missing")
         for tool in (f"{kind}-legacy-save", f"{kind}-save"):
             answer = self._ask(tool)
-            if answer.ok and "(nf_tables)" not in answer.stdout:
+            if answer.ok and self._variant(tool, answer) == "legacy":
                 tables = self._parsed(answer.stdout, ipv6, tool[: -len("-save")])
                 if {table.name for table in tables} >= set(names):
                     return tables
-        self.unread.append(_why_not(f"{kind}-legacy-save", answer))
+        if answer.ok:
+            self.unread.append(
+                _("the tables of the older iptables cannot be read with {tool}").format(tool=tool)
+            )
+        else:
+            self.unread.append(_why_not(f"{kind}-legacy-save", answer))
         return []
 
     def _parsed(self, text: str, ipv6: bool, tool: str = "") -> list[Table]:
@@ -89,10 +101,40 @@ class _Reader:
             return None
         ipv6 = family == "ip6"
         if ipv6 not in self._lent:
-            answer = self._ask("ip6tables-save" if ipv6 else "iptables-save")
-            good = answer.ok and "(nf_tables)" in answer.stdout
-            self._lent[ipv6] = dict(_chains(self._parsed(answer.stdout, ipv6) if good else []))
-        return self._lent[ipv6].get((table, chain))
+            self._lent[ipv6] = dict(_chains(self._saved("ip6tables" if ipv6 else "iptables", ipv6)))
+        found = self._lent[ipv6].get((table, chain))
+        if found is None and not self.unlent:
+            self.unlent.append(_("iptables-save does not print the chain {chain}").format(chain=chain))
+        return found
+
+    def _saved(self, kind: str, ipv6: bool) -> list[Table]:
+        """What the variant of iptables that keeps its rules in nf_tables prints."""
+        first = Answer((), "missing")
+        for tool in (f"{kind}-save", f"{kind}-nft-save"):
+            answer = self._ask(tool)
+            if answer.ok and self._variant(tool, answer) == "nft":
+                return self._parsed(answer.stdout, ipv6)
+            first = first if first.argv else answer
+        if first.ok:
+            self.unlent.append(_("{tool} does not print the rules in nf_tables").format(tool=f"{kind}-save"))
+        else:
+            self.unlent.append(_why_not(f"{kind}-save", first))
+        return []
+
+    def _variant(self, tool: str, answer: Answer) -> str:
+        """ "nft" or "legacy": whose rules it prints; "" where nothing tells. Up to 1.8.7 the dump itself
+        does not."""
+        if "(nf_tables)" in answer.stdout:
+            return "nft"
+        path = self._host.commands.find(tool)
+        real = (self._host.running_files.real(path) if path else None) or ""
+        program = real.rpartition("/")[2]
+        if program in _PROGRAMS:
+            return _PROGRAMS[program]
+        if "-nft-" in tool or "-legacy-" in tool:
+            return "nft" if "-nft-" in tool else "legacy"
+        said = self._ask(tool[: -len("-save")], "--version")
+        return _told_variant(said.stdout) if said.ok else ""
 
     def _ask(self, *argv: str) -> Answer:
         if argv not in self._answers:
@@ -104,6 +146,16 @@ def _chains(tables: Sequence[Table]) -> Iterator[tuple[tuple[str, str], Sequence
     for table in tables:
         for name, chain in table.chains.items():
             yield (table.name, name), chain.rules
+
+
+def _told_variant(version: str) -> str:
+    """By what `iptables --version` prints; before 1.8 there was one kind, which said nothing."""
+    for word, variant in (("(nf_tables)", "nft"), ("(legacy)", "legacy")):
+        if word in version:
+            return variant
+    number = version.strip().rpartition(" v")[2].split(".")[:2]
+    old = len(number) == 2 and all(part.isdigit() for part in number)
+    return "legacy" if old and (int(number[0]), int(number[1])) < (1, 8) else ""
 
 
 def _why_not(tool: str, answer: Answer) -> str:

@@ -16,9 +16,11 @@ UNKNOWN = ("unknown", "")
 
 @dataclass(frozen=True)
 class Match:
-    """The rule goes on only for packets of which this is true."""
+    """The rule goes on only for packets of which this is true. `ports` are those that it asks for: "d" for
+    the destination's, "s" for the source's."""
 
     test: Callable[[Packet], Truth]
+    ports: str = ""
 
 
 @dataclass(frozen=True)
@@ -30,9 +32,10 @@ class Change:
 
 @dataclass(frozen=True)
 class Choose:
-    """What is decided: one of these, None for "the rule ends here"."""
+    """What is decided: one of these, None for "the rule ends here". `ports` as in Match."""
 
     pick: Callable[[Packet], Sequence[Optional[Verdict]]]
+    ports: str = ""
 
 
 Step = Union[Match, Change, Choose]
@@ -82,6 +85,10 @@ class Table:
         if self.tool == "nft":
             return f"nft {self.family} {self.name} {chain}"
         return f"{self.tool} -t {self.name} {chain}"
+
+
+# What odd output of a tool makes a question or its reading raise: it cannot be said then.
+ODD = (AttributeError, IndexError, KeyError, OverflowError, RecursionError, TypeError, ValueError)
 
 
 def decide(verdict: Verdict) -> Choose:

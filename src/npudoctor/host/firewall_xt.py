@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Optional
 
-from npudoctor.host.firewall_nft import spoilt, untracked
-from npudoctor.host.firewall_packet import Packet, Ranges, few, joined
+from npudoctor.host.firewall_nft import untracked
+from npudoctor.host.firewall_packet import Packet, Ranges, few, joined, spoilt
 from npudoctor.host.firewall_rules import (
     ACCEPT,
     DROP,
@@ -36,6 +36,7 @@ _HARMLESS = {
     "SECMARK", "CONNSECMARK", "ECN", "TCPOPTSTRIP", "IDLETIMER", "LED", "RATEEST", "TEE",
 }  # fmt: skip
 _VERDICTS = {"ACCEPT": ACCEPT, "DROP": DROP, "REJECT": DROP, "RETURN": RETURN}
+_PORTS = {"--dport": "d", "--dports": "d", "--sport": "s", "--sports": "s", "--ports": "ds"}
 _TEXTS = {"--comment", "--string", "--hex-string"}
 
 
@@ -86,7 +87,7 @@ def _rule(line: str) -> tuple[str, Rule]:
             module = values[0]
             steps += [] if module in KNOWN else [Match(unknown_match(module))]
         elif not module or module in KNOWN:
-            steps.append(Match(option_test(module, word, values, contrary)))
+            steps.append(Match(option_test(module, word, values, contrary), _PORTS.get(word, "")))
         contrary = False
     return words[1], Rule(tuple(steps), line)
 

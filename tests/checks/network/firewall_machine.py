@@ -44,8 +44,7 @@ def judge(
             variables=variables,
             network=FakeNetwork(there, ["default eth7"]),
             commands={LIST: EMPTY} if programs is None else programs,
-            options=Options(peers=peers),
-            **{"expect": "none", **more},
+            **{"expect": "none", "options": Options(peers=peers), **more},
         ),
     )
 
@@ -61,6 +60,16 @@ def drops(*rules: str) -> str:
         + ", ".join([chain, *made])
         + "]}"
     )
+
+
+def bans(most: int) -> str:
+    """Each address of a list is dropped, as fail2ban and its like have it."""
+    left = '"left": {"payload": {"protocol": "ip", "field": "saddr"}}'
+    rules = [
+        f'{{"match": {{"op": "==", {left}, "right": "11.0.{at >> 8}.{at & 255}"}}}}, {{"drop": null}}'
+        for at in range(most)
+    ]
+    return drops(*rules).replace('"policy": "drop"', '"policy": "accept"')
 
 
 LIMIT = '{"limit": {"rate": 1, "per": "minute"}}, {"accept": null}'

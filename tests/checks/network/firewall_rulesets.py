@@ -36,6 +36,20 @@ def legacy(*rules: str) -> str:
     return ipt(*rules, tool="iptables-legacy")
 
 
+def old_tools(more: str = "true") -> str:
+    """From here on the tools are as those of distributions up to 2022: without the older iptables, and a
+    dump that does not say which kind it is of. In a mount namespace of its own."""
+    return f"""
+        mount -t tmpfs none /media && cp -a /usr/sbin /media/sbin && cd /media/sbin && rm *legacy*
+        for tool in iptables ip6tables; do
+            rm $tool-save $tool-nft-save
+            printf '#!/bin/sh\\nxtables-nft-multi %s | sed "s/ (nf_tables)//"\\n' $tool-save > $tool-save
+            chmod 755 $tool-save
+        done
+        {more}
+        mount --bind /media/sbin /usr/sbin"""
+
+
 OWN = "-A INPUT -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT"
 
 NFT = {

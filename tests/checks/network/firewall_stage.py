@@ -107,6 +107,7 @@ def main() -> None:
             "real": real,
             "status": asked.status.value,
             "reason": asked.reason,
+            "advisory": asked.advisory,
             "messages": [one.message for one in asked.findings],
             "fixes": [list(one.fix.commands) for one in asked.findings if one.fix],
         }

@@ -11,7 +11,7 @@ from typing import Any, Callable
 
 import pytest
 
-from .firewall_rulesets import IPV6, RULE_SETS
+from .firewall_rulesets import IPV6, RULE_SETS, ipt, legacy, nft, old_tools, table
 
 pytestmark = [pytest.mark.needs_root, pytest.mark.slow]
 
@@ -22,7 +22,16 @@ AT_ONCE = 8  # they wait most of the time
 
 
 def play(script: str, *peers: str) -> dict[str, Any]:
-    argv = ["unshare", "--net", sys.executable, STAGE, script, json.dumps(PORTS), json.dumps(peers)]
+    argv = [
+        "unshare",
+        "--net",
+        "--mount",
+        sys.executable,
+        STAGE,
+        script,
+        json.dumps(PORTS),
+        json.dumps(peers),
+    ]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=90)
     if done.returncode:
         return {"failed": done.stderr[-500:]}
@@ -86,3 +95,59 @@ def test_verdicts_for_an_ipv6_peer_are_what_happens() -> None:
     wrong, unknown, _answered = compare(IPV6, PEER6)
     assert wrong == []
     assert {one.rpartition(": ")[0] for one in unknown} == {"neighbours are not found"}
+
+
+def test_a_dump_that_does_not_say_whose_it_is_never_stands_for_the_older_tables() -> None:
+    """As 1.8.7 and before print it, with a kernel that has tables of both kinds."""
+    rules = "\n".join(
+        (legacy("-P INPUT DROP"), ipt("-A INPUT -p tcp -m comment --comment x -j ACCEPT"), old_tools())
+    )
+    told = play(rules, PEER)
+    assert set(told["real"].values()) == {"blocked"}
+    assert set(told["facts"].values()) == {"unknown"}
+    assert "older iptables" in told["reason"]
+
+
+@pytest.mark.parametrize("name", ["iptables: ufw", "iptables: docker", "iptables: multiport"])
+def test_rules_are_read_from_a_dump_that_does_not_say_whose_it_is(name: str) -> None:
+    told = play("\n".join((RULE_SETS[name], old_tools())), PEER)
+    assert told["facts"] == told["real"]
+    blind = play("\n".join((RULE_SETS[name], old_tools("rm *tables-save *-nft-save"))), PEER)
+    assert blind["status"] in ("ok", "unknown")
+    assert blind["advisory"] or blind["status"] == "ok"
+    assert all(verdict in ("unknown", blind["real"][port]) for port, verdict in blind["facts"].items())
+
+
+@pytest.mark.parametrize(
+    ("rules", "words"),
+    [
+        (ipt("-P OUTPUT DROP"), f"iptables -t filter -I OUTPUT -d {PEER} -p tcp --sport 29500 -j ACCEPT"),
+        (legacy("-P OUTPUT DROP"), f"-t filter -I OUTPUT -d {PEER} -p tcp --sport 29500 -j ACCEPT"),
+        (
+            nft("table inet f {", "chain o { type filter hook postrouting priority 0; policy drop; }", "}"),
+            f"nft insert rule inet f o ip daddr {PEER} tcp sport 29500 accept",
+        ),
+        (table(), f"nft insert rule inet f input ip saddr {PEER} tcp dport 29500 accept"),
+    ],
+)
+def test_the_lines_that_are_shown_let_the_peer_in(rules: str, words: str) -> None:
+    told = play(rules, PEER)
+    assert set(told["facts"].values()) == set(told["real"].values()) == {"blocked"}
+    (fix,) = told["fixes"]
+    assert any(line.endswith(words) for line in fix)
+    mended = play("\n".join((rules, *fix)), PEER)
+    assert set(mended["facts"].values()) == {"open"}
+    assert mended["facts"] == mended["real"]
+
+
+def test_a_rule_of_nft_is_taken_back_as_the_title_says() -> None:
+    script = """
+        nft add table inet t && nft 'add chain inet t in { type filter hook input priority 0; policy drop; }'
+        nft insert rule inet t in tcp dport 29500 accept
+        handle=$(nft -a list chain inet t in | sed -n 's/.*dport 29500 .*handle //p')
+        nft delete rule inet t in handle "$handle" && nft list chain inet t in"""
+    done = subprocess.run(
+        ["unshare", "--net", "sh", "-ec", script], capture_output=True, text=True, check=True
+    )
+    assert "policy drop" in done.stdout
+    assert "29500" not in done.stdout

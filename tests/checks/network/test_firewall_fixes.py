@@ -1,0 +1,71 @@
+"""firewall: the lines that let other nodes in."""
+
+from __future__ import annotations
+
+import pytest
+
+from npudoctor.checks.network._firewall_fixes import zone_of
+
+from .firewall_machine import (
+    EMPTY,
+    FAR,
+    LEGACY,
+    LIST,
+    LISTED,
+    NFT,
+    SAVE,
+    SEVERAL,
+    Programs,
+    drops,
+    judge,
+)
+
+IPTABLES: Programs = {LIST: NFT, "iptables-save": SAVE}
+
+
+def test_a_zone_that_is_not_clear_is_said() -> None:
+    zoneless = drops().replace('"t"', '"firewalld"')
+    (finding,) = judge({LIST: zoneless, "firewall-cmd": ""}, variables=SEVERAL).findings
+    assert finding.fix is not None
+    assert finding.fix.commands[0] == "firewall-cmd --add-port=29500/tcp"
+    assert "--get-active-zones" in finding.fix.title
+
+
+@pytest.mark.parametrize(
+    ("chain", "zone"),
+    [
+        ("filter_IN_public", "public"),
+        ("filter_IN_public_allow", "public"),
+        ("IN_my_zone_deny", "my_zone"),
+        ("filter_IN_policy_allow-host-ipv6", ""),
+        ("filter_INPUT_ZONES", ""),
+        ("INPUT", ""),
+    ],
+)
+def test_chains_of_zones(chain: str, zone: str) -> None:
+    assert zone_of(chain) == zone
+
+
+def test_ufw_is_told_in_its_words() -> None:
+    on = {"/etc/ufw/ufw.conf": "ENABLED=yes\n"}
+    (finding,) = judge(IPTABLES, FAR, files=on).findings
+    assert finding.fix is not None
+    assert finding.fix.commands == (f"ufw allow proto tcp from {FAR} to any port 29500",)
+    assert finding.fix.undo == (f"ufw delete allow proto tcp from {FAR} to any port 29500",)
+
+
+@pytest.mark.parametrize("hook", ["output", "postrouting", "egress"])
+def test_on_the_way_out_our_port_is_the_source(hook: str) -> None:
+    out = drops().replace('"hook": "input"', f'"hook": "{hook}", "dev": "eth7"')
+    (finding,) = judge({LIST: out}, FAR).findings
+    assert finding.fix is not None
+    line = f"nft insert rule inet t in ip daddr {FAR} tcp sport 29500 accept"
+    assert finding.fix.commands == (line,)
+
+
+def test_ufw_has_words_for_the_way_out() -> None:
+    on = {"/etc/ufw/ufw.conf": "ENABLED=yes\n"}
+    legacy = LEGACY.replace(":INPUT DROP", ":INPUT ACCEPT").replace(":OUTPUT ACCEPT", ":OUTPUT DROP")
+    (finding,) = judge({LIST: EMPTY, "iptables-legacy-save": legacy}, FAR, files={**on, **LISTED}).findings
+    assert finding.fix is not None
+    assert finding.fix.commands == (f"ufw allow out proto tcp from any port 29500 to {FAR}",)
