@@ -280,10 +280,7 @@ def test_what_the_threads_of_a_real_process_keep_whose_main_thread_ended(tmp_pat
 
 
 def test_a_main_thread_that_ended_and_threads_that_cannot_be_read() -> None:
-    files = process_files(7, state="Z")
-    stat = files["/proc/7/stat"]
-    assert isinstance(stat, str)
-    files["/proc/7/stat"] = stat.replace(" 0 1 0 ", " 0 2 0 ") if " 0 1 0 " in stat else stat
+    files = {**process_files(7), "/proc/7/stat": STAT.replace(" S ", " Z ").replace(" 20 0 47 ", " 20 0 2 ")}
     processes = Processes(MemoryDisk(files))
     assert processes.all()[7].threads == 2
     assert processes.maps(7) is processes.open_files(7) is processes.segments(7) is None
