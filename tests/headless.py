@@ -1,4 +1,4 @@
-"""A real process whose main thread has ended while another of its threads lives, with a file mapped and open."""
+"""A real process whose main thread has ended while another thread lives, with a file mapped and open."""
 
 from __future__ import annotations
 

@@ -71,7 +71,8 @@ def shared_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## References
 
-    shm_overview(7), fcntl(2), shmget(2), shmctl(2), proc_sysvipc(5), ipcs(1), ipcrm(1); PaddlePaddle issue 49632.
+    shm_overview(7), fcntl(2), shmget(2), shmctl(2), proc_sysvipc(5), ipcs(1), ipcrm(1);
+    PaddlePaddle issue 49632.
     """
     wanted = limited(host)
     segments = [one for one in _foreign_segments(host) if wanted(one.uid, one.cuid)]

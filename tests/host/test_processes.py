@@ -14,7 +14,6 @@ from pathlib import Path
 
 import psutil
 import pytest
-
 from tests.headless import headless
 
 from npudoctor.host import CannotTell
@@ -283,7 +282,7 @@ def test_a_main_thread_that_ended_and_threads_that_cannot_be_read() -> None:
     files = {**process_files(7), "/proc/7/stat": STAT.replace(" S ", " Z ").replace(" 20 0 47 ", " 20 0 2 ")}
     processes = Processes(MemoryDisk(files))
     assert processes.all()[7].threads == 2
-    assert processes.maps(7) is processes.open_files(7) is processes.segments(7) is None
+    assert [processes.maps(7), processes.open_files(7), processes.segments(7)] == [None] * 3
     files["/proc/7/task/8/maps"] = MAPS
     files["/proc/7/task/8/fd/3"] = link("/dev/null")
     processes = Processes(MemoryDisk(files))
@@ -297,4 +296,4 @@ def test_maps_that_are_longer_than_is_read_are_unseen(monkeypatch: pytest.Monkey
     monkeypatch.setattr("npudoctor.host.processes.MAPS_LIMIT", len(MAPS) + 1)
     assert processes.maps(7) == MAPS.encode()
     monkeypatch.setattr("npudoctor.host.processes.MAPS_LIMIT", len(MAPS))
-    assert processes.maps(7) is processes.segments(7) is None
+    assert [processes.maps(7), processes.segments(7)] == [None] * 2

@@ -42,7 +42,7 @@ class Process:
 
     @property
     def headless(self) -> bool:
-        """Its main thread has ended: what the rest of it maps and has open, only the threads' folders show."""
+        """Its main thread has ended: what the others map and have open, only the folders of threads show."""
         return self.state in "ZXx"
 
 

@@ -1,4 +1,4 @@
-"""`npudoctor check leftovers` by an ordinary user who logged in: what others leave or do is no word to him."""
+"""`npudoctor check leftovers` by an ordinary user who logged in: what others leave or do is no word."""
 
 from __future__ import annotations
 
@@ -62,7 +62,8 @@ sys.exit(main())
 def test_it_is_quiet(level: int) -> None:
     """Without a terminal, in a session of its own, as `ssh NODE npudoctor check leftovers` starts it."""
     words = {
-        "PATH": "/usr/bin:/bin", "HOME": "/tmp/home", "USER": "nobody", "LOGNAME": "nobody", "SHELL": "/bin/sh",
+        "PATH": "/usr/bin:/bin", "HOME": "/tmp/home", "USER": "nobody", "LOGNAME": "nobody",
+        "SHELL": "/bin/sh",
         "SSH_CONNECTION": "192.0.2.1 50000 192.0.2.2 22",
     }  # fmt: skip
     program = f"/tmp/python/bin/{Path(sys.executable).resolve().name}"

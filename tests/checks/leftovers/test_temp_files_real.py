@@ -75,6 +75,21 @@ def test_a_lock_that_a_thread_holds_whose_main_thread_ended(tmp_path: Path) -> N
 
 
 @pytest.mark.needs_root
+def test_a_folder_that_a_thread_uses_whose_main_thread_ended(
+    tmp_path: Path, lack: Callable[[str], None]
+) -> None:
+    if os.readlink("/proc/self/ns/pid") != "pid:[4026531836]":
+        lack("in a pid namespace nothing is proven")
+    file = tmp_path / "pymp-a1b2c3d4" / "kept"
+    file.parent.mkdir(0o700)
+    file.write_text("kept")
+    os.chown(file.parent, NOBODY, NOBODY)  # of whom no Python lives that may have made it
+    with headless(file):
+        assert of(judged(TMPDIR=str(tmp_path)), tmp_path) == []
+    assert of(judged(TMPDIR=str(tmp_path)), tmp_path) == ["temp-files.left-over"]
+
+
+@pytest.mark.needs_root
 @pytest.mark.parametrize("level", [1, 2])
 def test_a_lock_whose_builder_hidepid_hides(level: int) -> None:
     import shutil
@@ -88,7 +103,9 @@ def test_a_lock_whose_builder_hidepid_hides(level: int) -> None:
 
         def asked() -> list[tuple[str, bool]]:
             found = judged(TORCH_EXTENSIONS_DIR=str(place)).findings
-            return [(one.code, bool(one.fix and one.fix.unproven)) for one in found if str(lock) in one.message]
+            return [
+                (one.code, bool(one.fix and one.fix.unproven)) for one in found if str(lock) in one.message
+            ]
 
         with running(BATON, str(lock)):
             assert asked() == []
