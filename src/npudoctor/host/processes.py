@@ -163,7 +163,7 @@ class Processes:
             if more is None:
                 return None
             found.extend(one for one in more if one not in found)
-        return None if process.headless and not found else found
+        return None if self._conceals(process) and not found else found
 
     def _descriptors(self, pid: int, folder: str) -> tuple[Optional[list[tuple[int, str]]], bool]:
         """Those of a folder of /proc/PID, and whether none of them was closed in between."""
@@ -214,7 +214,12 @@ class Processes:
             more = self._maps(f"/proc/{pid}/task/{task}/maps")
             if more:
                 return more
-        return None if process.headless else content
+        return None if self._conceals(process) else content
+
+    def _conceals(self, process: Process) -> bool:
+        """Whether threads outlive the main one, still: at the end of a process they all go at once."""
+        now = self.now(process.pid) if process.headless else None
+        return now is not None and not now.gone
 
     def _maps(self, path: str) -> Optional[bytes]:
         try:
