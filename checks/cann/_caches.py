@@ -74,9 +74,13 @@ def held_by_nobody(host: Host, path: str, owner: int) -> Optional[bool]:
 
     Its builder holds it open, and is its owner's: what others have open may stay hidden.
     """
+    from npudoctor.proof.users import hidden  # only where there is a lock
+
     processes = host.processes
     if host.system.container() or not processes.ours():
         return None  # the folder may be another container's too, whose processes are not seen
+    if next(hidden(host), None) is not None:
+        return None  # by hidepid: what is not shown may be the builder
     folder, unseen = path.rpartition("/")[0], False
     for pid, process in processes.all().items():
         opened = processes.open_files(pid)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Union
+from typing import Optional, Union
 
-from npudoctor import INFO, Action, Command, Facts, Finding, Fix, Host, RemoveSharedFile, Risk, _
+from npudoctor import INFO, Action, Command, Facts, Finding, Fix, Host, Risk, _
 from npudoctor.host.shmfiles import SharedFile
 from npudoctor.host.users import user_names
 from npudoctor.proof.leftovers import sized
 from npudoctor.proof.shared import Judged, judge
 
+MOST = 5000  # files that are judged
 SHOWN = 20  # evidence lines and shell lines of one finding
 MUCH = 1 << 30  # bytes from which on it is a warning
 LITTLE, FEW = 1 << 20, 100  # bytes and files below which what is not even proven is not worth a word
@@ -18,51 +19,55 @@ LITTLE, FEW = 1 << 20, 100  # bytes and files below which what is not even prove
 
 def findings(host: Host, files: Sequence[SharedFile]) -> Iterator[Union[Finding, Facts]]:
     """What is left over, and what may be."""
-    judged = judge(host, files)
+    biggest = sorted(files, key=lambda file: (-file.entry.held, file.path))
+    judged, rest = judge(host, biggest[:MOST]), biggest[MOST:]
     proven = [one for one in judged if one.proven]
     unproven = [one for one in judged if not one.in_use and one.why and not one.young]
     unseen = [one for one in unproven if one.unseen and one.file.entry.uid != host.identity.euid]
     unproven = [one for one in unproven if not (one.unseen and one.file.entry.uid != host.identity.euid)]
     yield Facts(
         {
-            "files": len(judged),
-            "file_bytes": _bytes(judged),
+            "files": len(files),
+            "file_bytes": sum(file.entry.held for file in files),
+            "files_not_judged": len(rest),
             "file_bytes_in_use": _bytes([one for one in judged if one.in_use]),
             "file_bytes_unseen": _bytes(unseen),
         }
     )
-    # By owner: root removes another's only when that one was named.
+    # By owner: each is asked about his own.
     for owner in sorted({one.file.entry.uid for one in proven}):
-        yield _left_over(host, [one for one in proven if one.file.entry.uid == owner])
+        yield _left_over(host, [one for one in proven if one.file.entry.uid == owner], rest)
     # A container cannot see who else uses the place: only what would be missed is worth a word there.
     least = MUCH if host.system.container() else LITTLE
     if _bytes(unproven) >= least or len(unproven) >= FEW:
-        yield _unproven(host, unproven)
+        yield _unproven(host, unproven, rest)
 
 
-def _left_over(host: Host, judged: Sequence[Judged]) -> Finding:
-    text = _("{size} in /dev/shm (files: {count}) is of processes that are gone, and nobody uses it")
+def _left_over(host: Host, judged: Sequence[Judged], rest: Sequence[SharedFile]) -> Finding:
+    text = _(
+        "{size} in /dev/shm (files: {count}) is of processes that are gone, and no process is seen to use it"
+    )
     return Finding(
         "shared-memory.left-over",
         text.format(count=len(judged), size=sized(_bytes(judged))),
         severity=None if _bytes(judged) >= MUCH else INFO,
-        evidence=_listed(host, judged),
+        evidence=_listed(host, judged, rest),
         action=Action.CLEANUP,
-        fix=_removal(host, judged, _("remove what dead processes left in /dev/shm"), unproven=False),
+        fix=_removal(host, judged),
     )
 
 
-def _unproven(host: Host, judged: Sequence[Judged]) -> Finding:
+def _unproven(host: Host, judged: Sequence[Judged], rest: Sequence[SharedFile]) -> Finding:
     text = _(
-        "{size} in /dev/shm (files: {count}) is used by nobody that is seen; that it is dead is not proven"
+        "{size} in /dev/shm (files: {count}): no process is seen to use it; that it is left over is not known"
     )
     much = _bytes(judged) >= MUCH and not any(one.unseen for one in judged) and not host.system.container()
     return Finding(
         "shared-memory.unproven",
         text.format(count=len(judged), size=sized(_bytes(judged))),
         severity=None if much else INFO,
-        evidence=_listed(host, judged),
-        fix=_removal(host, judged, _("only when you are sure that nothing uses it"), unproven=True),
+        evidence=_listed(host, judged, rest),
+        fix=_removal(host, judged),
     )
 
 
@@ -74,8 +79,8 @@ def _biggest(judged: Sequence[Judged]) -> list[Judged]:
     return sorted(judged, key=lambda one: (-one.file.entry.held, one.file.path))
 
 
-def _listed(host: Host, judged: Sequence[Judged]) -> tuple[str, ...]:
-    """A line for each of the biggest, and one for the rest."""
+def _listed(host: Host, judged: Sequence[Judged], unjudged: Sequence[SharedFile]) -> tuple[str, ...]:
+    """A line for each of the biggest, one for the rest, and one for what was not judged at all."""
     names = user_names(host.files)
     now = host.clock.now()
     lines = [_line(one, names, now) for one in _biggest(judged)[:SHOWN]]
@@ -83,6 +88,9 @@ def _listed(host: Host, judged: Sequence[Judged]) -> tuple[str, ...]:
     if rest:
         text = _("and {count} smaller files, {size} in all")
         lines.append(text.format(count=len(rest), size=sized(_bytes(rest))))
+    if unjudged:
+        text = _("and {count} more in /dev/shm were not looked at: none is bigger than {size}")
+        lines.append(text.format(count=len(unjudged), size=sized(unjudged[0].entry.held)))
     return tuple(lines)
 
 
@@ -99,18 +107,16 @@ def _line(one: Judged, names: dict[int, str], now: float) -> str:
     )
 
 
-def _step(file: SharedFile) -> RemoveSharedFile:
-    entry = file.entry
-    return RemoveSharedFile(file.path, entry.dev, entry.ino, entry.ctime_ns, entry.uid, file.pid or 0)
-
-
-def _removal(host: Host, judged: Sequence[Judged], title: str, *, unproven: bool) -> Fix:
-    biggest = _biggest(judged)[:SHOWN]
-    by_hand = tuple(Command(("rm", "--", one.file.path)) for one in biggest)
+def _removal(host: Host, judged: Sequence[Judged]) -> Optional[Fix]:
+    """The lines for a person: not where the folder is another user's, who may put a link in its place."""
+    trusted = (None, 0, host.identity.euid)
+    biggest = [one.file for one in _biggest(judged) if one.file.folder in trusted][:SHOWN]
+    if not biggest:
+        return None
     return Fix(
-        title,
-        steps=by_hand if unproven else tuple(_step(one.file) for one in biggest),
-        risk=Risk.MANUAL if unproven else Risk.CAUTION,
-        needs_root=any(one.file.entry.uid != host.identity.euid for one in biggest),
-        unproven=unproven,
+        _("only when you are sure that nothing uses it"),
+        steps=tuple(Command(("rm", "--", file.path)) for file in biggest),
+        risk=Risk.MANUAL,
+        needs_root=any(file.entry.uid != host.identity.euid for file in biggest),
+        unproven=True,
     )

@@ -62,13 +62,12 @@ def left_over(host: Host, folders: Sequence[TempFolder]) -> Iterator[Finding]:
     if left[SHOWN:]:
         lines.append(_("and {count} more folders").format(count=len(left) - SHOWN))
     text = _("temporary folders of training that has ended: {count}")
-    steps = [step for folder in left[:SHOWN] for step in _emptied(folder)]
     yield Finding(
         "temp-files.left-over",
         text.format(count=len(left)),
         evidence=tuple(lines),
         action=Action.CLEANUP,
-        fix=_removal(host, _owner(host, left), steps, unproven=False),
+        fix=_emptied(host, left[:SHOWN]),
     )
 
 
@@ -89,15 +88,18 @@ def _line(host: Host, folder: TempFolder, names: dict[int, str]) -> str:
     )
 
 
-def _emptied(folder: TempFolder) -> Iterator[Command]:
-    """Just what was seen in it, then the folder: nothing else can be hit."""
-    seen = [f"{folder.path}/{name}" for name in (folder.names or ())[:SHOWN]]
-    if seen:
-        yield Command(("rm", "--", *seen))
-    yield Command(("rmdir", "--", folder.path))
-
-
 def _removal(host: Host, owner: int, steps: Sequence[Command], *, unproven: bool) -> Fix:
     title = _("only when you are sure that nothing uses it") if unproven else _("remove what nobody uses")
+    return _manual(host, owner, title, steps, unproven=unproven)
+
+
+def _emptied(host: Host, folders: Sequence[TempFolder]) -> Fix:
+    """By rm -r, which goes through no link: a folder may hold thousands of names, and folders."""
+    title = _("remove the folders with all that is in them; look first whether something of it is wanted")
+    steps = [Command(("rm", "-r", "--", folder.path)) for folder in folders]
+    return _manual(host, _owner(host, folders), title, steps, unproven=False)
+
+
+def _manual(host: Host, owner: int, title: str, steps: Sequence[Command], *, unproven: bool) -> Fix:
     needs_root = owner != host.identity.euid
     return Fix(title, steps=tuple(steps), risk=Risk.MANUAL, needs_root=needs_root, unproven=unproven)

@@ -1,4 +1,4 @@
-"""Shared memory that no cache server made, of System V and in /dev/shm: proven left over, or only shown."""
+"""Shared memory that no cache server made, of System V and in /dev/shm: left over, or perhaps; only shown."""
 
 from __future__ import annotations
 
@@ -35,8 +35,9 @@ def shared_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
     nobody seems to use them.
 
     - `shared-memory.left-over`: the name of the file holds the pid of its maker, which is gone or belongs to
-      a process that began later; no process maps the file or has it open; all that could use it were looked
-      at; none of another pid namespace shares the place; it is at least ten minutes old.
+      a process that began later; no process is seen to map the file or to have it open; those of its owner,
+      and of others if its mode lets them in, could be looked at; none of another pid namespace shares the
+      place; it is at least ten minutes old.
     - `shared-memory.unproven`: nobody is seen to use it, but something of that is missing: Python's and
       NCCL's names hold no pid at all.
     - `shared-memory.unattached`: segments that no process has attached. Whether the creator lives is
@@ -48,6 +49,7 @@ def shared_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
     Files are a warning when they hold 1 GiB or more, else information. Not spoken of are what is in use,
     files of others of whose use this user cannot tell anything, and what is not proven when it is less than
     1 MiB in less than 100 files; in a container, which cannot see all who use the place, less than 1 GiB.
+    Of more than 5000 files only the biggest are judged; the finding says how many were not.
 
     A segment with processes attached and a living creator, such as PostgreSQL's, is in normal use. Segments
     that a cache server could have made (key 0x61......, whole GiB, mode 0600 or 0666) are the check
@@ -62,14 +64,15 @@ def shared_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## Fix safety
 
-    CAUTION for `shared-memory.left-over`: by `fix --risk caution`, another user's only by root and --owner.
-    Each file is looked at once more right before: the same device, inode and ctime, its maker still gone,
-    still used by nobody. The rest is shown only: whether a segment or a file without a pid is still wanted,
-    only a person can know.
+    Shown only. That no process is seen to use a file does not prove that none can: a descriptor of it may be
+    on its way through a socket, and a user does not see what root maps. The proof that is still missing is a
+    lease (F_SETLEASE), which the kernel grants only where nobody has the file open. Whether a segment or a
+    file without a pid is still wanted, only a person can know.
 
     ## References
 
-    shm_overview(7), shmget(2), shmctl(2), proc_sysvipc(5), ipcs(1), ipcrm(1); PaddlePaddle issue 49632.
+    shm_overview(7), fcntl(2), shmget(2), shmctl(2), proc_sysvipc(5), ipcs(1), ipcrm(1);
+    PaddlePaddle issue 49632.
     """
     wanted = limited(host)
     segments = [one for one in _foreign_segments(host) if wanted(one.uid, one.cuid)]

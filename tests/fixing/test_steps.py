@@ -14,7 +14,6 @@ from npudoctor.fixing.steps import (
     FileMark,
     Known,
     RemoveFiles,
-    RemoveSharedFile,
     RemoveSharedMemory,
     RemoveSocket,
     RestoreSocket,
@@ -29,9 +28,8 @@ RESTORE = RestoreSocket("/tmp/.cache_server_p1.npudoctor.ab", "/tmp/cache_server
 FILES = RemoveFiles(
     "/data/x/", 5, 6, 1000, (FileMark("IMG00000.LB", 5, 7, 8, 9), FileMark("-rf", 5, 8, 8, 9))
 )
-SHARED = RemoveSharedFile("/dev/shm/torch_7_1", 5, 6, 7, 1000, 7)
 STEPS: list[Known] = [
-    Command(("ls", "-l")), Export("A", "b c"), SEGMENT, SHARED, SOCKET, RESTORE, FILES,
+    Command(("ls", "-l")), Export("A", "b c"), SEGMENT, SOCKET, RESTORE, FILES,
 ]  # fmt: skip
 
 
@@ -40,7 +38,6 @@ def test_the_lines() -> None:
         "ls -l",
         "export A='b c'",
         "ipcrm -m 0",
-        "rm -- /dev/shm/torch_7_1",
         "rm -- '/tmp/a b/cache_server_p1'",
         "mv -n -- /tmp/.cache_server_p1.npudoctor.ab /tmp/cache_server_p1",
         "rm -- /data/x/IMG00000.LB",
@@ -106,5 +103,5 @@ def test_nothing_that_a_terminal_obeys(word: str) -> None:
 
 def test_what_a_step_acts_on() -> None:
     assert [target(step) for step in STEPS] == [
-        ("ls -l",), ("export A='b c'",), 0, SHARED.path, SOCKET.path, RESTORE.path, FILES.directory,
+        ("ls -l",), ("export A='b c'",), 0, SOCKET.path, RESTORE.path, FILES.directory,
     ]  # fmt: skip

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tests.headless import headless
 
 from npudoctor.host import CannotTell
 from npudoctor.host.files import LocalDisk
@@ -260,3 +261,39 @@ def test_what_all_have_open_is_read_once() -> None:
     assert processes.all_open() == {7: [(3, "/dev/null")], 8: None}
     disk.put("/proc/7/fd/4", link("/dev/zero"))
     assert processes.all_open()[7] == [(3, "/dev/null")]
+
+
+def test_what_the_threads_of_a_real_process_keep_whose_main_thread_ended(tmp_path: Path) -> None:
+    path = tmp_path / "kept"
+    path.write_bytes(bytes(4096))
+    with headless(path) as pid:
+        processes = Processes(LocalDisk(), ticks_per_second())
+        found = processes.now(pid)
+        assert found is not None and (found.state, found.threads, found.gone) == ("Z", 2, False)
+        assert not Path(f"/proc/{pid}/maps").read_bytes(), "the process itself shows nothing"
+        assert str(path).encode() in (processes.maps(pid) or b"")
+        opened = processes.open_files(pid)
+        assert opened is not None and str(path) in [target for _number, target in opened]
+        assert processes.all_open()[pid] == opened
+        assert processes.segments(pid) == {}
+
+
+def test_a_main_thread_that_ended_and_threads_that_cannot_be_read() -> None:
+    files = {**process_files(7), "/proc/7/stat": STAT.replace(" S ", " Z ").replace(" 20 0 47 ", " 20 0 2 ")}
+    processes = Processes(MemoryDisk(files))
+    assert processes.all()[7].threads == 2
+    assert [processes.maps(7), processes.open_files(7), processes.segments(7)] == [None] * 3
+    files["/proc/7/task/8/maps"] = MAPS
+    files["/proc/7/task/8/fd/3"] = link("/dev/null")
+    processes = Processes(MemoryDisk(files))
+    assert (processes.maps(7), processes.open_files(7)) == (MAPS.encode(), [(3, "/dev/null")])
+    files["/proc/7/task/9/fd"] = unreadable()
+    assert Processes(MemoryDisk(files)).open_files(7) is None
+
+
+def test_maps_that_are_longer_than_is_read_are_unseen(monkeypatch: pytest.MonkeyPatch) -> None:
+    processes = Processes(MemoryDisk(process_files(7, maps=MAPS)))
+    monkeypatch.setattr("npudoctor.host.processes.MAPS_LIMIT", len(MAPS) + 1)
+    assert processes.maps(7) == MAPS.encode()
+    monkeypatch.setattr("npudoctor.host.processes.MAPS_LIMIT", len(MAPS))
+    assert [processes.maps(7), processes.segments(7)] == [None] * 2

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.headless import headless
 from tests.support import ipc
 from tests.support.machine import PORT, Machine, Server, older
 from tests.support.others import as_user, become, in_pid_namespace
@@ -344,6 +345,13 @@ def test_a_process_has_a_file_open(machine: Machine) -> None:
         (server.spill / "IMG00000.LB").unlink()
         assert doubt(machine) == f"process {holder.pid} has it open"
         holder.communicate(b"\n")
+    assert proven(machine) == [str(server.spill)]
+
+
+def test_a_process_whose_main_thread_ended_has_a_file_open(machine: Machine) -> None:
+    server = dead(machine)
+    with headless(server.spill / "IMG00000.LB") as pid:
+        assert doubt(machine) == f"process {pid} has it open"
     assert proven(machine) == [str(server.spill)]
 
 

@@ -8,9 +8,10 @@ from pathlib import Path
 from tests.checks.leftovers.test_shared_files import GIB, TORCH, file, judged, process
 from tests.checks.leftovers.test_shared_memory import segment, tables
 
+from npudoctor.checks.leftovers import _shared_memory_files as say
 from npudoctor.checks.leftovers.shared_memory import shared_memory
 from npudoctor.host import Options
-from npudoctor.testing import Asked, Content, ask, fake_host, process_files, unreadable
+from npudoctor.testing import Asked, Content, ask, fake_host, folder, process_files, unreadable
 
 SPACE = "pid:[4026532000]"
 
@@ -40,3 +41,8 @@ def _files() -> Iterator[Asked]:
     for more in (hidden, elsewhere, {"/.dockerenv": ""}):
         yield judged({TORCH: file(GIB), **more})
     yield judged({TORCH: file(nlink=2)})
+    yield judged({"/dev/shm/hccl_sync": folder(uid=1001), "/dev/shm/hccl_sync/a": file(GIB, uid=1001)})
+    yield judged({TORCH: file(GIB), "/proc/800/stat": unreadable()})
+    most, say.MOST = say.MOST, 1
+    yield judged({TORCH: file(GIB), f"{TORCH}1": file()})
+    say.MOST = most

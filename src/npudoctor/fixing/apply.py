@@ -6,13 +6,11 @@ from typing import Optional
 
 from npudoctor.fixing.outcome import Ending, Gone, Observer, Outcome, Refused, changing
 from npudoctor.fixing.removal import remove_shared_memory, remove_socket, restore_socket
-from npudoctor.fixing.shared import remove_shared_file
 from npudoctor.fixing.spilled import remove_files
 from npudoctor.fixing.steps import (
     Command,
     Export,
     RemoveFiles,
-    RemoveSharedFile,
     RemoveSharedMemory,
     RemoveSocket,
     RestoreSocket,
@@ -87,8 +85,6 @@ def why_forbidden(step: Step, host: Host) -> Optional[str]:
 def _take(step: Step, host: Host, at: Observer) -> None:
     if isinstance(step, RemoveSharedMemory):
         remove_shared_memory(step, host, at)
-    elif isinstance(step, RemoveSharedFile):
-        remove_shared_file(step, host, at)
     elif isinstance(step, RemoveSocket):
         remove_socket(step, host, at)
     elif isinstance(step, RestoreSocket):

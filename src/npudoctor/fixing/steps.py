@@ -70,22 +70,6 @@ class RemoveSharedMemory:
 
 
 @dataclass(frozen=True)
-class RemoveSharedFile:
-    """Remove a file of POSIX shared memory. Guard: still the same device, inode and ctime, the pid of its
-    maker still gone, and still nobody who maps it or has it open."""
-
-    path: str
-    device: int
-    inode: int
-    ctime_ns: int
-    owner: int
-    pid: int
-
-    def lines(self) -> tuple[str, ...]:
-        return (f"rm -- {quote(self.path)}",)
-
-
-@dataclass(frozen=True)
 class RemoveSocket:
     """Remove a stale socket file. Guard: same device, inode and mtime, still nobody listening. (A new
     server's socket on the same port can get the same inode, as was seen.)
@@ -151,7 +135,7 @@ class RemoveFiles:
         return (*removals, f"rmdir -- {quote(folder)}")
 
 
-Known = Union[Command, Export, RemoveSharedMemory, RemoveSharedFile, RemoveSocket, RestoreSocket, RemoveFiles]
+Known = Union[Command, Export, RemoveSharedMemory, RemoveSocket, RestoreSocket, RemoveFiles]
 
 KINDS: dict[str, Any] = {
     kind.__name__: kind
@@ -159,7 +143,6 @@ KINDS: dict[str, Any] = {
         Command,
         Export,
         RemoveSharedMemory,
-        RemoveSharedFile,
         RemoveSocket,
         RestoreSocket,
         RemoveFiles,

@@ -38,7 +38,12 @@ class Process:
     @property
     def gone(self) -> bool:
         """A zombie or a dead one: it runs no more and holds no memory, unless threads of it live on."""
-        return self.state in "ZXx" and self.threads <= 1
+        return self.headless and self.threads <= 1
+
+    @property
+    def headless(self) -> bool:
+        """Its main thread has ended: what the others map and have open, only the folders of threads show."""
+        return self.state in "ZXx"
 
 
 def parse_stat(pid: int, text: str, uid: int) -> Process:
@@ -138,28 +143,54 @@ class Processes:
 
     def segments(self, pid: int) -> Optional[dict[int, int]]:
         """The SysV segments that it maps, shmid to key; None when that cannot be read."""
-        content = self._detail("maps", pid, MAPS_LIMIT)
+        if ("maps", pid) not in self._details:
+            self._details["maps", pid] = self.maps(pid)
+        content = self._details["maps", pid]
         return None if content is None else parse_maps(content.decode("utf-8", "replace"))
 
     def open_files(self, pid: int) -> Optional[list[tuple[int, str]]]:
         """Its descriptors and what they name; None when that, or one of them, cannot be read."""
-        folder = f"/proc/{pid}/fd"
+        found, whole = self._descriptors(pid, "fd")
+        if found and whole:
+            return found
+        process = self.now(pid)
+        if process is None or process.threads <= 1 or (found is None and not process.headless):
+            return found
+        # Its main thread ended, or just does, and has nothing open any more: the other threads have.
+        found = found or []
+        for task in self._threads(pid):
+            more = self._descriptors(pid, f"task/{task}/fd")[0]
+            if more is None:
+                return None
+            found.extend(one for one in more if one not in found)
+        return None if self._conceals(process) and not found else found
+
+    def _descriptors(self, pid: int, folder: str) -> tuple[Optional[list[tuple[int, str]]], bool]:
+        """Those of a folder of /proc/PID, and whether none of them was closed in between."""
+        folder = f"/proc/{pid}/{folder}"
         try:
             numbers = self._disk.names(folder)
         except OSError as error:
-            return [] if isinstance(error, FileNotFoundError) else None
-        found = []
+            return ([] if isinstance(error, FileNotFoundError) else None), False
+        found, whole = [], True
         for number in numbers:
             try:
                 found.append((int(number), self._disk.readlink(f"{folder}/{number}")))
             except (FileNotFoundError, ProcessLookupError):
-                continue  # closed since
+                whole = False
             except OSError:
                 # Open, and hidden from us: "nothing" would be a lie. But the first process of a hardened
                 # machine hides its descriptors even from root, and it inherits none of anybody's.
                 if pid != 1:
-                    return None
-        return found
+                    return None, whole
+        return found, whole
+
+    def _threads(self, pid: int) -> list[str]:
+        """Its threads but the main one."""
+        try:
+            return [name for name in self._disk.names(f"/proc/{pid}/task") if name != str(pid)]
+        except OSError:
+            return []
 
     def all_open(self) -> dict[int, Optional[list[tuple[int, str]]]]:
         """What every living process has open, as `open_files` says it; read once."""
@@ -171,11 +202,31 @@ class Processes:
             return self._opened
 
     def maps(self, pid: int) -> Optional[bytes]:
-        """Its /proc/PID/maps, not kept; None when it cannot be read."""
+        """Its /proc/PID/maps, not kept; None when it cannot be read, or not to its end."""
+        content = self._maps(f"/proc/{pid}/maps")
+        if content:
+            return content
+        process = self.now(pid)
+        if process is None or process.threads <= 1 or (content is None and not process.headless):
+            return content
+        # All threads of a process have the same memory, the main one only until it ends.
+        for task in self._threads(pid):
+            more = self._maps(f"/proc/{pid}/task/{task}/maps")
+            if more:
+                return more
+        return None if self._conceals(process) else content
+
+    def _conceals(self, process: Process) -> bool:
+        """Whether threads outlive the main one, still: at the end of a process they all go at once."""
+        now = self.now(process.pid) if process.headless else None
+        return now is not None and not now.gone
+
+    def _maps(self, path: str) -> Optional[bytes]:
         try:
-            return self._disk.read(f"/proc/{pid}/maps", MAPS_LIMIT)
+            content = self._disk.read(path, MAPS_LIMIT)
         except OSError:
             return None
+        return content if len(content) < MAPS_LIMIT else None
 
     def variable(self, pid: int, name: str) -> Optional[str]:
         """A variable with which it was started; None when it has none, or that cannot be read."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 from typing import Optional
 
 from npudoctor.frozen import dataclass
 from npudoctor.host.files import Entry, Files
 
 FOLDER = "/dev/shm"  # noqa: S108  (looked at, never written)
-MOST = 5000  # files of one look: a job that leaks may leave more
+NAMES = 200_000  # names of one look: a job that leaks may leave more
 _INSIDE = ("hccl_sync",)  # folders of libraries, whose files are theirs
 
 # The library, how a name begins, and what ends the pid of its maker in it.
@@ -25,12 +24,16 @@ _WITHOUT = (("Python", "psm_", 8), ("Python", "sem.mp-", 1), ("NCCL", "nccl-", 6
 
 @dataclass(frozen=True)
 class SharedFile:
-    """One file. `pid`: of its maker, in the maker's namespace; None where the name does not hold it."""
+    """One file. `pid`: of its maker, in the maker's namespace; None where the name does not hold it.
+
+    `folder`: whose the library's folder is in which it lies; None for one right in /dev/shm.
+    """
 
     path: str
     entry: Entry
     library: str
     pid: Optional[int] = None
+    folder: Optional[int] = None
 
     @property
     def name(self) -> str:
@@ -50,19 +53,25 @@ def maker(name: str) -> Optional[tuple[str, Optional[int]]]:
 
 
 def shared_files(files: Files) -> Iterator[SharedFile]:
-    """Those that are there, as they are now; CannotTell when /dev/shm cannot be listed."""
-    for path, library, pid in islice(_paths(files), MOST):
+    """Those that are there, as they are now; CannotTell when /dev/shm cannot be listed.
+
+    Only on the file system of /dev/shm: what lies elsewhere, by a link or a mount, is nobody's shared memory.
+    """
+    place = files.stat(FOLDER)
+    for path, library, pid, folder in _paths(files, place.dev) if place else ():
         entry = files.lstat(path)
-        if entry is not None and entry.is_file:
-            yield SharedFile(path, entry, library, pid)
+        if entry is not None and entry.is_file and place and entry.dev == place.dev:
+            yield SharedFile(path, entry, library, pid, folder)
 
 
-def _paths(files: Files) -> Iterator[tuple[str, str, Optional[int]]]:
-    for name in files.names(FOLDER):
+def _paths(files: Files, device: int) -> Iterator[tuple[str, str, Optional[int], Optional[int]]]:
+    for name in files.names(FOLDER, NAMES):
         made = maker(name)
         if made is None:
             continue
-        if name in _INSIDE:
-            yield from ((f"{FOLDER}/{name}/{inner}", *made) for inner in files.names(f"{FOLDER}/{name}"))
-        else:
-            yield (f"{FOLDER}/{name}", *made)
+        path = f"{FOLDER}/{name}"
+        entry = files.lstat(path) if name in _INSIDE else None
+        if entry is None:
+            yield (path, *made, None)
+        elif entry.is_dir and entry.dev == device:
+            yield from ((f"{path}/{inner}", *made, entry.uid) for inner in files.names(path, NAMES))

@@ -13,7 +13,7 @@ from npudoctor.host.shmfiles import SharedFile
 from npudoctor.messages import _
 from npudoctor.proof.creator import Life, creator
 from npudoctor.proof.stale import blind
-from npudoctor.proof.users import users
+from npudoctor.proof.users import hidden, users
 
 YOUNG = 600.0  # seconds below which its name may still be on its way to the process that will open it
 KERNEL = 2  # kthreadd: the kernel's own threads are its children
@@ -48,16 +48,17 @@ def judge(host: Host, files: Sequence[SharedFile]) -> list[Judged]:
         return []
     usage = Usage(host, {file.entry.dev for file in files})
     why_blind = blind(host)
-    return [_judged(host, file, usage, why_blind) for file in files]
+    concealed = why_blind if next(hidden(host), None) is not None else ""
+    return [_judged(host, file, usage, why_blind, concealed) for file in files]
 
 
-def _judged(host: Host, file: SharedFile, usage: Usage, why_blind: str) -> Judged:
+def _judged(host: Host, file: SharedFile, usage: Usage, why_blind: str, concealed: str) -> Judged:
     pids = usage.of(file)
     if pids:
         return Judged(file, pids)
     since = file.entry.ctime_ns / 1e9
     made = creator(host, file.pid, since, _is_python) if file.pid is not None else None
-    unseen = usage.unseen(file)
+    unseen = usage.unseen(file) or concealed
     missing = (
         unseen,
         why_blind,

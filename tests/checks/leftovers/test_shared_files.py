@@ -110,7 +110,8 @@ def test_a_dead_process_left_a_file() -> None:
         f"{TORCH} (PyTorch), 64 MiB, owner root, 60 minutes old: process 4711 is gone",
     )
     assert finding.fix and finding.fix.commands == (f"rm -- {TORCH}",)
-    assert finding.fix.risk is Risk.CAUTION and not finding.fix.unproven
+    assert finding.fix.risk is Risk.MANUAL and finding.fix.unproven, "a lease is missing in the proof"
+    assert "no process is seen to use it" in finding.message
     assert told.facts["file_bytes"] == 64 * MIB and told.facts["file_bytes_in_use"] == 0
 
 
@@ -251,3 +252,25 @@ def test_what_is_no_file_of_a_library_is_nothing_of_ours() -> None:
         "/dev/shm/torch_4711_2": replace(folder(), mtime=NOW - HOUR),
     }
     assert judged(files).codes == []
+
+
+def test_a_planted_folder_leads_nowhere() -> None:
+    system: dict[str, Content] = {"/usr/lib/libc.so": file(GIB), "/dev/shm/hccl_sync": link("/usr/lib")}
+    assert judged(system).codes == []
+    own = {"/dev/shm/hccl_sync": folder(uid=1001), "/dev/shm/hccl_sync/libc.so": file(GIB, uid=1001)}
+    (finding,) = judged(own).findings
+    assert finding.fix is None, "its owner may still put a link in its place"
+    (finding,) = judged(own, euid=1001, user="anna").findings
+    assert finding.fix and finding.fix.commands == ("rm -- /dev/shm/hccl_sync/libc.so",)
+
+
+def test_the_biggest_of_very_many_are_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("npudoctor.checks.leftovers._shared_memory_files.MOST", 3)
+    files: dict[str, Content] = {f"/dev/shm/psm_0000000{number}": file(MIB) for number in range(9)}
+    told = judged({**files, TORCH: file(GIB)})
+    left, unproven = told.findings
+    assert left.code == "shared-memory.left-over", "the biggest, though the last by its name"
+    for finding in (left, unproven):
+        assert finding.evidence[-1] == "and 7 more in /dev/shm were not looked at: none is bigger than 1 MiB"
+    assert (told.facts["files"], told.facts["files_not_judged"]) == (10, 7)
+    assert told.facts["file_bytes"] == GIB + 9 * MIB

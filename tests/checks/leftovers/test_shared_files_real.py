@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any, Callable
 
 import pytest
@@ -60,7 +61,10 @@ def ask(hours=1.0, **options):
     print(json.dumps({"status": told.status.value, "facts": told.facts, "reason": told.reason, "findings": [
         [one.code, one.severity.name, list(one.evidence)] for one in told.findings]}), flush=True)
 
-"""
+sys.path.insert(0, {root!r})
+from pathlib import Path
+from tests.headless import headless
+""".replace("{root!r}", repr(str(Path(__file__).parents[3])))
 
 
 @pytest.fixture
@@ -197,3 +201,36 @@ end(child)
     assert codes(alone) == ["shared-memory.left-over"]
     assert alone["facts"]["file_bytes_unseen"] == 1 << 23
     assert codes(mapped) == []
+
+
+@pytest.mark.parametrize("how", ["open", "mapped"])
+def test_a_process_whose_main_thread_ended(said: Callable[[str], list[dict[str, Any]]], how: str) -> None:
+    body = f"""
+path = make("torch_%d_77_0" % dead())
+with headless(Path(path), {how!r}):
+    ask()
+ask()
+"""
+    kept, left = said(body)
+    assert codes(kept) == [] and kept["facts"]["file_bytes_in_use"] == 1 << 21
+    assert codes(left) == ["shared-memory.left-over"]
+
+
+def test_a_planted_folder(said: Callable[[str], list[dict[str, Any]]]) -> None:
+    body = """
+os.symlink("/usr/lib", "/dev/shm/hccl_sync")
+os.symlink("/usr/lib/os-release", "/dev/shm/hccl_file")
+ask()
+os.unlink("/dev/shm/hccl_sync")
+os.mkdir("/dev/shm/hccl_sync")
+subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/dev/shm/hccl_sync"], check=True)
+make("hccl_sync/elsewhere")
+ask()
+subprocess.run(["umount", "/dev/shm/hccl_sync"], check=True)
+make("hccl_sync/here")
+ask()
+"""
+    linked, mounted, real = said(body)
+    assert [one["facts"].get("files", 0) for one in (linked, mounted, real)] == [0, 0, 1]
+    assert codes(linked) == codes(mounted) == []
+    assert codes(real) == ["shared-memory.unproven"]

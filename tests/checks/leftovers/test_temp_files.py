@@ -97,6 +97,7 @@ class TestLocks:
             {"/.dockerenv": ""},
             {"/proc/self/mountinfo": LOCAL + NFS},
             {**process(70), "/proc/70/fd": unreadable()},
+            {"/proc/70/stat": unreadable()},
         ],
     )
     def test_it_cannot_be_told(self, files: Mapping[str, Content]) -> None:
@@ -136,9 +137,8 @@ class TestFolders:
         )
         assert finding.fix and finding.fix.risk is Risk.MANUAL
         assert finding.fix.commands == (
-            f"rm -- {PYMP}/listener-x1",
-            f"rmdir -- {PYMP}",
-            "rmdir -- /tmp/torch-shm-dir-Ab12",
+            f"rm -r -- {PYMP}",
+            "rm -r -- /tmp/torch-shm-dir-Ab12",
         )
 
     @pytest.mark.parametrize(

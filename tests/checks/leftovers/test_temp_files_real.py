@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Callable
 
 import pytest
+from tests.headless import headless
 from tests.proof.test_stale import machine
+from tests.support.others import with_hidden_processes
 
 from npudoctor.checks.leftovers.temp_files import temp_files
 from npudoctor.host import Host
@@ -22,7 +24,6 @@ NOBODY = 65534
 # As PyTorch's FileBaton does; as multiprocessing does.
 BATON = "fd = os.open(sys.argv[1], os.O_CREAT | os.O_EXCL)"
 MANAGER = "from multiprocessing import Manager; kept = Manager(); kept.dict()"
-OTHER = "pass"
 
 
 @contextmanager
@@ -64,6 +65,55 @@ def test_a_lock_that_is_held_and_one_that_is_dropped(tmp_path: Path) -> None:
     assert of(judged(TORCH_EXTENSIONS_DIR=str(tmp_path)), tmp_path) == []
 
 
+def test_a_lock_that_a_thread_holds_whose_main_thread_ended(tmp_path: Path) -> None:
+    lock = tmp_path / "py311_cpu" / "fused_adam" / "lock"
+    lock.parent.mkdir(parents=True)
+    lock.write_text("kept")
+    with headless(lock):
+        assert of(judged(TORCH_EXTENSIONS_DIR=str(tmp_path)), tmp_path) == []
+    assert of(judged(TORCH_EXTENSIONS_DIR=str(tmp_path)), tmp_path) == ["temp-files.stale-lock"]
+
+
+@pytest.mark.needs_root
+def test_a_folder_that_a_thread_uses_whose_main_thread_ended(
+    tmp_path: Path, lack: Callable[[str], None]
+) -> None:
+    if os.readlink("/proc/self/ns/pid") != "pid:[4026531836]":
+        lack("in a pid namespace nothing is proven")
+    file = tmp_path / "pymp-a1b2c3d4" / "kept"
+    file.parent.mkdir(0o700)
+    file.write_text("kept")
+    os.chown(file.parent, NOBODY, NOBODY)  # of whom no Python lives that may have made it
+    with headless(file):
+        assert of(judged(TMPDIR=str(tmp_path)), tmp_path) == []
+    assert of(judged(TMPDIR=str(tmp_path)), tmp_path) == ["temp-files.left-over"]
+
+
+@pytest.mark.needs_root
+@pytest.mark.parametrize("level", [1, 2])
+def test_a_lock_whose_builder_hidepid_hides(level: int) -> None:
+    import shutil
+    import tempfile
+
+    place = Path(tempfile.mkdtemp(prefix="npudoctor-", dir="/tmp"))  # which others can reach
+    try:
+        place.chmod(0o755)
+        lock = place / "py311_cpu" / "fused_adam" / "lock"
+        lock.parent.mkdir(parents=True)
+
+        def asked() -> list[tuple[str, bool]]:
+            found = judged(TORCH_EXTENSIONS_DIR=str(place)).findings
+            return [
+                (one.code, bool(one.fix and one.fix.unproven)) for one in found if str(lock) in one.message
+            ]
+
+        with running(BATON, str(lock)):
+            assert asked() == []
+            assert with_hidden_processes(level, NOBODY, asked) == [("temp-files.lock", True)]
+    finally:
+        shutil.rmtree(place)
+
+
 @pytest.mark.needs_root
 def test_a_manager_that_lives_and_one_that_was_killed(lack: Callable[[str], None]) -> None:
     if os.readlink("/proc/self/ns/pid") != "pid:[4026531836]":
@@ -73,13 +123,17 @@ def test_a_manager_that_lives_and_one_that_was_killed(lack: Callable[[str], None
 
     place = Path(tempfile.mkdtemp(prefix="npudoctor-"))  # a short path: sockets have no long ones
     try:
-        with running(OTHER):
+        with running(""):
             with running(MANAGER, TMPDIR=str(place)):
                 assert len(list(place.glob("pymp-*/listener-*"))) == 1
                 assert of(judged(TMPDIR=str(place)), place) == []
             (left,) = place.glob("pymp-*")
             assert list(left.iterdir()), "a killed Manager leaves its socket"
-            assert of(judged(TMPDIR=str(place)), place) == [], "an older Python of ours may have made it"
+            assert of(judged(TMPDIR=str(place)), place) == [], "that other Python may have made it"
+        (left / "inner").mkdir()
+        for number in range(30):
+            (left / "inner" / f"-{number}").write_text("")
+            (left / f"-rf {number}").write_text("")
         os.chown(left, NOBODY, NOBODY)
         asked = judged(TMPDIR=str(place))
         assert of(asked, place) == ["temp-files.left-over"]
