@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Optional
 
 from npudoctor import Host
+from npudoctor.host.examined_job import deepest_group, job_pids
 from npudoctor.host.npu_tables import Held
 from npudoctor.host.processes import Process
 from npudoctor.host.users import user_names
@@ -47,6 +48,8 @@ class Owners:
     def _is_ours(self, pid: int) -> bool:
         processes = self._host.processes
         me, process = processes.self_pid, processes.all().get(pid)
+        if pid in job_pids(self._host):
+            return True
         if process is None:
             return False
         if pid in processes.ancestors(me) or me in processes.ancestors(pid):
@@ -54,13 +57,8 @@ class Owners:
         mine = processes.all().get(me)
         if mine is not None and mine.session == process.session > 0:
             return True
-        ours, its = self._group(me), self._group(pid)
+        ours, its = deepest_group(self._host, me), deepest_group(self._host, pid)
         job = self._host.variables.get("SLURM_JOB_ID")
         if job and f"/job_{job}/" in f"{its}/":
             return True
         return ours == its and ours.count("/") > 1 and process.uid == self._host.identity.euid
-
-    def _group(self, pid: int) -> str:
-        """Its deepest control group: the others may be everybody's."""
-        groups = self._host.processes.cgroups(pid) or ()
-        return max(groups, key=lambda path: path.count("/"), default="")

@@ -12,7 +12,7 @@ import pytest
 
 from npudoctor import Severity, Status
 from npudoctor.checks.device.npu_busy import npu_busy
-from npudoctor.host import Host
+from npudoctor.host import Host, Options
 from npudoctor.host.accelerators import Accelerators
 from npudoctor.host.commands import Answer
 from npudoctor.host.files import Files, LocalDisk
@@ -216,3 +216,10 @@ def test_real_processes(host: Host, tmp_path: Path, stranger: bool, codes: list[
     # Where the tests themselves run in a group of their own, all that they start is theirs.
     group = max(host.processes.cgroups(os.getpid()) or ("",), key=lambda path: path.count("/"))
     assert answer.codes == ([] if group.count("/") > 1 else codes)
+
+
+def test_a_running_job_that_is_examined_is_no_stranger_to_itself() -> None:
+    files = {**me(), **one(71001, 71000, 71000, uid=1001), **one(71000, 1, 71000, uid=1001)}
+    text = BUSY.replace("71002", "71001")
+    assert told(npu_busy, text, files, options=Options(env_of=71000)).codes == []
+    assert told(npu_busy, text, files).codes == ["npu-busy.held"]
