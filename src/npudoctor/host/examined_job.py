@@ -32,10 +32,11 @@ def _found(host: Host, job: int) -> Iterator[int]:
     yield from (pid for pid in processes.ancestors(job) if everybody[pid].name not in INIT and pid != 1)
     group = deepest_group(host, job)
     for pid, process in everybody.items():
-        if job in processes.ancestors(pid):
-            yield pid
-        elif process.uid == examined.uid and (
-            process.session == examined.session > 0
-            or (group.count("/") > 1 and deepest_group(host, pid) == group)
+        if job in processes.ancestors(pid) or (
+            process.uid == examined.uid
+            and (
+                process.session == examined.session > 0
+                or (group.count("/") > 1 and deepest_group(host, pid) == group)
+            )
         ):
             yield pid
