@@ -47,7 +47,7 @@ class Here:
         """That of our rank; else the one with addresses of this machine; else the only one."""
         servers = self._table.servers
         if self.rank is not None:
-            return next(server for server in servers if self.rank in server.devices)
+            return next(server for server in servers if any(one is self.rank for one in server.devices))
         if self._conf is not None:
             own = set(self._conf.addresses().values())
             for server in servers:
