@@ -23,7 +23,7 @@ MISSING, UNREADABLE, NOT_JSON, TOO_LARGE = "missing", "unreadable", "not-json", 
 
 @dataclass(frozen=True)
 class Look:
-    """One look at the file. `fault` is why it is no table: MISSING, UNREADABLE, NOT_JSON or TOO_LARGE, with `why`.
+    """One look at the file. `fault` is why it is no table: one of the four words above, with `why`.
 
     `link`: the path names a symbolic link. `more`: something follows the table.
     """
