@@ -76,6 +76,9 @@ def judge(host: Host, uses: Sequence[Use], named: bool) -> Iterator[Finding]:
     for use, held in strangers.items():
         if held:
             yield _held(use, held, owners, shared)
+        beside = [one for one in use.held or () if owners.is_neighbour(one)]
+        if beside:
+            yield _held_beside(use, beside, owners)
     if inside and hidden:
         text = _("{devices}: this container does not see who holds it")
         names = ", ".join(use.chip.label for use in hidden)
@@ -85,16 +88,33 @@ def judge(host: Host, uses: Sequence[Use], named: bool) -> Iterator[Finding]:
 
 def _held(use: Use, held: Sequence[Held], owners: Owners, shared: bool) -> Finding:
     text = _("{device} is held by {process}: {memory} MB of {total} MB")
+    severity = Severity.INFO if shared and not any(map(owners.is_users_own, held)) else None
+    return _holding("npu-busy.held", text, use, held, owners, severity)
+
+
+def _held_beside(use: Use, held: Sequence[Held], owners: Owners) -> Finding:
+    text = _("{device} is held by {process} of this same container or session: {memory} MB of {total} MB")
+    return _holding("npu-busy.held-by-session", text, use, held, owners)
+
+
+def _holding(
+    code: str,
+    text: str,
+    use: Use,
+    held: Sequence[Held],
+    owners: Owners,
+    severity: Optional[Severity] = None,
+) -> Finding:
     told = [owners.describe(one) for one in held]
     return Finding(
-        "npu-busy.held",
+        code,
         text.format(
             device=use.chip.label,
             process=told[0] + (f" (+{len(told) - 1})" if told[1:] else ""),
             memory=sum(one.memory for one in held),
             total=use.total,
         ),
-        severity=Severity.INFO if shared and not any(map(owners.is_users_own, held)) else None,
+        severity=severity,
         evidence=tuple(f"{told_of}: {one.memory} MB" for told_of, one in zip(told, held)),
         device=use.chip.label,
         action=Action.CLEANUP,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Optional
 
 from npudoctor import Host
+from npudoctor.host.examined_job import deepest_group, job_pids
 from npudoctor.host.npu_tables import Held
 from npudoctor.host.processes import Process
 from npudoctor.host.users import user_names
@@ -22,8 +23,15 @@ class Owners:
         return self._container and held.inside is None
 
     def is_strange(self, held: Held) -> bool:
-        """Whether it is none of this job's."""
-        return not self.is_hidden(held) and not self._is_ours(self._pid(held))
+        """Whether it is none of this job's, and not of its session or container either."""
+        pid = self._pid(held)
+        return not self.is_hidden(held) and not self._is_ours(pid) and not self._is_beside(pid)
+
+    def is_neighbour(self, held: Held) -> bool:
+        """Whether it is of our session or control group and was not started by this job: an old one, which
+        the job may still be meant to share the device with."""
+        pid = self._pid(held)
+        return not self.is_hidden(held) and not self._is_ours(pid) and self._is_beside(pid)
 
     def is_users_own(self, held: Held) -> bool:
         """Whether the same user runs it, who could end it."""
@@ -47,20 +55,22 @@ class Owners:
     def _is_ours(self, pid: int) -> bool:
         processes = self._host.processes
         me, process = processes.self_pid, processes.all().get(pid)
+        if pid in job_pids(self._host):
+            return True
         if process is None:
             return False
         if pid in processes.ancestors(me) or me in processes.ancestors(pid):
             return True
+        job = self._host.variables.get("SLURM_JOB_ID")
+        return bool(job) and f"/job_{job}/" in f"{deepest_group(self._host, pid)}/"
+
+    def _is_beside(self, pid: int) -> bool:
+        processes = self._host.processes
+        me, process = processes.self_pid, processes.all().get(pid)
         mine = processes.all().get(me)
+        if process is None:
+            return False
         if mine is not None and mine.session == process.session > 0:
             return True
-        ours, its = self._group(me), self._group(pid)
-        job = self._host.variables.get("SLURM_JOB_ID")
-        if job and f"/job_{job}/" in f"{its}/":
-            return True
+        ours, its = deepest_group(self._host, me), deepest_group(self._host, pid)
         return ours == its and ours.count("/") > 1 and process.uid == self._host.identity.euid
-
-    def _group(self, pid: int) -> str:
-        """Its deepest control group: the others may be everybody's."""
-        groups = self._host.processes.cgroups(pid) or ()
-        return max(groups, key=lambda path: path.count("/"), default="")

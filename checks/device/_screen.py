@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from npudoctor import Host, Skip, Unknown, _
+from npudoctor.host.npu_smi import Look
 from npudoctor.host.npu_tables import Screen
 
 
@@ -13,9 +14,16 @@ def screen_of(host: Host) -> Screen:
     look = host.npu_smi.look()
     if look.screen is not None:
         return look.screen
-    # A container need not be given the tool, nor a user the right to run it.
+    text = _("npu-smi gives no table of the devices; npu-tool tells why")
+    raise Unknown(text, advisory=is_elsewhere(host, look))
+
+
+def is_elsewhere(host: Host, look: Look) -> bool:
+    """Whether what the tool did not say may be no matter of this node: a container need not be given the
+    tool, nor a user the right to run it, and jobs run without it. One rule for all who ask it."""
+    if host.system.container() or look.answer.ended == "missing":
+        return True
     refused = look.answer.ended == "not-started" or (
         look.failure is not None and look.failure.kind == "no-rights"
     )
-    elsewhere = host.system.container() or (refused and not host.identity.is_root)
-    raise Unknown(_("npu-smi gives no table of the devices; npu-tool tells why"), advisory=elsewhere)
+    return refused and not host.identity.is_root

@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import Optional
 
 from npudoctor import Action, Command, Export, Finding, Fix, Host, Risk, _
+from npudoctor.host.holders import told
 from npudoctor.host.npu_visible import (
     CONTAINER,
+    LONGEST,
     RUNTIME,
     Visible,
     listed_ids,
@@ -15,6 +17,9 @@ from npudoctor.host.npu_visible import (
     runtime_ids,
     slurm_ids,
 )
+
+SHOWN = 200  # characters of a value
+SHOWN_NODES = 16
 
 
 def of_runtime(host: Host) -> Iterator[Finding]:
@@ -24,6 +29,9 @@ def of_runtime(host: Host) -> Iterator[Finding]:
         return
     if not value.strip():
         yield _finding("device-visibility.empty", _("{name} is set to nothing"), value, _unset(value))
+        return
+    if len(value) > LONGEST:
+        yield _too_long(RUNTIME, value, _unset(value))
         return
     count = len(host.npus.nodes)
     seen = runtime_ids(value, count)
@@ -39,11 +47,18 @@ def of_runtime(host: Host) -> Iterator[Finding]:
         yield _finding("device-visibility.not-ascending", text, value, _export(sorted(set(seen.ids)), value))
 
 
+def _too_long(name: str, value: str, fix: Optional[Fix]) -> Finding:
+    text = _("{name} has {count} characters, and begins with {value}: that is no list of devices")
+    return _finding("device-visibility.bad-value", text, value, fix, name=name, count=len(value))
+
+
 def _cut(value: str, seen: Visible, count: int, fix: Fix) -> Finding:
     ids = _joined(seen.ids)
     if seen.strange:
         text = _("{name}={value} is read as {ids}: what follows is no list of ids ({rest})")
-        return _finding("device-visibility.cut", text, value, fix, ids=ids, rest=repr(seen.stopped))
+        return _finding(
+            "device-visibility.cut", text, value, fix, ids=ids, rest=_shown(seen.stopped, repr(seen.stopped))
+        )
     text = _("{name}={value} is read as {ids}: there are {count} devices, counted from 0")
     return _finding("device-visibility.no-such-device", text, value, fix, ids=ids, count=count)
 
@@ -58,13 +73,16 @@ def of_container(host: Host) -> Iterator[Finding]:
             text = _("{name}={value} is for the container runtime: a job on this host sees all NPUs")
             yield _finding("device-visibility.container-only", text, value, None, name=CONTAINER)
         return
+    if len(value) > LONGEST:
+        yield _too_long(CONTAINER, value, None)
+        return
     wanted = listed_ids(value)
     kind = "vdavinci" if "VIRTUAL" in host.variables.get("ASCEND_RUNTIME_OPTIONS", "") else "davinci"
     here = numbers([node for node in host.npus.nodes if node.startswith(f"/dev/{kind}")])
     missing = [number for number in wanted or () if number not in here]
     if missing:
         text = _("{name}={value}, but this container has no {nodes}")
-        nodes = ", ".join(f"/dev/{kind}{number}" for number in missing)
+        nodes = told((f"/dev/{kind}{number}" for number in missing), SHOWN_NODES)
         yield _finding("device-visibility.not-given", text, value, None, name=CONTAINER, nodes=nodes)
 
 
@@ -94,6 +112,10 @@ def _joined(ids: Sequence[int]) -> str:
     return ",".join(map(str, ids))
 
 
+def _shown(value: str, spelled: str) -> str:
+    return spelled if len(value) <= SHOWN else f"{spelled[:SHOWN]}..."
+
+
 def _export(ids: Sequence[int], before: Optional[str]) -> Fix:
     undo = Export(RUNTIME, before).lines() if before is not None else (f"unset {RUNTIME}",)
     return Fix(
@@ -120,8 +142,8 @@ def _finding(
 ) -> Finding:
     return Finding(
         code,
-        text.format(name=name, value=repr(value or "")[1:-1], **words),
-        evidence=() if value is None else (f"{name}={value!r}",),
+        text.format(name=name, value=_shown(value or "", repr(value or "")[1:-1]), **words),
+        evidence=() if value is None else (f"{name}={_shown(value, repr(value))}",),
         action=Action.CONFIG,
         fix=fix,
     )

@@ -7,6 +7,8 @@ from typing import Union
 
 from npudoctor import ERROR, INFO, WARNING, Facts, Finding, Host, Scope, Skip, _, check
 
+SHOWN = 4096  # of a value, for machines
+
 
 @check(
     "device-visibility",
@@ -15,6 +17,7 @@ from npudoctor import ERROR, INFO, WARNING, Facts, Finding, Host, Scope, Skip, _
     needs=("npu",),
     codes={
         "device-visibility.none-left": ERROR,
+        "device-visibility.bad-value": WARNING,
         "device-visibility.cut": WARNING,
         "device-visibility.no-such-device": WARNING,
         "device-visibility.not-ascending": WARNING,
@@ -38,6 +41,7 @@ def device_visibility(host: Host) -> Iterator[Union[Finding, Facts]]:
     neither digit nor comma: `1, 2,3` is 1, and `1,3,8` of eight is 1,3.
 
     - `device-visibility.none-left`: nothing of the value is read, so the job has no device.
+    - `device-visibility.bad-value`: a value of more than 4096 characters, which cannot be meant.
     - `device-visibility.cut`, `device-visibility.no-such-device`: it gets fewer than are written there.
     - `device-visibility.not-ascending`: ids must ascend, each once.
     - `device-visibility.empty`: the variable is set to nothing; what the runtime makes of that is not known.
@@ -70,7 +74,7 @@ def device_visibility(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("no variable chooses among the NPUs"))
     from npudoctor.checks.device import _visibility_findings as findings
 
-    told = {name: variables[name] for name in (RUNTIME, CONTAINER, *SLURM) if name in variables}
+    told = {name: variables[name][:SHOWN] for name in (RUNTIME, CONTAINER, *SLURM) if name in variables}
     yield Facts({"nodes": list(host.npus.nodes), "variables": told})
     yield from findings.of_runtime(host)
     yield from findings.of_container(host)

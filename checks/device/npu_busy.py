@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Union
 
-from npudoctor import WARNING, Facts, Finding, Host, Scope, Unknown, _, check
+from npudoctor import INFO, WARNING, Facts, Finding, Host, Scope, Unknown, _, check
 
 
 @check(
@@ -13,7 +13,11 @@ from npudoctor import WARNING, Facts, Finding, Host, Scope, Unknown, _, check
     scope=Scope.JOB,
     tags={"ascend"},
     needs=("npu",),
-    codes={"npu-busy.held": WARNING, "npu-busy.memory-held": WARNING},
+    codes={
+        "npu-busy.held": WARNING,
+        "npu-busy.memory-held": WARNING,
+        "npu-busy.held-by-session": INFO,
+    },
     quick=False,
 )
 def npu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
@@ -23,11 +27,12 @@ def npu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     Reads the memory and the processes that `npu-smi info` shows, of the devices that this job gets: those
     of ASCEND_RT_VISIBLE_DEVICES, else those that Slurm named, else all that are here. Processes of this job
-    are no strangers: our ancestors and descendants, our session, the same Slurm job, and the same user's in
-    the same control group.
+    are no strangers: our ancestors and descendants, the same Slurm job, and with --env-of all of that job.
 
     - `npu-busy.held`: another process holds such a device. Information only, where no variable named the
       devices, some are free, and the process is another user's: that is a machine that people share.
+    - `npu-busy.held-by-session`: a process of our session, or the same user's in our control group (a
+      container, a login), that this job did not start: a notebook that is still open, an older run.
     - `npu-busy.memory-held`: more memory is in use than an idle chip of this kind has (the table names its
       captures) and the listed processes explain, by more than 1 GiB. Something that ended badly, or a
       process that npu-smi does not show, holds it. Old ones show no processes at all, and that is said. With

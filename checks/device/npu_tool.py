@@ -68,6 +68,7 @@ def npu_tool(host: Host) -> Iterator[Union[Finding, Facts]]:
     if not host.npus.usable:
         raise Skip(_("no NPU has a device node here"))
     from npudoctor.checks.device import _npu_tool_findings as findings
+    from npudoctor.checks.device._screen import is_elsewhere
 
     smi = host.npu_smi
     path = smi.program()
@@ -79,14 +80,11 @@ def npu_tool(host: Host) -> Iterator[Union[Finding, Facts]]:
     if look.answer.ended == "exited":
         yield from findings.of_answer(host, path, look)
         if look.screen is None and look.failure is None:
-            raise Unknown(_unknown(path, look))
+            raise Unknown(_unknown(path, look), advisory=is_elsewhere(host, look))
     elif look.stuck:
         yield _hung(path, look)
     else:
-        # The user may not run it: that is no fault of the node.
-        raise Unknown(
-            _unknown(path, look), advisory=look.answer.ended == "not-started" and not host.identity.is_root
-        )
+        raise Unknown(_unknown(path, look), advisory=is_elsewhere(host, look))
 
 
 def _hung(path: str, look: Look) -> Finding:

@@ -21,6 +21,7 @@ _PORTS = {
     "MS_SCHED_HOST": ("MS_SCHED_PORT", 1024),
     "CM_CHIEF_IP": ("CM_CHIEF_PORT", 0),
 }
+_SCHEMES = ("etcd://", "http://")  # which paddle.distributed.launch takes before it
 _IN_NAMES = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-_.")
 
 
@@ -56,7 +57,8 @@ def _parts(host: Host, variable: str, value: str) -> tuple[str, str, Optional[st
     if variable != "PADDLE_MASTER":
         name, _lowest = _PORTS[variable]
         return value, name, host.variables.get(name) or None
-    place, colon, port = value.rpartition(":")
+    scheme = next((one for one in _SCHEMES if value.startswith(one)), "")
+    place, colon, port = value[len(scheme) :].rpartition(":")
     if not colon or (":" in place and not place.endswith("]")):
         return value, variable, None
     return place.strip("[]"), variable, port

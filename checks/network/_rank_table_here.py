@@ -9,6 +9,7 @@ from npudoctor import INFO, WARNING, Host, _
 from npudoctor.checks.network._rank_table_rules import Fault, is_address, listed, retries
 from npudoctor.host import CannotTell
 from npudoctor.host.hccnconf import CONF, HccnConf, read_conf
+from npudoctor.host.npu_visible import runtime_ids
 from npudoctor.host.ourselves import is_us
 from npudoctor.host.ranktable_model import PODS, Device, Server, Table
 
@@ -46,7 +47,7 @@ class Here:
         """That of our rank; else the one with addresses of this machine; else the only one."""
         servers = self._table.servers
         if self.rank is not None:
-            return next(server for server in servers if self.rank in server.devices)
+            return next(server for server in servers if any(one is self.rank for one in server.devices))
         if self._conf is not None:
             own = set(self._conf.addresses().values())
             for server in servers:
@@ -170,7 +171,5 @@ def _visible(host: Host) -> list[int]:
     chosen = host.variables.get("ASCEND_RT_VISIBLE_DEVICES", "")
     if not chosen:
         return nodes
-    words = chosen.split(",")
-    if not all(word.isascii() and word.isdecimal() and int(word) < len(nodes) for word in words):
-        return []  # device-visibility says so
-    return [nodes[int(word)] for word in words]
+    seen = runtime_ids(chosen, len(nodes))
+    return [] if seen.stopped else [nodes[number] for number in seen.ids]  # device-visibility says so

@@ -214,7 +214,9 @@ def _super_pods(table: Table) -> Iterator[Fault]:
 
 
 def _inside_pods(table: Table) -> Iterator[Fault]:
-    order = [server.id for server in table.servers]
+    order: dict[str, int] = {}
+    for position, server in enumerate(table.servers):
+        order.setdefault(server.id, position)
     servers = {server.id: server for server in table.servers}
     for pod in table.super_pods:
         inside = [servers[name] for name in pod.servers if name in servers]
@@ -224,7 +226,7 @@ def _inside_pods(table: Table) -> Iterator[Fault]:
         if repeated(ids):
             text = _("super_device_id {ids} is given more than once in super pod {pod}")
             yield Fault("repeated", text.format(ids=listed(repeated(ids)), pod=pod.id))
-        places = sorted(order.index(server.id) for server in inside)
+        places = sorted(order[server.id] for server in inside)
         if places and places[-1] - places[0] >= len(places):
             text = _("the servers of super pod {pod} do not follow each other in server_list")
             yield Fault("split-ranks", text.format(pod=pod.id), WARNING)

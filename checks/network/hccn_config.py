@@ -132,11 +132,11 @@ def _why_not_asked(host: Host, program: Optional[str]) -> Optional[str]:
 def _silent(ports: Sequence[Port]) -> str:
     """Which answers are missing, in a few words; "" when none is that should be there.
 
-    What every NPU refuses alike is a question that this driver does not know.
+    What every NPU refuses alike is a question that this driver does not know, and a port without an address
+    need not have a health.
     """
     asked = [(port.device, question, reply) for port in ports for question, reply in port.replies.items()]
-    refused = {question for _device, question, reply in asked if reply.kind == "refused"}
-    alike = {name for name in refused if all(port.replies[name].kind == "refused" for port in ports)}
+    alike = {name for name in (ports[0].replies if ports else ()) if _not_known(ports, name)}
     if ports and len(alike) == len(ports[0].replies):
         alike = set()  # it refuses everything: that is no matter of one question
     missing = [
@@ -144,11 +144,34 @@ def _silent(ports: Sequence[Port]) -> str:
         for device, name, reply in asked
         if reply.kind not in ("told", "unset", "not-asked") and name not in alike
     ]
+    bare = {port.device for port in ports if port.replies["ip"].kind == "unset"}
+    missing = [one for one in missing if one[1] != "net_health" or one[0] not in bare or _said(one[2])]
     if not missing:
         return ""
     lines = [f"hccn_tool -i {device} -{name} -g: {_ending(reply)}" for device, name, reply in missing[:3]]
     more = f" (+{len(missing) - 3})" if len(missing) > 3 else ""
     return _("no answer that we know: {answers}").format(answers="; ".join(lines) + more)
+
+
+def _not_known(ports: Sequence[Port], question: str) -> bool:
+    """Whether all ports refuse a question, or say the same of it; texts of failures come with status 0 too.
+
+    All have an address and a link: strange words about these are a tool that we do not understand.
+    """
+    replies = [port.replies[question] for port in ports]
+    if all(reply.kind == "refused" for reply in replies):
+        return True
+    if question in ("ip", "link") or any(reply.kind not in ("refused", "strange") for reply in replies):
+        return False
+    texts = {"".join(letter for letter in _said(reply) if not letter.isdigit()) for reply in replies}
+    return len(texts) == 1 and "" not in texts
+
+
+def _said(reply: Reply) -> str:
+    answer = reply.answer
+    if answer is None or answer.ended != "exited":
+        return "-"
+    return answer.stdout.strip() or answer.stderr.strip()
 
 
 def _ending(reply: Reply) -> str:

@@ -38,6 +38,7 @@ def master_address(host: Host) -> Iterator[Union[Finding, Facts]]:
     sent to the master.
 
     - `master-address.bad-value`: neither an address nor a name: blanks, quotes, a protocol or a port in it.
+      PADDLE_MASTER may begin with `etcd://` or `http://`.
     - `master-address.bad-port`: the port in MASTER_PORT, MS_SCHED_PORT, CM_CHIEF_PORT or PADDLE_MASTER is
       no port.
     - `master-address.unresolvable`: the name means nothing here. Name servers that do not answer make the
@@ -86,4 +87,6 @@ def master_address(host: Host) -> Iterator[Union[Finding, Facts]]:
             silent += [value] if answer.silent else []
     if silent:
         text = _("the name servers do not say what {names} means")
-        raise Unknown(text.format(names=", ".join(silent)))
+        from npudoctor.host.wanted import for_elsewhere
+
+        raise Unknown(text.format(names=", ".join(silent)), advisory=for_elsewhere(host))

@@ -49,6 +49,7 @@ def rank_env(host: Host) -> Iterator[Union[Finding, Facts]]:
       information for two counts of which neither can be a part of the other; MS_WORKER_NUM that is not
       RANK_SIZE; LOCAL_RANK above RANK; Paddle's list of endpoints that does not fit its own rank or count.
     - `rank-env.no-device`: LOCAL_RANK or LOCAL_WORLD_SIZE beyond the devices that this job sees.
+      Nothing is said where it sees one: then each process has its own, whatever its number is.
     - `rank-env.half-set`: MS_ROLE without the scheduler's address; information where LOCAL_RANK and RANK
       are set and one of WORLD_SIZE, MASTER_ADDR and MASTER_PORT is not: the script may set them itself.
 
@@ -163,7 +164,7 @@ def _devices(host: Host, variables: Mapping[str, str]) -> Iterator[Finding]:
     from npudoctor.host.launchers import number
 
     devices = _count(host, variables)
-    if not devices:
+    if devices < 2:  # with one for each process LOCAL_RANK counts processes: so pin Ray, vLLM and Slurm
         return
     for name, spare in (("LOCAL_RANK", 1), ("LOCAL_WORLD_SIZE", 0)):
         value = number(variables.get(name))

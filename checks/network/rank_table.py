@@ -91,7 +91,8 @@ def rank_table(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     The table:
 
-    - `rank-table.bad-value`: something is missing, no string, no number, no address, no port.
+    - `rank-table.bad-value`: something is missing, no string, no number, no address, no port; or the file has
+      more than 32 MiB.
     - `rank-table.wrong-count`, `rank-table.device-counts`: what is counted is not what is there.
     - `rank-table.rank-ids`, `rank-table.split-ranks`: the ranks are 0 to N-1, once each, and those of one
       server follow each other. `rank-table.repeated`: an id or an address is given twice.
@@ -153,6 +154,8 @@ def _of_the_file(host: Host, variable: str, path: str, look: Look) -> Iterator[F
         yield _finding(fault, text, WARNING if negotiates else None, told)
     elif fault == "unreadable":
         yield _finding(fault, _("the rank table {path} cannot be opened: {why}").format(**place))
+    elif fault == "too-large":
+        yield _finding("bad-value", _("rank table {path}: {what}").format(path=path, what=look.why))
     elif fault:
         yield _finding(fault, _("the rank table {path} is no JSON: {why}").format(**place))
     elif look.more:

@@ -329,7 +329,7 @@ def fake_host(
         processes=Processes(disk, TICKS, lambda pid: disk.has(f"/proc/{pid}")),
         sockets=Sockets(disk, lambda: own, probe or (lambda *_args: Listener.UNKNOWN)),
         network=network,
-        names=Names(lambda name: _meaning(name, names or {})),
+        names=Names(lambda asked: {name: _meaning(name, names or {}) for name in asked}),
         clock=FakeClock(now, synchronised),
         records=kept,
         knowledge=Knowledge(knowledge),

@@ -23,8 +23,9 @@ def scene(tmp: Path) -> Iterator[Asked]:
     """Each code, and each way of putting it."""
     yield ask(device_visibility, fake_host())
     yield told({})
-    for value in ("", "all", "8", "1, 2,3", "1,3,8", "3,1"):
+    for value in ("", "all", "8", "1, 2,3", "1,3,8", "3,1", "9" * 5000):
         yield told({RT: value})
     yield told({OUTER: "0,1"})
+    yield told({OUTER: "0," * 3000}, CONTAINER)
     yield told({OUTER: "6-9"}, CONTAINER)
     yield told({"SLURM_JOB_GPUS": "2,3"})

@@ -38,6 +38,7 @@ def scene(tmp: Path) -> Iterator[Asked]:
     yield ask(npu_busy, fake_host())
     yield told(npu_busy, BUSY, USERS, me(), one(71001, uid=1001))
     yield told(npu_busy, screen("c_910b2_24.1.0_idle").replace("3320 ", "31877"), count=8)
+    yield told(npu_busy, BUSY, me(), one(71001, 600, 500))
     yield told(npu_busy, OLD, count=4)
     yield told(npu_busy, LATE, CONTAINER, me(), one(77))
     yield told(npu_busy, BUSY.replace("910B4", "995Z9"))

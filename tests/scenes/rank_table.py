@@ -35,6 +35,7 @@ def _files() -> Iterator[Asked]:
         '{"a": NaN}',
         b"\xff",
         b" " * (33 << 20),
+        "[" * 100_000,
         json.dumps(table()) + "}",
     ):
         yield judged(text)

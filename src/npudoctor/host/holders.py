@@ -7,6 +7,7 @@ from dataclasses import field
 from typing import Optional
 
 from npudoctor.frozen import dataclass
+from npudoctor.host.examined_job import INIT, job_pids
 from npudoctor.host.host import Host
 from npudoctor.host.jobports import Claim
 from npudoctor.host.ports import mask
@@ -14,7 +15,6 @@ from npudoctor.host.sockets import Bound
 from npudoctor.host.users import user_names
 
 LOOPBACK = ("127.", "::1", "::ffff:127.")
-INIT = ("init", "systemd")  # everybody's ancestor, and may hold the sockets of services
 
 
 class Holders:
@@ -37,7 +37,11 @@ class Holders:
         return tuple(sorted(self._pids.get(f"socket:[{bound.inode}]", ())))
 
     def is_ancestors(self, bound: Bound) -> bool:
-        """Whether we ourselves or one of our ancestors, init apart, listens with it."""
+        """Whether we ourselves or one of our ancestors, init apart, listens with it, or the job that is
+        examined has it."""
+        job = job_pids(self._host)
+        if job and not job.isdisjoint(self.pids(bound)):
+            return True
         if self._ancestors is None:
             processes = self._host.processes
             everybody = processes.all()
@@ -87,7 +91,8 @@ def occupants(claim: Claim, bound: Iterable[Bound], holders: Holders) -> Occupan
             (found.ancestors if holders.is_ancestors(socket) else found.held).append(socket)
         elif socket.port not in listened:
             inside = claim.hccl and socket.address.startswith(LOOPBACK)
-            (found.apart if inside else found.held).append(socket)
+            ours = found.ancestors if holders.is_ancestors(socket) else found.held
+            (found.apart if inside else ours).append(socket)
     return found
 
 

@@ -162,16 +162,22 @@ class NpuSmi:
         if found is not None:
             return found
         host = self._host
-        places = [f"{folder}/tools" for folder in folders(host.files, "driver")]
+        drivers = [f"{folder}/tools/{NAME}" for folder in folders(host.files, "driver")]
+        others: list[str] = []
         if not host.options.foreign_variables:
-            places += [folder for folder in host.variables.path_list("PATH") if folder.startswith("/")]
-        return next((path for place in places if self._runnable(path := f"{place}/{NAME}")), None)
+            names = (folder for folder in host.variables.path_list("PATH") if folder.startswith("/"))
+            others = [f"{folder}/{NAME}" for folder in names]
+        runnable = (path for path in (*drivers, *others) if self._runnable(path))
+        # A driver's folder that is closed to us is not "not found": starting it will say so.
+        closed = (path for path in drivers if self._runnable(path) is None)
+        return next(runnable, None) or next(closed, None)
 
-    def _runnable(self, path: str) -> bool:
+    def _runnable(self, path: str) -> Optional[bool]:
+        """Whether it is a program; None where its folder is closed."""
         try:
             entry = self._host.files.stat(path)
         except CannotTell:
-            return False
+            return None
         return entry is not None and entry.is_file and bool(entry.mode & 0o111)
 
     def _environment(self) -> dict[str, str]:

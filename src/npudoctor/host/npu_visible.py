@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Optional
 
 from npudoctor.frozen import dataclass
@@ -11,6 +12,8 @@ from npudoctor.host.npu_tables import Chip
 
 RUNTIME = "ASCEND_RT_VISIBLE_DEVICES"
 CONTAINER = "ASCEND_VISIBLE_DEVICES"
+LONGEST = 4096  # characters of a value, and ids of a list: more than any machine has use for
+DIGITS = 9  # of an id
 SLURM = ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS")  # the nearer one first; Slurm sets no variable of Ascend
 
 
@@ -28,35 +31,38 @@ def runtime_ids(value: str, count: int) -> Visible:
     """Logic ids, as the runtime reads them: up to the first id that is none of `count` devices, or up to the
     first other character than digits and commas."""
     ids: list[int] = []
-    parts = value.split(",")
-    for index, part in enumerate(parts):
-        rest = ",".join(parts[index:])
+    at = 0
+    for part in value.split(","):
         digits = part[: len(part) - len(part.lstrip("0123456789"))]
-        if not digits:
+        if len(digits) > DIGITS or (digits and int(digits) >= count):
+            return Visible(tuple(ids), value[at:])
+        ids += [int(digits)] if digits else []
+        if len(digits) < len(part) or not digits:
+            rest = value[at + len(digits) :]
             return Visible(tuple(ids), rest if rest.strip(" ,") else "", strange=True)
-        if int(digits) >= count:
-            return Visible(tuple(ids), rest)
-        ids.append(int(digits))
-        after = rest[len(digits) :]
-        if len(digits) < len(part):
-            return Visible(tuple(ids), after if after.strip(" ,") else "", strange=True)
+        at += len(part) + 1
     return Visible(tuple(ids))
 
 
 def listed_ids(value: str) -> Optional[list[int]]:
     """The numbers of a list with ranges, "0-2,4"; None when it is none."""
     try:
-        return list(_spans(value))
+        found = list(islice(_spans(value), LONGEST + 1)) if len(value) <= LONGEST else None
     except ValueError:
         return None
+    return found if found is not None and len(found) <= LONGEST else None
 
 
 def _spans(value: str) -> Iterator[int]:
     for part in value.split(","):
         first, _dash, last = part.strip().partition("-")
-        if not first.isdecimal() or (last and not last.isdecimal()) or int(last or first) >= 4096:
+        if not _is_id(first) or (last and not _is_id(last)) or int(last or first) >= LONGEST:
             raise ValueError(part)
         yield from range(int(first), int(last or first) + 1)
+
+
+def _is_id(word: str) -> bool:
+    return word.isdecimal() and len(word) <= DIGITS
 
 
 def slurm_ids(host: Host) -> tuple[str, Optional[list[int]]]:
@@ -90,7 +96,7 @@ def chips_of_job(host: Host, chips: Sequence[Chip]) -> tuple[Optional[list[Chip]
         return None, False
     value = host.variables.get(RUNTIME)
     if value:
-        return [here[number] for number in runtime_ids(value, len(here)).ids], True
+        return [here[number] for number in dict.fromkeys(runtime_ids(value, len(here)).ids)], True
     _name, given = slurm_ids(host)
     if given is not None and all(number < len(here) for number in given):
         return [here[number] for number in given], True

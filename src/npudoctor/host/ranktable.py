@@ -18,12 +18,12 @@ OLDER = "MINDSPORE_HCCL_CONFIG_PATH"  # MindSpore 1.x looks here first
 LIMIT = 32 << 20  # some hundred thousand ranks
 LOOK_SECONDS = 1.0
 
-MISSING, UNREADABLE, NOT_JSON = "missing", "unreadable", "not-json"
+MISSING, UNREADABLE, NOT_JSON, TOO_LARGE = "missing", "unreadable", "not-json", "too-large"
 
 
 @dataclass(frozen=True)
 class Look:
-    """One look at the file. `fault` is why it is no table: MISSING, UNREADABLE or NOT_JSON, with `why`.
+    """One look at the file. `fault` is why it is no table: one of the four words above, with `why`.
 
     `link`: the path names a symbolic link. `more`: something follows the table.
     """
@@ -81,7 +81,9 @@ def look_at(host: Host, path: str) -> Look:
     if content is None:
         return Look({}, MISSING)
     if len(content) > LIMIT:
-        raise CannotTell(_("{path} is larger than {count} MiB").format(path=path, count=LIMIT >> 20))
+        return Look(
+            {}, TOO_LARGE, _("{path} is larger than {count} MiB").format(path=path, count=LIMIT >> 20)
+        )
     named = files.lstat(path)
     return parsed(content, link=named is not None and named.is_link)
 
@@ -104,7 +106,7 @@ def parsed(content: bytes, link: bool = False) -> Look:
     except ValueError as error:
         return Look({}, NOT_JSON, _("{value} is no JSON").format(value=error), link)
     except RecursionError:
-        raise CannotTell(_("the rank table is nested too deeply for us")) from None
+        return Look({}, NOT_JSON, _("it is nested too deeply"), link)
     if not isinstance(table, dict):
         return Look({}, NOT_JSON, _("it does not begin with a brace"), link)
     return Look(table, link=link, more=bool(text[end:].strip(" \t\r\n")))

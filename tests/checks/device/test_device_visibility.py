@@ -33,6 +33,9 @@ from ...scenes.device_visibility import OUTER, RT, told  # noqa: TID252
         ("-1", Visible((), "-1", strange=True)),
         ("٣", Visible((), "٣", strange=True)),
         ("9" * 30, Visible((), "9" * 30)),
+        ("9" * 5000, Visible((), "9" * 5000)),
+        ("1,2, ,3", Visible((1, 2), " ,3", strange=True)),
+        ("1,,3", Visible((1,), ",3", strange=True)),
     ],
 )
 def test_how_the_runtime_reads_it(value: str, seen: Visible) -> None:
@@ -49,6 +52,9 @@ def test_how_the_runtime_reads_it(value: str, seen: Visible) -> None:
         ("Ascend910-0", None),
         ("void", None),
         ("0-99999999", None),
+        ("9" * 4000, None),
+        ("0-4095", list(range(4096))),
+        ("0-4095," * 500 + "0", None),
     ],
 )
 def test_lists_with_ranges(value: str, ids: object) -> None:
@@ -114,6 +120,22 @@ def test_it_gets_fewer_or_others(value: str, code: str, line: str) -> None:
     assert finding.fix is not None
     assert finding.fix.commands == (line,)
     assert value in finding.fix.undo[0]
+
+
+@pytest.mark.parametrize("value", ["9" * 5000, "0," * 60_000, "0-4095," * 20_000, "x" * 130_000])
+@pytest.mark.parametrize("name", [RT, OUTER])
+def test_a_value_without_end_is_a_problem_at_once(name: str, value: str) -> None:
+    (finding,) = told({name: value}, CONTAINER).findings
+    assert (finding.code, finding.severity) == ("device-visibility.bad-value", Severity.WARNING)
+    assert len(finding.message) + len(finding.evidence[0]) < 1000
+    assert told({"SLURM_JOB_GPUS": value}).findings == ()
+
+
+def test_a_long_number_is_shown_in_part() -> None:
+    (finding,) = told({RT: "9" * 4000}).findings
+    assert (finding.code, len(finding.message) < 400) == ("device-visibility.none-left", True)
+    (finding,) = told({OUTER: "0-4095"}, CONTAINER).findings
+    assert (finding.code, len(finding.message) < 400) == ("device-visibility.not-given", True)
 
 
 @pytest.mark.parametrize("value", ["", "  "])

@@ -12,7 +12,7 @@ import pytest
 
 from npudoctor import Severity, Status
 from npudoctor.checks.device.npu_busy import npu_busy
-from npudoctor.host import Host
+from npudoctor.host import Host, Options
 from npudoctor.host.accelerators import Accelerators
 from npudoctor.host.commands import Answer
 from npudoctor.host.files import Files, LocalDisk
@@ -76,22 +76,42 @@ def test_only_the_devices_of_this_job(variables: Mapping[str, str]) -> None:
 JOB = "/system.slice/slurmstepd.scope/job_7"
 
 
+LOGIN = "/user.slice/user-0.slice/session-1.scope"
+NOTEBOOK = "/kubepods/pod7/notebook"
+SAME = BUSY.replace("71002", "71001")
+
+
 @pytest.mark.parametrize(
     ("ours", "its"),
     [
         (me(), one(71001, SELF)),
-        (me(), one(71001, 600)),  # of a child that has ended meanwhile, in our session
         (me(group=f"{JOB}/step_0/user/task_0"), one(71001, group=f"{JOB}/step_0/user/task_1")),
-        (me(group="/user.slice/user-0.slice/session-1.scope"),
-         one(71001, group="/user.slice/user-0.slice/session-1.scope")),
     ],
-    ids=["child", "session", "slurm job", "control group"],
-)  # fmt: skip
+    ids=["child", "slurm job"],
+)
 def test_our_own_processes_are_no_strangers(ours: dict[str, Content], its: dict[str, Content]) -> None:
-    if "/proc/71001/cgroup" in its and its["/proc/71001/cgroup"] == "0::/\n":
-        its = {**its, **one(71001, int(str(its["/proc/71001/stat"]).split()[3]), 500)}
-    text = BUSY.replace("71002", "71001")
-    assert told(npu_busy, text, ours, its, variables={"SLURM_JOB_ID": "7"}).codes == []
+    assert told(npu_busy, SAME, ours, its, variables={"SLURM_JOB_ID": "7"}).codes == []
+
+
+@pytest.mark.parametrize(
+    ("ours", "its"),
+    [
+        (me(), one(71001, 600, 500)),  # of a child that has ended meanwhile, in our session
+        (me(group=LOGIN), one(71001, group=LOGIN)),
+        (me(group=NOTEBOOK), one(71001, group=NOTEBOOK)),
+    ],
+    ids=["session", "login", "notebook"],
+)
+def test_an_old_process_beside_us_is_named(ours: dict[str, Content], its: dict[str, Content]) -> None:
+    asked = told(npu_busy, SAME, ours, its)
+    (finding,) = asked.findings
+    assert (asked.status, finding.code, finding.severity) == (
+        Status.OK,
+        "npu-busy.held-by-session",
+        Severity.INFO,
+    )
+    assert "pid 71001 (python3, uid 0)" in finding.message
+    assert "of this same container or session" in finding.message
 
 
 def test_the_same_group_does_not_make_other_users_ours() -> None:
@@ -213,6 +233,14 @@ def test_real_processes(host: Host, tmp_path: Path, stranger: bool, codes: list[
         os.kill(pid, 9)
         started.stdout.close()
         started.wait()
-    # Where the tests themselves run in a group of their own, all that they start is theirs.
+    # Where the tests themselves run in a group of their own, all that they start is beside them.
     group = max(host.processes.cgroups(os.getpid()) or ("",), key=lambda path: path.count("/"))
-    assert answer.codes == ([] if group.count("/") > 1 else codes)
+    beside = stranger and group.count("/") > 1
+    assert answer.codes == (["npu-busy.held-by-session"] if beside else codes)
+
+
+def test_a_running_job_that_is_examined_is_no_stranger_to_itself() -> None:
+    files = {**me(), **one(71001, 71000, 71000, uid=1001), **one(71000, 1, 71000, uid=1001)}
+    text = BUSY.replace("71002", "71001")
+    assert told(npu_busy, text, files, options=Options(env_of=71000)).codes == []
+    assert told(npu_busy, text, files).codes == ["npu-busy.held"]

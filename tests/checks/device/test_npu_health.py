@@ -83,7 +83,7 @@ def test_each_era_is_asked_in_its_own_words() -> None:
 def test_cannot_tell(answer: object) -> None:
     """npu-tool says why; a container need not be given the tool."""
     seen = told(npu_health, answer)  # type: ignore[arg-type]
-    assert (seen.status, seen.advisory) == (Status.UNKNOWN, False)
+    assert (seen.status, seen.advisory) == (Status.UNKNOWN, answer is None)
     seen = told(npu_health, answer, CONTAINER)  # type: ignore[arg-type]
     assert (seen.status, seen.advisory) == (Status.UNKNOWN, True)
 

@@ -7,6 +7,9 @@ import errno
 import pytest
 
 from npudoctor import Action, Severity, Status
+from npudoctor.checking import Check
+from npudoctor.checks.device.npu_busy import npu_busy
+from npudoctor.checks.device.npu_health import npu_health
 from npudoctor.checks.device.npu_tool import npu_tool
 from npudoctor.host.commands import Answer
 from npudoctor.testing import ask, fake_host, process_files, unreadable
@@ -143,6 +146,31 @@ def test_cannot_tell() -> None:
     answer = told(npu_tool, Answer(INFO, "not-started"), euid=1000, user="alice")
     assert (answer.status, answer.advisory) == (Status.UNKNOWN, True)
     assert ask(npu_tool, fake_host({"/dev": unreadable(errno.EACCES)})).status is Status.UNKNOWN
+
+
+@pytest.mark.parametrize("check", [npu_tool, npu_health, npu_busy])
+@pytest.mark.parametrize("answer", [HUNG, "NPU 0 ist gesund", Answer(INFO, "flooded"), ""])
+def test_one_rule_for_all_that_ask_the_tool(check: Check, answer: object) -> None:
+    """A container need not be given the tool; on a host it is to answer."""
+    for parts, advisory in (((), False), ((CONTAINER,), True)):
+        asked = told(check, answer, *parts)  # type: ignore[arg-type]
+        assert (asked.status, asked.advisory) == (Status.UNKNOWN, advisory)
+
+
+@pytest.mark.parametrize("check", [npu_health, npu_busy])
+@pytest.mark.parametrize("euid", [0, 1000])
+def test_without_the_tool_nothing_is_needed_of_it(check: Check, euid: int) -> None:
+    asked = told(check, None, euid=euid)
+    assert (asked.status, asked.advisory) == (Status.UNKNOWN, True)
+
+
+@pytest.mark.parametrize("check", [npu_tool, npu_health, npu_busy])
+def test_a_drivers_folder_that_is_closed_is_not_not_found(check: Check) -> None:
+    path = "/usr/local/Ascend/driver/tools/npu-smi"
+    closed = {"/usr/local/Ascend/driver/tools": unreadable(errno.EACCES), path: unreadable(errno.EACCES)}
+    refused = {(path, "info"): Answer((path, "info"), "not-started")}
+    asked = told(check, None, closed, commands=refused, euid=1000, user="alice")
+    assert (asked.status, asked.codes, asked.advisory) == (Status.UNKNOWN, [], True)
 
 
 def test_skipped() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Optional
 
 from npudoctor.checks.network.hccl_ports import hccl_ports
+from npudoctor.host import Options
 from npudoctor.testing import Asked, Content, ask, fake_host, link, process_files
 
 ANY = "0.0.0.0"  # noqa: S104
@@ -46,6 +47,7 @@ def judge(
     expect: str = "none",
     euid: int = 0,
     addresses: tuple[str, ...] = ("127.0.0.1", "192.0.2.1"),
+    env_of: int = 0,
 ) -> Asked:
     """A machine where OTHER has the sockets with inodes 1 to 49, TORCHRUN, our ancestor, those from 50 on."""
     machine: dict[str, Content] = {
@@ -62,7 +64,14 @@ def judge(
     }
     return ask(
         hccl_ports,
-        fake_host(machine, variables=variables, expect=expect, euid=euid, addresses=addresses),
+        fake_host(
+            machine,
+            variables=variables,
+            expect=expect,
+            euid=euid,
+            addresses=addresses,
+            options=Options(env_of=env_of),
+        ),
     )
 
 

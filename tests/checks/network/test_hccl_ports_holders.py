@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from npudoctor import Action, Risk, Severity, Status
 from npudoctor.testing import Content, link, process_files, unreadable
 
@@ -10,6 +12,7 @@ from .ports_machine import (
     BASE,
     ESTABLISHED,
     HERE,
+    LISTEN,
     OTHER,
     TIME_WAIT,
     TORCHRUN,
@@ -116,3 +119,35 @@ def test_stale_and_living_holders_are_two_findings() -> None:
     rows = (row(ANY, 40000, 1), row(ANY, 40001, 70))
     asked = judge(*rows, variables=BASE, files={**slurm_left_behind(), **other})
     assert asked.codes == ["hccl-ports.held-by-stale", "hccl-ports.held"]
+
+
+JOB, GROUP = 4700, "/kubepods/pod7/main"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {},  # the socket is the examined process's own child's
+        process_files(OTHER, "python3", parent=1, uid=1000, descriptors=sockets_of(1)),
+    ],
+    ids=["descendant", "control group"],
+)
+@pytest.mark.parametrize("state", [LISTEN, ESTABLISHED])
+def test_a_running_job_holds_its_own_ports(other: dict[str, Content], state: str) -> None:
+    files: dict[str, Content] = {
+        **process_files(JOB, "python3", parent=1, uid=1000),
+        **process_files(OTHER, "python3", parent=JOB, uid=1000, descriptors=sockets_of(1)),
+        **other,
+        f"/proc/{JOB}/cgroup": f"0::{GROUP}\n",
+        f"/proc/{OTHER}/cgroup": f"0::{GROUP}\n",
+    }
+    rows = (row("192.0.2.1", 40003, 1, state=state),)
+    assert judge(*rows, variables=BASE, files=files, env_of=JOB).codes == []
+    assert judge(*rows, variables=BASE, files=files).codes == ["hccl-ports.held"]
+
+
+def test_another_job_holds_the_ports_of_the_examined_one() -> None:
+    files = process_files(JOB, "python3", parent=1, uid=1000)
+    strange = process_files(OTHER, "python3", parent=1, uid=1001, descriptors=sockets_of(1))
+    asked = judge(row(ANY, 40003, 1), variables=BASE, files={**files, **strange}, env_of=JOB)
+    assert asked.codes == ["hccl-ports.held"]

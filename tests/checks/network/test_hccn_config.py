@@ -86,6 +86,35 @@ def test_a_question_that_no_npu_answers_is_no_matter(tool: Tool) -> None:
     assert asked.facts["npu/0"]["-net_health"] == "refused"  # type: ignore[index]
 
 
+@pytest.mark.parametrize("question", ["net_health", "netdetect", "gateway", "tls"])
+def test_a_failure_with_status_0_that_all_say_is_no_matter(tool: Tool, question: str) -> None:
+    for n in range(8):
+        tool.says(n, question, f"dev {n}: this command is not supported")
+    asked = told(tool.host())
+    assert (asked.status, asked.codes) == (Status.OK, [])
+    assert asked.facts["npu/0"][f"-{question}"] == "strange"  # type: ignore[index]
+    tool.says(5, question, "internal error")
+    assert told(tool.host()).status is Status.UNKNOWN, "one is other than the rest"
+
+
+@pytest.mark.parametrize("question", ["ip", "link"])
+def test_strange_words_about_address_and_link_are_cannot_tell(tool: Tool, question: str) -> None:
+    for n in range(8):
+        tool.says(n, question, "this command is not supported")
+    assert told(tool.host()).status is Status.UNKNOWN
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_a_port_without_address_has_no_health(tool: Tool, status: int) -> None:
+    for n in (2, 5):
+        tool.says(n, "ip", "")
+        tool.says(n, "net_health", "", status)
+    asked = told(tool.host())
+    assert (asked.status, codes(asked)) == (Status.PROBLEM, ["no-address"])
+    tool.says(0, "net_health", "")
+    assert told(tool.host()).status is Status.UNKNOWN
+
+
 def test_skipped_where_it_does_not_apply(tool: Tool) -> None:
     assert told(fake_host(expect="npu")).status is Status.SKIPPED, "no NPU"
     assert told(fake_host(nodes(0), expect="none")).status is Status.SKIPPED

@@ -70,6 +70,8 @@ def test_nothing_said_is_skipped() -> None:
         {"CM_CHIEF_IP": "10.0.0.9", "CM_CHIEF_PORT": "6000"},
         {"PADDLE_MASTER": "10.0.0.9:49178"},
         {"PADDLE_MASTER": "[fd00::9]:49178"},
+        {"PADDLE_MASTER": "etcd://10.0.0.9:2379"},
+        {"PADDLE_MASTER": "http://far:49178"},
     ],
 )
 def test_it_is_well(variables: dict[str, str]) -> None:
@@ -99,6 +101,9 @@ def test_what_a_name_means_is_told() -> None:
         ({"MASTER_ADDR": "10.0.0.9", "MASTER_PORT": "29500,"}, "bad-port"),
         ({"MS_SCHED_HOST": "10.0.0.9", "MS_SCHED_PORT": "80"}, "bad-port"),
         ({"PADDLE_MASTER": "10.0.0.9:many"}, "bad-port"),
+        ({"PADDLE_MASTER": "etcd://10.0.0.9:many"}, "bad-port"),
+        ({"PADDLE_MASTER": "ftp://10.0.0.9:2379"}, "bad-value"),
+        ({"PADDLE_MASTER": "etcd://nobody:2379"}, "unresolvable"),
         ({"MS_SCHED_HOST": "fd00::9"}, "ipv6"),
         ({"MS_SCHED_HOST": "six"}, "ipv6"),
         ({"MASTER_ADDR": "localhost", **SEVERAL}, "loopback"),
@@ -160,6 +165,7 @@ def test_name_servers_that_do_not_answer(name: str) -> None:
     asked = judge({"MASTER_ADDR": name})
     assert (asked.status, asked.advisory) == (Status.UNKNOWN, False)
     assert name in asked.reason
+    assert judge({"MASTER_ADDR": name}, expect="auto").advisory, "on a login node nobody needs it"
 
 
 def test_a_bad_port_is_the_echo_of_the_other_check() -> None:

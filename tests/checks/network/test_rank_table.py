@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import time
 from typing import Any, Callable
 
 import pytest
@@ -88,11 +89,32 @@ def test_text_after_the_table() -> None:
     assert (finding.code, finding.severity) == ("rank-table.not-json", Severity.WARNING)
 
 
-def test_monsters_are_cannot_tell() -> None:
-    deep = judged('{"status":' * 100_000)
-    assert deep.status is Status.UNKNOWN or told(deep) == ["not-json"]
-    assert judged(b" " * ((32 << 20) + 1)).status is Status.UNKNOWN
+def test_monsters_are_problems() -> None:
+    for deep in ('{"status":' * 100_000, '{"server_list": ' + "[" * 100_000 + "]" * 100_000 + "}"):
+        asked = judged(deep)
+        assert (asked.status, told(asked)) == (Status.PROBLEM, ["not-json"])
+        assert "nested too deeply" in asked.findings[0].message
+    asked = judged(b" " * ((32 << 20) + 1))
+    assert (asked.status, told(asked)) == (Status.PROBLEM, ["bad-value"])
+    assert "larger than 32 MiB" in asked.findings[0].message
     assert told(judged('{"status": ' + "1" * 10_000 + "}"))[0] == "bad-value"
+
+
+def test_a_large_table_takes_no_longer_for_each_rank() -> None:
+    count, big = 40_000, table("super_pod")
+    device = {"device_id": "0", "device_ip": "", "super_device_id": "0"}
+    names = [f"s{number}" for number in range(count)]
+    big["server_list"] = [
+        {"server_id": name, "device": [{**device, "super_device_id": str(rank), "rank_id": str(rank)}]}
+        for rank, name in enumerate(names)
+    ]
+    big["server_count"] = str(count)
+    pod = big["super_pod_list"][0]
+    big["super_pod_list"] = [{**pod, "server_list": [{"server_id": name} for name in names]}]
+    began = time.process_time()
+    asked = judged(big, {"RANK_ID": str(count - 1)})
+    assert asked.facts["ranks"] == count
+    assert time.process_time() - began < 6.0, "each server is looked for in a list"
 
 
 def test_initializing() -> None:

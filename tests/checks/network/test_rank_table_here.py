@@ -185,3 +185,9 @@ def test_a_file_on_a_mount_that_hangs_is_cannot_tell(tmp_path: Path) -> None:
     assert "does not answer" in asked.reason
     assert time.monotonic() - began < 5
     child.wait(5)
+
+
+@pytest.mark.parametrize("value", ["9" * 5000, "0," * 60_000])
+def test_a_choice_of_devices_without_end_is_left_to_its_own_check(value: str) -> None:
+    variables = {"RANK_ID": "0", "DEVICE_ID": "0", "ASCEND_RT_VISIBLE_DEVICES": value}
+    assert judged(table(), variables).codes == []
