@@ -9,7 +9,7 @@ from pathlib import Path
 from npudoctor import Status
 from npudoctor.checks.host.working_directory import working_directory_check
 from npudoctor.host import Host, Options
-from npudoctor.testing import Asked, Node, ask, fake_host, folder, link, unreadable
+from npudoctor.testing import Asked, Content, Node, ask, fake_host, folder, link, unreadable
 
 
 def told(node: Node, euid: int = 1000) -> Asked:
@@ -32,7 +32,8 @@ def test_a_folder_of_others() -> None:
 def test_a_read_only_mount_is_for_nobody() -> None:
     for options in ("ro,relatime - squashfs /dev/loop0 rw", "rw - iso9660 /dev/sr0 ro"):
         mounts = f"1 0 0:1 / / rw - ext4 /dev/sda rw\n2 1 0:2 / /job {options}\n"
-        files = {"/proc/self/cwd": link("/job"), "/job": folder(0o777), "/proc/self/mountinfo": mounts}
+        files: dict[str, Content] = {"/proc/self/cwd": link("/job"), "/job": folder(0o777)}
+        files["/proc/self/mountinfo"] = mounts
         asked = ask(working_directory_check, fake_host(files))
         assert asked.codes == ["working-directory.not-writable"]
         assert asked.findings[0].evidence[1].startswith("/job ")
