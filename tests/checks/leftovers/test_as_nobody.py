@@ -63,7 +63,7 @@ def test_it_is_quiet(level: int) -> None:
     """Without a terminal, in a session of its own, as `ssh NODE npudoctor check leftovers` starts it."""
     words = {
         "PATH": "/usr/bin:/bin", "HOME": "/tmp/home", "USER": "nobody", "LOGNAME": "nobody",
-        "SHELL": "/bin/sh",
+        "SHELL": "/bin/sh", "LD_LIBRARY_PATH": "/tmp/python/lib",
         "SSH_CONNECTION": "192.0.2.1 50000 192.0.2.2 22",
     }  # fmt: skip
     program = f"/tmp/python/bin/{Path(sys.executable).resolve().name}"

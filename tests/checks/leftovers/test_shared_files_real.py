@@ -44,7 +44,9 @@ def mapper(path, *before):
         "fd = os.open(sys.argv[1], os.O_RDWR); kept = mmap.mmap(fd, 0); os.close(fd)\\n"
         "print(os.getpid(), flush=True); sys.stdin.read()"
     )
-    child = subprocess.Popen([*before, sys.executable, "-c", code, path],
+    # Our own Python may lie where another user may not go.
+    program = "/usr/bin/python3" if before and os.path.exists("/usr/bin/python3") else sys.executable
+    child = subprocess.Popen([*before, program, "-c", code, path],
                              stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     child.stdout.readline()
     return child
