@@ -12,7 +12,8 @@ from ..scenarios.matrix import FAULTS  # noqa: TID252
 from ..scenarios.network import of_two_nodes  # noqa: TID252
 from . import staged
 
-pytestmark = pytest.mark.needs_root
+# Slow: and it takes our libraries to the system's Python, for which only recent ones are built.
+pytestmark = [pytest.mark.needs_root, pytest.mark.slow]
 
 # By name, with who hears of it: what is private to root an ordinary user cannot be told.
 BOTH, ROOT, USER = ("root", "trainer"), ("root",), ("trainer",)
