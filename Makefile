@@ -7,7 +7,7 @@ BIN = $(VENV)/bin
 PIP_ARGS ?=
 PYTEST_ARGS ?=
 # Debian packages with the programs that tests set scenes with.
-TEST_PACKAGES = fuse3 iproute2 iptables nftables util-linux
+TEST_PACKAGES = fuse3 g++ iproute2 iptables nftables tmux util-linux
 CATALOGUES = $(wildcard src/npudoctor/locale/*/LC_MESSAGES/*.po)
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
