@@ -30,7 +30,7 @@ BARE = {
     "a user": lambda: fake_host(euid=1000, user="ada", variables={"HOME": "/home/ada"}),
     "other packages": lambda: fake_host(packages={"requests": "2.0", "numpy": "2.1.0"}),
     "a GPU": lambda: fake_host({"/sys/bus/pci/devices": folder()}, expect="gpu"),
-    "a working directory": lambda: fake_host({"/proc/self/cwd": link("/work"), "/work/x.py": ""}),
+    "a working directory": lambda: fake_host({"/proc/self/cwd": link("/job"), "/job/x.py": ""}),
     "an empty Ascend folder": lambda: fake_host({"/usr/local/Ascend": folder()}),
     "CANN": lambda: fake_host({f"{CANN}/compiler/version.info": "Version=7.7.0.1.238\n"}),
 }

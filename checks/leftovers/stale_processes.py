@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Union
 
 from npudoctor import INFO, WARNING, Facts, Finding, Host, Scope, Unknown, _, check
+from npudoctor.host import CannotTell
 from npudoctor.host.processes import Process
 from npudoctor.host.wanted import gpu_here, npu_here
 
@@ -101,20 +102,33 @@ def stale_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Unknown(text.format(why=judge.blind), advisory=True)
 
 
-# Who looks after control groups, by the beginnings of names: without them no job and no container was here.
+# In the paths of control groups of jobs and containers; who takes in orphans besides the first process.
+_GROUPS = ("job_", "docker", "containerd", "libpod", "kubepods")
+_ADOPTERS = ("systemd", "init")
+# Who looks after control groups, by the beginnings of names.
 _KEEPERS = ("slurm", "docker", "containerd", "conmon", "podman", "crio", "kubelet")
 
 
 def _at_rest(host: Host, processes: Mapping[int, Process]) -> bool:
     """Whether a first look shows that nothing here can be left: no device, nobody who keeps jobs or
     containers, no process that is dead, stuck, or an orphan of Python. As on most machines; cheap to see."""
-    if npu_here(host) or gpu_here(host) or host.commands.find("scontrol") is not None:
+    try:
+        if npu_here(host) or gpu_here(host) or host.commands.find("scontrol") is not None:
+            return False
+    except CannotTell:  # what cannot be seen may be there
         return False
-    return not any(_may_matter(process, processes) for process in processes.values())
+    return not any(_may_matter(host, process, processes) for process in processes.values())
 
 
-def _may_matter(process: Process, processes: Mapping[int, Process]) -> bool:
+def _may_matter(host: Host, process: Process, processes: Mapping[int, Process]) -> bool:
     name = process.name.lower()
     if process.state in "ZDXx" or name.startswith(_KEEPERS):
         return True
-    return name.startswith("python") and (process.parent == 1 or process.parent not in processes)
+    parent = processes.get(process.parent)
+    if parent is not None and parent.pid != 1 and parent.name not in _ADOPTERS:
+        return False
+    # Whoever looked after a job or a container and is gone left at least one orphan of that control group.
+    paths = host.processes.cgroups(process.pid)
+    return (
+        name.startswith("python") or paths is None or any(word in path for path in paths for word in _GROUPS)
+    )

@@ -17,9 +17,9 @@ def scene(tmp: Path) -> Iterator[Asked]:
         f"{SITE}/torch/__init__.py": "",
         f"{STDLIB}/random.py": "",
         "/src/torch/__init__.py": "",
-        "/work/random.py": "",
-        "/work": folder(),
-        "/proc/self/cwd": link("/work"),
+        "/job/random.py": "",
+        "/job": folder(),
+        "/proc/self/cwd": link("/job"),
     }
     for path in ("/src", "/src:"):
         yield ask(check, fake_host(files, variables={"PYTHONPATH": path}, search_path=("/src", STDLIB, SITE)))

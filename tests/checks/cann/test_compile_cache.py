@@ -77,17 +77,17 @@ def test_processes_of_others_need_not_be_seen() -> None:
 
 
 def test_without_the_variable_it_lies_where_the_job_is_started() -> None:
-    place = "/work/job/kernel_meta/add/build.lock"
-    assert judged(lock(path=place), variables={"PWD": "/work/job"}).codes == ["compile-cache.stale-lock"]
-    assert judged(lock(path=place), variables={"PWD": "/work"}).status is Status.SKIPPED
+    place = "/job/one/kernel_meta/add/build.lock"
+    assert judged(lock(path=place), variables={"PWD": "/job/one"}).codes == ["compile-cache.stale-lock"]
+    assert judged(lock(path=place), variables={"PWD": "/job"}).status is Status.SKIPPED
     # Where the process is counts, not what a shell once wrote down; cron writes nothing.
-    here: dict[str, Content] = {**lock(path=place), "/proc/self/cwd": link("/work/job")}
-    for variables in ({}, {"PWD": "/work"}):
+    here: dict[str, Content] = {**lock(path=place), "/proc/self/cwd": link("/job/one")}
+    for variables in ({}, {"PWD": "/job"}):
         assert judged(here, variables=variables).codes == ["compile-cache.stale-lock"]
 
 
 def test_a_folder_of_root_where_the_job_is_started() -> None:
-    files: dict[str, Content] = {"/work/kernel_meta": folder(), "/proc/self/cwd": link("/work")}
+    files: dict[str, Content] = {"/job/kernel_meta": folder(), "/proc/self/cwd": link("/job")}
     told = judged(files, variables={}, euid=1000, user="alice")
     assert told.codes == ["compile-cache.not-writable"]
     # It is the root folder that containers start in.

@@ -52,6 +52,21 @@ def test_a_job_that_is_over_left_processes() -> None:
     assert finding.fix.commands[1] == "kill 70 71"
 
 
+@pytest.mark.parametrize("group", [JOB, CONTAINER])
+@pytest.mark.parametrize("adopter", [1, 50])
+def test_one_whose_keeper_left_no_trace_is_not_passed_over(group: str, adopter: int) -> None:
+    """conmon and slurmstepd gone, no daemon, no device, nothing of Python: only its control group tells."""
+    without = process(30, "sshd")  # instead of slurmd
+    here = {
+        **without,
+        **process(50, "systemd"),
+        **process(71, "pt_main_thread", cgroup=group, parent=adopter),
+    }
+    assert judged({**here, **process(72, "worker", cgroup=group, parent=71)}).codes == [
+        "stale-processes.left-behind"
+    ]
+
+
 @pytest.mark.parametrize("word", ["pkill", "killall", "-9", "-KILL"])
 def test_no_name_is_ever_killed(word: str) -> None:
     told = judged({**process(70, cgroup=JOB), **process(71, "python3", state="Z"), **process(72, state="D")})

@@ -28,8 +28,8 @@ INSTALLED: dict[str, Content] = {
     f"{CANN}/te-0.4.0.dist-info/METADATA": "Name: te\nVersion: 0.4.0\n",
     f"{STDLIB}/random.py": "",
     f"{STDLIB}/json/__init__.py": "",
-    "/work": folder(),
-    "/proc/self/cwd": link("/work"),
+    "/job": folder(),
+    "/proc/self/cwd": link("/job"),
 }
 
 
@@ -48,9 +48,9 @@ def told(files: dict[str, Content], path: str = "", /, **variables: str) -> Aske
         ({}, ""),
         ({}, CANN),
         ({}, f"{CANN}:"),
-        ({"/work/train.py": "", "/work/models/__init__.py": ""}, "/work"),
-        ({"/work/torch/README.md": ""}, "/work"),
-        ({"/work/mindspore/__init__.py": ""}, "/work"),
+        ({"/job/train.py": "", "/job/models/__init__.py": ""}, "/job"),
+        ({"/job/torch/README.md": ""}, "/job"),
+        ({"/job/mindspore/__init__.py": ""}, "/job"),
         ({"/opt/site/numpy/__init__.py": "", "/opt/site/numpy-2.0.0.dist-info/METADATA": ""}, "/opt/site"),
         ({"/opt/link": link(SITE)}, "/opt/link"),
         ({}, "/no/such/folder"),
@@ -90,23 +90,23 @@ def test_the_only_entry_is_taken_out_by_unset() -> None:
 
 @pytest.mark.parametrize("path", [f"{CANN}:", f":{CANN}", f".:{CANN}"])
 def test_an_empty_entry_is_the_working_directory(path: str) -> None:
-    (finding,) = told({"/work/random.py": ""}, path).findings
+    (finding,) = told({"/job/random.py": ""}, path).findings
     assert (finding.code, finding.severity) == ("source-shadowing.standard-library", Severity.WARNING)
     assert finding.fix is not None
     assert finding.fix.commands == (f"export PYTHONPATH={CANN}",)
 
 
 def test_a_relative_entry() -> None:
-    (finding,) = told({"/work/src/torch/__init__.py": ""}, "src").findings
-    assert "/work/src/torch/__init__.py hides torch" in finding.message
+    (finding,) = told({"/job/src/torch/__init__.py": ""}, "src").findings
+    assert "/job/src/torch/__init__.py hides torch" in finding.message
 
 
 def test_the_working_directory_alone_is_information() -> None:
-    asked = told({"/work/random.py": "", "/work/te/__init__.py": ""}, CANN)
+    asked = told({"/job/random.py": "", "/job/te/__init__.py": ""}, CANN)
     assert sorted(asked.codes) == ["source-shadowing.package", "source-shadowing.standard-library"]
     assert {finding.severity for finding in asked.findings} == {Severity.INFO}
     assert asked.findings[0].fix is None
-    assert told({"/work/random.py": ""}, PYTHONSAFEPATH="1").status is Status.SKIPPED
+    assert told({"/job/random.py": ""}, PYTHONSAFEPATH="1").status is Status.SKIPPED
 
 
 def test_the_same_file_under_another_name_is_not_hidden() -> None:
@@ -157,7 +157,7 @@ def test_an_entry_that_is_closed_is_passed_over_and_named() -> None:
 
 
 def test_a_working_directory_that_is_closed() -> None:
-    asked = told({"/work/torch": unreadable(), "/work/__init__.py": unreadable()})
+    asked = told({"/job/torch": unreadable(), "/job/__init__.py": unreadable()})
     assert (asked.status, asked.codes) == (Status.OK, [])
 
 

@@ -179,4 +179,4 @@ def test_each_row_of_the_table_is_whole(row: dict[str, Any]) -> None:
 @pytest.mark.parametrize("value", ["", "“”", ";", "x" * 10_000, "9" * 5000, "\udcff", "-1", "+2"])
 def test_no_value_is_a_crash(value: str) -> None:
     for row in tables.table("variables")["variable"]:
-        told(**{row["name"]: value})
+        assert told(**{row["name"]: value}).status in (Status.OK, Status.PROBLEM), row["name"]
