@@ -36,6 +36,8 @@ from npudoctor.needs import missing
 from npudoctor.stamping import stamped
 
 SITE = "/usr/lib/python3.11/site-packages"
+# Ours on a fake machine: pid_max is never above it, so that no process of theirs is ever ourselves.
+OUR_PID = 1 << 22
 TICKS = 100  # of a second: the unit of `started` in process_files()
 
 
@@ -306,7 +308,7 @@ def fake_host(
         # A link to our pid, and where something is given below it a folder too: both ways lead there.
         within = any(path.startswith("/proc/self/") for path in given)
         kind = stat.S_IFDIR if within else stat.S_IFLNK
-        disk.put("/proc/self", Node(kind=kind, permissions=0o777, target=str(os.getpid())))
+        disk.put("/proc/self", Node(kind=kind, permissions=0o777, target=str(OUR_PID)))
     for name, version in (packages or {}).items():
         for path, content in package_files(name, version).items():
             disk.put(path, content)
@@ -326,7 +328,7 @@ def fake_host(
         identity=Identity(euid, user, f"/home/{user}" if euid else "/root", owners, groups),
         files=below,
         commands=fake_commands,
-        processes=Processes(disk, TICKS, lambda pid: disk.has(f"/proc/{pid}")),
+        processes=Processes(disk, TICKS, lambda pid: disk.has(f"/proc/{pid}"), OUR_PID),
         sockets=Sockets(disk, lambda: own, probe or (lambda *_args: Listener.UNKNOWN)),
         network=network,
         names=Names(lambda asked: {name: _meaning(name, names or {}) for name in asked}),

@@ -19,7 +19,7 @@ from tests.headless import headless
 from npudoctor.host import CannotTell
 from npudoctor.host.files import LocalDisk
 from npudoctor.host.processes import Process, Processes, parse_maps, parse_stat, pid_exists, ticks_per_second
-from npudoctor.testing import MemoryDisk, fake_host, link, process_files, unreadable
+from npudoctor.testing import OUR_PID, MemoryDisk, fake_host, link, process_files, unreadable
 
 STAT = (
     "24117 (dataset-cache-s) S 1 24117 24117 0 -1 4194624 2216 0 0 0 12 9 0 0 20 0 47 0 "
@@ -150,7 +150,7 @@ def test_ancestors_even_in_a_circle() -> None:
 
 def test_whose_proc_it_is() -> None:
     assert fake_host().processes.ours()
-    assert fake_host({"/proc/self": link(str(os.getpid()))}).processes.ours()
+    assert fake_host({"/proc/self": link(str(OUR_PID))}).processes.ours()
     assert not Processes(MemoryDisk({})).ours(), "who cannot see it is not told that it is"
     assert not fake_host({"/proc/self": link("4711")}).processes.ours()
     assert fake_host({"/proc/self": link("4711")}).processes.self_pid == 4711

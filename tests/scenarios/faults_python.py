@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-
-from npudoctor.testing import folder, link, process_files
+from npudoctor.testing import OUR_PID, folder, link, process_files
 
 from ..elves import library  # noqa: TID252
 from . import python_env
@@ -103,7 +101,7 @@ def _(machine: Machine) -> None:
 
 @fault("the kernel of the notebook is another environment's", "interpreter.notebook-kernel")
 def _(machine: Machine) -> None:
-    kernel, ours = "/opt/kernel/bin/python3", os.getpid()
+    kernel, ours = "/opt/kernel/bin/python3", OUR_PID
     machine.files[kernel] = python_env.executable(b"")
     machine.files.update(process_files(ours, parent=790, uid=machine.uid))
     argv = [kernel, "-m", "ipykernel_launcher", "-f", "kernel.json"]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any, Optional
 
-from npudoctor.testing import Content, Node, folder, link, process_files
+from npudoctor.testing import OUR_PID, Content, Node, folder, link, process_files
 
 from . import npu
 
@@ -42,7 +41,7 @@ def processes(contained: bool = False) -> dict[str, Content]:
     if contained:
         spaces = {f"/proc/self/ns/{kind}": link(f"{kind}:[4026532600]") for kind in SPACES}
         shell = process(1, "bash", "0::/\n", parent=0, exe="/usr/bin/bash")
-        return {**spaces, **shell, **process(os.getpid(), "npudoctor", "0::/\n")}
+        return {**spaces, **shell, **process(OUR_PID, "npudoctor", "0::/\n")}
     system = "0::/system.slice/{}.service\n"
     return {
         **{f"/proc/self/ns/{kind}": link(name) for kind, name in SPACES.items()},
@@ -53,7 +52,7 @@ def processes(contained: bool = False) -> dict[str, Content]:
         **process(980, "bash", parent=812, exe="/usr/bin/bash"),
         **process(1200, "tmux: server", exe="/usr/bin/tmux", argv=("tmux", "new")),
         **process(1201, "python3", parent=1200, argv=("python3", "watch.py")),
-        **process(os.getpid(), "npudoctor", parent=980),
+        **process(OUR_PID, "npudoctor", parent=980),
     }
 
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from npudoctor.checks.device.npu_busy import npu_busy
-from npudoctor.testing import Asked, Content, ask, fake_host, process_files
+from npudoctor.testing import OUR_PID, Asked, Content, ask, fake_host, process_files
 
 from .npu_machine import CONTAINER, screen, told
 
 BUSY = screen("c_910b4_25.0.1_busy")
 OLD = screen("b_910a_21.0.3")
 LATE = screen("f_910b3_26.0.0_container")
-SELF = os.getpid()
+SELF = OUR_PID
 USERS: dict[str, Content] = {"/etc/passwd": "root:x:0:0::/root:/bin/sh\nbob:x:1001:1001::/home/bob:/bin/sh\n"}
 
 

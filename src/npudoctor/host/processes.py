@@ -64,9 +64,14 @@ class Processes:
     """All processes that this pid namespace and our rights show."""
 
     def __init__(
-        self, disk: Disk, ticks: int = 100, exists: Callable[[int], bool] = lambda pid: False
+        self,
+        disk: Disk,
+        ticks: int = 100,
+        exists: Callable[[int], bool] = lambda pid: False,
+        me: Optional[int] = None,
     ) -> None:
         self._disk = disk
+        self._me = os.getpid() if me is None else me
         self.ticks = ticks
         self._exists = exists
         self._all: Optional[dict[int, Process]] = None
@@ -92,7 +97,7 @@ class Processes:
     def ours(self) -> bool:
         """Whether this /proc shows our own pid namespace: else no pid in it means what we think."""
         try:
-            return self._disk.readlink("/proc/self") == str(os.getpid())
+            return self._disk.readlink("/proc/self") == str(self._me)
         except OSError:
             return False
 
@@ -102,7 +107,7 @@ class Processes:
         try:
             return int(self._disk.readlink("/proc/self"))
         except (OSError, ValueError):
-            return os.getpid()
+            return self._me
 
     def cgroups(self, pid: int) -> Optional[tuple[str, ...]]:
         """Its control groups, one path a hierarchy; None when that cannot be read."""

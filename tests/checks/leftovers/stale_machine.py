@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Callable, Union
@@ -11,6 +10,7 @@ from npudoctor.checks.leftovers.stale_processes import stale_processes
 from npudoctor.host import Host
 from npudoctor.host.commands import Answer
 from npudoctor.testing import (
+    OUR_PID,
     Asked,
     Content,
     FakeClock,
@@ -29,7 +29,7 @@ CONTAINER = f"0::/system.slice/docker-{ID}.scope\n"
 SHELL = "0::/user.slice/user-1000.slice/session-3.scope\n"
 SERVICE = "0::/system.slice/serving.service\n"
 USER = "0::/user.slice/user-1000.slice/user@1000.service/app.slice/x.scope\n"
-OURS = os.getpid()  # on these machines too
+OURS = OUR_PID
 NPU: dict[str, Content] = {"/dev/davinci0": device(), "/dev/davinci1": device()}
 GPU: dict[str, Content] = {"/dev/nvidia0": device()}
 
