@@ -99,6 +99,14 @@ class Fix:
         """The lines of all steps, in order."""
         return tuple(line for step in self.steps for line in step.lines())
 
+    @property
+    def undo_commands(self) -> tuple[str, ...]:
+        """The lines that take it back: those given, else what its steps know, the last step's first."""
+        if self.undo:
+            return self.undo
+        known = (getattr(step, "undo_lines", tuple) for step in reversed(self.steps))
+        return tuple(line for lines in known for line in lines())
+
 
 @dataclass(frozen=True)
 class Ignored:

@@ -58,7 +58,7 @@ def _checked(fix: Any) -> Optional[Fix]:
     if fix is not None:
         if not isinstance(fix, Fix) or not isinstance(fix.risk, Risk):
             raise TypeError(f"{fix!r} is no fix")
-        _texts(fix.title, (fix.title, *fix.undo, *fix.commands))
+        _texts(fix.title, (fix.title, *fix.undo_commands, *fix.commands))
     checked: Optional[Fix] = fix
     return checked
 

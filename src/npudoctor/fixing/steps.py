@@ -26,12 +26,19 @@ def quote(word: str) -> str:
 
 @dataclass(frozen=True)
 class Command:
-    """Run a program: argv, no shell. Its guard is the program itself."""
+    """Run a program: argv, no shell. Its guard is the program itself.
+
+    `undo` is the argv that takes it back; empty where nothing can.
+    """
 
     argv: tuple[str, ...]
+    undo: tuple[str, ...] = ()
 
     def lines(self) -> tuple[str, ...]:
         return (" ".join(quote(word) for word in self.argv),)
+
+    def undo_lines(self) -> tuple[str, ...]:
+        return (" ".join(quote(word) for word in self.undo),) if self.undo else ()
 
 
 @dataclass(frozen=True)

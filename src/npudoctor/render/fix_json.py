@@ -34,5 +34,5 @@ def _action(done: Done) -> dict[str, object]:
         "status": done.outcome.ending.value,
         "reason": done.outcome.reason or None,
         "commands": list(done.item.commands),
-        "undo": list(finding.fix.undo) if finding.fix else [],
+        "undo": list(finding.fix.undo_commands) if finding.fix else [],
     }

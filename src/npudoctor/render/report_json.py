@@ -99,5 +99,5 @@ def _fix(fix: Optional[Fix]) -> Optional[dict[str, Any]]:
         "risk": fix.risk.name.lower(),
         "needs_root": fix.needs_root,
         "commands": list(fix.commands),
-        "undo": list(fix.undo),
+        "undo": list(fix.undo_commands),
     }
