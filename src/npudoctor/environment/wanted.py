@@ -7,7 +7,10 @@ from dataclasses import field
 from typing import Optional
 
 from npudoctor.frozen import dataclass
-from npudoctor.host import Host
+from npudoctor.host import CannotTell, Host
+from npudoctor.host.cann import ENDINGS, Install, installs_of
+from npudoctor.host.wanted import gpu_here, npu_here
+from npudoctor.messages import _
 
 
 @dataclass(frozen=True)
@@ -21,4 +24,38 @@ class Wanted:
 
 def wanted(host: Host) -> Wanted:
     """What this host's variables lack; CannotTell (npudoctor.host) where that cannot be computed."""
-    return Wanted()
+    installs = installs_of(host)
+    if not installs:
+        return _without(host)
+    from npudoctor.environment.rounds import Rounds
+
+    rounds = Rounds(host, installs[0])
+    rounds.go()
+    before, after = host.variables, rounds.variables
+    names = sorted({*before, *after})
+    changes = {name: after.get(name) for name in names if before.get(name) != after.get(name)}
+    return Wanted(changes, (*_which(host, installs), *rounds.notes))
+
+
+def _without(host: Host) -> Wanted:
+    """Without a CANN: that is an answer on a machine that is for other things."""
+    named = next((name for name in ENDINGS if host.variables.get(name)), None)
+    if npu_here(host):
+        raise CannotTell(_("CANN is not installed here, or not where it is looked for"))
+    if named and not gpu_here(host):
+        text = _("{name} is {value}, and no CANN is installed here")
+        raise CannotTell(text.format(name=named, value=host.variables[named]))
+    return Wanted(notes=(_("no NPU and no CANN are here: there is nothing to set"),))
+
+
+def _which(host: Host, installs: list[Install]) -> tuple[str, ...]:
+    """Which one was taken, where several are there and no variable says."""
+    others = [install for install in installs[1:] if not _shadow(install, installs[0])]
+    if installs[0].named_by or not others:
+        return ()
+    text = _("several CANN are installed: {mine} is taken, not {others}; ASCEND_HOME_PATH chooses another one")
+    return (text.format(mine=installs[0].label, others=", ".join(one.label for one in others)),)
+
+
+def _shadow(install: Install, active: Install) -> bool:
+    return install.real == active.real
