@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Optional
 
@@ -16,6 +17,7 @@ SECONDS = 5.0
 # or scripts leave the working directory in it.
 MARK = "/npudoctor/nonexistent"
 ASKS = "NPUDOCTOR-ASKS\0"
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")  # what every shell takes; exported functions have others
 MOST = 200  # scripts that one sources
 # Nothing is sourced that was not judged: at the first other file the shell ends, and names it.
 SCRIPT = """
@@ -81,7 +83,7 @@ def _run(
 def _difference(before: Mapping[str, str], after: Mapping[str, str]) -> Delta:
     values, front, back = {}, {}, {}
     for name, value in after.items():
-        if name in BY_ITSELF or value == before.get(name):
+        if name in BY_ITSELF or not NAME.match(name) or value == before.get(name):
             continue
         old = before.get(name) if name in LISTS else None
         if old is not None and f":{old}:" in f":{value}:":
