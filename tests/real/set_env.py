@@ -1,4 +1,4 @@
-"""The scripts that set CANN's variables, written as those of each era work: what is run where nobody else wrote it."""
+"""The scripts that set CANN's variables, written as those of each era work."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ export ASCEND_HOME_PATH=$here
 """
 # Asks whether a driver is there, sources what its parts bring, and leaves a function and plain variables.
 _FROM_8_5 = """\
-here=$(cd "$(dirname "${{BASH_SOURCE[0]}}")" && pwd)
+here=$(cd "$(dirname "${{BASH_SOURCE[0]}}")" && pwd -P)
 . "$here/share/info/setenv.bash" --quiet
 prepend() {{
     case ":${{!1}}:" in *":$2:"*) ;; *) export "$1=$2:${{!1}}" ;; esac

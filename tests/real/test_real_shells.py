@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import platform
-from pathlib import Path
-from typing import Any, Callable
-
 import pytest
 
-from ..scenarios.eras import ERAS  # noqa: TID252
-from ..scenarios.faults_cann import unsource  # noqa: TID252
-from ..scenarios.machines import Machine, healthy  # noqa: TID252
-from . import set_env, staged
-
-# Slow: a stage for each era; it takes our libraries to the system's Python, for which only recent ones are built.
+# Slow: a stage for each era. It takes our libraries to the system's Python, for which only recent ones are
+# built.
 pytestmark = [pytest.mark.needs_root, pytest.mark.slow]
 
 CHECK = "npudoctor check cann python --format json --expect npu --scope job"
-SHOW = r"""python3 -I -c 'import json, os, sys; print(json.dumps([dict(os.environ), json.load(sys.stdin)]))'"""
+SHOW = (
+    r"""python3 -I -c 'import json, os, sys; print(json.dumps([dict(os.environ), json.load(sys.stdin)]))'"""
+)
 # Twice: the second time in what the first one left.
 EVAL = {
     "bash": ["bash", "-c", f'eval "$(npudoctor env)" && again=$(npudoctor env) && {CHECK} | {SHOW}'],

@@ -70,9 +70,7 @@ def env(
     return status
 
 
-def _answered(
-    ctx: typer.Context, form: str, flags: dict[str, Optional[str]], write: Optional[str]
-) -> int:
+def _answered(ctx: typer.Context, form: str, flags: dict[str, Optional[str]], write: Optional[str]) -> int:
     from npudoctor.cli import output
     from npudoctor.cli.paths import own_file
     from npudoctor.cli.session import opened

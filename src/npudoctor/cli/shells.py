@@ -12,8 +12,18 @@ from npudoctor.render.environment import FORMATS, SHELLS
 
 # By the name of the program: what understands which syntax.
 NAMES = {
-    **{"bash": "bash", "sh": "bash", "dash": "bash", "ksh": "bash", "ksh93": "bash", "mksh": "bash"},
-    **{"busybox": "bash", "ash": "bash", "zsh": "zsh", "fish": "fish", "csh": "csh", "tcsh": "csh"},
+    "bash": "bash",
+    "sh": "bash",
+    "dash": "bash",
+    "ksh": "bash",
+    "ksh93": "bash",
+    "mksh": "bash",
+    "busybox": "bash",
+    "ash": "bash",
+    "zsh": "zsh",
+    "fish": "fish",
+    "csh": "csh",
+    "tcsh": "csh",
 }
 MOST = 64  # ancestors
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
+from typing import Callable
 
 from npudoctor.environment.owners import Owners
 from npudoctor.frozen import dataclass
@@ -44,6 +45,19 @@ def joined(variables: Mapping[str, str], delta: Delta, owners: Owners) -> dict[s
 def entries_of(variables: Mapping[str, str], name: str) -> list[str]:
     """The entries of a list without empty ones: an empty one is the working directory."""
     return [entry for entry in variables.get(name, "").split(":") if entry]
+
+
+def without(
+    variables: Mapping[str, str], wrong: Callable[[str], bool], names: Sequence[str] = TIDY
+) -> dict[str, str]:
+    """The variables without the entries that are wrong."""
+    found = dict(variables)
+    for name in names:
+        entries = entries_of(variables, name)
+        kept = [entry for entry in entries if not wrong(entry)]
+        if len(kept) < len(entries):
+            found[name] = ":".join(kept)
+    return found
 
 
 def _lacking(folders: Iterable[str], entries: Sequence[str], owners: Owners) -> list[str]:

@@ -13,16 +13,24 @@ CHECKS = (
     *("cann-env", "aicpu-path", "library-path", "te-topi", "nnal-atb"),
     *("log-settings", "log-directory", "libpython", "libstdcxx", "training-env", "identity", "hccl-env"),
 )
+# Whose errors are nothing but wrong variables.
+OWN = ("cann-env", "aicpu-path")
 CAUSES = ("cann-install", "cann-driver", "accelerator")
 # One of these, and what the installation's own script sets is missing or wrong.
 UNSOURCED = frozenset(
     f"cann-env.{word}"
-    for word in ("not-sourced", "unset", "no-such-path", "mixed-installs", "other-install-first", "missing-entry")
-)  # fmt: skip
+    for word in (
+        *("not-sourced", "unset", "no-such-path"),
+        *("mixed-installs", "other-install-first", "missing-entry"),
+    )
+)
 # Entries of another CANN stand where they do harm, or would as soon as the order changes.
 MIXED = frozenset(
-    ("cann-env.mixed-installs", "cann-env.other-install-first", "library-path.other-cann", "aicpu-path.other-install")
-)  # fmt: skip
+    (
+        *("cann-env.mixed-installs", "cann-env.other-install-first"),
+        *("library-path.other-cann", "aicpu-path.other-install"),
+    )
+)
 # Mended however little they weigh: where no NPU is to be used everything is only said.
 ALWAYS = ("cann-env.", "library-path.", "aicpu-path.missing", "aicpu-path.other-install")
 HARMLESS = ("log-settings.bad-value", "log-settings.pasted-punctuation")
@@ -75,8 +83,11 @@ def _change(step: Step) -> Optional[Mapping[str, Optional[str]]]:
     return None
 
 
-def atb_scripts(finding: Finding) -> Iterator[Sequence[str]]:
-    """The words with which a remedy sources ATB's script: its path, and its options."""
-    for step in finding.fix.steps if finding.fix else ():
-        if isinstance(step, Command) and step.argv[:1] == ("source",) and "/nnal/" in step.argv[1]:
-            yield step.argv[1:]
+def atb_script(findings: Sequence[Finding]) -> tuple[str, ...]:
+    """The words with which ATB's script is to be sourced: its path, and the C++ ABI if known."""
+    asking = [finding for finding in findings if finding.code.startswith(("nnal-atb.", "cann-env.atb-"))]
+    if all(finding.caused_by for finding in asking):
+        return ()
+    steps = (step for finding in asking for step in (finding.fix.steps if finding.fix else ()))
+    found = (step.argv[1:] for step in steps if isinstance(step, Command) and step.argv[:1] == ("source",))
+    return max(found, key=len, default=())

@@ -72,9 +72,10 @@ class Owners:
         return [path for path in wrong if self.real(path) is None]
 
     def foreign(self, folder: str) -> bool:
-        """Whether a folder belongs to another CANN than the one in use."""
+        """Whether a folder belongs to another CANN than the one in use. One without a version is none for
+        sure: other software has a folder called runtime, too."""
         owner = self.owner(folder)
-        return owner is not None and owner.real != self.active.real
+        return bool(owner and (owner.version or owner.component) and owner.real != self.active.real)
 
     def of_ascend(self, folder: str) -> bool:
         """Whether a folder belongs to a CANN, to what is beside it, or to the driver."""

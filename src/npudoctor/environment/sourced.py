@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping, Sequence
 from typing import Optional
 
@@ -12,13 +13,12 @@ from npudoctor.host import Host
 from npudoctor.host.commands import FOLDERS, Answer
 from npudoctor.host.examined import BASH, BY_ITSELF, parse_environ
 
-SECONDS = 5.0
+SECONDS = 5.0  # for all its runs
 # Stands for what the caller's lists have, to see what comes before and what after it: no list may be empty,
 # or scripts leave the working directory in it.
 MARK = "/npudoctor/nonexistent"
 ASKS = "NPUDOCTOR-ASKS\0"
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")  # what every shell takes; exported functions have others
-MOST = 200  # scripts that one sources
 # Nothing is sourced that was not judged: at the first other file the shell ends, and names it.
 SCRIPT = """
 npudoctor_known=$1 npudoctor_script=$2; shift 2
@@ -50,8 +50,9 @@ def left_by(host: Host, script: str, *words: str) -> Optional[Delta]:
     known = [script]
     if not trusted(host, script) or "\n" in script:
         return None
-    while len(known) < MOST:
-        answer = _run(host, known, script, words, before)
+    until = time.monotonic() + min(SECONDS, host.options.timeout)
+    while time.monotonic() < until:
+        answer = _run(host, known, script, words, before, until - time.monotonic())
         if answer.ended != "exited" or not answer.stdout:
             return None
         if not answer.stdout.startswith(ASKS):
@@ -70,14 +71,16 @@ def _clean(host: Host) -> dict[str, str]:
 
 
 def _run(
-    host: Host, known: Sequence[str], script: str, words: Sequence[str], variables: Mapping[str, str]
+    host: Host,
+    known: Sequence[str],
+    script: str,
+    words: Sequence[str],
+    variables: Mapping[str, str],
+    seconds: float,
 ) -> Answer:
     listed = "\n" + "".join(f"{path}\n" for path in known)
-    return host.commands.run(
-        [BASH, "--noprofile", "--norc", "-c", SCRIPT, "bash", listed, script, *words],
-        timeout=min(SECONDS, host.options.timeout),
-        variables=variables,
-    )
+    argv = [BASH, "--noprofile", "--norc", "-c", SCRIPT, "bash", listed, script, *words]
+    return host.commands.run(argv, timeout=seconds, variables=variables)
 
 
 def _difference(before: Mapping[str, str], after: Mapping[str, str]) -> Delta:

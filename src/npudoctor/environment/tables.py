@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from npudoctor.environment.delta import Delta
 from npudoctor.environment.owners import AICPU, ATB
 from npudoctor.host import Host
@@ -27,6 +29,8 @@ def told(host: Host, install: Install) -> Delta:
     # Of the 5.x era the last releases have the layout of those after them.
     if install.before_6 and host.files.stat(f"{install.path}/lib64") is None:
         return _by_hand(host, install)
+    if at_least(install.version, "8.5"):
+        install = replace(install, path=install.real)  # its script resolves the link `cann`
     at, arch = install.path, install.arch or host.system.machine
     values = {**expected(host.files, install), AICPU: at, "ASCEND_HOME_PATH": at}
     tiling = f"{at}/{TBE}/op_tiling/lib/linux/{arch}"

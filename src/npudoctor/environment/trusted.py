@@ -1,4 +1,4 @@
-"""Whether a script may be run to learn what it sets: only what nobody but root and this user could have written."""
+"""Whether a script may be run to learn what it sets: only what nobody but root and we could have written."""
 
 from __future__ import annotations
 

@@ -49,13 +49,17 @@ def _without(host: Host) -> Wanted:
 
 
 def _which(host: Host, installs: list[Install]) -> tuple[str, ...]:
-    """Which one was taken, where several are there and no variable says."""
-    others = [install for install in installs[1:] if not _shadow(install, installs[0])]
-    if installs[0].named_by or not others:
+    """Which one was taken, where others are there and no variable says. Beside `latest`, or the link `cann`,
+    the releases that it does not name are none to choose from."""
+    mine = installs[0]
+    others = [one for one in installs[1:] if _folder(one) != _folder(mine)]
+    if mine.named_by or not others:
         return ()
-    text = _("several CANN are installed: {mine} is taken, not {others}; ASCEND_HOME_PATH chooses another one")
-    return (text.format(mine=installs[0].label, others=", ".join(one.label for one in others)),)
+    text = _(
+        "several CANN are installed: {mine} is taken, not {others}; ASCEND_HOME_PATH chooses another one"
+    )
+    return (text.format(mine=mine.label, others=", ".join(one.label for one in others)),)
 
 
-def _shadow(install: Install, active: Install) -> bool:
-    return install.real == active.real
+def _folder(install: Install) -> str:
+    return install.path.rpartition("/")[0]

@@ -182,7 +182,7 @@ class Host:
         return again
 
     def with_variables(self, variables: Mapping[str, str]) -> Host:
-        """The same machine under other variables; what has been looked at and does not hang on them is kept."""
+        """The same machine under other variables; what was looked at and does not hang on them is kept."""
         kept = {
             name: part
             for name, part in self._parts.items()

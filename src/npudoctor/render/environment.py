@@ -1,4 +1,4 @@
-"""Changes to variables as lines that a shell evaluates, that Slurm's TaskProlog prints, or that docker reads."""
+"""Changes to variables as lines that a shell evaluates, Slurm's TaskProlog prints, or docker reads."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _fish(name: str, value: Optional[str]) -> str:
 
 
 def _fish_word(text: str) -> str:
-    """Quoted, with what is no plain character spelled out between the quotes: it survives unquoted `eval (...)`."""
+    """Quoted; line breaks and their like are spelled out between quotes: `eval (...)` would split there."""
     plain = "".join(_fish_char(char) for char in text)
     return f"'{plain}'"
 
@@ -101,7 +101,7 @@ def _slurm(name: str, value: Optional[str]) -> str:
 
 
 def _docker(name: str, value: Optional[str]) -> str:
-    """Docker takes the rest of the line as it is; it drops a carriage return, and refuses what is no UTF-8."""
+    """Docker takes the rest of the line as it is, drops a carriage return, and refuses what is no UTF-8."""
     line = f"{name}={value}"
     raw = line.encode("utf-8", "surrogateescape")
     if "\n" in line or line.endswith("\r"):
