@@ -10,6 +10,8 @@ from npudoctor.frozen import dataclass
 from npudoctor.messages import _
 from npudoctor.model import Finding
 
+# Of what was asked for nothing is said.
+SILENT = ("cann-env.", "library-path.", "aicpu-path.")
 Changes = Mapping[str, Optional[str]]
 
 
@@ -23,9 +25,9 @@ class Taken:
 
     @staticmethod
     def of(finding: Finding, changes: Changes, variables: Mapping[str, str]) -> Taken:
-        """Of what is CANN's own nothing is said: that is what was asked for."""
+        """The remedy of this finding, for these variables."""
         said: list[str] = []
-        for name, value in changes.items() if not finding.code.startswith(folding.ALWAYS) else ():
+        for name, value in () if finding.code.startswith(SILENT) else changes.items():
             text = _("{name} becomes {value}: {why}") if value is not None else _("{name} is unset: {why}")
             said.append(text.format(name=name, value=value, why=finding.message))
         return Taken({name: variables.get(name) for name in changes}, changes, tuple(said))
