@@ -65,7 +65,11 @@ def test_who_names_one_gets_that_one() -> None:
 
 def test_other_software_with_a_folder_named_runtime_is_no_cann() -> None:
     """In an environment of two CANN the entries of the other one go, and nothing else."""
-    files = {**trees.healthy(), **trees.release("8.2.RC1", "8.2.0.0.201", root="/opt/a"), "/opt/dot/runtime/x": ""}
+    files = {
+        **trees.healthy(),
+        **trees.release("8.2.RC1", "8.2.0.0.201", root="/opt/a"),
+        "/opt/dot/runtime/x": "",
+    }
     other = "/opt/a/8.2.RC1"
     variables = {
         **trees.sourced(),

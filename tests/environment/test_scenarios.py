@@ -1,4 +1,4 @@
-"""On every machine of the scenarios: what is computed makes the environment checks content, once and for all."""
+"""On every machine of the scenarios: what is computed makes the environment checks content, for good."""
 
 from __future__ import annotations
 
@@ -122,7 +122,11 @@ def test_a_fault_of_the_variables_is_answered(number: int, fault: Fault) -> None
 
 def test_what_stays_is_left_in_its_place() -> None:
     machine = MACHINES[0].copy()
-    own = {"PATH": "/opt/tool/bin:/usr/bin", "PYTHONPATH": "/home/trainer/job", "LD_LIBRARY_PATH": "/opt/x/lib"}
+    own = {
+        "PATH": "/opt/tool/bin:/usr/bin",
+        "PYTHONPATH": "/home/trainer/job",
+        "LD_LIBRARY_PATH": "/opt/x/lib",
+    }
     faults_cann.unsource(machine)
     machine.variables.update(own)
     after = _with(machine, _wanted(machine))

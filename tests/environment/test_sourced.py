@@ -1,4 +1,4 @@
-"""What a script sets is learnt by running it in a clean shell: only a script that nobody else could have written."""
+"""What a script sets is learnt by running it in a clean shell, where nobody else could have written it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_it_sees_that_it_is_sourced_and_from_where(folder: Path) -> None:
     script = _written(
         folder / "set_env.sh",
         '[ "$0" = bash ] && here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)\n'
-        'export ATB_HOME_PATH=$here/$1 COUNT=$#\nreturn 3\n',
+        "export ATB_HOME_PATH=$here/$1 COUNT=$#\nreturn 3\n",
     )
     found = _run(script, "--cxx_abi=1")
     assert found is not None and found.values == {"ATB_HOME_PATH": f"{folder}/--cxx_abi=1", "COUNT": "1"}

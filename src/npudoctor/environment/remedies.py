@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Optional
 
-from npudoctor.environment import folding
 from npudoctor.frozen import dataclass
 from npudoctor.messages import _
 from npudoctor.model import Finding
