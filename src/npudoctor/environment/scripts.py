@@ -9,7 +9,7 @@ from npudoctor.environment import tables
 from npudoctor.environment.delta import Delta, joined, without
 from npudoctor.environment.owners import ATB, NAMING, Owners
 from npudoctor.environment.sourced import left_by
-from npudoctor.environment.trusted import trusted_tree
+from npudoctor.environment.trusted import trusted, trusted_tree
 from npudoctor.host import Host, nnal
 from npudoctor.host.cann import set_env_script
 from npudoctor.messages import _
@@ -34,10 +34,15 @@ class Scripts:
         script = set_env_script(self._host.files, active)
         if script is None:
             return None
-        delta = left_by(self._host, script) if trusted_tree(self._host, active) else None
-        if delta is not None and self._names_it(delta):
-            return delta
-        text = _("{script} was not run, or names another CANN: what it sets is told by our tables")
+        if not (trusted(self._host, script) and trusted_tree(self._host, active)):
+            text = _(
+                "{script} was not run, as others could write to it or around it; our tables tell what it sets"
+            )
+        else:
+            delta = left_by(self._host, script)
+            if delta is not None and self._names_it(delta):
+                return delta
+            text = _("{script} was run and is of no use; our tables tell what it should set")
         self.notes.append(text.format(script=script))
         return None
 
