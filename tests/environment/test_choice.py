@@ -6,7 +6,7 @@ import pytest
 
 from npudoctor.environment import wanted
 from npudoctor.host import CannotTell, Options
-from npudoctor.testing import fake_host
+from npudoctor.testing import fake_host, unreadable
 
 from ..scenes import cann_trees as trees  # noqa: TID252
 
@@ -32,6 +32,14 @@ def test_a_variable_that_names_a_cann_which_is_not_here() -> None:
 def test_a_gpu_node_that_shares_its_startup_files_with_npu_nodes_goes_on() -> None:
     found = wanted(fake_host(variables={"ASCEND_HOME_PATH": "/gone"}, expect="gpu"))
     assert found.changes == {}
+
+
+def test_a_closed_folder_of_ascend_does_not_stop_a_gpu_node() -> None:
+    closed = {ASCEND: unreadable()}
+    found = wanted(fake_host(closed, expect="gpu", euid=1000, user="trainer"))
+    assert found.changes == {} and ASCEND in found.notes[0]
+    with pytest.raises(CannotTell, match=ASCEND):
+        wanted(fake_host(closed, expect="npu", euid=1000, user="trainer"))
 
 
 def test_a_node_without_an_npu_gets_the_environment_of_its_cann() -> None:

@@ -152,6 +152,21 @@ def test_an_entry_of_another_cann_goes_where_it_does_harm() -> None:
     assert faults_cann.OTHER not in str(after.variables)
 
 
+def test_what_every_node_must_have_alike_is_left_and_said() -> None:
+    machine = MACHINES[0].copy()
+    machine.variables["HCCL_CONNECT_TIMEOUT"] = "two hours"
+    found = _wanted(machine)
+    assert "HCCL_CONNECT_TIMEOUT" not in found.changes
+    assert any(note.startswith("left as it is: hccl-env.bad-value") for note in found.notes)
+
+
+def test_a_name_that_no_shell_takes_is_left_alone() -> None:
+    machine = MACHINES[0].copy()
+    machine.variables.update({"BASH_FUNC_module%%": "() { :; }", "a.b": "1"})
+    faults_cann.unsource(machine)
+    assert not {"BASH_FUNC_module%%", "a.b"} & _wanted(machine).changes.keys()
+
+
 def test_a_debugging_level_goes_and_is_said() -> None:
     machine = MACHINES[0].copy()
     machine.variables["ASCEND_GLOBAL_LOG_LEVEL"] = "1"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Callable
@@ -15,6 +16,7 @@ LISTS = (
     *("LIBRARY_PATH", "CPATH", "PKG_CONFIG_PATH", "MANPATH"),
 )
 TIDY = LISTS[:3]
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")  # what every shell takes; exported functions have others
 
 
 @dataclass(frozen=True)

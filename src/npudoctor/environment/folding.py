@@ -35,7 +35,9 @@ MIXED = frozenset(
 ALWAYS = ("cann-env.", "library-path.", "aicpu-path.missing", "aicpu-path.other-install")
 HARMLESS = ("log-settings.bad-value", "log-settings.pasted-punctuation")
 # Somebody may have meant it so, or it must be the same on every node: said, and left to a person.
-LEFT = ("hccl-env.bad-value", "hccl-env.unsupported-pair", "hccl-env.conflict", "hccl-env.timeout-order")
+LEFT = tuple(
+    f"hccl-env.{word}" for word in ("bad-value", "unsupported-pair", "conflict", "timeout-order", "whitelist")
+)
 
 
 def of_variables(report: Report) -> list[Finding]:

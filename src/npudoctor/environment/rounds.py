@@ -115,7 +115,7 @@ def _left(report: Report) -> Iterator[str]:
             if finding.weight is Severity.ERROR and finding.counts and row.check in folding.OWN:
                 raise CannotTell(finding.message)
             if finding.weight > Severity.INFO and finding.counts:
-                text = _("not a matter of variables: {code}: {message}")
+                text = _("left as it is: {code}: {message}")
                 yield text.format(code=finding.code, message=finding.message)
     yield from folding.unanswered(report)
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Mapping, Sequence
 from typing import Optional
 
-from npudoctor.environment.delta import LISTS, Delta
+from npudoctor.environment.delta import LISTS, NAME, Delta
 from npudoctor.environment.trusted import trusted
 from npudoctor.host import Host
 from npudoctor.host.commands import FOLDERS, Answer
@@ -18,7 +17,6 @@ SECONDS = 5.0  # for all its runs
 # or scripts leave the working directory in it.
 MARK = "/npudoctor/nonexistent"
 ASKS = "NPUDOCTOR-ASKS\0"
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")  # what every shell takes; exported functions have others
 # Nothing is sourced that was not judged: at the first other file the shell ends, and names it.
 SCRIPT = """
 npudoctor_known=$1 npudoctor_script=$2; shift 2

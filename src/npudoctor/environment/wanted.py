@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Optional
 
+from npudoctor.environment.delta import NAME
 from npudoctor.frozen import dataclass
 from npudoctor.host import CannotTell, Host
 from npudoctor.host.cann import ENDINGS, Install, installs_of
@@ -24,7 +25,12 @@ class Wanted:
 
 def wanted(host: Host) -> Wanted:
     """What this host's variables lack; CannotTell (npudoctor.host) where that cannot be computed."""
-    installs = installs_of(host)
+    try:
+        installs = installs_of(host)
+    except CannotTell as error:
+        if npu_here(host) or not gpu_here(host):
+            raise
+        return Wanted(notes=(error.reason,))  # a closed folder of Ascend is nothing to a job on GPUs
     if not installs:
         return _without(host)
     from npudoctor.environment.rounds import Rounds
@@ -32,7 +38,7 @@ def wanted(host: Host) -> Wanted:
     rounds = Rounds(host, installs[0])
     rounds.go()
     before, after = host.variables, rounds.variables
-    names = sorted({*before, *after})
+    names = filter(NAME.match, sorted({*before, *after}))
     changes = {name: after.get(name) for name in names if before.get(name) != after.get(name)}
     return Wanted(changes, (*_which(host, installs), *rounds.notes))
 
