@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from npudoctor.testing import Node
 
-from ..scenarios import cann  # noqa: TID252
+from ..scenarios import cann, python_env  # noqa: TID252
 from ..scenarios.machines import Machine  # noqa: TID252
 
 # Shows in the result that a script was run and not our tables asked.
@@ -45,6 +45,16 @@ export ASCEND_TOOLKIT_HOME=$here ASCEND_HOME_PATH=$here ASCEND_AICPU_PATH=$here
 export ASCEND_OPP_PATH=$here/opp TOOLCHAIN_HOME=$here/toolkit
 """
 
+# Takes the C++ ABI from its words, else from torch; this one would wait for ever for torch.
+_ATB = """\
+for word in "$@"; do case "$word" in --cxx_abi=*) abi=${word#*=} ;; esac; done
+[ -n "$abi" ] || sleep 1000
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/latest/atb/cxx_abi_$abi
+export ATB_HOME_PATH=$here ASDOPS_LOG_LEVEL=ERROR LCCL_DETERMINISTIC=0
+export LD_LIBRARY_PATH=$here/lib:$here/examples:$here/tests/atbopstest:$LD_LIBRARY_PATH
+export PATH=$here/bin:$PATH
+"""
+
 
 def path_of(machine: Machine) -> str:
     """Where the script lies; "" for the eras that had none."""
@@ -78,3 +88,8 @@ def _text(machine: Machine) -> str:
         more = "export ASCEND_TOOLKIT_HOME=$here"
     below = (":".join(f"$here/{part}" for part in one) for one in (parts, programs))
     return _FROM_6.format(libraries=next(below), programs=next(below), more=more, **words)
+
+
+def give_atb(machine: Machine) -> None:
+    """Put ATB's script on a machine that has NNAL."""
+    machine.files[f"{python_env.NNAL}/set_env.sh"] = Node(_ATB.encode())

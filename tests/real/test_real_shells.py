@@ -10,7 +10,6 @@ import pytest
 
 from npudoctor.environment import folding
 
-from ..scenarios.eras import ERAS  # noqa: TID252
 from ..scenarios.faults_cann import unsource  # noqa: TID252
 from ..scenarios.machines import Machine, healthy  # noqa: TID252
 from . import set_env, staged
@@ -75,7 +74,7 @@ def _is_well(variables: dict[str, str], report: dict[str, Any]) -> None:
         assert all(entries) and len(entries) == len(set(entries)), (name, variables[name])
 
 
-@pytest.mark.parametrize("version", ERAS)
+@pytest.mark.parametrize("version", ["5.0.2", "6.0.1", "8.1.RC1", "8.5.0", "9.1.0"])
 def test_in_every_shell_on_every_era(version: str, evaluated: Callable[..., list[Seen]]) -> None:
     """The user's shell runs the script of root: it shows in the variables."""
     machine = _bare(version)
@@ -91,6 +90,18 @@ def test_root_too(evaluated: Callable[..., list[Seen]]) -> None:
     for variables, report in evaluated(machine, root=True):
         _is_well(variables, report)
         assert variables[set_env.MARK] == "1"
+
+
+def test_with_the_script_of_atb_where_it_is_needed(evaluated: Callable[..., list[Seen]]) -> None:
+    machine = _bare("8.5.0", "vllm")
+    machine.unset("ATB_HOME_PATH")
+    machine.variables["LCCL_DETERMINISTIC"] = "1"  # what the user chose is kept
+    set_env.give(machine)
+    set_env.give_atb(machine)
+    for variables, report in evaluated(machine):
+        _is_well(variables, report)
+        assert variables["ATB_HOME_PATH"].endswith("/cxx_abi_1")
+        assert (variables["ASDOPS_LOG_LEVEL"], variables["LCCL_DETERMINISTIC"]) == ("ERROR", "1")
 
 
 @pytest.mark.parametrize(("permissions", "uid"), [(0o666, 0), (0o644, 4711)], ids=["open", "of another"])
