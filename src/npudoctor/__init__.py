@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         RemoveSharedMemory,
         RemoveSocket,
         RestoreSocket,
+        WriteFile,
     )
     from npudoctor.host import Host
     from npudoctor.messages import _, ngettext
@@ -33,6 +34,7 @@ _HOME = {
         "RemoveSharedMemory",
         "RemoveSocket",
         "RestoreSocket",
+        "WriteFile",
     ),
     "npudoctor.host": ("Host",),
     "npudoctor.messages": ("_", "ngettext"),
@@ -67,6 +69,7 @@ __all__ = [
     "Status",
     "Step",
     "Unknown",
+    "WriteFile",
     "_",
     "check",
     "ngettext",

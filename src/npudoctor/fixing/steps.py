@@ -6,22 +6,12 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, Optional, Union
 
+from npudoctor.fixing.shell import quote as quote
+from npudoctor.fixing.texts import PutBack as PutBack
+from npudoctor.fixing.texts import Was
+from npudoctor.fixing.texts import WriteFile as WriteFile
 from npudoctor.frozen import dataclass
 from npudoctor.model import Step
-
-
-def quote(word: str) -> str:
-    """A word for a POSIX shell line that a person can read and paste, whatever bytes are in it.
-
-    Control characters and bytes that are no UTF-8 are spelled as $'...', which bash, zsh and ksh read.
-    """
-    if word.isprintable():
-        import shlex  # most runs show no line
-
-        return shlex.quote(word)
-    raw = word.encode("utf-8", "surrogateescape")
-    safe = "".join(chr(b) if 32 <= b < 127 and b not in b"\\'" else f"\\x{b:02x}" for b in raw)
-    return f"$'{safe}'"
 
 
 @dataclass(frozen=True)
@@ -142,13 +132,24 @@ class RemoveFiles:
         return (*removals, f"rmdir -- {quote(folder)}")
 
 
-Known = Union[Command, Export, RemoveSharedMemory, RemoveSocket, RestoreSocket, RemoveFiles]
+Known = Union[
+    Command,
+    Export,
+    WriteFile,
+    PutBack,
+    RemoveSharedMemory,
+    RemoveSocket,
+    RestoreSocket,
+    RemoveFiles,
+]
 
 KINDS: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
         Command,
         Export,
+        WriteFile,
+        PutBack,
         RemoveSharedMemory,
         RemoveSocket,
         RestoreSocket,
@@ -173,5 +174,7 @@ def decode(data: Mapping[str, Any]) -> Known:
     }
     if data["kind"] == "RemoveFiles":
         fields["files"] = tuple(FileMark(**mark) for mark in fields["files"])
+    if isinstance(fields.get("was"), dict):
+        fields["was"] = Was(**fields["was"])
     made: Known = KINDS[data["kind"]](**fields)
     return made
