@@ -27,6 +27,10 @@ class Command:
     def lines(self) -> tuple[str, ...]:
         return (" ".join(quote(word) for word in self.argv),)
 
+    def back(self) -> Optional[Command]:
+        """The step that takes it back; None where nothing can."""
+        return Command(self.undo, self.argv) if self.undo else None
+
     def undo_lines(self) -> tuple[str, ...]:
         return (" ".join(quote(word) for word in self.undo),) if self.undo else ()
 
