@@ -29,7 +29,7 @@ class Command:
 
     def back(self) -> Optional[Command]:
         """The step that takes it back; None where nothing can."""
-        return Command(self.undo, self.argv) if self.undo else None
+        return Command(self.undo) if self.undo else None
 
     def undo_lines(self) -> tuple[str, ...]:
         return (" ".join(quote(word) for word in self.undo),) if self.undo else ()
@@ -181,4 +181,21 @@ def decode(data: Mapping[str, Any]) -> Known:
     if isinstance(fields.get("was"), dict):
         fields["was"] = Was(**fields["was"])
     made: Known = KINDS[data["kind"]](**fields)
+    if not _sound(made):
+        raise TypeError(f"not the fields of a {data['kind']}")
     return made
+
+
+def _sound(step: Known) -> bool:
+    """Whether what others told has the types that acting needs."""
+    if isinstance(step, Command):
+        told = (step.argv, step.undo)
+        words = [word for words in told if isinstance(words, tuple) for word in words]
+        return bool(step.argv) and all(isinstance(one, tuple) for one in told) and _texts(*words)
+    if isinstance(step, WriteFile):
+        return _texts(step.path, step.content) and type(step.mode) is int
+    return not isinstance(step, PutBack) or _texts(step.path, step.sha256)
+
+
+def _texts(*values: object) -> bool:
+    return all(isinstance(value, str) for value in values)
