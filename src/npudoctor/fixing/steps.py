@@ -189,12 +189,14 @@ def decode(data: Mapping[str, Any]) -> Known:
 def _sound(step: Known) -> bool:
     """Whether what others told has the types that acting needs."""
     if isinstance(step, Command):
-        told = (step.argv, step.undo)
-        words = [word for words in told if isinstance(words, tuple) for word in words]
-        return bool(step.argv) and all(isinstance(one, tuple) for one in told) and _texts(*words)
+        return bool(step.argv) and all(isinstance(one, tuple) and _texts(*one) for one in _words(step))
     if isinstance(step, WriteFile):
         return _texts(step.path, step.content) and type(step.mode) is int
     return not isinstance(step, PutBack) or _texts(step.path, step.sha256)
+
+
+def _words(step: Command) -> tuple[object, ...]:
+    return step.argv, step.undo
 
 
 def _texts(*values: object) -> bool:
