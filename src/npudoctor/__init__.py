@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         RemoveSharedMemory,
         RemoveSocket,
         RestoreSocket,
+        SetKernel,
         WriteFile,
     )
     from npudoctor.host import Host
@@ -34,6 +35,7 @@ _HOME = {
         "RemoveSharedMemory",
         "RemoveSocket",
         "RestoreSocket",
+        "SetKernel",
         "WriteFile",
     ),
     "npudoctor.host": ("Host",),
@@ -64,6 +66,7 @@ __all__ = [
     "RestoreSocket",
     "Risk",
     "Scope",
+    "SetKernel",
     "Severity",
     "Skip",
     "Status",

@@ -115,6 +115,21 @@ def test_ports_that_any_connection_may_take(tmp_path: Path, need: Need, reserved
 
 
 @pytest.mark.needs_root
+def test_ports_that_another_reserved_since_stay_reserved(tmp_path: Path, need: Need) -> None:
+    need("unshare", "sysctl")
+    lines = [
+        RANGE, FIX.format(code="hccl-ports.ephemeral"),
+        "sysctl -qw net.ipv4.ip_local_reserved_ports=9000,40000-40031", UNDO,
+        "cat /proc/sys/net/ipv4/ip_local_reserved_ports; ls /etc/sysctl.d",
+    ]  # fmt: skip
+    *_before, undone, now = bare.run(tmp_path, lines, {"HCCL_IF_BASE_PORT": "40000"})
+    (action,) = undone.json["actions"]
+    assert (undone.status, action["status"]) == (1, "refused"), action
+    assert "ip_local_reserved_ports was changed since" in action["reason"]
+    assert now.out.split() == ["9000,40000-40031"]
+
+
+@pytest.mark.needs_root
 def test_the_file_for_the_next_boot_is_one_that_sysctl_reads(tmp_path: Path, need: Need) -> None:
     need("unshare", "sysctl")
     lines = [

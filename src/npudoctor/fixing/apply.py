@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Optional
 
+from npudoctor.fixing.kernel import set_kernel
 from npudoctor.fixing.outcome import Broken, Ending, Gone, Observer, Outcome, Refused, changing
 from npudoctor.fixing.programs import refuse_or_tell
 from npudoctor.fixing.removal import remove_shared_memory, remove_socket, restore_socket
@@ -16,6 +17,7 @@ from npudoctor.fixing.steps import (
     RemoveSharedMemory,
     RemoveSocket,
     RestoreSocket,
+    SetKernel,
     WriteFile,
 )
 from npudoctor.fixing.writing import put_back, write_file
@@ -99,6 +101,8 @@ def _take(step: Step, host: Host, at: Observer) -> None:
         restore_socket(step, host, at)
     elif isinstance(step, RemoveFiles):
         remove_files(step, host, at)
+    elif isinstance(step, SetKernel):
+        set_kernel(step, at)
     elif isinstance(step, WriteFile):
         write_file(step, host, at)
     elif isinstance(step, PutBack):
