@@ -19,6 +19,8 @@ if TYPE_CHECKING:
         RemoveSharedMemory,
         RemoveSocket,
         RestoreSocket,
+        SetKernel,
+        WriteFile,
     )
     from npudoctor.host import Host
     from npudoctor.messages import _, ngettext
@@ -33,6 +35,8 @@ _HOME = {
         "RemoveSharedMemory",
         "RemoveSocket",
         "RestoreSocket",
+        "SetKernel",
+        "WriteFile",
     ),
     "npudoctor.host": ("Host",),
     "npudoctor.messages": ("_", "ngettext"),
@@ -62,11 +66,13 @@ __all__ = [
     "RestoreSocket",
     "Risk",
     "Scope",
+    "SetKernel",
     "Severity",
     "Skip",
     "Status",
     "Step",
     "Unknown",
+    "WriteFile",
     "_",
     "check",
     "ngettext",

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from typing import Optional
 
-from npudoctor.fixing.outcome import Ending, Gone, Observer, Outcome, Refused, changing
+from npudoctor.fixing.kernel import set_kernel
+from npudoctor.fixing.outcome import Broken, Ending, Gone, Observer, Outcome, Refused, changing
+from npudoctor.fixing.programs import refuse_or_tell
 from npudoctor.fixing.removal import remove_shared_memory, remove_socket, restore_socket
 from npudoctor.fixing.spilled import remove_files
 from npudoctor.fixing.steps import (
     Command,
     Export,
+    PutBack,
     RemoveFiles,
     RemoveSharedMemory,
     RemoveSocket,
     RestoreSocket,
+    SetKernel,
+    WriteFile,
 )
+from npudoctor.fixing.writing import put_back, write_file
 from npudoctor.host import CannotTell, Host
 from npudoctor.messages import _, strerror
 from npudoctor.model import Step
@@ -30,8 +36,10 @@ def apply_step(step: Step, host: Host, at: Observer = lambda name: None) -> Outc
     watch = Watch(at)
     try:
         _take(step, host, watch)
-    except Gone:
-        return Outcome(Ending.ALREADY, _("it is gone already"), watch.changed)
+    except Gone as gone:
+        return Outcome(Ending.ALREADY, str(gone) or _("it is gone already"), watch.changed)
+    except Broken as broken:
+        return Outcome(Ending.FAILED, str(broken), changed=True)
     except Refused as refusal:
         return Outcome(Ending.REFUSED, str(refusal), watch.changed)
     except CannotTell as unknown:
@@ -45,8 +53,10 @@ def apply_step(step: Step, host: Host, at: Observer = lambda name: None) -> Outc
 class Watch:
     """Passes on what an observer is told, and counts the changes that were not taken back.
 
-    A program that failed is not counted: what it did before is not known.
+    Not counted are our own preparations, and programs: see Broken.
     """
+
+    _UNCOUNTED = ("after run ", "after make ", "after close ", "after keep ", "after prepare ")
 
     def __init__(self, at: Observer) -> None:
         self._at = at
@@ -55,7 +65,7 @@ class Watch:
     def __call__(self, name: str) -> None:
         if name.startswith("after put back "):
             self._net -= 1
-        elif name.startswith("after ") and not name.startswith("after run "):
+        elif name.startswith("after ") and not name.startswith(self._UNCOUNTED):
             self._net += 1
         self._at(name)
 
@@ -91,6 +101,12 @@ def _take(step: Step, host: Host, at: Observer) -> None:
         restore_socket(step, host, at)
     elif isinstance(step, RemoveFiles):
         remove_files(step, host, at)
+    elif isinstance(step, SetKernel):
+        set_kernel(step, at)
+    elif isinstance(step, WriteFile):
+        write_file(step, host, at)
+    elif isinstance(step, PutBack):
+        put_back(step, host, at)
     elif isinstance(step, Command):
         _run(step, host, at)
     else:
@@ -101,5 +117,4 @@ def _run(step: Command, host: Host, at: Observer) -> None:
     with changing(at, f"run {step.argv[0]}"):
         answer = host.commands.run(step.argv, timeout=COMMAND_SECONDS)
     if not answer.ok:
-        said = (answer.stderr.strip() or answer.stdout.strip()).splitlines()[-1:] or [answer.ended]
-        raise OSError(None, said[0])
+        refuse_or_tell(answer)

@@ -6,22 +6,13 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, Optional, Union
 
+from npudoctor.fixing.kernel import SetKernel as SetKernel
+from npudoctor.fixing.shell import quote as quote
+from npudoctor.fixing.texts import PutBack as PutBack
+from npudoctor.fixing.texts import Was
+from npudoctor.fixing.texts import WriteFile as WriteFile
 from npudoctor.frozen import dataclass
 from npudoctor.model import Step
-
-
-def quote(word: str) -> str:
-    """A word for a POSIX shell line that a person can read and paste, whatever bytes are in it.
-
-    Control characters and bytes that are no UTF-8 are spelled as $'...', which bash, zsh and ksh read.
-    """
-    if word.isprintable():
-        import shlex  # most runs show no line
-
-        return shlex.quote(word)
-    raw = word.encode("utf-8", "surrogateescape")
-    safe = "".join(chr(b) if 32 <= b < 127 and b not in b"\\'" else f"\\x{b:02x}" for b in raw)
-    return f"$'{safe}'"
 
 
 @dataclass(frozen=True)
@@ -36,6 +27,10 @@ class Command:
 
     def lines(self) -> tuple[str, ...]:
         return (" ".join(quote(word) for word in self.argv),)
+
+    def back(self) -> Optional[Command]:
+        """The step that takes it back; None where nothing can."""
+        return Command(self.undo) if self.undo else None
 
     def undo_lines(self) -> tuple[str, ...]:
         return (" ".join(quote(word) for word in self.undo),) if self.undo else ()
@@ -142,13 +137,26 @@ class RemoveFiles:
         return (*removals, f"rmdir -- {quote(folder)}")
 
 
-Known = Union[Command, Export, RemoveSharedMemory, RemoveSocket, RestoreSocket, RemoveFiles]
+Known = Union[
+    Command,
+    Export,
+    SetKernel,
+    WriteFile,
+    PutBack,
+    RemoveSharedMemory,
+    RemoveSocket,
+    RestoreSocket,
+    RemoveFiles,
+]
 
 KINDS: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
         Command,
         Export,
+        SetKernel,
+        WriteFile,
+        PutBack,
         RemoveSharedMemory,
         RemoveSocket,
         RestoreSocket,
@@ -173,5 +181,28 @@ def decode(data: Mapping[str, Any]) -> Known:
     }
     if data["kind"] == "RemoveFiles":
         fields["files"] = tuple(FileMark(**mark) for mark in fields["files"])
+    if isinstance(fields.get("was"), dict):
+        fields["was"] = Was(**fields["was"])
     made: Known = KINDS[data["kind"]](**fields)
+    if not _sound(made):
+        raise TypeError(f"not the fields of a {data['kind']}")
     return made
+
+
+def _sound(step: Known) -> bool:
+    """Whether what others told has the types that acting needs."""
+    if isinstance(step, Command):
+        return bool(step.argv) and all(isinstance(one, tuple) and _texts(*one) for one in _words(step))
+    if isinstance(step, SetKernel):
+        return _texts(step.name, step.value, step.was)
+    if isinstance(step, WriteFile):
+        return _texts(step.path, step.content) and type(step.mode) is int
+    return not isinstance(step, PutBack) or _texts(step.path, step.sha256)
+
+
+def _words(step: Command) -> tuple[object, ...]:
+    return step.argv, step.undo
+
+
+def _texts(*values: object) -> bool:
+    return all(isinstance(value, str) for value in values)
