@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Optional
 
-from npudoctor.fixing.outcome import Ending, Gone, Observer, Outcome, Refused, changing
+from npudoctor.fixing.outcome import Ending, Gone, Observer, Outcome, Refused
 from npudoctor.fixing.removal import remove_shared_memory, remove_socket, restore_socket
+from npudoctor.fixing.running import delete_rule, insert_rule, run_command
 from npudoctor.fixing.spilled import remove_files
 from npudoctor.fixing.steps import (
     Command,
+    DeleteRule,
     Export,
+    InsertRule,
     RemoveFiles,
     RemoveSharedMemory,
     RemoveSocket,
@@ -19,7 +22,9 @@ from npudoctor.host import CannotTell, Host
 from npudoctor.messages import _, strerror
 from npudoctor.model import Step
 
-COMMAND_SECONDS = 600.0
+# Words of a shell: no program of ours does the same for it. Of these, `npudoctor env` speaks of variables.
+OF_VARIABLES = ("export", "unset", "source", ".")
+OF_A_SHELL = (*OF_VARIABLES, "ulimit", "umask", "cd", "newgrp")
 
 
 def apply_step(step: Step, host: Host, at: Observer = lambda name: None) -> Outcome:
@@ -30,8 +35,8 @@ def apply_step(step: Step, host: Host, at: Observer = lambda name: None) -> Outc
     watch = Watch(at)
     try:
         _take(step, host, watch)
-    except Gone:
-        return Outcome(Ending.ALREADY, _("it is gone already"), watch.changed)
+    except Gone as gone:
+        return Outcome(Ending.ALREADY, str(gone) or _("it is gone already"), watch.changed)
     except Refused as refusal:
         return Outcome(Ending.REFUSED, str(refusal), watch.changed)
     except CannotTell as unknown:
@@ -67,8 +72,11 @@ class Watch:
 
 def why_forbidden(step: Step, host: Host) -> Optional[str]:
     """Why this user may not take the step whatever its guard says; None when he may."""
-    if isinstance(step, Export):
-        return _("no program can change the shell that called it: type the line shown here in that shell")
+    if for_a_shell(step):
+        text = _("no program can change the shell that called it: type the lines shown here in that shell")
+        if isinstance(step, Export) or (isinstance(step, Command) and step.argv[0] in OF_VARIABLES):
+            text = _("no program can change the shell that called it: type there {line}, or the lines shown")
+        return text.format(line='eval "$(npudoctor env)"')
     owner = getattr(step, "owner", None)
     if owner is None or host.identity.may_remove(owner):
         return None
@@ -82,6 +90,11 @@ def why_forbidden(step: Step, host: Host) -> Optional[str]:
     )
 
 
+def for_a_shell(step: Step) -> bool:
+    """Whether only the caller's own shell can take the step."""
+    return isinstance(step, Export) or (isinstance(step, Command) and step.argv[0] in OF_A_SHELL)
+
+
 def _take(step: Step, host: Host, at: Observer) -> None:
     if isinstance(step, RemoveSharedMemory):
         remove_shared_memory(step, host, at)
@@ -92,14 +105,11 @@ def _take(step: Step, host: Host, at: Observer) -> None:
     elif isinstance(step, RemoveFiles):
         remove_files(step, host, at)
     elif isinstance(step, Command):
-        _run(step, host, at)
+        run_command(step, host, at)
+    elif isinstance(step, InsertRule):
+        insert_rule(step, host, at)
+    elif isinstance(step, DeleteRule):
+        delete_rule(step, host, at)
     else:
         raise Refused(_("this kind of step is not known"))
 
-
-def _run(step: Command, host: Host, at: Observer) -> None:
-    with changing(at, f"run {step.argv[0]}"):
-        answer = host.commands.run(step.argv, timeout=COMMAND_SECONDS)
-    if not answer.ok:
-        said = (answer.stderr.strip() or answer.stdout.strip()).splitlines()[-1:] or [answer.ended]
-        raise OSError(None, said[0])

@@ -1,0 +1,82 @@
+"""firewall: real rules mended by `npudoctor fix`, and taken back, with a peer that connects for real."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Callable
+
+import pytest
+
+from .firewall_rulesets import ipt, legacy, nft, table
+
+pytestmark = pytest.mark.needs_root
+
+STAGE = str(Path(__file__).with_name("firewall_fix_stage.py"))
+PEER, PEER6 = "10.77.0.2", "fd77::2"
+
+
+def play(script: str, back: str, *peers: str) -> dict[str, Any]:
+    argv = ["unshare", "--net", "--mount", sys.executable, STAGE, script, "29500", json.dumps(peers), back]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=90)
+    assert done.returncode == 0, done.stderr[-1000:]
+    told: dict[str, Any] = json.loads(done.stdout)
+    return told
+
+
+@pytest.fixture(autouse=True)
+def _tools(need: Callable[..., None], lack: Callable[[str], None]) -> None:
+    need("nft", "iptables", "iptables-legacy", "ip", "unshare", "nsenter")
+    tries = (
+        "nft add table inet t && iptables -L && iptables-legacy -L && ip link add a0 type veth peer name b0"
+    )
+    done = subprocess.run(
+        ["unshare", "--net", "sh", "-c", tries], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        lack(f"this kernel has no firewall to try: {done.stderr.strip()}")
+
+
+NEIGHBOURS = "icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept"
+SCENES = {
+    "nftables": (table(), (PEER,)),
+    "nftables, IPv6": (table(NEIGHBOURS), (PEER6,)),
+    "nftables, both families": (table(NEIGHBOURS), (PEER, PEER6)),
+    "nftables on the way out": (
+        nft("table inet f {", "chain o { type filter hook output priority 0; policy drop; }", "}"), (PEER,),
+    ),
+    "iptables": (ipt("-P INPUT DROP"), (PEER,)),
+    "older iptables": (legacy("-P INPUT DROP", "-P OUTPUT DROP"), (PEER,)),
+    "ip6tables": (
+        ipt("-A INPUT -p icmpv6 -j ACCEPT", "-P INPUT DROP", tool="ip6tables"), (PEER6,),
+    ),
+    "three at once": (
+        "\n".join((table(), ipt("-A INPUT -p tcp --dport 29500 -j REJECT"), legacy("-P OUTPUT DROP"))),
+        (PEER,),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("back", ["lines", "undo"])
+@pytest.mark.parametrize("scene", SCENES)
+def test_sick_mended_well_and_taken_back(scene: str, back: str) -> None:
+    script, peers = SCENES[scene]
+    told = play(script, back, *peers)
+    assert (told["sick"]["fact"], told["sick"]["real"]) == ("blocked", "blocked")
+    fixed = told["fix"]
+    assert (fixed["exit_code"], fixed["changed"], fixed["failed"]) == (0, True, False), fixed
+    assert {one["status"] for one in fixed["actions"]} == {"applied"}
+    assert (told["well"]["fact"], told["well"]["real"]) == ("open", "open")
+    again = told["again"]
+    assert (again["exit_code"], again["changed"], again["actions"]) == (0, False, [])
+    assert (told["back"]["fact"], told["back"]["real"]) == ("blocked", "blocked")
+    assert without_counters(told["back"]["rules"]) == without_counters(told["sick"]["rules"])
+
+
+def without_counters(rules: str) -> list[str]:
+    import re
+
+    plain = re.sub(r"packets \d+ bytes \d+|\[\d+:\d+\]", "", rules)
+    return [line for line in plain.splitlines() if not line.startswith("#")]
