@@ -43,7 +43,7 @@ def main() -> None:
             (row,) = npudoctor(port, "check", "firewall", *named)["results"]  # type: ignore[misc]
             found = connect(pid, [port], *peers)[f"tcp/{port}"]
             rules = subprocess.run(
-                "nft list ruleset; iptables-legacy-save; cat /etc/ufw/user.rules",
+                "nft list ruleset; iptables-legacy-save; echo ufw:; ufw status",
                 shell=True, capture_output=True, text=True, check=False,
             ).stdout  # fmt: skip
             if not row["facts"]:
