@@ -112,4 +112,3 @@ def _take(step: Step, host: Host, at: Observer) -> None:
         delete_rule(step, host, at)
     else:
         raise Refused(_("this kind of step is not known"))
-

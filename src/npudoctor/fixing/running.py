@@ -52,7 +52,7 @@ def _handles(step: InsertRule | DeleteRule, host: Host) -> list[int]:
     try:
         rules = [item["rule"] for item in json.loads(answer.stdout)["nftables"] if "rule" in item]
         return [int(rule["handle"]) for rule in rules if rule.get("comment") == step.comment]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         raise Refused(_("what nft prints cannot be read")) from None
 
 

@@ -193,7 +193,9 @@ class RemoveFiles:
         return (*removals, f"rmdir -- {quote(folder)}")
 
 
-Known = Union[Command, InsertRule, DeleteRule, Export, RemoveSharedMemory, RemoveSocket, RestoreSocket, RemoveFiles]
+Known = Union[
+    Command, InsertRule, DeleteRule, Export, RemoveSharedMemory, RemoveSocket, RestoreSocket, RemoveFiles
+]
 
 RUN = (Command, InsertRule)  # what programs do for us
 

@@ -85,7 +85,9 @@ class Firewall:
             return Verdict("unknown", _doubts(fates), by_port=any(fate.by_port for fate in fates))
         return Verdict("open")
 
-    def send(self, packet: Packet, hooks: Sequence[str], bridged: bool) -> tuple[Packet, list[Fate], list[str]]:
+    def send(
+        self, packet: Packet, hooks: Sequence[str], bridged: bool
+    ) -> tuple[Packet, list[Fate], list[str]]:
         """The packet as it comes out of these hooks, and what surely drops it on its way there: whoever lets
         it through at one place must know of the next."""
         fates: list[Fate] = []

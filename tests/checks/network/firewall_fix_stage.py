@@ -43,8 +43,8 @@ def main() -> None:
             (row,) = npudoctor(port, "check", "firewall", *named)["results"]  # type: ignore[misc]
             found = connect(pid, [port], *peers)[f"tcp/{port}"]
             rules = subprocess.run(
-                "nft list ruleset; iptables-legacy-save; echo ufw:; ufw status",
-                shell=True, capture_output=True, text=True, check=False,
+                ["sh", "-c", "nft list ruleset; iptables-legacy-save; echo ufw:; ufw status"],
+                capture_output=True, text=True, check=False,
             ).stdout  # fmt: skip
             if not row["facts"]:
                 sys.exit(json.dumps(row))

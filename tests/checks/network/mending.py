@@ -1,4 +1,4 @@
-"""Runs the real command in namespaces of its own, with a journal of their own: sick, fix, look, undo, look."""
+"""Runs the real command in namespaces with a journal of their own: sick, fix, look, undo, look."""
 
 from __future__ import annotations
 

@@ -152,7 +152,9 @@ def test_each_port_of_a_range_is_told() -> None:
     (finding,) = asked.findings
     assert finding.severity is Severity.WARNING  # HCCL takes the first free port
     assert finding.fix is not None
-    assert finding.fix.commands == (f"iptables -w -t filter -I INPUT -s {PEER} -p tcp --dport 60016 -j ACCEPT",)
+    assert finding.fix.commands == (
+        f"iptables -w -t filter -I INPUT -s {PEER} -p tcp --dport 60016 -j ACCEPT",
+    )
 
 
 def test_a_wide_range_is_cut() -> None:
