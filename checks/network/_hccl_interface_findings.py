@@ -41,7 +41,8 @@ def down(value: str, owner: Interface, severity: Severity) -> Finding:
     text = _("HCCL_IF_IP is {value}, and its interface {interface} is down")
     fix = None
     if not owner.up:
-        line = Command(*(("ip", "link", "set", "dev", owner.name, to) for to in ("up", "down")))
+        way = ("ip", "link", "set", "dev", owner.name)
+        line = Command((*way, "up"), (*way, "down"))
         title = _("switch {name} on").format(name=owner.name)
         fix = Fix(title, (line,), risk=Risk.CAUTION)
     return _finding(

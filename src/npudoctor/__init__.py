@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         RemoveSharedMemory,
         RemoveSocket,
         RestoreSocket,
+        WriteFile,
     )
     from npudoctor.host import Host
     from npudoctor.messages import _, ngettext
@@ -37,6 +38,7 @@ _HOME = {
         "RemoveSharedMemory",
         "RemoveSocket",
         "RestoreSocket",
+        "WriteFile",
     ),
     "npudoctor.host": ("Host",),
     "npudoctor.messages": ("_", "ngettext"),
@@ -73,6 +75,7 @@ __all__ = [
     "Status",
     "Step",
     "Unknown",
+    "WriteFile",
     "_",
     "check",
     "ngettext",

@@ -107,6 +107,11 @@ class Fix:
         known = (getattr(step, "undo_lines", tuple) for step in reversed(self.steps))
         return tuple(line for lines in known for line in lines())
 
+    @property
+    def undoable(self) -> bool:
+        """Whether npudoctor can take back all of it: every step knows how."""
+        return bool(self.steps) and all(getattr(step, "undo_lines", tuple)() for step in self.steps)
+
 
 @dataclass(frozen=True)
 class Ignored:

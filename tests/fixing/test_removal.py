@@ -576,8 +576,30 @@ def test_a_kind_that_is_not_known(machine: Machine) -> None:
 
 def test_a_program(machine: Machine) -> None:
     assert take(machine, Command(("true",))) == Outcome(Ending.APPLIED, changed=True)
-    failed = take(machine, Command(("false",)))
-    assert (failed.ending, failed.changed) == (Ending.FAILED, False)
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (("false",), "false ended with status 1, and said nothing"),
+        (("sh", "-c", "echo one; echo two >&2; echo >&2; exit 3"), "sh ended with status 3: two"),
+        (("sh", "-c", "seq 9; exit 1"), "sh ended with status 1: 7 | 8 | 9"),
+        (("sh", "-c", "kill -9 $$"), "sh was ended by signal 9, and said nothing"),
+        (("sh", "-c", "yes"), "sh wrote too much and was stopped: y | y | y"),
+    ],
+    ids=str,
+)
+def test_a_program_that_fails_may_have_changed_something(
+    machine: Machine, argv: tuple[str, ...], said: str
+) -> None:
+    outcome = take(machine, Command(argv))
+    assert outcome == Outcome(Ending.FAILED, said, changed=True)
+
+
+def test_a_program_that_cannot_be_started(machine: Machine) -> None:
+    outcome = take(machine, Command(("npudoctor-no-such-program",)))
+    reason = "npudoctor-no-such-program is not installed"
+    assert outcome == Outcome(Ending.REFUSED, reason, changed=False)
 
 
 def test_a_living_server_survives_every_step_that_means_it(machine: Machine) -> None:

@@ -17,6 +17,8 @@ from npudoctor.messages import _
 COMMANDS = {
     "check": _("Judge this node; the exit status is the verdict."),
     "fix": _("Mend what can be mended safely; without a selection only show the plan."),
+    "undo": _("Take back what a run of fix did, where it can be taken back."),
+    "history": _("Show what earlier runs did, and what of it can be undone."),
     "list": _("List all checks and their codes."),
     "show": _("Print the manual of a check."),
     "schema": _("Print the JSON Schema of a document."),

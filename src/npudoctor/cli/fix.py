@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, List, Optional  # noqa: UP035
 
@@ -79,6 +78,7 @@ def fix(
     config: o.ConfigFile = None,
 ) -> int:
     """Mend what can be mended safely."""
+    from npudoctor.cli.answers import deliver
     from npudoctor.cli.session import opened
 
     wanted = [*(names or ()), *(["cache-server"] if cache_server else ())]
@@ -87,7 +87,7 @@ def fix(
     with opened(flags, ctx.obj, _owners(owner or ())) as session:
         wish = _wish(session, wanted, everything, dry_run=dry_run, yes=yes, risk=risk or "safe")
         report = _carry_out(session, wish)
-        _deliver(report, session.config["format"])
+        deliver(report, session.config["format"])
     return report.exit_code
 
 
@@ -132,6 +132,7 @@ def _carry_out(session: Session, wish: Wish) -> FixReport:
     import time
 
     from npudoctor import runner
+    from npudoctor.cli.answers import confirm
     from npudoctor.fixing.engine import Tools, fix
     from npudoctor.model import Report
 
@@ -142,39 +143,12 @@ def _carry_out(session: Session, wish: Wish) -> FixReport:
             session.loaded, session.host.again(), settings, time.monotonic() + settings.deadline
         )
 
-    return fix(wish, Tools(look, session.host.again, _confirm), lambda items: _show(items, wish))
+    return fix(wish, Tools(look, session.host.again, confirm), lambda items: _show(items, wish))
 
 
 def _show(items: Sequence[Item], wish: Wish) -> None:
     """The plan, before anything is asked or done. A run that only shows has it as its result instead."""
     if not wish.only_shows:
-        from npudoctor.render.fix_text import plan_text
+        from npudoctor.cli.answers import show
 
-        sys.stderr.write(plan_text(items))
-        sys.stderr.flush()
-
-
-def _confirm(item: Item) -> Optional[bool]:
-    """Ask the person at the terminal; the default is no."""
-    from npudoctor.render.printable import printable
-
-    if not sys.stdin or not sys.stdin.isatty():
-        return None
-    question = _("{message}: do this? [y/N] ").format(message=item.finding.message)
-    sys.stderr.write(printable(question))
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes", "是")
-
-
-def _deliver(report: FixReport, format: str) -> None:
-    from npudoctor.cli import output
-
-    if format == "json":
-        from npudoctor.render.fix_json import fix_object
-        from npudoctor.render.json_text import json_text
-
-        output.emit(json_text(fix_object(report)))
-    else:
-        from npudoctor.render.fix_text import fix_text
-
-        output.emit(fix_text(report), output.terminal_encoding())
+        show(items)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Optional
 
-from npudoctor.fixing.outcome import Ending, Gone, Observer, Outcome, Refused
+from npudoctor.fixing.outcome import Broken, Ending, Gone, Observer, Outcome, Refused
 from npudoctor.fixing.removal import remove_shared_memory, remove_socket, restore_socket
 from npudoctor.fixing.running import delete_rule, insert_rule, run_command
 from npudoctor.fixing.spilled import remove_files
@@ -13,11 +13,14 @@ from npudoctor.fixing.steps import (
     DeleteRule,
     Export,
     InsertRule,
+    PutBack,
     RemoveFiles,
     RemoveSharedMemory,
     RemoveSocket,
     RestoreSocket,
+    WriteFile,
 )
+from npudoctor.fixing.writing import put_back, write_file
 from npudoctor.host import CannotTell, Host
 from npudoctor.messages import _, strerror
 from npudoctor.model import Step
@@ -37,6 +40,8 @@ def apply_step(step: Step, host: Host, at: Observer = lambda name: None) -> Outc
         _take(step, host, watch)
     except Gone as gone:
         return Outcome(Ending.ALREADY, str(gone) or _("it is gone already"), watch.changed)
+    except Broken as broken:
+        return Outcome(Ending.FAILED, str(broken), changed=True)
     except Refused as refusal:
         return Outcome(Ending.REFUSED, str(refusal), watch.changed)
     except CannotTell as unknown:
@@ -50,8 +55,10 @@ def apply_step(step: Step, host: Host, at: Observer = lambda name: None) -> Outc
 class Watch:
     """Passes on what an observer is told, and counts the changes that were not taken back.
 
-    A program that failed is not counted: what it did before is not known.
+    Not counted are our own preparations, and programs: see Broken.
     """
+
+    _UNCOUNTED = ("after run ", "after make ", "after close ", "after keep ", "after prepare ")
 
     def __init__(self, at: Observer) -> None:
         self._at = at
@@ -60,7 +67,7 @@ class Watch:
     def __call__(self, name: str) -> None:
         if name.startswith("after put back "):
             self._net -= 1
-        elif name.startswith("after ") and not name.startswith("after run "):
+        elif name.startswith("after ") and not name.startswith(self._UNCOUNTED):
             self._net += 1
         self._at(name)
 
@@ -104,6 +111,10 @@ def _take(step: Step, host: Host, at: Observer) -> None:
         restore_socket(step, host, at)
     elif isinstance(step, RemoveFiles):
         remove_files(step, host, at)
+    elif isinstance(step, WriteFile):
+        write_file(step, host, at)
+    elif isinstance(step, PutBack):
+        put_back(step, host, at)
     elif isinstance(step, Command):
         run_command(step, host, at)
     elif isinstance(step, InsertRule):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Callable, Optional
+from typing import Callable, Optional, Protocol
 
 from npudoctor.fixing.apply import apply_step
 from npudoctor.fixing.journal import Journal, NoJournal
@@ -19,6 +19,17 @@ from npudoctor.model import Report
 
 Confirm = Callable[[Item], Optional[bool]]
 """Asks a person about one item: True, False, or None when there is nobody to ask."""
+
+
+class Hands(Protocol):
+    """What acting needs: `host` makes a fresh look, `at` is told of every change."""
+
+    @property
+    def host(self) -> Callable[[], Host]: ...
+    @property
+    def confirm(self) -> Confirm: ...
+    @property
+    def at(self) -> Observer: ...
 
 
 @dataclass(frozen=True)
@@ -50,44 +61,59 @@ def fix(wish: Wish, tools: Tools, show: Callable[[Sequence[Item]], None]) -> Fix
     items = items_of(report, tools.host(), wish)
     show(items)
     if wish.only_shows:
-        done = [Done(item, _planned(item)) for item in items]
+        done = [Done(item, planned(item)) for item in items]
         return _answer(done, report, None, changed=False)
     return _carry_out(items, report, wish, tools)
 
 
-def _planned(item: Item) -> Outcome:
+def planned(item: Item) -> Outcome:
+    """What is said of an item where the plan is only shown."""
     return Outcome(Ending.REFUSED, item.refusal) if item.refusal else Outcome(Ending.PLANNED)
 
 
 def _carry_out(items: Sequence[Item], report: Report, wish: Wish, tools: Tools) -> FixReport:
-    decided = [Done(item, _decide(item, wish, tools.confirm)) for item in items]
+    decided = [Done(item, decide(item, wish, tools.confirm)) for item in items]
+    return carried_out(
+        decided,
+        tools,
+        lambda journal: _with_journal(decided, wish, tools, journal),
+        lambda done: _answer(done, report, None, changed=False),
+    )
+
+
+def carried_out(
+    decided: Sequence[Done],
+    tools: Hands,
+    work: Callable[[Journal], FixReport],
+    idle: Callable[[Sequence[Done]], FixReport],
+) -> FixReport:
+    """Have the work done with a journal open; `idle` answers where nothing is to be done, or may be."""
     if not any(one.outcome.ending is Ending.PLANNED for one in decided):
-        return _answer(decided, report, None, changed=False)
+        return idle(decided)
     host = tools.host()
     try:
         with Journal(host.records.directory, host.system.boot_id(), tools.at) as journal:
             try:
-                return _with_journal(decided, wish, tools, journal)
+                return work(journal)
             except BaseException as error:  # Ctrl-C too: what was begun is on disk, and that it was stopped
                 with suppress(NoJournal):
                     journal.write("interrupted", reason=type(error).__name__)
                 raise
     except NoJournal as reason:
-        refused = [
-            replace(one, outcome=Outcome(Ending.FAILED, str(reason)))
-            if one.outcome.ending is Ending.PLANNED
-            else one
-            for one in decided
-        ]
-        return _answer(refused, report, None, changed=False)
+        failed = Outcome(Ending.FAILED, str(reason))
+        planned = Ending.PLANNED
+        return idle(
+            [replace(one, outcome=failed) if one.outcome.ending is planned else one for one in decided]
+        )
 
 
 def _with_journal(decided: Sequence[Done], wish: Wish, tools: Tools, journal: Journal) -> FixReport:
-    applied = []
-    for one in decided:
-        if one.outcome.ending is Ending.PLANNED and (applied or not wish.yes):
+    applied: list[Done] = []
+    for number, one in enumerate(decided):
+        stale = not wish.yes or any(earlier.outcome.changed for earlier in applied)
+        if stale and one.outcome.ending is Ending.PLANNED:
             one = _looked_at_again(one, tools, wish)
-        applied.append(_apply(one, tools, journal))
+        applied.append(apply_item(one, number, tools, journal))
     after = tools.look()
     settled = _judge_again(applied, after, tools.host(), wish)
     changed = any(one.outcome.changed for one in applied)
@@ -97,7 +123,8 @@ def _with_journal(decided: Sequence[Done], wish: Wish, tools: Tools, journal: Jo
     return answer
 
 
-def _decide(item: Item, wish: Wish, confirm: Confirm) -> Outcome:
+def decide(item: Item, wish: Wish, confirm: Confirm) -> Outcome:
+    """What is to become of an item: planned, refused, or declined by whom we asked."""
     if item.refusal:
         return Outcome(Ending.REFUSED, item.refusal)
     if wish.yes:
@@ -125,7 +152,7 @@ def _looked_at_again(one: Done, tools: Tools, wish: Wish) -> Done:
     return replace(one, outcome=outcome)
 
 
-def _apply(one: Done, tools: Tools, journal: Journal) -> Done:
+def apply_item(one: Done, number: int, tools: Hands, journal: Journal) -> Done:
     """Take the steps of one item, each written down first; a step that does not end well ends the item.
 
     What cannot be written down is not done. That an act cannot be told of afterwards undoes nothing.
@@ -135,15 +162,16 @@ def _apply(one: Done, tools: Tools, journal: Journal) -> Done:
     finding = one.item.finding
     outcome = Outcome(Ending.ALREADY)
     for step in one.item.finding.fix.steps:
-        told = {"check": one.item.check, "code": finding.code, "evidence": finding.evidence}
+        told = {"item": number, "check": one.item.check, "code": finding.code, "evidence": finding.evidence}
         try:
             journal.write("before", **told, step=encode(step))
         except NoJournal as reason:
             return replace(one, outcome=Outcome(Ending.FAILED, str(reason), outcome.changed))
         ended = apply_step(step, tools.host(), tools.at)
-        ended = replace(ended, changed=ended.changed or outcome.changed)
         with suppress(NoJournal):
-            journal.write("after", code=finding.code, status=ended.ending.value, reason=ended.reason)
+            told = {"status": ended.ending.value, "reason": ended.reason, "changed": ended.changed}
+            journal.write("after", code=finding.code, **told)
+        ended = replace(ended, changed=ended.changed or outcome.changed)
         if ended.ending in (Ending.REFUSED, Ending.FAILED):
             return replace(one, outcome=ended)
         outcome = ended if outcome.ending is not Ending.APPLIED else outcome
@@ -168,6 +196,13 @@ def _new(item: Item) -> Outcome:
 
 def _answer(done: Sequence[Done], report: Report, run: Optional[str], *, changed: bool) -> FixReport:
     unproven = any(one.item.unproven for one in done) or unanswered(report)
+    return answered(done, run, changed=changed, unproven=unproven)
+
+
+def answered(
+    done: Sequence[Done], run: Optional[str], *, changed: bool, unproven: bool = False, msg: str = ""
+) -> FixReport:
+    """What became of all items, and the exit status that says it."""
     status = 1 if left(done) else 2 if unproven else 0
     bad = (Ending.REFUSED, Ending.FAILED)
     return FixReport(
@@ -175,7 +210,7 @@ def _answer(done: Sequence[Done], report: Report, run: Optional[str], *, changed
         changed=changed,
         would_change=any(one.outcome.ending is Ending.PLANNED for one in done),
         failed=unproven or any(one.outcome.ending in bad for one in done),
-        msg=_line(done, status),
+        msg=msg or _line(done, status),
         run=run,
         actions=tuple(done),
     )

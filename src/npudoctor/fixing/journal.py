@@ -38,14 +38,14 @@ class Journal:
     def __enter__(self) -> Journal:
         folder = os.path.join(self.directory, "journal")
         try:
-            _own_folder(self.directory, "state folder", self._at)
-            _own_folder(folder, "journal folder", self._at)
+            own_folder(self.directory, "state folder", self._at)
+            own_folder(folder, "journal folder", self._at)
             with changing(self._at, "make lock"):
                 self._lock = _locked(os.path.join(self.directory, "lock"))
             with changing(self._at, "make journal"):
                 flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
                 self._file = os.open(os.path.join(folder, f"{self.run}.jsonl"), flags, 0o600)
-                _sync(folder)
+                sync(folder)
         except BaseException as error:
             self.__exit__()
             if isinstance(error, OSError):
@@ -79,14 +79,14 @@ class Journal:
             raise self._broken from error
 
 
-def _own_folder(path: str, what: str, at: Observer) -> None:
+def own_folder(path: str, what: str, at: Observer) -> None:
     """Make a folder that only we may enter, or refuse one that is not so."""
     if not os.path.lexists(path):
         with changing(at, f"make {what}"):
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with suppress(FileExistsError):
                 os.mkdir(path, 0o700)
-            _sync(os.path.dirname(path))
+            sync(os.path.dirname(path))
     found = os.lstat(path)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
         raise OSError(errno.EPERM, os.strerror(errno.EPERM), path)
@@ -105,7 +105,8 @@ def _locked(path: str) -> int:
     return descriptor
 
 
-def _sync(folder: str) -> None:
+def sync(folder: str) -> None:
+    """Have on disk which names a folder holds."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

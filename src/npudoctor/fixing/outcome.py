@@ -47,3 +47,7 @@ class Refused(Exception):
 
 class Gone(Exception):
     """What was to be removed is not there any more."""
+
+
+class Broken(Exception):
+    """A program was started and failed. What it did before is not known, so it counts as a change."""

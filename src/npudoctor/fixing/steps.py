@@ -6,22 +6,12 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any, Optional, Union
 
+from npudoctor.fixing.shell import quote as quote
+from npudoctor.fixing.texts import PutBack as PutBack
+from npudoctor.fixing.texts import Was
+from npudoctor.fixing.texts import WriteFile as WriteFile
 from npudoctor.frozen import dataclass
 from npudoctor.model import Step
-
-
-def quote(word: str) -> str:
-    """A word for a POSIX shell line that a person can read and paste, whatever bytes are in it.
-
-    Control characters and bytes that are no UTF-8 are spelled as $'...', which bash, zsh and ksh read.
-    """
-    if word.isprintable():
-        import shlex  # most runs show no line
-
-        return shlex.quote(word)
-    raw = word.encode("utf-8", "surrogateescape")
-    safe = "".join(chr(b) if 32 <= b < 127 and b not in b"\\'" else f"\\x{b:02x}" for b in raw)
-    return f"$'{safe}'"
 
 
 def line_of(argv: Iterable[str]) -> str:
@@ -59,6 +49,10 @@ class Command:
     def lines(self) -> tuple[str, ...]:
         return (line_of(self.argv),)
 
+    def back(self) -> Optional[Command]:
+        """The step that takes it back; None where nothing can."""
+        return Command(self.undo, self.argv) if self.undo else None
+
     def undo_lines(self) -> tuple[str, ...]:
         return (line_of(self.undo),) if self.undo else ()
 
@@ -82,6 +76,10 @@ class InsertRule:
 
     def lines(self) -> tuple[str, ...]:
         return (line_of(self.argv),)
+
+    def back(self) -> DeleteRule:
+        """The step that takes it back."""
+        return DeleteRule(self.place, self.rule, self.comment)
 
     def undo_lines(self) -> tuple[str, ...]:
         """In a shell, which looks the handle up as DeleteRule does."""
@@ -194,7 +192,16 @@ class RemoveFiles:
 
 
 Known = Union[
-    Command, InsertRule, DeleteRule, Export, RemoveSharedMemory, RemoveSocket, RestoreSocket, RemoveFiles
+    Command,
+    InsertRule,
+    DeleteRule,
+    Export,
+    WriteFile,
+    PutBack,
+    RemoveSharedMemory,
+    RemoveSocket,
+    RestoreSocket,
+    RemoveFiles,
 ]
 
 RUN = (Command, InsertRule)  # what programs do for us
@@ -206,6 +213,8 @@ KINDS: dict[str, Any] = {
         InsertRule,
         DeleteRule,
         Export,
+        WriteFile,
+        PutBack,
         RemoveSharedMemory,
         RemoveSocket,
         RestoreSocket,
@@ -231,5 +240,7 @@ def decode(data: Mapping[str, Any]) -> Known:
     for name in ("files", "inputs"):
         if name in fields:
             fields[name] = tuple(FileMark(**mark) for mark in fields[name])
+    if isinstance(fields.get("was"), dict):
+        fields["was"] = Was(**fields["was"])
     made: Known = KINDS[data["kind"]](**fields)
     return made

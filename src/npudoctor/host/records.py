@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
@@ -10,6 +11,7 @@ from typing import Optional
 
 from npudoctor.frozen import dataclass
 from npudoctor.host.identity import Identity
+from npudoctor.messages import _, strerror
 
 ROOT_STATE = "/var/lib/npudoctor"
 RECORD_LIMIT = 8 << 20
@@ -50,6 +52,8 @@ class Records:
         self.directory = directory
         self._uid = uid
         self._read: Optional[list[Record]] = None
+        self.doubts: list[str] = []
+        """What could not be read, or is not believed; filled by reading."""
 
     @classmethod
     def of(cls, identity: Identity, variables: Mapping[str, str]) -> Records:
@@ -70,7 +74,9 @@ class Records:
         folder = os.path.join(self.directory, "journal")
         try:
             names = sorted(os.listdir(folder))
-        except OSError:
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENOTDIR):
+                self._doubt(folder, strerror(error.errno))
             return
         for name in names:
             if name.endswith(".jsonl"):
@@ -83,12 +89,18 @@ class Records:
         """A journal is believed only when it is ours and nobody else may write it."""
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        except OSError:
+        except OSError as error:
+            self._doubt(path, strerror(error.errno))
             return []
         with open(descriptor, "rb") as file:
             found = os.fstat(descriptor)
             ours = stat.S_ISREG(found.st_mode) and found.st_uid == self._uid and not found.st_mode & 0o022
+            if not ours:
+                self._doubt(path, _("it is not a file that only this user may write"))
             return file.read(RECORD_LIMIT).decode("utf-8", "replace").splitlines() if ours else []
+
+    def _doubt(self, path: str, why: str) -> None:
+        self.doubts.append(_("{path} cannot be read: {why}").format(path=path, why=why))
 
 
 def _record(run: str, line: str) -> Optional[Record]:

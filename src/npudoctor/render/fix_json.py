@@ -35,4 +35,5 @@ def _action(done: Done) -> dict[str, object]:
         "reason": done.outcome.reason or None,
         "commands": list(done.item.commands),
         "undo": list(finding.fix.undo_commands) if finding.fix else [],
+        "undoable": finding.fix is not None and finding.fix.undoable,
     }

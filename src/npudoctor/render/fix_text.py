@@ -27,12 +27,30 @@ def ending_words() -> dict[Ending, str]:
 
 
 def plan_text(items: Sequence[Item]) -> str:
-    """What is about to be asked or done."""
+    """What is about to be asked or done, and what of it can be taken back."""
     lines = [_("the plan:")] if items else []
     for item in items:
-        word = _("refused") if item.refusal else _("planned")
-        lines += _shown(item, word, item.refusal or "")
+        lines += _head(item, _("refused") if item.refusal else _("planned"), item.refusal or "")
+        lines += what_runs(item)
     return "".join(line + "\n" for line in lines)
+
+
+def what_runs(item: Item) -> Iterator[str]:
+    """The lines that run, and those that take them back; what cannot be taken back says so."""
+    yield from _typed(item.commands)
+    fix = item.finding.fix
+    if fix is None:
+        return
+    back = fix.undo_commands
+    if fix.undoable:
+        yield f"{DEEPER}{_('to undo it:')}"
+    elif back and fix.undo:
+        yield f"{DEEPER}{_('npudoctor cannot undo it; a person can:')}"
+    elif back:
+        yield f"{DEEPER}{_('only a part of it can be undone:')}"
+    elif not item.refusal:
+        yield f"{DEEPER}{_('this cannot be undone')}"
+    yield from _typed(back)
 
 
 def fix_text(report: FixReport) -> str:
@@ -46,13 +64,20 @@ def fix_text(report: FixReport) -> str:
 
 
 def _done(done: Done, words: dict[Ending, str]) -> Iterator[str]:
-    yield from _shown(done.item, words[done.outcome.ending], done.outcome.reason)
+    """Of what is only planned all is told; else what can be undone was told with the plan."""
+    yield from _head(done.item, words[done.outcome.ending], done.outcome.reason)
+    if done.outcome.ending is Ending.PLANNED:
+        yield from what_runs(done.item)
+    else:
+        yield from _typed(done.item.commands)
 
 
-def _shown(item: Item, word: str, reason: str) -> Iterator[str]:
+def _head(item: Item, word: str, reason: str) -> Iterator[str]:
     yield f"{INDENT}{word}: {printable(item.finding.code)}"
     yield from paragraph(item.finding.message, DEEPER, DEEPER)
     if reason:
         yield from paragraph(_("why: {reason}").format(reason=reason), DEEPER, DEEPER)
-    for command in item.commands:
-        yield f"{DEEPER}$ {printable(command)}"
+
+
+def _typed(commands: Sequence[str]) -> Iterator[str]:
+    return (f"{DEEPER}$ {printable(command)}" for command in commands)

@@ -10,13 +10,14 @@ import json
 import os
 import subprocess
 import sys
+from typing import Any
 
-from firewall_stage import connect, serve, sh, start_peer
+from firewall_stage import connect, serve, sh, start_peer  # type: ignore[import-not-found]
 
 FIX = ("fix", "firewall", "--yes", "--risk", "caution")
 
 
-def npudoctor(port: int, *words: str) -> dict[str, object]:
+def npudoctor(port: int, *words: str) -> Any:
     variables = {
         "PATH": os.environ["PATH"], "HOME": "/root", "NPUDOCTOR_CHECKS_DIR": "",
         "HCCL_HOST_SOCKET_PORT_RANGE": str(port), "SLURM_JOB_NUM_NODES": "2",
@@ -26,8 +27,7 @@ def npudoctor(port: int, *words: str) -> dict[str, object]:
     done = subprocess.run(argv, env=variables, capture_output=True, text=True, check=False)
     if not done.stdout:
         sys.exit(f"{words}: {done.returncode} {done.stderr}")
-    told: dict[str, object] = json.loads(done.stdout)
-    return told
+    return json.loads(done.stdout)
 
 
 def main() -> None:
@@ -40,7 +40,7 @@ def main() -> None:
         named = ("--peers", ",".join(peers))
 
         def look() -> dict[str, object]:
-            (row,) = npudoctor(port, "check", "firewall", *named)["results"]  # type: ignore[misc]
+            (row,) = npudoctor(port, "check", "firewall", *named)["results"]
             found = connect(pid, [port], *peers)[f"tcp/{port}"]
             rules = subprocess.run(
                 ["sh", "-c", "nft list ruleset; iptables-legacy-save; echo ufw:; ufw status"],
@@ -50,13 +50,15 @@ def main() -> None:
                 sys.exit(json.dumps(row))
             return {"fact": row["facts"][f"tcp/{port}"], "real": found, "rules": rules}
 
-        told: dict[str, object] = {"sick": look(), "fix": npudoctor(port, *FIX, *named)}
+        sick = look()
+        mended = npudoctor(port, *FIX, *named)
+        told: dict[str, object] = {"sick": sick, "fix": mended}
         told["well"] = look()
         told["again"] = npudoctor(port, *FIX, *named)
         if back == "undo":
-            told["undo"] = npudoctor(port, "undo")
+            told["undo"] = npudoctor(port, "undo", "--yes")
         else:
-            lines = [line for one in told["fix"]["actions"] for line in one["undo"]]  # type: ignore[index]
+            lines = [line for one in mended["actions"] for line in one["undo"]]
             sh("\n".join(lines))
         told["back"] = look()
         print(json.dumps(told), flush=True)

@@ -28,7 +28,7 @@ told["fix"] = run("fix", name, "--yes", "--risk", "caution", *options)
 told["well"] = look()
 told["again"] = run("fix", name, "--yes", "--risk", "caution", *options)
 if back == "undo":
-    told["undo"] = run("undo")
+    told["undo"] = run("undo", "--yes")
 else:
     lines = [line for one in told["fix"]["actions"] for line in one["undo"]]
     subprocess.run(["bash", "-ec", "\\n".join(lines)], check=True)

@@ -1,0 +1,30 @@
+"""`npudoctor history`: what earlier runs of `fix` and `undo` did."""
+
+from __future__ import annotations
+
+import typer
+
+from npudoctor.cli import options as o
+
+
+def history(
+    ctx: typer.Context, format: o.Format = None, lang: o.Lang = None, config: o.ConfigFile = None
+) -> int:
+    """Show what earlier runs did, and what of it can be undone."""
+    from npudoctor.cli import output
+    from npudoctor.cli.own_records import own_machine, own_runs
+    from npudoctor.cli.session import described
+
+    settings = described({"format": format, "lang": lang, "config": config}, ctx.obj)
+    with own_machine(ctx.obj) as host:
+        runs = own_runs(host)
+    if settings["format"] == "json":
+        from npudoctor.render.history import history_object
+        from npudoctor.render.json_text import json_text
+
+        output.emit(json_text(history_object(runs)))
+    else:
+        from npudoctor.render.history import history_text
+
+        output.emit(history_text(runs), output.terminal_encoding())
+    return 0

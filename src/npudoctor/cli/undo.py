@@ -1,0 +1,68 @@
+"""`npudoctor undo`: take back what a run of `fix` did."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from npudoctor.cli import options as o
+from npudoctor.messages import _
+
+if TYPE_CHECKING:
+    from npudoctor.fixing.history import Run
+
+_RUN = _("A run of `npudoctor history`, or how its name begins; default: the newest that can be undone.")
+Name = Annotated[Optional[str], typer.Argument(metavar="[RUN]", help=_RUN, show_default=False)]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help=_("Show the plan, change nothing."), show_default=False)
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help=_("Do not ask."), show_default=False)]
+
+
+def undo(
+    ctx: typer.Context,
+    run: Name = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    format: o.Format = None,
+    lang: o.Lang = None,
+    config: o.ConfigFile = None,
+) -> int:
+    """Take back what a run of fix did, where it can be taken back.
+
+    Status 1: something of it is not undone; 0: all of it is, or there was nothing to undo.
+    """
+    from npudoctor.cli.answers import confirm, deliver, show
+    from npudoctor.cli.own_records import own_machine, own_runs
+    from npudoctor.cli.session import described
+    from npudoctor.fixing.plan import Wish
+    from npudoctor.fixing.undoing import UndoTools
+    from npudoctor.fixing.undoing import undo as take_back
+
+    settings = described({"format": format, "lang": lang, "config": config}, ctx.obj)
+    with own_machine(ctx.obj) as host:
+        chosen = _chosen(own_runs(host), run)
+        wish = Wish(("undo",), dry_run=dry_run, yes=yes)
+        tools = UndoTools(host.again, confirm)
+        report = take_back(chosen, wish, tools, lambda items: None if dry_run else show(items))
+    deliver(report, settings["format"])
+    return report.exit_code
+
+
+def _chosen(runs: Sequence[Run], name: Optional[str]) -> Optional[Run]:
+    """The run that is meant; Refused for a name that means none, or several."""
+    from npudoctor.config import Refused, suggestion
+    from npudoctor.fixing.undoing import named, newest
+
+    if name is None:
+        return newest(runs)
+    found = named(runs, name)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(run.name for run in found[:5])
+        raise Refused(_("{name} may mean several runs: {names}").format(name=name, names=names))
+    near = suggestion(name, {run.name for run in runs}) or _("; see `npudoctor history`")
+    raise Refused(_("no such run: {name}{suggestion}").format(name=name, suggestion=near))

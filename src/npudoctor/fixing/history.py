@@ -1,0 +1,171 @@
+"""What earlier runs did, read from their journals: how each ended, and what of it is undone or can be."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Optional
+
+from npudoctor.fixing.steps import Known, decode, encode
+from npudoctor.frozen import dataclass
+from npudoctor.host.records import Record, Records
+
+FINISHED, INTERRUPTED, KILLED, RUNNING = "finished", "interrupted", "killed", "running"
+UNKNOWN = "unknown"  # whether a step was taken: its run was killed midway
+
+
+@dataclass(frozen=True)
+class Act:
+    """One step of a run. `status` is how it ended; `step` is None where this version does not know its kind.
+
+    `changed`: something was changed, None when that is not known. `undone`: a later run took it back;
+    `tried`: one that was to do so was stopped midway.
+    """
+
+    item: object
+    check: str
+    code: str
+    step: Optional[Known]
+    kind: str
+    status: str
+    reason: str
+    changed: Optional[bool]
+    undone: bool = False
+    tried: bool = False
+
+    @property
+    def back(self) -> Optional[Known]:
+        """The step that takes it back; None where nothing can, or nothing was done."""
+        way = getattr(self.step, "back", None)
+        found: Optional[Known] = way() if way and self.changed is not False else None
+        return found
+
+    @property
+    def remains(self) -> bool:
+        """Whether it may have changed something that nobody took back yet."""
+        return self.changed is not False and not self.undone
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of `fix`, or one of `undo`, which took back the run `undoes`."""
+
+    name: str
+    started: Optional[str]
+    ended: Optional[str]
+    ending: str
+    exit_code: Optional[int]
+    msg: str
+    undoes: Optional[str]
+    undone_by: tuple[str, ...]
+    acts: tuple[Act, ...]
+
+    @property
+    def undoable(self) -> bool:
+        """Whether `undo` of it would do something."""
+        return self.undoes is None and any(act.remains and act.back for act in self.acts)
+
+
+def runs_of(records: Records) -> list[Run]:
+    """All runs, the newest first."""
+    by_run: dict[str, list[Record]] = {}
+    for record in records.all():
+        by_run.setdefault(record.run, []).append(record)
+    read = [_read(name, rows) for name, rows in by_run.items()]
+    undoing = [run for run in read if run.undoes]
+    told = [_judged(run, [one for one in undoing if one.undoes == run.name]) for run in read]
+    told.reverse()
+    if told and told[0].ending == KILLED and _is_locked(records.directory):
+        told[0] = replace(told[0], ending=RUNNING)
+    return told
+
+
+def _read(name: str, rows: Sequence[Record]) -> Run:
+    end = next((row for row in rows if row.event == "end"), None)
+    stopped = next((row for row in rows if row.event == "interrupted"), None)
+    status = end.data.get("exit_code") if end else None
+    last = end or stopped
+    return Run(
+        name=name,
+        started=_text(rows[0], "at"),
+        ended=_text(last, "at") if last else None,
+        ending=FINISHED if end else INTERRUPTED if stopped else KILLED,
+        exit_code=status if isinstance(status, int) else None,
+        msg=(_text(end, "msg") or "") if end else "",
+        undoes=next((_text(row, "undoes") for row in rows if row.event == "undoes"), None),
+        undone_by=(),
+        acts=tuple(_acts(rows)),
+    )
+
+
+def _acts(rows: Sequence[Record]) -> Iterable[Act]:
+    """A record before each step, and one after it unless the run was killed in between."""
+    for row, following in zip(rows, [*rows[1:], None]):
+        if row.event != "before":
+            continue
+        after = following if following and following.event == "after" else None
+        step: Optional[Known] = None
+        with suppress(KeyError, TypeError, ValueError):
+            step = decode(row.step)
+        yield Act(
+            item=row.data.get("item"),
+            check=_text(row, "check") or "",
+            code=_text(row, "code") or "",
+            step=step,
+            kind=str(row.step.get("kind")),
+            status=(_text(after, "status") or UNKNOWN) if after else UNKNOWN,
+            reason=(_text(after, "reason") or "") if after else "",
+            changed=_changed(after),
+        )
+
+
+def _changed(after: Optional[Record]) -> Optional[bool]:
+    if after is None:
+        return None
+    told = after.data.get("changed")
+    return told if isinstance(told, bool) else after.data.get("status") == "applied"
+
+
+def _judged(run: Run, undoing: Sequence[Run]) -> Run:
+    """The run with what those that undo it did; equal steps are counted."""
+    done: Counter[str] = Counter()
+    tried: Counter[str] = Counter()
+    for act in (act for one in undoing for act in one.acts if act.step is not None):
+        (done if act.status in ("applied", "already") else tried)[_key(act.step)] += 1
+    acts = []
+    for act in run.acts:
+        key = _key(act.back)
+        undone = done[key] > 0
+        done[key] -= undone
+        acts.append(replace(act, undone=undone, tried=tried[key] > 0))
+    by = [one.name for one in undoing if any(act.status in ("applied", "already") for act in one.acts)]
+    return replace(run, acts=tuple(acts), undone_by=tuple(by))
+
+
+def _key(step: Optional[Known]) -> str:
+    return json.dumps(encode(step), sort_keys=True) if step is not None else ""
+
+
+def _is_locked(directory: str) -> bool:
+    """Whether a run is at work right now: it holds the lock."""
+    try:
+        descriptor = os.open(os.path.join(directory, "lock"), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _text(record: Record, name: str) -> Optional[str]:
+    value = record.data.get(name)
+    return value if isinstance(value, str) else None

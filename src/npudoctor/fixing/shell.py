@@ -1,0 +1,35 @@
+"""How words and texts are spelled in the shell lines that a person reads and may paste."""
+
+from __future__ import annotations
+
+
+def quote(word: str) -> str:
+    """A word for a POSIX shell line that a person can read and paste, whatever bytes are in it.
+
+    Control characters and bytes that are no UTF-8 are spelled as $'...', which bash, zsh and ksh read.
+    """
+    if word.isprintable():
+        import shlex  # most runs show no line
+
+        return shlex.quote(word)
+    raw = word.encode("utf-8", "surrogateescape")
+    safe = "".join(chr(b) if 32 <= b < 127 and b not in b"\\'" else f"\\x{b:02x}" for b in raw)
+    return f"$'{safe}'"
+
+
+def printing(text: str) -> str:
+    """The command that prints exactly this text, in any POSIX shell."""
+    if not text:
+        return ":"
+    lines = text.split("\n")
+    if lines[-1] == "" and all(line.isprintable() for line in lines):
+        return " ".join(("printf", r"'%s\n'", *(quote(line) for line in lines[:-1])))
+    return f"printf '{''.join(map(_escaped, text.encode('utf-8', 'surrogateescape')))}'"
+
+
+def _escaped(byte: int) -> str:
+    """A byte in a format of printf that stands between single quotes."""
+    known = {ord("\n"): r"\n", ord("\\"): r"\\", ord("%"): "%%"}
+    if byte in known:
+        return known[byte]
+    return chr(byte) if 32 <= byte < 127 and byte != ord("'") else f"\\{byte:03o}"

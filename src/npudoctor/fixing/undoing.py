@@ -1,0 +1,130 @@
+"""Taking a run of `fix` back: its steps reversed, the last first, each with a guard of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import groupby
+from typing import Callable, Optional
+
+from npudoctor.fixing.apply import why_forbidden
+from npudoctor.fixing.engine import (
+    Confirm,
+    FixReport,
+    Hands,
+    answered,
+    apply_item,
+    carried_out,
+    decide,
+    planned,
+)
+from npudoctor.fixing.history import UNKNOWN, Act, Run
+from npudoctor.fixing.journal import Journal, NoJournal
+from npudoctor.fixing.outcome import Observer
+from npudoctor.fixing.plan import Done, Item, Wish
+from npudoctor.fixing.steps import Command
+from npudoctor.frozen import dataclass
+from npudoctor.host import Host
+from npudoctor.messages import _
+from npudoctor.model import Finding, Fix, Risk
+
+
+@dataclass(frozen=True)
+class UndoTools:
+    """What an undo works with; no check is asked, each guard says whether the old state is back."""
+
+    host: Callable[[], Host]
+    confirm: Confirm
+    at: Observer = lambda name: None
+
+
+def newest(runs: Sequence[Run]) -> Optional[Run]:
+    """The newest run of which something can be undone and is not yet."""
+    return next((run for run in runs if run.undoable), None)
+
+
+def named(runs: Sequence[Run], name: str) -> list[Run]:
+    """The runs that a name or the beginning of one means."""
+    exact = [run for run in runs if run.name == name]
+    return exact or [run for run in runs if name and run.name.startswith(name)]
+
+
+def undo(run: Optional[Run], wish: Wish, tools: Hands, show: Callable[[Sequence[Item]], None]) -> FixReport:
+    """Take a run back. `show` is told the whole plan before anything is asked or done."""
+    items = items_of_run(run, tools.host()) if run else []
+    show(items)
+    if run is None or not items:
+        return answered((), None, changed=False, msg=_nothing(run))
+    if wish.dry_run:
+        return answered([Done(item, planned(item)) for item in items], None, changed=False)
+    decided = [Done(item, decide(item, wish, tools.confirm)) for item in items]
+    return carried_out(
+        decided,
+        tools,
+        lambda journal: _with_journal(run, decided, tools, journal),
+        lambda done: answered(done, None, changed=False),
+    )
+
+
+def _nothing(run: Optional[Run]) -> str:
+    if run is None:
+        return _("nothing to undo")
+    if run.undone_by:
+        return _("run {run} is undone already").format(run=run.name)
+    return _("run {run} changed nothing").format(run=run.name)
+
+
+def _with_journal(run: Run, decided: Sequence[Done], tools: Hands, journal: Journal) -> FixReport:
+    journal.write("undoes", undoes=run.name)  # without it nobody would know what these steps take back
+    done = [apply_item(one, number, tools, journal) for number, one in enumerate(decided)]
+    answer = answered(done, journal.run, changed=any(one.outcome.changed for one in done))
+    with suppress(NoJournal):
+        journal.write("end", exit_code=answer.exit_code, msg=answer.msg)
+    return answer
+
+
+def items_of_run(run: Run, host: Host) -> list[Item]:
+    """What is to be taken back, the last first; what cannot be is an item too, with the reason."""
+    acts = [act for act in reversed(run.acts) if act.remains]
+    groups = groupby(acts, lambda act: (act.item, act.check, act.code, act.back is None))
+    return [_item(run, list(group), host) for _key, group in groups]
+
+
+def _item(run: Run, acts: Sequence[Act], host: Host) -> Item:
+    """The acts that one finding led to, in the order in which they are taken back."""
+    backs = tuple(act.back for act in acts if act.back is not None)
+    first = acts[0]
+    message = _("what run {run} did about {code}").format(run=run.name, code=first.code)
+    doubts = [doubt for act in acts for doubt in [_doubt(act)] if doubt]
+    fix = Fix(_("undo {code}").format(code=first.code), backs, risk=Risk.CAUTION, needs_root=False)
+    finding = Finding(first.code, _("; ").join([message, *doubts]), fix=fix)
+    return Item(first.check, finding, _refusal(run, acts, host))
+
+
+def _doubt(act: Act) -> str:
+    """What is not known of a program; of a file the guard will tell."""
+    if not isinstance(act.step, Command):
+        return ""
+    if act.tried:
+        return _("an undo was stopped midway, and it is not known whether this had run")
+    if act.status == UNKNOWN:
+        return _("that run was stopped midway, and it is not known whether this had run")
+    if act.status == "failed":
+        return _("it failed, and it is not known what it did before")
+    return ""
+
+
+def _refusal(run: Run, acts: Sequence[Act], host: Host) -> Optional[str]:
+    if run.undoes is not None:
+        return _("this run took another back: `npudoctor fix` does it anew")
+    for act in acts:
+        if act.back is None:
+            return _("this cannot be undone: {lines}").format(lines="; ".join(_lines(act)))
+        forbidden = why_forbidden(act.back, host)
+        if forbidden:
+            return forbidden
+    return None
+
+
+def _lines(act: Act) -> tuple[str, ...]:
+    return act.step.lines() if act.step is not None else (act.kind,)
