@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Optional, Union
+from typing import Union
 
 from npudoctor import INFO, WARNING, Action, Command, Facts, Finding, Fix, Host, Risk, Scope, _, check
-from npudoctor.host.limits import limit_of
+from npudoctor.checks.host._file_limits_fixes import ENOUGH, RECOMMENDED, coming, raised
+from npudoctor.host.limits import Limit, limit_of
 
-ENOUGH, FEW = 65536, 4096
-RECOMMENDED = 512000
-LIMITS = "/etc/security/limits.d/90-npudoctor.conf"
+FEW = 4096
 
 
 @check(
     "file-limits",
     scope=Scope.JOB,
-    codes={"file-limits.low": WARNING, "file-limits.below-guide": INFO},
+    codes={
+        "file-limits.low": WARNING,
+        "file-limits.below-guide": INFO,
+        "file-limits.next-login": INFO,
+    },
 )
 def file_limits(host: Host) -> Iterator[Union[Finding, Facts]]:
     """A process of this shell may have enough files open.
@@ -28,9 +31,11 @@ def file_limits(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     - `file-limits.low`: below 4096.
     - `file-limits.below-guide`: from 4096, and below 65536.
+    - `file-limits.next-login`: too low, but limits.conf or limits.d gives enough to the next login.
 
     A shell may raise its own soft limit up to the hard limit. Above that only root can, for sessions to come;
-    a container gets its limits when it is made.
+    a service gets its limits from its unit, a Slurm job from slurmd or the shell that submitted it, and a
+    container when it is made.
 
     ## Why it matters
 
@@ -39,44 +44,49 @@ def file_limits(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## Fix safety
 
-    Shown only: a limit is the shell's own, and no child can raise it for its parent.
+    What the shell may do itself is shown only: no child can raise a limit for its parent. For logins,
+    /etc/security/limits.d/90-npudoctor.conf is written where pam_limits is in use, with CAUTION: a program
+    that closes every possible descriptor starts more slowly. It never asks for more than fs.nr_open, as no
+    session could be opened then. `npudoctor undo` takes it back; sessions that are open keep what they have.
 
     ## References
 
     Ascend guide to porting and training PyTorch models (`ulimit -SHn 512000`); getrlimit(2);
-    limits.conf(5); systemd.exec(5), LimitNOFILE.
+    limits.conf(5), pam_limits(8); systemd.exec(5), LimitNOFILE.
     """
     limit = limit_of(host, "Max open files")
     yield Facts({"soft": limit.soft, "hard": limit.hard})
     if limit.soft is None or limit.soft >= ENOUGH:
         return
-    text = _("a process may have {soft} files open; the guide recommends {recommended}")
     low = limit.soft < FEW
+    then = None if _may_raise_itself(limit) else coming(host)
+    if then and then.soft is not None and then.soft >= ENOUGH:
+        text = _("a process may have {soft} files open, and from the next login on enough: log in anew")
+        yield Finding(
+            "file-limits.next-login", text.format(soft=limit.soft), evidence=(*_evidence(limit), then.path)
+        )
+        return
+    text = _("a process may have {soft} files open; the guide recommends {recommended}")
     yield Finding(
         "file-limits.low" if low else "file-limits.below-guide",
         text.format(soft=limit.soft, recommended=RECOMMENDED),
-        evidence=(f"ulimit -Sn {limit.soft}, ulimit -Hn {_hard(limit.hard)}",),
+        evidence=_evidence(limit),
         action=Action.CONFIG if low else Action.NONE,
-        fix=_fix(host, limit.hard),
+        fix=_by_itself(limit) if _may_raise_itself(limit) else raised(host),
     )
 
 
-def _hard(hard: Optional[int]) -> str:
-    return "unlimited" if hard is None else str(hard)
+def _may_raise_itself(limit: Limit) -> bool:
+    return limit.hard is None or limit.hard >= ENOUGH
 
 
-def _fix(host: Host, hard: Optional[int]) -> Fix:
-    """What raises it here; where the hard limit is too low, only root may, for sessions to come."""
-    if hard is None or hard >= ENOUGH:
-        number = RECOMMENDED if hard is None else min(hard, RECOMMENDED)
-        steps = (Command(("ulimit", "-Sn", str(number))),)
-        title = _("raise the limit in the shell that starts the job")
-        return Fix(title, steps=steps, risk=Risk.MANUAL, needs_root=False)
-    if host.system.container():
-        title = _("make the container anew with more: docker run --ulimit nofile={number}:{number}")
-        return Fix(title.format(number=RECOMMENDED), risk=Risk.MANUAL)
-    # The star is for everybody but root.
-    rows = "".join(rf"{who} - nofile {RECOMMENDED}\n" for who in ("*", "root"))
-    title = _("raise both limits as root, then log in anew; a service wants LimitNOFILE instead")
-    step = Command(("sh", "-c", f'printf "{rows}" > {LIMITS}'))
-    return Fix(title, steps=(step,), undo=(f"rm -- {LIMITS}",), risk=Risk.MANUAL)
+def _evidence(limit: Limit) -> tuple[str, ...]:
+    hard = "unlimited" if limit.hard is None else str(limit.hard)
+    return (f"ulimit -Sn {limit.soft}, ulimit -Hn {hard}",)
+
+
+def _by_itself(limit: Limit) -> Fix:
+    number = RECOMMENDED if limit.hard is None else min(limit.hard, RECOMMENDED)
+    steps = (Command(("ulimit", "-Sn", str(number))),)
+    title = _("raise the limit in the shell that starts the job")
+    return Fix(title, steps=steps, risk=Risk.MANUAL, needs_root=False)

@@ -7,6 +7,7 @@ from typing import Optional, Union
 
 from npudoctor import INFO, WARNING, Action, Command, Facts, Finding, Fix, Host, Risk, Scope, _, check
 from npudoctor.host.errors import CannotTell
+from npudoctor.host.mounts import MOUNTINFO, parse_mountinfo
 from npudoctor.host.sizes import size_text
 
 SHM = "/dev/shm"  # noqa: S108
@@ -45,9 +46,11 @@ def shm_size(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## Fix safety
 
-    Shown only. A remount changes the limit of what is there, and loses nothing; it is back as it was after a
-    reboot. The size that is named is half of the memory, as the kernel's own default is, and at most 16 GiB.
-    A container gets its size when it is made.
+    A remount changes the limit of what is there, and loses nothing; it is back as it was after a reboot, and
+    `npudoctor undo` brings the old size back as long as what lies there fits into it. It is CAUTION because
+    what fills /dev/shm takes memory from everybody. The size is half of the memory, as the kernel's own
+    default is, and at most 16 GiB. A container gets its size when it is made: that is shown only, as is
+    everything where /dev/shm is no tmpfs.
 
     ## References
 
@@ -89,5 +92,14 @@ def _larger(host: Host, now: int) -> Optional[Fix]:
             "make the container anew with more: docker run --shm-size={size}, or an emptyDir of medium Memory"
         )
         return Fix(title.format(size=text), risk=Risk.MANUAL)
-    command = Command(("mount", "-o", f"remount,size={text}", SHM))
-    return Fix(_("make it larger until the next boot"), steps=(command,), risk=Risk.MANUAL)
+    if not _is_tmpfs(host):
+        return None
+    remount = ("mount", "-o")
+    command = Command((*remount, f"remount,size={text}", SHM), (*remount, f"remount,size={now}", SHM))
+    return Fix(_("make it larger until the next boot"), steps=(command,), risk=Risk.CAUTION)
+
+
+def _is_tmpfs(host: Host) -> bool:
+    """Whether it is a file system of its own that has a size."""
+    mounts = parse_mountinfo(host.running_files.text(MOUNTINFO) or "")
+    return SHM in mounts and mounts[SHM].kind == "tmpfs"

@@ -107,7 +107,7 @@ def ephemeral(host: Host, claim: Claim) -> Optional[Finding]:
         ports=_few(open_to_all), label=claim.label, name=OUTGOING, first=outgoing[0], last=outgoing[1],
         other=RESERVED,
     )  # fmt: skip
-    fix = reserve(outgoing, reserved, open_to_all)
+    fix = reserve(host, outgoing, reserved, open_to_all)
     return Finding("hccl-ports.ephemeral", message, action=Action.CONFIG, fix=fix)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Optional
 
-from npudoctor import Command, Export, Fix, Host, Risk, _
+from npudoctor import Command, Export, Fix, Host, Risk, WriteFile, _
 from npudoctor.host import CannotTell
 from npudoctor.host.jobports import BASE, DEFAULTS, RANGE, Claim
 from npudoctor.host.ports import (
@@ -23,19 +23,42 @@ from npudoctor.host.ports import (
 from npudoctor.host.sockets import Bound
 
 WIDEST = 1024  # of a range that is proposed
+BOOT = ("/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d", "/lib/sysctl.d")
+KEPT = "/etc/sysctl.d/90-npudoctor-ports.conf"
 OUTGOING, RESERVED = "net.ipv4.ip_local_port_range", "net.ipv4.ip_local_reserved_ports"
 
 
-def reserve(outgoing: Span, reserved: Sequence[Span], more: Sequence[Span]) -> Optional[Fix]:
+def reserve(host: Host, outgoing: Span, reserved: Sequence[Span], more: Sequence[Span]) -> Optional[Fix]:
     """No line where it would take most of the ports away from outgoing connections."""
     if 2 * width(more) > width([outgoing]):
         return None
-    return Fix(
-        _("Reserve them until the next boot; a line in /etc/sysctl.d keeps it"),
-        (Command(("sysctl", "-w", f"{RESERVED}={spell([*reserved, *more])}")),),
-        (f"sysctl -w {RESERVED}={spell(reserved)}",),
-        Risk.MANUAL,
-    )
+    now, then = (f"{RESERVED}={spell(spans)}" for spans in (reserved, [*reserved, *more]))
+    command = Command(("sysctl", "-w", then), ("sysctl", "-w", now))
+    if host.system.container():  # its network may be the host's, and no boot reads its files
+        title = _("Reserve them until the container ends, or on its host")
+        return Fix(title, (command,), risk=Risk.MANUAL)
+    other = _said_elsewhere(host)
+    if other is not None:
+        title = _("Reserve them until the next boot; {path} decides what is reserved then").format(path=other)
+        return Fix(title, (command,))
+    kept = WriteFile.at(host, KEPT, then + "\n")
+    return Fix(_("Reserve them, now and at every boot"), (command, kept))
+
+
+def _said_elsewhere(host: Host) -> Optional[str]:
+    """The file that reserves ports at boot already, or the folder that is not there; None for neither."""
+    files = host.running_files
+    paths = [f"{folder}/{name}" for folder in BOOT for name in files.names(folder) if name.endswith(".conf")]
+    for path in ("/etc/sysctl.conf", *paths):
+        if path != KEPT and any(_key(line) == RESERVED for line in (files.text(path) or "").splitlines()):
+            return path
+    folder = files.stat(BOOT[0])
+    return None if folder is not None and folder.is_dir else BOOT[0]
+
+
+def _key(line: str) -> str:
+    """The setting of a line; a leading dash means that it may fail, and slashes may stand for dots."""
+    return line.partition("=")[0].strip().lstrip("-").replace("/", ".")
 
 
 def way_out(host: Host, claim: Claim, bound: Sequence[Bound]) -> Optional[Fix]:

@@ -79,8 +79,10 @@ def hccl_ports(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## Fix safety
 
-    All fixes are shown only. Another port must be the same on every node of the job. Before you end a
-    process that was left behind, look at it: ending it cannot be undone.
+    Reserving ports is CAUTION: outgoing connections have fewer, and `npudoctor undo` gives them back. It
+    holds now, and by a file in /etc/sysctl.d at every boot; where another file says what is reserved, or in
+    a container, none is written. All else is shown only. Another port must be the same on every node of
+    the job. Before you end a process that was left behind, look at it: ending it cannot be undone.
 
     ## References
 

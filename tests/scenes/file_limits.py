@@ -8,7 +8,7 @@ from pathlib import Path
 from npudoctor.checks.host.file_limits import file_limits
 from npudoctor.testing import Asked, ask, fake_host
 
-from ..checks.host.test_file_limits import told  # noqa: TID252
+from ..checks.host.test_file_limits import CONF, told  # noqa: TID252
 
 
 def scene(tmp: Path) -> Iterator[Asked]:
@@ -16,4 +16,10 @@ def scene(tmp: Path) -> Iterator[Asked]:
     yield told("1024", "1048576")
     yield told("5000", "6000")
     yield told("1024", "4096", 0, "/.dockerenv")
+    yield told("1024", "4096", variables={"SLURM_JOB_ID": "7"})
+    yield told("1024", "4096", files={"/proc/self/cgroup": "0::/system.slice/a.service\n"})
+    yield told("1024", "4096", files={"/etc/pam.d/sshd": ""})
+    yield told("1024", "4096", files={"/proc/sys/fs/nr_open": "1024\n"})
+    yield told("1024", "4096", files={CONF: "root - nofile 1024\n"})
+    yield told("1024", "4096", files={CONF: "root - nofile 65536\n"})
     yield ask(file_limits, fake_host({"/proc/self/limits": "x\n"}))

@@ -28,7 +28,7 @@ class Journal:
 
     def __init__(self, directory: str, boot_id: Optional[str], at: Observer = lambda name: None) -> None:
         self.directory = directory
-        self.run = time.strftime("%Y%m%dT%H%M%S", time.gmtime()) + "-" + secrets.token_hex(4)
+        self.run = _name(time.time_ns())
         self._boot_id = boot_id
         self._at = at
         self._lock = -1
@@ -77,6 +77,13 @@ class Journal:
         except OSError as error:
             self._broken = NoJournal(_why(self.directory, error))
             raise self._broken from error
+
+
+def _name(now: int) -> str:
+    """A name that sorts by time: the second, then in hexadecimal its microsecond and three random digits."""
+    second, rest = divmod(now, 10**9)
+    moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(second))
+    return f"{moment}-{rest // 1000:05x}{secrets.token_hex(2)[:3]}"
 
 
 def own_folder(path: str, what: str, at: Observer) -> None:

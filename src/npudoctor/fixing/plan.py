@@ -34,11 +34,15 @@ class Wish:
 
 @dataclass(frozen=True)
 class Item:
-    """One finding that something could be done about; `refusal` says why nothing may be."""
+    """One finding that something could be done about; `refusal` says why nothing may be.
+
+    `takes_back`: it is what an earlier run did, and that is to be undone.
+    """
 
     check: str
     finding: Finding
     refusal: Optional[str] = None
+    takes_back: bool = False
 
     @property
     def commands(self) -> tuple[str, ...]:

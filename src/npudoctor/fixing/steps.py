@@ -51,7 +51,7 @@ class Command:
 
     def back(self) -> Optional[Command]:
         """The step that takes it back; None where nothing can."""
-        return Command(self.undo, self.argv) if self.undo else None
+        return Command(self.undo) if self.undo else None
 
     def undo_lines(self) -> tuple[str, ...]:
         return (line_of(self.undo),) if self.undo else ()
@@ -243,4 +243,23 @@ def decode(data: Mapping[str, Any]) -> Known:
     if isinstance(fields.get("was"), dict):
         fields["was"] = Was(**fields["was"])
     made: Known = KINDS[data["kind"]](**fields)
+    if not _sound(made):
+        raise TypeError(f"not the fields of a {data['kind']}")
     return made
+
+
+def _sound(step: Known) -> bool:
+    """Whether what others told has the types that acting needs."""
+    if isinstance(step, Command):
+        return bool(step.argv) and all(isinstance(one, tuple) and _texts(*one) for one in _words(step))
+    if isinstance(step, WriteFile):
+        return _texts(step.path, step.content) and type(step.mode) is int
+    return not isinstance(step, PutBack) or _texts(step.path, step.sha256)
+
+
+def _words(step: Command) -> tuple[object, ...]:
+    return step.argv, step.undo
+
+
+def _texts(*values: object) -> bool:
+    return all(isinstance(value, str) for value in values)

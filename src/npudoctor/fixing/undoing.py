@@ -98,7 +98,7 @@ def _item(run: Run, acts: Sequence[Act], host: Host) -> Item:
     doubts = [doubt for act in acts for doubt in [_doubt(act)] if doubt]
     fix = Fix(_("undo {code}").format(code=first.code), backs, risk=Risk.CAUTION, needs_root=False)
     finding = Finding(first.code, _("; ").join([message, *doubts]), fix=fix)
-    return Item(first.check, finding, _refusal(run, acts, host))
+    return Item(first.check, finding, _refusal(run, acts, host), takes_back=True)
 
 
 def _doubt(act: Act) -> str:

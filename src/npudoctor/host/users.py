@@ -43,3 +43,16 @@ def group_of(files: Files, gid: int) -> tuple[Optional[str], frozenset[str]]:
         if len(fields) > 3 and fields[2] == str(gid):
             return fields[0], frozenset(name for name in fields[3].split(",") if name)
     return None, frozenset()
+
+
+def groups_of(files: Files, user: str, gids: frozenset[int] = frozenset()) -> frozenset[str]:
+    """The names of the groups that /etc/group puts a user into, and of those whose numbers are given."""
+    try:
+        text = files.text("/etc/group") or ""
+    except CannotTell:
+        return frozenset()
+    rows = (line.split(":") for line in text.splitlines())
+    numbers = {str(gid) for gid in gids}
+    return frozenset(
+        row[0] for row in rows if len(row) > 3 and (row[2] in numbers or user in row[3].split(","))
+    )

@@ -39,7 +39,7 @@ def what_runs(item: Item) -> Iterator[str]:
     """The lines that run, and those that take them back; what cannot be taken back says so."""
     yield from _typed(item.commands)
     fix = item.finding.fix
-    if fix is None:
+    if fix is None or item.takes_back:
         return
     back = fix.undo_commands
     if fix.undoable:

@@ -5,27 +5,40 @@ from __future__ import annotations
 import resource
 import subprocess
 import sys
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Optional
 
 import pytest
 
-from npudoctor import Status
-from npudoctor.checks.host.file_limits import LIMITS, file_limits
+from npudoctor import Risk, Status
+from npudoctor.checks.host._file_limits_fixes import LIMITS
+from npudoctor.checks.host.file_limits import file_limits
 from npudoctor.host import Host, Options
-from npudoctor.testing import Asked, ask, fake_host, unreadable
+from npudoctor.testing import Asked, Content, ask, fake_host, folder, process_files, unreadable
 
-ROWS = r"* - nofile 512000\nroot - nofile 512000\n"
-LINE = f"""sh -c 'printf "{ROWS}" > /etc/security/limits.d/90-npudoctor.conf'"""
+LINE = "printf '%s\\n' '* - nofile 512000' 'root - nofile 512000' > /etc/security/limits.d/90-npudoctor.conf"
 HEAD = "Limit                     Soft Limit           Hard Limit           Units     \n"
+PAM = "session    required   pam_limits.so\n"
+LOGINS: dict[str, Content] = {
+    "/etc/pam.d/sshd": PAM,
+    "/etc/security/limits.d": folder(),
+    "/proc/sys/fs/nr_open": "1048576\n",
+}
 
 
-def told(soft: str, hard: str, euid: int = 0, *more: str) -> Asked:
+def told(
+    soft: str,
+    hard: str,
+    euid: int = 0,
+    *more: str,
+    files: Optional[Mapping[str, Content]] = None,
+    variables: Optional[Mapping[str, str]] = None,
+) -> Asked:
     rows = "Max processes             1                    2                    processes \n"
     row = f"Max open files            {soft:<20} {hard:<20} files     \n"
-    return ask(
-        file_limits, fake_host({"/proc/self/limits": HEAD + rows + row, **dict.fromkeys(more, "")}, euid=euid)
-    )
+    given = {**LOGINS, **dict.fromkeys(more, ""), "/proc/self/limits": HEAD + rows + row, **(files or {})}
+    user = "alice" if euid else "root"
+    return ask(file_limits, fake_host(given, euid=euid, user=user, variables=variables))
 
 
 @pytest.mark.parametrize(
@@ -56,20 +69,98 @@ def test_how_loud_it_is(soft: str, code: Optional[str], status: Status) -> None:
 def test_the_line_that_would_do(hard: str, line: str, needs_root: bool) -> None:
     (finding,) = told("1024", hard, euid=1000).findings
     assert finding.fix is not None
-    assert (finding.fix.commands, finding.fix.needs_root) == ((line,), needs_root)
+    assert (finding.fix.commands[0], finding.fix.needs_root) == (line, needs_root)
 
 
 def test_root_gets_the_same_line_for_the_sessions_to_come() -> None:
     (finding,) = told("1024", "4096").findings
     assert finding.fix is not None
-    assert finding.fix.commands == (LINE,)
-    assert finding.fix.undo == ("rm -- /etc/security/limits.d/90-npudoctor.conf",)
+    assert finding.fix.commands[0] == LINE
+    assert finding.fix.undo_commands == (f"rm -- {LIMITS}",)
+    assert (finding.fix.risk, finding.fix.undoable) == (Risk.CAUTION, True)
 
 
-def test_the_line_writes_what_it_says(tmp_path: Path) -> None:
-    file = tmp_path / "limits.conf"
-    subprocess.run(["bash", "-c", LINE.replace(LIMITS, str(file))], cwd="/", check=True)
-    assert file.read_text() == "* - nofile 512000\nroot - nofile 512000\n"
+CONF = "/etc/security/limits.conf"
+
+
+@pytest.mark.parametrize(
+    ("files", "euid", "code"),
+    [
+        ({LIMITS: "* - nofile 65536\n"}, 1000, "next-login"),
+        ({LIMITS: "* - nofile 65536\n"}, 0, "low"),
+        ({LIMITS: "root - nofile unlimited\n"}, 0, "next-login"),
+        ({LIMITS: "* - nofile 65535\n"}, 1000, "low"),
+        ({LIMITS: "* hard nofile 512000\n"}, 1000, "low"),
+        ({CONF: "* - nofile 512000\n"}, 1000, "next-login"),
+        ({CONF: "* - nofile 512000\n", "/etc/pam.d/sshd": "# " + PAM}, 1000, "low"),
+        ({CONF: "* - nofile 512000\n", LIMITS: "* - nofile 1024\n"}, 1000, "low"),
+        ({CONF: "* - nofile 512000\n", "/proc/self/cgroup": "0::/system.slice/job.service\n"}, 0, "low"),
+    ],
+    ids=str,
+)
+def test_what_the_next_login_gets(files: dict[str, Content], euid: int, code: str) -> None:
+    asked = told("1024", "4096", euid, files=files)
+    assert asked.codes == [f"file-limits.{code}"]
+    (finding,) = asked.findings
+    if code == "next-login":
+        assert (asked.status, finding.fix) == (Status.OK, None)
+
+
+@pytest.mark.parametrize(
+    ("files", "title"),
+    [
+        ({"/etc/pam.d/sshd": "", "/etc/pam.d/su": PAM}, "no login here reads"),
+        ({"/proc/sys/fs/nr_open": "1024\n"}, "let the kernel give more first"),
+        ({"/proc/sys/fs/nr_open": "\n"}, "let the kernel give more first"),
+        ({CONF: "alice hard nofile 4096\nalice soft nofile 1024\n"}, f"change what {CONF} says of alice"),
+        ({CONF: "@hpc - nofile 4096\n", "/etc/group": "hpc:x:7:bob,alice\n"}, "says of alice"),
+        (
+            {"/etc/security/limits.d/95-site.conf": "* - nofile 4096\n"},
+            "change what /etc/security/limits.d/95-site.conf says",
+        ),
+    ],
+    ids=str,
+)
+def test_a_file_that_would_not_help_is_not_offered(files: dict[str, Content], title: str) -> None:
+    (finding,) = told("1024", "4096", 1000, files=files).findings
+    assert finding.fix is not None and title in finding.fix.title
+    assert (finding.fix.commands, finding.fix.risk) == ((), Risk.MANUAL)
+
+
+@pytest.mark.parametrize(
+    ("groups", "variables", "command"),
+    [
+        ("0::/system.slice/train@1.service\n", {}, "systemctl edit train@1.service"),
+        ("1:name=systemd:/system.slice/a.service/worker\n0::/\n", {}, "systemctl edit a.service"),
+        ("0::/system.slice/slurmstepd.scope/job_7/step_0\n", {}, "systemctl edit slurmd.service"),
+        ("0::/\n", {"SLURM_JOB_ID": "7"}, "systemctl edit slurmd.service"),
+        ("0::/user.slice/user-0.slice/session-3.scope\n", {}, LINE),
+        ("0::/user.slice/user-0.slice/user@0.service/app.slice/x.scope\n", {}, LINE),
+        ("0::/system.slice/sshd.service\n", {}, LINE),
+        ("0::/system.slice/sshd@3-1.2.3.4:22.service\n", {}, LINE),
+    ],
+)
+def test_whose_limit_it_is(groups: str, variables: dict[str, str], command: str) -> None:
+    (finding,) = told("1024", "4096", files={"/proc/self/cgroup": groups}, variables=variables).findings
+    assert finding.fix is not None
+    assert finding.fix.commands[0] == command
+    assert finding.fix.risk is (Risk.CAUTION if command == LINE else Risk.MANUAL)
+
+
+def test_no_more_is_asked_for_than_the_kernel_gives() -> None:
+    """A session that asks for more than fs.nr_open is not opened at all."""
+    (finding,) = told("1024", "4096", files={"/proc/sys/fs/nr_open": "100000\n"}).findings
+    assert finding.fix is not None and "'* - nofile 100000'" in finding.fix.commands[0]
+
+
+def test_of_another_process_its_user_counts() -> None:
+    files: dict[str, Content] = {
+        **LOGINS, CONF: "bob - nofile 512000\n", "/etc/passwd": "bob:x:1001:1::/:/bin/sh\n",
+        **process_files(7, "bash", uid=1001),
+        "/proc/7/limits": HEAD + "Max open files            1024        4096        files     \n",
+    }  # fmt: skip
+    host = fake_host(files, options=Options(env_of=7))
+    assert ask(file_limits, host).codes == ["file-limits.next-login"]
 
 
 def test_a_container_is_made_anew() -> None:

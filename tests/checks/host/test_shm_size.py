@@ -9,16 +9,23 @@ from typing import Optional
 
 import pytest
 
-from npudoctor import Status
+from npudoctor import Risk, Status
 from npudoctor.checks.host.shm_size import shm_size
 from npudoctor.host.files import Space
 from npudoctor.testing import Asked, Content, ask, fake_host, folder, unreadable
 
 MIB, GIB = 1 << 20, 1 << 30
+MOUNTED = "32 1 0:29 / /dev/shm rw,nosuid,nodev - tmpfs tmpfs rw,size=65536k\n"
 
 
-def told(total: int, free: Optional[int] = None, container: bool = False, memory: int = 256 * GIB) -> Asked:
-    files: dict[str, Content] = {"/dev/shm": folder(0o1777)}
+def told(
+    total: int,
+    free: Optional[int] = None,
+    container: bool = False,
+    memory: int = 256 * GIB,
+    tmpfs: bool = True,
+) -> Asked:
+    files: dict[str, Content] = {"/dev/shm": folder(0o1777), "/proc/self/mountinfo": MOUNTED if tmpfs else ""}
     if memory:
         files["/proc/meminfo"] = f"MemTotal: {memory >> 10} kB\n"
     if container:
@@ -51,8 +58,15 @@ def test_nearly_full() -> None:
 def test_what_would_help() -> None:
     (finding,) = told(MIB).findings
     assert finding.fix and finding.fix.commands == ("mount -o remount,size=16g /dev/shm",)
+    assert finding.fix.undo_commands == ("mount -o remount,size=1048576 /dev/shm",)
+    assert (finding.fix.risk, finding.fix.needs_root, finding.fix.undoable) == (Risk.CAUTION, True, True)
     (finding,) = told(MIB, container=True).findings
     assert finding.fix and finding.fix.commands == () and "--shm-size=16g," in finding.fix.title
+
+
+def test_what_is_no_tmpfs_has_no_size_of_its_own() -> None:
+    (finding,) = told(MIB, tmpfs=False).findings
+    assert finding.fix is None
 
 
 def test_a_small_machine_gives_no_more_than_half() -> None:

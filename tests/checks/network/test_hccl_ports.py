@@ -7,9 +7,9 @@ from typing import Optional
 
 import pytest
 
-from npudoctor import Action, Risk, Severity, Status
+from npudoctor import Action, Risk, Severity, Status, WriteFile
 from npudoctor.checks.network.hccl_ports import hccl_ports
-from npudoctor.testing import ask, device, fake_host, unreadable
+from npudoctor.testing import Content, ask, device, fake_host, folder, unreadable
 
 from .ports_machine import (
     ANY,
@@ -150,8 +150,38 @@ def test_ports_of_outgoing_connections(low_high: str, reserved: str, told: Optio
     assert finding.fix.commands == (
         f"sysctl -w net.ipv4.ip_local_reserved_ports={before}{',' if before else ''}{told}",
     )
-    assert finding.fix.undo == (f"sysctl -w net.ipv4.ip_local_reserved_ports={before}",)
-    assert finding.fix.risk is Risk.MANUAL
+    assert finding.fix.undo_commands == (f"sysctl -w net.ipv4.ip_local_reserved_ports={before}",)
+    assert (finding.fix.risk, finding.fix.needs_root) == (Risk.CAUTION, True)
+
+
+KEY = "net.ipv4.ip_local_reserved_ports"
+KEPT = "/etc/sysctl.d/90-npudoctor-ports.conf"
+
+
+@pytest.mark.parametrize(
+    ("files", "written", "said"),
+    [
+        ({"/etc/sysctl.d": folder()}, True, "at every boot"),
+        ({"/etc/sysctl.d/10-a.conf": "# x=1\nkernel.x = 1\n"}, True, "at every boot"),
+        ({KEPT: f"{KEY}=1\n"}, True, "at every boot"),
+        ({}, False, "/etc/sysctl.d decides"),
+        ({"/etc/sysctl.d": folder(), "/etc/sysctl.conf": f"{KEY} = 1\n"}, False, "/etc/sysctl.conf decides"),
+        ({"/etc/sysctl.d/a.conf": f"-{KEY.replace('.', '/')}=1\n"}, False, "/etc/sysctl.d/a.conf decides"),
+        ({"/etc/sysctl.d": folder(), "/usr/lib/sysctl.d/a.conf": f"{KEY}=\n"}, False, "a.conf decides"),
+        ({"/etc/sysctl.d": folder(), "/.dockerenv": ""}, False, "until the container ends"),
+    ],
+    ids=str,
+)
+def test_whether_it_is_kept_for_the_next_boot(files: dict[str, Content], written: bool, said: str) -> None:
+    kernel: dict[str, Content] = {f"{KERNEL}port_range": "32768\t60999\n", f"{KERNEL}reserved_ports": "\n"}
+    asked = judge(files={**kernel, **files}, variables={"HCCL_IF_BASE_PORT": "40000"})
+    (fix,) = [one.fix for one in asked.findings if one.code == "hccl-ports.ephemeral"]
+    assert fix is not None and said in fix.title
+    paths = [step.path for step in fix.steps if isinstance(step, WriteFile)]
+    assert paths == ([KEPT] if written else [])
+    if written:
+        assert f"printf '%s\\n' {KEY}=40000-40031 > {KEPT}" in fix.commands
+    assert fix.risk is (Risk.MANUAL if "/.dockerenv" in files else Risk.CAUTION)
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EIO])
