@@ -185,7 +185,10 @@ def _judge_again(applied: Sequence[Done], after: Report, host: Host, wish: Wish)
     for one in applied:
         still = remaining.pop(one.item.identity, None)
         if still and one.outcome.ending in (Ending.APPLIED, Ending.ALREADY):
-            one = replace(one, outcome=Outcome(Ending.FAILED, _("the check still finds it")))
+            why = _("the check still finds it")
+            if one.outcome.reason:
+                why = _("{reason}, and the check still finds it").format(reason=one.outcome.reason)
+            one = replace(one, outcome=Outcome(Ending.FAILED, why, one.outcome.changed))
         settled.append(one)
     return settled + [Done(item, _new(item)) for item in remaining.values()]
 
