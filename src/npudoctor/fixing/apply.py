@@ -80,7 +80,7 @@ class Watch:
 def why_forbidden(step: Step, host: Host) -> Optional[str]:
     """Why this user may not take the step whatever its guard says; None when he may."""
     if for_a_shell(step):
-        text = _("no program can change the shell that called it: type the lines shown here in that shell")
+        text = _("no program can change the shell that called it: type the line shown here in that shell")
         if isinstance(step, Export) or (isinstance(step, Command) and step.argv[0] in OF_VARIABLES):
             text = _("no program can change the shell that called it: type there {line}, or the lines shown")
         return text.format(line='eval "$(npudoctor env)"')
