@@ -14,6 +14,7 @@ from typing import Any
 
 from firewall_stage import connect, serve, sh, start_peer  # type: ignore[import-not-found]
 
+LASTING = "firewall-cmd --permanent --zone=public --list-all 2> /dev/null"
 FIX = ("fix", "firewall", "--yes", "--risk", "caution")
 
 
@@ -43,7 +44,7 @@ def main() -> None:
             (row,) = npudoctor(port, "check", "firewall", *named)["results"]
             found = connect(pid, [port], *peers)[f"tcp/{port}"]
             rules = subprocess.run(
-                ["sh", "-c", "nft list ruleset; iptables-legacy-save; echo ufw:; ufw status"],
+                ["sh", "-c", f"nft list ruleset; iptables-legacy-save; {LASTING}; echo ufw:; ufw status"],
                 capture_output=True, text=True, check=False,
             ).stdout  # fmt: skip
             if not row["facts"]:

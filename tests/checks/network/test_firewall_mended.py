@@ -23,7 +23,9 @@ PEER, PEER6 = "10.77.0.2", "fd77::2"
 
 
 def play(script: str, back: str, *peers: str) -> dict[str, Any]:
-    argv = ["unshare", "--net", "--mount", sys.executable, STAGE, script, "29500", json.dumps(peers), back]
+    # With a pid namespace what the scene starts ends with it.
+    spaces = ["unshare", "--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child"]
+    argv = [*spaces, sys.executable, STAGE, script, "29500", json.dumps(peers), back]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=90)
     assert done.returncode == 0, done.stderr[-1000:]
     told: dict[str, Any] = json.loads(done.stdout)
@@ -32,7 +34,7 @@ def play(script: str, back: str, *peers: str) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def _tools(need: Callable[..., None], lack: Callable[[str], None]) -> None:
-    need("nft", "iptables", "iptables-legacy", "ufw", "ip", "unshare", "nsenter")
+    need("nft", "iptables", "iptables-legacy", "ufw", "firewalld", "dbus-daemon", "ip", "unshare", "nsenter")
     tries = (
         "nft add table inet t && iptables -L && iptables-legacy -L && ip link add a0 type veth peer name b0"
     )
@@ -48,7 +50,17 @@ NEIGHBOURS = "icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept"
 UFW = """mount -t tmpfs none /media && cp -a /etc/ufw /media/ufw && mount --bind /media/ufw /etc/ufw
 cp -a /etc/default /media/default && mount --bind /media/default /etc/default
 ufw --force enable"""
+FIREWALLD = """mount -t tmpfs none /media && cp -a /etc/firewalld /media/etc
+mount --bind /media/etc /etc/firewalld
+mount -t tmpfs none /run && mkdir -p /run/dbus && mount -t tmpfs none /var/log
+dbus-daemon --system --fork > /dev/null 2>&1
+firewalld --nofork > /dev/null 2>&1 &
+for _ in $(seq 100); do firewall-cmd --state > /dev/null 2>&1 && break; sleep 0.1; done
+firewall-cmd --zone=public --change-interface=eth7
+firewall-cmd --permanent --zone=public --change-interface=eth7
+"""
 SCENES = {
+    "firewalld": (FIREWALLD, (PEER,)),
     "nftables": (table(), (PEER,)),
     "nftables, IPv6": (table(NEIGHBOURS), (PEER6,)),
     "nftables, both families": (table(NEIGHBOURS), (PEER, PEER6)),
@@ -76,6 +88,17 @@ def test_sick_mended_well_and_taken_back(back: str) -> None:
         played = list(pool.map(lambda name: play(SCENES[name][0], back, *SCENES[name][1]), names))
     for name, told in zip(names, played):
         assert well(told) == [], f"{name}: {told}"
+
+
+def test_a_rule_of_somebody_else_is_neither_doubled_nor_taken_back() -> None:
+    """It is there and does nothing, as it stands behind another."""
+    same = f"-A INPUT -s {PEER} -p tcp --dport 29500 -j ACCEPT"
+    told = play(ipt("-A INPUT -p tcp -j DROP", same), "undo", PEER)
+    (action,) = told["fix"]["actions"]
+    assert (action["status"], told["fix"]["changed"]) == ("failed", False)
+    assert action["reason"] == "it is so already, and the check still finds it"
+    assert (told["undo"]["exit_code"], told["undo"]["changed"]) == (0, False)
+    assert plain(told["back"]["rules"]) == plain(told["sick"]["rules"])
 
 
 def well(told: dict[str, Any]) -> list[str]:
