@@ -67,6 +67,7 @@ class Machine:
 
     def __init__(self, folder: Path, first: Path) -> None:
         self.env, self.folder = folder / "env", folder
+        self.python = str(self.env / "bin" / "python")
         shutil.copytree(first, self.env, symlinks=True)
         self.top = cann(folder, "8.1.RC1", NEW)
         self.home = folder / "home"
@@ -87,7 +88,7 @@ class Machine:
         self, *words: str, uid: int = 0, variables: Mapping[str, str] = {}, options: Sequence[str] = ()
     ) -> Any:
         """What it prints as JSON."""
-        asked = ["--python", str(self.env / "bin" / "python")] if words[0] in ("check", "fix") else []
+        asked = ["--python", self.python] if words[0] in ("check", "fix") else []
         argv = [sys.executable, "-m", "npudoctor", *words, "--format", "json", *asked, *options]
         known = {
             "PATH": os.environ["PATH"], "HOME": str(self.home), "NPUDOCTOR_CHECKS_DIR": "",
@@ -181,6 +182,28 @@ def test_root_runs_no_pip_that_others_may_write(machine: Machine, where: str) ->
     os.chmod(path, 0o777)  # noqa: S103
     (action,) = machine(*FIX)["actions"]
     assert (action["status"], machine.te) == ("refused", OLD)
+
+
+def test_an_old_te_in_the_users_own_folder(machine: Machine, lack: Callable[[str], None]) -> None:
+    """Where older installers put it; a Python that is root's, and pip falls back to that folder."""
+    machine.python = os.path.realpath(sys.executable)
+    where = "import sys, sysconfig as s; print(s.get_path('stdlib'), '%d.%d' % sys.version_info[:2])"
+    told = subprocess.run([machine.python, "-c", where], capture_output=True, text=True, check=True)
+    library, version = told.stdout.split()
+    if os.path.exists(f"{library}/EXTERNALLY-MANAGED"):
+        lack("this Python refuses pip")
+    site = machine.home / ".local" / "lib" / f"python{version}" / "site-packages"
+    (first,) = (machine.env / "lib").glob("python3*/site-packages")
+    for name in ("te", "te-0.4.0.dist-info", "torch_npu-2.5.1.dist-info"):
+        shutil.copytree(first / name, site / name)
+    for path in (machine.home, *machine.home.rglob("*")):
+        os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
+    assert machine.codes(uid=NOBODY) == ["te-topi.other-version"]
+    assert machine(*FIX)["changed"] is False, "root looks into no folder that a foreign HOME names"
+    answer = machine(*FIX, uid=NOBODY)
+    assert (answer["exit_code"], answer["changed"]) == (0, True), answer
+    assert NEW in (site / "te" / "version.py").read_text()
+    assert (site / "te").stat().st_uid == NOBODY
 
 
 def test_others_are_told_that_only_root_can(machine: Machine) -> None:
