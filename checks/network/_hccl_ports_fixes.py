@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Optional
 
-from npudoctor import Command, Export, Fix, Host, Risk, WriteFile, _
+from npudoctor import Export, Fix, Host, Risk, SetKernel, WriteFile, _
 from npudoctor.host import CannotTell
 from npudoctor.host.jobports import BASE, DEFAULTS, RANGE, Claim
 from npudoctor.host.ports import (
@@ -32,17 +32,17 @@ def reserve(host: Host, outgoing: Span, reserved: Sequence[Span], more: Sequence
     """No line where it would take most of the ports away from outgoing connections."""
     if 2 * width(more) > width([outgoing]):
         return None
-    now, then = (f"{RESERVED}={spell(spans)}" for spans in (reserved, [*reserved, *more]))
-    command = Command(("sysctl", "-w", then), ("sysctl", "-w", now))
+    now, then = (spell(without(spans, ())) for spans in (reserved, [*reserved, *more]))
+    step = SetKernel(RESERVED, then, now)
     if host.system.container():  # its network may be the host's, and no boot reads its files
         title = _("Reserve them until the container ends, or on its host")
-        return Fix(title, (command,), risk=Risk.MANUAL)
+        return Fix(title, (step,), risk=Risk.MANUAL)
     other = _said_elsewhere(host)
     if other is not None:
         title = _("Reserve them until the next boot; {path} decides what is reserved then").format(path=other)
-        return Fix(title, (command,))
-    kept = WriteFile.at(host, KEPT, then + "\n")
-    return Fix(_("Reserve them, now and at every boot"), (command, kept))
+        return Fix(title, (step,))
+    kept = WriteFile.at(host, KEPT, f"{RESERVED}={then}\n")
+    return Fix(_("Reserve them, now and at every boot"), (step, kept))
 
 
 def _said_elsewhere(host: Host) -> Optional[str]:

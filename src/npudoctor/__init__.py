@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         RemoveSharedMemory,
         RemoveSocket,
         RestoreSocket,
+        SetKernel,
         WriteFile,
     )
     from npudoctor.host import Host
@@ -38,6 +39,7 @@ _HOME = {
         "RemoveSharedMemory",
         "RemoveSocket",
         "RestoreSocket",
+        "SetKernel",
         "WriteFile",
     ),
     "npudoctor.host": ("Host",),
@@ -70,6 +72,7 @@ __all__ = [
     "RestoreSocket",
     "Risk",
     "Scope",
+    "SetKernel",
     "Severity",
     "Skip",
     "Status",

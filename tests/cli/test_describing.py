@@ -63,7 +63,10 @@ def test_every_listed_check_has_a_manual(npudoctor: Npudoctor) -> None:
         assert done.status == 0 and all(code in done.out for code in check["codes"])
 
 
-@pytest.mark.parametrize(("arguments", "title"), [((), "report"), (("report",), "report"), (("fix",), "fix")])
+@pytest.mark.parametrize(
+    ("arguments", "title"),
+    [((), "report"), (("report",), "report"), (("fix",), "fix"), (("history",), "history")],
+)
 def test_a_schema_is_printed(npudoctor: Npudoctor, arguments: tuple[str, ...], title: str) -> None:
     schema = npudoctor("schema", *arguments).json
     Draft202012Validator.check_schema(schema)

@@ -64,7 +64,7 @@ def test_only_the_words_differ(npudoctor: Npudoctor) -> None:
 
 
 def test_all_of_the_help_is_chinese(npudoctor: Npudoctor) -> None:
-    for command in ((), ("check",), ("fix",), ("list",), ("show",), ("schema",)):
+    for command in ((), ("check",), ("fix",), ("undo",), ("history",), ("list",), ("show",), ("schema",)):
         done = npudoctor("--lang", "zh", *command, "--help")
         words = [
             line for line in done.out.splitlines() if re.search(r"[a-z] [a-z]", line) and not CJK.search(line)

@@ -286,6 +286,7 @@ def test_while_another_run_is_at_work_nothing_is_undone(bench: Bench) -> None:
 STRANGE: list[dict[str, Any]] = [
     {"kind": "OfTheFuture", "x": 1},
     {"kind": "WriteFile", "path": "/x"},
+    {"kind": "SetKernel", "name": 1, "value": "", "was": ""},
     {"kind": "Command", "argv": "x", "undo": 3},
     {},
 ]

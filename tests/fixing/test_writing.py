@@ -7,12 +7,15 @@ import os
 import shutil
 import signal
 import subprocess
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Callable
+from typing import Callable, Optional
 
 import pytest
+from tests.support import ipc
 from tests.support.desk import Desk
-from tests.support.others import as_user
+from tests.support.others import as_user, forked
 
 from npudoctor.fixing.outcome import Ending, Outcome
 from npudoctor.fixing.steps import WriteFile, decode, encode
@@ -225,21 +228,77 @@ def test_a_copy_is_kept_nowhere_but_in_our_own_folder(desk: Desk) -> None:
     assert (desk.content(), (desk.home / "victim").exists()) == (b"old", False)
 
 
+@pytest.fixture
+def open_desk() -> Iterator[Desk]:
+    """A desk that other users can come to."""
+    home = Path(tempfile.mkdtemp(prefix="npudoctor-"))
+    home.chmod(0o755)
+    yield Desk(home)
+    shutil.rmtree(home)
+
+
 @pytest.mark.needs_root
 @pytest.mark.parametrize("old", [None, "old"])
-def test_who_may_not_write_there(desk: Desk, old: str) -> None:
+def test_who_may_not_write_there(open_desk: Desk, old: Optional[str]) -> None:
+    desk = open_desk
     if old:
         desk.path.write_text(old)
-    for folder in (desk.home, *desk.home.parents):
-        if folder != Path("/tmp"):
-            folder.chmod(folder.stat().st_mode | 0o055)
-    desk.home.chmod(0o755)
     desk.state.mkdir()
     os.chown(desk.state, SOMEBODY, SOMEBODY)
     outcome = as_user(SOMEBODY, lambda: desk.take(desk.write()))
-    assert outcome.ending in (Ending.FAILED, Ending.REFUSED)
-    assert (outcome.changed, outcome.reason != "") == (False, True)
+    assert (outcome.ending, outcome.reason) == (Ending.FAILED, "Permission denied")
+    assert not outcome.changed
     assert desk.content() == (old.encode() if old else None)
+    assert desk.names() == (["site.conf"] if old else [])
+
+
+@pytest.mark.needs_root
+def test_a_user_writes_what_is_his_own(open_desk: Desk) -> None:
+    desk = open_desk
+    desk.path.write_text("old")
+    for path in (desk.home, desk.etc, desk.path):
+        os.chown(path, SOMEBODY, SOMEBODY)
+
+    def both() -> list[Outcome]:
+        step = desk.write()
+        return [desk.take(step), desk.take(step.back())]
+
+    assert as_user(SOMEBODY, both) == [APPLIED, APPLIED]
+    found = desk.path.stat()
+    assert (desk.content(), found.st_uid, found.st_gid) == (b"old", SOMEBODY, SOMEBODY)
+
+
+@pytest.mark.needs_root
+def test_a_file_that_may_not_be_changed(desk: Desk, need: Callable[..., None]) -> None:
+    """Not even by root: the attribute i, where the file system has it."""
+    need("chattr")
+    desk.path.write_text("old")
+    step = desk.write()
+    if subprocess.run(["chattr", "+i", str(desk.path)], capture_output=True, check=False).returncode:
+        pytest.skip("a file system without attributes")
+    try:
+        outcome = desk.take(step)
+    finally:
+        subprocess.run(["chattr", "-i", str(desk.path)], check=True)
+    assert (outcome.ending, outcome.changed) == (Ending.FAILED, False)
+    assert (desk.content(), desk.names()) == (b"old", ["site.conf"])
+
+
+@pytest.mark.needs_root
+def test_a_file_that_is_a_mount_of_its_own(desk: Desk) -> None:
+    """As /etc/hosts in a container: nothing can be renamed over it."""
+    desk.path.write_text("old")
+    (desk.home / "other").write_text("theirs")
+
+    def inside() -> tuple[Outcome, Optional[bytes], list[str]]:
+        ipc.unshare("mnt")
+        subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+        subprocess.run(["mount", "--bind", str(desk.home / "other"), str(desk.path)], check=True)
+        return desk.take(desk.write()), desk.content(), desk.names()
+
+    outcome, content, names = forked(inside)
+    assert (outcome.ending, outcome.changed) == (Ending.FAILED, False)
+    assert (content, names) == (b"theirs", ["site.conf"])
 
 
 # killed midway

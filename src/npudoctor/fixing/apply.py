@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Any, Callable, Optional
 
+from npudoctor.fixing.kernel import set_kernel
 from npudoctor.fixing.outcome import Broken, Ending, Gone, Observer, Outcome, Refused
 from npudoctor.fixing.removal import remove_shared_memory, remove_socket, restore_socket
 from npudoctor.fixing.running import delete_rule, insert_rule, run_command
@@ -18,6 +19,7 @@ from npudoctor.fixing.steps import (
     RemoveSharedMemory,
     RemoveSocket,
     RestoreSocket,
+    SetKernel,
     WriteFile,
 )
 from npudoctor.fixing.writing import put_back, write_file
@@ -102,24 +104,22 @@ def for_a_shell(step: Step) -> bool:
     return isinstance(step, Export) or (isinstance(step, Command) and step.argv[0] in OF_A_SHELL)
 
 
+_ACTS: dict[type, Callable[[Any, Host, Observer], None]] = {
+    RemoveSharedMemory: remove_shared_memory,
+    RemoveSocket: remove_socket,
+    RestoreSocket: restore_socket,
+    RemoveFiles: remove_files,
+    WriteFile: write_file,
+    PutBack: put_back,
+    SetKernel: lambda step, _host, at: set_kernel(step, at),
+    Command: run_command,
+    InsertRule: insert_rule,
+    DeleteRule: delete_rule,
+}
+
+
 def _take(step: Step, host: Host, at: Observer) -> None:
-    if isinstance(step, RemoveSharedMemory):
-        remove_shared_memory(step, host, at)
-    elif isinstance(step, RemoveSocket):
-        remove_socket(step, host, at)
-    elif isinstance(step, RestoreSocket):
-        restore_socket(step, host, at)
-    elif isinstance(step, RemoveFiles):
-        remove_files(step, host, at)
-    elif isinstance(step, WriteFile):
-        write_file(step, host, at)
-    elif isinstance(step, PutBack):
-        put_back(step, host, at)
-    elif isinstance(step, Command):
-        run_command(step, host, at)
-    elif isinstance(step, InsertRule):
-        insert_rule(step, host, at)
-    elif isinstance(step, DeleteRule):
-        delete_rule(step, host, at)
-    else:
+    act = _ACTS.get(type(step))
+    if act is None:
         raise Refused(_("this kind of step is not known"))
+    act(step, host, at)

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any, Optional, Union
 
+from npudoctor.fixing.kernel import SetKernel as SetKernel
 from npudoctor.fixing.shell import quote as quote
 from npudoctor.fixing.texts import PutBack as PutBack
 from npudoctor.fixing.texts import Was
@@ -196,6 +197,7 @@ Known = Union[
     InsertRule,
     DeleteRule,
     Export,
+    SetKernel,
     WriteFile,
     PutBack,
     RemoveSharedMemory,
@@ -213,6 +215,7 @@ KINDS: dict[str, Any] = {
         InsertRule,
         DeleteRule,
         Export,
+        SetKernel,
         WriteFile,
         PutBack,
         RemoveSharedMemory,
@@ -252,6 +255,8 @@ def _sound(step: Known) -> bool:
     """Whether what others told has the types that acting needs."""
     if isinstance(step, Command):
         return bool(step.argv) and all(isinstance(one, tuple) and _texts(*one) for one in _words(step))
+    if isinstance(step, SetKernel):
+        return _texts(step.name, step.value, step.was)
     if isinstance(step, WriteFile):
         return _texts(step.path, step.content) and type(step.mode) is int
     return not isinstance(step, PutBack) or _texts(step.path, step.sha256)

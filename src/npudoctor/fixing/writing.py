@@ -176,8 +176,10 @@ def _prepared(
                 file.write(content)
                 if owner:
                     os.fchown(file.fileno(), owner.uid, owner.gid)
+                have = dict(_attributes(file.fileno()))  # a label that it has anyway may not be ours to set
                 for key, value in there.attributes if there else ():
-                    os.setxattr(file.fileno(), key, value)
+                    if have.get(key) != value:
+                        os.setxattr(file.fileno(), key, value)
                 os.fchmod(file.fileno(), owner.mode if owner else mode)
                 file.flush()
                 os.fsync(file.fileno())

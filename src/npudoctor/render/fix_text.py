@@ -19,7 +19,7 @@ def ending_words() -> dict[Ending, str]:
     return {
         Ending.PLANNED: _("planned"),
         Ending.APPLIED: _("applied"),
-        Ending.ALREADY: _("gone already"),
+        Ending.ALREADY: _("done already"),
         Ending.DECLINED: _("declined"),
         Ending.REFUSED: _("refused"),
         Ending.FAILED: _("failed"),
@@ -28,7 +28,7 @@ def ending_words() -> dict[Ending, str]:
 
 def plan_text(items: Sequence[Item]) -> str:
     """What is about to be asked or done, and what of it can be taken back."""
-    lines = [_("the plan:")] if items else []
+    lines = [_("to be undone:") if items[0].takes_back else _("the plan:")] if items else []
     for item in items:
         lines += _head(item, _("refused") if item.refusal else _("planned"), item.refusal or "")
         lines += what_runs(item)

@@ -1,0 +1,148 @@
+"""`undo` and `history` as a person types them, on a machine of their own."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from tests.support import bare
+from tests.support.bare import Line
+
+from .command import DROP_IN
+
+pytestmark = pytest.mark.needs_root
+SICK = """
+    if host.files.stat("/run/lock/one") is None:
+        step = Command(("touch", "/run/lock/one"), ("rm", "/run/lock/one"))
+        conf = WriteFile.at(host, "/run/lock/a.conf", "x = 1\\n")
+        yield Finding("sick.bad", "one is missing", fix=Fix("make it", (step, conf)))
+    if host.files.stat("/run/lock/two") is None:
+        step = Command(("touch", "/run/lock/two"))
+        yield Finding("sick.odd", "two is missing", fix=Fix("make it", (step,)))
+"""
+MEND = "npudoctor fix {code} --yes --risk caution"
+ASKED = "printf '{said}' | {python} -c 'import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)' {program}"
+
+
+@pytest.fixture
+def drop_ins(tmp_path: Path) -> Path:
+    """A check that finds what is missing in /run/lock."""
+    folder = tmp_path / "checks.d"
+    folder.mkdir(mode=0o755)
+    (folder / "sick.py").write_text(DROP_IN.format(id="sick", body=SICK, top="", title="T"))
+    (folder / "sick.py").chmod(0o644)
+    return folder
+
+
+def run(drop_ins: Path, lines: Sequence[str]) -> list[Line]:
+    variables = {"NPUDOCTOR_CHECKS_DIR": str(drop_ins), "TZ": "XXX-8"}
+    return bare.run(drop_ins.parent, ["mkdir -m 755 /run/lock", *lines], variables)[1:]
+
+
+def schema(name: str) -> Draft202012Validator:
+    text = (files("npudoctor.render") / "schemas" / f"{name}-1.json").read_text(encoding="utf-8")
+    Draft202012Validator.check_schema(json.loads(text))
+    return Draft202012Validator(json.loads(text))
+
+
+def errors(name: str, document: Any) -> list[Any]:
+    return list(schema(name).iter_errors(document))
+
+
+def test_before_the_first_run(drop_ins: Path) -> None:
+    lines = ("history", "history --format json", "undo", "undo --format json", "undo 2026")
+    told = run(drop_ins, ["npudoctor " + line for line in lines] + ["ls /var/lib"])
+    history, as_json, undo, undo_json, unknown, folder = told
+    assert (history.status, history.out) == (0, "no run of `npudoctor fix` is recorded for this user\n")
+    assert (as_json.status, as_json.json["runs"], errors("history", as_json.json)) == (0, [], [])
+    assert (undo.status, undo.out, undo.err) == (0, "nothing to undo\n", "")
+    assert (undo_json.json["exit_code"], errors("fix", undo_json.json)) == (0, [])
+    assert (unknown.status, unknown.out) == (64, "")
+    assert unknown.err == "npudoctor: no such run: 2026; see `npudoctor history`\n"
+    assert folder.out == ""  # whoever only looks leaves nothing behind
+
+
+def test_a_run_is_shown_and_undone(drop_ins: Path) -> None:
+    lines = [
+        MEND.format(code="sick"), "npudoctor history", "npudoctor history --format json",
+        "npudoctor undo", "npudoctor undo --dry-run", "ls /run/lock", "npudoctor undo --yes --format json",
+        "ls /run/lock", "npudoctor history", "npudoctor history --format json", "npudoctor undo --yes",
+    ]  # fmt: skip
+    fixed, history, as_json, unasked, dry, before, undone, after, later, later_json, nothing = run(
+        drop_ins, lines
+    )
+    assert fixed.status == 0
+    back = ["      to undo it:", "      $ rm -- /run/lock/a.conf", "      $ rm /run/lock/one"]
+    assert "\n".join(back) in fixed.err
+    assert "      $ touch /run/lock/two\n      this cannot be undone\n" in fixed.err
+    name = as_json.json["runs"][0]["run"]
+    (block,) = history.out.split("\n\n")
+    assert block.startswith(f"{name}  20") and " +0800  finished: 2 applied\n" in block
+    assert f"to undo it: npudoctor undo {name}" in block
+    assert (unasked.status, dry.status) == (1, 1)
+    assert "no terminal" in unasked.out
+    assert "1 planned, 1 refused" in dry.out
+    assert dry.err == ""
+    assert before.out.split() == ["a.conf", "one", "two"]
+    assert (undone.status, undone.json["changed"], undone.json["msg"]) == (1, True, "1 applied, 1 refused")
+    refused, applied = undone.json["actions"]
+    assert (refused["code"], refused["reason"]) == ("sick.odd", "this cannot be undone: touch /run/lock/two")
+    assert applied["commands"] == ["rm -- /run/lock/a.conf", "rm /run/lock/one"]
+    assert after.out.split() == ["two"]
+    assert f"undone by {undone.json['run']}" in later.out and f"it undid run {name}" in later.out
+    assert (nothing.status, nothing.out) == (0, "nothing to undo\n")
+    for document in (as_json.json, later_json.json):
+        assert errors("history", document) == []
+    assert errors("fix", undone.json) == []
+
+
+def test_the_name_of_a_run(drop_ins: Path) -> None:
+    """The whole of it, its beginning, what several begin with, and what is nearly one."""
+    lines = [
+        MEND.format(code="sick.bad"), "rm /run/lock/*", MEND.format(code="sick.bad"), "npudoctor undo 2",
+        "npudoctor undo ''", "ls /var/lib/npudoctor/journal | sed -n '1s/.jsonl$//p' > /run/name",
+        'npudoctor undo "$(cut -c 2- /run/name)"', 'npudoctor undo --yes "$(cut -c 1-23 /run/name)"',
+        'npudoctor undo --yes "$(cat /run/name)" extra', "cat /run/name",
+    ]  # fmt: skip
+    *_fixed, several, empty, _made, near, first, extra, name = run(drop_ins, lines)
+    assert (several.status, "2 may mean several runs: " in several.err) == (64, True)
+    assert (empty.status, "no such run" in empty.err) == (64, True)
+    assert (near.status, "did you mean 20" in near.err) == (64, True)
+    assert f"run {name.out.strip()} did about sick.bad" in first.out
+    assert (first.status, "already" in first.out or "applied" in first.out) == (0, True)
+    assert extra.status == 64
+
+
+@pytest.mark.parametrize(("said", "status", "left"), [("y\\n", 0, []), ("n\\n", 1, ["a.conf", "one"])])
+def test_at_a_terminal_the_lines_are_in_view(drop_ins: Path, said: str, status: int, left: list[str]) -> None:
+    program = f"{sys.executable} -m npudoctor undo"
+    lines = [
+        MEND.format(code="sick.bad"),
+        ASKED.format(said=said, python=sys.executable, program=program),
+        "ls /run/lock",
+    ]
+    _fixed, asked, folder = run(drop_ins, lines)
+    shown = asked.out.replace("\r", "")
+    assert shown.count("$ rm -- /run/lock/a.conf\n      $ rm /run/lock/one\n") >= 2  # plan and question
+    assert "do this? [y/N]" in shown
+    assert (asked.status, folder.out.split()) == (status, left)
+
+
+def test_before_it_is_asked_a_fix_says_what_cannot_be_undone(drop_ins: Path) -> None:
+    program = f"{sys.executable} -m npudoctor fix sick.odd"
+    (asked,) = run(drop_ins, [ASKED.format(said="n\\n", python=sys.executable, program=program)])
+    question = asked.out.replace("\r", "").split("two is missing: do this?")[0]
+    assert question.endswith("      $ touch /run/lock/two\n      this cannot be undone\n")
+
+
+def test_a_journal_that_is_not_believed_is_named(drop_ins: Path) -> None:
+    lines = [MEND.format(code="sick.bad"), "chmod 666 /var/lib/npudoctor/journal/*", "npudoctor history"]
+    _fixed, _changed, history = run(drop_ins, lines)
+    assert history.out.startswith("no run")
+    assert "only this user may write" in history.err
