@@ -71,7 +71,8 @@ def log_directory(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## Fix safety
 
-    The lines are shown only. `chown` takes the folder away from whoever made it.
+    The lines are shown only. `chown -R` takes the folder away from whoever made it, and root who walks
+    through a tree that somebody else may change meanwhile can be led to other files.
 
     ## References
 

@@ -73,9 +73,18 @@ def te_topi(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## Fix safety
 
-    Shown only. The line installs the wheels that the toolkit ships itself; as their version number never
-    changes, pip would keep the old one without `--force-reinstall`. topi is not installed from CANN 8.1 on:
-    it is part of te. For a copy that PYTHONPATH names, the line puts CANN's own folder in front.
+    The line installs the wheels that the toolkit ships itself, from their files and from nowhere else: no
+    index is asked, no dependency is changed, and neither variables nor a user's pip.conf are obeyed. As the
+    version number of these wheels never changes, pip would keep the old one without `--force-reinstall`. topi
+    is not installed from CANN 8.1 on: it is part of te.
+
+    `npudoctor fix te-topi --risk caution` runs it, as the user to whom the interpreter belongs; as root only
+    where interpreter, packages and wheels are root's and nobody else may write them, and only while the
+    wheels are the very files that were looked at. Stop the jobs of this interpreter before. `npudoctor undo`
+    puts the old ones back where the CANN that they are of is installed too; else it cannot be taken back.
+    An interpreter without pip, one that uv manages and an image are for a person: the line is shown.
+
+    For a copy that PYTHONPATH names, the line puts CANN's own folder in front.
 
     ## References
 
@@ -199,18 +208,28 @@ def _fix(host: Host, active: Install, copy: Copy) -> Optional[Fix]:
     # What a variable finds first, no wheel in the interpreter's own folder would replace.
     if exported:
         return _in_front(host, active) if site else None
-    return _pip(host, active, [copy.name]) or (_in_front(host, active) if site else None)
+    return _pip(host, active, [copy.name], copy) or (_in_front(host, active) if site else None)
 
 
-def _pip(host: Host, active: Install, names: Sequence[str]) -> Optional[Fix]:
-    from npudoctor.checks.python._pip import pip_fix
+def _pip(host: Host, active: Install, names: Sequence[str], copy: Optional[Copy] = None) -> Optional[Fix]:
+    from npudoctor.checks.python._pip import pip_wheels
 
     paths = wheels(host.files, active, names)
     if not paths:
         return None
-    line = ("install", "--upgrade", "--force-reinstall", "--no-deps", *paths)
-    fix: Fix = pip_fix(host, _("install the wheels that this CANN ships"), line)
+    before = _before(host, names, copy, len(paths)) if copy else ()
+    title = _("install the wheels that this CANN ships")
+    fix: Fix = pip_wheels(host, title, paths, copy.folder if copy else "", before)
     return fix
+
+
+def _before(host: Host, names: Sequence[str], copy: Copy, many: int) -> Sequence[str]:
+    """The wheels of the CANN that the copy is of, where that is installed too and ships as many."""
+    for install in installs_of(host)[1:]:
+        if install.component == copy.version:
+            paths = wheels(host.files, install, names)
+            return paths if len(paths) == many else ()
+    return ()
 
 
 def _in_front(host: Host, active: Install) -> Optional[Fix]:

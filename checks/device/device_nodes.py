@@ -50,7 +50,9 @@ def device_nodes(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## Fix safety
 
-    The line is shown only. `usermod -aG` gives the user all that the group may open, from the next login on.
+    The line is shown only. `usermod -aG` gives the user all that the group may open, and holds from the next
+    login on: nothing that `npudoctor fix` did could be seen to have helped, and root, who alone could do it,
+    does not meet the problem. Who is in the group already is told to log in again.
 
     ## References
 

@@ -134,6 +134,7 @@ def _other(host: Host, use: Use, build: Build, needed: Optional[str]) -> Iterato
         "nccl-version.other-copy",
         text.format(framework=use.framework, nccl=build.version, path=use.path, own=own.version),
         evidence=_evidence(use, build),
+        action=Action.CONFIG,
         fix=_own_first(host, use),
     )
 

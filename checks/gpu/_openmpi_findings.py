@@ -55,6 +55,7 @@ def root() -> Finding:
     return Finding(
         "openmpi.root",
         text.format(names=", ".join(ROOT)),
+        action=Action.CONFIG,
         fix=Fix(
             _("let mpirun run as root, as in a container"),
             tuple(Export(name, "1") for name in ROOT),

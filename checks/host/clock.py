@@ -62,7 +62,7 @@ def clock(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Unknown(_("the kernel does not say whether its clock is kept right"), advisory=True)
     if not kept:
         text = _("the kernel was not told that its clock is kept right: no NTP, or chrony without rtcsync")
-        yield Finding("clock.unsynchronised", text, fix=_ask(host))
+        yield Finding("clock.unsynchronised", text, action=Action.CONFIG, fix=_ask(host))
 
 
 def _ask(host: Host) -> Optional[Fix]:

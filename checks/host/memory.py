@@ -78,7 +78,7 @@ def _limited(group: MemoryGroup) -> Iterator[Finding]:
         )
     if group.limit < 4 * GIB:
         text = _("the control group may take only {limit} of memory")
-        yield Finding("memory.limit-small", text.format(**words), evidence=evidence)
+        yield Finding("memory.limit-small", text.format(**words), evidence=evidence, action=Action.CONFIG)
     if group.kills:
         text = _("the kernel has killed a process of this control group because its memory was used up")
         yield Finding("memory.killed", text, evidence=evidence)

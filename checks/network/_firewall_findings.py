@@ -151,7 +151,7 @@ def blocked(host: Host, claim: Claim, answers: Answers) -> Iterator[Finding]:
             who=told(peers) if peers else _("every other node"),
             ports=told((spell([span]) for span in ports), 8),
             label=claim.label,
-            place=places[0] if places else "",
+            place=told(places, 3),
         ),
         severity=_weight(host, claim, answers, whole=without(claim.spans, ports) == ()),
         evidence=places[:8],
@@ -176,9 +176,10 @@ def _sides(found: Sequence[Blocked]) -> list[Side]:
     """The places that drop, with the side on which they do."""
     return list(
         dict.fromkeys(
-            Side(place.partition(":")[0], place, verdict.leaving)
+            Side(place.partition(":")[0], place, leaving)
             for _c, _s, verdict in found
-            for place in verdict.places
+            for leaving, places in ((False, verdict.entering), (True, verdict.leaving))
+            for place in places
         )
     )
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Callable, Optional
+from typing import Callable, Optional, Union
 
-from npudoctor import Command, Fix, Host, Risk, _
+from npudoctor import Command, Fix, Host, InsertRule, Risk, _
 from npudoctor.frozen import dataclass
 from npudoctor.host.ports import Span
 
-MOST = 8  # lines of a fix
+MOST = 32  # lines of a fix
 
-Lines = tuple[tuple[str, ...], ...]
-Pair = tuple[Lines, Lines]  # what is done, and what takes it back
+Line = Union[Command, InsertRule]
 
 
 @dataclass(frozen=True)
@@ -35,36 +34,31 @@ def way_in(
     as the user wrote them, "" for anybody."""
     known = zones() if any(_is_firewalld(host, side) for side in sides) else {}
     made = [
-        pair
+        line
         for peer in peers
         for span in ports
         for side in sides
-        for pair in _lines(host, side, peer.strip("[]").partition("%")[0], span, known.get(peer, ""))
+        for line in _lines(host, side, peer.strip("[]").partition("%")[0], span, known.get(peer, ""))
     ]
-    pairs = list(dict.fromkeys(made))
-    if not pairs or len(pairs) > MOST:
+    steps = tuple(dict.fromkeys(made))
+    if not steps or len(steps) > MOST:
         return None
-    steps = tuple(Command(argv) for do, _undo in pairs for argv in do)
-    undo = tuple(line for _do, back in pairs for argv in back for line in Command(argv).lines())
-    return Fix(_title([argv for do, _undo in pairs for argv in do]), steps, undo, Risk.MANUAL)
-
-
-def _title(lines: Sequence[Sequence[str]]) -> str:
-    """What the lines do, and what they cannot say themselves."""
-    title = _("Let the other nodes in on these ports")
-    if any(argv[0] == "firewall-cmd" and not any("--zone=" in word for word in argv) for argv in lines):
+    zoneless = any(_without_zone(step) for step in steps)
+    title = _("Let everybody in on these ports; with --peers, only the other nodes")
+    if any(peers):
+        title = _("Let the other nodes in on these ports")
+    if zoneless:
         title = _(
             "{title}; in the default zone: add --zone= where firewall-cmd --get-active-zones names another "
             "one for the interface by which they come"
         ).format(title=title)
-    chains = dict.fromkeys(" ".join(argv[3:6]) for argv in lines if argv[0] == "nft")
-    for chain in list(chains)[:1]:
-        place = chain if len(chains) == 1 else "FAMILY TABLE CHAIN"
-        title = _(
-            "{title}; to take a rule back: nft -a list chain {place} shows its handle for nft delete rule "
-            "{place} handle HANDLE"
-        ).format(title=title, place=place)
-    return title
+    return Fix(title, steps, risk=Risk.MANUAL if zoneless else Risk.CAUTION)
+
+
+def _without_zone(step: Line) -> bool:
+    """Whether it changes a zone that may be another than theirs: a person must look."""
+    argv = step.argv
+    return argv[0] == "firewall-cmd" and not any("--zone=" in word for word in argv)
 
 
 def zone_of(chain: str) -> str:
@@ -81,17 +75,17 @@ def _is_firewalld(host: Host, side: Side) -> bool:
     return ours and host.commands.find("firewall-cmd") is not None
 
 
-def _lines(host: Host, side: Side, sender: str, span: Span, zone: str) -> Iterator[Pair]:
+def _lines(host: Host, side: Side, sender: str, span: Span, zone: str) -> Iterator[Line]:
     if _is_firewalld(host, side):
         if not side.leaving:  # its zones are about what comes in
-            yield _firewalld(sender, span, zone)
+            yield from _firewalld(sender, span, zone)
     elif "ufw" in side.place or _ufw_is_on(host, side):
         yield _ufw(side, sender, span)
     else:
         yield from _chain(side, sender, span)
 
 
-def _firewalld(sender: str, span: Span, zone: str) -> Pair:
+def _firewalld(sender: str, span: Span, zone: str) -> Iterator[Command]:
     """Once for now, once to stay."""
     port = _span(span, "-")
     if not sender:
@@ -101,11 +95,11 @@ def _firewalld(sender: str, span: Span, zone: str) -> Pair:
         what = "rich-rule"
         words = f'rule family="{family}" source address="{sender}" port port="{port}" protocol="tcp" accept'
     where = (f"--zone={zone}",) if zone else ()
-    both = (where, ("--permanent", *where))
-    return (
-        tuple(("firewall-cmd", *keep, f"--add-{what}={words}") for keep in both),
-        tuple(("firewall-cmd", *keep, f"--remove-{what}={words}") for keep in both),
-    )
+    for keep in (where, ("--permanent", *where)):
+        add, remove, query = (
+            ("firewall-cmd", *keep, f"--{verb}-{what}={words}") for verb in ("add", "remove", "query")
+        )
+        yield Command(add, remove, unless=query)
 
 
 def _ufw_is_on(host: Host, side: Side) -> bool:
@@ -120,17 +114,19 @@ def _ufw_is_on(host: Host, side: Side) -> bool:
     return "ENABLED=yes" in enabled and policy in side.place
 
 
-def _ufw(side: Side, sender: str, span: Span) -> Pair:
+def _ufw(side: Side, sender: str, span: Span) -> Command:
+    """In front of the user's own rules where one of these drops, as ufw puts others behind them."""
     port, peer = ("port", _span(span, ":")), sender or "any"
     rule: tuple[str, ...]
     if side.leaving:
         rule = ("allow", "out", "proto", "tcp", "from", "any", *port, "to", peer)
     else:
         rule = ("allow", "proto", "tcp", "from", peer, "to", "any", *port)
-    return (("ufw", *rule),), (("ufw", "delete", *rule),)
+    first = ("prepend",) if "-user-" in side.chain else ()
+    return Command(("ufw", *first, *rule), ("ufw", "delete", *rule), skipped="Skipping")
 
 
-def _chain(side: Side, sender: str, span: Span) -> Iterator[Pair]:
+def _chain(side: Side, sender: str, span: Span) -> Iterator[Line]:
     """A rule in front of the chain that drops: for iptables where it is one of its chains."""
     words = side.chain.split()
     if len(words) != 4:
@@ -143,19 +139,28 @@ def _chain(side: Side, sender: str, span: Span) -> Iterator[Pair]:
         tool = "ip6tables" if family == "ip6" else "iptables"
         yield _iptables([tool, "-t", table, chain], side, sender, span)
         return
+    yield _nftables((family, table, chain), side, sender, span)
+
+
+def _nftables(place: tuple[str, str, str], side: Side, sender: str, span: Span) -> InsertRule:
+    """The comment is the same for the same rule in the same chain, and finds it again."""
+    import hashlib
+
     field, port = ("daddr", "sport") if side.leaving else ("saddr", "dport")
     match = ("ip6" if ":" in sender else "ip", field, sender) if sender else ()
-    rule = ("rule", family, table, chain, *match, "tcp", port, _span(span, "-"), "accept")
-    yield (("nft", "insert", *rule),), ()
+    rule = (*match, "tcp", port, _span(span, "-"), "accept")
+    digest = hashlib.sha256("\0".join((*place, *rule)).encode("utf-8", "surrogateescape"))
+    return InsertRule(place, rule, f"npudoctor-{digest.hexdigest()[:8]}")
 
 
-def _iptables(place: Sequence[str], side: Side, sender: str, span: Span) -> Pair:
+def _iptables(place: Sequence[str], side: Side, sender: str, span: Span) -> Command:
     tool, _t, table, chain = place
     peer, port = ("-d", "--sport") if side.leaving else ("-s", "--dport")
     match = (peer, sender) if sender else ()
     rule = (chain, *match, "-p", "tcp", port, _span(span, ":"), "-j", "ACCEPT")
-    first = (tool, "-t", table)
-    return ((*first, "-I", *rule),), ((*first, "-D", *rule),)
+    # -w: not refused while somebody else, such as kube-proxy, is writing.
+    insert, delete, look = ((tool, "-w", "-t", table, verb, *rule) for verb in ("-I", "-D", "-C"))
+    return Command(insert, delete, unless=look)
 
 
 def _span(span: Span, between: str) -> str:

@@ -41,9 +41,10 @@ def down(value: str, owner: Interface, severity: Severity) -> Finding:
     text = _("HCCL_IF_IP is {value}, and its interface {interface} is down")
     fix = None
     if not owner.up:
-        line = Command(("ip", "link", "set", owner.name, "up"))
+        way = ("ip", "link", "set", "dev", owner.name)
+        line = Command((*way, "up"), (*way, "down"))
         title = _("switch {name} on").format(name=owner.name)
-        fix = Fix(title, (line,), (f"ip link set {owner.name} down",), Risk.MANUAL)
+        fix = Fix(title, (line,), risk=Risk.CAUTION)
     return _finding(
         "down", text.format(value=value, interface=owner.name), value, None, (owner,), severity, fix
     )

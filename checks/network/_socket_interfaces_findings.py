@@ -48,9 +48,10 @@ def down(variable: str, value: str, chosen: Sequence[Interface], severity: Sever
     message = text.format(variable=variable, value=value[:LONGEST], names=_names(chosen))
     fix = None
     if len(chosen) == 1 and not chosen[0].up:
-        line = Command(("ip", "link", "set", chosen[0].name, "up"))
+        way = ("ip", "link", "set", "dev", chosen[0].name)
+        line = Command((*way, "up"), (*way, "down"))
         title = _("switch {name} on").format(name=chosen[0].name)
-        fix = Fix(title, (line,), (f"ip link set {chosen[0].name} down",), Risk.MANUAL)
+        fix = Fix(title, (line,), risk=Risk.CAUTION)
     return _finding("down", message, variable, value, chosen, severity, None, fix)
 
 

@@ -55,8 +55,15 @@ def firewall(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## Fix safety
 
-    The lines are shown only: who may connect is for the administrator to say. Rules put in by hand are
-    gone after a reboot; those of firewalld and ufw stay.
+    `npudoctor fix firewall --peers ADDR,... --risk caution` puts the lines in, in front of what drops, in the
+    words of the tool that keeps the rules: firewall-cmd (once for now, once to stay), ufw, nft, iptables and
+    ip6tables. Nothing else of the firewall is touched. Who may connect is for the administrator to say:
+    without `--peers` the lines let in everybody. A rule that stands there already is not put in twice. Then
+    the check is asked again.
+
+    `npudoctor undo` takes out what was put in, and only that: a rule of nftables carries a comment by which
+    its handle is found. Rules put in by nft or iptables are gone after a reboot; those of firewalld and ufw
+    stay. Where the zone of firewalld is not clear the lines are shown only.
 
     ## References
 

@@ -63,7 +63,10 @@ def hccl_interface(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## Fix safety
 
-    The lines are for the shell that starts the job, and are of this node: each node has another address.
+    Lines of variables are for the shell that starts the job, and are of this node: each node has another
+    address. An interface that is switched off is switched on by `npudoctor fix --risk caution`: others of the
+    machine may be meant to go by other ways. `npudoctor undo` switches it off again; the kernel then forgets
+    its IPv6 addresses. One that is on and has no carrier wants a cable or the switch.
 
     ## References
 

@@ -69,7 +69,9 @@ def hccn_config(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## Fix safety
 
-    All fixes are shown only. Setting a port again interrupts whatever uses it.
+    All fixes are shown only. Setting a port again interrupts whatever uses it on any NPU of the node, which
+    cannot be seen from here; what the port had before is not always told, so that it could not be taken
+    back; and the other end, the switch, must agree.
 
     ## References
 

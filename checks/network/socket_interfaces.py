@@ -74,7 +74,9 @@ def socket_interfaces(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## Fix safety
 
-    The lines are for the shell that starts the job. `ip link set ... up` is shown only.
+    Lines of variables are for the shell that starts the job. An interface that is switched off is switched on
+    by `npudoctor fix --risk caution`: others of the machine may be meant to go by other ways. `npudoctor
+    undo` switches it off again; the kernel then forgets its IPv6 addresses.
 
     ## References
 

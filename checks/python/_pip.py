@@ -6,8 +6,17 @@ import re
 from collections.abc import Sequence
 from typing import Optional
 
-from npudoctor import Command, Export, Fix, Host, Risk, _
-from npudoctor.host.pip import by_uv, entry_of, needs_root, pip_argv, pip_first, refused
+from npudoctor import Command, Export, FileMark, Fix, Host, Risk, _
+from npudoctor.host.pip import (
+    by_uv,
+    entry_of,
+    in_users_site,
+    installer,
+    needs_root,
+    pip_argv,
+    pip_first,
+    refused,
+)
 
 Line = tuple[str, ...]
 WHEELS = "npudoctor-wheels"  # below the working directory of who types the lines
@@ -30,6 +39,39 @@ def pip_fix(host: Host, title: str, *lines: Line) -> Fix:
     steps = [*pip_first(host), *(pip_argv(host, *line) for line in lines)]
     made = tuple(Command(argv) for argv in steps)
     return Fix(title, steps=made, risk=Risk.MANUAL, needs_root=needs_root(host))
+
+
+def pip_wheels(
+    host: Host, title: str, paths: Sequence[str], instead_of: str, before: Sequence[str] = ()
+) -> Fix:
+    """The line that installs wheels which lie here, without asking any index; run by `npudoctor fix` where
+    that is safe.
+
+    `instead_of` is the folder of the copies that they replace, "" for none; `before` are the wheels that put
+    these back, where they are known. No variable and no user's settings of pip lead it elsewhere.
+    """
+    words = ("install", "--no-index", "--no-deps", "--upgrade", "--force-reinstall")
+    shown = pip_fix(host, title, (*words, *paths))
+    if len(shown.steps) != 1 or by_uv(host) or host.options.root is not None:
+        return shown
+    isolated = () if instead_of and in_users_site(host, instead_of) else ("-I",)
+    argv = (host.interpreter.path, *isolated, "-m", "pip", "--isolated", *words)
+    whose = installer(host, paths)
+    marks = tuple(_mark(host, path) for path in paths)
+    undo = (*argv, *before) if before and isolated else ()
+    step = Command((*argv, *paths), undo, inputs=tuple(mark for mark in marks if mark is not None))
+    if whose is None or None in marks or (not isolated and host.identity.is_root):
+        text = _("{title}; by hand, as not all that this runs is the same user's or root's")
+        title = text.format(title=title)
+        return Fix(title, (Command(step.argv),), risk=Risk.MANUAL, needs_root=False)
+    return Fix(title, (step,), risk=Risk.CAUTION, needs_root=bool(isolated) and whose != host.identity.euid)
+
+
+def _mark(host: Host, path: str) -> Optional[FileMark]:
+    entry = host.files.stat(path)
+    if entry is None:
+        return None
+    return FileMark(path, entry.dev, entry.ino, entry.size, entry.mtime_ns)
 
 
 def pip_install(host: Host, title: str, *requirements: str) -> Fix:

@@ -205,4 +205,6 @@ def _compiler(host: Host) -> Iterator[Finding]:
     elif found.version is not None and found.version < FIRST_COMPILER[: len(found.version)]:
         text = _("{path} is GCC {version}; building operators asks for 7.3 or newer")
         version = ".".join(map(str, found.version))
-        yield Finding("libstdcxx.compiler-too-old", text.format(path=found.path, version=version))
+        yield Finding(
+            "libstdcxx.compiler-too-old", text.format(path=found.path, version=version), action=Action.CONFIG
+        )

@@ -10,8 +10,10 @@ import pytest
 from npudoctor.fixing.plan import target
 from npudoctor.fixing.steps import (
     Command,
+    DeleteRule,
     Export,
     FileMark,
+    InsertRule,
     Known,
     RemoveFiles,
     RemoveSharedMemory,
@@ -30,6 +32,8 @@ FILES = RemoveFiles(
 )
 STEPS: list[Known] = [
     Command(("ls", "-l")), Export("A", "b c"), SEGMENT, SOCKET, RESTORE, FILES,
+    Command(("a",), ("b", "c"), ("d",), "e", (FileMark("/x", 1, 2, 3, 4),)),
+    InsertRule(("inet", "t", "in"), ("accept",), "c"), DeleteRule(("inet", "t", "in"), ("accept",), "c"),
 ]  # fmt: skip
 
 
@@ -43,6 +47,9 @@ def test_the_lines() -> None:
         "rm -- /data/x/IMG00000.LB",
         "rm -- /data/x/-rf",
         "rmdir -- /data/x",
+        "a",
+        "nft insert rule inet t in accept comment c",
+        STEPS[-1].lines()[0],
     ]
 
 
@@ -104,4 +111,5 @@ def test_nothing_that_a_terminal_obeys(word: str) -> None:
 def test_what_a_step_acts_on() -> None:
     assert [target(step) for step in STEPS] == [
         ("ls -l",), ("export A='b c'",), 0, SOCKET.path, RESTORE.path, FILES.directory,
+        ("a",), STEPS[-2].lines(), STEPS[-1].lines(),
     ]  # fmt: skip

@@ -53,6 +53,9 @@ Owner = Annotated[
 ]
 
 
+_OURS = ("names", "cache_server", "everything", "dry_run", "yes", "risk", "owner")
+
+
 def fix(
     ctx: typer.Context,
     names: Names = None,
@@ -62,6 +65,14 @@ def fix(
     yes: Yes = False,
     risk: Risk = None,
     owner: Owner = None,
+    expect: o.Expect = None,
+    python: o.Python = None,
+    env_of: o.EnvOf = None,
+    peers: o.Peers = None,
+    user: o.User = None,
+    job: o.Job = None,
+    deadline: o.Deadline = None,
+    timeout: o.Timeout = None,
     format: o.Format = None,
     lang: o.Lang = None,
     config: o.ConfigFile = None,
@@ -71,7 +82,8 @@ def fix(
     from npudoctor.cli.session import opened
 
     wanted = [*(names or ()), *(["cache-server"] if cache_server else ())]
-    flags = {"format": format, "lang": lang, "config": config}
+    # What the checks are asked about is said as for `check`; the rest is ours.
+    flags = {name: told for name, told in ctx.params.items() if name not in _OURS}
     with opened(flags, ctx.obj, _owners(owner or ())) as session:
         wish = _wish(session, wanted, everything, dry_run=dry_run, yes=yes, risk=risk or "safe")
         report = _carry_out(session, wish)

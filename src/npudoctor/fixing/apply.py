@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Any, Callable, Optional
 
 from npudoctor.fixing.kernel import set_kernel
-from npudoctor.fixing.outcome import Broken, Ending, Gone, Observer, Outcome, Refused, changing
-from npudoctor.fixing.programs import refuse_or_tell
+from npudoctor.fixing.outcome import Broken, Ending, Gone, Observer, Outcome, Refused
 from npudoctor.fixing.removal import remove_shared_memory, remove_socket, restore_socket
+from npudoctor.fixing.running import delete_rule, insert_rule, run_command
 from npudoctor.fixing.spilled import remove_files
 from npudoctor.fixing.steps import (
     Command,
+    DeleteRule,
     Export,
+    InsertRule,
     PutBack,
     RemoveFiles,
     RemoveSharedMemory,
@@ -25,7 +27,9 @@ from npudoctor.host import CannotTell, Host
 from npudoctor.messages import _, strerror
 from npudoctor.model import Step
 
-COMMAND_SECONDS = 600.0
+# Words of a shell: no program of ours does the same for it. Of these, `npudoctor env` speaks of variables.
+OF_VARIABLES = ("export", "unset", "source", ".")
+OF_A_SHELL = (*OF_VARIABLES, "ulimit", "umask", "cd", "newgrp")
 
 
 def apply_step(step: Step, host: Host, at: Observer = lambda name: None) -> Outcome:
@@ -77,8 +81,11 @@ class Watch:
 
 def why_forbidden(step: Step, host: Host) -> Optional[str]:
     """Why this user may not take the step whatever its guard says; None when he may."""
-    if isinstance(step, Export):
-        return _("no program can change the shell that called it: type the line shown here in that shell")
+    if for_a_shell(step):
+        text = _("no program can change the shell that called it: type the line shown here in that shell")
+        if isinstance(step, Export) or (isinstance(step, Command) and step.argv[0] in OF_VARIABLES):
+            text = _("no program can change the shell that called it: type there {line}, or the lines shown")
+        return text.format(line='eval "$(npudoctor env)"')
     owner = getattr(step, "owner", None)
     if owner is None or host.identity.may_remove(owner):
         return None
@@ -92,29 +99,27 @@ def why_forbidden(step: Step, host: Host) -> Optional[str]:
     )
 
 
+def for_a_shell(step: Step) -> bool:
+    """Whether only the caller's own shell can take the step."""
+    return isinstance(step, Export) or (isinstance(step, Command) and step.argv[0] in OF_A_SHELL)
+
+
+_ACTS: dict[type, Callable[[Any, Host, Observer], None]] = {
+    RemoveSharedMemory: remove_shared_memory,
+    RemoveSocket: remove_socket,
+    RestoreSocket: restore_socket,
+    RemoveFiles: remove_files,
+    WriteFile: write_file,
+    PutBack: put_back,
+    SetKernel: lambda step, _host, at: set_kernel(step, at),
+    Command: run_command,
+    InsertRule: insert_rule,
+    DeleteRule: delete_rule,
+}
+
+
 def _take(step: Step, host: Host, at: Observer) -> None:
-    if isinstance(step, RemoveSharedMemory):
-        remove_shared_memory(step, host, at)
-    elif isinstance(step, RemoveSocket):
-        remove_socket(step, host, at)
-    elif isinstance(step, RestoreSocket):
-        restore_socket(step, host, at)
-    elif isinstance(step, RemoveFiles):
-        remove_files(step, host, at)
-    elif isinstance(step, SetKernel):
-        set_kernel(step, at)
-    elif isinstance(step, WriteFile):
-        write_file(step, host, at)
-    elif isinstance(step, PutBack):
-        put_back(step, host, at)
-    elif isinstance(step, Command):
-        _run(step, host, at)
-    else:
+    act = _ACTS.get(type(step))
+    if act is None:
         raise Refused(_("this kind of step is not known"))
-
-
-def _run(step: Command, host: Host, at: Observer) -> None:
-    with changing(at, f"run {step.argv[0]}"):
-        answer = host.commands.run(step.argv, timeout=COMMAND_SECONDS)
-    if not answer.ok:
-        refuse_or_tell(answer)
+    act(step, host, at)

@@ -10,8 +10,8 @@ from typing import Callable, Optional, Protocol
 from npudoctor.fixing.apply import apply_step
 from npudoctor.fixing.journal import Journal, NoJournal
 from npudoctor.fixing.outcome import Ending, Observer, Outcome
-from npudoctor.fixing.plan import Done, Item, Wish, items_of, left, unanswered
-from npudoctor.fixing.steps import encode
+from npudoctor.fixing.plan import UNANSWERED, Done, Item, Wish, items_of, left, unanswered
+from npudoctor.fixing.steps import RUN, encode
 from npudoctor.frozen import dataclass
 from npudoctor.host import Host
 from npudoctor.messages import _
@@ -108,7 +108,12 @@ def carried_out(
 
 
 def _with_journal(decided: Sequence[Done], wish: Wish, tools: Tools, journal: Journal) -> FixReport:
-    applied = [apply_item(one, number, tools, journal) for number, one in enumerate(decided)]
+    applied: list[Done] = []
+    for number, one in enumerate(decided):
+        stale = not wish.yes or any(earlier.outcome.changed for earlier in applied)
+        if stale and one.outcome.ending is Ending.PLANNED:
+            one = _looked_at_again(one, tools, wish)
+        applied.append(apply_item(one, number, tools, journal))
     after = tools.look()
     settled = _judge_again(applied, after, tools.host(), wish)
     changed = any(one.outcome.changed for one in applied)
@@ -128,6 +133,23 @@ def decide(item: Item, wish: Wish, confirm: Confirm) -> Outcome:
     if answer is None:
         return Outcome(Ending.REFUSED, _("there is no terminal to ask at, and no --yes"))
     return Outcome(Ending.PLANNED) if answer else Outcome(Ending.DECLINED, _("declined"))
+
+
+def _looked_at_again(one: Done, tools: Tools, wish: Wish) -> Done:
+    """A program knows of no guard but this: while a person was asked, or other items were mended, it may
+    have become superfluous, and whoever takes it back then would take back another's."""
+    fix = one.item.finding.fix
+    if fix is None or not any(isinstance(step, RUN) for step in fix.steps):
+        return one
+    report = tools.look()
+    if one.item.identity in {item.identity for item in items_of(report, tools.host(), wish)}:
+        return one
+    silent = [row for row in report.results if row.check == one.item.check and row.status in UNANSWERED]
+    outcome = Outcome(Ending.ALREADY, _("the check does not find it any more"))
+    if silent:
+        text = _("the check gives no answer any more: {reason}")
+        outcome = Outcome(Ending.REFUSED, text.format(reason=silent[0].reason))
+    return replace(one, outcome=outcome)
 
 
 def apply_item(one: Done, number: int, tools: Hands, journal: Journal) -> Done:
@@ -163,7 +185,10 @@ def _judge_again(applied: Sequence[Done], after: Report, host: Host, wish: Wish)
     for one in applied:
         still = remaining.pop(one.item.identity, None)
         if still and one.outcome.ending in (Ending.APPLIED, Ending.ALREADY):
-            one = replace(one, outcome=Outcome(Ending.FAILED, _("the check still finds it")))
+            why = _("the check still finds it")
+            if one.outcome.reason:
+                why = _("{reason}, and the check still finds it").format(reason=one.outcome.reason)
+            one = replace(one, outcome=Outcome(Ending.FAILED, why, one.outcome.changed))
         settled.append(one)
     return settled + [Done(item, _new(item)) for item in remaining.values()]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Optional
 
-from npudoctor.fixing.apply import why_forbidden
+from npudoctor.fixing.apply import for_a_shell, why_forbidden
 from npudoctor.fixing.outcome import Ending, Outcome
 from npudoctor.frozen import dataclass
 from npudoctor.host import Host
@@ -100,6 +100,8 @@ def refusal_of(finding: Finding, host: Host, wish: Wish) -> Optional[str]:
         return _("no remedy is known that npudoctor could apply")
     if fix.unproven:
         return _("not proven dead: it is never removed by npudoctor")
+    if any(map(for_a_shell, fix.steps)):  # whatever its risk: the remedy is another than a person's hands
+        return next(why for why in (why_forbidden(step, host) for step in fix.steps) if why)
     if fix.risk is Risk.MANUAL:
         return _("shown only: this is for a person to do")
     for step in fix.steps:

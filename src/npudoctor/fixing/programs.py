@@ -6,22 +6,28 @@ from npudoctor.fixing.outcome import Broken, Refused
 from npudoctor.host.commands import Answer
 from npudoctor.messages import _
 
+_UNSTARTED = ("missing", "untrusted", "not-started")
 LINES = 3  # of what it said last
 
 
 def refuse_or_tell(answer: Answer) -> None:
     """Refused where nothing was started, Broken where it was and failed; both with what it said."""
+    raise (Refused if answer.ended in _UNSTARTED else Broken)(told(answer))
+
+
+def told(answer: Answer) -> str:
+    """Why a program did not do it."""
     name = answer.argv[0]
     if answer.ended == "missing":
-        raise Refused(_("{name} is not installed").format(name=name))
+        return _("{name} is not installed").format(name=name)
     if answer.ended == "untrusted":
         text = _("{name} is not run as root: others than root may write it, or a folder on the way to it")
-        raise Refused(text.format(name=name))
+        return text.format(name=name)
     if answer.ended == "not-started":
-        raise Refused(_("{name} could not be started: {why}").format(name=name, why=answer.stderr))
+        return _("{name} could not be started: {why}").format(name=name, why=answer.stderr)
     said = _tail(answer.stderr) or _tail(answer.stdout)
     text = _("{name} {how}: {said}") if said else _("{name} {how}, and said nothing")
-    raise Broken(text.format(name=name, how=_how(answer), said=said))
+    return text.format(name=name, how=_how(answer), said=said)
 
 
 def _how(answer: Answer) -> str:

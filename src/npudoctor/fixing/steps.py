@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Optional, Union
 
 from npudoctor.fixing.kernel import SetKernel as SetKernel
@@ -15,25 +15,91 @@ from npudoctor.frozen import dataclass
 from npudoctor.model import Step
 
 
+def line_of(argv: Iterable[str]) -> str:
+    """An argv as the line that a person would type."""
+    return " ".join(quote(word) for word in argv)
+
+
+@dataclass(frozen=True)
+class FileMark:
+    """Which file is meant: its name in its folder, device, inode, size, and mtime in nanoseconds."""
+
+    name: str
+    device: int
+    inode: int
+    size: int
+    mtime_ns: int
+
+
 @dataclass(frozen=True)
 class Command:
-    """Run a program: argv, no shell. Its guard is the program itself.
+    """Run a program: argv, no shell. Its guard is the program itself, and what is said here besides.
 
-    `undo` is the argv that takes it back; empty where nothing can.
+    `undo` is the argv that takes it back; empty where nothing can. `unless`: where this succeeds, it is so
+    already, and is not done (whoever takes back what somebody else had done before would do harm).
+    `skipped` is how the program begins each line where it says so itself. `inputs` are files (by path)
+    that must still be the same.
     """
 
     argv: tuple[str, ...]
     undo: tuple[str, ...] = ()
+    unless: tuple[str, ...] = ()
+    skipped: str = ""
+    inputs: tuple[FileMark, ...] = ()
 
     def lines(self) -> tuple[str, ...]:
-        return (" ".join(quote(word) for word in self.argv),)
+        return (line_of(self.argv),)
 
     def back(self) -> Optional[Command]:
         """The step that takes it back; None where nothing can."""
         return Command(self.undo) if self.undo else None
 
     def undo_lines(self) -> tuple[str, ...]:
-        return (" ".join(quote(word) for word in self.undo),) if self.undo else ()
+        return (line_of(self.undo),) if self.undo else ()
+
+
+@dataclass(frozen=True)
+class InsertRule:
+    """Insert a rule of nftables at the front of a chain. Guard: the chain is there, and has none with our
+    comment. `place` is family, table and chain.
+
+    Its handle is known only afterwards, so it is found again by its comment.
+    """
+
+    place: tuple[str, ...]
+    rule: tuple[str, ...]
+    comment: str
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """What is run."""
+        return ("nft", "insert", "rule", *self.place, *self.rule, "comment", self.comment)
+
+    def lines(self) -> tuple[str, ...]:
+        return (line_of(self.argv),)
+
+    def back(self) -> DeleteRule:
+        """The step that takes it back."""
+        return DeleteRule(self.place, self.rule, self.comment)
+
+    def undo_lines(self) -> tuple[str, ...]:
+        """In a shell, which looks the handle up as DeleteRule does."""
+        words = " ".join(quote(word) for word in self.place)
+        only = quote(f's/.*"{self.comment}" # handle //p')
+        found = f"nft -a list chain {words} | sed -n {only}"
+        return (f'nft delete rule {words} handle "$({found})"',)
+
+
+@dataclass(frozen=True)
+class DeleteRule:
+    """Delete the rule of nftables that carries our comment. Guard: one such rule in that chain."""
+
+    place: tuple[str, ...]
+    rule: tuple[str, ...]
+    comment: str
+
+    def lines(self) -> tuple[str, ...]:
+        return InsertRule(self.place, self.rule, self.comment).undo_lines()
 
 
 @dataclass(frozen=True)
@@ -108,17 +174,6 @@ class RestoreSocket:
 
 
 @dataclass(frozen=True)
-class FileMark:
-    """Which file is meant: its name in its folder, device, inode, size, and mtime in nanoseconds."""
-
-    name: str
-    device: int
-    inode: int
-    size: int
-    mtime_ns: int
-
-
-@dataclass(frozen=True)
 class RemoveFiles:
     """Remove known files of one directory, then the directory; never recursively.
 
@@ -139,6 +194,8 @@ class RemoveFiles:
 
 Known = Union[
     Command,
+    InsertRule,
+    DeleteRule,
     Export,
     SetKernel,
     WriteFile,
@@ -149,10 +206,14 @@ Known = Union[
     RemoveFiles,
 ]
 
+RUN = (Command, InsertRule)  # what programs do for us
+
 KINDS: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
         Command,
+        InsertRule,
+        DeleteRule,
         Export,
         SetKernel,
         WriteFile,
@@ -179,8 +240,9 @@ def decode(data: Mapping[str, Any]) -> Known:
         for name, value in data.items()
         if name != "kind"
     }
-    if data["kind"] == "RemoveFiles":
-        fields["files"] = tuple(FileMark(**mark) for mark in fields["files"])
+    for name in ("files", "inputs"):
+        if name in fields:
+            fields[name] = tuple(FileMark(**mark) for mark in fields[name])
     if isinstance(fields.get("was"), dict):
         fields["was"] = Was(**fields["was"])
     made: Known = KINDS[data["kind"]](**fields)

@@ -20,7 +20,7 @@ from npudoctor.host.firewall_packet import (
     single,
 )
 from npudoctor.host.firewall_rules import Chain, Table
-from npudoctor.host.firewall_walk import CONNTRACK, Fate, Walk
+from npudoctor.host.firewall_walk import CONNTRACK, Fate, TooLong, Walk
 
 Hooks = tuple[str, ...]
 
@@ -34,13 +34,14 @@ _OTHER_LAYERS = ("bridge", "arp")  # they may see what carries the connection; i
 
 @dataclass(frozen=True)
 class Verdict:
-    """`answer`: open, blocked or unknown; `places`: what drops it, or what may; `leaving`: it is dropped on
-    the way out; `by_port`: of fewer ports more may be known; `late`: no
-    time was left to judge."""
+    """`answer`: open, blocked or unknown; `places`: all that drop it, or what may; `entering` and
+    `leaving`: which of them drop what comes in, and our answers on the way out; `by_port`: of fewer ports
+    more may be known; `late`: no time was left to judge."""
 
     answer: str
     places: tuple[str, ...] = ()
-    leaving: bool = False
+    entering: tuple[str, ...] = ()
+    leaving: tuple[str, ...] = ()
     by_port: bool = False
     late: bool = False
 
@@ -70,30 +71,27 @@ class Firewall:
 
     def judge(self, first: Packet, bridged: bool = False) -> Verdict:
         """What becomes of a new connection whose first packet this is."""
-        through, fates = self._send(first, IN, bridged)
-        if through is None:
-            return Verdict("blocked", _places(fates))
-        answer, more = self._send(_reply(through), OUT, bridged)
-        if answer is None:
-            return Verdict("blocked", _places(more), leaving=True)
-        fates += more
-        later = _later(through, answer)
-        for packet, hooks in ((later, IN), (replace(_reply(through), flags=ACK, states=later.states), OUT)):
-            passed, more = self._send(packet, hooks, bridged)
-            if passed is None:
-                return Verdict("blocked", _places(more), leaving=hooks == OUT)
-            fates += more
-        for packet, hooks in _neighbours(first) if first.ipv6 else ():
-            fates += self._send(packet, hooks, bridged)[1]
+        trip = _Trip(self, bridged)
+        try:
+            trip.go(first)
+        except TooLong:
+            if not trip.dropped:
+                raise
+        if trip.dropped:
+            entering, leaving = _unique(trip.entering), _unique(trip.leaving)
+            return Verdict("blocked", _unique((*entering, *leaving)), entering, leaving)
+        fates = trip.fates
         if any(fate.droppers for fate in fates):
             return Verdict("unknown", _doubts(fates), by_port=any(fate.by_port for fate in fates))
         return Verdict("open")
 
-    def _send(
+    def send(
         self, packet: Packet, hooks: Sequence[str], bridged: bool
-    ) -> tuple[Optional[Packet], list[Fate]]:
-        """The packet as it comes out of these hooks; None where it surely does not."""
+    ) -> tuple[Packet, list[Fate], list[str]]:
+        """The packet as it comes out of these hooks, and what surely drops it on its way there: whoever lets
+        it through at one place must know of the next."""
         fates: list[Fate] = []
+        dropped: list[str] = []
         real = packet.states
         for name in hooks:
             here = sorted(self._hooks(name, packet, bridged), key=lambda hook: hook.priority)
@@ -104,10 +102,9 @@ class Firewall:
                 packet = replace(packet, states=_states(packet, real) if seen else frozenset({"invalid"}))
                 passed, more = _together(list(chains), packet, _nat_counts(packet))
                 fates += more
-                if passed is None:
-                    return None, fates
-                packet = passed
-        return replace(packet, states=_states(packet, real)), fates
+                dropped += _places(more) if passed is None else ()
+                packet = packet if passed is None else passed
+        return replace(packet, states=_states(packet, real)), fates, dropped
 
     def _hooks(self, name: str, packet: Packet, bridged: bool) -> Iterator[Hook]:
         for table, walk in self._walks:
@@ -119,6 +116,41 @@ class Firewall:
                     yield Hook(
                         walk if sure else _Perhaps(table, self._late), table, chain, chain.base.priority
                     )
+
+
+class _Trip:
+    """One connection's packets through the firewall: what surely drops one of them, what else became of
+    them. Kept as it goes, as the time may run out."""
+
+    def __init__(self, firewall: Firewall, bridged: bool) -> None:
+        self._firewall, self._bridged = firewall, bridged
+        self.fates: list[Fate] = []
+        self.entering: list[str] = []
+        self.leaving: list[str] = []
+
+    @property
+    def dropped(self) -> bool:
+        """Whether the connection surely does not come about."""
+        return bool(self.entering or self.leaving)
+
+    def go(self, first: Packet) -> None:
+        """There, back, there again; and how the two find each other."""
+        through = self._send(first, IN)
+        answer = self._send(_reply(through), OUT)
+        later = _later(through, answer)
+        self._send(later, IN)
+        self._send(replace(_reply(through), flags=ACK, states=later.states), OUT)
+        for packet, hooks in _neighbours(first) if first.ipv6 else ():
+            self.fates += self._firewall.send(packet, hooks, self._bridged)[1]
+
+    def _send(self, packet: Packet, hooks: Hooks) -> Packet:
+        passed, fates, dropped = self._firewall.send(packet, hooks, self._bridged)
+        self.fates += fates
+        if hooks == OUT:
+            self.leaving += dropped
+        else:
+            self.entering += dropped
+        return passed
 
 
 class _Perhaps(Walk):
@@ -210,7 +242,11 @@ def _neighbours(first: Packet) -> Iterator[tuple[Packet, tuple[str, ...]]]:
 
 
 def _places(fates: Iterable[Fate]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(place for fate in fates for place in fate.droppers))
+    return _unique(place for fate in fates for place in fate.droppers)
+
+
+def _unique(places: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(places))
 
 
 def _doubts(fates: Iterable[Fate]) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ from npudoctor.host.variables import Variables
 from npudoctor.messages import _
 
 _SEPARATORS = re.compile(r"[-_.]+")
-_HOOK = re.compile(r"\.pth\Z|\A(site|user)customize")  # what a start of Python runs from site-packages
+HOOK = re.compile(r"\.pth\Z|\A(site|user)customize")  # what a start of Python runs from site-packages
 
 
 def normal(name: str) -> str:
@@ -162,7 +162,7 @@ class Interpreter:
             for name in self._files.names(f"{prefix}/{lib}")
             if PYTHON_LIB.match(name)
         ]
-        hooks = [f"{site}/{name}" for site in sites for name in self._files.names(site) if _HOOK.search(name)]
+        hooks = [f"{site}/{name}" for site in sites for name in self._files.names(site) if HOOK.search(name)]
         return all(map(commands.trusted, [self.path, f"{prefix}/pyvenv.cfg", *sites, *hooks]))
 
     def _started_with(self, commands: Commands) -> dict[str, str]:

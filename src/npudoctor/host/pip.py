@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Optional
 
 from npudoctor.host.host import Host
-from npudoctor.host.interpreter import Distribution
+from npudoctor.host.interpreter import HOOK, Distribution
 
 Argv = tuple[str, ...]
 MANAGED = "EXTERNALLY-MANAGED"  # beside the standard library: pip refuses to change this Python (PEP 668)
@@ -78,6 +78,49 @@ def entry_of(host: Host, found: Distribution) -> Optional[str]:
     real = host.files.real(folder) or folder
     mine = own is not None and real.startswith(f"{own.rstrip('/')}/lib") and real.endswith("-packages")
     return None if mine else folder
+
+
+def installer(host: Host, inputs: Sequence[str]) -> Optional[int]:
+    """The uid of who may have pip put files into the folder for packages of this interpreter: root or who
+    asks. None where it is another's, or where root would run what others could have written.
+
+    `inputs` are the files that pip is given.
+    """
+    site = own_site(host)
+    entry = host.files.stat(site) if site else None
+    pip = [found.folder.rpartition("/")[0] for found in host.interpreter.distributions("pip")[:1]]
+    if entry is None or not pip or entry.uid not in (0, host.identity.euid):
+        return None
+    if host.identity.is_root and not all(map(host.commands.trusted, _run_by_pip(host, pip[0], inputs))):
+        return None
+    return entry.uid
+
+
+def own_site(host: Host) -> Optional[str]:
+    """The folder in which pip puts packages, as a user's own is left out."""
+    prefix = host.interpreter.path.rsplit("/", 2)[0].rstrip("/")
+    folders = host.interpreter.layout().search_path
+    return next((one for one in folders if one.startswith(f"{prefix}/lib") and _is_site(one)), None)
+
+
+def in_users_site(host: Host, folder: str) -> bool:
+    """Whether it is the folder for packages of one user, which no isolated start of Python knows."""
+    return folder.endswith("/site-packages") and "/.local/lib/" in folder
+
+
+def _run_by_pip(host: Host, pip: str, inputs: Sequence[str]) -> Iterator[str]:
+    """What a start of pip runs, as far as one looks: program, folders, what a start of Python reads there."""
+    yield host.interpreter.path
+    yield from inputs
+    for folder in host.interpreter.layout().search_path:
+        if folder.startswith("/") and host.files.stat(folder) is not None:
+            yield folder
+            yield from (f"{folder}/{name}" for name in host.files.names(folder) if HOOK.search(name))
+    yield from (f"{pip}/pip/{name}" for name in host.files.names(f"{pip}/pip"))
+
+
+def _is_site(folder: str) -> bool:
+    return folder.endswith("-packages")
 
 
 def _entered(host: Host, argv: Argv) -> Argv:

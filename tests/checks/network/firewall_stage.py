@@ -79,6 +79,17 @@ def serve(port: int) -> None:
     threading.Thread(target=answer, daemon=True).start()
 
 
+def connect(pid: int, ports: list[int], *peers: str) -> dict[str, str]:
+    """What the peer, process `pid`, meets at each port; the worst where there are several peers."""
+    real: dict[str, str] = {}
+    for address in {US6 if ":" in peer else US for peer in peers}:
+        argv = ["nsenter", "-t", str(pid), "-n", sys.executable, "-c", CLIENT, address, str(WAIT)]
+        done = subprocess.run([*argv, json.dumps(ports)], capture_output=True, text=True, check=True)
+        for port, answer in json.loads(done.stdout).items():
+            real[f"tcp/{port}"] = "blocked" if real.get(f"tcp/{port}") == "blocked" else answer
+    return real
+
+
 def main() -> None:
     script, variables, peers = sys.argv[1], json.loads(sys.argv[2]), json.loads(sys.argv[3])
     pid = start_peer()
@@ -95,12 +106,7 @@ def main() -> None:
         ports = [int(key.partition("/")[2]) for key in asked.facts]
         for port in ports:
             serve(port)
-        real: dict[str, str] = {}
-        for address in {US6 if ":" in peer else US for peer in peers}:
-            argv = ["nsenter", "-t", str(pid), "-n", sys.executable, "-c", CLIENT, address, str(WAIT)]
-            done = subprocess.run([*argv, json.dumps(ports)], capture_output=True, text=True, check=True)
-            for port, answer in json.loads(done.stdout).items():
-                real[f"tcp/{port}"] = "blocked" if real.get(f"tcp/{port}") == "blocked" else answer
+        real = connect(pid, ports, *peers)
         told = {
             "facts": asked.facts,
             "anybody": anybody.facts,
@@ -116,4 +122,5 @@ def main() -> None:
         os.kill(pid, 9)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -62,12 +62,14 @@ def test_a_peer_that_is_kept_out() -> None:
     assert "firewalld filter_INPUT" in finding.evidence[0]
     assert finding.fix is not None
     rule = f'rule family="ipv4" source address="{FAR}" port port="29500" protocol="tcp" accept'
-    assert finding.fix.risk is Risk.MANUAL
+    assert (finding.fix.risk, finding.fix.needs_root) == (Risk.CAUTION, True)
     assert finding.fix.commands == (
         f"firewall-cmd --zone=public '--add-rich-rule={rule}'",
         f"firewall-cmd --permanent --zone=public '--add-rich-rule={rule}'",
     )
-    assert all("--zone=public '--remove-rich-rule" in line for line in finding.fix.undo)
+    undo = finding.fix.undo_commands
+    assert ["--permanent" in line for line in undo] == [True, False]  # the last first
+    assert all("--zone=public '--remove-rich-rule" in line for line in undo)
 
 
 def test_the_worst_of_several_peers_counts() -> None:
@@ -101,9 +103,14 @@ def test_without_peers_a_default_drop_keeps_everybody_out() -> None:
     assert (asked.facts, finding.severity) == ({"tcp/29500": "blocked"}, Severity.ERROR)
     assert "every other node" in finding.message
     assert finding.fix is not None
-    assert finding.fix.commands == ("nft insert rule inet t in tcp dport 29500 accept",)
-    assert "nft -a list chain inet t in " in finding.fix.title
-    assert "nft delete rule inet t in handle" in finding.fix.title
+    (line,) = finding.fix.commands
+    rule, _space, comment = line.rpartition(" ")
+    assert rule == "nft insert rule inet t in tcp dport 29500 accept comment"
+    assert comment.startswith("npudoctor-")
+    (back,) = finding.fix.undo_commands
+    assert back.startswith('nft delete rule inet t in handle "$(nft -a list chain inet t in | ')
+    assert comment in back
+    assert "--peers" in finding.fix.title
 
 
 def test_the_two_families_must_agree() -> None:
@@ -145,7 +152,9 @@ def test_each_port_of_a_range_is_told() -> None:
     (finding,) = asked.findings
     assert finding.severity is Severity.WARNING  # HCCL takes the first free port
     assert finding.fix is not None
-    assert finding.fix.commands == (f"iptables -t filter -I INPUT -s {PEER} -p tcp --dport 60016 -j ACCEPT",)
+    assert finding.fix.commands == (
+        f"iptables -w -t filter -I INPUT -s {PEER} -p tcp --dport 60016 -j ACCEPT",
+    )
 
 
 def test_a_wide_range_is_cut() -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from npudoctor.checks.network._firewall_fixes import zone_of
+from npudoctor import Risk
+from npudoctor.checks.network._firewall_fixes import Side, way_in, zone_of
+from npudoctor.testing import fake_host
 
 from .firewall_machine import (
     EMPTY,
@@ -29,6 +31,7 @@ def test_a_zone_that_is_not_clear_is_said() -> None:
     assert finding.fix is not None
     assert finding.fix.commands[0] == "firewall-cmd --add-port=29500/tcp"
     assert "--get-active-zones" in finding.fix.title
+    assert finding.fix.risk is Risk.MANUAL  # which zone is for a person to say
 
 
 @pytest.mark.parametrize(
@@ -51,7 +54,7 @@ def test_ufw_is_told_in_its_words() -> None:
     (finding,) = judge(IPTABLES, FAR, files=on).findings
     assert finding.fix is not None
     assert finding.fix.commands == (f"ufw allow proto tcp from {FAR} to any port 29500",)
-    assert finding.fix.undo == (f"ufw delete allow proto tcp from {FAR} to any port 29500",)
+    assert finding.fix.undo_commands == (f"ufw delete allow proto tcp from {FAR} to any port 29500",)
 
 
 @pytest.mark.parametrize("hook", ["output", "postrouting", "egress"])
@@ -60,7 +63,8 @@ def test_on_the_way_out_our_port_is_the_source(hook: str) -> None:
     (finding,) = judge({LIST: out}, FAR).findings
     assert finding.fix is not None
     line = f"nft insert rule inet t in ip daddr {FAR} tcp sport 29500 accept"
-    assert finding.fix.commands == (line,)
+    (told,) = finding.fix.commands
+    assert told.startswith(f"{line} comment npudoctor-")
 
 
 def test_ufw_has_words_for_the_way_out() -> None:
@@ -69,3 +73,32 @@ def test_ufw_has_words_for_the_way_out() -> None:
     (finding,) = judge({LIST: EMPTY, "iptables-legacy-save": legacy}, FAR, files={**on, **LISTED}).findings
     assert finding.fix is not None
     assert finding.fix.commands == (f"ufw allow out proto tcp from any port 29500 to {FAR}",)
+
+
+def test_ufw_puts_it_in_front_of_the_users_own_rules() -> None:
+    side = Side("iptables -t filter ufw-user-input", "iptables -t filter ufw-user-input: -A ... -j DROP")
+    fix = way_in(fake_host(), [FAR], [(29500, 29500)], [side], dict)
+    assert fix is not None
+    assert fix.commands == (f"ufw prepend allow proto tcp from {FAR} to any port 29500",)
+    assert fix.undo_commands == (f"ufw delete allow proto tcp from {FAR} to any port 29500",)
+
+
+def test_all_firewalls_that_drop_are_mended_at_once() -> None:
+    legacy = LEGACY.replace(":OUTPUT ACCEPT", ":OUTPUT DROP")
+    (finding,) = judge({LIST: drops(), "iptables-legacy-save": legacy}, FAR, files=LISTED).findings
+    assert finding.fix is not None
+    tools = [" ".join(line.split()[:2]) for line in finding.fix.commands]
+    assert tools == ["nft insert", "iptables-legacy -w", "iptables-legacy -w"]
+    assert "nft inet t in" in finding.message
+    assert "OUTPUT" in finding.message
+    back = [" ".join(line.split()[:2]) for line in finding.fix.undo_commands]
+    assert back == ["iptables-legacy -w", "iptables-legacy -w", "nft delete"]
+
+
+def test_too_many_lines_are_none() -> None:
+    peers = [f"10.99.1.{number}" for number in range(40)]
+    side = Side("nft inet t in", "nft inet t in: policy drop")
+    assert way_in(fake_host(), peers, [(29500, 29500)], [side], dict) is None
+    fix = way_in(fake_host(), peers[:30], [(29500, 29500)], [side], dict)
+    assert fix is not None
+    assert len({line.rpartition(" ")[2] for line in fix.commands}) == 30

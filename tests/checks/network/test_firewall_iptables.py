@@ -50,7 +50,7 @@ def test_the_older_iptables_is_asked_only_where_the_kernel_lists_it() -> None:
     assert judge(answers, PEER).facts == {"tcp/29500": "open"}
     (finding,) = judge(answers, PEER, files=LISTED).findings
     assert finding.fix is not None
-    assert finding.fix.commands[0].startswith("iptables-legacy -t filter -I INPUT")
+    assert finding.fix.commands[0].startswith("iptables-legacy -w -t filter -I INPUT")
     older: dict[Any, Any] = {LIST: EMPTY, "iptables-save": LEGACY}
     for version in ("iptables v1.8.7 (legacy)\n", "iptables v1.4.21\n"):
         said = {**older, ("iptables", "--version"): version}

@@ -6,7 +6,7 @@ from typing import Any, Callable, Optional
 
 import pytest
 
-from npudoctor import Severity, Status, Unknown
+from npudoctor import Risk, Severity, Status, Unknown
 from npudoctor.checks.network.hccl_interface import hccl_interface
 from npudoctor.host.network import Network
 from npudoctor.testing import Asked, ask, fake_host
@@ -134,7 +134,9 @@ def test_the_lines() -> None:
     assert finding.fix.undo == ("export HCCL_IF_IP=198.51.100.1",)
     (finding,) = told("192.168.7.1").findings
     assert finding.fix is not None
-    assert finding.fix.commands == ("ip link set off0 up",)
+    assert finding.fix.commands == ("ip link set dev off0 up",)
+    assert finding.fix.undo_commands == ("ip link set dev off0 down",)
+    assert (finding.fix.risk, finding.fix.needs_root) == (Risk.CAUTION, True)
     (finding,) = told("192.0.2.77", {}).findings
     assert finding.fix is not None
     assert finding.fix.commands == ("unset HCCL_IF_IP",)  # several could be meant

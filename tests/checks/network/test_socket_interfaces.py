@@ -7,7 +7,7 @@ from typing import Any, Callable, Optional
 
 import pytest
 
-from npudoctor import Severity, Status, Unknown
+from npudoctor import Risk, Severity, Status, Unknown
 from npudoctor.checks.network.socket_interfaces import socket_interfaces
 from npudoctor.host.ifnames import default_order, read
 from npudoctor.host.network import Network
@@ -160,7 +160,9 @@ def test_interfaces_that_do_not_do(
 def test_one_that_is_switched_off_can_be_switched_on() -> None:
     (finding,) = told({**SEVERAL, HCCL: "off0"}).findings
     assert finding.fix is not None
-    assert finding.fix.commands == ("ip link set off0 up",)
+    assert finding.fix.commands == ("ip link set dev off0 up",)
+    assert finding.fix.undo_commands == ("ip link set dev off0 down",)
+    assert (finding.fix.risk, finding.fix.needs_root) == (Risk.CAUTION, True)
     assert finding.fix.needs_root
     (finding,) = told({**SEVERAL, HCCL: "tired0"}).findings
     assert finding.fix is None  # it has no carrier

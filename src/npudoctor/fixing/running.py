@@ -1,0 +1,74 @@
+"""Runs the programs of a fix, each with what must still hold right before; rules of nftables among them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from npudoctor.fixing.outcome import Gone, Observer, Refused, changing
+from npudoctor.fixing.programs import refuse_or_tell, told
+from npudoctor.fixing.steps import Command, DeleteRule, FileMark, InsertRule
+from npudoctor.host import Host
+from npudoctor.messages import _
+
+COMMAND_SECONDS = 600.0
+LIMIT = 64 << 20  # of a listed chain
+
+
+def run_command(step: Command, host: Host, at: Observer) -> None:
+    """Run it, unless it is so already or what it reads is not what was looked at."""
+    for mark in step.inputs:
+        _same(mark, host)
+    if step.unless and host.commands.run(step.unless).ok:
+        raise Gone(_("it is so already"))
+    with changing(at, f"run {step.argv[0]}"):
+        answer = host.commands.run(step.argv, timeout=COMMAND_SECONDS)
+    if not answer.ok:
+        refuse_or_tell(answer)
+    said = [line for line in answer.stdout.splitlines() if line.strip()]
+    if step.skipped and said and all(line.startswith(step.skipped) for line in said):
+        raise Gone(_("it is so already"))
+
+
+def insert_rule(step: InsertRule, host: Host, at: Observer) -> None:
+    """Put our rule in front of the chain, once."""
+    if _handles(step, host):
+        raise Gone(_("the rule is there already"))
+    _nft(step.argv, host, at)
+
+
+def delete_rule(step: DeleteRule, host: Host, at: Observer) -> None:
+    """Take out the rule that carries our comment, by its handle."""
+    handles = _handles(step, host)
+    if not handles:
+        raise Gone
+    if len(handles) > 1:
+        raise Refused(_("several rules carry the comment {comment}").format(comment=step.comment))
+    _nft(("nft", "delete", "rule", *step.place, "handle", str(handles[0])), host, at)
+
+
+def _handles(step: InsertRule | DeleteRule, host: Host) -> list[int]:
+    """The rules of the chain that carry our comment; Refused when the chain cannot be listed."""
+    answer = host.commands.run(("nft", "-j", "-a", "list", "chain", *step.place), limit=LIMIT)
+    if not answer.ok:
+        raise Refused(told(answer))
+    try:
+        rules = [item["rule"] for item in json.loads(answer.stdout)["nftables"] if "rule" in item]
+        return [int(rule["handle"]) for rule in rules if rule.get("comment") == step.comment]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise Refused(_("what nft prints cannot be read")) from None
+
+
+def _same(mark: FileMark, host: Host) -> None:
+    now = host.files.stat(mark.name)
+    seen = (mark.device, mark.inode, mark.size, mark.mtime_ns)
+    if now is None or seen != (now.dev, now.ino, now.size, now.mtime_ns):
+        raise Refused(_("{path} was changed since").format(path=mark.name))
+
+
+def _nft(argv: Sequence[str], host: Host, at: Observer) -> None:
+    """nft does all or nothing."""
+    with changing(at, "run nft"):
+        answer = host.commands.run(argv, timeout=COMMAND_SECONDS)
+    if not answer.ok:
+        raise OSError(None, told(answer))

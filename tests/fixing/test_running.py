@@ -1,0 +1,146 @@
+"""The programs of a fix: what must still hold before they run, and what their endings mean."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from npudoctor.fixing.apply import apply_step
+from npudoctor.fixing.outcome import Ending, Outcome
+from npudoctor.fixing.steps import Command, DeleteRule, FileMark, InsertRule, Known
+from npudoctor.host import Host, Options
+from npudoctor.host.commands import Answer
+from npudoctor.testing import fake_host
+
+
+@pytest.fixture
+def host() -> Iterator[Host]:
+    made = Host(Options())
+    yield made
+    made.close()
+
+
+def mark(path: Path) -> FileMark:
+    now = path.stat()
+    return FileMark(str(path), now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns)
+
+
+def test_what_is_so_already_is_not_done(host: Host, tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    step = Command(("mkdir", str(made)), ("rmdir", str(made)), unless=("test", "-d", str(made)))
+    assert apply_step(step, host) == Outcome(Ending.APPLIED, changed=True)
+    assert apply_step(step, host.again()) == Outcome(Ending.ALREADY, "it is so already")
+
+
+def test_a_program_may_say_itself_that_it_did_nothing(host: Host) -> None:
+    for said, ending in (
+        ("Skipping adding existing rule\nSkipping adding existing rule (v6)", Ending.ALREADY),
+        ("Skipping adding existing rule\nRule added (v6)", Ending.APPLIED),
+        ("", Ending.APPLIED),
+    ):
+        assert apply_step(Command(("echo", said), skipped="Skipping"), host).ending is ending
+
+
+@pytest.mark.parametrize("how", ["written", "replaced", "gone", "a link to another"])
+def test_what_a_program_reads_must_be_what_was_looked_at(host: Host, tmp_path: Path, how: str) -> None:
+    wheel, made = tmp_path / "te.whl", tmp_path / "made"
+    wheel.write_text("good")
+    step = Command(("touch", str(made)), inputs=(mark(wheel),))
+    if how == "written":
+        wheel.write_text("evil!")
+    else:
+        wheel.unlink()
+    if how == "replaced":
+        (tmp_path / "other").write_text("evil")
+        (tmp_path / "another").write_text("evil")
+        (tmp_path / "another").rename(wheel)
+    if how == "a link to another":
+        (tmp_path / "evil").write_text("evil")
+        wheel.symlink_to(tmp_path / "evil")
+    ended = apply_step(step, host)
+    assert (ended.ending, ended.changed, made.exists()) == (Ending.REFUSED, False, False)
+    assert str(wheel) in ended.reason
+
+
+def test_an_unchanged_input(host: Host, tmp_path: Path) -> None:
+    wheel, made = tmp_path / "te.whl", tmp_path / "made"
+    wheel.write_text("good")
+    step = Command(("touch", str(made)), inputs=(mark(wheel),))
+    assert apply_step(step, host).ending is Ending.APPLIED
+    assert made.exists()
+
+
+@pytest.mark.parametrize(
+    ("answer", "ending", "words"),
+    [
+        (Answer(("tool", "x"), "missing", 127), Ending.REFUSED, "tool is not installed"),
+        (Answer(("tool", "x"), "untrusted"), Ending.REFUSED, "not run as root"),
+        (Answer(("tool", "x"), "timeout", seconds=600), Ending.FAILED, "did not end within 600 s"),
+        (Answer(("tool", "x"), "exited", 3), Ending.FAILED, "ended with status 3"),
+        (Answer(("tool", "x"), "exited", 1, "out", "err: why"), Ending.FAILED, "err: why"),
+    ],
+)
+def test_why_a_program_failed(answer: Answer, ending: Ending, words: str) -> None:
+    ended = apply_step(Command(("tool", "x")), fake_host(commands={"tool": answer}))
+    assert (ended.ending, ended.changed) == (ending, ending is Ending.FAILED)  # who knows what it did before
+    assert words in ended.reason
+
+
+PLACE, RULE = ("inet", "t", "in"), ("tcp", "dport", "29500", "accept")
+LIST = ("nft", "-j", "-a", "list", "chain", *PLACE)
+
+
+def listed(*handles: int) -> str:
+    rules = [f'{{"rule": {{"handle": {at}, "comment": "npudoctor-1"}}}}' for at in handles]
+    return f'{{"nftables": [{", ".join([*rules, "{}"])}]}}'
+
+
+@pytest.mark.parametrize(
+    ("step", "told", "ending"),
+    [
+        (InsertRule(PLACE, RULE, "npudoctor-1"), listed(5), Ending.ALREADY),
+        (DeleteRule(PLACE, RULE, "npudoctor-1"), listed(), Ending.ALREADY),
+        (DeleteRule(PLACE, RULE, "npudoctor-1"), listed(5, 6), Ending.REFUSED),
+        (DeleteRule(PLACE, RULE, "npudoctor-1"), "rubbish", Ending.REFUSED),
+        (InsertRule(PLACE, RULE, "npudoctor-1"), '{"nftables": [{"rule": null}]}', Ending.REFUSED),
+        (InsertRule(PLACE, RULE, "npudoctor-1"), "[]", Ending.REFUSED),
+    ],
+)
+def test_a_rule_that_may_not_be_touched(step: Known, told: str, ending: Ending) -> None:
+    ended = apply_step(step, fake_host(commands={LIST: told}))
+    assert (ended.ending, ended.changed) == (ending, False)
+
+
+def test_a_chain_that_is_gone_is_not_made() -> None:
+    gone = Answer(LIST, "exited", 1, "", "Error: No such file or directory\nlist chain inet t in\n")
+    ended = apply_step(InsertRule(PLACE, RULE, "npudoctor-1"), fake_host(commands={LIST: gone}))
+    assert (ended.ending, ended.changed) == (Ending.REFUSED, False)
+    assert "No such file or directory" in ended.reason
+
+
+def test_nft_does_all_or_nothing() -> None:
+    step = InsertRule(PLACE, RULE, "npudoctor-1")
+    failed = Answer(step.argv, "exited", 1, "", "Error: Operation not permitted\n")
+    ended = apply_step(step, fake_host(commands={LIST: listed(), step.argv: failed}))
+    assert (ended.ending, ended.changed) == (Ending.FAILED, False)
+
+
+def test_only_the_rule_with_our_comment_is_deleted() -> None:
+    two = '{"nftables": [{"rule": {"handle": 4, "comment": "mine"}}, ' + listed(7)[len('{"nftables": [') :]
+    deleted = ("nft", "delete", "rule", *PLACE, "handle", "7")
+    ended = apply_step(DeleteRule(PLACE, RULE, "npudoctor-1"), fake_host(commands={LIST: two, deleted: ""}))
+    assert ended.ending is Ending.APPLIED
+
+
+def test_the_shown_line_is_what_bash_reads(tmp_path: Path) -> None:
+    """With a stand-in for nft that prints what the real one does."""
+    script = f"""
+        nft() {{ case $1 in -a) printf 'tcp dport 1 accept comment "other" # handle 3\\n{
+        "tcp dport 29500 accept comment"
+    } "npudoctor-1" # handle 12\\n';; *) echo "$@";; esac; }}
+        {InsertRule(PLACE, RULE, "npudoctor-1").undo_lines()[0]}"""
+    done = subprocess.run(["bash", "-ec", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "delete rule inet t in handle 12\n"
