@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         RemoveSharedMemory,
         RemoveSocket,
         RestoreSocket,
+        SignalProcess,
     )
     from npudoctor.host import Host
     from npudoctor.messages import _, ngettext
@@ -33,6 +34,7 @@ _HOME = {
         "RemoveSharedMemory",
         "RemoveSocket",
         "RestoreSocket",
+        "SignalProcess",
     ),
     "npudoctor.host": ("Host",),
     "npudoctor.messages": ("_", "ngettext"),
@@ -63,6 +65,7 @@ __all__ = [
     "Risk",
     "Scope",
     "Severity",
+    "SignalProcess",
     "Skip",
     "Status",
     "Step",

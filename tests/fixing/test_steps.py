@@ -13,10 +13,12 @@ from npudoctor.fixing.steps import (
     Export,
     FileMark,
     Known,
+    ProcessMark,
     RemoveFiles,
     RemoveSharedMemory,
     RemoveSocket,
     RestoreSocket,
+    SignalProcess,
     decode,
     encode,
     quote,
@@ -28,8 +30,9 @@ RESTORE = RestoreSocket("/tmp/.cache_server_p1.npudoctor.ab", "/tmp/cache_server
 FILES = RemoveFiles(
     "/data/x/", 5, 6, 1000, (FileMark("IMG00000.LB", 5, 7, 8, 9), FileMark("-rf", 5, 8, 8, 9))
 )
+END = SignalProcess((ProcessMark(12, 900, ("/a", "/b")), ProcessMark(11, 800, ())), 1000)
 STEPS: list[Known] = [
-    Command(("ls", "-l")), Export("A", "b c"), SEGMENT, SOCKET, RESTORE, FILES,
+    Command(("ls", "-l")), Export("A", "b c"), SEGMENT, SOCKET, RESTORE, FILES, END,
 ]  # fmt: skip
 
 
@@ -43,6 +46,8 @@ def test_the_lines() -> None:
         "rm -- /data/x/IMG00000.LB",
         "rm -- /data/x/-rf",
         "rmdir -- /data/x",
+        "kill -TERM 12 11",
+        "sleep 10; kill -KILL 12 11",
     ]
 
 
@@ -104,4 +109,5 @@ def test_nothing_that_a_terminal_obeys(word: str) -> None:
 def test_what_a_step_acts_on() -> None:
     assert [target(step) for step in STEPS] == [
         ("ls -l",), ("export A='b c'",), 0, SOCKET.path, RESTORE.path, FILES.directory,
+        ((12, 900), (11, 800)),
     ]  # fmt: skip

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Optional
 
-from npudoctor.fixing.outcome import Ending, Gone, Observer, Outcome, Refused, changing
+from npudoctor.fixing.ending import end_processes
+from npudoctor.fixing.outcome import Ending, Failed, Gone, Observer, Outcome, Refused, changing
 from npudoctor.fixing.removal import remove_shared_memory, remove_socket, restore_socket
 from npudoctor.fixing.spilled import remove_files
 from npudoctor.fixing.steps import (
@@ -14,6 +15,7 @@ from npudoctor.fixing.steps import (
     RemoveSharedMemory,
     RemoveSocket,
     RestoreSocket,
+    SignalProcess,
 )
 from npudoctor.host import CannotTell, Host
 from npudoctor.messages import _, strerror
@@ -36,6 +38,8 @@ def apply_step(step: Step, host: Host, at: Observer = lambda name: None) -> Outc
         return Outcome(Ending.REFUSED, str(refusal), watch.changed)
     except CannotTell as unknown:
         return Outcome(Ending.REFUSED, unknown.reason, watch.changed)
+    except Failed as failure:
+        return Outcome(Ending.FAILED, str(failure), watch.changed)
     except OSError as error:
         why = strerror(error.errno) if error.errno else str(error)
         return Outcome(Ending.FAILED, why, watch.changed)
@@ -91,6 +95,8 @@ def _take(step: Step, host: Host, at: Observer) -> None:
         restore_socket(step, host, at)
     elif isinstance(step, RemoveFiles):
         remove_files(step, host, at)
+    elif isinstance(step, SignalProcess):
+        end_processes(step, host, at)
     elif isinstance(step, Command):
         _run(step, host, at)
     else:
@@ -102,4 +108,4 @@ def _run(step: Command, host: Host, at: Observer) -> None:
         answer = host.commands.run(step.argv, timeout=COMMAND_SECONDS)
     if not answer.ok:
         said = (answer.stderr.strip() or answer.stdout.strip()).splitlines()[-1:] or [answer.ended]
-        raise OSError(None, said[0])
+        raise Failed(said[0])

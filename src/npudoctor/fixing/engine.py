@@ -131,14 +131,15 @@ def _apply(one: Done, tools: Tools, journal: Journal) -> Done:
 
 def _judge_again(applied: Sequence[Done], after: Report, host: Host, wish: Wish) -> list[Done]:
     """Fixed is what the check no longer finds; what it finds anew is an item too."""
-    remaining = {item.identity: item for item in items_of(after, host, wish)}
+    remaining = items_of(after, host, wish)
     settled = []
     for one in applied:
-        still = remaining.pop(one.item.identity, None)
+        still = [item for item in remaining if item.same_as(one.item)]
+        remaining = [item for item in remaining if item not in still]
         if still and one.outcome.ending in (Ending.APPLIED, Ending.ALREADY):
             one = replace(one, outcome=Outcome(Ending.FAILED, _("the check still finds it")))
         settled.append(one)
-    return settled + [Done(item, _new(item)) for item in remaining.values()]
+    return settled + [Done(item, _new(item)) for item in remaining]
 
 
 def _new(item: Item) -> Outcome:

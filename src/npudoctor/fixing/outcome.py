@@ -47,3 +47,7 @@ class Refused(Exception):
 
 class Gone(Exception):
     """What was to be removed is not there any more."""
+
+
+class Failed(Exception):
+    """It was tried, and did not work; the reason is in our words."""

@@ -7,6 +7,7 @@ from typing import Optional
 
 from npudoctor.fixing.apply import why_forbidden
 from npudoctor.fixing.outcome import Ending, Outcome
+from npudoctor.fixing.steps import SignalProcess
 from npudoctor.frozen import dataclass
 from npudoctor.host import Host
 from npudoctor.messages import _
@@ -57,9 +58,21 @@ class Item:
         steps = self.finding.fix.steps if self.finding.fix else ()
         return (self.finding.code, *(map(target, steps) if steps else (self.finding.message,)))
 
+    def same_as(self, other: Item) -> bool:
+        """Whether this is what is left of the other: of several processes some may have ended."""
+        return self.identity == other.identity or not self._processes.isdisjoint(other._processes)
+
+    @property
+    def _processes(self) -> frozenset[tuple[int, int]]:
+        steps = self.finding.fix.steps if self.finding.fix else ()
+        marks = (mark for step in steps if isinstance(step, SignalProcess) for mark in step.processes)
+        return frozenset((mark.pid, mark.started) for mark in marks)
+
 
 def target(step: Step) -> object:
     """What a step acts on."""
+    if isinstance(step, SignalProcess):
+        return tuple((mark.pid, mark.started) for mark in step.processes)
     named = (getattr(step, name, None) for name in ("shmid", "path", "directory"))
     return next((name for name in named if name is not None), step.lines())
 
@@ -104,7 +117,11 @@ def refusal_of(finding: Finding, host: Host, wish: Wish) -> Optional[str]:
             return forbidden
     if fix.needs_root and not host.identity.is_root:
         return _("only root can do this")
-    if fix.risk > wish.risk and wish.yes:
+    ends = any(isinstance(step, SignalProcess) for step in fix.steps)
+    if ends and wish.yes and not host.pidfds.usable:
+        return _("this kernel cannot hold on to a process (pidfd), so that it is never ended by --yes")
+    # What a process had in memory is lost with it, whatever the author of the check says.
+    if (max(fix.risk, Risk.CAUTION) if ends else fix.risk) > wish.risk and wish.yes:
         return _("its risk is caution: add --risk caution")
     return None
 

@@ -142,7 +142,34 @@ class RemoveFiles:
         return (*removals, f"rmdir -- {quote(folder)}")
 
 
-Known = Union[Command, Export, RemoveSharedMemory, RemoveSocket, RestoreSocket, RemoveFiles]
+@dataclass(frozen=True)
+class ProcessMark:
+    """Which process is meant: its pid, when it began (clock ticks since boot), its control groups."""
+
+    pid: int
+    started: int
+    cgroups: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SignalProcess:
+    """End processes of one owner: SIGTERM, a wait, and SIGKILL for those that are left. Nothing undoes it.
+
+    Guard: each is still the same process in the same control groups, proven stale anew by proof.ending,
+    and each child of one is among them. `processes` are in the order in which they are signalled: children
+    before their parents. `seconds`: how long they have to end after either signal.
+    """
+
+    processes: tuple[ProcessMark, ...]
+    owner: int
+    seconds: float = 10.0
+
+    def lines(self) -> tuple[str, ...]:
+        pids = " ".join(str(mark.pid) for mark in self.processes)
+        return (f"kill -TERM {pids}", f"sleep {self.seconds:g}; kill -KILL {pids}")
+
+
+Known = Union[Command, Export, RemoveSharedMemory, RemoveSocket, RestoreSocket, RemoveFiles, SignalProcess]
 
 KINDS: dict[str, Any] = {
     kind.__name__: kind
@@ -153,6 +180,7 @@ KINDS: dict[str, Any] = {
         RemoveSocket,
         RestoreSocket,
         RemoveFiles,
+        SignalProcess,
     )
 }
 
@@ -173,5 +201,9 @@ def decode(data: Mapping[str, Any]) -> Known:
     }
     if data["kind"] == "RemoveFiles":
         fields["files"] = tuple(FileMark(**mark) for mark in fields["files"])
+    if data["kind"] == "SignalProcess":
+        fields["processes"] = tuple(
+            ProcessMark(mark["pid"], mark["started"], tuple(mark["cgroups"])) for mark in fields["processes"]
+        )
     made: Known = KINDS[data["kind"]](**fields)
     return made
