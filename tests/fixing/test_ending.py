@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any, Callable, Optional
 
 import pytest
-from tests.support.jobs import Node, NoGroups, on_a_node
+from tests.support.jobs import Node, playing
 from tests.support.others import become, forked
 
 from npudoctor.fixing.apply import apply_step
@@ -33,16 +33,7 @@ TREE = "read go; (sleep 600 & echo $!; sleep 600) & sleep 600 & echo $!; wait"
 @pytest.fixture
 def play(lack: Callable[[str], None]) -> Play:
     """Plays a scene on a node of its own."""
-
-    def playing(scene: Callable[[Node], Any]) -> Any:
-        try:
-            return on_a_node(scene)
-        except AssertionError as failure:
-            if NoGroups.__name__ in str(failure):
-                lack(f"no control group of version 2 can be made: {failure}")
-            raise
-
-    return playing
+    return playing(lack)
 
 
 pytestmark = pytest.mark.needs_root
@@ -455,29 +446,11 @@ def test_pidfds_by_number() -> None:
     assert child.wait(5) == -signal.SIGUSR1
 
 
-CLI = """
-import sys
-from tests.support.jobs import believe
-
-believe()
-from npudoctor.__main__ import main
-sys.exit(main())
-"""
-
-
 def test_the_whole_command(play: Play) -> None:
     """Sick, mended, well: by the command that a person types."""
 
     def scene(node: Node) -> None:
-        import json
-
-        def npudoctor(*words: str) -> tuple[int, dict[str, Any]]:
-            argv = [sys.executable, "-c", CLI, *words, "--format", "json"]
-            root = str(Path(__file__).parents[2])
-            done = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=root, timeout=60)
-            assert done.stdout, done.stderr
-            return done.returncode, json.loads(done.stdout)
-
+        npudoctor = node.npudoctor
         process, deafer = node.start("sleep", "600"), node.start("sleep", "600", uid=SOMEBODY)
         foreign = node.start("sleep", "600", job=None)
         status, told = npudoctor("fix", "stale-processes", "--yes", "--risk", "caution", "--dry-run")

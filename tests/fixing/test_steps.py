@@ -17,6 +17,7 @@ from npudoctor.fixing.steps import (
     RemoveFiles,
     RemoveSharedMemory,
     RemoveSocket,
+    RemoveUnused,
     RestoreSocket,
     SignalProcess,
     decode,
@@ -31,8 +32,9 @@ FILES = RemoveFiles(
     "/data/x/", 5, 6, 1000, (FileMark("IMG00000.LB", 5, 7, 8, 9), FileMark("-rf", 5, 8, 8, 9))
 )
 END = SignalProcess((ProcessMark(12, 900, ("/a", "/b")), ProcessMark(11, 800, ())), 1000)
+UNUSED = RemoveUnused("/dev/shm", 1000, (FileMark("torch_7_1_0", 5, 9, 8, 9),))
 STEPS: list[Known] = [
-    Command(("ls", "-l")), Export("A", "b c"), SEGMENT, SOCKET, RESTORE, FILES, END,
+    Command(("ls", "-l")), Export("A", "b c"), SEGMENT, SOCKET, RESTORE, FILES, END, UNUSED,
 ]  # fmt: skip
 
 
@@ -48,6 +50,7 @@ def test_the_lines() -> None:
         "rmdir -- /data/x",
         "kill -TERM 12 11",
         "sleep 10; kill -KILL 12 11",
+        "rm -- /dev/shm/torch_7_1_0",
     ]
 
 
@@ -110,4 +113,5 @@ def test_what_a_step_acts_on() -> None:
     assert [target(step) for step in STEPS] == [
         ("ls -l",), ("export A='b c'",), 0, SOCKET.path, RESTORE.path, FILES.directory,
         ((12, 900), (11, 800)),
+        (("/dev/shm", "torch_7_1_0", 9),),
     ]  # fmt: skip

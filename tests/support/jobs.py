@@ -6,8 +6,10 @@ What npudoctor takes for the machine's own namespaces are those: this is the one
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -15,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Callable, Optional, TypeVar
 
+from npudoctor.checking import Check
 from npudoctor.checks.leftovers.stale_processes import stale_processes
 from npudoctor.fixing.steps import SignalProcess
 from npudoctor.host import Host, Options
@@ -22,13 +25,26 @@ from npudoctor.host.identity import current_identity
 from npudoctor.host.pidfds import Pidfds
 from npudoctor.host.system import System
 from npudoctor.proof import stale
-from npudoctor.testing import Asked, ask
+from npudoctor.testing import Asked, FakeClock, ask
 
 from . import ipc
 from .others import forked
 
 T = TypeVar("T")
 GROUPS = "system.slice/slurmstepd.scope"
+
+
+ROOT = Path(__file__).parents[2]
+CLI = """
+import sys, time
+from tests.support.jobs import believe
+
+believe()
+from npudoctor.host.clock import Clock
+Clock.now = lambda self: time.time() + 3600
+from npudoctor.__main__ import main
+sys.exit(main())
+"""
 
 
 class NoGroups(Exception):
@@ -76,13 +92,21 @@ class Node:
         return started
 
     def host(self, owners: Sequence[int] = (), pidfds: Optional[Pidfds] = None) -> Host:
-        """A fresh look."""
+        """A fresh look, an hour later than it is: nothing is too young."""
         options, identity = Options(expect="none"), current_identity(frozenset(owners))
-        return Host(options, identity=identity, pidfds=pidfds or Pidfds())
+        clock = FakeClock(time.time() + 3600)
+        return Host(options, identity=identity, pidfds=pidfds or Pidfds(), clock=clock)
 
-    def ask(self) -> Asked:
+    def ask(self, check: Check = stale_processes) -> Asked:
         """What the check says."""
-        return ask(stale_processes, self.host())
+        return ask(check, self.host())
+
+    def npudoctor(self, *words: str) -> tuple[int, dict[str, Any]]:
+        """The command that a person types, an hour later: its status, and its JSON."""
+        argv = [sys.executable, "-c", CLI, *words, "--format", "json"]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=ROOT, timeout=60)
+        assert done.stdout, done.stderr
+        return done.returncode, json.loads(done.stdout)
 
     def step(self) -> SignalProcess:
         """The one step that the check has for what was left behind."""
@@ -149,3 +173,17 @@ def _remove(folder: Path) -> None:
             if time.monotonic() > until:
                 raise
             time.sleep(0.02)
+
+
+def playing(lack: Callable[[str], None]) -> Callable[[Callable[[Node], T]], T]:
+    """Plays scenes, where control groups can be made."""
+
+    def play(scene: Callable[[Node], T]) -> T:
+        try:
+            return on_a_node(scene)
+        except AssertionError as failure:
+            if NoGroups.__name__ in str(failure):
+                lack(f"no control group of version 2 can be made: {failure}")
+            raise
+
+    return play

@@ -14,9 +14,11 @@ from npudoctor.fixing.steps import (
     RemoveFiles,
     RemoveSharedMemory,
     RemoveSocket,
+    RemoveUnused,
     RestoreSocket,
     SignalProcess,
 )
+from npudoctor.fixing.unused import remove_unused
 from npudoctor.host import CannotTell, Host
 from npudoctor.messages import _, strerror
 from npudoctor.model import Step
@@ -95,6 +97,8 @@ def _take(step: Step, host: Host, at: Observer) -> None:
         restore_socket(step, host, at)
     elif isinstance(step, RemoveFiles):
         remove_files(step, host, at)
+    elif isinstance(step, RemoveUnused):
+        remove_unused(step, host, at)
     elif isinstance(step, SignalProcess):
         end_processes(step, host, at)
     elif isinstance(step, Command):

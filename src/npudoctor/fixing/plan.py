@@ -7,7 +7,7 @@ from typing import Optional
 
 from npudoctor.fixing.apply import why_forbidden
 from npudoctor.fixing.outcome import Ending, Outcome
-from npudoctor.fixing.steps import SignalProcess
+from npudoctor.fixing.steps import RemoveUnused, SignalProcess
 from npudoctor.frozen import dataclass
 from npudoctor.host import Host
 from npudoctor.messages import _
@@ -59,22 +59,31 @@ class Item:
         return (self.finding.code, *(map(target, steps) if steps else (self.finding.message,)))
 
     def same_as(self, other: Item) -> bool:
-        """Whether this is what is left of the other: of several processes some may have ended."""
-        return self.identity == other.identity or not self._processes.isdisjoint(other._processes)
+        """Whether this is what is left of the other: of several processes or files some may be gone."""
+        return self.identity == other.identity or not self._parts.isdisjoint(other._parts)
 
     @property
-    def _processes(self) -> frozenset[tuple[int, int]]:
+    def _parts(self) -> frozenset[tuple[object, ...]]:
         steps = self.finding.fix.steps if self.finding.fix else ()
-        marks = (mark for step in steps if isinstance(step, SignalProcess) for mark in step.processes)
-        return frozenset((mark.pid, mark.started) for mark in marks)
+        return frozenset(part for step in steps for part in _parts(step))
 
 
 def target(step: Step) -> object:
     """What a step acts on."""
-    if isinstance(step, SignalProcess):
-        return tuple((mark.pid, mark.started) for mark in step.processes)
+    parts = _parts(step)
+    if parts:
+        return parts
     named = (getattr(step, name, None) for name in ("shmid", "path", "directory"))
     return next((name for name in named if name is not None), step.lines())
+
+
+def _parts(step: Step) -> tuple[tuple[object, ...], ...]:
+    """The things that a step acts on one by one, where it does."""
+    if isinstance(step, SignalProcess):
+        return tuple((mark.pid, mark.started) for mark in step.processes)
+    if isinstance(step, RemoveUnused):
+        return tuple((step.directory, mark.name, mark.inode) for mark in step.files)
+    return ()
 
 
 @dataclass(frozen=True)

@@ -44,13 +44,13 @@ def _look(step: RemoveFiles, descriptor: int, parents: Sequence[Parent]) -> Spil
     if not marks.keys() >= found.keys():
         raise Refused(_("{path} holds files that were not there before").format(path=step.directory))
     for name, file in found.items():
-        _same_file(marks[name], step.owner, file)
+        same_file(marks[name], step.owner, file)
     return SpillFolder(step.directory, entry, tuple(found.items()), tuple(parents))
 
 
 def _unlink(mark: FileMark, owner: int, descriptor: int, at: Observer) -> None:
     try:
-        _same_file(mark, owner, entry_of(os.stat(mark.name, dir_fd=descriptor, follow_symlinks=False)))
+        same_file(mark, owner, entry_of(os.stat(mark.name, dir_fd=descriptor, follow_symlinks=False)))
         with changing(at, f"unlink file {mark.name}"):
             os.unlink(mark.name, dir_fd=descriptor)
     except FileNotFoundError:
@@ -63,7 +63,8 @@ def _same_folder(step: RemoveFiles, now: Entry) -> None:
         raise Refused(_("{path} was replaced since").format(path=step.directory))
 
 
-def _same_file(mark: FileMark, owner: int, now: Entry) -> None:
+def same_file(mark: FileMark, owner: int, now: Entry) -> None:
+    """Refused unless this is the file that was looked at, with one name and unchanged."""
     seen = (mark.device, mark.inode, mark.size, mark.mtime_ns, owner, 1)
     if seen != (now.dev, now.ino, now.size, now.mtime_ns, now.uid, now.nlink) or not now.is_file:
         raise Refused(_("{path} was changed since").format(path=mark.name))

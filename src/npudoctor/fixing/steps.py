@@ -143,6 +143,23 @@ class RemoveFiles:
 
 
 @dataclass(frozen=True)
+class RemoveUnused:
+    """Remove files of one directory, which stays.
+
+    Guard: each is the same, unchanged, with one name, and a lease (F_SETLEASE) tells that nobody in the
+    whole kernel has it open or mapped; those in /dev/shm are proven left over anew by proof.shared besides.
+    """
+
+    directory: str
+    owner: int
+    files: tuple[FileMark, ...]
+
+    def lines(self) -> tuple[str, ...]:
+        folder = self.directory.rstrip("/")
+        return tuple(f"rm -- {quote(f'{folder}/{mark.name}')}" for mark in self.files)
+
+
+@dataclass(frozen=True)
 class ProcessMark:
     """Which process is meant: its pid, when it began (clock ticks since boot), its control groups."""
 
@@ -180,6 +197,7 @@ KINDS: dict[str, Any] = {
         RemoveSocket,
         RestoreSocket,
         RemoveFiles,
+        RemoveUnused,
         SignalProcess,
     )
 }
@@ -199,7 +217,7 @@ def decode(data: Mapping[str, Any]) -> Known:
         for name, value in data.items()
         if name != "kind"
     }
-    if data["kind"] == "RemoveFiles":
+    if data["kind"] in ("RemoveFiles", "RemoveUnused"):
         fields["files"] = tuple(FileMark(**mark) for mark in fields["files"])
     if data["kind"] == "SignalProcess":
         fields["processes"] = tuple(

@@ -1,4 +1,4 @@
-"""Kernel calls that Python has no binding of, or not everywhere: renameat2, shmctl, pidfd_send_signal."""
+"""Kernel calls that Python has no binding of, or not everywhere: renameat2, shmctl, fstatfs, pidfds."""
 
 from __future__ import annotations
 
@@ -43,6 +43,15 @@ def rename_without_replacing(old: str, new: str, directory: int) -> None:
         result = libc.syscall(ctypes.c_long(number), *arguments)
     if result < 0:
         raise _error(old)
+
+
+def file_system(descriptor: int) -> int:
+    """The magic number of the file system on which an open file lies (f_type of fstatfs)."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    answer = (ctypes.c_long * 64)()  # of which struct statfs fills the beginning; f_type is the first
+    if libc.fstatfs(ctypes.c_int(descriptor), answer) < 0:
+        raise _error(f"descriptor {descriptor}")
+    return answer[0] & 0xFFFFFFFF
 
 
 def signal_process(descriptor: int, number: int) -> None:

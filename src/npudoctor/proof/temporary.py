@@ -61,10 +61,16 @@ class Owners:
         uid, changed = folder.entry.uid, folder.entry.ctime_ns / 1e9
         if self._host.clock.now() - changed < YOUNG:
             return _("it is only minutes old")
+        eldest = self.there(uid, changed)
+        return "" if eldest is None else _("process {pid} may have made it").format(pid=eldest)
+
+    def there(self, uid: int, moment: float) -> Optional[int]:
+        """A process of a user that could make such things and was there at a moment; None when all began
+        later."""
         if uid not in self._eldest:
             self._eldest[uid] = self._oldest(uid)
         began, pid = self._eldest[uid]
-        return _("process {pid} may have made it").format(pid=pid) if began <= changed + CLOCK_SLACK else ""
+        return pid if began <= moment + CLOCK_SLACK else None
 
     def _oldest(self, uid: int) -> tuple[float, int]:
         """When the oldest process of a user that could make such folders began, and its pid."""
