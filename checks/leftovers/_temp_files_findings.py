@@ -6,10 +6,12 @@ from collections.abc import Iterator, Sequence
 
 from npudoctor import Action, Command, Finding, Fix, Host, Risk, _
 from npudoctor.checks.cann._caches import held_by_nobody
+from npudoctor.host.files import Entry
 from npudoctor.host.mounts import holding, parse_mountinfo
 from npudoctor.host.temporary import TempFolder
 from npudoctor.host.users import user_names
 from npudoctor.proof.temporary import Owners
+from npudoctor.proof.unused import LEASED, remove_lock
 
 YOUNG, OLD = 600, 3600  # seconds: a build of an extension takes minutes
 SHOWN = 20  # folders of one finding
@@ -22,7 +24,8 @@ def lock(host: Host, path: str) -> Iterator[Finding]:
     age = host.clock.now() - entry.mtime_ns / 1e9 if entry else 0.0
     if entry is None or age < YOUNG:
         return
-    free = held_by_nobody(host, path, entry.uid) if _is_local(host, path) else None
+    kind = _file_system(host, path)
+    free = held_by_nobody(host, path, entry.uid) if kind and not kind.startswith(SHARED) else None
     words = {"path": path, "minutes": int(age // 60)}
     line = f"{path} uid={entry.uid} size={entry.size} ino={entry.ino}"
     if free:
@@ -34,7 +37,7 @@ def lock(host: Host, path: str) -> Iterator[Finding]:
             text.format(**words),
             evidence=(line,),
             action=Action.CLEANUP,
-            fix=_removal(host, entry.uid, (Command(("rm", "--", path)),), unproven=False),
+            fix=_unlocking(host, path, entry, kind),
         )
     elif free is None and age >= OLD:
         text = _("{path} is {minutes} minutes old; whether its build lives cannot be told from here")
@@ -42,11 +45,20 @@ def lock(host: Host, path: str) -> Iterator[Finding]:
         yield Finding("temp-files.lock", text.format(**words), evidence=(line,), fix=fix)
 
 
-def _is_local(host: Host, path: str) -> bool:
-    """Whether only this machine uses the file system."""
+def _file_system(host: Host, path: str) -> str:
+    """The type of the file system on which a file lies; empty where that cannot be told."""
     mounts = parse_mountinfo(host.running_files.text("/proc/self/mountinfo") or "")
     mount = holding(mounts, path)
-    return mount is not None and not mount.kind.startswith(SHARED)
+    return mount.kind if mount else ""
+
+
+def _unlocking(host: Host, path: str, entry: Entry, kind: str) -> Fix:
+    """By a step that proves anew that nobody has the lock open, where the file system can tell."""
+    if kind not in LEASED:
+        return _removal(host, entry.uid, (Command(("rm", "--", path)),), unproven=False)
+    needs_root = entry.uid != host.identity.euid
+    steps = (remove_lock(path, entry),)
+    return Fix(_("remove what nobody uses"), steps=steps, risk=Risk.SAFE, needs_root=needs_root)
 
 
 def left_over(host: Host, folders: Sequence[TempFolder]) -> Iterator[Finding]:

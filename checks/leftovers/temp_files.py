@@ -53,7 +53,10 @@ def temp_files(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## Fix safety
 
-    Shown only. A lock of a build that runs on another node looks the same on shared storage.
+    A stale lock on a local file system (ext4, xfs, btrfs, tmpfs) is removed by `fix` while we hold a lease of
+    it (F_SETLEASE), which the kernel grants only where nobody has it open: a living build has. Elsewhere it
+    is shown only; a lock of a build that runs on another node looks the same on shared storage. Folders are
+    shown only.
 
     ## References
 

@@ -366,6 +366,40 @@ def test_the_whole_command(play: Play) -> None:
     play(scene)
 
 
+LOCKS = [
+    ("temp-files", "TORCH_EXTENSIONS_DIR", "py311_cpu/fused_adam/lock"),
+    ("compile-cache", "MS_COMPILER_CACHE_PATH", "add/build.lock"),
+]
+
+
+@pytest.mark.parametrize(("check", "variable", "name"), LOCKS, ids=[row[0] for row in LOCKS])
+def test_the_lock_of_a_build_that_died(play: Play, check: str, variable: str, name: str) -> None:
+    """While its build lives it is let alone, though no /proc of ours shows the build."""
+
+    def scene(node: Node) -> None:
+        place = Path("/var/lib/cache")
+        path = place / name
+        path.parent.mkdir(parents=True)
+        os.environ[variable] = str(place)
+        built = os.open(path, os.O_CREAT | os.O_EXCL, 0o600)
+        pair = socket.socketpair()
+        socket.send_fds(pair[0], [b"x"], [built])
+        os.close(built)
+        status, told = node.npudoctor("fix", f"{check}.stale-lock", "--yes")
+        (action,) = told["actions"]
+        assert (status, told["changed"], action["status"]) == (1, False, "refused")
+        assert "in use" in action["reason"] and path.exists()
+        for end in pair:
+            end.close()
+        status, told = node.npudoctor("fix", f"{check}.stale-lock", "--yes")
+        assert (status, told["changed"], told["failed"]) == (0, True, False), told
+        assert not path.exists() and path.parent.exists()
+        status, told = node.npudoctor("check", check, "--expect", "none")
+        assert told["counts"]["warnings"] == 0
+
+    play(scene)
+
+
 def test_identity_of_what_is_left(play: Play) -> None:
     """Of two files one is in use: the rest of the item is the same item, not a new one."""
 

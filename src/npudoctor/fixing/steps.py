@@ -186,7 +186,16 @@ class SignalProcess:
         return (f"kill -TERM {pids}", f"sleep {self.seconds:g}; kill -KILL {pids}")
 
 
-Known = Union[Command, Export, RemoveSharedMemory, RemoveSocket, RestoreSocket, RemoveFiles, SignalProcess]
+Known = Union[
+    Command,
+    Export,
+    RemoveSharedMemory,
+    RemoveSocket,
+    RestoreSocket,
+    RemoveFiles,
+    RemoveUnused,
+    SignalProcess,
+]
 
 KINDS: dict[str, Any] = {
     kind.__name__: kind

@@ -2,12 +2,12 @@
 
 F_SETLEASE with F_WRLCK is granted only where no other open file description of the inode exists, in
 whatever namespace and whether /proc shows it or not; who opens the file while we hold the lease waits until
-we let go. Tried on Linux 6.18, on tmpfs and ext4: it is refused (EAGAIN) while another process has the file
-open for reading or writing, through another name of it, or from other pid and mount namespaces; while one
-only maps it, shared or private, with the descriptor closed; and while a descriptor of it is on its way
-through a socket. O_PATH descriptors are not seen: they give no access to what is in the file. On overlayfs
-it is granted *although the file is mapped*, as a mapping there belongs to the inode below. So it counts on
-those file systems only on which it was tried.
+we let go. Tried on Linux 6.18, on tmpfs, ext4, xfs and btrfs: it is refused (EAGAIN) while another process
+has the file open for reading or writing, through another name of it, or from other pid and mount namespaces;
+while one only maps it, shared or private, with the descriptor closed; and while a descriptor of it is on its
+way through a socket. O_PATH descriptors are not seen: they give no access to what is in the file. On
+overlayfs it is granted *although the file is mapped*, as a mapping there belongs to the inode below. So it
+counts on those file systems only on which it was tried.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from npudoctor.proof.shared import judge
 from npudoctor.proof.socket import untrusted_parent
 from npudoctor.proof.unused import Knowers
 
-TRIED = (0x01021994, 0xEF53)  # tmpfs; ext2, ext3 and ext4
+TRIED = (0x01021994, 0xEF53, 0x58465342, 0x9123683E)  # tmpfs; ext2, ext3 and ext4; xfs; btrfs
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 

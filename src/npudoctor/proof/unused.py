@@ -8,10 +8,14 @@ that could be of such a job and is as old as the file, it may be wanted.
 
 from __future__ import annotations
 
+from npudoctor.fixing.steps import FileMark, RemoveUnused
 from npudoctor.host import Host
+from npudoctor.host.files import Entry
 from npudoctor.host.shmfiles import SharedFile
 from npudoctor.messages import _
 from npudoctor.proof.temporary import Owners
+
+LEASED = ("tmpfs", "ext2", "ext3", "ext4", "xfs", "btrfs")  # where a lease proves it, see fixing.unused
 
 
 class Knowers:
@@ -31,3 +35,10 @@ class Knowers:
             return ""
         text = _("process {pid} of its owner is as old as it, and may know its name")
         return text.format(pid=pid)
+
+
+def remove_lock(path: str, entry: Entry) -> RemoveUnused:
+    """The step that removes a lock file whose holder keeps it open: a lease proves that there is none."""
+    folder, _slash, name = path.rpartition("/")
+    mark = FileMark(name, entry.dev, entry.ino, entry.size, entry.mtime_ns)
+    return RemoveUnused(folder, entry.uid, (mark,))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from npudoctor import Risk, Severity, Status
+from npudoctor import RemoveUnused, Risk, Severity, Status
 from npudoctor.checks.leftovers.temp_files import temp_files
 from npudoctor.host import Options
 from npudoctor.host.temporary import build_locks, temp_folders
@@ -71,6 +71,13 @@ class TestLocks:
         assert (told.status, finding.code) == (Status.PROBLEM, "temp-files.stale-lock")
         assert finding.severity is Severity.WARNING
         assert finding.fix and finding.fix.commands == (f"rm -- {path}",)
+        assert finding.fix.risk is Risk.SAFE and isinstance(finding.fix.steps[0], RemoveUnused)
+
+    def test_where_a_lease_proves_nothing(self) -> None:
+        table = LOCAL.replace(" ext4 ", " overlay ")
+        (finding,) = judged({LOCK: lock(), "/proc/self/mountinfo": table}).findings
+        assert finding.code == "temp-files.stale-lock"
+        assert finding.fix and finding.fix.commands == (f"rm -- {LOCK}",)
         assert finding.fix.risk is Risk.MANUAL
 
     def test_a_folder_that_is_named(self) -> None:
