@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Optional
 
-from npudoctor import Action, Command, Finding, Fix, Host, Risk, _
+from npudoctor import Action, Command, FileMark, Finding, Fix, Host, RemoveFiles, Risk, _
 from npudoctor.checks.cann._caches import held_by_nobody
 from npudoctor.host.files import Entry
 from npudoctor.host.mounts import holding, parse_mountinfo
@@ -15,6 +16,7 @@ from npudoctor.proof.unused import LEASED, remove_lock
 
 YOUNG, OLD = 600, 3600  # seconds: a build of an extension takes minutes
 SHOWN = 20  # folders of one finding
+FEW = 100  # sockets of one folder that is removed by us
 SHARED = ("nfs", "fuse", "lustre", "ceph", "gpfs", "9p", "beegfs", "cifs", "smb")
 
 
@@ -67,20 +69,53 @@ def left_over(host: Host, folders: Sequence[TempFolder]) -> Iterator[Finding]:
     left = [
         folder for folder in folders if folder.names is not None and not owners.why_not(folder)
     ]  # what is in a folder that is closed to us, others know
-    if not left:
-        return
+    steps = {folder.path: step for folder in left if (step := _removable(host, folder))}
+    for owner in sorted({folder.entry.uid for folder in left if folder.path in steps}):
+        mine = [folder for folder in left if folder.entry.uid == owner and folder.path in steps]
+        yield _left(host, mine, _removing(host, owner, [steps[folder.path] for folder in mine]))
+    rest = [folder for folder in left if folder.path not in steps]
+    if rest:
+        yield _left(host, rest, _emptied(host, rest[:SHOWN]))
+
+
+def _left(host: Host, left: Sequence[TempFolder], fix: Fix) -> Finding:
     names = user_names(host.files)
     lines = [_line(host, folder, names) for folder in left[:SHOWN]]
     if left[SHOWN:]:
         lines.append(_("and {count} more folders").format(count=len(left) - SHOWN))
     text = _("temporary folders of training that has ended: {count}")
-    yield Finding(
+    return Finding(
         "temp-files.left-over",
         text.format(count=len(left)),
         evidence=tuple(lines),
         action=Action.CLEANUP,
-        fix=_emptied(host, left[:SHOWN]),
+        fix=fix,
     )
+
+
+def _removable(host: Host, folder: TempFolder) -> Optional[RemoveFiles]:
+    """The step for one in which there is nothing but sockets: files may hold what somebody wants."""
+    if folder.names is None or folder.entry.permissions != 0o700 or len(folder.names) > FEW:
+        return None
+    marks = []
+    for name in folder.names:
+        entry = host.running_files.lstat(f"{folder.path}/{name}")
+        if entry is None or not entry.is_socket:
+            return None
+        marks.append(FileMark(name, entry.dev, entry.ino, entry.size, entry.mtime_ns))
+    return RemoveFiles(
+        folder.path, folder.entry.dev, folder.entry.ino, folder.entry.uid, tuple(sorted(marks, key=_by_name))
+    )
+
+
+def _by_name(mark: FileMark) -> str:
+    return mark.name
+
+
+def _removing(host: Host, owner: int, steps: Sequence[RemoveFiles]) -> Fix:
+    title = _("remove the folders and the sockets in them, to which nobody answers")
+    needs_root = owner != host.identity.euid
+    return Fix(title, steps=tuple(steps), risk=Risk.SAFE, needs_root=needs_root)
 
 
 def _owner(host: Host, folders: Sequence[TempFolder]) -> int:

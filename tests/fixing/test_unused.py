@@ -19,6 +19,7 @@ from tests.support.others import become, forked
 
 from npudoctor import Risk
 from npudoctor.checks.leftovers.shared_memory import shared_memory
+from npudoctor.checks.leftovers.temp_files import temp_files
 from npudoctor.fixing.apply import apply_step
 from npudoctor.fixing.outcome import Ending, Observer, Outcome
 from npudoctor.fixing.steps import FileMark, RemoveUnused
@@ -73,6 +74,10 @@ def take(node: Node, step: RemoveUnused, at: Observer = lambda name: None, owner
 def refused(outcome: Outcome, word: str) -> None:
     assert (outcome.ending, outcome.changed) == (Ending.REFUSED, False), outcome
     assert word in outcome.reason, outcome.reason
+
+
+# Another user may not go to our own Python: the name is what tells it from others.
+RANK = "printf python3 > /proc/self/comm; echo up; read go; :"
 
 
 def test_what_the_dead_left_goes(play: Play) -> None:
@@ -242,9 +247,7 @@ def test_one_that_cannot_go_does_not_keep_the_others(play: Play) -> None:
 
 def test_a_living_job_of_its_owner_may_know_its_name(play: Play) -> None:
     def scene(node: Node) -> None:
-        # Where another user may not go to our own Python, the name is what tells it from others.
-        line = "printf python3 > /proc/self/comm; echo up; read go; :"
-        rank = node.start("bash", "-c", line, job=None, uid=SOMEBODY)
+        rank = node.start("bash", "-c", RANK, job=None, uid=SOMEBODY)
         assert rank.stdout and rank.stdout.readline()
         path = left()
         (finding,) = node.ask(shared_memory).findings
@@ -396,6 +399,86 @@ def test_the_lock_of_a_build_that_died(play: Play, check: str, variable: str, na
         assert not path.exists() and path.parent.exists()
         status, told = node.npudoctor("check", check, "--expect", "none")
         assert told["counts"]["warnings"] == 0
+
+    play(scene)
+
+
+def abandoned(name: str, uid: int, *names: str) -> Path:
+    """A folder of a process that is gone, with its sockets."""
+
+    def make() -> None:
+        os.chdir(os.environ["TMPDIR"])
+        become(uid)
+        os.mkdir(name, 0o700)
+        for inner in names:
+            with socket.socket(socket.AF_UNIX) as server:
+                server.bind(f"{name}/{inner}")
+                server.listen()
+
+    forked(make)
+    return Path(os.environ["TMPDIR"]) / name
+
+
+def listening(path: Path) -> socket.socket:
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(str(path))
+    server.listen()
+    return server
+
+
+def test_folders_of_training_that_has_ended(play: Play) -> None:
+    def scene(node: Node) -> None:
+        place = Path("/var/lib/tmp")
+        place.mkdir()
+        place.chmod(0o1777)
+        os.environ["TMPDIR"] = str(place)
+        manager = abandoned("pymp-a1b2c3d4", SOMEBODY, "listener-x")
+        empty = abandoned("torch-shm-dir-Ab12", SOMEBODY)
+        wanted = abandoned("pymp-with-data", SOMEBODY)
+        (wanted / "data").write_text("x")
+        options = ("temp-files", "--yes", "--owner", str(SOMEBODY))
+        status, told = node.npudoctor("fix", *options, "--dry-run")
+        planned = [one for one in told["actions"] if one["status"] == "planned"]
+        assert [set(one["commands"]) for one in planned] == [
+            {f"rm -- {manager}/listener-x", f"rmdir -- {manager}", f"rmdir -- {empty}"}
+        ]
+        assert manager.exists()
+        status, told = node.npudoctor("fix", *options)
+        assert (status, told["changed"]) == (1, True), "what holds files is left to a person"
+        assert not manager.exists() and not empty.exists() and (wanted / "data").exists()
+        assert sorted(one["status"] for one in told["actions"]) == ["applied", "refused"]
+
+    play(scene)
+
+
+def test_a_folder_that_is_used_again(play: Play) -> None:
+    def scene(node: Node) -> None:
+        place = Path("/var/lib/tmp")
+        place.mkdir()
+        place.chmod(0o1777)
+        os.environ["TMPDIR"] = str(place)
+        folder = abandoned("pymp-a1b2c3d4", SOMEBODY, "listener-x")
+        (finding,) = node.ask(temp_files).findings
+        assert finding.fix
+        (step,) = finding.fix.steps
+        dead = folder / "listener-x"
+        was = dead.stat()
+
+        # The same name and inode, if the kernel gives it again, and a server that only connect() shows.
+        dead.unlink()
+        server = listening(dead)
+        os.chown(dead, SOMEBODY, SOMEBODY)
+        os.utime(dead, ns=(was.st_mtime_ns, was.st_mtime_ns))
+        refused(apply_step(step, node.host((SOMEBODY,))), "a socket in it is in use")
+        server.close()
+        (folder / "new").write_text("x")
+        refused(apply_step(step, node.host((SOMEBODY,))), "were not there before")
+        (folder / "new").unlink()
+        rank = node.start("bash", "-c", RANK, job=None, uid=SOMEBODY)
+        assert rank.stdout and rank.stdout.readline()
+        os.utime(folder)  # its maker was there when it last changed
+        refused(apply_step(step, node.host((SOMEBODY,))), f"process {rank.pid} may have made it")
+        assert dead.exists()
 
     play(scene)
 

@@ -18,8 +18,10 @@ from npudoctor.fixing.steps import (
     RestoreSocket,
     SignalProcess,
 )
+from npudoctor.fixing.temporary import remove_temporary
 from npudoctor.fixing.unused import remove_unused
 from npudoctor.host import CannotTell, Host
+from npudoctor.host.temporary import library_of
 from npudoctor.messages import _, strerror
 from npudoctor.model import Step
 
@@ -96,7 +98,8 @@ def _take(step: Step, host: Host, at: Observer) -> None:
     elif isinstance(step, RestoreSocket):
         restore_socket(step, host, at)
     elif isinstance(step, RemoveFiles):
-        remove_files(step, host, at)
+        made_by = library_of(step.directory.rpartition("/")[2])
+        (remove_temporary if made_by else remove_files)(step, host, at)
     elif isinstance(step, RemoveUnused):
         remove_unused(step, host, at)
     elif isinstance(step, SignalProcess):

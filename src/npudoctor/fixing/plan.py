@@ -7,7 +7,7 @@ from typing import Optional
 
 from npudoctor.fixing.apply import why_forbidden
 from npudoctor.fixing.outcome import Ending, Outcome
-from npudoctor.fixing.steps import RemoveUnused, SignalProcess
+from npudoctor.fixing.steps import RemoveFiles, RemoveUnused, SignalProcess
 from npudoctor.frozen import dataclass
 from npudoctor.host import Host
 from npudoctor.messages import _
@@ -70,9 +70,8 @@ class Item:
 
 def target(step: Step) -> object:
     """What a step acts on."""
-    parts = _parts(step)
-    if parts:
-        return parts
+    if isinstance(step, (SignalProcess, RemoveUnused)):
+        return _parts(step)
     named = (getattr(step, name, None) for name in ("shmid", "path", "directory"))
     return next((name for name in named if name is not None), step.lines())
 
@@ -83,6 +82,8 @@ def _parts(step: Step) -> tuple[tuple[object, ...], ...]:
         return tuple((mark.pid, mark.started) for mark in step.processes)
     if isinstance(step, RemoveUnused):
         return tuple((step.directory, mark.name, mark.inode) for mark in step.files)
+    if isinstance(step, RemoveFiles):
+        return ((step.directory, step.inode),)
     return ()
 
 

@@ -30,7 +30,7 @@ def remove_files(step: RemoveFiles, host: Host, at: Observer) -> None:
             if mark.name in there:
                 _unlink(mark, step.owner, descriptor, at)
         with explained(step.directory):
-            _same_folder(step, entry_of(os.stat(name, dir_fd=above, follow_symlinks=False)))
+            same_folder(step, entry_of(os.stat(name, dir_fd=above, follow_symlinks=False)))
             with changing(at, f"remove folder {name}"):
                 os.rmdir(name, dir_fd=above)
 
@@ -38,7 +38,7 @@ def remove_files(step: RemoveFiles, host: Host, at: Observer) -> None:
 def _look(step: RemoveFiles, descriptor: int, parents: Sequence[Parent]) -> SpillFolder:
     """The folder with everything in it, all of which must be as it was before anything is removed."""
     entry = entry_of(os.fstat(descriptor))
-    _same_folder(step, entry)
+    same_folder(step, entry)
     found = dict(files_in(descriptor, os.listdir(descriptor)))
     marks = {mark.name: mark for mark in step.files}
     if not marks.keys() >= found.keys():
@@ -57,7 +57,8 @@ def _unlink(mark: FileMark, owner: int, descriptor: int, at: Observer) -> None:
         return  # gone already
 
 
-def _same_folder(step: RemoveFiles, now: Entry) -> None:
+def same_folder(step: RemoveFiles, now: Entry) -> None:
+    """Refused unless this is the folder that was looked at, closed to all others."""
     seen = (step.device, step.inode, step.owner, 0o700)
     if seen != (now.dev, now.ino, now.uid, now.permissions) or not now.is_dir:
         raise Refused(_("{path} was replaced since").format(path=step.directory))

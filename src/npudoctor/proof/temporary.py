@@ -42,6 +42,8 @@ class Owners:
             return _("a socket in it is in use")
         name = folder.path.rpartition("/")[2]
         for pid, opened in self._host.processes.all_open().items():
+            if pid == self._host.processes.self_pid:  # we hold the folder while we empty it
+                continue
             # A mount of another place shows another path.
             if any(name in target.split("/") for _number, target in opened or ()):
                 return _("process {pid} has it open").format(pid=pid)
