@@ -222,6 +222,47 @@ def test_a_job_that_lives_again_before_the_second_signal(play: Play) -> None:
     play(scene)
 
 
+def test_killed_between_the_signals(play: Play) -> None:
+    """npudoctor dies after the first signal: the next run finds what is left, and ends it."""
+
+    def scene(node: Node) -> None:
+        process, deafer = node.start("sleep", "600"), node.start("sleep", "600", preexec_fn=deaf)
+        step = hasty(node.step())
+
+        def at(name: str) -> None:
+            if name == f"after signal TERM to {deafer.pid}":
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        pid = os.fork()
+        if pid == 0:
+            take(node, step, at)
+            os._exit(0)
+        assert os.WIFSIGNALED(os.waitpid(pid, 0)[1])
+        assert process.wait(1) == -signal.SIGTERM and lives(deafer)
+        left = node.step()
+        assert [mark.pid for mark in left.processes] == [deafer.pid]
+        assert take(node, hasty(left)).ending is Ending.APPLIED
+        assert deafer.wait(1) == -signal.SIGKILL
+
+    play(scene)
+
+
+def test_many_at_once(play: Play) -> None:
+    """All have the same time to end, and none of another job or user is touched."""
+
+    def scene(node: Node) -> None:
+        ranks = [node.start("sleep", "600", preexec_fn=deaf if at % 2 else None) for at in range(40)]
+        others = [node.start("sleep", "600", job=None), node.start("sleep", "600", job=f"{node.job}1")]
+        keeper = node.stepd(f"{node.job}1")
+        began = time.monotonic()
+        assert take(node, hasty(node.step())).ending is Ending.APPLIED
+        assert time.monotonic() - began < 5
+        assert {rank.wait(1) for rank in ranks} == {-signal.SIGTERM, -signal.SIGKILL}
+        assert all(map(lives, [*others, keeper]))
+
+    play(scene)
+
+
 def test_another_users(play: Play) -> None:
     def scene(node: Node) -> None:
         process = node.start("sleep", "600", uid=SOMEBODY)

@@ -245,6 +245,23 @@ def test_one_that_cannot_go_does_not_keep_the_others(play: Play) -> None:
     play(scene)
 
 
+def test_killed_midway_a_second_run_finishes(play: Play) -> None:
+    def scene(node: Node) -> None:
+        paths = [left(), left(), left()]
+        step = step_of(node)
+        for number in (2, 1):
+            pid = os.fork()
+            if pid == 0:
+                take(node, step, lambda name: name.startswith("after") and os.kill(os.getpid(), 9))  # type: ignore[arg-type,func-returns-value]
+                os._exit(0)
+            assert os.WIFSIGNALED(os.waitpid(pid, 0)[1])
+            assert sum(path.exists() for path in paths) == number
+        assert take(node, step).ending is Ending.APPLIED
+        assert not any(path.exists() for path in paths)
+
+    play(scene)
+
+
 def test_a_living_job_of_its_owner_may_know_its_name(play: Play) -> None:
     def scene(node: Node) -> None:
         rank = node.start("bash", "-c", RANK, job=None, uid=SOMEBODY)

@@ -27,7 +27,7 @@ from npudoctor.fixing.syscalls import file_system
 from npudoctor.host import Host
 from npudoctor.host.shmfiles import FOLDER, SharedFile, maker
 from npudoctor.host.walk import entry_of
-from npudoctor.messages import _, ngettext
+from npudoctor.messages import _, ngettext, strerror
 from npudoctor.proof.shared import judge
 from npudoctor.proof.socket import untrusted_parent
 from npudoctor.proof.unused import Knowers
@@ -42,12 +42,12 @@ def remove_unused(step: RemoveUnused, host: Host, at: Observer) -> None:
         distrust = untrusted_parent(parents, step.owner, host.identity.euid)
         if distrust:
             raise Refused(distrust)
-        wanted = _wanted(step, host, descriptor) if step.directory == FOLDER else {}
+        doubts = _doubts(step, host, descriptor) if step.directory == FOLDER else {}
         gone, kept = 0, []
         for mark in step.files:
             try:
                 with explained(f"{step.directory}/{mark.name}"):
-                    _remove(mark, step, descriptor, wanted, at)
+                    _remove(mark, step, descriptor, doubts, at)
             except Gone:
                 gone += 1
             except Refused as refusal:
@@ -59,7 +59,7 @@ def remove_unused(step: RemoveUnused, host: Host, at: Observer) -> None:
         raise Gone
 
 
-def _wanted(step: RemoveUnused, host: Host, descriptor: int) -> Mapping[str, str]:
+def _doubts(step: RemoveUnused, host: Host, descriptor: int) -> Mapping[str, str]:
     """Those in /dev/shm that are not proven left over any more, each with the reason."""
     files, reasons = [], {}
     for mark in step.files:
@@ -80,12 +80,12 @@ def _wanted(step: RemoveUnused, host: Host, descriptor: int) -> Mapping[str, str
 
 
 def _remove(
-    mark: FileMark, step: RemoveUnused, descriptor: int, wanted: Mapping[str, str], at: Observer
+    mark: FileMark, step: RemoveUnused, descriptor: int, doubts: Mapping[str, str], at: Observer
 ) -> None:
     path = f"{step.directory}/{mark.name}"
     same_file(mark, step.owner, entry_of(os.stat(mark.name, dir_fd=descriptor, follow_symlinks=False)))
-    if mark.name in wanted:
-        raise Refused(wanted[mark.name])
+    if mark.name in doubts:
+        raise Refused(doubts[mark.name])
     with _leased(mark.name, path, descriptor) as file:
         same_file(mark, step.owner, entry_of(os.fstat(file)))
         # It may have got another file's name in between.
@@ -103,6 +103,8 @@ def _leased(name: str, path: str, directory: int) -> Iterator[int]:
         file = os.open(name, _OPEN, dir_fd=directory)
     except BlockingIOError:  # somebody else's lease
         raise Refused(_("{path} is in use").format(path=path)) from None
+    except PermissionError as error:
+        raise Refused(f"{path}: {strerror(error.errno)}") from None
     try:
         if file_system(file) not in TRIED:
             text = _("{path}: on its file system a lease does not prove that nobody uses it")
