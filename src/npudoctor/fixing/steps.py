@@ -7,6 +7,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Optional, Union
 
 from npudoctor.fixing.kernel import SetKernel as SetKernel
+from npudoctor.fixing.leftovers import FileMark as FileMark
+from npudoctor.fixing.leftovers import ProcessMark as ProcessMark
+from npudoctor.fixing.leftovers import RemoveFiles as RemoveFiles
+from npudoctor.fixing.leftovers import RemoveSharedMemory as RemoveSharedMemory
+from npudoctor.fixing.leftovers import RemoveSocket as RemoveSocket
+from npudoctor.fixing.leftovers import RemoveUnused as RemoveUnused
+from npudoctor.fixing.leftovers import RestoreSocket as RestoreSocket
+from npudoctor.fixing.leftovers import SignalProcess as SignalProcess
 from npudoctor.fixing.shell import quote as quote
 from npudoctor.fixing.texts import PutBack as PutBack
 from npudoctor.fixing.texts import Was
@@ -18,17 +26,6 @@ from npudoctor.model import Step
 def line_of(argv: Iterable[str]) -> str:
     """An argv as the line that a person would type."""
     return " ".join(quote(word) for word in argv)
-
-
-@dataclass(frozen=True)
-class FileMark:
-    """Which file is meant: its name in its folder, device, inode, size, and mtime in nanoseconds."""
-
-    name: str
-    device: int
-    inode: int
-    size: int
-    mtime_ns: int
 
 
 @dataclass(frozen=True)
@@ -115,83 +112,6 @@ class Export:
         return (f"export {self.name}={value}",)
 
 
-@dataclass(frozen=True)
-class RemoveSharedMemory:
-    """Remove a System V segment by its id. Guard: still the same object, and nobody attached.
-
-    `owner` is the uid whose thing it is; `dtime` is kept as the evidence of when its server died, and
-    `log_device` and `log_inode` as that of which log is this server's, where it has one.
-    """
-
-    shmid: int
-    key: int
-    cpid: int
-    ctime: int
-    dtime: int
-    size: int
-    owner: int
-    log_device: Optional[int] = None
-    log_inode: Optional[int] = None
-
-    def lines(self) -> tuple[str, ...]:
-        return (f"ipcrm -m {self.shmid}",)
-
-
-@dataclass(frozen=True)
-class RemoveSocket:
-    """Remove a stale socket file. Guard: same device, inode and mtime, still nobody listening. (A new
-    server's socket on the same port can get the same inode, as was seen.)
-
-    `port` is the cache server's. `after` are the segments (shmid) whose proof this file is:
-    while one of them is still there, the file stays.
-    """
-
-    path: str
-    device: int
-    inode: int
-    mtime_ns: int
-    owner: int
-    port: int
-    after: tuple[int, ...] = ()
-
-    def lines(self) -> tuple[str, ...]:
-        return (f"rm -- {quote(self.path)}",)
-
-
-@dataclass(frozen=True)
-class RestoreSocket:
-    """Give a socket file its name back, which a removal that was killed midway had taken."""
-
-    path: str
-    back_to: str
-    device: int
-    inode: int
-    mtime_ns: int
-    owner: int
-
-    def lines(self) -> tuple[str, ...]:
-        return (f"mv -n -- {quote(self.path)} {quote(self.back_to)}",)
-
-
-@dataclass(frozen=True)
-class RemoveFiles:
-    """Remove known files of one directory, then the directory; never recursively.
-
-    Guard: the directory and each file are still the same, unchanged, and nobody has one open.
-    """
-
-    directory: str
-    device: int
-    inode: int
-    owner: int
-    files: tuple[FileMark, ...]
-
-    def lines(self) -> tuple[str, ...]:
-        folder = self.directory.rstrip("/")
-        removals = tuple(f"rm -- {quote(f'{folder}/{mark.name}')}" for mark in self.files)
-        return (*removals, f"rmdir -- {quote(folder)}")
-
-
 Known = Union[
     Command,
     InsertRule,
@@ -204,6 +124,8 @@ Known = Union[
     RemoveSocket,
     RestoreSocket,
     RemoveFiles,
+    RemoveUnused,
+    SignalProcess,
 ]
 
 RUN = (Command, InsertRule)  # what programs do for us
@@ -222,6 +144,8 @@ KINDS: dict[str, Any] = {
         RemoveSocket,
         RestoreSocket,
         RemoveFiles,
+        RemoveUnused,
+        SignalProcess,
     )
 }
 
@@ -245,6 +169,10 @@ def decode(data: Mapping[str, Any]) -> Known:
             fields[name] = tuple(FileMark(**mark) for mark in fields[name])
     if isinstance(fields.get("was"), dict):
         fields["was"] = Was(**fields["was"])
+    if data["kind"] == "SignalProcess":
+        fields["processes"] = tuple(
+            ProcessMark(mark["pid"], mark["started"], tuple(mark["cgroups"])) for mark in fields["processes"]
+        )
     made: Known = KINDS[data["kind"]](**fields)
     if not _sound(made):
         raise TypeError(f"not the fields of a {data['kind']}")

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from npudoctor.host.names import Names
     from npudoctor.host.network import Network
     from npudoctor.host.npu_smi import NpuSmi
+    from npudoctor.host.pidfds import Pidfds
     from npudoctor.knowledge.site import Knowledge
 
 T = TypeVar("T")
@@ -92,6 +93,11 @@ class Host:
     def processes(self) -> Processes:
         """The processes of the running machine."""
         return self._live("processes", lambda: Processes(self.disk, ticks_per_second(), pid_exists))
+
+    @property
+    def pidfds(self) -> Pidfds:
+        """Descriptors of the processes of the running machine."""
+        return self._live("pidfds", _open_pidfds)
 
     @property
     def sysvipc(self) -> SysVIPC:
@@ -290,6 +296,12 @@ def _open_network() -> Network:
     from npudoctor.host.network import Network  # only the checks that ask for it pay for it
 
     return Network()
+
+
+def _open_pidfds() -> Pidfds:
+    from npudoctor.host.pidfds import Pidfds  # for a fix that ends processes
+
+    return Pidfds()
 
 
 def _names_of(host: Host) -> Names:
