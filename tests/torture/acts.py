@@ -48,8 +48,8 @@ def restart(scene: Scene, point: str) -> bool:
     one = scene.rng.choice(free)
     before = None
     if os.path.lexists(one.socket):
-        if file(str(one.socket)).identity not in one.left["socket"]:
-            return False  # somebody put another one there
+        if scene.truth.moving or file(str(one.socket)).identity not in one.left["socket"]:
+            return False  # somebody put another one there, or is about to
         seen = os.lstat(one.socket)
         before = (seen.st_dev, seen.st_ino)
         row = next((row for row in ipc.rows().values() if row["key"] & 0xFFFFFFFF == one.key), None)

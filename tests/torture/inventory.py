@@ -58,8 +58,8 @@ def _below(place: Path) -> Iterator[Thing]:
             if not any(word in path for word in CHURN):
                 try:
                     yield file(path)
-                except FileNotFoundError:
-                    continue  # moved while we look: it is met under its other name, or missed below
+                except OSError:
+                    continue  # moved while we look: then it is protected from the next look on
 
 
 def file(path: str) -> Thing:

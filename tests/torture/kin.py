@@ -126,19 +126,16 @@ def segment(key: int, size: int, mode: int, uid: int = 0) -> Child:
     return child(lambda: {"shmid": ipc.make(key, size, mode)}, uid)
 
 
-def reborn(pid: int, tries: int = 40) -> Optional[Child]:
-    """A new process with a dead one's pid; None where the kernel does not give it."""
-    for _ in range(tries):
-        with open(LAST_PID, "w", encoding="ascii") as last:
-            last.write(str(pid - 1))
-        new = child(dict)
-        if new.pid == pid:
-            return new
-        new.kill()
-        if new.pid > pid:
-            with suppress(ProcessLookupError):
-                os.kill(pid, 0)
-                return None  # somebody else has it
+def reborn(pid: int) -> Optional[Child]:
+    """A new process with a dead one's pid; None where it is taken. Later ones are numbered on."""
+    last = Path(LAST_PID)
+    before = last.read_text(encoding="ascii")
+    last.write_text(str(pid - 1), encoding="ascii")
+    new = child(dict)
+    last.write_text(before, encoding="ascii")
+    if new.pid == pid:
+        return new
+    new.kill()
     return None
 
 

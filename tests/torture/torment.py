@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import stat
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
@@ -16,8 +17,8 @@ from . import kin
 from .acts import ACTS
 from .doctor import DIE, GO, Ended, Patient, operate
 from .hostile import unleash
-from .inventory import Inventory, inventory
-from .scene import HOSTILE, ROOT, SPILL, TMP, USER, Scene, answers, build
+from .inventory import Inventory, Thing, inventory
+from .scene import HOSTILE, ROOT, SPILL, TMP, USER, Dead, Scene, answers, build
 
 WORST = (
     "planned",
@@ -136,16 +137,31 @@ def _finished(scene: Scene) -> list[str]:
 def _left(scene: Scene, now: Inventory, ended: Ended) -> list[str]:
     """What should have gone, and how much did go by our hand."""
     wrongs = []
+    # A socket that was given a dead one's inode has its key too, and speaks for its segment.
+    sockets = {thing.identity: ipc.ftok(thing.where) for thing in now.values() if stat.S_ISSOCK(_kind(thing))}
     for one in scene.dead:
+        if any(key == one.key for it, key in sockets.items() if it not in one.left["socket"]):
+            one.excused.update(("socket", "segment", "spill"))
         for kind, things in one.left.items():
             gone = [thing for thing in things if thing not in now]
             ours = one.mortal and not scene.truth.swept.intersection(things)
             scene.count(f"{kind}s removed", ours and bool(things) and len(gone) == len(things))
             if one.mortal and kind not in one.excused and len(gone) < len(things):
-                wrongs.append(f"left: {kind} of {one} although nothing stands against it: {ended.report}")
+                wrongs.append(f"left: {kind} of {one}, {_said(one, ended)}")
             elif one.mortal and len(gone) < len(things):
                 scene.count(f"{kind}s that rightly stay, as their proof is gone")
     return wrongs
+
+
+def _kind(thing: Thing) -> int:
+    return int(str(thing.state[0])) if thing.identity[0] == "file" else 0
+
+
+def _said(one: Dead, ended: Ended) -> str:
+    """What npudoctor said of a dead server's things."""
+    names = (f"shmid {one.shmid} ", one.socket.name, one.spill.name or "-")
+    actions = [done for done in ended.report.get("actions", ()) if any(name in str(done) for name in names)]
+    return f"of which was said: {actions}"
 
 
 def _clear(machine: Patient, scene: Optional[Scene]) -> None:
