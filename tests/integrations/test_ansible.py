@@ -98,7 +98,7 @@ def test_what_cannot_be_mended_fails_the_node_and_is_told(plays: dict[str, Plays
     assert "npudoctor fix: " in fix["said"]
     assert "clients hold its 1 GiB" in fix["said"]
     assert (check["recap"]["changed"], check["recap"]["failed"]) == ("0", "1"), check["said"]
-    assert "not_ready" in check["said"]
+    assert "npudoctor: not ready: " in check["said"]
     assert len(check["segments"]) == 1
 
 

@@ -59,6 +59,7 @@ def restart(scene: Scene, point: str) -> bool:
         scene.truth.swept.update((*one.left["socket"], *one.left["segment"]))
         one.socket.unlink()
     one.excused.update(("socket", "segment", "spill", "restart"))
+    scene.disturbed = True
     _folder_for(one)
     serve(scene, one.uid, one.port, one.folder)
     again = os.lstat(one.socket) if os.path.lexists(one.socket) else None
@@ -105,6 +106,9 @@ def exchange(scene: Scene, point: str) -> bool:
     if len(names) < 2:
         return False
     one, other = scene.rng.sample(names, 2)
+    meant = point.rpartition(" ")[2]
+    if meant in names and meant != other:
+        one = meant  # the one that is about to be renamed
     scene.truth.moving = True
     for dead in scene.dead:
         if dead.folder == COMMON:

@@ -76,6 +76,7 @@ class Scene:
     others: list[Child] = field(default_factory=list)
     alive: dict[int, str] = field(default_factory=dict)
     aged: bool = False
+    disturbed: bool = False  # killed, or a name was taken while its socket had none
     ports: Iterator[int] = field(default_factory=lambda: iter(range(20000, 30000)))
 
     def look(self) -> None:
@@ -101,7 +102,7 @@ def build(scene: Scene) -> None:
     """Decide who is who, and put everything there."""
     rng = scene.rng
     scene.uid, scene.owners = rng.choice([(ROOT, ()), (ROOT, (USER,)), (ROOT, (USER,)), (USER, ())])
-    scene.keeper = rng.choice(["root", "user", "common", "hostile"])
+    scene.keeper = rng.choice(["root", "user", "common", "common", "hostile"])
     scene.aged = rng.random() < 0.1
     _common_folder(scene)
     for uid in (ROOT, USER, HOSTILE):
@@ -133,7 +134,7 @@ def _places(scene: Scene, uid: int) -> list[str]:
     owner = {"root": ROOT, "user": USER, "hostile": HOSTILE}.get(scene.keeper)
     if owner == uid:
         return [OLD, COMMON, LOGIN, CACHE]
-    return [OLD, COMMON, COMMON] if scene.keeper == "common" else [OLD]
+    return [OLD, COMMON, COMMON, COMMON] if scene.keeper == "common" else [OLD]
 
 
 def _log_place(scene: Scene, uid: int) -> str:

@@ -29,6 +29,7 @@ WORST = (
     "before unlink",
 )
 RATES = (0.0, 0.02, 0.05, 0.1)  # of acts at a point
+FITTING = (("before remove segment", "attach"), ("before park", "exchange"))  # what is worst where
 LONGEST = 0.12  # seconds: about what an undisturbed run takes
 
 
@@ -48,7 +49,7 @@ class Torment:
         """At a point: what may happen there, more often where it is worst; whether npudoctor lives on."""
         rng = self.scene.rng
         while rng.random() < self.rate * (3 if point.startswith(WORST) else 1):
-            name = rng.choice([*ACTS, *(["attach"] * 5 if point.startswith("before remove seg") else ())])
+            name = rng.choice([*ACTS, *(5 * [act for moment, act in FITTING if point.startswith(moment)])])
             if ACTS[name](self.scene, point):
                 self.scene.count(f"act: {name}")
                 self.scene.look()
@@ -105,6 +106,9 @@ def _judged(scene: Scene, ended: Ended, run: str) -> list[str]:
     for dead in scene.dead:
         wrongs += [f"client {client.pid} of segment {dead.shmid} lost its rows"
                    for client in dead.clients if client.pipe >= 0 and client.ask() != kin.MAGIC]  # fmt: skip
+    scene.disturbed |= ended.killed
+    if not scene.disturbed:
+        wrongs += [f"left without its name: {it.where}" for it in now.values() if ".npudoctor." in it.where]
     if ended.crashed:
         wrongs.append("npudoctor crashed")
     scene.count("refused", sum(done["status"] == "refused" for done in ended.report.get("actions", ())))
