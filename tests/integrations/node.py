@@ -45,6 +45,7 @@ class Node:
             "npudoctor_command": [sys.executable, "-m", "npudoctor"],
             "npudoctor_become": False,  # root already
             "npudoctor_check": ["cache-server"],
+            "npudoctor_owners": ["root"],
         }
         command = [self.ansible, "-i", "localhost,", "-c", "local", str(PLAYBOOK), "-e", json.dumps(settings)]
         variables = {

@@ -29,7 +29,12 @@ WORST = (
     "before unlink",
 )
 RATES = (0.0, 0.02, 0.05, 0.1)  # of acts at a point
-FITTING = (("before remove segment", "attach"), ("before park", "exchange"))  # what is worst where
+NEVER = ("never", "")
+SURELY = (  # what is worst where
+    ("before remove segment", "attach"), ("after journal before", "attach"), ("before park", "exchange"),
+    ("after journal before", "hold"), ("after remove segment", "squat"), ("after park", "restart"),
+    NEVER, NEVER,
+)  # fmt: skip
 LONGEST = 0.12  # seconds: about what an undisturbed run takes
 
 
@@ -40,6 +45,9 @@ class Torment:
         rng = scene.rng
         self.scene = scene
         self.rate = rng.choice(RATES)
+        self.surely = rng.choice(SURELY)
+        if scene.keeper == "common" and rng.random() < 0.5:
+            self.surely = ("before park", "exchange")
         luck = rng.random()
         self.kill_at: Optional[int] = rng.randint(0, 25) if luck < 0.35 else None
         self.kill_after: Optional[float] = rng.uniform(0, LONGEST) if luck > 0.8 else None
@@ -48,13 +56,20 @@ class Torment:
     def __call__(self, point: str) -> bytes:
         """At a point: what may happen there, more often where it is worst; whether npudoctor lives on."""
         rng = self.scene.rng
+        moment, name = self.surely
+        if point.startswith(moment) and self._act(name, point):
+            self.surely = NEVER
         while rng.random() < self.rate * (3 if point.startswith(WORST) else 1):
-            name = rng.choice([*ACTS, *(5 * [act for moment, act in FITTING if point.startswith(moment)])])
-            if ACTS[name](self.scene, point):
-                self.scene.count(f"act: {name}")
-                self.scene.look()
+            self._act(rng.choice(list(ACTS)), point)
         self._points += 1
         return DIE if self.kill_at is not None and self._points > self.kill_at else GO
+
+    def _act(self, name: str, point: str) -> bool:
+        done = ACTS[name](self.scene, point)
+        if done:
+            self.scene.count(f"act: {name}")
+            self.scene.look()
+        return done
 
 
 def play(number: int, seed: str, numbers: Counter[str], state: Path) -> list[str]:
