@@ -54,6 +54,7 @@ ALLOWED = {
     },
     "render": CORE | {"render", "checking", "registry", "fixing", "knowledge"},
     "fixing": CORE | {"fixing", "host", "proof", "checking", "verdict"},
+    "running": CORE | {"host", "running"},
     "config": CORE | {"host", "keys"},
 }
 PUBLIC = {"host", "knowledge", "proof", "frozen", "checks"}

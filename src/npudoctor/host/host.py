@@ -175,6 +175,18 @@ class Host:
         self._later.append(again)
         return again
 
+    def under(self, variables: Mapping[str, str]) -> Host:
+        """The same machine with other variables under examination, and nothing looked at yet."""
+        under = Host(
+            self.options,
+            disk=self.disk,
+            variables=variables,
+            identity=self.identity,
+            records=self.records,
+        )
+        self._later.append(under)
+        return under
+
     def close(self) -> None:
         """End what the host started; programs and children that hang are left behind."""
         commands = self._parts.get("commands")
