@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 from collections.abc import Mapping
-from typing import Callable, Optional
+from typing import Callable, NoReturn, Optional
 
 from npudoctor import messages
 from npudoctor.cli import output, signals
@@ -112,7 +112,7 @@ def _lost(why: str) -> int:
     return LOST
 
 
-def leave(status: int) -> None:
+def leave(status: int) -> NoReturn:
     """End at once: a thread that was left behind would keep the process. All output was written before."""
     with contextlib.suppress(OSError, ValueError):
         if sys.stderr is not None:
