@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 import typer
 
@@ -15,6 +15,9 @@ from npudoctor.cli.output import complain, explain
 from npudoctor.config import Refused
 from npudoctor.messages import _
 from npudoctor.running.answer import Answer, from_json
+
+if TYPE_CHECKING:
+    from npudoctor.running.given import Given
 
 FAILED = 125
 UNDETERMINED, NOT_READY = "undetermined", "not_ready"
@@ -61,8 +64,10 @@ def run(
 
 
 def _run(flags: Mapping[str, Any], caller: Caller, command: Sequence[str]) -> int:
+    from npudoctor.running.given import Given
     from npudoctor.running.sharing import finish
 
+    given = Given.now()
     answer = _answer(flags, caller, command)
     if answer is None:
         return FAILED
@@ -70,7 +75,7 @@ def _run(flags: Mapping[str, Any], caller: Caller, command: Sequence[str]) -> in
         finish(answer, started=False)
         return FAILED
     try:
-        status = _started(answer, caller, command)
+        status = _started(answer, caller, command, given)
     finally:
         finish(answer, started=True)
     leave(status)
@@ -101,7 +106,7 @@ def _starts(answer: Answer, flags: Mapping[str, Any]) -> bool:
     first = not answer.borrowed  # what the first rank said, the others need not repeat
     if flags["verbose"]:
         explain(answer.text)
-        _tell_changes(answer)
+        _tell_changes(answer.changes)
     elif answer.verdict == NOT_READY and first and not flags["quiet"]:
         explain(answer.text)
     if first and not flags["quiet"]:
@@ -116,27 +121,24 @@ def _starts(answer: Answer, flags: Mapping[str, Any]) -> bool:
     return not refused
 
 
-def _tell_changes(answer: Answer) -> None:
+def _tell_changes(changes: Mapping[str, Optional[str]]) -> None:
+    unset = {name for name, value in changes.items() if value is None}
     for text, names in (
-        (
-            _("set for the job: {names}"),
-            [name for name, value in answer.changes.items() if value is not None],
-        ),
-        (_("unset for the job: {names}"), [name for name, value in answer.changes.items() if value is None]),
+        (_("set for the job: {names}"), changes.keys() - unset),
+        (_("unset for the job: {names}"), unset),
     ):
         if names:
             complain(text.format(names=", ".join(sorted(names))))
 
 
-def _started(answer: Answer, caller: Caller, command: Sequence[str]) -> int:
+def _started(answer: Answer, caller: Caller, command: Sequence[str], given: Given) -> int:
     """Start the job and wait for its end; its status, or why there is none."""
-    from npudoctor.running.given import Given, variables
+    from npudoctor.running.given import variables
     from npudoctor.running.program import CannotStart
     from npudoctor.running.starting import start
     from npudoctor.running.watching import Watch
     from npudoctor.running.witness import Witness
 
-    given = Given.now()
     given.hold()
     witness = Witness()
     try:

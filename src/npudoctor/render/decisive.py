@@ -1,4 +1,4 @@
-"""Why a node is not ready, and nothing else: the findings that decide, with the lines that a person would type."""
+"""Why a node is not ready, and nothing else: what decides, with the lines that a person would type."""
 
 from __future__ import annotations
 

@@ -13,7 +13,8 @@ from npudoctor.frozen import dataclass
 @dataclass(frozen=True)
 class Answer:
     """`line` says it in one line, `text` in full. `changes`: what the job's variables are to become, None to
-    unset; `before`: what they were. `borrowed`: it is the first rank's. `shared`: the file by which the other of the `ranks` get it."""
+    unset; `before`: what they were. `borrowed`: it is the first rank's. `shared`: the file by which the other
+    of the `ranks` get it."""
 
     verdict: str
     line: str

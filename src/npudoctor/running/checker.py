@@ -17,7 +17,7 @@ REAP_SECONDS = 0.5
 
 
 def asked(work: Callable[[], Mapping[str, Any]]) -> Optional[dict[str, Any]]:
-    """What the work answers; None when its process ended without an answer. OSError: no process can be made."""
+    """What the work answers; None when it ended without an answer. OSError: no process can be made."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would hide how programs end
     reading, writing = os.pipe()
     try:
@@ -64,7 +64,7 @@ def _parsed(line: bytes) -> Optional[dict[str, Any]]:
 
 
 def _end(pid: int) -> None:
-    """Let it put in order what it started, then leave nothing; one that hangs in the kernel is left behind."""
+    """Let it put in order what it started, then kill it; one that hangs in the kernel is left behind."""
     with suppress(ChildProcessError, ProcessLookupError):
         os.kill(pid, signal.SIGTERM)
         if not _gone(pid, END_SECONDS):

@@ -1,4 +1,4 @@
-"""What the caller gave us that the job must find as it was: signals, and the variables before Python's touch."""
+"""What the caller gave us that the job must find as it was: signals, and variables before Python's touch."""
 
 from __future__ import annotations
 

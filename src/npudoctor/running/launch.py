@@ -1,4 +1,4 @@
-"""Which launch a rank belongs to: what all ranks of it on this node have in common, and no other launch has."""
+"""Which launch a rank belongs to: what all its ranks on this node have in common, and no other launch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The folder in which the ranks of a node meet: only their own user may enter, and no file in it is a link."""
+"""The folder in which the ranks of a node meet: only their user may enter, and no file in it is a link."""
 
 from __future__ import annotations
 

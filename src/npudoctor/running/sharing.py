@@ -1,6 +1,6 @@
 """One check for all ranks of a launch on a node: the first of them asks, the others take its answer.
 
-An answer counts as long as the process that gave it lives, and no longer than the deadline: so that of another
+An answer counts as long as the process that gave it lives, and no longer than the deadline: that of another
 launch is never taken. Whoever cannot have one in time, or is not like the first, asks by itself.
 """
 

@@ -53,12 +53,13 @@ def _become(
         _end_with(parent)
         given.restore()
         try:
-            os.execve(path, arguments, environment)
+            os.execve(path, arguments, environment)  # noqa: S606  (what we are for)
         except OSError as error:
             if error.errno != errno.ENOEXEC:
                 raise
             # A script without "#!": as execvp and every shell do.
-            os.execve(b"/bin/sh", [b"/bin/sh", path, *arguments[1:]], environment)
+            script = [b"/bin/sh", path, *arguments[1:]]
+            os.execve(b"/bin/sh", script, environment)  # noqa: S606
     except OSError as error:
         number = error.errno or number
     finally:

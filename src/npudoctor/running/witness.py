@@ -1,7 +1,7 @@
 """Tells a signal that was sent to us alone from one that our whole group, or all of a batch job, was sent.
 
-The kernel does not say which it was. So a process like us, of the same group and the same control group, takes
-every signal and reports it: what it got too, the job has got by itself, and we do not pass it on once more.
+The kernel does not say which it was. So a process like us, of the same group and the same control group,
+takes every signal and reports it: what it got too, the job has got by itself, and we do not pass it on.
 """
 
 from __future__ import annotations
