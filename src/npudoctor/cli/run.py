@@ -78,7 +78,7 @@ def _run(flags: Mapping[str, Any], caller: Caller, command: Sequence[str]) -> in
         status = _started(answer, caller, command, given)
     finally:
         finish(answer, started=True)
-    leave(status)
+    return leave(status)
 
 
 def _answer(flags: Mapping[str, Any], caller: Caller, command: Sequence[str]) -> Optional[Answer]:
@@ -133,7 +133,7 @@ def _tell_changes(changes: Mapping[str, Optional[str]]) -> None:
 
 def _started(answer: Answer, caller: Caller, command: Sequence[str], given: Given) -> int:
     """Start the job and wait for its end; its status, or why there is none."""
-    from npudoctor.running.given import variables
+    from npudoctor.running.given import let_go, variables
     from npudoctor.running.program import CannotStart
     from npudoctor.running.starting import start
     from npudoctor.running.watching import Watch
@@ -143,6 +143,7 @@ def _started(answer: Answer, caller: Caller, command: Sequence[str], given: Give
     witness = Witness()
     try:
         job = start(command, answer.applied(variables(caller.variables)), given)
+        let_go()
         return Watch(job, witness).status()
     except CannotStart as error:
         complain(error.reason)

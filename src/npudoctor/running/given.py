@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Mapping
+from contextlib import suppress
 
 from npudoctor.frozen import dataclass
 
@@ -39,6 +41,19 @@ class Given:
             if signal.getsignal(number) is not wanted:
                 signal.signal(number, wanted)
         signal.pthread_sigmask(signal.SIG_SETMASK, self.blocked)
+
+
+def let_go() -> None:
+    """Close what the caller handed on, once the job has it: somebody may wait for the job to close it. Only
+    standard error stays ours, too."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1):
+        os.dup2(nothing, number, inheritable=False)
+    for name in os.listdir("/proc/self/fd"):
+        with suppress(OSError):
+            if int(name) > 2 and os.get_inheritable(int(name)):
+                os.close(int(name))
+    os.close(nothing)
 
 
 def variables(ours: Mapping[str, str]) -> dict[str, str]:

@@ -13,6 +13,7 @@ from npudoctor.messages import _, strerror
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 _PYTHON = re.compile(r"python(\d+(\.\d+)*)?\Z")
 _SHEBANG = 256  # the kernel reads no more of it
+_LOOKED_AT = 80  # bash reads no more to tell a script from a binary
 
 
 class CannotStart(Exception):
@@ -52,6 +53,12 @@ def why_not(path: str, error: int) -> CannotStart:
         text = _("{path}: its interpreter {interpreter} is not there")
         return CannotStart(NOT_EXECUTABLE, text.format(path=path, interpreter=shebang[0]))
     return CannotStart(NOT_EXECUTABLE, f"{path}: {strerror(error)}")
+
+
+def is_script(path: bytes) -> bool:
+    """Whether a file that the kernel does not know is text without "#!": as bash judges, by its first line."""
+    with open(path, "rb") as file:
+        return b"\0" not in file.read(_LOOKED_AT).split(b"\n", 1)[0]
 
 
 def python_of(word: str, variables: Mapping[str, str]) -> Optional[str]:

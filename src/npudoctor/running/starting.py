@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 from npudoctor.running.given import Given
-from npudoctor.running.program import found, why_not
+from npudoctor.running.program import found, is_script, why_not
 
 PR_SET_PDEATHSIG = 1
 
@@ -55,9 +55,9 @@ def _become(
         try:
             os.execve(path, arguments, environment)  # noqa: S606  (what we are for)
         except OSError as error:
-            if error.errno != errno.ENOEXEC:
+            if error.errno != errno.ENOEXEC or not is_script(path):
                 raise
-            # A script without "#!": as execvp and every shell do.
+            # As execvp and every shell do.
             script = [b"/bin/sh", path, *arguments[1:]]
             os.execve(b"/bin/sh", script, environment)  # noqa: S606
     except OSError as error:
