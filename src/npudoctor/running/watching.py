@@ -64,8 +64,9 @@ class Watch:
         signal.sigtimedwait({signal.SIGCONT}, 0)
         if number in _CONTROL:
             # Python leaves them as the system has them. It passes over them where no shell would continue us.
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
+            # One that the terminal sent may be waiting already: both together stop us only once.
             os.kill(os.getpid(), number)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
             signal.pthread_sigmask(signal.SIG_BLOCK, {number})
         else:
             os.kill(os.getpid(), signal.SIGSTOP)
