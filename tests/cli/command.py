@@ -122,8 +122,8 @@ class Npudoctor:
         """Write a drop-in; `body` is the body of its question."""
         path = self.drop_ins / f"{name}.py"
         text = textwrap.indent(textwrap.dedent(body), "    ")
-        id, top = name.replace("_", "-"), textwrap.dedent(top)
-        filled = DROP_IN.format(id=id, body=text, top=top, title=title, scope=scope)
+        words = {"id": name.replace("_", "-"), "top": textwrap.dedent(top), "title": title, "scope": scope}
+        filled = DROP_IN.format(body=text, **words)
         path.write_text(filled, encoding="utf-8")
         path.chmod(0o644)
         return path

@@ -99,9 +99,10 @@ def test_what_is_sent_to_each_process_reaches_the_job_once(start: Any) -> None:
 
 
 def test_what_the_job_sends_to_its_group_does_not_come_back(run: Npudoctor) -> None:
-    code = "import os,signal,time; told=[]; signal.signal(15, lambda *a: told.append(1)); os.kill(0, 15); time.sleep(.4)"
+    code = "import os,signal,time; told=[]; signal.signal(15, lambda *a: told.append(1)); os.kill(0, 15)"
+    code += "; time.sleep(0.4); raise SystemExit(len(told))"
     done = subprocess.run(
-        run.argv("run", sys.executable, "-c", f"{code}; raise SystemExit(len(told))"), env=run.environment({}),
+        run.argv("run", sys.executable, "-c", code), env=run.environment({}),
         cwd=run.folder, start_new_session=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == 1

@@ -32,7 +32,7 @@ class Shell:
         if self.pid == 0:
             heed_signals()
             os.chdir(run.folder)
-            os.execve("/bin/bash", ["bash", "--norc", "--noprofile", "-i"], environment)
+            os.execve("/bin/bash", ["bash", "--norc", "--noprofile", "-i"], environment)  # noqa: S606
         self.until("READY> ")
 
     def type(self, text: str) -> None:
@@ -150,7 +150,8 @@ def test_reading_in_the_background_stops_both_until_fg(run: Npudoctor, shell: Sh
 
 
 def test_the_job_has_the_terminal(run: Npudoctor, shell: Shell) -> None:
-    code = "import os,sys; print([os.isatty(n) for n in (0,1,2)], os.tcgetpgrp(0) == os.getpgrp()); print(input()[::-1])"
+    code = "import os; print([os.isatty(n) for n in (0, 1, 2)], os.tcgetpgrp(0) == os.getpgrp())"
+    code += "; print(input()[::-1])"
     shell.type(line(run, sys.executable, "-c", code) + "\n")
     shell.until(r"\[True, True, True\] True\r\n")
     shell.type("abc\n")

@@ -46,7 +46,8 @@ def test_another_launcher_process_is_another_launch() -> None:
     through_shell = ["sh", "-c", '"$@"; true', "sh", *rank]
     plain = {name: value for name, value in os.environ.items() if name != "LOCAL_RANK"}
     start = "import os,subprocess,sys,json; v={**os.environ, **json.loads(sys.argv[1])}\n"
-    start += "for line in json.loads(sys.argv[2]): print(subprocess.run(line, env=v, stdout=-1, text=True).stdout.strip())"
+    start += "for line in json.loads(sys.argv[2]):\n"
+    start += "    print(subprocess.run(line, env=v, stdout=-1, text=True).stdout.strip())\n"
 
     def launcher() -> list[str]:
         done = subprocess.run(

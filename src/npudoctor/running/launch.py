@@ -27,7 +27,7 @@ _TELLING = (
     "SLURM_CLUSTER_NAME", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT", "PMIX_NAMESPACE",
     "OMPI_MCA_ess_base_jobid", "PMI_JOBID", "PADDLE_MASTER", "PADDLE_TRAINERS_NUM",
 )  # fmt: skip
-# What decides the answer; ASCEND_DEVICE_ID is each rank's own. Not TMPDIR: Slurm gives it to the first task only.
+# What decides the answer; ASCEND_DEVICE_ID is each rank's own. Slurm gives TMPDIR to the first task only.
 _RELEVANT = re.compile(
     r"(ASCEND|HCCL|NCCL|LD|ATB|CANN|TOOLCHAIN|MS|GLOG|TORCH|FLAGS|NPUDOCTOR)_(?!DEVICE_ID\Z|NODE_ID\Z)"
     r"|PYTHON|(PATH|HOME|USER|VIRTUAL_ENV|CONDA_PREFIX|LANG|LANGUAGE|LC_\w+)\Z"

@@ -56,7 +56,7 @@ def why_not(path: str, error: int) -> CannotStart:
 
 
 def is_script(path: bytes) -> bool:
-    """Whether a file that the kernel does not know is text without "#!": as bash judges, by its first line."""
+    """Whether a file that the kernel does not know is a script: as bash judges, by its first line."""
     with open(path, "rb") as file:
         return b"\0" not in file.read(_LOOKED_AT).split(b"\n", 1)[0]
 
