@@ -52,6 +52,7 @@ ALLOWED = {
         "stamping",
         "verdict",
     },
+    "environment": CORE | {"environment", "fixing", "host", "index", "registry", "runner"},
     "render": CORE | {"render", "checking", "registry", "fixing", "knowledge"},
     "fixing": CORE | {"fixing", "host", "proof", "checking", "verdict"},
     "running": CORE | {"host", "running"},

@@ -65,6 +65,7 @@ slurmd -f $SLURM_CONF
 for _ in $(seq 100); do sinfo -h -o %t 2>/dev/null | grep -q idle && break; sleep 0.1; done
 sinfo -h -o %t | grep -q idle || { cat /run/slurm/*.log >&2; exit 99; }
 cd "$WORK"
+set +e
 """
 NOTES = """
 import os, signal, time

@@ -17,6 +17,7 @@ from npudoctor.messages import _
 COMMANDS = {
     "check": _("Judge this node; the exit status is the verdict."),
     "fix": _("Mend what can be mended safely; without a selection only show the plan."),
+    "env": _('Print the export lines, for eval "$(npudoctor env)".'),
     "run": _("Check, set the environment, and start the job; its exit status is the job's."),
     "list": _("List all checks and their codes."),
     "show": _("Print the manual of a check."),

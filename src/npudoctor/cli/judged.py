@@ -74,7 +74,7 @@ def _mended(host: Host) -> tuple[Host, Mapping[str, Optional[str]], tuple[str, .
         return host, {}, found.notes
     both = {**host.variables, **found.changes}
     return (
-        host.under({name: value for name, value in both.items() if value is not None}),
+        host.with_variables({name: value for name, value in both.items() if value is not None}),
         found.changes,
         found.notes,
     )

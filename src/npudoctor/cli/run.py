@@ -109,7 +109,7 @@ def _starts(answer: Answer, flags: Mapping[str, Any]) -> bool:
         _tell_changes(answer.changes)
     elif answer.verdict == NOT_READY and first and not flags["quiet"]:
         explain(answer.text)
-    if first and not flags["quiet"]:
+    if first and (flags["verbose"] or (answer.changes and not flags["quiet"])):
         for note in answer.notes:
             complain(note)
     if refused:

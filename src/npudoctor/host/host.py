@@ -33,6 +33,11 @@ if TYPE_CHECKING:
     from npudoctor.knowledge.site import Knowledge
 
 T = TypeVar("T")
+# What the variables under examination do not change.
+UNCHANGED = frozenset(
+    "files running_files commands processes sysvipc sockets network records clock system knowledge libraries"
+    " npus gpus".split()
+)
 
 
 class Host:
@@ -57,6 +62,7 @@ class Host:
         self.disk: Disk = disk or LocalDisk()
         self._caller = dict(os.environ if variables is None else variables)
         self._parts: dict[str, object] = dict(parts)
+        self._given = parts
         self._lock = threading.Lock()
         self._making: dict[str, Once[object]] = {}
         self._facts: dict[str, Once[object]] = {}
@@ -175,17 +181,16 @@ class Host:
         self._later.append(again)
         return again
 
-    def under(self, variables: Mapping[str, str]) -> Host:
-        """The same machine with other variables under examination, and nothing looked at yet."""
-        under = Host(
-            self.options,
-            disk=self.disk,
-            variables=variables,
-            identity=self.identity,
-            records=self.records,
-        )
-        self._later.append(under)
-        return under
+    def with_variables(self, variables: Mapping[str, str]) -> Host:
+        """The same machine under other variables; what was looked at and does not hang on them is kept."""
+        kept = {
+            name: part
+            for name, part in self._parts.items()
+            if name in UNCHANGED or self._given.get(name) is part
+        }
+        other = Host(self.options, disk=self.disk, variables=variables, identity=self.identity, **kept)
+        self._later.append(other)
+        return other
 
     def close(self) -> None:
         """End what the host started; programs and children that hang are left behind."""
