@@ -46,7 +46,7 @@ def counts(host):
 def test_eight_ranks_cause_one_check(tmp_path: Path, status: int) -> None:
     torchrun = shutil.which("torchrun", path=os.path.dirname(sys.executable))
     if torchrun is None:
-        pytest.skip("no torch beside this Python (pip install torch, 200 MB); test_run_ranks.py has a stand-in")
+        pytest.skip("no torch beside this Python (pip install torch); a stand-in is in test_run_ranks.py")
     (tmp_path / "train.py").write_text(TRAIN)
     (tmp_path / "checks.d").mkdir(mode=0o755)
     (tmp_path / "checks.d/counts.py").write_text(CHECK.format(folder=tmp_path))
