@@ -64,7 +64,11 @@ def is_terminal() -> bool:
 
 def complain(line: str) -> None:
     """Say one line on standard error; when that is closed or full there is nobody left to tell."""
-    text = f"npudoctor: {printable(line)}\n"
+    explain(f"npudoctor: {printable(line)}\n")
+
+
+def explain(text: str) -> None:
+    """Write a text for people on standard error, as far as that takes it."""
     encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
     with contextlib.suppress(OSError):
         _write(2, text.encode(encoding, "backslashreplace"))
