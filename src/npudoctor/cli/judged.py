@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
@@ -33,24 +34,26 @@ def judged(
     }
     try:
         with opened(told, caller) as session:
+            budget = session.until - time.monotonic()
+
+            def ask() -> Answer:  # who waited in vain for another's answer has all its time left
+                return _asked(session, caller, full, time.monotonic() + budget)
+
             sharing = _sharing(session, told, caller, pid)
-            if sharing is None:
-                answer = _asked(session, caller, full)
-            else:
-                answer = sharing.answer(lambda: _asked(session, caller, full), session.config["deadline"])
-                if answer.borrowed and not answer.suits(caller.variables):
-                    answer = _asked(session, caller, full)
+            answer = ask() if sharing is None else sharing.answer(ask, session.config["deadline"])
+            if answer.borrowed and not answer.suits(caller.variables):
+                answer = ask()
         return {"answer": to_json(answer), "language": messages.language()}
     except Refused as refused:
         return {"refused": str(refused)}
 
 
-def _asked(session: Session, caller: Caller, full: bool) -> Answer:
+def _asked(session: Session, caller: Caller, full: bool, until: float) -> Answer:
     """Ask the checks about the job as it will be started: with the variables that it still lacks."""
     from npudoctor import runner
 
     host, changes, notes = _mended(session.host)
-    report = runner.run(session.loaded, host, session.settings(), session.until)
+    report = runner.run(session.loaded, host, session.settings(), until)
     before = caller.variables
     all_changes = {**_differences(before, session.host.variables), **changes}
     return Answer(
