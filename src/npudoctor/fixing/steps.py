@@ -38,7 +38,7 @@ class Command:
     `undo` is the argv that takes it back; empty where nothing can. `unless`: where this succeeds, it is so
     already, and is not done (whoever takes back what somebody else had done before would do harm).
     `skipped` is how the program begins each line where it says so itself. `inputs` are files (by path)
-    that must still be the same.
+    that must still be the same. `still`: where this fails, it is gone already, as after a reboot.
     """
 
     argv: tuple[str, ...]
@@ -46,13 +46,14 @@ class Command:
     unless: tuple[str, ...] = ()
     skipped: str = ""
     inputs: tuple[FileMark, ...] = ()
+    still: tuple[str, ...] = ()
 
     def lines(self) -> tuple[str, ...]:
         return (line_of(self.argv),)
 
     def back(self) -> Optional[Command]:
         """The step that takes it back; None where nothing can."""
-        return Command(self.undo) if self.undo else None
+        return Command(self.undo, still=self.unless) if self.undo else None
 
     def undo_lines(self) -> tuple[str, ...]:
         return (line_of(self.undo),) if self.undo else ()
