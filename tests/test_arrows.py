@@ -52,8 +52,10 @@ ALLOWED = {
         "stamping",
         "verdict",
     },
+    "environment": CORE | {"environment", "fixing", "host", "index", "registry", "runner"},
     "render": CORE | {"render", "checking", "registry", "fixing", "knowledge"},
     "fixing": CORE | {"fixing", "host", "proof", "checking", "verdict"},
+    "running": CORE | {"host", "running"},
     "config": CORE | {"host", "keys"},
 }
 PUBLIC = {"host", "knowledge", "proof", "frozen", "checks"}

@@ -27,6 +27,7 @@ from npudoctor.host.workplace import job_user
 
 if TYPE_CHECKING:
     from npudoctor.host.access import Place
+    from npudoctor.host.files import Entry
     from npudoctor.host.mounts import Mount
 
 OLD = 3600  # seconds: a build of an operator takes minutes
@@ -72,7 +73,9 @@ def compile_cache(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## Fix safety
 
-    Shown only. Caches are never removed: they can be computed again, but that takes long.
+    A stale lock on a local file system (ext4, xfs, btrfs, tmpfs) is removed by `fix` while we hold a lease of
+    it (F_SETLEASE), which the kernel grants only where nobody has it open: a living build has. Elsewhere it
+    is shown only. Caches are never removed: they can be computed again, but that takes long.
 
     ## References
 
@@ -180,13 +183,19 @@ def _lock(host: Host, path: str, mount: Optional[Mount]) -> Finding:
         text.format(**words),
         evidence=(f"{path} uid={entry.uid} size={entry.size} ino={entry.ino}",),
         action=Action.CLEANUP,
-        fix=Fix(
-            _("remove the stale {name}").format(name=LOCK),
-            steps=(Command(("rm", "--", path)),),
-            risk=Risk.MANUAL,
-            needs_root=entry.uid != job_user(host).euid,
-        ),
+        fix=_unlocking(host, path, entry, mount),
     )
+
+
+def _unlocking(host: Host, path: str, entry: Entry, mount: Optional[Mount]) -> Fix:
+    """By a step that proves anew that nobody has the lock open, where the file system can tell."""
+    from npudoctor.proof.unused import LEASED, remove_lock
+
+    title, needs_root = _("remove the stale {name}").format(name=LOCK), entry.uid != job_user(host).euid
+    if mount is None or mount.kind not in LEASED:
+        steps = (Command(("rm", "--", path)),)
+        return Fix(title, steps=steps, risk=Risk.MANUAL, needs_root=needs_root)
+    return Fix(title, steps=(remove_lock(path, entry),), risk=Risk.SAFE, needs_root=needs_root)
 
 
 def _said(code: str, text: str, cache: Cache, evidence: tuple[str, ...] = (), **words: str) -> Finding:

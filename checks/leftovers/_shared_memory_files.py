@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Optional, Union
 
-from npudoctor import INFO, Action, Command, Facts, Finding, Fix, Host, Risk, _
-from npudoctor.host.shmfiles import SharedFile
+from npudoctor import INFO, Action, Command, Facts, FileMark, Finding, Fix, Host, RemoveUnused, Risk, _
+from npudoctor.host.shmfiles import FOLDER, SharedFile
 from npudoctor.host.users import user_names
 from npudoctor.proof.leftovers import sized
 from npudoctor.proof.shared import Judged, judge
@@ -36,14 +37,42 @@ def findings(host: Host, files: Sequence[SharedFile]) -> Iterator[Union[Finding,
     )
     # By owner: each is asked about his own.
     for owner in sorted({one.file.entry.uid for one in proven}):
-        yield _left_over(host, [one for one in proven if one.file.entry.uid == owner], rest)
+        yield from _of_owner(host, [one for one in proven if one.file.entry.uid == owner], rest)
     # A container cannot see who else uses the place: only what would be missed is worth a word there.
     least = MUCH if host.system.container() else LITTLE
     if _bytes(unproven) >= least or len(unproven) >= FEW:
         yield _unproven(host, unproven, rest)
 
 
-def _left_over(host: Host, judged: Sequence[Judged], rest: Sequence[SharedFile]) -> Finding:
+def _of_owner(host: Host, proven: Sequence[Judged], rest: Sequence[SharedFile]) -> Iterator[Finding]:
+    """What can be removed, and what somebody who lives may still know by its name."""
+    from npudoctor.proof.unused import Knowers
+
+    knowers = Knowers(host)
+    told = [replace(one, why=knowers.why_not(one.file)) for one in proven]
+    unknown, wanted = [one for one in told if not one.why], [one for one in told if one.why]
+    if unknown:
+        yield _left_over(host, unknown, rest, _unused(host, unknown))
+    if wanted:
+        yield _left_over(host, wanted, rest, _removal(host, wanted))
+
+
+def _unused(host: Host, judged: Sequence[Judged]) -> Fix:
+    """Those of which nobody living knows: a lease proves, right before, that nobody has one open."""
+    files = [(one.file.name, one.file.entry) for one in _biggest(judged)]
+    marks = tuple(FileMark(name, file.dev, file.ino, file.size, file.mtime_ns) for name, file in files)
+    owner = judged[0].file.entry.uid
+    return Fix(
+        _("remove them, each if the kernel grants a lease: if nobody has it open or mapped"),
+        steps=(RemoveUnused(FOLDER, owner, marks),),
+        risk=Risk.SAFE,
+        needs_root=owner != host.identity.euid,
+    )
+
+
+def _left_over(
+    host: Host, judged: Sequence[Judged], rest: Sequence[SharedFile], fix: Optional[Fix]
+) -> Finding:
     text = _(
         "{size} in /dev/shm (files: {count}) is of processes that are gone, and no process is seen to use it"
     )
@@ -53,7 +82,7 @@ def _left_over(host: Host, judged: Sequence[Judged], rest: Sequence[SharedFile])
         severity=None if _bytes(judged) >= MUCH else INFO,
         evidence=_listed(host, judged, rest),
         action=Action.CLEANUP,
-        fix=_removal(host, judged),
+        fix=fix,
     )
 
 

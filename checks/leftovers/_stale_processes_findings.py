@@ -3,27 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Optional
+from typing import TYPE_CHECKING, Optional
 
 from npudoctor import INFO, Action, Command, Finding, Fix, Host, Risk, _
 from npudoctor.host.processes import Process
 from npudoctor.host.users import user_names
 from npudoctor.proof.looks import Holder
 
+if TYPE_CHECKING:
+    from npudoctor import SignalProcess
+    from npudoctor.proof.stale import Judge
+
 SHOWN = 20  # processes of one finding
 LONGEST = 120  # characters of a command line
 
 
-def left_behind(host: Host, stale: Mapping[int, str]) -> Iterator[Finding]:
-    """Those that outlived the control group's owner."""
-    if stale:
-        yield Finding(
-            "stale-processes.left-behind",
-            _("processes outlived their Slurm job or container: {pids}").format(pids=_named(host, stale)),
-            evidence=_lines(host, stale),
-            action=Action.CLEANUP,
-            fix=_ending(host, list(stale)),
-        )
+def left_behind(host: Host, stale: Mapping[int, str], judge: Judge) -> Iterator[Finding]:
+    """Those that outlived the control group's owner: of each job or container, and of each user, what may
+    be ended; and what is shown only, with the reason."""
+    if not stale:
+        return
+    from npudoctor.checks.leftovers._stale_processes_ending import sorted_out
+
+    groups, kept = sorted_out(host, stale, judge)
+    for step in groups:
+        found = {mark.pid: stale[mark.pid] for mark in reversed(step.processes)}
+        yield _left_behind(host, found, _signalling(host, step))
+    if kept:
+        said = {pid: f"{stale[pid]}; {why}" for pid, why in kept.items()}
+        yield _left_behind(host, said, _looking(list(kept)))
+
+
+def _left_behind(host: Host, found: Mapping[int, str], fix: Fix) -> Finding:
+    return Finding(
+        "stale-processes.left-behind",
+        _("processes outlived their Slurm job or container: {pids}").format(pids=_named(host, found)),
+        evidence=_lines(host, found),
+        action=Action.CLEANUP,
+        fix=fix,
+    )
 
 
 def outlived_job(host: Host, over: Mapping[int, str]) -> Iterator[Finding]:
@@ -147,6 +165,16 @@ def _looking(pids: Sequence[int], title: Optional[str] = None) -> Fix:
     listed = ",".join(map(str, pids[:SHOWN]))
     look = Command(("ps", "-o", "pid,ppid,user,stat,lstart,wchan,args", "-p", listed))
     return Fix(title or _("look at them"), steps=(look,), risk=Risk.MANUAL, needs_root=False)
+
+
+def _signalling(host: Host, step: SignalProcess) -> Fix:
+    """The step that ends just them."""
+    return Fix(
+        _("end them: that cannot be undone"),
+        steps=(step,),
+        risk=Risk.CAUTION,
+        needs_root=step.owner != host.identity.euid,
+    )
 
 
 def _ending(host: Host, pids: Sequence[int]) -> Fix:

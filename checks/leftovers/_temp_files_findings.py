@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Optional
 
-from npudoctor import Action, Command, Finding, Fix, Host, Risk, _
+from npudoctor import Action, Command, FileMark, Finding, Fix, Host, RemoveFiles, Risk, _
 from npudoctor.checks.cann._caches import held_by_nobody
+from npudoctor.host.files import Entry
 from npudoctor.host.mounts import holding, parse_mountinfo
 from npudoctor.host.temporary import TempFolder
 from npudoctor.host.users import user_names
 from npudoctor.proof.temporary import Owners
+from npudoctor.proof.unused import LEASED, remove_lock
 
 YOUNG, OLD = 600, 3600  # seconds: a build of an extension takes minutes
 SHOWN = 20  # folders of one finding
+FEW = 100  # sockets of one folder that is removed by us
 SHARED = ("nfs", "fuse", "lustre", "ceph", "gpfs", "9p", "beegfs", "cifs", "smb")
 
 
@@ -22,7 +26,8 @@ def lock(host: Host, path: str) -> Iterator[Finding]:
     age = host.clock.now() - entry.mtime_ns / 1e9 if entry else 0.0
     if entry is None or age < YOUNG:
         return
-    free = held_by_nobody(host, path, entry.uid) if _is_local(host, path) else None
+    kind = _file_system(host, path)
+    free = held_by_nobody(host, path, entry.uid) if kind and not kind.startswith(SHARED) else None
     words = {"path": path, "minutes": int(age // 60)}
     line = f"{path} uid={entry.uid} size={entry.size} ino={entry.ino}"
     if free:
@@ -34,7 +39,7 @@ def lock(host: Host, path: str) -> Iterator[Finding]:
             text.format(**words),
             evidence=(line,),
             action=Action.CLEANUP,
-            fix=_removal(host, entry.uid, (Command(("rm", "--", path)),), unproven=False),
+            fix=_unlocking(host, path, entry, kind),
         )
     elif free is None and age >= OLD:
         text = _("{path} is {minutes} minutes old; whether its build lives cannot be told from here")
@@ -42,11 +47,20 @@ def lock(host: Host, path: str) -> Iterator[Finding]:
         yield Finding("temp-files.lock", text.format(**words), evidence=(line,), fix=fix)
 
 
-def _is_local(host: Host, path: str) -> bool:
-    """Whether only this machine uses the file system."""
+def _file_system(host: Host, path: str) -> str:
+    """The type of the file system on which a file lies; empty where that cannot be told."""
     mounts = parse_mountinfo(host.running_files.text("/proc/self/mountinfo") or "")
     mount = holding(mounts, path)
-    return mount is not None and not mount.kind.startswith(SHARED)
+    return mount.kind if mount else ""
+
+
+def _unlocking(host: Host, path: str, entry: Entry, kind: str) -> Fix:
+    """By a step that proves anew that nobody has the lock open, where the file system can tell."""
+    if kind not in LEASED:
+        return _removal(host, entry.uid, (Command(("rm", "--", path)),), unproven=False)
+    needs_root = entry.uid != host.identity.euid
+    steps = (remove_lock(path, entry),)
+    return Fix(_("remove what nobody uses"), steps=steps, risk=Risk.SAFE, needs_root=needs_root)
 
 
 def left_over(host: Host, folders: Sequence[TempFolder]) -> Iterator[Finding]:
@@ -55,20 +69,53 @@ def left_over(host: Host, folders: Sequence[TempFolder]) -> Iterator[Finding]:
     left = [
         folder for folder in folders if folder.names is not None and not owners.why_not(folder)
     ]  # what is in a folder that is closed to us, others know
-    if not left:
-        return
+    steps = {folder.path: step for folder in left if (step := _removable(host, folder))}
+    for owner in sorted({folder.entry.uid for folder in left if folder.path in steps}):
+        mine = [folder for folder in left if folder.entry.uid == owner and folder.path in steps]
+        yield _left(host, mine, _removing(host, owner, [steps[folder.path] for folder in mine]))
+    rest = [folder for folder in left if folder.path not in steps]
+    if rest:
+        yield _left(host, rest, _emptied(host, rest[:SHOWN]))
+
+
+def _left(host: Host, left: Sequence[TempFolder], fix: Fix) -> Finding:
     names = user_names(host.files)
     lines = [_line(host, folder, names) for folder in left[:SHOWN]]
     if left[SHOWN:]:
         lines.append(_("and {count} more folders").format(count=len(left) - SHOWN))
     text = _("temporary folders of training that has ended: {count}")
-    yield Finding(
+    return Finding(
         "temp-files.left-over",
         text.format(count=len(left)),
         evidence=tuple(lines),
         action=Action.CLEANUP,
-        fix=_emptied(host, left[:SHOWN]),
+        fix=fix,
     )
+
+
+def _removable(host: Host, folder: TempFolder) -> Optional[RemoveFiles]:
+    """The step for one in which there is nothing but sockets: files may hold what somebody wants."""
+    if folder.names is None or folder.entry.permissions != 0o700 or len(folder.names) > FEW:
+        return None
+    marks = []
+    for name in folder.names:
+        entry = host.running_files.lstat(f"{folder.path}/{name}")
+        if entry is None or not entry.is_socket:
+            return None
+        marks.append(FileMark(name, entry.dev, entry.ino, entry.size, entry.mtime_ns))
+    return RemoveFiles(
+        folder.path, folder.entry.dev, folder.entry.ino, folder.entry.uid, tuple(sorted(marks, key=_by_name))
+    )
+
+
+def _by_name(mark: FileMark) -> str:
+    return mark.name
+
+
+def _removing(host: Host, owner: int, steps: Sequence[RemoveFiles]) -> Fix:
+    title = _("remove the folders and the sockets in them, to which nobody answers")
+    needs_root = owner != host.identity.euid
+    return Fix(title, steps=tuple(steps), risk=Risk.SAFE, needs_root=needs_root)
 
 
 def _owner(host: Host, folders: Sequence[TempFolder]) -> int:

@@ -1,4 +1,4 @@
-"""Shared memory that no cache server made, of System V and in /dev/shm: left over, or perhaps; only shown."""
+"""Shared memory that no cache server made, of System V and in /dev/shm: left over, or perhaps."""
 
 from __future__ import annotations
 
@@ -64,10 +64,13 @@ def shared_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## Fix safety
 
-    Shown only. That no process is seen to use a file does not prove that none can: a descriptor of it may be
-    on its way through a socket, and a user does not see what root maps. The proof that is still missing is a
-    lease (F_SETLEASE), which the kernel grants only where nobody has the file open. Whether a segment or a
-    file without a pid is still wanted, only a person can know.
+    What is left over is removed by `fix` where no process of its owner lives that could be of a job and is
+    as old as the file: such a one may know its name and open it later. Each file is removed while we hold a
+    lease of it (F_SETLEASE), which the kernel grants only where nobody has it open or mapped, not even
+    hidden from us, in another container, or on its way through a socket. Then nothing living uses it or can
+    find it again, and what it held is lost to everybody already.
+
+    All else is shown only: whether a segment or a file without a pid is still wanted, only a person can know.
 
     ## References
 

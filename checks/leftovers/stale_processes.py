@@ -60,8 +60,14 @@ def stale_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## Fix safety
 
-    Shown only, and never for all programs of a name: `pkill -9 python` ends the jobs of everybody. Look at a
-    process before you end it: that cannot be undone.
+    What `stale-processes.left-behind` names is ended by `fix` with `--risk caution`: SIGTERM, a wait of 10 s,
+    SIGKILL for what is left, children before their parents, each held by a descriptor (pidfd) and proven anew
+    right before. What it had in memory is lost. Not ended are a process with a child that is not proven, one
+    in somebody's session or login, one with the rights of several users, and, unless root names the owner
+    by `--owner`, other users' ones. Where the kernel has no pidfd (before 5.3) `--yes` ends nothing.
+
+    All else is shown only, and never for all programs of a name: `pkill -9 python` ends the jobs of
+    everybody. Look at a process before you end it: that cannot be undone.
 
     ## References
 
@@ -84,7 +90,7 @@ def stale_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
     judge = Judge(host)
     proofs = {process.pid: judge.staleness(process.pid) for process in living if wanted.grouped(process.pid)}
     stale = {pid: proof.why for pid, proof in proofs.items() if proof.proven and not session_of(host, pid)}
-    yield from say.left_behind(host, stale)
+    yield from say.left_behind(host, stale, judge)
     over = outlived(host, judge, [process.pid for process in living])
     yield from say.outlived_job(host, over)
     orphans = [process for process in living if is_orphaned_compiler(host, process)]

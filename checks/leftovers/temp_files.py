@@ -53,7 +53,11 @@ def temp_files(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## Fix safety
 
-    Shown only. A lock of a build that runs on another node looks the same on shared storage.
+    A stale lock on a local file system (ext4, xfs, btrfs, tmpfs) is removed by `fix` while we hold a lease of
+    it (F_SETLEASE), which the kernel grants only where nobody has it open: a living build has. Elsewhere it
+    is shown only; a lock of a build that runs on another node looks the same on shared storage. Folders in
+    which there are only sockets that nobody answers are removed, with the proof made anew; those that hold
+    files are shown only, as somebody may want them.
 
     ## References
 

@@ -249,6 +249,7 @@ def process_files(
         f"/proc/{pid}": folder(0o555, uid),
         f"/proc/{pid}/stat": f"{pid} ({name}) {state} {parent} {pid} {pid} 0 -1 0 {rest} {started} 0",
         f"/proc/{pid}/cmdline": "".join(f"{word}\0" for word in argv),
+        f"/proc/{pid}/status": f"Name:\t{name}\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\n",
         f"/proc/{pid}/maps": maps,
         f"/proc/{pid}/exe": link(exe),
         f"/proc/{pid}/fd": folder(0o500, uid),

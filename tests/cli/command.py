@@ -18,7 +18,7 @@ from npudoctor import *
 
 {top}
 
-@check({id!r}, scope=Scope.NODE, codes={{"{id}.bad": ERROR, "{id}.odd": WARNING, "{id}.note": INFO}})
+@check({id!r}, scope=Scope.{scope}, codes={{"{id}.bad": ERROR, "{id}.odd": WARNING, "{id}.note": INFO}})
 def question(host):
     """{title}.
 
@@ -111,12 +111,19 @@ class Npudoctor:
         return {name: value for name, value in both.items() if value is not None}
 
     def drop_in(
-        self, name: str, body: str = "return\nyield", *, top: str = "", title: str = "A title"
+        self,
+        name: str,
+        body: str = "return\nyield",
+        *,
+        top: str = "",
+        title: str = "A title",
+        scope: str = "NODE",
     ) -> Path:
         """Write a drop-in; `body` is the body of its question."""
         path = self.drop_ins / f"{name}.py"
         text = textwrap.indent(textwrap.dedent(body), "    ")
-        filled = DROP_IN.format(id=name.replace("_", "-"), body=text, top=textwrap.dedent(top), title=title)
+        words = {"id": name.replace("_", "-"), "top": textwrap.dedent(top), "title": title, "scope": scope}
+        filled = DROP_IN.format(body=text, **words)
         path.write_text(filled, encoding="utf-8")
         path.chmod(0o644)
         return path

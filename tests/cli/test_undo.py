@@ -19,7 +19,8 @@ from .command import DROP_IN
 pytestmark = pytest.mark.needs_root
 SICK = """
     if host.files.stat("/run/lock/one") is None:
-        step = Command(("touch", "/run/lock/one"), ("rm", "/run/lock/one"))
+        line = "touch /run/lock/one" + ("; sleep 2" if host.files.stat("/run/slow") else "")
+        step = Command(("sh", "-c", line), ("rm", "/run/lock/one"))
         conf = WriteFile.at(host, "/run/lock/a.conf", "x = 1\\n")
         yield Finding("sick.bad", "one is missing", fix=Fix("make it", (step, conf)))
     if host.files.stat("/run/lock/two") is None:
@@ -146,3 +147,26 @@ def test_a_journal_that_is_not_believed_is_named(drop_ins: Path) -> None:
     _fixed, _changed, history = run(drop_ins, lines)
     assert history.out.startswith("no run")
     assert "only this user may write" in history.err
+
+
+def test_a_run_that_was_killed_while_its_program_ran(drop_ins: Path) -> None:
+    """What is not known is said, and is offered to be undone all the same."""
+    program = f"{sys.executable} -m npudoctor fix sick.bad --yes --risk caution"
+    begun = f"touch /run/slow; {program} & while [ ! -e /run/lock/one ]; do sleep 0.05; done; "
+    lines = [
+        begun + "npudoctor history; kill -9 $!; wait $!",
+        "npudoctor history", "npudoctor history --format json", "npudoctor undo --yes", "ls /run/lock",
+        "npudoctor undo",
+    ]  # fmt: skip
+    running, history, as_json, undone, left, nothing = run(drop_ins, lines)
+    assert "still running" in running.out
+    assert running.status == 137
+    assert "killed midway" in history.out and "begun, and not known how it ended" in history.out
+    (told,) = as_json.json["runs"]
+    (action,) = told["actions"]
+    assert (told["status"], told["undoable"], told["ended"]) == ("killed", True, None)
+    assert (action["status"], action["changed"]) == ("unknown", None)
+    assert errors("history", as_json.json) == []
+    assert (undone.status, left.out) == (0, "")
+    assert "not known whether this had run" in undone.err
+    assert nothing.out == "nothing to undo\n"

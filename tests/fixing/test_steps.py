@@ -15,10 +15,13 @@ from npudoctor.fixing.steps import (
     FileMark,
     InsertRule,
     Known,
+    ProcessMark,
     RemoveFiles,
     RemoveSharedMemory,
     RemoveSocket,
+    RemoveUnused,
     RestoreSocket,
+    SignalProcess,
     decode,
     encode,
     quote,
@@ -30,8 +33,10 @@ RESTORE = RestoreSocket("/tmp/.cache_server_p1.npudoctor.ab", "/tmp/cache_server
 FILES = RemoveFiles(
     "/data/x/", 5, 6, 1000, (FileMark("IMG00000.LB", 5, 7, 8, 9), FileMark("-rf", 5, 8, 8, 9))
 )
+END = SignalProcess((ProcessMark(12, 900, ("/a", "/b")), ProcessMark(11, 800, ())), 1000)
+UNUSED = RemoveUnused("/dev/shm", 1000, (FileMark("torch_7_1_0", 5, 9, 8, 9),))
 STEPS: list[Known] = [
-    Command(("ls", "-l")), Export("A", "b c"), SEGMENT, SOCKET, RESTORE, FILES,
+    Command(("ls", "-l")), Export("A", "b c"), SEGMENT, SOCKET, RESTORE, FILES, END, UNUSED,
     Command(("a",), ("b", "c"), ("d",), "e", (FileMark("/x", 1, 2, 3, 4),)),
     InsertRule(("inet", "t", "in"), ("accept",), "c"), DeleteRule(("inet", "t", "in"), ("accept",), "c"),
 ]  # fmt: skip
@@ -47,6 +52,9 @@ def test_the_lines() -> None:
         "rm -- /data/x/IMG00000.LB",
         "rm -- /data/x/-rf",
         "rmdir -- /data/x",
+        "kill -TERM 12 11",
+        "sleep 10; kill -KILL 12 11",
+        "rm -- /dev/shm/torch_7_1_0",
         "a",
         "nft insert rule inet t in accept comment c",
         STEPS[-1].lines()[0],
@@ -111,5 +119,7 @@ def test_nothing_that_a_terminal_obeys(word: str) -> None:
 def test_what_a_step_acts_on() -> None:
     assert [target(step) for step in STEPS] == [
         ("ls -l",), ("export A='b c'",), 0, SOCKET.path, RESTORE.path, FILES.directory,
+        ((12, 900), (11, 800)),
+        (("/dev/shm", "torch_7_1_0", 9),),
         ("a",), STEPS[-2].lines(), STEPS[-1].lines(),
     ]  # fmt: skip

@@ -27,6 +27,7 @@ NODES = ("null", "zero", "full", "random", "urandom", "tty", "pts")
 LIBRARY = "/usr/local/lib/npudoctor"
 DOCTOR = f"import sys; sys.path.insert(0, {LIBRARY!r}); from npudoctor.__main__ import main; sys.exit(main())"
 PCI = "/sys/bus/pci"
+COMMAND = "/usr/local/bin/npudoctor"
 
 
 def mount(*words: str) -> None:
@@ -92,6 +93,12 @@ def write(stage: str, files: dict[str, Any]) -> None:
         os.chown(place, one["uid"], one["gid"])
 
 
+def _script(text: str) -> dict[str, Any]:
+    """A program of root's, as `write` wants it."""
+    content = base64.b64encode(text.encode()).decode()
+    return {"content": content, "kind": 0, "permissions": 0o755, "uid": 0, "gid": 0, "target": ""}
+
+
 def network(lines: list[str]) -> None:
     """Interfaces, ways and rules, each line a command."""
     for line in lines:
@@ -101,7 +108,8 @@ def network(lines: list[str]) -> None:
 def start(stage: str, machine: dict[str, Any], user: dict[str, Any]) -> Asked:
     """The doctor, asked by one user."""
     variables = {**machine["variables"], **user["variables"]}
-    words = ["/usr/bin/python3", "-I", "-c", DOCTOR, "check", "--format", "json", *machine["options"]]
+    doctor = ["/usr/bin/python3", "-I", "-c", DOCTOR, "check", "--format", "json", *machine["options"]]
+    words = user.get("words") or doctor
 
     def enter() -> None:
         """Called between fork and exec."""
@@ -128,6 +136,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     root_at(machine["stage"], machine["library"])
     write(machine["stage"], machine["files"])
+    write(machine["stage"], {COMMAND: _script(f"#!/usr/bin/python3 -I\n{DOCTOR}\n")})
     network(machine["network"])
     asked = [start(machine["stage"], machine, user) for user in machine["users"]]
     json.dump([told(one) for one in asked], sys.stdout)

@@ -8,6 +8,7 @@ import platform
 import shutil
 import stat
 import subprocess
+from collections.abc import Sequence
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -94,6 +95,22 @@ def _with_needs(name: str, place: Path) -> None:
 
 def reports(machine: Machine, place: Path, library: Path, rules: str = "") -> list[dict[str, Any]]:
     """What the real doctor says of it to root and to the machine's user."""
+    return asked(machine, place, library, [ROOT, _trainer(machine)], rules)
+
+
+def through_shells(
+    machine: Machine, place: Path, library: Path, lines: Sequence[Sequence[str]], root: bool = False
+) -> list[dict[str, Any]]:
+    """What shells of the machine's user, or of root, print: each is a command with its words, and prints
+    JSON. All have the variables of the machine, and none has more."""
+    user = ROOT if root else _trainer(machine)
+    return asked(machine, place, library, [{**user, "words": list(words)} for words in lines])
+
+
+def asked(
+    machine: Machine, place: Path, library: Path, users: Sequence[dict[str, Any]], rules: str = ""
+) -> list[dict[str, Any]]:
+    """What each user's program prints on the machine's stage."""
     stage = place / "stage"
     stage.mkdir()
     peers = [word for peer in machine.peers for word in ("--peers", peer)]
@@ -105,10 +122,7 @@ def reports(machine: Machine, place: Path, library: Path, rules: str = "") -> li
         "options": ["--expect", machine.expect, *peers],
         "network": [*NETWORK, *rules.splitlines()],
         "folder": f"{HOME}/job",
-        "users": [
-            {"uid": 0, "groups": [0], "variables": {"HOME": "/root", "USER": "root"}},
-            {"uid": USER, "groups": sorted(machine.groups), "variables": {"HOME": HOME, "USER": "trainer"}},
-        ],
+        "users": list(users),
     }
     argv = [*UNSHARE, PYTHON, "-I", str(STAGE)]
     done = subprocess.run(
@@ -117,6 +131,14 @@ def reports(machine: Machine, place: Path, library: Path, rules: str = "") -> li
     if done.returncode:
         raise AssertionError(done.stderr[-3000:])
     return list(json.loads(done.stdout))
+
+
+ROOT: dict[str, Any] = {"uid": 0, "groups": [0], "variables": {"HOME": "/root", "USER": "root"}}
+
+
+def _trainer(machine: Machine) -> dict[str, Any]:
+    variables = {"HOME": HOME, "USER": "trainer"}
+    return {"uid": USER, "groups": sorted(machine.groups), "variables": variables}
 
 
 def _files(machine: Machine) -> dict[str, Content]:

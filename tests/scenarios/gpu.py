@@ -54,7 +54,7 @@ def screen(*apps: str, used: int = 4) -> Answers:
         f"{at}, GPU-{at}, NVIDIA A100, {used if at else 4}, 81920, Disabled, Disabled" for at in range(2)
     ]
     return {
-        (sys.executable, "-I", "-c", SCRIPT): Answer((sys.executable,), "exited", NO_MODULE),
+        (sys.executable, "-I", "-W", "ignore", "-c", SCRIPT): Answer((sys.executable,), "exited", NO_MODULE),
         ("nvidia-smi", f"--query-gpu={GPUS}", FORMAT): "\n".join(lines) + "\n",
         ("nvidia-smi", f"--query-compute-apps={APPS}", FORMAT): "\n".join(apps),
     }

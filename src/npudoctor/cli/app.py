@@ -11,7 +11,7 @@ import typer
 from npudoctor import __version__
 from npudoctor.cli import output
 from npudoctor.cli.options import Lang, Version
-from npudoctor.cli.parsing import Command, Group, evaluated
+from npudoctor.cli.parsing import Command, Group, Wrapper, evaluated
 from npudoctor.messages import _
 
 COMMANDS = {
@@ -19,11 +19,14 @@ COMMANDS = {
     "fix": _("Mend what can be mended safely; without a selection only show the plan."),
     "undo": _("Take back what a run of fix did, where it can be taken back."),
     "history": _("Show what earlier runs did, and what of it can be undone."),
+    "env": _('Print the export lines, for eval "$(npudoctor env)".'),
+    "run": _("Check, set the environment, and start the job; its exit status is the job's."),
     "list": _("List all checks and their codes."),
     "show": _("Print the manual of a check."),
     "schema": _("Print the JSON Schema of a document."),
 }
 FUNCTIONS = {"list": "list_checks"}  # a function called list would hide the builtin
+CLASSES = {"run": Wrapper}
 
 
 def command_line(argv: Sequence[str] = ()) -> Any:
@@ -43,7 +46,7 @@ def command_line(argv: Sequence[str] = ()) -> Any:
     for name in argv[:1] if argv[:1] and argv[0] in COMMANDS else COMMANDS:
         function = getattr(import_module(f"npudoctor.cli.{name}"), FUNCTIONS.get(name, name))
         text = COMMANDS[name]
-        app.command(name, cls=Command, help=text, short_help=text)(evaluated(function))
+        app.command(name, cls=CLASSES.get(name, Command), help=text, short_help=text)(evaluated(function))
     return typer.main.get_command(app)
 
 

@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 from collections.abc import Mapping
-from typing import Callable, Optional
+from typing import Callable, NoReturn, Optional
 
 from npudoctor import messages
 from npudoctor.cli import output, signals
@@ -33,7 +33,7 @@ def run(argv: list[str]) -> int:
     status = _ended(lambda: _invoke(argv))
     signals.rest()
     if threading.active_count() > 1:
-        _leave(status)
+        leave(status)
     return status
 
 
@@ -86,7 +86,7 @@ def _ended(work: Callable[[], int]) -> int:
         if status == 0:
             output.emit("")  # typer wrote the help by itself: only now we know whether it arrived
     except signals.Stopped as stopped:
-        _leave(stopped.status)
+        leave(stopped.status)
     except output.Lost as lost:
         status = _lost(str(lost))
     except OSError as error:
@@ -112,7 +112,7 @@ def _lost(why: str) -> int:
     return LOST
 
 
-def _leave(status: int) -> None:
+def leave(status: int) -> NoReturn:
     """End at once: a thread that was left behind would keep the process. All output was written before."""
     with contextlib.suppress(OSError, ValueError):
         if sys.stderr is not None:

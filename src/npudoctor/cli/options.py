@@ -83,6 +83,30 @@ User = Annotated[Text, _value("--user", "NAME", _("Limit leftovers to what belon
 Job = Annotated[
     Text, _value("--job", "SLURM_JOB_ID", _("Limit leftovers to what belongs to this Slurm job."))
 ]
+JobScope = Annotated[
+    Text,
+    _value("--scope", "all|node|job", _("The machine, this shell and its job, or both; default job.")),
+]
+JobProfile = Annotated[
+    Text, _value("--profile", "full|quick", _("All checks, or only the quick ones; default quick."))
+]
+JobPython = Annotated[
+    Text,
+    _value(
+        "--python", "PATH", _("The interpreter that will run the job; default: the command's, else of PATH.")
+    ),
+]
+JobSource = Annotated[
+    Text, _value("--source", "SCRIPT", _("Start the job with the variables left by sourcing this."))
+]
+Force = Annotated[bool, _switch("--force", help=_("Start the job all the same when it is not ready."))]
+Silent = Annotated[bool, _switch("-q", "--quiet", help=_("Say nothing but the verdict, and only a bad one."))]
+Words = Annotated[
+    Texts,
+    typer.Argument(
+        metavar="[--] COMMAND...", help=_("What to start; what follows is its own."), show_default=False
+    ),
+]
 Lang = Annotated[
     Text,
     _value("--lang", "en|zh", _("The language of the output; default: as LANG says, JSON in English.")),

@@ -41,13 +41,13 @@ def put_aside() -> None:
         os.dup2(2, 1)
 
 
-def emit(text: str, encoding: str = "utf-8") -> None:
+def emit(text: str, encoding: str = "utf-8", errors: str = "backslashreplace") -> None:
     """Write the result, whole; Lost when that fails."""
     _flush()
     if _closed:
         raise Lost(_("standard output is closed"))
     try:
-        _write(_result, text.encode(encoding, "backslashreplace"))
+        _write(_result, text.encode(encoding, errors))
     except OSError as error:
         raise Lost(strerror(error.errno)) from error
 
@@ -64,13 +64,17 @@ def is_terminal() -> bool:
 
 def complain(line: str) -> None:
     """Say one line on standard error; when that is closed or full there is nobody left to tell."""
-    text = f"npudoctor: {printable(line)}\n"
+    explain(f"npudoctor: {printable(line)}\n")
+
+
+def explain(text: str) -> None:
+    """Write a text for people on standard error, as far as that takes it."""
     encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
     with contextlib.suppress(OSError):
         _write(2, text.encode(encoding, "backslashreplace"))
 
 
-def save(path: str, text: str) -> None:
+def save(path: str, text: str, errors: str = "backslashreplace") -> None:
     """Replace a file as a whole, or leave it as it was; Lost when that fails."""
     folder = os.path.dirname(path)
     temporary = os.path.join(folder, f".npudoctor-{os.urandom(8).hex()}")
@@ -78,7 +82,7 @@ def save(path: str, text: str) -> None:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         try:
             try:
-                _write(descriptor, text.encode("utf-8", "backslashreplace"))
+                _write(descriptor, text.encode("utf-8", errors))
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)

@@ -52,6 +52,12 @@ class Command(_Common, TyperCommand):
         return ctx.args
 
 
+class Wrapper(Command):
+    """A command that starts another: its own options end at the first word that is none, or at "--"."""
+
+    allow_interspersed_args = False
+
+
 class Group(_Common, TyperGroup):
     """Names an unknown command, and the known one that comes near."""
 

@@ -53,23 +53,34 @@ def script(told: object, files: Files) -> str:
     return path
 
 
-def writable(told: Optional[str], files: Files) -> Optional[str]:
+def writable(told: Optional[str], files: Files, option: str = "--output") -> Optional[str]:
     """The file of --output, once it is certain that it could be written; None for standard output."""
     if told is None or told == "-":
         return None
-    path = absolute(told, "--output")
-    entry = _asked("--output", lambda: files.stat(path))
+    path = absolute(told, option)
+    entry = _asked(option, lambda: files.stat(path))
     # A device or a pipe would be replaced by a file.
     if path.endswith("/") or (entry is not None and not entry.is_file):
-        raise Refused(_("{option}: {path} is not a regular file").format(option="--output", path=path))
+        raise Refused(_("{option}: {path} is not a regular file").format(option=option, path=path))
     folder = os.path.dirname(path)
-    _asked("--output", lambda: files.stat(folder))  # before we touch it ourselves: it may never answer
+    _asked(option, lambda: files.stat(folder))  # before we touch it ourselves: it may never answer
     trial = os.path.join(folder, f".npudoctor-{os.urandom(8).hex()}")
     try:
         os.close(os.open(trial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         os.unlink(trial)
     except OSError as error:
-        raise Refused(f"--output: {path}: {strerror(error.errno)}") from error
+        raise Refused(f"{option}: {path}: {strerror(error.errno)}") from error
+    return path
+
+
+def own_file(told: Optional[str], files: Files, option: str) -> Optional[str]:
+    """The same for a file that shells will obey: no link is followed, and nobody else's file replaced."""
+    path = writable(told, files, option)
+    entry = _asked(option, lambda: files.lstat(path)) if path is not None else None
+    if entry is not None and entry.is_link:
+        raise Refused(_("{option}: {path} is a symbolic link").format(option=option, path=path))
+    if entry is not None and entry.uid != os.geteuid():
+        raise Refused(_("{option}: {path} belongs to another user").format(option=option, path=path))
     return path
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Callable, Optional
 
+from npudoctor.fixing.ending import end_processes
 from npudoctor.fixing.kernel import set_kernel
-from npudoctor.fixing.outcome import Broken, Ending, Gone, Observer, Outcome, Refused
+from npudoctor.fixing.outcome import Broken, Ending, Failed, Gone, Observer, Outcome, Refused
 from npudoctor.fixing.removal import remove_shared_memory, remove_socket, restore_socket
 from npudoctor.fixing.running import delete_rule, insert_rule, run_command
 from npudoctor.fixing.spilled import remove_files
@@ -18,12 +19,17 @@ from npudoctor.fixing.steps import (
     RemoveFiles,
     RemoveSharedMemory,
     RemoveSocket,
+    RemoveUnused,
     RestoreSocket,
     SetKernel,
+    SignalProcess,
     WriteFile,
 )
+from npudoctor.fixing.temporary import remove_temporary
+from npudoctor.fixing.unused import remove_unused
 from npudoctor.fixing.writing import put_back, write_file
 from npudoctor.host import CannotTell, Host
+from npudoctor.host.temporary import library_of
 from npudoctor.messages import _, strerror
 from npudoctor.model import Step
 
@@ -48,6 +54,8 @@ def apply_step(step: Step, host: Host, at: Observer = lambda name: None) -> Outc
         return Outcome(Ending.REFUSED, str(refusal), watch.changed)
     except CannotTell as unknown:
         return Outcome(Ending.REFUSED, unknown.reason, watch.changed)
+    except Failed as failure:
+        return Outcome(Ending.FAILED, str(failure), watch.changed)
     except OSError as error:
         why = strerror(error.errno) if error.errno else str(error)
         return Outcome(Ending.FAILED, why, watch.changed)
@@ -104,11 +112,18 @@ def for_a_shell(step: Step) -> bool:
     return isinstance(step, Export) or (isinstance(step, Command) and step.argv[0] in OF_A_SHELL)
 
 
+def _remove_folder(step: RemoveFiles, host: Host, at: Observer) -> None:
+    made_by = library_of(step.directory.rpartition("/")[2])
+    (remove_temporary if made_by else remove_files)(step, host, at)
+
+
 _ACTS: dict[type, Callable[[Any, Host, Observer], None]] = {
     RemoveSharedMemory: remove_shared_memory,
     RemoveSocket: remove_socket,
     RestoreSocket: restore_socket,
-    RemoveFiles: remove_files,
+    RemoveFiles: _remove_folder,
+    RemoveUnused: remove_unused,
+    SignalProcess: end_processes,
     WriteFile: write_file,
     PutBack: put_back,
     SetKernel: lambda step, _host, at: set_kernel(step, at),

@@ -180,17 +180,18 @@ def apply_item(one: Done, number: int, tools: Hands, journal: Journal) -> Done:
 
 def _judge_again(applied: Sequence[Done], after: Report, host: Host, wish: Wish) -> list[Done]:
     """Fixed is what the check no longer finds; what it finds anew is an item too."""
-    remaining = {item.identity: item for item in items_of(after, host, wish)}
+    remaining = items_of(after, host, wish)
     settled = []
     for one in applied:
-        still = remaining.pop(one.item.identity, None)
+        still = [item for item in remaining if item.same_as(one.item)]
+        remaining = [item for item in remaining if item not in still]
         if still and one.outcome.ending in (Ending.APPLIED, Ending.ALREADY):
             why = _("the check still finds it")
             if one.outcome.reason:
                 why = _("{reason}, and the check still finds it").format(reason=one.outcome.reason)
             one = replace(one, outcome=Outcome(Ending.FAILED, why, one.outcome.changed))
         settled.append(one)
-    return settled + [Done(item, _new(item)) for item in remaining.values()]
+    return settled + [Done(item, _new(item)) for item in remaining]
 
 
 def _new(item: Item) -> Outcome:

@@ -51,3 +51,7 @@ class Gone(Exception):
 
 class Broken(Exception):
     """A program was started and failed. What it did before is not known, so it counts as a change."""
+
+
+class Failed(Exception):
+    """It was tried, and did not work; the reason is in our words."""

@@ -7,6 +7,7 @@ from typing import Optional
 
 from npudoctor.fixing.apply import for_a_shell, why_forbidden
 from npudoctor.fixing.outcome import Ending, Outcome
+from npudoctor.fixing.steps import RemoveFiles, RemoveUnused, SignalProcess
 from npudoctor.frozen import dataclass
 from npudoctor.host import Host
 from npudoctor.messages import _
@@ -61,11 +62,33 @@ class Item:
         steps = self.finding.fix.steps if self.finding.fix else ()
         return (self.finding.code, *(map(target, steps) if steps else (self.finding.message,)))
 
+    def same_as(self, other: Item) -> bool:
+        """Whether this is what is left of the other: of several processes or files some may be gone."""
+        return self.identity == other.identity or not self._parts.isdisjoint(other._parts)
+
+    @property
+    def _parts(self) -> frozenset[tuple[object, ...]]:
+        steps = self.finding.fix.steps if self.finding.fix else ()
+        return frozenset(part for step in steps for part in _parts(step))
+
 
 def target(step: Step) -> object:
     """What a step acts on."""
+    if isinstance(step, (SignalProcess, RemoveUnused)):
+        return _parts(step)
     named = (getattr(step, name, None) for name in ("shmid", "path", "directory"))
     return next((name for name in named if name is not None), step.lines())
+
+
+def _parts(step: Step) -> tuple[tuple[object, ...], ...]:
+    """The things that a step acts on one by one, where it does."""
+    if isinstance(step, SignalProcess):
+        return tuple((mark.pid, mark.started) for mark in step.processes)
+    if isinstance(step, RemoveUnused):
+        return tuple((step.directory, mark.name, mark.inode) for mark in step.files)
+    if isinstance(step, RemoveFiles):
+        return ((step.directory, step.inode),)
+    return ()
 
 
 @dataclass(frozen=True)
@@ -110,7 +133,11 @@ def refusal_of(finding: Finding, host: Host, wish: Wish) -> Optional[str]:
             return forbidden
     if fix.needs_root and not host.identity.is_root:
         return _("only root can do this")
-    if fix.risk > wish.risk and wish.yes:
+    ends = any(isinstance(step, SignalProcess) for step in fix.steps)
+    if ends and wish.yes and not host.pidfds.usable:
+        return _("this kernel cannot hold on to a process (pidfd), so that it is never ended by --yes")
+    # What a process had in memory is lost with it, whatever the author of the check says.
+    if (max(fix.risk, Risk.CAUTION) if ends else fix.risk) > wish.risk and wish.yes:
         return _("its risk is caution: add --risk caution")
     return None
 

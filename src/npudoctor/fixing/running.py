@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from npudoctor.fixing.outcome import Gone, Observer, Refused, changing
+from npudoctor.fixing.outcome import Failed, Gone, Observer, Refused, changing
 from npudoctor.fixing.programs import refuse_or_tell, told
 from npudoctor.fixing.steps import Command, DeleteRule, FileMark, InsertRule
 from npudoctor.host import Host
@@ -83,4 +83,4 @@ def _nft(argv: Sequence[str], host: Host, at: Observer) -> None:
     with changing(at, "run nft"):
         answer = host.commands.run(argv, timeout=COMMAND_SECONDS)
     if not answer.ok:
-        raise OSError(None, told(answer))
+        raise Failed(told(answer))

@@ -30,7 +30,7 @@ def remove_files(step: RemoveFiles, host: Host, at: Observer) -> None:
             if mark.name in there:
                 _unlink(mark, step.owner, descriptor, at)
         with explained(step.directory):
-            _same_folder(step, entry_of(os.stat(name, dir_fd=above, follow_symlinks=False)))
+            same_folder(step, entry_of(os.stat(name, dir_fd=above, follow_symlinks=False)))
             with changing(at, f"remove folder {name}"):
                 os.rmdir(name, dir_fd=above)
 
@@ -38,32 +38,34 @@ def remove_files(step: RemoveFiles, host: Host, at: Observer) -> None:
 def _look(step: RemoveFiles, descriptor: int, parents: Sequence[Parent]) -> SpillFolder:
     """The folder with everything in it, all of which must be as it was before anything is removed."""
     entry = entry_of(os.fstat(descriptor))
-    _same_folder(step, entry)
+    same_folder(step, entry)
     found = dict(files_in(descriptor, os.listdir(descriptor)))
     marks = {mark.name: mark for mark in step.files}
     if not marks.keys() >= found.keys():
         raise Refused(_("{path} holds files that were not there before").format(path=step.directory))
     for name, file in found.items():
-        _same_file(marks[name], step.owner, file)
+        same_file(marks[name], step.owner, file)
     return SpillFolder(step.directory, entry, tuple(found.items()), tuple(parents))
 
 
 def _unlink(mark: FileMark, owner: int, descriptor: int, at: Observer) -> None:
     try:
-        _same_file(mark, owner, entry_of(os.stat(mark.name, dir_fd=descriptor, follow_symlinks=False)))
+        same_file(mark, owner, entry_of(os.stat(mark.name, dir_fd=descriptor, follow_symlinks=False)))
         with changing(at, f"unlink file {mark.name}"):
             os.unlink(mark.name, dir_fd=descriptor)
     except FileNotFoundError:
         return  # gone already
 
 
-def _same_folder(step: RemoveFiles, now: Entry) -> None:
+def same_folder(step: RemoveFiles, now: Entry) -> None:
+    """Refused unless this is the folder that was looked at, closed to all others."""
     seen = (step.device, step.inode, step.owner, 0o700)
     if seen != (now.dev, now.ino, now.uid, now.permissions) or not now.is_dir:
         raise Refused(_("{path} was replaced since").format(path=step.directory))
 
 
-def _same_file(mark: FileMark, owner: int, now: Entry) -> None:
+def same_file(mark: FileMark, owner: int, now: Entry) -> None:
+    """Refused unless this is the file that was looked at, with one name and unchanged."""
     seen = (mark.device, mark.inode, mark.size, mark.mtime_ns, owner, 1)
     if seen != (now.dev, now.ino, now.size, now.mtime_ns, now.uid, now.nlink) or not now.is_file:
         raise Refused(_("{path} was changed since").format(path=mark.name))

@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Optional, Union
 
 from npudoctor.fixing.kernel import SetKernel as SetKernel
+from npudoctor.fixing.leftovers import FileMark as FileMark
+from npudoctor.fixing.leftovers import ProcessMark as ProcessMark
+from npudoctor.fixing.leftovers import RemoveFiles as RemoveFiles
+from npudoctor.fixing.leftovers import RemoveSharedMemory as RemoveSharedMemory
+from npudoctor.fixing.leftovers import RemoveSocket as RemoveSocket
+from npudoctor.fixing.leftovers import RemoveUnused as RemoveUnused
+from npudoctor.fixing.leftovers import RestoreSocket as RestoreSocket
+from npudoctor.fixing.leftovers import SignalProcess as SignalProcess
+from npudoctor.fixing.rules import DeleteRule as DeleteRule
+from npudoctor.fixing.rules import InsertRule as InsertRule
+from npudoctor.fixing.shell import line_of
 from npudoctor.fixing.shell import quote as quote
 from npudoctor.fixing.texts import PutBack as PutBack
 from npudoctor.fixing.texts import Was
 from npudoctor.fixing.texts import WriteFile as WriteFile
 from npudoctor.frozen import dataclass
 from npudoctor.model import Step
-
-
-def line_of(argv: Iterable[str]) -> str:
-    """An argv as the line that a person would type."""
-    return " ".join(quote(word) for word in argv)
-
-
-@dataclass(frozen=True)
-class FileMark:
-    """Which file is meant: its name in its folder, device, inode, size, and mtime in nanoseconds."""
-
-    name: str
-    device: int
-    inode: int
-    size: int
-    mtime_ns: int
 
 
 @dataclass(frozen=True)
@@ -60,50 +55,6 @@ class Command:
 
 
 @dataclass(frozen=True)
-class InsertRule:
-    """Insert a rule of nftables at the front of a chain. Guard: the chain is there, and has none with our
-    comment. `place` is family, table and chain.
-
-    Its handle is known only afterwards, so it is found again by its comment.
-    """
-
-    place: tuple[str, ...]
-    rule: tuple[str, ...]
-    comment: str
-
-    @property
-    def argv(self) -> tuple[str, ...]:
-        """What is run."""
-        return ("nft", "insert", "rule", *self.place, *self.rule, "comment", self.comment)
-
-    def lines(self) -> tuple[str, ...]:
-        return (line_of(self.argv),)
-
-    def back(self) -> DeleteRule:
-        """The step that takes it back."""
-        return DeleteRule(self.place, self.rule, self.comment)
-
-    def undo_lines(self) -> tuple[str, ...]:
-        """In a shell, which looks the handle up as DeleteRule does."""
-        words = " ".join(quote(word) for word in self.place)
-        only = quote(f's/.*"{self.comment}" # handle //p')
-        found = f"nft -a list chain {words} | sed -n {only}"
-        return (f'nft delete rule {words} handle "$({found})"',)
-
-
-@dataclass(frozen=True)
-class DeleteRule:
-    """Delete the rule of nftables that carries our comment. Guard: one such rule in that chain."""
-
-    place: tuple[str, ...]
-    rule: tuple[str, ...]
-    comment: str
-
-    def lines(self) -> tuple[str, ...]:
-        return InsertRule(self.place, self.rule, self.comment).undo_lines()
-
-
-@dataclass(frozen=True)
 class Export:
     """Set a variable in the caller's shell: shown, never applied, since no child can change its parent."""
 
@@ -114,83 +65,6 @@ class Export:
         # zsh takes an unquoted =word for the path of a command.
         value = f"'{self.value}'" if quote(self.value).startswith("=") else quote(self.value)
         return (f"export {self.name}={value}",)
-
-
-@dataclass(frozen=True)
-class RemoveSharedMemory:
-    """Remove a System V segment by its id. Guard: still the same object, and nobody attached.
-
-    `owner` is the uid whose thing it is; `dtime` is kept as the evidence of when its server died, and
-    `log_device` and `log_inode` as that of which log is this server's, where it has one.
-    """
-
-    shmid: int
-    key: int
-    cpid: int
-    ctime: int
-    dtime: int
-    size: int
-    owner: int
-    log_device: Optional[int] = None
-    log_inode: Optional[int] = None
-
-    def lines(self) -> tuple[str, ...]:
-        return (f"ipcrm -m {self.shmid}",)
-
-
-@dataclass(frozen=True)
-class RemoveSocket:
-    """Remove a stale socket file. Guard: same device, inode and mtime, still nobody listening. (A new
-    server's socket on the same port can get the same inode, as was seen.)
-
-    `port` is the cache server's. `after` are the segments (shmid) whose proof this file is:
-    while one of them is still there, the file stays.
-    """
-
-    path: str
-    device: int
-    inode: int
-    mtime_ns: int
-    owner: int
-    port: int
-    after: tuple[int, ...] = ()
-
-    def lines(self) -> tuple[str, ...]:
-        return (f"rm -- {quote(self.path)}",)
-
-
-@dataclass(frozen=True)
-class RestoreSocket:
-    """Give a socket file its name back, which a removal that was killed midway had taken."""
-
-    path: str
-    back_to: str
-    device: int
-    inode: int
-    mtime_ns: int
-    owner: int
-
-    def lines(self) -> tuple[str, ...]:
-        return (f"mv -n -- {quote(self.path)} {quote(self.back_to)}",)
-
-
-@dataclass(frozen=True)
-class RemoveFiles:
-    """Remove known files of one directory, then the directory; never recursively.
-
-    Guard: the directory and each file are still the same, unchanged, and nobody has one open.
-    """
-
-    directory: str
-    device: int
-    inode: int
-    owner: int
-    files: tuple[FileMark, ...]
-
-    def lines(self) -> tuple[str, ...]:
-        folder = self.directory.rstrip("/")
-        removals = tuple(f"rm -- {quote(f'{folder}/{mark.name}')}" for mark in self.files)
-        return (*removals, f"rmdir -- {quote(folder)}")
 
 
 Known = Union[
@@ -205,6 +79,8 @@ Known = Union[
     RemoveSocket,
     RestoreSocket,
     RemoveFiles,
+    RemoveUnused,
+    SignalProcess,
 ]
 
 RUN = (Command, InsertRule)  # what programs do for us
@@ -223,6 +99,8 @@ KINDS: dict[str, Any] = {
         RemoveSocket,
         RestoreSocket,
         RemoveFiles,
+        RemoveUnused,
+        SignalProcess,
     )
 }
 
@@ -246,6 +124,10 @@ def decode(data: Mapping[str, Any]) -> Known:
             fields[name] = tuple(FileMark(**mark) for mark in fields[name])
     if isinstance(fields.get("was"), dict):
         fields["was"] = Was(**fields["was"])
+    if data["kind"] == "SignalProcess":
+        fields["processes"] = tuple(
+            ProcessMark(mark["pid"], mark["started"], tuple(mark["cgroups"])) for mark in fields["processes"]
+        )
     made: Known = KINDS[data["kind"]](**fields)
     if not _sound(made):
         raise TypeError(f"not the fields of a {data['kind']}")

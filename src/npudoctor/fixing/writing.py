@@ -11,7 +11,7 @@ from typing import Optional
 
 from npudoctor.fixing.keeping import keep, kept_content
 from npudoctor.fixing.opening import opened
-from npudoctor.fixing.outcome import Gone, Observer, Refused, changing
+from npudoctor.fixing.outcome import Failed, Gone, Observer, Refused, changing
 from npudoctor.fixing.syscalls import rename_without_replacing
 from npudoctor.fixing.texts import LIMIT, PutBack, Was, WriteFile, digest
 from npudoctor.frozen import dataclass
@@ -65,7 +65,7 @@ def put_back(step: PutBack, host: Host, at: Observer) -> None:
                 os.fsync(folder)
         again = _look(folder, name, step.path)
         if again is None or again.was.lasting != step.was.lasting:
-            raise OSError(None, _("{path} is not as it was").format(path=step.path))
+            raise Failed(_("{path} is not as it was").format(path=step.path))
 
 
 def _still_ours(step: PutBack, there: Optional[There]) -> None:

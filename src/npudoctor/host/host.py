@@ -30,9 +30,15 @@ if TYPE_CHECKING:
     from npudoctor.host.names import Names
     from npudoctor.host.network import Network
     from npudoctor.host.npu_smi import NpuSmi
+    from npudoctor.host.pidfds import Pidfds
     from npudoctor.knowledge.site import Knowledge
 
 T = TypeVar("T")
+# What the variables under examination do not change.
+UNCHANGED = frozenset(
+    "files running_files commands processes sysvipc sockets network records clock system knowledge libraries"
+    " npus gpus".split()
+)
 
 
 class Host:
@@ -57,6 +63,7 @@ class Host:
         self.disk: Disk = disk or LocalDisk()
         self._caller = dict(os.environ if variables is None else variables)
         self._parts: dict[str, object] = dict(parts)
+        self._given = parts
         self._lock = threading.Lock()
         self._making: dict[str, Once[object]] = {}
         self._facts: dict[str, Once[object]] = {}
@@ -86,6 +93,11 @@ class Host:
     def processes(self) -> Processes:
         """The processes of the running machine."""
         return self._live("processes", lambda: Processes(self.disk, ticks_per_second(), pid_exists))
+
+    @property
+    def pidfds(self) -> Pidfds:
+        """Descriptors of the processes of the running machine."""
+        return self._live("pidfds", _open_pidfds)
 
     @property
     def sysvipc(self) -> SysVIPC:
@@ -174,6 +186,17 @@ class Host:
         again = Host(self.options, disk=self.disk, variables=self._caller, identity=self.identity)
         self._later.append(again)
         return again
+
+    def with_variables(self, variables: Mapping[str, str]) -> Host:
+        """The same machine under other variables; what was looked at and does not hang on them is kept."""
+        kept = {
+            name: part
+            for name, part in self._parts.items()
+            if name in UNCHANGED or self._given.get(name) is part
+        }
+        other = Host(self.options, disk=self.disk, variables=variables, identity=self.identity, **kept)
+        self._later.append(other)
+        return other
 
     def close(self) -> None:
         """End what the host started; programs and children that hang are left behind."""
@@ -273,6 +296,12 @@ def _open_network() -> Network:
     from npudoctor.host.network import Network  # only the checks that ask for it pay for it
 
     return Network()
+
+
+def _open_pidfds() -> Pidfds:
+    from npudoctor.host.pidfds import Pidfds  # for a fix that ends processes
+
+    return Pidfds()
 
 
 def _names_of(host: Host) -> Names:

@@ -117,6 +117,14 @@ class Processes:
         lines = content.decode("utf-8", "surrogateescape").splitlines()
         return tuple(line.split(":", 2)[2] for line in lines if line.count(":") >= 2)
 
+    def owner(self, pid: int) -> Optional[int]:
+        """The uid that it has in every respect, also where /proc calls its files root's; None when its uids
+        differ (it may do what its user may not), or cannot be read."""
+        content = self._detail("status", pid, 1 << 16) or b""
+        line = next((line for line in content.splitlines() if line.startswith(b"Uid:")), b"")
+        uids = set(line.split()[1:])
+        return int(uids.pop()) if len(uids) == 1 else None
+
     def program(self, pid: int) -> Optional[str]:
         """The base name of its program, from exe, else from argv; "" for a kernel thread or a zombie.
 

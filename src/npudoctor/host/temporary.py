@@ -28,12 +28,17 @@ class TempFolder:
     names: Optional[tuple[str, ...]] = None
 
 
+def library_of(name: str) -> Optional[str]:
+    """What makes folders of such a name; None for one of anybody else."""
+    return next((made_by for prefix, made_by in _KINDS if name.startswith(prefix)), None)
+
+
 def temp_folders(files: Files, place: str) -> Iterator[TempFolder]:
     """Those of known libraries in a temporary folder, as many as are looked at."""
     real = files.real(place)
     found = 0
     for name in files.names(real, MANY) if real else ():
-        library = next((made_by for prefix, made_by in _KINDS if name.startswith(prefix)), None)
+        library = library_of(name)
         path = f"{(real or '').rstrip('/')}/{name}"
         entry = files.lstat(path) if library else None
         if entry is not None and entry.is_dir and library and found < MOST:

@@ -42,6 +42,8 @@ class Owners:
             return _("a socket in it is in use")
         name = folder.path.rpartition("/")[2]
         for pid, opened in self._host.processes.all_open().items():
+            if pid == self._host.processes.self_pid:  # we hold the folder while we empty it
+                continue
             # A mount of another place shows another path.
             if any(name in target.split("/") for _number, target in opened or ()):
                 return _("process {pid} has it open").format(pid=pid)
@@ -61,10 +63,16 @@ class Owners:
         uid, changed = folder.entry.uid, folder.entry.ctime_ns / 1e9
         if self._host.clock.now() - changed < YOUNG:
             return _("it is only minutes old")
+        eldest = self.there(uid, changed)
+        return "" if eldest is None else _("process {pid} may have made it").format(pid=eldest)
+
+    def there(self, uid: int, moment: float) -> Optional[int]:
+        """A process of a user that could make such things and was there at a moment; None when all began
+        later."""
         if uid not in self._eldest:
             self._eldest[uid] = self._oldest(uid)
         began, pid = self._eldest[uid]
-        return _("process {pid} may have made it").format(pid=pid) if began <= changed + CLOCK_SLACK else ""
+        return pid if began <= moment + CLOCK_SLACK else None
 
     def _oldest(self, uid: int) -> tuple[float, int]:
         """When the oldest process of a user that could make such folders began, and its pid."""

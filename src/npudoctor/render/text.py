@@ -18,7 +18,7 @@ def report_text(report: Report, *, verbose: bool = False, quiet: bool = False, c
     if quiet:
         return printable(report.msg) + "\n"
     paint = Paint(colour)
-    lines = [*_head(report), *_body(report, verbose, paint), *_counts(report), *_verdict(report, paint)]
+    lines = [*_head(report), *_body(report, verbose, paint), *_counts(report), *verdict_lines(report, paint)]
     return "\n".join(lines) + "\n"
 
 
@@ -73,7 +73,7 @@ def _counts(report: Report) -> Iterator[str]:
     yield from paragraph(line, "", "  ")
 
 
-def _verdict(report: Report, paint: Paint) -> Iterator[str]:
+def verdict_lines(report: Report, paint: Paint) -> Iterator[str]:
     """The last line: the answer, what it rests on, and what to do next."""
     word, colour = {
         Verdict.READY: (_("READY"), "32"),

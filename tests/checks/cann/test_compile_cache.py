@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from npudoctor import Risk, Severity, Status
+from npudoctor import RemoveUnused, Risk, Severity, Status
 from npudoctor.checks.cann.compile_cache import compile_cache
 from npudoctor.host import Host, Options
 from npudoctor.testing import Content, Node, ask, folder, link, process_files, unreadable
@@ -36,7 +36,10 @@ def test_a_lock_whose_builder_died() -> None:
     assert "120 minutes" in finding.message
     assert finding.fix is not None
     assert finding.fix.commands == (f"rm -- {LOCK}",)
-    assert finding.fix.risk is Risk.MANUAL
+    assert finding.fix.risk is Risk.SAFE and isinstance(finding.fix.steps[0], RemoveUnused)
+    (elsewhere,) = judged(lock(), LOCAL.replace(" ext4 ", " overlay ")).findings
+    assert elsewhere.code == finding.code and elsewhere.fix is not None
+    assert elsewhere.fix.risk is Risk.MANUAL, "a lease proves nothing there"
 
 
 HELD = process_files(70, descriptors={3: LOCK})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Callable, Union
 
 from npudoctor.checks.leftovers.stale_processes import stale_processes
@@ -136,6 +136,6 @@ def slurm(answers: Mapping[str, Union[str, Answer]]) -> dict[Union[str, tuple[st
 
 
 def pids(asked: Asked, code: str) -> list[int]:
-    """The processes that a finding names in its evidence."""
-    lines: Sequence[str] = next((one.evidence for one in asked.findings if one.code.endswith(code)), ())
+    """The processes that the findings with this code name in their evidence."""
+    lines = [line for one in asked.findings if one.code.endswith(code) for line in one.evidence]
     return [int(line.split()[1].rstrip(",")) for line in lines if line.startswith("pid ")]

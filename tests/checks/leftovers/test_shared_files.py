@@ -110,9 +110,27 @@ def test_a_dead_process_left_a_file() -> None:
         f"{TORCH} (PyTorch), 64 MiB, owner root, 60 minutes old: process 4711 is gone",
     )
     assert finding.fix and finding.fix.commands == (f"rm -- {TORCH}",)
-    assert finding.fix.risk is Risk.MANUAL and finding.fix.unproven, "a lease is missing in the proof"
+    assert finding.fix.risk is Risk.SAFE and not finding.fix.unproven and not finding.fix.needs_root
     assert "no process is seen to use it" in finding.message
     assert told.facts["file_bytes"] == 64 * MIB and told.facts["file_bytes_in_use"] == 0
+
+
+@pytest.mark.parametrize(
+    ("more", "word"),
+    [
+        (process(60, name="python3", started=1), "process 60 of its owner is as old"),
+        (process(60, name="torch_shm_manager", exe="/opt/bin/torch_shm_manager", started=1), "process 60"),
+        ({TORCH: file(permissions=0o640)}, "other users may open it"),
+    ],
+)
+def test_what_somebody_who_lives_may_know_by_its_name_is_only_shown(
+    more: dict[str, Content], word: str
+) -> None:
+    told = judged({TORCH: file(), **more})
+    (finding,) = told.findings
+    assert finding.code == "shared-memory.left-over"
+    assert finding.fix and finding.fix.unproven and finding.fix.risk is Risk.MANUAL
+    assert word in finding.evidence[0]
 
 
 def test_much_memory_is_a_warning() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from npudoctor import Risk, Severity, Status
+from npudoctor import RemoveUnused, Risk, Severity, Status
 from npudoctor.checks.leftovers.temp_files import temp_files
 from npudoctor.host import Options
 from npudoctor.host.temporary import build_locks, temp_folders
@@ -71,6 +71,13 @@ class TestLocks:
         assert (told.status, finding.code) == (Status.PROBLEM, "temp-files.stale-lock")
         assert finding.severity is Severity.WARNING
         assert finding.fix and finding.fix.commands == (f"rm -- {path}",)
+        assert finding.fix.risk is Risk.SAFE and isinstance(finding.fix.steps[0], RemoveUnused)
+
+    def test_where_a_lease_proves_nothing(self) -> None:
+        table = LOCAL.replace(" ext4 ", " overlay ")
+        (finding,) = judged({LOCK: lock(), "/proc/self/mountinfo": table}).findings
+        assert finding.code == "temp-files.stale-lock"
+        assert finding.fix and finding.fix.commands == (f"rm -- {LOCK}",)
         assert finding.fix.risk is Risk.MANUAL
 
     def test_a_folder_that_is_named(self) -> None:
@@ -129,17 +136,16 @@ class TestFolders:
         files: dict[str, Content] = {PYMP: left(), "/tmp/torch-shm-dir-Ab12": left()}
         files[f"{PYMP}/listener-x1"] = ""
         told = judged({**files, **process(70, started=since(60))})
-        (finding,) = told.findings
-        assert (told.status, finding.code) == (Status.OK, "temp-files.left-over")
-        assert finding.evidence == (
-            f"{PYMP} (Python), owner root, 120 minutes old, 1 files",
-            "/tmp/torch-shm-dir-Ab12 (PyTorch), owner root, 120 minutes old, 0 files",
-        )
-        assert finding.fix and finding.fix.risk is Risk.MANUAL
-        assert finding.fix.commands == (
-            f"rm -r -- {PYMP}",
-            "rm -r -- /tmp/torch-shm-dir-Ab12",
-        )
+        assert (told.status, told.codes) == (Status.OK, ["temp-files.left-over"] * 2)
+        assert [one.evidence for one in told.findings] == [
+            ("/tmp/torch-shm-dir-Ab12 (PyTorch), owner root, 120 minutes old, 0 files",),
+            (f"{PYMP} (Python), owner root, 120 minutes old, 1 files",),
+        ]
+        removed, shown = (one.fix for one in told.findings)
+        assert removed and removed.risk is Risk.SAFE and not removed.needs_root
+        assert removed.commands == ("rmdir -- /tmp/torch-shm-dir-Ab12",)
+        assert shown and shown.risk is Risk.MANUAL, "somebody may want the file"
+        assert shown.commands == (f"rm -r -- {PYMP}",)
 
     @pytest.mark.parametrize(
         "files",
@@ -194,7 +200,7 @@ class TestFolders:
         (finding,) = told.findings
         assert told.facts["folders"] == 500
         assert len(finding.evidence) == 21
-        assert finding.fix and len(finding.fix.commands) == 20
+        assert finding.fix and len(finding.fix.commands) == 500, "what will be done is shown"
 
 
 def test_a_temporary_folder_that_is_closed() -> None:

@@ -1,0 +1,110 @@
+"""`npudoctor env`: the export lines, for eval "$(npudoctor env)"; where there are none, a line that fails."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from npudoctor.cli import options as o
+from npudoctor.messages import _
+
+if TYPE_CHECKING:
+    from npudoctor.environment import Wanted
+
+Shell = Annotated[
+    Optional[str],
+    typer.Option(
+        "--shell",
+        metavar="bash|zsh|fish|csh",
+        help=_("Whose syntax to write; default: that of the shell which calls."),
+        show_default=False,
+    ),
+]
+Write = Annotated[
+    Optional[str],
+    typer.Option(
+        "--write",
+        metavar="FILE",
+        help=_("Write the lines to this file instead, as a whole or not at all."),
+        show_default=False,
+    ),
+]
+Format = Annotated[
+    Optional[str],
+    typer.Option(
+        "--format",
+        metavar="slurm|docker",
+        help=_("For Slurm's TaskProlog, or for docker's --env-file."),
+        show_default=False,
+    ),
+]
+
+
+def env(
+    ctx: typer.Context,
+    shell: Shell = None,
+    write: Write = None,
+    format: Format = None,
+    python: o.Python = None,
+    lang: o.Lang = None,
+    config: o.ConfigFile = None,
+) -> int:
+    """Print the export lines with which the environment checks pass."""
+    from npudoctor.cli import output
+    from npudoctor.cli.shells import form_of
+    from npudoctor.config import Refused
+    from npudoctor.render.environment import FALSE, FORMATS
+
+    told = False  # whether the result is written; what ends otherwise must not look like a success
+    try:
+        form = form_of(shell, format, ctx.obj.variables)
+        status = _answered(ctx, form, {"python": python, "lang": lang, "config": config}, write)
+        told = status == 0
+    except (Refused, output.Lost):
+        told = True  # 64 leaves standard output empty, whatever command it is
+        raise
+    finally:
+        if not told and write is None and format not in FORMATS:
+            output.emit(FALSE)
+    return status
+
+
+def _answered(ctx: typer.Context, form: str, flags: dict[str, Optional[str]], write: Optional[str]) -> int:
+    from npudoctor.cli import output
+    from npudoctor.cli.paths import own_file
+    from npudoctor.cli.session import opened
+    from npudoctor.environment import wanted
+    from npudoctor.host import CannotTell
+    from npudoctor.host.files import Files
+    from npudoctor.render.environment import Inexpressible, block
+
+    with opened(flags, ctx.obj) as session:
+        target = own_file(write, Files(session.host.disk), "--write")
+        try:
+            found = wanted(session.host)
+            text = block(found.changes, form)
+        except (CannotTell, Inexpressible) as error:
+            reason = error.reason if isinstance(error, CannotTell) else str(error)
+            output.complain(_("the environment cannot be set: {why}").format(why=reason))
+            return 1
+        _say(found, form, target)
+        if target is None:
+            output.emit(text, errors="surrogateescape")
+        else:
+            output.save(target, text, errors="surrogateescape")
+    return 0
+
+
+def _say(found: Wanted, form: str, target: Optional[str]) -> None:
+    """What a person should know beside the lines."""
+    from npudoctor.cli import output
+    from npudoctor.render.environment import SHELLS, hint, untold
+
+    for note in found.notes:
+        output.complain(note)
+    for name in untold(found.changes, form):
+        output.complain(_("{name} should be unset, which a file for docker cannot say").format(name=name))
+    if target is None and output.is_terminal() and form in SHELLS:
+        text = _("nothing is set yet: {line}") if found.changes else _("nothing is to be set")
+        output.complain(text.format(line=hint(form)))

@@ -1,0 +1,113 @@
+"""The check before a job, made in a process of its own: what `run` is to do, as plain data."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Optional
+
+from npudoctor import messages
+from npudoctor.cli.main import Caller
+from npudoctor.cli.session import Session, opened
+from npudoctor.config import Refused
+from npudoctor.host import CannotTell, Host
+from npudoctor.model import Report, Verdict
+from npudoctor.running.answer import Answer, to_json
+from npudoctor.running.launch import fingerprint, launch_of
+from npudoctor.running.meeting import Meeting
+from npudoctor.running.program import python_of
+from npudoctor.running.sharing import Sharing
+
+
+def judged(
+    flags: Mapping[str, Any], caller: Caller, command: Sequence[str], full: bool, pid: int
+) -> dict[str, Any]:
+    """The answer for the job that the process `pid` will start; or why the options are refused."""
+    python = flags.get("python") or python_of(command[0], caller.variables)
+    told = {
+        **flags,
+        "python": python,
+        "profile": flags.get("profile") or "quick",
+        "scope": flags.get("scope") or "job",
+        "format": "text",
+    }
+    try:
+        with opened(told, caller) as session:
+            sharing = _sharing(session, told, caller, pid)
+            if sharing is None:
+                answer = _asked(session, caller, full)
+            else:
+                answer = sharing.answer(lambda: _asked(session, caller, full), session.config["deadline"])
+                if answer.borrowed and not answer.suits(caller.variables):
+                    answer = _asked(session, caller, full)
+        return {"answer": to_json(answer), "language": messages.language()}
+    except Refused as refused:
+        return {"refused": str(refused)}
+
+
+def _asked(session: Session, caller: Caller, full: bool) -> Answer:
+    """Ask the checks about the job as it will be started: with the variables that it still lacks."""
+    from npudoctor import runner
+
+    host, changes, notes = _mended(session.host)
+    report = runner.run(session.loaded, host, session.settings(), session.until)
+    before = caller.variables
+    all_changes = {**_differences(before, session.host.variables), **changes}
+    return Answer(
+        verdict=report.verdict.value,
+        line=report.msg,
+        text=_text(report, full),
+        notes=notes,
+        changes=all_changes,
+        before={name: before.get(name) for name in all_changes},
+    )
+
+
+def _mended(host: Host) -> tuple[Host, Mapping[str, Optional[str]], tuple[str, ...]]:
+    from npudoctor.environment import wanted
+
+    try:
+        found = wanted(host)
+    except CannotTell as error:
+        return host, {}, (error.reason,)
+    if not found.changes:
+        return host, {}, found.notes
+    both = {**host.variables, **found.changes}
+    return (
+        host.with_variables({name: value for name, value in both.items() if value is not None}),
+        found.changes,
+        found.notes,
+    )
+
+
+def _differences(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, Optional[str]]:
+    """What --source sets and unsets."""
+    changed: dict[str, Optional[str]] = {name: None for name in before if name not in after}
+    changed.update({name: value for name, value in after.items() if before.get(name) != value})
+    return changed
+
+
+def _text(report: Report, full: bool) -> str:
+    """What a person is told where the job is not started."""
+    if full:
+        from npudoctor.render.text import report_text
+
+        return report_text(report, verbose=True)
+    if report.verdict is not Verdict.NOT_READY:
+        return ""
+    from npudoctor.render.decisive import decisive_text
+
+    return decisive_text(report)
+
+
+def _sharing(session: Session, flags: Mapping[str, Any], caller: Caller, pid: int) -> Optional[Sharing]:
+    """How this rank shares with the others of its node; None for a job that is alone."""
+    host = session.host
+    launch = launch_of(host, caller.variables, pid)
+    meeting = Meeting.opened(host.identity.euid, caller.variables) if launch else None
+    if launch is None or meeting is None:
+        return None
+    options = sorted((name, str(value)) for name, value in flags.items())
+    alike = fingerprint(caller.variables, os.getcwd(), messages.language(), options)
+    place = f"{host.system.boot_id()} {host.system.namespace('pid')}"
+    return Sharing(meeting, launch, alike, host.processes, pid, place)

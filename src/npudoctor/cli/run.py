@@ -1,0 +1,156 @@
+"""`npudoctor run`: check, set the environment, start the job; its exit status is the job's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Optional
+
+import typer
+
+from npudoctor import messages
+from npudoctor.cli import options as o
+from npudoctor.cli.main import Caller, leave
+from npudoctor.cli.output import complain, explain
+from npudoctor.config import Refused
+from npudoctor.messages import _
+from npudoctor.running.answer import Answer, from_json
+
+if TYPE_CHECKING:
+    from npudoctor.running.given import Given
+
+FAILED = 125
+UNDETERMINED, NOT_READY = "undetermined", "not_ready"
+
+
+def run(
+    ctx: typer.Context,
+    command: o.Words = None,
+    scope: o.JobScope = None,
+    expect: o.Expect = None,
+    profile: o.JobProfile = None,
+    ignore: o.Ignore = None,
+    fail_on: o.FailOn = None,
+    deadline: o.Deadline = None,
+    timeout: o.Timeout = None,
+    python: o.JobPython = None,
+    source: o.JobSource = None,
+    peers: o.Peers = None,
+    wait: o.Wait = None,
+    user: o.User = None,
+    job: o.Job = None,
+    lang: o.Lang = None,
+    config: o.ConfigFile = None,
+    force: o.Force = False,
+    verbose: o.Verbose = False,
+    quiet: o.Silent = False,
+) -> int:
+    """Start a job on a node that was judged right before."""
+    if verbose and quiet:
+        raise Refused(_("-v and -q exclude each other"))
+    if not command:
+        raise Refused(_("what to start is missing: npudoctor run [OPTIONS] [--] COMMAND..."))
+    # Only now it is known which words were ours: a --lang among the job's is the job's.
+    caller = Caller(ctx.obj.variables, lang and messages.chosen_by({"NPUDOCTOR_LANG": lang}))
+    messages.activate(caller.language or messages.chosen_by(caller.variables))
+    try:
+        return _run(ctx.params, caller, command)
+    except Refused:
+        raise
+    except Exception as error:
+        # The job's statuses are its own: a failure of ours is never one of them, nor a traceback.
+        complain(_bug(f"{type(error).__name__}: {error}"))
+        return FAILED
+
+
+def _run(flags: Mapping[str, Any], caller: Caller, command: Sequence[str]) -> int:
+    from npudoctor.running.given import Given
+    from npudoctor.running.sharing import finish
+
+    given = Given.now()
+    answer = _answer(flags, caller, command)
+    if answer is None:
+        return FAILED
+    if not _starts(answer, flags):
+        finish(answer, started=False)
+        return FAILED
+    try:
+        status = _started(answer, caller, command, given)
+    finally:
+        finish(answer, started=True)
+    return leave(status)
+
+
+def _answer(flags: Mapping[str, Any], caller: Caller, command: Sequence[str]) -> Optional[Answer]:
+    """What the check says; None where it could not be made, and nobody insists."""
+    from npudoctor.running.checker import asked
+
+    def work() -> dict[str, Any]:
+        from npudoctor.cli.judged import judged  # with all that checks need: never loaded in the parent
+
+        return judged(flags, caller, command, flags["verbose"], os.getppid())
+
+    told = asked(work) or {}
+    messages.activate(told.get("language", messages.language()))
+    if "refused" in told:
+        raise Refused(told["refused"])
+    if "answer" in told:
+        return from_json(told["answer"])
+    complain(_bug(told["failed"]) if "failed" in told else _("the check ended without an answer"))
+    return Answer(UNDETERMINED, "") if flags["force"] else None
+
+
+def _starts(answer: Answer, flags: Mapping[str, Any]) -> bool:
+    """Say what is to be said of the answer; whether the job is to be started."""
+    refused = answer.verdict == NOT_READY and not flags["force"]
+    first = not answer.borrowed  # what the first rank said, the others need not repeat
+    if flags["verbose"]:
+        explain(answer.text)
+        _tell_changes(answer.changes)
+    elif answer.verdict == NOT_READY and first and not flags["quiet"]:
+        explain(answer.text)
+    if first and (flags["verbose"] or (answer.changes and not flags["quiet"])):
+        for note in answer.notes:
+            complain(note)
+    if refused:
+        complain(_("{verdict}; nothing was started (--force starts it)").format(verdict=answer.line))
+    elif answer.verdict == NOT_READY:
+        complain(_("{verdict}; started all the same").format(verdict=answer.line))
+    elif answer.verdict == UNDETERMINED and answer.line and first:
+        complain(_("{verdict}; the job is started").format(verdict=answer.line))
+    return not refused
+
+
+def _tell_changes(changes: Mapping[str, Optional[str]]) -> None:
+    unset = {name for name, value in changes.items() if value is None}
+    for text, names in (
+        (_("set for the job: {names}"), changes.keys() - unset),
+        (_("unset for the job: {names}"), unset),
+    ):
+        if names:
+            complain(text.format(names=", ".join(sorted(names))))
+
+
+def _started(answer: Answer, caller: Caller, command: Sequence[str], given: Given) -> int:
+    """Start the job and wait for its end; its status, or why there is none."""
+    from npudoctor.running.given import let_go, variables
+    from npudoctor.running.program import CannotStart
+    from npudoctor.running.starting import start
+    from npudoctor.running.watching import Watch
+    from npudoctor.running.witness import Witness
+
+    given.hold()
+    witness = Witness()
+    try:
+        job = start(command, answer.applied(variables(caller.variables)), given)
+        let_go()
+        return Watch(job, witness).status()
+    except CannotStart as error:
+        complain(error.reason)
+        return error.status
+    finally:
+        witness.close()
+
+
+def _bug(error: str) -> str:
+    return _("this is a bug in npudoctor: {error}").format(error=error)

@@ -1,0 +1,90 @@
+"""What a script adds to the variables of a shell, and how that is joined with what they are already."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field
+from typing import Callable
+
+from npudoctor.environment.owners import Owners
+from npudoctor.frozen import dataclass
+
+# Lists of folders, which scripts extend; all else they set.
+LISTS = (
+    *("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "CMAKE_PREFIX_PATH"),
+    *("LIBRARY_PATH", "CPATH", "PKG_CONFIG_PATH", "MANPATH"),
+)
+TIDY = LISTS[:3]
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")  # what every shell takes; exported functions have others
+
+
+@dataclass(frozen=True)
+class Delta:
+    """`values` are set; the folders of `front` come before what a list has, those of `back` after it."""
+
+    values: Mapping[str, str] = field(default_factory=dict)
+    front: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    back: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+def joined(variables: Mapping[str, str], delta: Delta, owners: Owners) -> dict[str, str]:
+    """The variables with what they lack of it. What names the same is left as it is spelled, what is there
+    stays in its place, and folders that do not exist are not added."""
+    found = dict(variables)
+    for name, value in delta.values.items():
+        if not owners.fine(name, found.get(name, ""), value):
+            found[name] = value
+    for name in dict.fromkeys((*delta.front, *delta.back)):
+        entries = entries_of(found, name)
+        front = _lacking(delta.front.get(name, ()), entries, owners)
+        back = _lacking(delta.back.get(name, ()), [*front, *entries], owners)
+        if front or back:
+            found[name] = ":".join([*front, *entries, *back])
+    return found
+
+
+def entries_of(variables: Mapping[str, str], name: str) -> list[str]:
+    """The entries of a list without empty ones: an empty one is the working directory."""
+    return [entry for entry in variables.get(name, "").split(":") if entry]
+
+
+def without(
+    variables: Mapping[str, str], wrong: Callable[[str], bool], names: Sequence[str] = TIDY
+) -> dict[str, str]:
+    """The variables without the entries that are wrong."""
+    found = dict(variables)
+    for name in names:
+        entries = entries_of(variables, name)
+        kept = [entry for entry in entries if not wrong(entry)]
+        if len(kept) < len(entries):
+            found[name] = ":".join(kept)
+    return found
+
+
+def _lacking(folders: Iterable[str], entries: Sequence[str], owners: Owners) -> list[str]:
+    have = {owners.real(entry) for entry in entries}
+    lacking = []
+    for folder in folders:
+        real = owners.real(folder)
+        if real is not None and real not in have:
+            have.add(real)
+            lacking.append(folder)
+    return lacking
+
+
+def tidied(variables: Mapping[str, str], owners: Owners) -> dict[str, str]:
+    """Without empty entries and without those that are there twice: CANN's own folders under whatever name,
+    others under the same one."""
+    found = dict(variables)
+    for name in TIDY:
+        kept: dict[str, str] = {}
+        for entry in entries_of(variables, name):
+            real = owners.real(entry) if owners.of_ascend(entry) else None
+            kept.setdefault(real or entry.rstrip("/") or "/", entry)
+        value = ":".join(kept.values())
+        if variables.get(name) and not value:
+            del found[name]
+        elif variables.get(name, "") != value:
+            found[name] = value
+    return found

@@ -1,0 +1,105 @@
+"""Whose a folder is: of the CANN in use, of another one, of one that is gone, of the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Optional
+
+from npudoctor.host import CannotTell, Host
+from npudoctor.host import driver as drivers
+from npudoctor.host.cann import ENDINGS, Install, install_at, named_root, real_root
+from npudoctor.host.cann_env import TOOLCHAIN
+
+AICPU, ATB = "ASCEND_AICPU_PATH", "ATB_HOME_PATH"
+# The variables that name a CANN, and what each adds to its path.
+NAMING = {**ENDINGS, AICPU: "", TOOLCHAIN: "/toolkit"}
+
+
+class Owners:
+    """The folders of one machine, each looked at once."""
+
+    def __init__(self, host: Host, active: Install) -> None:
+        self._files, self.active = host.files, active
+        self._drivers = tuple(drivers.folders(host.files, "driver"))
+        self._found: dict[str, Optional[Install]] = {}
+
+    def real(self, path: str) -> Optional[str]:
+        """The path without links; None where nothing is there, or it cannot be looked at."""
+        try:
+            return self._files.real(path) if path.startswith("/") else None
+        except CannotTell:
+            return None
+
+    def fine(self, name: str, value: str, wanted: str) -> bool:
+        """Whether a variable may stay as it is: it names the same, or was chosen by somebody."""
+        if not value:
+            return False
+        if name == ATB:
+            return self.real(value) == self.real(wanted)
+        if name not in NAMING:
+            return True
+        root = self.root_of(name, value)
+        if root is None:  # operators alone may lie anywhere
+            return name == "ASCEND_OPP_PATH" and self.real(value) is not None
+        return root == self.active.real
+
+    def without_wrong(self, variables: Mapping[str, str]) -> dict[str, str]:
+        """Without the variables that name no CANN: what this release does not set cannot be set right."""
+        return {
+            name: value
+            for name, value in variables.items()
+            if name not in NAMING or self.root_of(name, value) or self.fine(name, value, "")
+        }
+
+    def root_of(self, name: str, value: str) -> Optional[str]:
+        """Where the parts of the CANN lie that a variable names; None when it names none."""
+        if name in ENDINGS:
+            value = named_root(name, value)
+        else:
+            value = value.rstrip("/")
+            ending = NAMING[name]
+            value = value[: -len(ending)] if ending and value.endswith(ending) else value
+        try:
+            return real_root(self._files, value) if value.startswith("/") else None
+        except CannotTell:
+            return None
+
+    def gone(self, variables: Mapping[str, str]) -> list[str]:
+        """The folders that variables name as CANN's, in which none is."""
+        named = ((name, variables.get(name, "")) for name in NAMING)
+        wrong = [named_root(name, value) if name in ENDINGS else value.rstrip("/") for name, value in named
+                 if value.startswith("/") and self.root_of(name, value) is None]  # fmt: skip
+        return [path for path in wrong if self.real(path) is None]
+
+    def foreign(self, folder: str) -> bool:
+        """Whether a folder belongs to another CANN than the one in use. One without a version is none for
+        sure: other software has a folder called runtime, too."""
+        owner = self.owner(folder)
+        return bool(owner and (owner.version or owner.component) and owner.real != self.active.real)
+
+    def of_ascend(self, folder: str) -> bool:
+        """Whether a folder belongs to a CANN, to what is beside it, or to the driver."""
+        return "/nnal/" in folder or self._of_driver(folder) or self.owner(folder) is not None
+
+    def owner(self, folder: str) -> Optional[Install]:
+        """The CANN that a folder belongs to."""
+        folder = folder.rstrip("/")
+        if not folder.startswith("/") or "/nnal/" in folder or self._of_driver(folder):
+            return None
+        if folder not in self._found:
+            self._found[folder] = self._above(folder)
+        return self._found[folder]
+
+    def _of_driver(self, folder: str) -> bool:
+        return any(f"{folder}/".startswith(f"{driver}/") for driver in self._drivers)
+
+    def _above(self, folder: str) -> Optional[Install]:
+        while folder.count("/") > 1:
+            try:
+                found = install_at(self._files, folder)
+            except CannotTell:
+                found = None
+            if found is not None:
+                return found
+            folder = folder.rpartition("/")[0]
+        return None

@@ -1,0 +1,128 @@
+"""Asks the environment checks, does to the variables what they want, and asks again until all is well."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+
+from npudoctor import registry, runner
+from npudoctor.environment import folding
+from npudoctor.environment.delta import joined, tidied, without
+from npudoctor.environment.owners import Owners
+from npudoctor.environment.remedies import Taken
+from npudoctor.environment.scripts import Scripts
+from npudoctor.host import CannotTell, Host
+from npudoctor.host.cann import Install
+from npudoctor.messages import _
+from npudoctor.model import Finding, Report, Severity, Status
+
+MOST = 6  # rounds; each mends something that the one before uncovered
+SECONDS = 20.0
+NO_ANSWER = (Status.UNKNOWN, Status.TIMEOUT, Status.CRASHED, Status.BROKEN)
+
+
+class Rounds:
+    """The variables as they become, round by round."""
+
+    def __init__(self, host: Host, active: Install) -> None:
+        self.host = host
+        self.variables: dict[str, str] = dict(host.variables)
+        self.notes: list[str] = []
+        self._owners = Owners(host, active)
+        self._scripts = Scripts(host, self._owners)
+        self._until = time.monotonic() + SECONDS
+        self._loaded = _environment_checks()
+        self._taken: dict[str, Taken] = {}
+        self._useless: set[str] = set()
+
+    def go(self) -> None:
+        """Ask and change until there is nothing left, or nothing that helps."""
+        report = self._ask(self.host)
+        seen = [self.variables]
+        for _round in range(MOST):
+            findings = folding.of_variables(report)
+            if not self._take_back(findings):
+                better = tidied(self._changed(findings), self._owners)
+                if better in seen:
+                    break
+                self.variables = better
+                seen.append(better)
+            report = self._ask(self.host.with_variables(self.variables))
+        self._take_back(folding.of_variables(report))
+        said = (line for taken in self._taken.values() for line in taken.said)
+        self.notes += [*self._scripts.notes, *said, *_left(report)]
+
+    def _ask(self, host: Host) -> Report:
+        left = max(1.0, self._until - time.monotonic())
+        settings = runner.Settings(timeout=min(host.options.timeout, left), deadline=left)
+        report = runner.run(self._loaded, host, settings)
+        for row in report.results:
+            if row.check in folding.OWN and row.status in NO_ANSWER:
+                raise CannotTell(f"{row.check}: {row.reason}")
+        return report
+
+    def _take_back(self, findings: Sequence[Finding]) -> bool:
+        """Undo each single remedy whose finding is still there: it is no matter of variables."""
+        useless = {finding.message for finding in findings} & self._taken.keys()
+        for message in useless:
+            self._useless.add(message)
+            self.variables = self._taken.pop(message).undone(self.variables)
+        return bool(useless)
+
+    def _changed(self, findings: Sequence[Finding]) -> dict[str, str]:
+        """The variables after one round: what the scripts would set, then the single remedies."""
+        found, owners = self._sourced(findings), self._owners
+        words = folding.atb_script(findings)
+        # What was changed in this round may have answered it already.
+        if words and found == self.variables:
+            found = owners.without_wrong(self._scripts.with_atb(found, words))
+        touched = {name for name in {*found, *self.variables} if found.get(name) != self.variables.get(name)}
+        for finding in findings:
+            found = self._mended(finding, found, touched)
+        return found
+
+    def _sourced(self, findings: Sequence[Finding]) -> dict[str, str]:
+        found, owners = dict(self.variables), self._owners
+        codes = {finding.code for finding in findings}
+        if codes & folding.MIXED:
+            found = without(found, owners.foreign)
+        if codes & folding.UNSOURCED:
+            gone = tuple(f"{folder}/" for folder in owners.gone(found))
+            found = without(found, lambda entry: entry.startswith(gone) and owners.real(entry) is None)
+            found = owners.without_wrong(joined(found, self._scripts.of_cann(), owners))
+        return found
+
+    def _mended(self, finding: Finding, found: dict[str, str], touched: set[str]) -> dict[str, str]:
+        """With one finding's own remedy, unless an earlier one has changed the same."""
+        passed = finding.code in folding.UNSOURCED or finding.message in self._useless or finding.caused_by
+        changes = None if passed else folding.changes_of(finding)
+        if changes is None or touched & changes.keys():
+            return found
+        touched |= changes.keys()
+        self._taken[finding.message] = Taken.of(finding, changes, found)
+        return _with(found, changes)
+
+
+def _with(variables: Mapping[str, str], changes: Mapping[str, object]) -> dict[str, str]:
+    merged = {**variables, **changes}
+    return {name: str(value) for name, value in merged.items() if value is not None}
+
+
+def _left(report: Report) -> Iterator[str]:
+    """What is still wrong, and what is not known; CannotTell where it is what was to be set right."""
+    for row in report.results:
+        for finding in row.findings if row.check in folding.CHECKS else ():
+            if finding.weight is Severity.ERROR and finding.counts and row.check in folding.OWN:
+                raise CannotTell(finding.message)
+            if finding.weight > Severity.INFO and finding.counts:
+                text = _("left as it is: {code}: {message}")
+                yield text.format(code=finding.code, message=finding.message)
+    yield from folding.unanswered(report)
+
+
+def _environment_checks() -> registry.Loaded:
+    """The built-in checks that are asked; those of a site or a plug-in do not speak of variables to us."""
+    from npudoctor.index import listed
+
+    wanted = (*folding.CHECKS, *folding.CAUSES)
+    return registry.Loaded(tuple(check for check in listed().values() if check.id in wanted), (), {})

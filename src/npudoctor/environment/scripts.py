@@ -1,0 +1,62 @@
+"""What the scripts of CANN and of ATB set: by running them where that is safe, else by our tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Optional
+
+from npudoctor.environment import tables
+from npudoctor.environment.delta import Delta, joined, without
+from npudoctor.environment.owners import ATB, NAMING, Owners
+from npudoctor.environment.sourced import left_by
+from npudoctor.environment.trusted import trusted, trusted_tree
+from npudoctor.host import Host, nnal
+from npudoctor.host.cann import set_env_script
+from npudoctor.messages import _
+
+
+class Scripts:
+    """Those of one installation; `notes` says where a script was there and our tables had to do."""
+
+    def __init__(self, host: Host, owners: Owners) -> None:
+        self._host, self._owners = host, owners
+        self._cann: Optional[Delta] = None
+        self.notes: list[str] = []
+
+    def of_cann(self) -> Delta:
+        """What CANN's own script sets."""
+        if self._cann is None:
+            self._cann = self._run() or tables.told(self._host, self._owners.active)
+        return self._cann
+
+    def _run(self) -> Optional[Delta]:
+        active = self._owners.active
+        script = set_env_script(self._host.files, active)
+        if script is None:
+            return None
+        if not (trusted(self._host, script) and trusted_tree(self._host, active)):
+            text = _(
+                "{script} was not run, as others could write to it or around it; our tables tell what it sets"
+            )
+        else:
+            delta = left_by(self._host, script)
+            if delta is not None and self._names_it(delta):
+                return delta
+            text = _("{script} was run and is of no use; our tables tell what it should set")
+        self.notes.append(text.format(script=script))
+        return None
+
+    def _names_it(self, delta: Delta) -> bool:
+        """Whether a script set what names this very CANN."""
+        named = (self._owners.root_of(name, delta.values.get(name, "")) for name in NAMING)
+        return self._owners.active.real in named
+
+    def with_atb(self, variables: dict[str, str], words: Sequence[str]) -> dict[str, str]:
+        """With the variables of ATB; of its two C++ ABIs only the one that is asked for stays."""
+        digit = 0 if words[-1].endswith("=0") else 1
+        folder = f"{words[0].rpartition('/')[0]}/latest/atb/cxx_abi_{digit}"
+        delta = left_by(self._host, words[0], f"--cxx_abi={digit}")
+        if delta is None or self._owners.real(delta.values.get(ATB, "")) != self._owners.real(folder):
+            delta = tables.told_of_atb(folder)
+        other = without(variables, lambda entry: nnal.abi_of(entry) == 1 - digit)
+        return joined(other, delta, self._owners)

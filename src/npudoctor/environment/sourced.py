@@ -1,0 +1,96 @@
+"""What an installation's own script adds to a shell, learnt by running it in a clean one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Optional
+
+from npudoctor.environment.delta import LISTS, NAME, Delta
+from npudoctor.environment.trusted import trusted
+from npudoctor.host import Host
+from npudoctor.host.commands import FOLDERS, Answer
+from npudoctor.host.examined import BASH, BY_ITSELF, parse_environ
+
+SECONDS = 5.0  # for all its runs
+# Stands for what the caller's lists have, to see what comes before and what after it: no list may be empty,
+# or scripts leave the working directory in it.
+MARK = "/npudoctor/nonexistent"
+ASKS = "NPUDOCTOR-ASKS\0"
+# Nothing is sourced that was not judged: at the first other file the shell ends, and names it.
+SCRIPT = """
+npudoctor_known=$1 npudoctor_script=$2; shift 2
+exec 3>&1 1>&2
+npudoctor_judged() {
+    case "$npudoctor_known" in *"
+$1
+"*) return 0 ;; esac
+    printf 'NPUDOCTOR-ASKS\\0%s\\0' "$1" >&3
+    exit 79
+}
+source() {
+    local npudoctor_file=$1; shift
+    case "$npudoctor_file" in /*) ;; *) npudoctor_file=$PWD/$npudoctor_file ;; esac
+    npudoctor_judged "$npudoctor_file"
+    builtin source "$npudoctor_file" "$@"
+}
+.() { source "$@"; }
+builtin source "$npudoctor_script" "$@"
+npudoctor_status=$?
+/usr/bin/env -0 >&3
+exit "$npudoctor_status"
+"""
+
+
+def left_by(host: Host, script: str, *words: str) -> Optional[Delta]:
+    """What a script sets; None where it may not be run, or does not end well."""
+    before = _clean(host)
+    known = [script]
+    if not trusted(host, script) or "\n" in script:
+        return None
+    until = time.monotonic() + min(SECONDS, host.options.timeout)
+    while time.monotonic() < until:
+        answer = _run(host, known, script, words, before, until - time.monotonic())
+        if answer.ended != "exited" or not answer.stdout:
+            return None
+        if not answer.stdout.startswith(ASKS):
+            after = parse_environ(answer.stdout.encode("utf-8", "surrogateescape"))
+            return _difference(before, after)
+        asked = answer.stdout[len(ASKS) :].partition("\0")[0]
+        if asked in known or "\n" in asked or not trusted(host, asked):
+            return None
+        known.append(asked)
+    return None
+
+
+def _clean(host: Host) -> dict[str, str]:
+    lists = {name: MARK for name in LISTS if name != "PATH"}
+    return {"PATH": ":".join(FOLDERS), "HOME": host.identity.home, "LC_ALL": "C", **lists}
+
+
+def _run(
+    host: Host,
+    known: Sequence[str],
+    script: str,
+    words: Sequence[str],
+    variables: Mapping[str, str],
+    seconds: float,
+) -> Answer:
+    listed = "\n" + "".join(f"{path}\n" for path in known)
+    argv = [BASH, "--noprofile", "--norc", "-c", SCRIPT, "bash", listed, script, *words]
+    return host.commands.run(argv, timeout=seconds, variables=variables)
+
+
+def _difference(before: Mapping[str, str], after: Mapping[str, str]) -> Delta:
+    values, front, back = {}, {}, {}
+    for name, value in after.items():
+        if name in BY_ITSELF or not NAME.match(name) or value == before.get(name):
+            continue
+        old = before.get(name) if name in LISTS else None
+        if old is not None and f":{old}:" in f":{value}:":
+            head, _old, tail = f":{value}:".partition(f":{old}:")
+            front[name] = [entry for entry in head.split(":") if entry.startswith("/")]
+            back[name] = [entry for entry in tail.split(":") if entry.startswith("/")]
+        else:
+            values[name] = value
+    return Delta(values, front, back)

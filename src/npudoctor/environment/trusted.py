@@ -1,0 +1,44 @@
+"""Whether a script may be run to learn what it sets: only what nobody but root and we could have written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from npudoctor.host import CannotTell, Host
+from npudoctor.host.cann import Install
+
+# Where its programs lie, which its scripts may start by their paths.
+PROGRAMS = ("bin", "script", "tools")
+
+
+def trusted(host: Host, path: str) -> bool:
+    """Whether the file and every folder and link on the way to it are root's or ours, and nobody else may
+    write to them; where we are root, root's."""
+    owners = {0, host.identity.euid}
+    try:
+        way = host.files.way(path)
+    except (CannotTell, ValueError):
+        return False
+    return bool(way) and all(
+        entry.uid in owners
+        and (entry.is_link or (entry.is_dir and entry.sticky) or not entry.permissions & 0o022)
+        for entry in way
+    )
+
+
+def trusted_tree(host: Host, install: Install) -> bool:
+    """The same of the folders with the programs of an installation."""
+    try:
+        return all(trusted(host, folder) for folder in _folders(host, install))
+    except CannotTell:
+        return False
+
+
+def _folders(host: Host, install: Install) -> Iterator[str]:
+    for top in dict.fromkeys((install.path, install.real)):
+        yield top
+        for name in host.files.names(top):
+            for place in (f"{top}/{name}", *(f"{top}/{name}/{part}" for part in PROGRAMS)):
+                entry = host.files.stat(place)
+                if entry is not None and entry.is_dir:
+                    yield place

@@ -1,0 +1,71 @@
+"""The variables with which the environment checks pass, as differences to those of the caller."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Optional
+
+from npudoctor.environment.delta import NAME
+from npudoctor.frozen import dataclass
+from npudoctor.host import CannotTell, Host
+from npudoctor.host.cann import ENDINGS, Install, installs_of
+from npudoctor.host.wanted import gpu_here, npu_here
+from npudoctor.messages import _
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be changed: each variable's whole new value, None to unset it. `notes`: what a person
+    should know, for standard error. Nothing to change is an answer, too."""
+
+    changes: Mapping[str, Optional[str]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def wanted(host: Host) -> Wanted:
+    """What this host's variables lack; CannotTell (npudoctor.host) where that cannot be computed."""
+    try:
+        installs = installs_of(host)
+    except CannotTell as error:
+        if npu_here(host) or not gpu_here(host):
+            raise
+        return Wanted(notes=(error.reason,))  # a closed folder of Ascend is nothing to a job on GPUs
+    if not installs:
+        return _without(host)
+    from npudoctor.environment.rounds import Rounds
+
+    rounds = Rounds(host, installs[0])
+    rounds.go()
+    before, after = host.variables, rounds.variables
+    names = filter(NAME.match, sorted({*before, *after}))
+    changes = {name: after.get(name) for name in names if before.get(name) != after.get(name)}
+    return Wanted(changes, (*_which(host, installs), *rounds.notes))
+
+
+def _without(host: Host) -> Wanted:
+    """Without a CANN: that is an answer on a machine that is for other things."""
+    named = next((name for name in ENDINGS if host.variables.get(name)), None)
+    if npu_here(host):
+        raise CannotTell(_("CANN is not installed here, or not where it is looked for"))
+    if named and not gpu_here(host):
+        text = _("{name} is {value}, and no CANN is installed here")
+        raise CannotTell(text.format(name=named, value=host.variables[named]))
+    return Wanted(notes=(_("no NPU and no CANN are here: there is nothing to set"),))
+
+
+def _which(host: Host, installs: list[Install]) -> tuple[str, ...]:
+    """Which one was taken, where others are there and no variable says. Beside `latest`, or the link `cann`,
+    the releases that it does not name are none to choose from."""
+    mine = installs[0]
+    others = [one for one in installs[1:] if _folder(one) != _folder(mine)]
+    if mine.named_by or not others:
+        return ()
+    text = _(
+        "several CANN are installed: {mine} is taken, not {others}; ASCEND_HOME_PATH chooses another one"
+    )
+    return (text.format(mine=mine.label, others=", ".join(one.label for one in others)),)
+
+
+def _folder(install: Install) -> str:
+    return install.path.rpartition("/")[0]

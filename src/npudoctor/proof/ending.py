@@ -1,0 +1,79 @@
+"""Whether a process that is proven stale may be ended: nobody's session holds it, nor does it hold others.
+
+What proof.stale proves is that nothing looks after its job or its container any more. Here is what must
+be so besides, before npudoctor itself ends one: it is no parent of ours, no login of somebody's, runs with
+the rights of its one user, and all its living children are of those that end with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import Optional
+
+from npudoctor.fixing.steps import ProcessMark
+from npudoctor.host import Host
+from npudoctor.host.sessions import of_the_kernel, session_of
+from npudoctor.messages import _
+from npudoctor.proof.stale import Judge
+
+LOGINS = ("sshd", "login", "in.telnetd")  # beginnings of the names of those that look after a login
+
+
+class Endings:
+    """What may be ended, at one moment."""
+
+    def __init__(self, host: Host, judge: Optional[Judge] = None) -> None:
+        self._host = host
+        self._judge = judge or Judge(host)
+        self._ours = set(host.processes.ancestors(host.processes.self_pid))
+        self._children: dict[int, list[int]] = {}
+        for pid, process in host.processes.all().items():
+            if not process.gone:
+                self._children.setdefault(process.parent, []).append(pid)
+
+    def mark(self, pid: int) -> Optional[ProcessMark]:
+        """Which process that is; None when it cannot be seen."""
+        process, cgroups = self._host.processes.all().get(pid), self._host.processes.cgroups(pid)
+        return None if process is None or cgroups is None else ProcessMark(pid, process.started, cgroups)
+
+    def why_not(self, pid: int) -> str:
+        """Why it may not be ended, whatever becomes of its children; empty when it may."""
+        if pid <= 1 or pid in self._ours or of_the_kernel(self._host, pid):
+            return _("process {pid} is one of ours, or the machine's own").format(pid=pid)
+        staleness = self._judge.staleness(pid)
+        if not staleness.proven:
+            return staleness.why
+        session = session_of(self._host, pid) or self._login(pid)
+        if session:
+            text = _("process {pid} belongs to a session that somebody may come back to ({session})")
+            return text.format(pid=pid, session=session)
+        if self._host.processes.owner(pid) is None:
+            return _("process {pid} runs with the rights of several users").format(pid=pid)
+        return ""
+
+    def unproven_child(self, pid: int, among: Collection[int]) -> Optional[int]:
+        """A living child, at any depth, that is not among those that end with it."""
+        return next((child for child in self._below(pid) if child not in among), None)
+
+    def children_first(self, pids: Iterable[int]) -> list[int]:
+        """In the order in which they may be signalled: each after its children."""
+        depth = {pid: sum(1 for _each in self._host.processes.ancestors(pid)) for pid in pids}
+        return sorted(depth, key=lambda pid: (-depth[pid], pid))
+
+    def _below(self, pid: int) -> Iterator[int]:
+        seen, left = {pid}, [pid]
+        while left:
+            for child in self._children.get(left.pop(), ()):
+                if child not in seen:
+                    seen.add(child)
+                    left.append(child)
+                    yield child
+
+    def _login(self, pid: int) -> Optional[str]:
+        """The login that it is a part of: one that pam_slurm_adopt put in the group of a job, say."""
+        for path in self._host.processes.cgroups(pid) or ():
+            if path.startswith("/user.slice/"):
+                return path.rstrip("/").rpartition("/")[2]
+        everybody = self._host.processes.all()
+        names = (everybody[ancestor].name for ancestor in self._host.processes.ancestors(pid))
+        return next((name for name in names if name.startswith(LOGINS)), None)

@@ -1,0 +1,44 @@
+"""Whether somebody who lives may still open a left-over file of shared memory by its name.
+
+That its maker is gone, and that nobody has it open or mapped, is not all: a tensor that PyTorch sends by
+name lies in a queue until another process of the job opens it, be that an hour later. Whoever knows the
+name was there when the file last changed, or was told by one who was. So while a process of its owner lives
+that could be of such a job and is as old as the file, it may be wanted.
+"""
+
+from __future__ import annotations
+
+from npudoctor.fixing.steps import FileMark, RemoveUnused
+from npudoctor.host import Host
+from npudoctor.host.files import Entry
+from npudoctor.host.shmfiles import SharedFile
+from npudoctor.messages import _
+from npudoctor.proof.temporary import Owners
+
+LEASED = ("tmpfs", "ext2", "ext3", "ext4", "xfs", "btrfs")  # where a lease proves it, see fixing.unused
+
+
+class Knowers:
+    """Answers for the files of one look."""
+
+    def __init__(self, host: Host) -> None:
+        self._owners = Owners(host)
+
+    def why_not(self, file: SharedFile) -> str:
+        """Why it may still be wanted; empty when it cannot be."""
+        if file.folder is not None:
+            return _("it lies in a folder of its library")
+        if file.entry.mode & 0o077:
+            return _("other users may open it")
+        pid = self._owners.there(file.entry.uid, file.entry.ctime_ns / 1e9)
+        if pid is None:
+            return ""
+        text = _("process {pid} of its owner is as old as it, and may know its name")
+        return text.format(pid=pid)
+
+
+def remove_lock(path: str, entry: Entry) -> RemoveUnused:
+    """The step that removes a lock file whose holder keeps it open: a lease proves that there is none."""
+    folder, _slash, name = path.rpartition("/")
+    mark = FileMark(name, entry.dev, entry.ino, entry.size, entry.mtime_ns)
+    return RemoveUnused(folder, entry.uid, (mark,))

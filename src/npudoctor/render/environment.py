@@ -1,0 +1,125 @@
+"""Changes to variables as lines that a shell evaluates, Slurm's TaskProlog prints, or docker reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Callable, Optional
+
+from npudoctor.messages import _
+
+SHELLS = ("bash", "zsh", "fish", "csh")
+FORMATS = ("slurm", "docker")
+# What makes `eval` fail, in every shell.
+FALSE = "false\n"
+# Of these fish has lists, and splits what it is given at colons only in later versions.
+FISH_LISTS = ("PATH", "MANPATH", "CDPATH")
+DOCKER_LINE = 64 << 10  # bytes: docker reads no longer line
+
+Changes = Mapping[str, Optional[str]]
+
+
+class Inexpressible(Exception):
+    """A value that this form cannot carry; the text says which, and why."""
+
+
+def block(changes: Changes, form: str) -> str:
+    """The lines for a shell or a format; empty where nothing changes.
+
+    Each ends with a semicolon where a shell reads it: an `eval` that is not quoted joins the lines.
+    """
+    write = _WRITERS[form]
+    return "".join(f"{write(name, value)}\n" for name, value in changes.items() if _told(form, value))
+
+
+def untold(changes: Changes, form: str) -> list[str]:
+    """The variables that should be unset, where the form knows no way to say so."""
+    return [name for name, value in changes.items() if not _told(form, value)]
+
+
+def hint(shell: str) -> str:
+    """What a person types to make use of the block."""
+    return {"fish": "npudoctor env | source", "csh": 'eval "`npudoctor env`"'}.get(
+        shell, 'eval "$(npudoctor env)"'
+    )
+
+
+def _told(form: str, value: Optional[str]) -> bool:
+    return form != "docker" or value is not None
+
+
+def _posix(name: str, value: Optional[str]) -> str:
+    if value is None:
+        return f"unset -v {name};"
+    quoted = value.replace("'", "'\\''")
+    return f"export {name}='{quoted}';"
+
+
+def _fish(name: str, value: Optional[str]) -> str:
+    if value is None:
+        return f"set -e {name}; or true;"
+    entries = value.split(":") if name in FISH_LISTS else [value]
+    return f"set -gx {name} {' '.join(map(_fish_word, entries))};"
+
+
+def _fish_word(text: str) -> str:
+    """Quoted; line breaks and their like are spelled out between quotes: `eval (...)` would split there."""
+    plain = "".join(_fish_char(char) for char in text)
+    return f"'{plain}'"
+
+
+def _fish_char(char: str) -> str:
+    if char in "\\'":
+        return f"\\{char}"
+    number = ord(char)
+    if number < 0x20 or number == 0x7F:
+        return f"'\\x{number:02x}'"
+    if 0xDC80 <= number <= 0xDCFF:  # how Python keeps a byte that is no UTF-8
+        return f"'\\X{number - 0xDC00:02x}'"
+    return char
+
+
+def _csh(name: str, value: Optional[str]) -> str:
+    """Every character that means something has a backslash: within quotes csh would still expand a `!`."""
+    if value is None:
+        return f"unsetenv {name};"
+    if "\n" in value:
+        raise Inexpressible(_("{name} has a line break, which csh cannot be given").format(name=name))
+    return f"setenv {name} {''.join(map(_csh_char, value))};" if value else f"setenv {name} '';"
+
+
+def _csh_char(char: str) -> str:
+    return char if char.isalnum() or char in "/:._-+,@%" or ord(char) > 0x7F else f"\\{char}"
+
+
+def _slurm(name: str, value: Optional[str]) -> str:
+    """Slurm takes the rest of the line as it is."""
+    if value is None:
+        return f"unset {name}"
+    if "\n" in value:
+        raise Inexpressible(_("{name} has a line break, which Slurm cannot be given").format(name=name))
+    return f"export {name}={value}"
+
+
+def _docker(name: str, value: Optional[str]) -> str:
+    """Docker takes the rest of the line as it is, drops a carriage return, and refuses what is no UTF-8."""
+    line = f"{name}={value}"
+    raw = line.encode("utf-8", "surrogateescape")
+    if "\n" in line or line.endswith("\r"):
+        raise Inexpressible(
+            _("{name} has a line break, which a file for docker cannot hold").format(name=name)
+        )
+    if any("\udc80" <= char <= "\udcff" for char in line):
+        raise Inexpressible(_("{name} is no UTF-8, which docker refuses").format(name=name))
+    if len(raw) >= DOCKER_LINE:
+        raise Inexpressible(_("{name} is longer than docker reads").format(name=name))
+    return line
+
+
+_WRITERS: dict[str, Callable[[str, Optional[str]], str]] = {
+    "bash": _posix,
+    "zsh": _posix,
+    "fish": _fish,
+    "csh": _csh,
+    "slurm": _slurm,
+    "docker": _docker,
+}

@@ -1,0 +1,76 @@
+"""The plan and the answer of fix and undo: what runs, what takes it back, and what cannot be taken back."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import pytest
+
+from npudoctor.fixing.engine import answered
+from npudoctor.fixing.outcome import Ending, Outcome
+from npudoctor.fixing.plan import Done, Item
+from npudoctor.fixing.steps import Command, Known, WriteFile
+from npudoctor.model import Finding, Fix
+from npudoctor.render.fix_json import fix_object
+from npudoctor.render.fix_text import fix_text, plan_text
+
+ONE, TWO = Command(("one",), ("un", "one")), Command(("two",), ("un", "two"))
+NEVER = Command(("never",))
+FILE = WriteFile("/etc/a\x1b", "x\n")
+
+
+def item(
+    *steps: Known, undo: tuple[str, ...] = (), refusal: Optional[str] = None, back: bool = False
+) -> Item:
+    return Item("x", Finding("x.y", "m", fix=Fix("t", steps, undo)), refusal, back)
+
+
+def lines(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("planned", "told", "undoable"),
+    [
+        (item(ONE, TWO), ["$ one", "$ two", "to undo it:", "$ un two", "$ un one"], True),
+        (item(NEVER), ["$ never", "this cannot be undone"], False),
+        (item(ONE, NEVER), ["$ one", "$ never", "only a part of it can be undone:", "$ un one"], False),
+        (
+            item(NEVER, undo=("by hand",)),
+            ["$ never", "npudoctor cannot undo it; a person can:", "$ by hand"],
+            False,
+        ),
+        (item(NEVER, refusal="no"), ["$ never"], False),
+        (item(ONE, refusal="no"), ["$ one", "to undo it:", "$ un one"], True),
+        (item(ONE, back=True), ["$ one"], True),
+        (
+            item(FILE),
+            [
+                r"$ printf '%s\n' x > $'/etc/a\x1b'", r"$ chmod 644 $'/etc/a\x1b'", "to undo it:",
+                r"$ rm -- $'/etc/a\x1b'",
+            ],
+            True,
+        ),
+    ],
+)  # fmt: skip
+def test_what_the_plan_says_of_undoing(planned: Item, told: list[str], undoable: bool) -> None:
+    shown = lines(plan_text([planned]))
+    assert shown[0] == ("to be undone:" if planned.takes_back else "the plan:")
+    assert shown[-len(told) :] == told
+    assert len(shown) == len(told) + 3 + (planned.refusal is not None)
+    report = answered([Done(planned, Outcome(Ending.PLANNED))], None, changed=False)
+    assert lines(fix_text(report))[-len(told) - 1 : -1] == told
+    actions: Any = fix_object(report)["actions"]
+    assert [action["undoable"] for action in actions] == [undoable]
+
+
+@pytest.mark.parametrize("ending", [one for one in Ending if one is not Ending.PLANNED])
+def test_the_answer_says_what_ran_and_not_again_how_to_undo_it(ending: Ending) -> None:
+    report = answered([Done(item(ONE), Outcome(ending, "because"))], "RUN", changed=True)
+    told = lines(fix_text(report))
+    assert told[0].endswith(": x.y")
+    assert told[1:] == ["m", "why: because", "$ one", "journal of this run: RUN", told[-1]]
+
+
+def test_no_plan_is_no_text() -> None:
+    assert plan_text([]) == ""
