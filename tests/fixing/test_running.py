@@ -35,6 +35,24 @@ def test_what_is_so_already_is_not_done(host: Host, tmp_path: Path) -> None:
     assert apply_step(step, host.again()) == Outcome(Ending.ALREADY, "it is so already")
 
 
+def test_what_is_gone_already_is_not_taken_back(host: Host, tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    step = Command(("mkdir", str(made)), ("rmdir", str(made)), unless=("test", "-d", str(made)))
+    back = step.back()
+    assert back is not None
+    assert apply_step(back, host) == Outcome(Ending.ALREADY, "it is gone already")
+    made.mkdir()
+    assert apply_step(back, host.again()) == Outcome(Ending.APPLIED, changed=True)
+    assert not made.exists()
+
+
+def test_a_question_that_cannot_be_asked_answers_nothing(host: Host, tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    ended = apply_step(Command(("mkdir", str(made)), still=("no-such-program-here",)), host)
+    assert ended.ending is Ending.REFUSED
+    assert not made.exists()
+
+
 def test_a_program_may_say_itself_that_it_did_nothing(host: Host) -> None:
     for said, ending in (
         ("Skipping adding existing rule\nSkipping adding existing rule (v6)", Ending.ALREADY),
@@ -119,6 +137,8 @@ def test_a_chain_that_is_gone_is_not_made() -> None:
     ended = apply_step(InsertRule(PLACE, RULE, "npudoctor-1"), fake_host(commands={LIST: gone}))
     assert (ended.ending, ended.changed) == (Ending.REFUSED, False)
     assert "No such file or directory" in ended.reason
+    ended = apply_step(DeleteRule(PLACE, RULE, "npudoctor-1"), fake_host(commands={LIST: gone}))
+    assert (ended.ending, ended.changed) == (Ending.ALREADY, False)
 
 
 def test_nft_does_all_or_nothing() -> None:

@@ -9,6 +9,7 @@ from npudoctor.fixing.outcome import Failed, Gone, Observer, Refused, changing
 from npudoctor.fixing.programs import refuse_or_tell, told
 from npudoctor.fixing.steps import Command, DeleteRule, FileMark, InsertRule
 from npudoctor.host import Host
+from npudoctor.host.commands import Answer
 from npudoctor.messages import _
 
 COMMAND_SECONDS = 600.0
@@ -21,6 +22,8 @@ def run_command(step: Command, host: Host, at: Observer) -> None:
         _same(mark, host)
     if step.unless and host.commands.run(step.unless).ok:
         raise Gone(_("it is so already"))
+    if step.still:
+        _still_so(host.commands.run(step.still))
     with changing(at, f"run {step.argv[0]}"):
         answer = host.commands.run(step.argv, timeout=COMMAND_SECONDS)
     if not answer.ok:
@@ -28,6 +31,13 @@ def run_command(step: Command, host: Host, at: Observer) -> None:
     said = [line for line in answer.stdout.splitlines() if line.strip()]
     if step.skipped and said and all(line.startswith(step.skipped) for line in said):
         raise Gone(_("it is so already"))
+
+
+def _still_so(answer: Answer) -> None:
+    if answer.ended != "exited":
+        raise Refused(told(answer))
+    if not answer.ok:
+        raise Gone
 
 
 def insert_rule(step: InsertRule, host: Host, at: Observer) -> None:
@@ -51,6 +61,8 @@ def _handles(step: InsertRule | DeleteRule, host: Host) -> list[int]:
     """The rules of the chain that carry our comment; Refused when the chain cannot be listed."""
     answer = host.commands.run(("nft", "-j", "-a", "list", "chain", *step.place), limit=LIMIT)
     if not answer.ok:
+        if isinstance(step, DeleteRule) and "No such file or directory" in answer.stderr:
+            raise Gone  # with its chain, as after a reboot
         raise Refused(told(answer))
     try:
         rules = [item["rule"] for item in json.loads(answer.stdout)["nftables"] if "rule" in item]

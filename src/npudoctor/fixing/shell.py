@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 def quote(word: str) -> str:
     """A word for a POSIX shell line that a person can read and paste, whatever bytes are in it.
@@ -15,6 +17,11 @@ def quote(word: str) -> str:
     raw = word.encode("utf-8", "surrogateescape")
     safe = "".join(chr(b) if 32 <= b < 127 and b not in b"\\'" else f"\\x{b:02x}" for b in raw)
     return f"$'{safe}'"
+
+
+def line_of(argv: Iterable[str]) -> str:
+    """An argv as the line that a person would type."""
+    return " ".join(quote(word) for word in argv)
 
 
 def printing(text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Optional, Union
 
 from npudoctor.fixing.kernel import SetKernel as SetKernel
@@ -15,17 +15,15 @@ from npudoctor.fixing.leftovers import RemoveSocket as RemoveSocket
 from npudoctor.fixing.leftovers import RemoveUnused as RemoveUnused
 from npudoctor.fixing.leftovers import RestoreSocket as RestoreSocket
 from npudoctor.fixing.leftovers import SignalProcess as SignalProcess
+from npudoctor.fixing.rules import DeleteRule as DeleteRule
+from npudoctor.fixing.rules import InsertRule as InsertRule
+from npudoctor.fixing.shell import line_of
 from npudoctor.fixing.shell import quote as quote
 from npudoctor.fixing.texts import PutBack as PutBack
 from npudoctor.fixing.texts import Was
 from npudoctor.fixing.texts import WriteFile as WriteFile
 from npudoctor.frozen import dataclass
 from npudoctor.model import Step
-
-
-def line_of(argv: Iterable[str]) -> str:
-    """An argv as the line that a person would type."""
-    return " ".join(quote(word) for word in argv)
 
 
 @dataclass(frozen=True)
@@ -35,7 +33,7 @@ class Command:
     `undo` is the argv that takes it back; empty where nothing can. `unless`: where this succeeds, it is so
     already, and is not done (whoever takes back what somebody else had done before would do harm).
     `skipped` is how the program begins each line where it says so itself. `inputs` are files (by path)
-    that must still be the same.
+    that must still be the same. `still`: where this fails, it is gone already, as after a reboot.
     """
 
     argv: tuple[str, ...]
@@ -43,60 +41,17 @@ class Command:
     unless: tuple[str, ...] = ()
     skipped: str = ""
     inputs: tuple[FileMark, ...] = ()
+    still: tuple[str, ...] = ()
 
     def lines(self) -> tuple[str, ...]:
         return (line_of(self.argv),)
 
     def back(self) -> Optional[Command]:
         """The step that takes it back; None where nothing can."""
-        return Command(self.undo) if self.undo else None
+        return Command(self.undo, still=self.unless) if self.undo else None
 
     def undo_lines(self) -> tuple[str, ...]:
         return (line_of(self.undo),) if self.undo else ()
-
-
-@dataclass(frozen=True)
-class InsertRule:
-    """Insert a rule of nftables at the front of a chain. Guard: the chain is there, and has none with our
-    comment. `place` is family, table and chain.
-
-    Its handle is known only afterwards, so it is found again by its comment.
-    """
-
-    place: tuple[str, ...]
-    rule: tuple[str, ...]
-    comment: str
-
-    @property
-    def argv(self) -> tuple[str, ...]:
-        """What is run."""
-        return ("nft", "insert", "rule", *self.place, *self.rule, "comment", self.comment)
-
-    def lines(self) -> tuple[str, ...]:
-        return (line_of(self.argv),)
-
-    def back(self) -> DeleteRule:
-        """The step that takes it back."""
-        return DeleteRule(self.place, self.rule, self.comment)
-
-    def undo_lines(self) -> tuple[str, ...]:
-        """In a shell, which looks the handle up as DeleteRule does."""
-        words = " ".join(quote(word) for word in self.place)
-        only = quote(f's/.*"{self.comment}" # handle //p')
-        found = f"nft -a list chain {words} | sed -n {only}"
-        return (f'nft delete rule {words} handle "$({found})"',)
-
-
-@dataclass(frozen=True)
-class DeleteRule:
-    """Delete the rule of nftables that carries our comment. Guard: one such rule in that chain."""
-
-    place: tuple[str, ...]
-    rule: tuple[str, ...]
-    comment: str
-
-    def lines(self) -> tuple[str, ...]:
-        return InsertRule(self.place, self.rule, self.comment).undo_lines()
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,11 @@ def main() -> None:
         told: dict[str, object] = {"sick": sick, "fix": mended}
         told["well"] = look()
         told["again"] = npudoctor(port, *FIX, *named)
-        if back == "undo":
+        if back == "reboot":  # the rules in the kernel are gone
+            sh("iptables -F; nft flush ruleset")
+            told["undo"] = npudoctor(port, "undo", "--yes")
+            told["undo again"] = npudoctor(port, "undo", "--yes")
+        elif back == "undo":
             told["undo"] = npudoctor(port, "undo", "--yes")
         else:
             lines = [line for one in mended["actions"] for line in one["undo"]]

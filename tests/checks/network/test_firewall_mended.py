@@ -101,6 +101,14 @@ def test_a_rule_of_somebody_else_is_neither_doubled_nor_taken_back() -> None:
     assert plain(told["back"]["rules"]) == plain(told["sick"]["rules"])
 
 
+@pytest.mark.parametrize("scene", ["iptables", "nftables"])
+def test_after_a_reboot_it_is_gone_already(scene: str) -> None:
+    told = play(SCENES[scene][0], "reboot", PEER)
+    (action,) = told["undo"]["actions"]
+    assert (action["status"], told["undo"]["exit_code"], told["undo"]["changed"]) == ("already", 0, False)
+    assert told["undo again"]["actions"] == []
+
+
 def well(told: dict[str, Any]) -> list[str]:
     """What was not as it should be: how the check and the peer found it, and what the command said."""
     found = {act: (told[act]["fact"], told[act]["real"]) for act in ("sick", "well", "back")}
