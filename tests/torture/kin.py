@@ -129,8 +129,11 @@ def segment(key: int, size: int, mode: int, uid: int = 0) -> Child:
 def reborn(pid: int) -> Optional[Child]:
     """A new process with a dead one's pid; None where it is taken. Later ones are numbered on."""
     last = Path(LAST_PID)
-    before = last.read_text(encoding="ascii")
-    last.write_text(str(pid - 1), encoding="ascii")
+    try:
+        before = last.read_text(encoding="ascii")
+        last.write_text(str(pid - 1), encoding="ascii")
+    except OSError:
+        return None  # a kernel without it
     new = child(dict)
     last.write_text(before, encoding="ascii")
     if new.pid == pid:

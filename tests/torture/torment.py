@@ -168,7 +168,7 @@ def _left(scene: Scene, now: Inventory, ended: Ended) -> list[str]:
             if one.mortal and kind not in one.excused and len(gone) < len(things):
                 wrongs.append(f"left: {kind} of {one}, {_said(one, ended)}")
             elif one.mortal and len(gone) < len(things):
-                scene.count(f"{kind}s that rightly stay, as their proof is gone")
+                scene.count(f"{kind}s of the dead that rightly stay")
     return wrongs
 
 
