@@ -130,7 +130,7 @@ def test_the_interpreter_is_the_commands(run: Npudoctor, trusted: Path) -> None:
     script.write_text(f"#!{sys.executable}\nprint('hello')\n")
     script.chmod(0o755)
     for words in ([sys.executable, "-V"], ["./launcher"], ["env", "true"]):
-        told = run("run", "-v", *words).err
+        told = run("run", "-v", *words, PATH="/usr/bin:/bin").err
         assert (f"interpreter: {sys.executable} " in told) == (words[0] != "env")
 
 

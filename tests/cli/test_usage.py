@@ -74,7 +74,6 @@ MISUSES = {
     ("check", "--job", "7_1_2"): "--job:",
     ("check", "--job", "-7"): "--job:",
     ("check", "--job", "7.0"): "--job:",
-    ("fix", "--user", "root"): "no such option: --user",
     ("show",): "name a check or a code",
     ("show", "cache-sever"): "no such check or code: cache-sever; did you mean cache-server?",
     ("show", "cache-server", "more"): "unexpected argument: more",
