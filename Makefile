@@ -7,7 +7,9 @@ BIN = $(VENV)/bin
 PIP_ARGS ?=
 PYTEST_ARGS ?=
 # Debian packages with the programs that tests set scenes with.
-TEST_PACKAGES = fuse3 g++ iproute2 iptables nftables tmux util-linux
+TEST_PACKAGES = e2fsprogs fish fuse3 g++ iproute2 iptables mount nftables procps tcsh tmux util-linux zsh
+# Those that bring services which a machine would start at its next boot: for machines of CI alone.
+TEST_SERVICES = dbus firewalld munge slurm-client slurmctld slurmd ufw
 CATALOGUES = $(wildcard src/npudoctor/locale/*/LC_MESSAGES/*.po)
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
@@ -85,10 +87,10 @@ package: $(VENV)/.installed-test
 	$(BIN)/python -m build --outdir dist --config-setting=--global-option=--quiet
 
 test-deps:
-	@missing=$$(for package in $(TEST_PACKAGES); do \
+	@wanted="$(TEST_PACKAGES) $(if $(CI),$(TEST_SERVICES))"; missing=$$(for package in $$wanted; do \
 		dpkg -s $$package >/dev/null 2>&1 || echo $$package; \
 	done | tr '\n' ' '); \
-	if [ -z "$$missing" ]; then echo "test-deps: all there ($(TEST_PACKAGES))"; \
+	if [ -z "$$missing" ]; then echo "test-deps: all there ($$wanted)"; \
 	elif ! command -v apt-get >/dev/null; then echo "test-deps: no apt-get here; the tests want $$missing"; \
 	elif [ "$$(id -u)" != 0 ]; then echo "test-deps: needs root for: apt-get install $$missing"; \
 	else apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $$missing; fi
