@@ -1,0 +1,25 @@
+"""fake_host(): a machine made of plain values, for the tests of checks, ours and third parties'.
+
+It is the real Host with a disk in memory. What is not given does not exist: a missing file, a
+program that is not found (127), no process, no segment, no socket.
+"""
+
+from npudoctor.host.given_network import FakeNetwork as FakeNetwork
+from npudoctor.host.given_network import interface as interface
+from npudoctor.testing.disk import Content as Content
+from npudoctor.testing.disk import MemoryDisk as MemoryDisk
+from npudoctor.testing.disk import Node as Node
+from npudoctor.testing.disk import device as device
+from npudoctor.testing.disk import folder as folder
+from npudoctor.testing.disk import link as link
+from npudoctor.testing.disk import unreadable as unreadable
+from npudoctor.testing.machine import Asked as Asked
+from npudoctor.testing.machine import ask as ask
+from npudoctor.testing.machine import fake_host as fake_host
+from npudoctor.testing.parts import OUR_PID as OUR_PID
+from npudoctor.testing.parts import SITE as SITE
+from npudoctor.testing.parts import TICKS as TICKS
+from npudoctor.testing.parts import FakeClock as FakeClock
+from npudoctor.testing.parts import FakeCommands as FakeCommands
+from npudoctor.testing.parts import package_files as package_files
+from npudoctor.testing.parts import process_files as process_files

@@ -1,0 +1,137 @@
+"""A disk in memory: what is not put there does not exist."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Mapping
+from typing import Union
+
+from npudoctor.frozen import dataclass
+from npudoctor.host.files import Entry, Space
+
+
+@dataclass(frozen=True)
+class Node:
+    """A file of the disk in memory: content, link target, or a special kind, with its owner and mode.
+
+    `held`: the bytes of disk that it takes.
+    """
+
+    content: bytes = b""
+    kind: int = stat.S_IFREG
+    permissions: int = 0o644
+    uid: int = 0
+    gid: int = 0
+    target: str = ""
+    error: int = 0
+    mtime: float = 0.0
+    nlink: int = 1
+    held: int = 0
+
+
+def link(target: str) -> Node:
+    """A symbolic link."""
+    return Node(kind=stat.S_IFLNK, permissions=0o777, target=target)
+
+
+def device(permissions: int = 0o660, gid: int = 0) -> Node:
+    """A character device node."""
+    return Node(kind=stat.S_IFCHR, permissions=permissions, gid=gid)
+
+
+def folder(permissions: int = 0o755, uid: int = 0) -> Node:
+    """A directory, empty unless other paths lie below it."""
+    return Node(kind=stat.S_IFDIR, permissions=permissions, uid=uid)
+
+
+def unreadable(number: int = errno.EACCES) -> Node:
+    """A path that is there, and answers every question with this errno."""
+    return Node(error=number)
+
+
+Content = Union[str, bytes, Node]
+
+
+class MemoryDisk:
+    """The Disk protocol over a mapping of absolute paths; parents exist by themselves.
+
+    A file whose mode keeps this user out is not read: `euid` is in no group.
+    """
+
+    def __init__(self, files: Mapping[str, Content], euid: int = 0) -> None:
+        self._euid = euid
+        self._nodes: dict[str, Node] = {"/": folder()}
+        self.spaces: dict[str, Space] = {}
+        for path, content in files.items():
+            self.put(path, content)
+
+    def put(self, path: str, content: Content) -> None:
+        """Add or replace a file, with its parents."""
+        if isinstance(content, str):
+            content = Node(content.encode("utf-8", "surrogateescape"))
+        elif isinstance(content, bytes):
+            content = Node(content)
+        self._nodes[path] = content
+        parent = path.rsplit("/", 1)[0]
+        while parent and parent not in self._nodes:
+            self._nodes[parent] = folder()
+            parent = parent.rsplit("/", 1)[0]
+
+    def has(self, path: str) -> bool:
+        """Whether it was given, readable or not."""
+        return path in self._nodes
+
+    def lstat(self, path: str) -> Entry:
+        node = self._node(path)
+        inode = sorted(self._nodes).index(path) + 2
+        moment = int(node.mtime * 1e9)
+        return Entry(
+            node.kind | node.permissions, inode, 0xFE00, node.nlink, node.uid, node.gid,
+            len(node.content), moment, moment, node.held or len(node.content),
+        )  # fmt: skip
+
+    def readlink(self, path: str) -> str:
+        node = self._node(path)
+        if not node.target:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
+        return node.target
+
+    def names(self, path: str, most: int = 0) -> list[str]:
+        if not stat.S_ISDIR(self._node(path).kind):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+        prefix = path.rstrip("/") + "/"
+        below = (name[len(prefix) :] for name in self._nodes if name.startswith(prefix) and name != "/")
+        return sorted({name.split("/", 1)[0] for name in below})[: most or None]
+
+    def read(self, path: str, limit: int, start: int = 0) -> bytes:
+        node = self._node(path)
+        if self._euid and not node.permissions & (0o400 if node.uid == self._euid else 0o004):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return node.content[start : start + limit]
+
+    def may_block(self, path: str) -> bool:
+        return False
+
+    def accessible(self, path: str, mode: int) -> bool:
+        """No node here has an access list that would allow more than its mode does."""
+        return False
+
+    def space(self, path: str) -> Space:
+        """That of the longest path given which holds this one; else there is plenty."""
+        self._node(path)
+        while path not in self.spaces and path != "/":
+            path = path.rsplit("/", 1)[0] or "/"
+        return self.spaces.get(path, Space(1 << 40, 1 << 39, 1 << 26, 1 << 25, 0xFE00))
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+    def _node(self, path: str) -> Node:
+        node = self._nodes.get(path if path == "/" else path.rstrip("/"))
+        if node is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        if node.error:
+            raise OSError(node.error, os.strerror(node.error), path)
+        return node

@@ -1,0 +1,159 @@
+"""The machine made of these parts, and a check asked on it as the runner would ask it."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Callable, Optional, Union
+
+from npudoctor.checking import Check, Skip
+from npudoctor.frozen import dataclass
+from npudoctor.host import CannotTell, Host, NotRunning, Options
+from npudoctor.host.commands import Answer
+from npudoctor.host.files import Files, Space
+from npudoctor.host.given_network import FakeNetwork, interfaces_of
+from npudoctor.host.identity import Identity
+from npudoctor.host.interpreter import Interpreter, Layout
+from npudoctor.host.names import Meaning, Names
+from npudoctor.host.network import Network
+from npudoctor.host.processes import Processes
+from npudoctor.host.records import Record, Records
+from npudoctor.host.sockets import Listener, Sockets
+from npudoctor.host.variables import Variables
+from npudoctor.knowledge.site import Knowledge
+from npudoctor.model import Facts, Finding, Status
+from npudoctor.needs import missing
+from npudoctor.stamping import stamped
+from npudoctor.testing.disk import Content, MemoryDisk, Node, folder
+from npudoctor.testing.parts import OUR_PID, SITE, TICKS, FakeClock, FakeCommands, package_files
+
+
+def fake_host(
+    files: Optional[Mapping[str, Content]] = None,
+    *,
+    variables: Optional[Mapping[str, str]] = None,
+    packages: Optional[Mapping[str, str]] = None,
+    python: str = "/usr/bin/python3",
+    python_version: str = "3.11.7",
+    machine: str = "x86_64",
+    search_path: Sequence[str] = (SITE,),
+    commands: Optional[Mapping[Union[str, tuple[str, ...]], Union[str, Answer]]] = None,
+    addresses: Iterable[str] = ("127.0.0.1", "::1"),
+    network: Optional[Network] = None,
+    names: Optional[Mapping[str, Union[str, Sequence[str]]]] = None,
+    probe: Optional[Callable[..., Listener]] = None,
+    expect: str = "auto",
+    root: Optional[str] = None,
+    euid: int = 0,
+    user: str = "root",
+    owners: frozenset[int] = frozenset(),
+    groups: frozenset[int] = frozenset(),
+    records: Sequence[Record] = (),
+    now: float = 1_800_000_000.0,
+    knowledge: str = "",
+    options: Optional[Options] = None,
+    spaces: Optional[Mapping[str, Space]] = None,
+    synchronised: Optional[bool] = True,
+) -> Host:
+    """A machine on which only what is given exists.
+
+    `files`: absolute path to text, bytes or a Node. `packages`: name to version, as installed in the
+    interpreter. `commands`: argv or program name to its output or Answer. `addresses`: the machine's
+    own; `network`: a FakeNetwork, which knows more, instead. `names`: host names to their addresses, or to
+    why there are none (see Meaning). `probe` answers connect() on socket files. `root` makes it an image.
+    `knowledge` is a real directory with a site's rows. `options`: what else the user said.
+    `spaces`: what statvfs says of the file system that begins at a path. `synchronised`: what the kernel
+    says of its clock.
+    """
+    given = files or {}
+    disk = MemoryDisk({**dict.fromkeys(("/proc", "/dev", "/sys"), folder()), **given}, euid)
+    disk.spaces.update(spaces or {})
+    if not root and "/proc/self" not in given:
+        # A link to our pid, and where something is given below it a folder too: both ways lead there.
+        within = any(path.startswith("/proc/self/") for path in given)
+        kind = stat.S_IFDIR if within else stat.S_IFLNK
+        disk.put("/proc/self", Node(kind=kind, permissions=0o777, target=str(OUR_PID)))
+    for name, version in (packages or {}).items():
+        for path, content in package_files(name, version).items():
+            disk.put(path, content)
+    caller = dict(variables or {})
+    below = Files(disk, root or "/")
+    if network is None:
+        network = FakeNetwork(interfaces_of(addresses))
+    own = frozenset(address.text for one in network.interfaces() for address in one.addresses)
+    kept = Records("/nonexistent", euid)
+    kept._read = list(records)
+    fake_commands = FakeCommands(commands or {}, below, as_root=euid == 0, variables=caller)
+    return Host(
+        # Cache servers are looked for on the real disk.
+        replace(options or Options(), expect=expect, root=root, tmp="/nonexistent"),
+        disk=disk,
+        variables=caller,
+        identity=Identity(euid, user, f"/home/{user}" if euid else "/root", owners, groups),
+        files=below,
+        commands=fake_commands,
+        processes=Processes(disk, TICKS, lambda pid: disk.has(f"/proc/{pid}"), OUR_PID),
+        sockets=Sockets(disk, lambda: own, probe or (lambda *_args: Listener.UNKNOWN)),
+        network=network,
+        names=Names(lambda asked: {name: _meaning(name, names or {}) for name in asked}),
+        clock=FakeClock(now, synchronised),
+        records=kept,
+        knowledge=Knowledge(knowledge),
+        interpreter=Interpreter(
+            python,
+            "path",
+            files=below,
+            commands=None,
+            variables=Variables({} if root else caller),
+            as_root=euid == 0,
+            layout=Layout(tuple(search_path), python_version, machine, asked=True),
+        ),
+    )
+
+
+def _meaning(name: str, names: Mapping[str, Union[str, Sequence[str]]]) -> Meaning:
+    found = names.get(name, "none")
+    return Meaning(failed=found) if isinstance(found, str) else Meaning(tuple(found))
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a check answered: its status, findings, facts, and the reason of a skip or an unknown."""
+
+    status: Status
+    findings: tuple[Finding, ...]
+    facts: Mapping[str, object]
+    reason: str = ""
+    advisory: bool = False
+
+    @property
+    def codes(self) -> list[str]:
+        """The codes of the findings, in order."""
+        return [finding.code for finding in self.findings]
+
+
+def ask(check: Check, host: Host) -> Asked:
+    """Ask one check as the runner does, without threads; what is no Skip and no Unknown is raised."""
+    findings: list[Finding] = []
+    facts: dict[str, object] = {}
+    status, reason, advisory = Status.OK, "", False
+    try:
+        why = missing(check.needs, host)
+        if why is not None:
+            raise Skip(why)
+        for answer in check.ask(host):
+            answer = stamped(check, answer)
+            if isinstance(answer, Facts):
+                facts.update(answer.values)
+            else:
+                findings.append(answer)
+    except Skip as skip:
+        status, reason = Status.SKIPPED, str(skip)
+    except NotRunning:
+        status, reason = Status.SKIPPED, "an image is not running"
+    except CannotTell as unknown:
+        status, reason, advisory = Status.UNKNOWN, unknown.reason, unknown.advisory
+    if status is Status.OK and any(finding.weight > 1 for finding in findings):
+        status = Status.PROBLEM
+    return Asked(status, tuple(findings), facts, reason, advisory)

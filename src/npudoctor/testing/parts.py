@@ -1,0 +1,115 @@
+"""Parts of a machine that say what they were told: programs, a clock, processes, distributions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Optional, Union
+
+from npudoctor.host.clock import Clock
+from npudoctor.host.commands import Answer, Commands
+from npudoctor.host.files import Files
+from npudoctor.testing.disk import Content, MemoryDisk, folder, link
+
+SITE = "/usr/lib/python3.11/site-packages"
+# Ours on a fake machine: pid_max is never above it, so that no process of theirs is ever ourselves.
+OUR_PID = 1 << 22
+TICKS = 100  # of a second: the unit of `started` in process_files()
+
+
+class FakeCommands(Commands):
+    """Answers what it was given, by the whole argv or by the program's name alone; all else is 127."""
+
+    def __init__(
+        self,
+        answers: Mapping[Union[str, tuple[str, ...]], Union[str, Answer]],
+        files: Optional[Files] = None,
+        *,
+        as_root: bool = False,
+        variables: Optional[Mapping[str, str]] = None,
+    ) -> None:
+        super().__init__(files or Files(MemoryDisk({})), as_root=as_root, variables=variables)
+        self.asked: list[tuple[str, ...]] = []
+        self._answers = dict(answers)
+        self._variables = {}  # root's PATH is looked for here
+
+    def find(self, name: str) -> Optional[str]:
+        named = {key if isinstance(key, str) else key[0] for key in self._answers}
+        return f"/usr/bin/{name}" if name in named else None
+
+    def trusted(self, path: str) -> bool:
+        return True
+
+    def close(self) -> None:
+        """Nothing runs."""
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout: float = 5.0,
+        limit: int = 1 << 20,
+        variables: Optional[Mapping[str, str]] = None,
+        here: bool = False,
+    ) -> Answer:
+        told = tuple(argv)
+        self.asked.append(told)
+        answer = self._answers.get(told, self._answers.get(told[0].rsplit("/", 1)[-1]))
+        if answer is None:
+            return Answer(told, "missing", 127)
+        return Answer(told, "exited", 0, answer) if isinstance(answer, str) else answer
+
+
+class FakeClock(Clock):
+    """A clock that stands at `now` and jumps where it is told to wait."""
+
+    def __init__(self, now: float = 1_800_000_000.0, synchronised: Optional[bool] = True) -> None:
+        self.current = now
+        self.waited = 0.0
+        self.kept = synchronised
+
+    def synchronised(self) -> Optional[bool]:
+        return self.kept
+
+    def now(self) -> float:
+        return self.current + self.waited
+
+    def steady(self) -> float:
+        return self.waited
+
+    def wait_until(self, steady: float) -> None:
+        self.waited = max(self.waited, steady)
+
+
+def process_files(
+    pid: int,
+    name: str = "python3",
+    *,
+    argv: Sequence[str] = (),
+    exe: str = "/usr/bin/python3",
+    parent: int = 1,
+    state: str = "S",
+    uid: int = 0,
+    started: int = 1000,
+    descriptors: Optional[Mapping[int, str]] = None,
+    maps: str = "",
+) -> dict[str, Content]:
+    """The /proc files of one process, for the disk of a fake host."""
+    rest = " ".join(["0"] * 12)
+    files: dict[str, Content] = {
+        f"/proc/{pid}": folder(0o555, uid),
+        f"/proc/{pid}/stat": f"{pid} ({name}) {state} {parent} {pid} {pid} 0 -1 0 {rest} {started} 0",
+        f"/proc/{pid}/cmdline": "".join(f"{word}\0" for word in argv),
+        f"/proc/{pid}/status": f"Name:\t{name}\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\n",
+        f"/proc/{pid}/maps": maps,
+        f"/proc/{pid}/exe": link(exe),
+        f"/proc/{pid}/fd": folder(0o500, uid),
+    }
+    for number, target in (descriptors or {}).items():
+        files[f"/proc/{pid}/fd/{number}"] = link(target)
+    return files
+
+
+def package_files(name: str, version: str, *headers: str, site: str = SITE) -> dict[str, Content]:
+    """The metadata of a distribution; `headers` are whole lines such as "Requires-Dist: numpy"."""
+    lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}", *headers]
+    return {f"{site}/{name.replace('-', '_')}-{version}.dist-info/METADATA": "\n".join(lines) + "\n"}
