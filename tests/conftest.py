@@ -4,9 +4,25 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from typing import Callable
 
 import pytest
+
+
+def pytest_configure() -> None:
+    """Under nohup, or in the background of a script, some signals are ignored, and so they would be in all
+    that the tests start. A handler that does nothing stands for that here, and exec takes it away."""
+    for number in (
+        signal.SIGHUP,
+        signal.SIGINT,
+        signal.SIGQUIT,
+        signal.SIGTERM,
+        signal.SIGUSR1,
+        signal.SIGUSR2,
+    ):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda *_told: None)
 
 
 def _lack(reason: str) -> None:
