@@ -44,8 +44,8 @@ def literals_of(pattern: str) -> tuple[Literal, ...]:
     tree = _parsed(pattern)
     caseless = bool(tree.state.flags & re.IGNORECASE)
     found = _best(_sequence(tree))
-    if found is None or min(map(len, found)) < LEAST:
-        text = _("{pattern}: has no literal of {least} characters that every match must contain")
+    if found is None or min(map(_length, found)) < LEAST:
+        text = _("{pattern}: has no literal of {least} bytes that every match must contain")
         raise Unsuitable(text.format(pattern=pattern, least=LEAST))
     texts = {text.lower() if caseless else text for text in found}
     return tuple(Literal(text, caseless) for text in sorted(texts))
@@ -103,8 +103,7 @@ def _pieces(kind: Any, value: Any) -> list[_Piece]:
     if kind is c.LITERAL:
         return [(frozenset({chr(value)}), None)]
     if kind is c.IN:
-        chars = [chr(code) for what, code in value if what is c.LITERAL]
-        return [(frozenset(chars) if len(chars) == len(value) <= 8 else None, None)]
+        return [(_chars(value), None)]
     if kind is c.SUBPATTERN:
         return _sequence(value[3])
     if kind is c.BRANCH:
@@ -112,6 +111,19 @@ def _pieces(kind: Any, value: Any) -> list[_Piece]:
     if kind in (c.MAX_REPEAT, c.MIN_REPEAT):
         return _repeat(value[0], value[1], _sequence(value[2]))
     return [(None, None)]
+
+
+def _chars(members: Sequence[Any]) -> Optional[frozenset[str]]:
+    """The characters of a set such as [26] or [0-9], when they are few."""
+    found: set[str] = set()
+    for kind, value in members:
+        if kind is c.LITERAL:
+            found.add(chr(value))
+        elif kind is c.RANGE and value[1] - value[0] < 10:
+            found.update(map(chr, range(value[0], value[1] + 1)))
+        else:
+            return None
+    return frozenset(found) if len(found) <= 10 else None
 
 
 def _branch(ways: list[list[_Piece]]) -> _Piece:
@@ -125,12 +137,12 @@ def _branch(ways: list[list[_Piece]]) -> _Piece:
 
 
 def _repeat(least: int, most: int, inner: list[_Piece]) -> list[_Piece]:
-    if least == 1 and most == 1:
-        return inner
+    if least == most <= 4:
+        return inner * least
     if least == 0:
         texts = _whole(inner) if most == 1 else None
         return [(texts and texts | {""}, None)]
-    return [(None, _best(inner)), *([] if least == most == 1 else [(None, None)])]
+    return [(None, _best(inner))]
 
 
 def _whole(pieces: list[_Piece]) -> Optional[frozenset[str]]:
@@ -155,4 +167,8 @@ def _best(pieces: list[_Piece]) -> Optional[frozenset[str]]:
             found.append(made)
         if start and found and len(pieces) > 400:
             break
-    return max(found, key=lambda texts: (min(map(len, texts)), -len(texts)), default=None)
+    return max(found, key=lambda texts: (min(map(_length, texts)), -len(texts)), default=None)
+
+
+def _length(text: str) -> int:
+    return len(text.encode())
