@@ -137,12 +137,11 @@ def _branch(ways: list[list[_Piece]]) -> _Piece:
 
 
 def _repeat(least: int, most: int, inner: list[_Piece]) -> list[_Piece]:
-    if least == most <= 4:
-        return inner * least
     if least == 0:
         texts = _whole(inner) if most == 1 else None
         return [(texts and texts | {""}, None)]
-    return [(None, _best(inner))]
+    some = inner * min(least, 4)
+    return some if least == most <= 4 else [*some, (None, None)]
 
 
 def _whole(pieces: list[_Piece]) -> Optional[frozenset[str]]:

@@ -39,15 +39,16 @@ def unit(lines: Sequence[str], index: int) -> str:
     return " ".join(bare(line).strip() for line in lines[first : last + 1])
 
 
+def others(lines: Sequence[str], index: int) -> tuple[str, ...]:
+    """What else a pattern may match instead of the line itself: it without its prefix, its whole message."""
+    line = lines[index]
+    return tuple(text for text in dict.fromkeys((bare(line), unit(lines, index))) if text != line)
+
+
 def said(patterns: Sequence[str], lines: Sequence[str], index: int) -> bool:
     """Whether one of the patterns matches the line, or the message that it is part of."""
-    line = lines[index]
-    if any(compiled(pattern).search(line) for pattern in patterns):
-        return True
-    short = bare(line)
-    whole = unit(lines, index)
-    others = [text for text in {short, whole} if text != line]
-    return any(compiled(pattern).search(text) for text in others for pattern in patterns)
+    texts = (lines[index], *others(lines, index))
+    return any(compiled(pattern).search(text) for text in texts for pattern in patterns)
 
 
 def around(signature: Signature, lines: Sequence[str], index: int) -> bool:
