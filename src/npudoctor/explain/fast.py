@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import platform
 from collections.abc import Sequence
@@ -19,12 +20,12 @@ class Fast:
     name = "hyperscan"
 
     def __init__(self, database: Any) -> None:
-        self._database = database
+        self.database = database
 
     def found(self, block: bytes) -> list[Hit]:
         """The hits in a block."""
         hits: list[Hit] = []
-        self._database.scan(block, _noted, context=hits)
+        self.database.scan(block, _noted, context=hits)
         return hits
 
 
@@ -41,25 +42,34 @@ def fast(literals: Sequence[Literal], cache: Optional[Cache]) -> Optional[Fast]:
     told = spellings(literals)
     name = f"literals-{_key(hyperscan.__version__, told)}.hs" if cache else ""
     kept = cache.get(name) if cache else None
-    try:
+    with contextlib.suppress(Exception):  # what cannot be loaded, or does not work, is made again
         if kept is not None:
-            return Fast(_loaded(hyperscan, kept))
-    except Exception:  # what cannot be loaded is made again
-        kept = None
-    try:
-        database = _compiled(hyperscan, told)
+            return _tried(_loaded(hyperscan, kept), told)
+    # Without SSSE3, or with a library of another build, the other engine says the same.
+    with contextlib.suppress(Exception):
+        found = _tried(_compiled(hyperscan, told), told)
         if cache:
-            cache.put(name, hyperscan.dumpb(database))
-    except Exception:  # a CPU without SSSE3, a library of another build: the other engine says the same
-        return None
-    return Fast(database)
+            cache.put(name, hyperscan.dumpb(found.database))
+        return found
+    return None
+
+
+def _tried(database: Any, told: Sequence[tuple[int, bytes, bool]]) -> Fast:
+    """The matcher, if it finds a literal that is there; ValueError when it does not."""
+    found = Fast(database)
+    for number, text, _caseless in told[:1]:
+        if (number, len(text)) not in found.found(text):
+            raise ValueError("the database does not find what it was made for")
+    return found
 
 
 def _loaded(hyperscan: Any, kept: bytes) -> Any:
     try:
-        return hyperscan.loadb(kept, hyperscan.HS_MODE_BLOCK)
+        database = hyperscan.loadb(kept, hyperscan.HS_MODE_BLOCK)
     except TypeError:  # before 0.8 it knew the mode by itself
-        return hyperscan.loadb(kept)
+        database = hyperscan.loadb(kept)
+    database.scratch = hyperscan.Scratch(database)
+    return database
 
 
 def _compiled(hyperscan: Any, told: Sequence[tuple[int, bytes, bool]]) -> Any:

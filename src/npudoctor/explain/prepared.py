@@ -1,5 +1,5 @@
-"""The table of all signatures, made once and kept in the cache: judging hundreds of patterns takes longer than
-reading most logs."""
+"""The table of all signatures, made once and kept in the cache: to judge hundreds of patterns takes longer
+than to read most logs."""
 
 from __future__ import annotations
 
