@@ -12,7 +12,7 @@ CATALOGUES = $(wildcard src/npudoctor/locale/*/LC_MESSAGES/*.po)
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help run test lint format bench docs messages package clean test-deps scenarios
+.PHONY: help run test lint format bench docs messages package clean test-deps scenarios explain-score
 
 help:
 	@echo "make run        check this machine and say the exit status"
@@ -21,6 +21,7 @@ help:
 	@echo "make format     let ruff format the sources"
 	@echo "make bench      measure the promises about speed"
 	@echo "make scenarios  whole machines, healthy and with one fault each: the table and both rates"
+	@echo "make explain-score FILE=x.jsonl   the scores of explain on a file of cases"
 	@echo "make docs       rewrite the index of checks and the generated parts of the READMEs"
 	@echo "make messages   bring the message catalogues up to date"
 	@echo "make package    build sdist and wheel into dist/"
@@ -99,3 +100,7 @@ clean:
 
 scenarios: $(VENV)/.installed-test
 	$(BIN)/python -m tests.scenarios
+
+# Lines of JSON with id, category, environment, log.
+explain-score: $(VENV)/.installed
+	$(BIN)/python tools/explain_score.py $(FILE)

@@ -52,7 +52,8 @@ ALLOWED = {
         "stamping",
         "verdict",
     },
-    "render": CORE | {"render", "checking", "registry", "fixing", "knowledge"},
+    "render": CORE | {"render", "checking", "registry", "fixing", "knowledge", "explain"},
+    "explain": CORE | {"explain", "knowledge", "redact"},
     "fixing": CORE | {"fixing", "host", "proof", "checking", "verdict"},
     "config": CORE | {"host", "keys"},
 }

@@ -17,6 +17,7 @@ from npudoctor.messages import _
 COMMANDS = {
     "check": _("Judge this node; the exit status is the verdict."),
     "fix": _("Mend what can be mended safely; without a selection only show the plan."),
+    "explain": _("Say what a failing log or a code means, and what to do."),
     "list": _("List all checks and their codes."),
     "show": _("Print the manual of a check."),
     "schema": _("Print the JSON Schema of a document."),

@@ -1,0 +1,80 @@
+"""One line of a log with what is around it, each read only when somebody asks: most lines are soon done with."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Optional
+
+from npudoctor.explain import levels, moments, ranks
+from npudoctor.explain.evidence import Seen
+from npudoctor.explain.recognise import UNIT_LINES, around, compiled, others
+from npudoctor.explain.signatures import Signature
+from npudoctor.explain.window import Window, decoded
+
+SHOWN = 2000  # characters of a line that are kept
+_HANDLED = "During handling of the above exception, another exception occurred"
+_CAUSE = "The above exception was the direct cause of the following exception"
+
+
+class Place:
+    """A line of a window, from `start` to `end`; `number` is its number in the file."""
+
+    def __init__(self, window: Window, start: int, end: int, number: int) -> None:
+        self._window = window
+        self._outer = window.bounds(start)
+        self.offset = window.base + start
+        self.number = number
+        self.text = decoded(window.data[start:end])
+
+    def says(self, pattern: str) -> bool:
+        """Whether the pattern matches the line, or the message that it is part of."""
+        search = compiled(pattern).search
+        return bool(search(self.text)) or any(search(text) for text in self._others)
+
+    def around(self, signature: Signature) -> bool:
+        """Whether what must be near is, and what must not be is not."""
+        if not signature.within or not (signature.near or signature.without):
+            return True
+        before = self._window.before(self._outer[0], signature.within)
+        after = self._window.after(self._outer[1], signature.within)
+        return around(signature, [*before, self.text, *after], len(before))
+
+    def seen(self, path_rank: Optional[int], year: int) -> Seen:
+        """All that is worth to be kept of it."""
+        before, after = self._neighbours
+        lines = [*before, self.text, *after]
+        ending = next((line for line in after[:9] if line.startswith((_HANDLED, _CAUSE, "Traceback"))), "")
+        return Seen(
+            self.number,
+            self.offset,
+            self.text.strip()[:SHOWN],
+            self.rank(path_rank),
+            moments.nearest(lines, len(before), year),
+            self.low,
+            ending.startswith(_HANDLED),
+            ending.startswith(_CAUSE),
+        )
+
+    def rank(self, path_rank: Optional[int]) -> Optional[int]:
+        """The rank that the line is from: as it says, else whose file it is."""
+        told = ranks.of_line(self.text)
+        return path_rank if told is None else told
+
+    @cached_property
+    def low(self) -> bool:
+        """Whether the line calls itself a warning or information."""
+        return levels.low(self.text)
+
+    def following(self, count: int) -> list[str]:
+        """The lines after it."""
+        return self._window.after(self._outer[1], count)
+
+    @cached_property
+    def _neighbours(self) -> tuple[list[str], list[str]]:
+        start, end = self._outer
+        return self._window.before(start, UNIT_LINES), self._window.after(end, UNIT_LINES)
+
+    @cached_property
+    def _others(self) -> tuple[str, ...]:
+        before, after = self._neighbours
+        return others([*before, self.text, *after], len(before))

@@ -1,0 +1,84 @@
+"""Whether a signature is found at a line: its patterns there, and what must or must not be near."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Optional
+
+from npudoctor.explain.signatures import Signature
+
+UNIT_LINES = 12  # so many lines are one message at most
+
+# What launchers put before each line of a rank, which hides how far the line itself is indented.
+_PREFIX = re.compile(
+    r"^(?:\[(?:rank|default|stdout|stderr)?\d+\]:? ?|\((?:\w+ )?(?:pid|rank)=\d+[^)]*\) ?|\d{1,5}: )+"
+)
+
+
+@cache
+def compiled(pattern: str) -> re.Pattern[str]:
+    """The pattern, compiled once and kept: re's own memory is too small for all of them."""
+    return re.compile(pattern)
+
+
+def bare(line: str) -> str:
+    """The line without what a launcher put before it."""
+    return _PREFIX.sub("", line)
+
+
+def unit(lines: Sequence[str], index: int) -> str:
+    """The message that a line is part of, as one: a head and the indented lines under it."""
+    first = index
+    while first > 0 and index - first < UNIT_LINES and bare(lines[first])[:1].isspace():
+        first -= 1
+    last = index
+    while last + 1 < len(lines) and last - first < UNIT_LINES and bare(lines[last + 1])[:1].isspace():
+        last += 1
+    return " ".join(bare(line).strip() for line in lines[first : last + 1])
+
+
+def others(lines: Sequence[str], index: int) -> tuple[str, ...]:
+    """What else a pattern may match instead of the line itself: it without its prefix, its whole message."""
+    line = lines[index]
+    return tuple(text for text in dict.fromkeys((bare(line), unit(lines, index))) if text != line)
+
+
+def said(patterns: Sequence[str], lines: Sequence[str], index: int) -> bool:
+    """Whether one of the patterns matches the line, or the message that it is part of."""
+    texts = (lines[index], *others(lines, index))
+    return any(compiled(pattern).search(text) for text in texts for pattern in patterns)
+
+
+def around(signature: Signature, lines: Sequence[str], index: int) -> bool:
+    """Whether what must be near is there and what must not be is not; of those within the whole file,
+    only the scan can tell."""
+    if not signature.within:
+        return True
+    close = lines[max(0, index - signature.within) : index + signature.within + 1]
+    if signature.near and not _any(signature.near, close):
+        return False
+    return not (signature.without and _any(signature.without, close))
+
+
+def _any(patterns: Sequence[str], lines: Sequence[str]) -> bool:
+    return any(compiled(pattern).search(line) for pattern in patterns for line in lines)
+
+
+def occurrences(signature: Signature, lines: Sequence[str]) -> Iterator[int]:
+    """The lines of a whole log at which a signature is found; plain and slow, to try one by itself."""
+    if not signature.within:
+        if signature.near and not _any(signature.near, lines):
+            return
+        if signature.without and _any(signature.without, lines):
+            return
+    for index in range(len(lines)):
+        if said(signature.patterns, lines, index) and around(signature, lines, index):
+            yield index
+
+
+def first(signature: Signature, log: str) -> Optional[int]:
+    """The first line (from 1) at which a signature is found in a log."""
+    found = next(occurrences(signature, log.splitlines()), None)
+    return None if found is None else found + 1
