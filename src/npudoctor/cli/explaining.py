@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Optional
 
 from npudoctor.cli import output
-from npudoctor.cli.main import Caller
 from npudoctor.cli.session import knowledge_directory
 from npudoctor.config import Refused, suggestion
 from npudoctor.explain.answer import Explanation, Proof, explanation
@@ -33,7 +32,6 @@ class Asked:
     words: tuple[str, ...]
     variables: Mapping[str, str]
     started: float
-    collect: Optional[str] = None
 
 
 def answered(asked: Asked) -> Explanation:
@@ -194,7 +192,3 @@ def verified(found: Explanation, session: Session) -> Explanation:
         if row.check in wanted
     ]
     return dataclasses.replace(found, proofs=tuple(proofs))
-
-
-def bundled(asked: Asked, found: Explanation, flags: Mapping[str, Any], caller: Caller) -> None:
-    """Pack the bundle of --collect."""
