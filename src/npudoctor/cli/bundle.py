@@ -1,4 +1,4 @@
-"""The bundle of `explain --collect`: report, explanation, lines around, versions; packed whole or not at all."""
+"""The bundle of `explain --collect`: report, explanation, lines around, versions; whole or not at all."""
 
 from __future__ import annotations
 
