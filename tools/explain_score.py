@@ -1,4 +1,4 @@
-"""Scores of `npudoctor explain` on a file of cases: one JSON object a line, with id, category, environment, log.
+"""Scores of `npudoctor explain` on files of cases, one JSON object a line: id, category, environment, log.
 
 Prints how many top-1 categories and verdicts are right, how many healthy cases are clean, and the wrong ones.
 A case is healthy when its category is "healthy" or null.

@@ -46,7 +46,8 @@ def explain(
     config: o.ConfigFile = None,
 ) -> int:
     """Say what a failing log means."""
-    from npudoctor.cli.explaining import Asked, answered, bundled, verified
+    from npudoctor.cli import bundle
+    from npudoctor.cli.explaining import Asked, answered, verified
     from npudoctor.cli.paths import writable
     from npudoctor.cli.session import described, opened
     from npudoctor.host.files import Files, LocalDisk
@@ -59,13 +60,14 @@ def explain(
         target = writable(output, Files(disk))
     finally:
         disk.close()
-    asked = Asked(tuple(logs or ()), ctx.obj.variables, started, collect)
-    found = answered(asked)
+    packed = None if collect is None else bundle.place(collect)
+    found = answered(Asked(tuple(logs or ()), ctx.obj.variables, started))
     if verify:
         with opened(flags, ctx.obj) as session:
             found = verified(found, session)
-    if collect:
-        bundled(asked, found, flags, ctx.obj)
+    if packed is not None:
+        with opened(flags, ctx.obj) as session:
+            bundle.collect(packed, found, session)
     _deliver(found, settings["format"], target)
     return found.exit_code
 

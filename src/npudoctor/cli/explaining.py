@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Optional
 
 from npudoctor.cli import output
-from npudoctor.cli.main import Caller
 from npudoctor.cli.session import knowledge_directory
 from npudoctor.config import Refused, suggestion
 from npudoctor.explain.answer import Explanation, Proof, explanation
-from npudoctor.explain.engine import Engine, engine_of
+from npudoctor.explain.cache import Cache, cache_of
+from npudoctor.explain.engine import Engine, engine_for
 from npudoctor.explain.evidence import Evidence
-from npudoctor.explain.signatures import Signature, all_signatures
+from npudoctor.explain.prepared import prepared
+from npudoctor.explain.signatures import Signature
+from npudoctor.explain.table import Table
 from npudoctor.explain.walk import Walk
 from npudoctor.frozen import dataclass
 from npudoctor.messages import _, ngettext, strerror
@@ -30,31 +32,31 @@ class Asked:
     words: tuple[str, ...]
     variables: Mapping[str, str]
     started: float
-    collect: Optional[str] = None
 
 
 def answered(asked: Asked) -> Explanation:
     """The answer to what was asked: about a code, about logs, or about the newest log here."""
-    signatures = _signatures(asked.variables)
     words = asked.words or _newest(asked.variables)
+    cache = cache_of(asked.variables)
+    table = _table(asked.variables, cache)
     if len(words) == 1 and words[0] != "-" and not os.path.lexists(words[0]):
-        return _about_code(words[0], signatures, asked)
-    return _about_logs(words, signatures, asked)
+        return _about_code(words[0], table.signatures, asked)
+    return _about_logs(words, engine_for(table, cache), asked)
 
 
-def _signatures(variables: Mapping[str, str]) -> tuple[Signature, ...]:
-    """Ours and the site's; what of the site's cannot be used is said."""
+def _table(variables: Mapping[str, str], cache: Optional[Cache]) -> Table:
+    """Our signatures and the site's; what of the site's cannot be used is said."""
     from npudoctor.host import Host, Options
 
     host = Host(Options(knowledge=knowledge_directory(variables)), variables=variables)
     try:
-        signatures, broken = all_signatures(host.knowledge)
+        made = prepared(host.knowledge, cache)
     finally:
         host.close()
-    for one in broken:
+    for one in made.broken:
         text = _("rows of this site cannot be used: {path}: {why}")
         output.complain(text.format(path=one.path, why=one.reason))
-    return signatures
+    return made.table
 
 
 def _about_code(word: str, signatures: tuple[Signature, ...], asked: Asked) -> Explanation:
@@ -82,22 +84,19 @@ def _by_check(word: str, variables: Mapping[str, str]) -> list[Signature]:
     return []
 
 
-def _about_logs(words: tuple[str, ...], signatures: tuple[Signature, ...], asked: Asked) -> Explanation:
+def _about_logs(words: tuple[str, ...], engine: Engine, asked: Asked) -> Explanation:
     from npudoctor.cli.progress import Progress
-    from npudoctor.explain.cache import cache_of
 
-    walk, piped, unread = _named(words)
-    engine = engine_of(signatures, cache_of(asked.variables))
+    walk, piped = _named(words)
     with Progress() as progress:
         evidence = engine.logs(walk.logs, progress=progress.show)
     evidence += [_read_once(engine, path) for path in piped]
     _complain(walk, evidence)
-    unread += len(walk.problems)
     seconds = time.monotonic() - asked.started
-    return explanation(engine.judged(evidence), evidence, seconds, unread)
+    return explanation(engine.judged(evidence), evidence, seconds, len(walk.problems))
 
 
-def _named(words: tuple[str, ...]) -> tuple[Walk, list[str], int]:
+def _named(words: tuple[str, ...]) -> tuple[Walk, list[str]]:
     """What is to be read: files and folders, then pipes; Refused for what does not exist."""
     import stat
 
@@ -118,7 +117,7 @@ def _named(words: tuple[str, ...]) -> tuple[Walk, list[str], int]:
             walk.file(word, found, named=True)
         else:
             piped.append(word)
-    return walk, piped, 0
+    return walk, piped
 
 
 def _read_once(engine: Engine, path: str) -> Evidence:
@@ -160,7 +159,9 @@ def _newest(variables: Mapping[str, str]) -> tuple[str, ...]:
 
     found = newest(variables, os.getcwd())
     if not found:
-        raise Refused(_("there is no plog, torchrun, msrun or Slurm log here: name a log, a folder or a code"))
+        raise Refused(
+            _("there is no plog, torchrun, msrun or Slurm log here: name a log, a folder or a code")
+        )
     output.complain(_("explaining the newest log here: {path}").format(path=found[0].path))
     for other in found[1:6]:
         output.complain(_("there is also: {path} ({kind})").format(path=other.path, kind=other.kind))
@@ -191,7 +192,3 @@ def verified(found: Explanation, session: Session) -> Explanation:
         if row.check in wanted
     ]
     return dataclasses.replace(found, proofs=tuple(proofs))
-
-
-def bundled(asked: Asked, found: Explanation, flags: Mapping[str, Any], caller: Caller) -> None:
-    """Pack the bundle of --collect."""

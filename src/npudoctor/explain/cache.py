@@ -1,4 +1,4 @@
-"""The user's cache: what is quicker read than made again. Anything odd about it, and it is simply not used."""
+"""The user's cache: what is quicker read than made again. Where anything is odd about it, it is not used."""
 
 from __future__ import annotations
 
@@ -57,7 +57,9 @@ class Cache:
     def _clean(self, name: str) -> None:
         """Of each kind the three newest are kept: one for each interpreter or machine that shares a HOME."""
         kind, _dash, _key = name.partition("-")
-        paths = [os.path.join(self.folder, one) for one in os.listdir(self.folder) if one.startswith(kind + "-")]
+        paths = [
+            os.path.join(self.folder, one) for one in os.listdir(self.folder) if one.startswith(kind + "-")
+        ]
         for path in sorted(paths, key=_age)[:-3]:
             with contextlib.suppress(OSError):
                 os.unlink(path)

@@ -53,8 +53,12 @@ class Engine:
         return judge(self.table.signatures, tuple(evidence))
 
 
-def engine_of(signatures: Sequence[Signature], cache: Optional[Cache] = None, plain: bool = False) -> Engine:
-    """An engine for these signatures: with hyperscan where it is, unless the plain one is asked for."""
-    table = table_of(signatures)
+def engine_of(signatures: Sequence[Signature], *, plain: bool = False) -> Engine:
+    """An engine for these signatures."""
+    return engine_for(table_of(signatures), plain=plain)
+
+
+def engine_for(table: Table, cache: Optional[Cache] = None, *, plain: bool = False) -> Engine:
+    """An engine for a table: with hyperscan where it is, unless the plain one is asked for."""
     matcher: Optional[Matcher] = None if plain else fast(table.literals, cache)
     return Engine(table, matcher or Plain(table.literals))

@@ -57,7 +57,9 @@ class Evidence:
         self.found: dict[int, Found] = {}
         self.marks: dict[int, list[Seen]] = {}
         self.counts: dict[int, int] = {}  # of marks
-        self.aside: set[tuple[int, int]] = set()  # signatures whose `near` (1) or `without` (2) is in the file
+        self.aside: set[tuple[int, int]] = (
+            set()
+        )  # signatures whose `near` (1) or `without` (2) is in the file
         self.root: Optional[int] = None  # the rank that a launcher says failed first
         self.tail = b""
         self.end = 0  # where the tail ends, in bytes as they were scanned

@@ -1,4 +1,4 @@
-"""What says that a job failed, whether or not anybody knows why: looked for in the same scan as signatures."""
+"""What says that a job failed, whether or not anybody knows why: looked for by the same scan."""
 
 from __future__ import annotations
 
@@ -61,7 +61,9 @@ MARKS = (
         ),
         own=False,
     ),
-    Mark("cann", (r"\bERR[0-9]{5}\b", r"\bInner Error!", r"\bTraceBack \(most recent call last\)"), sure=False),
+    Mark(
+        "cann", (r"\bERR[0-9]{5}\b", r"\bInner Error!", r"\bTraceBack \(most recent call last\)"), sure=False
+    ),
     Mark(
         "level",
         (

@@ -17,7 +17,8 @@ _ERROR = re.compile(
     r"|[\[\s|](?:ERROR|FATAL|CRITICAL)(?:\]| -| ?\|| \d\d-\d\d \d\d:| \[)"
 )
 _PROGRESS = re.compile(
-    r"(?i)\b(?:global[_ ]?step|step|epoch|iter(?:ation)?)s?\b['\"\]]?\s*[:=\[( ]+\s*\d+.*\b(?:loss|lr|time|acc|grad)"
+    r"(?i)\b(?:global[_ ]?step|step|epoch|iter(?:ation)?)s?\b['\"\]]?\s*[:=\[( ]+\s*\d+"
+    r".*\b(?:loss|lr|time|acc|grad)"
     r"|^\{['\"]loss['\"]: [\d.]+,|\bloss\b['\"]?\s*(?:is|[:=])\s*-?\d+\.\d+"
     r"|\d+%\|[█#▏▎▍▌▋▊▉ -]*\| *\d+/\d+ \["
 )

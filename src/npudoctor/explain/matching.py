@@ -13,7 +13,7 @@ from npudoctor.explain.patterns import Literal
 
 Hit = tuple[int, int]  # which literal, and where it ends
 # A node of the tree of all literals: what follows by the next byte, and under -1 that one ends here.
-_Tree = dict[int, Union["_Tree", int]]  # type: ignore[misc]
+_Tree = dict[int, Union["_Tree", int]]
 
 
 class Matcher(Protocol):
@@ -46,7 +46,11 @@ class Plain:
         self._groups = [
             (caseless, _begins(texts), _by_start(texts))
             for caseless in (False, True)
-            if (texts := [(number, text.lower() if caseless else text) for number, text, c in told if c is caseless])
+            if (
+                texts := [
+                    (number, text.lower() if caseless else text) for number, text, c in told if c is caseless
+                ]
+            )
         ]
 
     def found(self, block: bytes) -> list[Hit]:
@@ -58,7 +62,9 @@ class Plain:
         return hits
 
 
-def _hits(text: bytes, begins: re.Pattern[bytes], by_start: dict[bytes, list[tuple[int, bytes]]]) -> Iterator[Hit]:
+def _hits(
+    text: bytes, begins: re.Pattern[bytes], by_start: dict[bytes, list[tuple[int, bytes]]]
+) -> Iterator[Hit]:
     at = 0
     while match := begins.search(text, at):
         at = match.start()

@@ -1,4 +1,4 @@
-"""When a line was written, in the forms that logs of training jobs use; all are local time, and only compared."""
+"""When a line was written, in the forms that logs of training jobs use: local time, only to be compared."""
 
 from __future__ import annotations
 
@@ -40,6 +40,8 @@ def _seconds(parts: Sequence[Optional[str]]) -> Optional[float]:
     year, month, day, hour, minute, second = (int(part or 0) for part in parts[:6])
     fraction = float("0." + (parts[6] or "0")) if len(parts) > 6 else 0.0
     try:
-        return (datetime(year, month, day, hour, minute, second) - datetime(1970, 1, 1)).total_seconds() + fraction
+        return (
+            datetime(year, month, day, hour, minute, second) - datetime(1970, 1, 1)
+        ).total_seconds() + fraction
     except ValueError:  # "2024-13-45" is no date, and 24:00:60 no time
         return None

@@ -25,6 +25,22 @@ from npudoctor.messages import _
 LEAST = 4  # the shortest literal that is worth looking for
 _MOST = 48  # so many alternatives at most are spelled out
 _STRANGE = {"GROUPREF", "GROUPREF_EXISTS", "ASSERT", "ASSERT_NOT", "ATOMIC_GROUP", "POSSESSIVE_REPEAT"}
+# Words that healthy logs are full of: looking for them costs more than for anything else.
+_COMMON = frozenset(
+    "about accuracy address alloc allocate allocated attempt await backend batch before buffer cache "
+    "called check client cluster communication compile config connect connected connection context "
+    "copy count create created cuda data dataset debug default device devices died distributed driver "
+    "during environment epoch errno error event event_id exec execute exist exit failed failure file "
+    "files finish finished found function global graph group handle hccl host info init initialize "
+    "input invalid job kernel launch launched length library limit load loaded loading local main "
+    "memory message model module name nccl network node not_found notify number operator optimizer "
+    "output package path peer platform port process processes python queue rank ranks read ready "
+    "received recv register remote request resource result retry return root runtime save saved "
+    "script self send server session shape share shared size socket space start started state status "
+    "step stop store stream success successfully system table task tensor thread time timed timeout "
+    "torch total train training type unknown update used user using value variable version visible "
+    "wait waiting warn warning worker world write".split()
+)
 
 
 class Unsuitable(ValueError):
@@ -58,7 +74,6 @@ def judged(pattern: str) -> None:
 
 def _parsed(pattern: str) -> Any:
     try:
-        re.compile(pattern)
         tree = parser.parse(pattern)
     except (re.error, OverflowError, RecursionError) as error:
         raise Unsuitable(f"{pattern}: {error}") from error
@@ -155,8 +170,9 @@ def _whole(pieces: list[_Piece]) -> Optional[frozenset[str]]:
 
 
 def _best(pieces: list[_Piece]) -> Optional[frozenset[str]]:
-    """Of all sets one of whose texts must occur in a sequence, that with the longest shortest text."""
+    """Of all sets one of whose texts must occur in a sequence, the one whose texts are the rarest."""
     found: list[frozenset[str]] = [must for _texts, must in pieces if must]
+    pieces = _merged(pieces)
     for start in range(len(pieces)):
         made = frozenset({""})
         for texts, _must in pieces[start:]:
@@ -164,9 +180,29 @@ def _best(pieces: list[_Piece]) -> Optional[frozenset[str]]:
                 break
             made = frozenset(left + right for left, right in itertools.product(made, texts))
             found.append(made)
-        if start and found and len(pieces) > 400:
-            break
-    return max(found, key=lambda texts: (min(map(_length, texts)), -len(texts)), default=None)
+    return max(found, key=_rarity, default=None)
+
+
+def _merged(pieces: list[_Piece]) -> list[_Piece]:
+    """The pieces, those put together that can be one text only."""
+    merged: list[_Piece] = []
+    for texts, must in pieces:
+        before = merged[-1][0] if merged else None
+        if texts is not None and before is not None and len(texts) == len(before) == 1:
+            merged[-1] = frozenset(left + right for left in before for right in texts), None
+        else:
+            merged.append((texts, must))
+    return merged
+
+
+def _rarity(texts: frozenset[str]) -> tuple[int, int]:
+    """How rare the commonest of them is, by its length; words that every log is full of count little."""
+    return min(map(_worth, texts)), -len(texts)
+
+
+def _worth(text: str) -> int:
+    length = _length(text)
+    return LEAST if length > LEAST and text.strip().lower() in _COMMON else length
 
 
 def _length(text: str) -> int:

@@ -1,4 +1,4 @@
-"""One line of a log with what is around it, each read only when somebody asks: most lines are soon done with."""
+"""One line of a log with what is around it, read only when somebody asks: most lines are soon done with."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Optional
 
 from npudoctor.explain import levels, moments, ranks
 from npudoctor.explain.evidence import Seen
-from npudoctor.explain.recognise import UNIT_LINES, around, compiled, others
+from npudoctor.explain.recognise import UNIT_LINES, alone, around, compiled, others
 from npudoctor.explain.signatures import Signature
 from npudoctor.explain.window import Window, decoded
 
@@ -76,5 +76,8 @@ class Place:
 
     @cached_property
     def _others(self) -> tuple[str, ...]:
+        start, end = self._outer
+        if alone(self._window.data, start, end + 1):
+            return ()
         before, after = self._neighbours
         return others([*before, self.text, *after], len(before))

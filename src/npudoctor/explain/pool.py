@@ -7,7 +7,7 @@ import os
 import signal
 import struct
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Callable, Optional
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from npudoctor.explain.evidence import Evidence
 from npudoctor.explain.matching import Matcher, Plain
@@ -74,7 +74,7 @@ def _parallel(work: _Work, groups: Sequence[range], count: int) -> Iterator[tupl
     todo, fill = os.pipe()
     os.set_blocking(fill, False)
     left = list(range(len(groups)))
-    children: dict[Connection, int] = {}
+    children: dict[Any, int] = {}
     try:
         if _feed(fill, left):
             os.close(fill)
@@ -87,11 +87,12 @@ def _parallel(work: _Work, groups: Sequence[range], count: int) -> Iterator[tupl
             theirs.close()
             children[mine] = pid
         while children:
+            connection: Any
             for connection in wait(list(children)):
                 try:
-                    yield connection.recv()  # type: ignore[union-attr]
+                    yield connection.recv()
                 except (EOFError, OSError):
-                    _ended(children.pop(connection), connection)  # type: ignore[call-overload]
+                    _ended(children.pop(connection), connection)
             if fill >= 0 and _feed(fill, left):
                 os.close(fill)
                 fill = -1

@@ -46,7 +46,9 @@ def _divisible(path: str) -> bool:
             head = file.read(4)
     except OSError:
         return False
-    return not head.startswith((b"\x1f\x8b", b"BZh", b"\xfd7zX", b"\x28\xb5\x2f\xfd", b"PK\x03\x04", b"\xff\xfe", b"\xfe\xff"))
+    return not head.startswith(
+        (b"\x1f\x8b", b"BZh", b"\xfd7zX", b"\x28\xb5\x2f\xfd", b"PK\x03\x04", b"\xff\xfe", b"\xfe\xff")
+    )
 
 
 def read(table: Table, matcher: Matcher, log: Log, task: Task) -> Evidence:
@@ -113,5 +115,3 @@ def _failed(path: str, why: str) -> Evidence:
     evidence = Evidence(path)
     evidence.problem, evidence.unread = why, True
     return evidence
-
-

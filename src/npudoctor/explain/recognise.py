@@ -15,12 +15,26 @@ UNIT_LINES = 12  # so many lines are one message at most
 _PREFIX = re.compile(
     r"^(?:\[(?:rank|default|stdout|stderr)?\d+\]:? ?|\((?:\w+ )?(?:pid|rank)=\d+[^)]*\) ?|\d{1,5}: )+"
 )
+_PREFIX_BYTES = re.compile(_PREFIX.pattern.encode())
 
 
 @cache
 def compiled(pattern: str) -> re.Pattern[str]:
     """The pattern, compiled once and kept: re's own memory is too small for all of them."""
     return re.compile(pattern)
+
+
+def alone(data: bytes, start: int, following: int) -> bool:
+    """Whether a line is a message of its own: neither it nor the following one is indented, nor has it a
+    prefix. This is asked of so many lines that it is asked of the bytes."""
+    return _starts(data, start) == start and _starts(data, following) == following
+
+
+def _starts(data: bytes, at: int) -> int:
+    """Where a line begins without its prefix; -1 when it is indented."""
+    prefix = _PREFIX_BYTES.match(data, at, at + 100)
+    begin = prefix.end() if prefix else at
+    return -1 if data[begin : begin + 1].isspace() and data[begin : begin + 1] not in b"\r\n" else begin
 
 
 def bare(line: str) -> str:

@@ -1,4 +1,4 @@
-"""One pass over the bytes of a log: what is found is judged line by line, with the lines around it at hand."""
+"""One pass over the bytes of a log: what is found is judged line by line, with the lines around at hand."""
 
 from __future__ import annotations
 
@@ -73,7 +73,9 @@ class Scan:
             ahead = before[-CONTEXT:]
             window = Window(ahead + piece + following[:CONTEXT], self._base - len(ahead))
             for start, end, numbers in _by_line(window, hits, len(ahead)):
-                if not first <= start - len(ahead) < last and not (start < len(ahead) and self._owned(window, start)):
+                if not first <= start - len(ahead) < last and not (
+                    start < len(ahead) and self._owned(window, start)
+                ):
                     continue
                 here = max(counted, start - len(ahead))
                 lines += piece.count(b"\n", counted, here)

@@ -105,7 +105,9 @@ class Source:
                     made += len(text)
                     if made > UNPACKED:
                         limit = UNPACKED >> 30
-                        self.problem = _("unpacks to more than {limit} GiB: the rest is not read").format(limit=limit)
+                        self.problem = _("unpacks to more than {limit} GiB: the rest is not read").format(
+                            limit=limit
+                        )
                         return
                     yield text
                     at_end = unpacker.eof

@@ -11,8 +11,8 @@ from npudoctor.messages import _, strerror
 
 # Never a log, and often huge; anything else that is binary is seen by its first bytes.
 _NO_LOGS = tuple(
-    ".pt .pth .ckpt .safetensors .bin .npz .npy .so .o .a .pyc .db .sqlite .h5 .onnx .air .om .mindir .png .jpg"
-    " .jpeg .whl .run .deb .rpm .tar .zip .tgz .jar .parquet .arrow .mindrecord .tfrecord .idx".split()
+    ".pt .pth .ckpt .safetensors .bin .npz .npy .so .o .a .pyc .db .sqlite .h5 .onnx .air .om .mindir .png"
+    " .jpg .jpeg .whl .run .deb .rpm .tar .zip .tgz .jar .parquet .arrow .mindrecord .tfrecord .idx".split()
 )
 
 
@@ -45,7 +45,9 @@ class Walk:
                 found = os.stat(here)
                 if (found.st_dev, found.st_ino) in self._folders:
                     if os.path.islink(here):
-                        self.problems.append((here, _("a link to a folder that is read anyway: not followed")))
+                        self.problems.append(
+                            (here, _("a link to a folder that is read anyway: not followed"))
+                        )
                     continue
                 self._folders.add((found.st_dev, found.st_ino))
                 entries = sorted(os.scandir(here), key=lambda entry: _natural(entry.name))

@@ -1,4 +1,4 @@
-"""The lines around a place in a block of bytes, as text; however long a line is, what is looked at is bounded."""
+"""The lines around a place in a block of bytes, as text; of a long line only a bounded piece is looked at."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def _diagnosis(one: Diagnosis) -> dict[str, Any]:
 
 
 def _first(spot: Optional[Spot]) -> Optional[dict[str, Any]]:
-    return spot and {"path": spot.path, "line": spot.seen.line, "text": shown(spot)}
+    return None if spot is None else {"path": spot.path, "line": spot.seen.line, "text": shown(spot)}
 
 
 def _proof(one: Proof) -> dict[str, Any]:

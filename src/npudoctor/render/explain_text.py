@@ -49,7 +49,9 @@ def _verdict(one: Explanation) -> str:
     if one.verdict == "environment":
         return _("ENVIRONMENT: {title}").format(title=said(one.diagnoses[0].signature.title, language()))
     if one.verdict == "not_environment":
-        return _("NOT THE ENVIRONMENT: {title}").format(title=said(one.diagnoses[0].signature.title, language()))
+        return _("NOT THE ENVIRONMENT: {title}").format(
+            title=said(one.diagnoses[0].signature.title, language())
+        )
     if one.verdict == "clean":
         return _("CLEAN: {text}").format(text=one.msg)
     return _("UNKNOWN: {text}").format(text=_("a failure that is not recognised") if one.errors else one.msg)
@@ -61,7 +63,9 @@ def _best(one: Diagnosis) -> Iterator[str]:
         times = ngettext("once", "{count} times", one.count).format(count=one.count)
         text = _("first: {where} ({times}, {confidence})")
         yield from paragraph(
-            text.format(where=where(one.first), times=times, confidence=sure(one.confidence)), INDENT, INDENT * 2
+            text.format(where=where(one.first), times=times, confidence=sure(one.confidence)),
+            INDENT,
+            INDENT * 2,
         )
         yield from paragraph(shown(one.first)[:_LONG], INDENT * 2, INDENT * 2)
     yield ""
@@ -112,7 +116,9 @@ def _read(one: Explanation) -> str:
     size = sum(file.bytes for file in one.inputs)
     lines = sum(file.lines for file in one.inputs)
     text = ngettext(
-        "read: {files} file, {lines} lines, {size}", "read: {files} files, {lines} lines, {size}", len(one.inputs)
+        "read: {files} file, {lines} lines, {size}",
+        "read: {files} files, {lines} lines, {size}",
+        len(one.inputs),
     )
     return text.format(files=len(one.inputs), lines=lines, size=_size(size))
 
