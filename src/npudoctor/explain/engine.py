@@ -8,7 +8,8 @@ from typing import Callable, Optional
 
 from npudoctor.explain.cache import Cache
 from npudoctor.explain.evidence import Evidence
-from npudoctor.explain.fast import fast
+from npudoctor.explain.fast import Fast, fast
+from npudoctor.explain.gate import WORTH, gated
 from npudoctor.explain.judge import Judgement, judge
 from npudoctor.explain.matching import Matcher, Plain
 from npudoctor.explain.pool import scanned
@@ -33,7 +34,10 @@ class Engine:
         self, logs: Sequence[Log], processes: Optional[int] = None, progress: Optional[Progress] = None
     ) -> list[Evidence]:
         """What the files say, in their order."""
-        return scanned(self.table, self.matcher, logs, processes, progress)
+        matcher: Matcher = self.matcher
+        if isinstance(matcher, Fast) and sum(log.size for log in logs) >= WORTH:
+            matcher = gated(matcher, self.table, logs)
+        return scanned(self.table, matcher, logs, processes, progress)
 
     def source(self, source: Source) -> Evidence:
         """What one opened input says, which can be read only once."""
@@ -60,5 +64,5 @@ def engine_of(signatures: Sequence[Signature], *, plain: bool = False) -> Engine
 
 def engine_for(table: Table, cache: Optional[Cache] = None, *, plain: bool = False) -> Engine:
     """An engine for a table: with hyperscan where it is, unless the plain one is asked for."""
-    matcher: Optional[Matcher] = None if plain else fast(table.literals, cache)
-    return Engine(table, matcher or Plain(table.literals))
+    matcher: Optional[Matcher] = None if plain else fast(table, cache)
+    return Engine(table, Plain(table) if matcher is None else matcher)

@@ -1,6 +1,6 @@
 """Finding many literals in a block of bytes: with hyperscan where it is installed, else with `re`.
 
-Both say the same: every literal, and each place where an occurrence of it ends.
+Neither decides anything: each names lines in which a needle may be, and misses none in which it is.
 """
 
 from __future__ import annotations
@@ -10,16 +10,23 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol, Union
 
 from npudoctor.explain.patterns import Literal
+from npudoctor.explain.table import Table
 
-Hit = tuple[int, int]  # which literal, and where it ends
+Hit = tuple[int, int]  # what was found, and where it ends
 # A node of the tree of all literals: what follows by the next byte, and under -1 that one ends here.
 _Tree = dict[int, Union["_Tree", int]]
 
 
 class Matcher(Protocol):
-    """What looks for literals in blocks of bytes."""
+    """What looks for the needles of a table in blocks of bytes."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """What it is called."""
+
+    @property
+    def owners(self) -> Sequence[Sequence[int]]:
+        """The needles of each number that it finds."""
 
     def found(self, block: bytes) -> list[Hit]:
         """The hits in a block, in no certain order."""
@@ -40,9 +47,9 @@ class Plain:
 
     name = "re"
 
-    def __init__(self, literals: Sequence[Literal]) -> None:
-        told = spellings(literals)
-        self.longest = max((len(text) for _number, text, _caseless in told), default=1)
+    def __init__(self, table: Table) -> None:
+        self.owners = table.owners
+        told = spellings(table.literals)
         self._groups = [
             (caseless, _begins(texts), _by_start(texts))
             for caseless in (False, True)

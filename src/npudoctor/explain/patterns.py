@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Optional
 
 if sys.version_info >= (3, 11):
@@ -23,6 +23,7 @@ from npudoctor.frozen import dataclass
 from npudoctor.messages import _
 
 LEAST = 4  # the shortest literal that is worth looking for
+_RARE = 14  # a literal of so many bytes hardly stands in a line that has nothing to do with it
 _MOST = 48  # so many alternatives at most are spelled out
 _STRANGE = {"GROUPREF", "GROUPREF_EXISTS", "ASSERT", "ASSERT_NOT", "ATOMIC_GROUP", "POSSESSIVE_REPEAT"}
 # Words that healthy logs are full of: looking for them costs more than for anything else.
@@ -58,13 +59,25 @@ class Literal:
 def literals_of(pattern: str) -> tuple[Literal, ...]:
     """The literals one of which is in every match; Unsuitable when there is none or it cannot be used."""
     tree = _parsed(pattern)
-    caseless = bool(tree.state.flags & re.IGNORECASE)
+    caseless = _caseless(tree)
     found = _best(_sequence(tree))
     if found is None or min(map(_length, found)) < LEAST:
         text = _("{pattern}: has no literal of {least} bytes that every match must contain")
         raise Unsuitable(text.format(pattern=pattern, least=LEAST))
     texts = {text.lower() if caseless else text for text in found}
     return tuple(Literal(text, caseless) for text in sorted(texts))
+
+
+def chain_of(pattern: str) -> tuple[tuple[Literal, ...], ...]:
+    """All that every match goes through, one link after the other; each link is a choice of literals."""
+    tree = _parsed(pattern)
+    caseless, links = _caseless(tree), list(_chain(_sequence(tree)))
+    return tuple(tuple(Literal(text, caseless) for text in sorted(link)) for link in links)
+
+
+def rare(literals: Iterable[Literal]) -> bool:
+    """Whether all of them hardly stand in a line that has nothing to do with what is looked for."""
+    return all(_worth(one.text) >= _RARE for one in literals)
 
 
 def judged(pattern: str) -> None:
@@ -81,6 +94,24 @@ def _parsed(pattern: str) -> Any:
         raise Unsuitable(_("{pattern}: of all flags only (?i) may be used").format(pattern=pattern))
     _judge(pattern, tree, False)
     return tree
+
+
+def _caseless(tree: Any) -> bool:
+    """Whether a pattern, or a part of it, is for any case: then all its literals are looked for so."""
+    return bool(tree.state.flags & re.IGNORECASE) or any(
+        _locally(kind, value) for kind, value in _walked(tree)
+    )
+
+
+def _locally(kind: Any, value: Any) -> bool:
+    return kind is c.SUBPATTERN and bool(value[1] & re.IGNORECASE)
+
+
+def _walked(tree: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+    for kind, value in tree:
+        yield kind, value
+        for inner in _inside(kind, value):
+            yield from _walked(inner)
 
 
 def _judge(pattern: str, tree: Iterable[Any], repeated: bool) -> None:
@@ -183,6 +214,20 @@ def _best(pieces: list[_Piece]) -> Optional[frozenset[str]]:
     return max(found, key=_rarity, default=None)
 
 
+def _chain(pieces: list[_Piece]) -> Iterator[frozenset[str]]:
+    """The sets that a match goes through, one after the other: of each, one text."""
+    made: frozenset[str] = frozenset({""})
+    for texts, must in (*_merged(pieces), (None, None)):
+        if texts is not None and len(made) * len(texts) <= _MOST:
+            made = frozenset(left + right for left, right in itertools.product(made, texts))
+            continue
+        if min(map(len, made)) > 1:
+            yield made
+        made = texts or frozenset({""})
+        if must and min(map(len, must)) > 1:
+            yield must
+
+
 def _merged(pieces: list[_Piece]) -> list[_Piece]:
     """The pieces, those put together that can be one text only."""
     merged: list[_Piece] = []
@@ -196,8 +241,8 @@ def _merged(pieces: list[_Piece]) -> list[_Piece]:
 
 
 def _rarity(texts: frozenset[str]) -> tuple[int, int]:
-    """How rare the commonest of them is, by its length; words that every log is full of count little."""
-    return min(map(_worth, texts)), -len(texts)
+    """How rare the commonest of them is, by its length as far as that tells; then the fewest are best."""
+    return min(_RARE, min(map(_worth, texts))), -len(texts)
 
 
 def _worth(text: str) -> int:

@@ -46,7 +46,7 @@ def scanned(
             _tell(progress, groups, done, total, logs, tasks)
     for group, numbers in enumerate(groups):
         if group not in done:  # also what a process was reading that died
-            safe = Plain(table.literals) if done else matcher
+            safe: Matcher = Plain(table) if done else matcher
             done[group] = _Work(table, safe, logs, tasks).of(numbers)
             _tell(progress, groups, done, total, logs, tasks)
     return _joined(logs, tasks, [one for group in range(len(groups)) for one in done[group]])

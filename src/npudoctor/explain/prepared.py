@@ -15,7 +15,7 @@ from npudoctor.explain import signatures as source
 from npudoctor.explain.cache import Cache
 from npudoctor.explain.patterns import Literal
 from npudoctor.explain.signatures import Signature, all_signatures
-from npudoctor.explain.table import Needle, Table, table_of
+from npudoctor.explain.table import Chain, Needle, Table, table_of
 from npudoctor.frozen import dataclass
 from npudoctor.knowledge.site import Broken, Knowledge
 
@@ -66,6 +66,10 @@ def _written(made: Prepared) -> dict[str, Any]:
         "needles": [[one.pattern, one.owner, one.role] for one in table.needles],
         "literals": [[one.text, one.caseless] for one in table.literals],
         "owners": table.owners,
+        "chains": [
+            [[[[one.text, one.caseless] for one in link] for link in chain.links], chain.needed]
+            for chain in table.chains
+        ],
         "broken": [asdict(one) for one in made.broken],
     }
 
@@ -76,6 +80,10 @@ def _read(kept: Mapping[str, Any]) -> Prepared:
         tuple(Needle(*row) for row in kept["needles"]),
         tuple(Literal(*row) for row in kept["literals"]),
         tuple(map(tuple, kept["owners"])),
+        tuple(
+            Chain(tuple(tuple(Literal(*one) for one in link) for link in links), needed)
+            for links, needed in kept["chains"]
+        ),
     )
     return Prepared(table, tuple(Broken(**row) for row in kept["broken"]))
 

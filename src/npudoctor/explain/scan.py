@@ -18,7 +18,7 @@ from npudoctor.explain.window import Window
 CONTEXT = 64 << 10  # what lies around a piece and is at hand when it is judged
 TAIL = 32 << 10  # the end of a log, which tells how it went
 _LEAST = 256 << 10  # smaller pieces are put together
-_SEAM = 512  # longer than any literal
+_SEAM = 8 << 10  # longer than any line that is looked at as a whole
 _ROOT = re.compile(r"^\s*rank\s*: (\d{1,6})\b")
 
 
@@ -96,7 +96,7 @@ class Scan:
 
     def _line(self, place: Place, numbers: set[int]) -> None:
         """Judge one line by the needles whose literals are in it."""
-        owners = self._table.owners
+        owners = self._matcher.owners
         needles = sorted({needle for number in numbers for needle in owners[number]})
         done: set[tuple[int, int]] = set()
         for needle in (self._table.needles[number] for number in needles):

@@ -12,7 +12,7 @@ from typing import Optional
 
 from npudoctor.messages import _, strerror
 
-PIECE = 512 << 10
+PIECE = 1 << 20
 UNPACKED = 4 << 30  # of one compressed file; more is no log
 PATIENCE = 5.0  # how long a pipe may say nothing
 _BOMS = ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"), (codecs.BOM_UTF8, ""))
@@ -39,7 +39,7 @@ class Source:
         os.close(self._descriptor)
 
     def pieces(self) -> Iterator[bytes]:
-        """All of it as UTF-8 or whatever bytes it has, in pieces of about half a MiB."""
+        """All of it as UTF-8 or whatever bytes it has, in pieces of about a MiB."""
         raw = self._all()
         if self.head[:2] == b"\x1f\x8b":
             raw = self._unpacked(raw)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from npudoctor.explain.failures import MARKS
-from npudoctor.explain.patterns import Literal, literals_of
+from npudoctor.explain.patterns import Literal, chain_of, literals_of, rare
 from npudoctor.explain.signatures import Signature
 from npudoctor.frozen import dataclass
 
@@ -25,23 +25,46 @@ class Needle:
 
 
 @dataclass(frozen=True)
+class Chain:
+    """The links of a needle, each a choice of literals; `needed`: its rarest literals are common words."""
+
+    links: tuple[tuple[Literal, ...], ...]
+    needed: bool
+
+
+@dataclass(frozen=True)
 class Table:
-    """Signatures, needles, and the literals: literal i belongs to the needles `owners[i]`."""
+    """Signatures, needles, and the literals: literal i belongs to the needles `owners[i]`.
+
+    `chains`: of each needle what every match of it goes through, and whether an engine that can should look
+    for that: common words alone would be found everywhere.
+    """
 
     signatures: tuple[Signature, ...]
     needles: tuple[Needle, ...]
     literals: tuple[Literal, ...]
     owners: tuple[tuple[int, ...], ...]
+    chains: tuple[Chain, ...]
 
 
 def table_of(signatures: Sequence[Signature]) -> Table:
     """What to look for, so that each of these signatures can be found."""
     needles = tuple(_needles(signatures))
     owners: dict[Literal, list[int]] = {}
+    chains = []
     for number, needle in enumerate(needles):
-        for literal in _known(needle.pattern):
+        literals = literals_of(needle.pattern)
+        for literal in literals:
             owners.setdefault(literal, []).append(number)
-    return Table(tuple(signatures), needles, tuple(owners), tuple(map(tuple, owners.values())))
+        chains.append(_chain(needle.pattern, literals))
+    return Table(tuple(signatures), needles, tuple(owners), tuple(map(tuple, owners.values())), tuple(chains))
+
+
+def _chain(pattern: str, literals: tuple[Literal, ...]) -> Chain:
+    links = chain_of(pattern)
+    if len(links) < 2 or not all(one.text.isascii() for link in links for one in link):
+        return Chain((literals,), False)
+    return Chain(links, not rare(literals))
 
 
 def _needles(signatures: Sequence[Signature]) -> Iterator[Needle]:
@@ -54,7 +77,3 @@ def _needles(signatures: Sequence[Signature]) -> Iterator[Needle]:
         if not signature.within:
             yield from (Needle(pattern, index, NEAR) for pattern in signature.near)
             yield from (Needle(pattern, index, WITHOUT) for pattern in signature.without)
-
-
-def _known(pattern: str) -> tuple[Literal, ...]:
-    return literals_of(pattern)
