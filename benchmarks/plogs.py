@@ -1,4 +1,4 @@
-"""A tree of plogs as a job of eight ranks leaves it: in the forms that CANN writes, with three real failures."""
+"""A tree of plogs as a job of eight ranks leaves it: in the forms of CANN, with three real failures."""
 
 from __future__ import annotations
 

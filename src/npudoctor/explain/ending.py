@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Optional
 
 from npudoctor.explain import levels
@@ -19,7 +20,6 @@ class Ending:
     def __init__(self, evidence: Evidence) -> None:
         self._evidence = evidence
         self._tail = evidence.end - len(evidence.tail)
-        self._progress = self._last_progress()
 
     def survived(self, seen: Seen) -> bool:
         """Whether the job went on after this line."""
@@ -33,9 +33,10 @@ class Ending:
                 if not self.survived(seen) and (name not in _ENDS or seen.offset >= self._tail):
                     yield name, seen
 
-    def _last_progress(self) -> Optional[int]:
-        at = found = None
-        at = self._tail
+    @cached_property
+    def _progress(self) -> Optional[int]:
+        """The last place that says that the job went on; asked only where something was found."""
+        found, at = None, self._tail
         for raw in self._evidence.tail.split(b"\n"):
             for piece in raw.split(b"\r"):
                 if len(piece) > 6 and levels.progress(decoded(piece[:1000])):

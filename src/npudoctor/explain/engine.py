@@ -29,6 +29,7 @@ class Engine:
 
     table: Table
     matcher: Matcher
+    cache: Optional[Cache] = None
 
     def logs(
         self, logs: Sequence[Log], processes: Optional[int] = None, progress: Optional[Progress] = None
@@ -36,7 +37,7 @@ class Engine:
         """What the files say, in their order."""
         matcher: Matcher = self.matcher
         if isinstance(matcher, Fast) and sum(log.size for log in logs) >= WORTH:
-            matcher = gated(matcher, self.table, logs)
+            matcher = gated(matcher, self.table, logs, self.cache)
         return scanned(self.table, matcher, logs, processes, progress)
 
     def source(self, source: Source) -> Evidence:
@@ -65,4 +66,4 @@ def engine_of(signatures: Sequence[Signature], *, plain: bool = False) -> Engine
 def engine_for(table: Table, cache: Optional[Cache] = None, *, plain: bool = False) -> Engine:
     """An engine for a table: with hyperscan where it is, unless the plain one is asked for."""
     matcher: Optional[Matcher] = None if plain else fast(table, cache)
-    return Engine(table, Plain(table) if matcher is None else matcher)
+    return Engine(table, Plain(table) if matcher is None else matcher, cache)

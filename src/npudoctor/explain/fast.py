@@ -41,8 +41,8 @@ class Fast:
 
     name = "hyperscan"
 
-    def __init__(self, database: Any, owners: Sequence[Sequence[int]]) -> None:
-        self.database, self.owners = database, owners
+    def __init__(self, database: Any, owners: Sequence[Sequence[int]], key: str) -> None:
+        self.database, self.owners, self.key = database, owners, key
 
     def found(self, block: bytes) -> list[Hit]:
         """The hits in a block."""
@@ -63,14 +63,15 @@ def fast(table: Table, cache: Optional[Cache]) -> Optional[Fast]:
         return None
     owners = _owners(table)
     told = list(_expressions(table, owners))
-    name = f"literals-{_key(hyperscan.__version__, told)}.hs" if cache else ""
+    key = _key(hyperscan.__version__, told)
+    name = f"literals-{key}.hs"
     kept = cache.get(name) if cache else None
     with contextlib.suppress(Exception):  # what cannot be loaded, or does not work, is made again
         if kept is not None:
-            return _tried(_loaded(hyperscan, kept), owners, told)
+            return _tried(Fast(_loaded(hyperscan, kept), owners, key), told)
     # Without SSSE3, or with a library of another build, the other engine says the same.
     with contextlib.suppress(Exception):
-        found = _tried(compiled(told), owners, told)
+        found = _tried(Fast(compiled(told), owners, key), told)
         if cache:
             cache.put(name, hyperscan.dumpb(found.database))
         return found
@@ -94,9 +95,8 @@ def _expressions(table: Table, owners: Sequence[Sequence[int]]) -> Iterator[Expr
         yield Expression(number, links[0][0].caseless, texts)
 
 
-def _tried(database: Any, owners: Sequence[Sequence[int]], told: Sequence[Expression]) -> Fast:
+def _tried(found: Fast, told: Sequence[Expression]) -> Fast:
     """The matcher, if it finds what is there; ValueError when it does not."""
-    found = Fast(database, owners)
     for one in (*told[:1], *told[-1:]):
         if (one.number, len(one.example)) not in found.found(one.example):
             raise ValueError("the database does not find what it was made for")

@@ -8,11 +8,13 @@ has one, the lines around are looked at in full.
 from __future__ import annotations
 
 import contextlib
+import heapq
+import json
 import os
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Optional
 
+from npudoctor.explain.cache import Cache
 from npudoctor.explain.fast import Expression, Fast, compiled, noted
 from npudoctor.explain.matching import Hit, spellings
 from npudoctor.explain.table import Chain, Table
@@ -20,9 +22,10 @@ from npudoctor.explain.walk import Log
 
 WORTH = 96 << 20  # with less data, choosing takes longer than it saves
 _SIZE = 6  # bytes of a piece
-_AROUND = 8 << 10  # what is looked at in full on both sides of one
-_DENSE = 16 << 10  # with more than one piece in so many bytes, looking twice saves nothing
-_SAMPLES, _SAMPLE = 6, 96 << 10
+_AROUND = 4 << 10  # what is looked at in full on both sides of one
+_DENSE = 8 << 10  # with more than one piece in so many bytes, looking twice saves nothing
+_SPARSE = 16 << 10  # a gate suits when its pieces are no more frequent
+_SAMPLES, _SAMPLE = 8, 32 << 10
 
 
 class Gated:
@@ -46,12 +49,25 @@ class Gated:
         return hits
 
 
-def gated(full: Fast, table: Table, logs: Sequence[Log]) -> Gated:
-    """The matcher with a gate that suits these logs."""
-    pieces = sorted(pieces_of(table, sampled(logs)))
-    return Gated(
-        full, compiled([Expression(number, True, ((piece,),)) for number, piece in enumerate(pieces)])
-    )
+def gated(full: Fast, table: Table, logs: Sequence[Log], cache: Optional[Cache]) -> Gated:
+    """The matcher with a gate that suits these logs; the one of the last time, if it does."""
+    sample = sampled(logs).lower()
+    name = f"gate-{full.key}.json" if cache else ""
+    kept = cache.get(name) if cache else None
+    if kept is not None:
+        gate = _compiled([text.encode("latin-1") for text in json.loads(kept)])
+        seen: list[Hit] = []
+        gate.scan(sample, noted, context=seen)
+        if len(seen) <= 1 + len(sample) // _SPARSE:
+            return Gated(full, gate)
+    pieces = sorted(pieces_of(table, sample))
+    if cache:
+        cache.put(name, json.dumps([piece.decode("latin-1") for piece in pieces]).encode())
+    return Gated(full, _compiled(pieces))
+
+
+def _compiled(pieces: Sequence[bytes]) -> Any:
+    return compiled([Expression(number, True, ((piece,),)) for number, piece in enumerate(pieces)])
 
 
 def sampled(logs: Sequence[Log]) -> bytes:
@@ -66,15 +82,28 @@ def sampled(logs: Sequence[Log]) -> bytes:
 
 def pieces_of(table: Table, sample: bytes) -> set[bytes]:
     """Short texts, in small letters, one of which is in everything that any needle matches."""
-    sample = sample.lower()
     common = _grams(sample)
-    todo = [grams for chain in table.chains for grams in _known_by(chain, common, sample)]
-    weight = Counter(gram for grams in todo for gram in grams)
-    chosen: set[bytes] = set()
-    for grams in sorted(todo, key=len):
-        if not grams & chosen:
-            chosen.add(max(grams, key=lambda gram: (weight[gram], gram)))
-    return chosen
+    todo = {grams for chain in table.chains for grams in _known_by(chain, common, sample)}
+    return set(_cover(todo))
+
+
+def _cover(todo: set[frozenset[bytes]]) -> Iterator[bytes]:
+    """Few pieces, so that one of each set is among them: always the one that is in most of those left."""
+    holders: dict[bytes, set[frozenset[bytes]]] = {}
+    for grams in todo:
+        for gram in grams:
+            holders.setdefault(gram, set()).add(grams)
+    heap = [(-len(sets), gram) for gram, sets in holders.items()]
+    heapq.heapify(heap)
+    left = set(todo)
+    while left:
+        count, gram = heapq.heappop(heap)
+        now = len(holders[gram] & left)
+        if now == -count:
+            yield gram
+            left -= holders[gram]
+        elif now:
+            heapq.heappush(heap, (-now, gram))
 
 
 def _known_by(chain: Chain, common: frozenset[bytes], sample: bytes) -> list[frozenset[bytes]]:
@@ -83,10 +112,9 @@ def _known_by(chain: Chain, common: frozenset[bytes], sample: bytes) -> list[fro
     for link in chain.links:
         texts = [text.lower() for _number, text, _caseless in spellings(link)]
         rare = [_rare(text, common, sample) for text in texts]
-        links.append(
-            (all(rare), min(map(len, texts)), [one or _grams(text) for one, text in zip(rare, texts)])
-        )
-    return max(links, key=lambda link: link[:2])[2]
+        known = [one or _grams(text) for one, text in zip(rare, texts)]
+        links.append((all(rare), min(_SIZE, min(map(len, texts))), -len(texts), known))
+    return max(links, key=lambda link: link[:3])[3]
 
 
 def _rare(text: bytes, common: frozenset[bytes], sample: bytes) -> frozenset[bytes]:

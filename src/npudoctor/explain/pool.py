@@ -40,13 +40,14 @@ def scanned(
     count = min(processes or _cores(), len(groups), _MOST)
     work = _Work(table, matcher, logs, tasks)
     done: dict[int, list[Evidence]] = {}
-    if count > 1 and (processes or total >= _WORTH or len(logs) >= 4 * _FILES):
+    spread = count > 1 and (processes or total >= _WORTH or len(logs) >= 4 * _FILES)
+    if spread:
         for group, found in _parallel(work, groups, count):
             done[group] = found
             _tell(progress, groups, done, total, logs, tasks)
     for group, numbers in enumerate(groups):
         if group not in done:  # also what a process was reading that died
-            safe: Matcher = Plain(table) if done else matcher
+            safe: Matcher = Plain(table) if spread else matcher
             done[group] = _Work(table, safe, logs, tasks).of(numbers)
             _tell(progress, groups, done, total, logs, tasks)
     return _joined(logs, tasks, [one for group in range(len(groups)) for one in done[group]])

@@ -9,7 +9,8 @@ from typing import Optional
 
 from npudoctor.explain.signatures import Signature
 
-UNIT_LINES = 12  # so many lines are one message at most
+UNIT_LINES = 12  # so many lines are one message at most,
+LONGEST = 4096  # and so many characters
 
 # What launchers put before each line of a rank, which hides how far the line itself is indented.
 _PREFIX = re.compile(
@@ -50,7 +51,7 @@ def unit(lines: Sequence[str], index: int) -> str:
     last = index
     while last + 1 < len(lines) and last - first < UNIT_LINES and bare(lines[last + 1])[:1].isspace():
         last += 1
-    return " ".join(bare(line).strip() for line in lines[first : last + 1])
+    return " ".join(bare(line).strip() for line in lines[first : last + 1])[:LONGEST]
 
 
 def others(lines: Sequence[str], index: int) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from npudoctor.explain.table import Needle, Table
 from npudoctor.explain.window import Window
 
 CONTEXT = 64 << 10  # what lies around a piece and is at hand when it is judged
-TAIL = 32 << 10  # the end of a log, which tells how it went
+TAIL = 16 << 10  # the end of a log, which tells how it went
 _LEAST = 256 << 10  # smaller pieces are put together
 _SEAM = 8 << 10  # longer than any line that is looked at as a whole
 _ROOT = re.compile(r"^\s*rank\s*: (\d{1,6})\b")
@@ -70,8 +70,11 @@ class Scan:
         first, last = self._mine(piece)
         counted, lines = first, self.evidence.lines
         if hits:
-            ahead = before[-CONTEXT:]
-            window = Window(ahead + piece + following[:CONTEXT], self._base - len(ahead))
+            ends = [end for _number, end in hits]
+            # Most of the time all is far from the ends of the piece, and nothing has to be put together.
+            ahead = before[-CONTEXT:] if min(ends) < CONTEXT else b""
+            behind = following[:CONTEXT] if max(ends) > len(piece) - CONTEXT else b""
+            window = Window(ahead + piece + behind if ahead or behind else piece, self._base - len(ahead))
             for start, end, numbers in _by_line(window, hits, len(ahead)):
                 if not first <= start - len(ahead) < last and not (
                     start < len(ahead) and self._owned(window, start)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-LONG = 8192  # a longer line is looked at in pieces
-_PIECE, _OVERLAP = 4096, 1024
+LONG = 4096  # a longer line is looked at in pieces
+_PIECE, _OVERLAP = 2048, 1024
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)")
 
 
@@ -37,14 +37,14 @@ class Window:
 
     def before(self, start: int, count: int) -> list[str]:
         """So many lines before the one that begins here, oldest first."""
-        low = max(0, start - count * 1000, start - LONG * 8)
+        low = max(0, start - count * 1000, start - LONG * 16)
         lines = self.data[low : max(low, start - 1)].split(b"\n")[-count:] if start else []
         return [decoded(line[-LONG:]) for line in lines]
 
     def after(self, end: int, count: int) -> list[str]:
         """So many lines after the one that ends here."""
         low = end + 1
-        lines = self.data[low : min(low + count * 1000, low + LONG * 8)].split(b"\n")[:count]
+        lines = self.data[low : min(low + count * 1000, low + LONG * 16)].split(b"\n")[:count]
         return [decoded(line[:LONG]) for line in lines]
 
 
