@@ -7,7 +7,7 @@ from typing import Optional
 
 from npudoctor.explain import levels, moments, ranks
 from npudoctor.explain.evidence import Seen
-from npudoctor.explain.recognise import UNIT_LINES, alone, around, compiled, others
+from npudoctor.explain.recognise import UNIT_LINES, alone, around, bare, compiled, head, unit
 from npudoctor.explain.signatures import Signature
 from npudoctor.explain.window import Window, decoded
 
@@ -26,10 +26,17 @@ class Place:
         self.number = number
         self.text = decoded(window.data[start:end])
 
-    def says(self, pattern: str) -> bool:
-        """Whether the pattern matches the line, or the message that it is part of."""
+    def says(self, pattern: str) -> Optional[Place]:
+        """The line, when the pattern matches it; the head of its message, when it matches that."""
         search = compiled(pattern).search
-        return bool(search(self.text)) or any(search(text) for text in self._others)
+        if search(self.text):
+            return self
+        if self._alone:
+            return None
+        if search(bare(self.text)):
+            return self
+        message = self._message
+        return self._headed(*message) if message is not None and search(message[1]) else None
 
     def around(self, signature: Signature) -> bool:
         """Whether what must be near is, and what must not be is not."""
@@ -75,9 +82,23 @@ class Place:
         return self._window.before(start, UNIT_LINES), self._window.after(end, UNIT_LINES)
 
     @cached_property
-    def _others(self) -> tuple[str, ...]:
+    def _alone(self) -> bool:
         start, end = self._outer
-        if alone(self._window.data, start, end + 1):
-            return ()
+        return alone(self._window.data, start, end + 1)
+
+    @cached_property
+    def _message(self) -> Optional[tuple[int, str]]:
+        """How many lines before this one its message begins, and all of it; None when that cannot be told."""
         before, after = self._neighbours
-        return others([*before, self.text, *after], len(before))
+        lines = [*before, self.text, *after]
+        first = head(lines, len(before))
+        return None if first is None else (len(before) - first, unit(lines, first))
+
+    def _headed(self, lines: int, text: str) -> Place:
+        """The line that is so many before this one, with the text of all of its message."""
+        start = self._outer[0]
+        for _line in range(lines):
+            start = self._window.data.rfind(b"\n", 0, max(0, start - 1)) + 1
+        place = Place(self._window, start, self._window.bounds(start)[1], self.number - lines)
+        place.text = text
+        return place

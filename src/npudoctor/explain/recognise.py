@@ -43,26 +43,26 @@ def bare(line: str) -> str:
     return _PREFIX.sub("", line)
 
 
-def unit(lines: Sequence[str], index: int) -> str:
-    """The message that a line is part of, as one: a head and the indented lines under it."""
-    first = index
-    while first > 0 and index - first < UNIT_LINES and bare(lines[first])[:1].isspace():
-        first -= 1
-    last = index
-    while last + 1 < len(lines) and last - first < UNIT_LINES and bare(lines[last + 1])[:1].isspace():
+def head(lines: Sequence[str], index: int) -> Optional[int]:
+    """The line that begins the message of a line: itself, or the one under which it is indented."""
+    for first in range(index, max(-1, index - UNIT_LINES), -1):
+        if not bare(lines[first])[:1].isspace():
+            return first
+    return None
+
+
+def unit(lines: Sequence[str], first: int) -> str:
+    """The message that begins with a line, as one: it and the indented lines under it."""
+    last = first + 1
+    while last < len(lines) and last - first < UNIT_LINES and bare(lines[last])[:1].isspace():
         last += 1
-    return " ".join(bare(line).strip() for line in lines[first : last + 1])[:LONGEST]
-
-
-def others(lines: Sequence[str], index: int) -> tuple[str, ...]:
-    """What else a pattern may match instead of the line itself: it without its prefix, its whole message."""
-    line = lines[index]
-    return tuple(text for text in dict.fromkeys((bare(line), unit(lines, index))) if text != line)
+    return " ".join(bare(line).strip() for line in lines[first:last])[:LONGEST]
 
 
 def said(patterns: Sequence[str], lines: Sequence[str], index: int) -> bool:
     """Whether one of the patterns matches the line, or the message that it is part of."""
-    texts = (lines[index], *others(lines, index))
+    first = head(lines, index)
+    texts = (lines[index], bare(lines[index]), *(() if first is None else (unit(lines, first),)))
     return any(compiled(pattern).search(text) for text in texts for pattern in patterns)
 
 

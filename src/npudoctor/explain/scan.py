@@ -12,6 +12,7 @@ from npudoctor.explain.evidence import Evidence, Found, Seen
 from npudoctor.explain.failures import MARKS
 from npudoctor.explain.matching import Hit, Matcher
 from npudoctor.explain.place import Place
+from npudoctor.explain.recognise import UNIT_LINES
 from npudoctor.explain.table import Needle, Table
 from npudoctor.explain.window import Window
 
@@ -37,6 +38,7 @@ class Scan:
         self._table, self._matcher, self._year, self._own = table, matcher, year, own
         self._rank = ranks.of_path(path)
         self._base = base  # of the piece that is judged
+        self._noted: dict[tuple[int, int], list[int]] = {}  # of each owner, where it was noted last
         self.evidence = Evidence(path)
 
     def of(self, pieces: Iterable[bytes]) -> Evidence:
@@ -104,9 +106,20 @@ class Scan:
         done: set[tuple[int, int]] = set()
         for needle in (self._table.needles[number] for number in needles):
             key = (needle.owner, needle.role)
-            if key not in done and self._wanted(needle) and place.says(needle.pattern):
+            if key in done or not self._wanted(needle):
+                continue
+            where = place.says(needle.pattern)
+            if where is not None:
                 done.add(key)
-                self._note(needle, place)
+                self._once(needle, where)
+
+    def _once(self, needle: Needle, place: Place) -> None:
+        """Note it, unless another line of the same message led to it already."""
+        noted = self._noted.setdefault((needle.owner, needle.role), [])
+        if place.offset not in noted:
+            noted.append(place.offset)
+            del noted[: -2 * UNIT_LINES]
+            self._note(needle, place)
 
     def _wanted(self, needle: Needle) -> bool:
         """What only has to be in the file somewhere is looked for once."""
