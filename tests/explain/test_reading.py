@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Optional
 
 import pytest
+from tests.support.others import as_user
 
 from npudoctor.explain import reading, sources
 from npudoctor.explain.answer import explanation
@@ -18,8 +19,6 @@ from npudoctor.explain.engine import Engine, engine_of
 from npudoctor.explain.evidence import Evidence
 from npudoctor.explain.signatures import built_in
 from npudoctor.explain.walk import Walk
-
-from tests.support.others import as_user
 
 ENGINE = engine_of(built_in())
 LINE = "ImportError: libhccl.so: cannot open shared object file: No such file or directory"
@@ -147,16 +146,14 @@ def test_what_a_process_read_that_died_is_read_again(tmp_path: Path, monkeypatch
         (tmp_path / f"worker_{number}.log").write_text(LINE)
     walk = Walk()
     walk.folder(str(tmp_path))
-    from npudoctor.explain import pool
-
-    ours, parent = pool.read, os.getpid()
+    ours, parent = reading.read, os.getpid()
 
     def dying(*arguments: object) -> Evidence:
         if os.getpid() != parent and arguments[3].number == 200:  # type: ignore[attr-defined]
             os._exit(9)
         return ours(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(pool, "read", dying)
+    monkeypatch.setattr("npudoctor.explain.pool.read", dying)
     found = ENGINE.logs(walk.logs, processes=2)
     assert [ids(one).get(ID) for one in found] == [1] * 300
 
