@@ -7,8 +7,8 @@ from typing import Optional
 
 # What launchers put before each line.
 _START = re.compile(
-    r"\[rank(\d{1,6})\]|\[(?:default|stderr|stdout)(\d{1,6})\]:|\[(\d{1,6})\]:|\[1,(\d{1,6})\]<std|(\d{1,5}): "
-    r"|\[(?:global )?rank[ :=](\d{1,6})\]|Rank (\d{1,6})\b"
+    r"\[rank(\d{1,6})\]|\[(?:default|stderr|stdout)(\d{1,6})\]:|\[(\d{1,6})\]:|\[1,(\d{1,6})\]<std"
+    r"|(\d{1,5}): |\[(?:global )?rank[ :=](\d{1,6})\]|Rank (\d{1,6})\b"
 )
 # Only what names the writer itself: "from remote rank [3]" is about another one.
 _NAMED = re.compile(
