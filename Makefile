@@ -14,7 +14,7 @@ CATALOGUES = $(wildcard src/npudoctor/locale/*/LC_MESSAGES/*.po)
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help run test lint format bench docs messages package clean test-deps scenarios torture
+.PHONY: help run test lint format bench docs messages package clean test-deps scenarios torture explain-score
 
 help:
 	@echo "make run        check this machine and say the exit status"
@@ -24,6 +24,7 @@ help:
 	@echo "make bench      measure the promises about speed"
 	@echo "make scenarios  whole machines, healthy and with one fault each: the table and both rates"
 	@echo "make torture    a thousand rounds of hostile users and kills against fix --cache-server (as root)"
+	@echo "make explain-score FILE=x.jsonl   the scores of explain on a file of cases"
 	@echo "make docs       rewrite the index of checks and the generated parts of the READMEs"
 	@echo "make messages   bring the message catalogues up to date"
 	@echo "make package    build sdist and wheel into dist/"
@@ -106,3 +107,7 @@ scenarios: $(VENV)/.installed-test
 # NPUDOCTOR_SEED repeats a run, NPUDOCTOR_FIRST and NPUDOCTOR_ROUNDS choose its rounds.
 torture: $(VENV)/.installed-test
 	$(BIN)/python -m tests.torture
+
+# Lines of JSON with id, category, environment, log.
+explain-score: $(VENV)/.installed
+	$(BIN)/python tools/explain_score.py $(FILE)

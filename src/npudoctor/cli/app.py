@@ -21,6 +21,7 @@ COMMANDS = {
     "history": _("Show what earlier runs did, and what of it can be undone."),
     "env": _('Print the export lines, for eval "$(npudoctor env)".'),
     "run": _("Check, set the environment, and start the job; its exit status is the job's."),
+    "explain": _("Say what a failing log or a code means, and what to do."),
     "list": _("List all checks and their codes."),
     "show": _("Print the manual of a check."),
     "schema": _("Print the JSON Schema of a document."),

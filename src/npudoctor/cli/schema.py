@@ -10,7 +10,9 @@ from npudoctor.cli import options as o
 from npudoctor.messages import _
 
 _DOCUMENT = _("Which document; default report.")
-Document = Annotated[str, typer.Argument(metavar="[report|fix|history]", help=_DOCUMENT, show_default=False)]
+Document = Annotated[
+    str, typer.Argument(metavar="[report|fix|explain|history]", help=_DOCUMENT, show_default=False)
+]
 
 
 def schema(ctx: typer.Context, document: Document = "report", lang: o.Lang = None) -> int:
@@ -22,7 +24,7 @@ def schema(ctx: typer.Context, document: Document = "report", lang: o.Lang = Non
     from npudoctor.config import Refused, suggestion
 
     described({"lang": lang}, ctx.obj)
-    known = {"report", "fix", "history"}
+    known = {"report", "fix", "explain", "history"}
     if document not in known:
         text = _("no such document: {name}{suggestion}")
         raise Refused(text.format(name=document, suggestion=suggestion(document, known)))

@@ -15,6 +15,8 @@ from npudoctor.trust import read_trusted
 SITE = "/etc/npudoctor/knowledge.d"  # NPUDOCTOR_KNOWLEDGE_DIR replaces it; empty means none
 # What every row of a site may say besides the keys of our own rows. `compatible = false` forbids a pair.
 _ALWAYS = ("source", "as_of", "compatible")
+# The keys of a file that has signatures: rows, and what all of them share.
+_SIGNATURES = ("signature", "source", "as_of")
 # These say how a variable is read, which no site can change: they take no rows.
 _CLOSED = ("hccl_variables", "log_variables", "nccl_variables", "paddle_flags", "variables")
 # What all our rows say, and nobody needs to know to judge a pair.
@@ -66,6 +68,7 @@ class Knowledge:
         self._lock = threading.Lock()
         self._site: Optional[dict[tuple[str, str], list[Row]]] = None
         self._broken: list[Broken] = []
+        self._signatures: list[tuple[str, dict[str, Any]]] = []
 
     def rows(self, name: str, section: str) -> list[Row]:
         """The rows of a section: the site's, then ours."""
@@ -80,6 +83,11 @@ class Knowledge:
     def site_rows(self) -> dict[tuple[str, str], list[Row]]:
         """The site's rows by table and section."""
         return self._loaded()
+
+    def signature_files(self) -> list[tuple[str, dict[str, Any]]]:
+        """What the site's files say of signatures of failures, which `explain` judges itself."""
+        self._loaded()
+        return self._signatures
 
     def _loaded(self) -> dict[tuple[str, str], list[Row]]:
         with self._lock:
@@ -101,6 +109,9 @@ class Knowledge:
             except (ValueError, RecursionError) as error:
                 self._broken.append(Broken(path, str(error)))
                 continue
+            if "signature" in document:
+                told = {key: document.pop(key) for key in _SIGNATURES if key in document}
+                self._signatures.append((path, told))
             for name, sections in document.items():
                 self._add(site, path, name, sections)
 

@@ -1,0 +1,90 @@
+"""`npudoctor explain`: what this failing log, or this code, means, and what to do."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated, List, Optional  # noqa: UP035
+
+import typer
+
+from npudoctor.cli import options as o
+from npudoctor.messages import _
+
+if TYPE_CHECKING:
+    from npudoctor.explain.answer import Explanation
+
+Logs = Annotated[
+    Optional[List[str]],  # noqa: UP006
+    typer.Argument(
+        metavar="[LOG|DIR|-|CODE]...",
+        help=_("What to read, or one code; when left out, the newest log here."),
+        show_default=False,
+    ),
+]
+Verify = Annotated[
+    bool, typer.Option("--verify", help=_("Ask the checks that prove it, here and now."), show_default=False)
+]
+Collect = Annotated[
+    Optional[str],
+    typer.Option(
+        "--collect",
+        metavar="OUT.tar.gz",
+        help=_("Also pack what a support engineer asks for: report, lines around, versions."),
+        show_default=False,
+    ),
+]
+
+
+def explain(
+    ctx: typer.Context,
+    logs: Logs = None,
+    verify: Verify = False,
+    collect: Collect = None,
+    format: o.Format = None,
+    output: o.Output = None,
+    lang: o.Lang = None,
+    config: o.ConfigFile = None,
+) -> int:
+    """Say what a failing log means."""
+    from npudoctor.cli import bundle
+    from npudoctor.cli.explaining import Asked, answered, verified
+    from npudoctor.cli.paths import writable
+    from npudoctor.cli.session import described, opened
+    from npudoctor.host.files import Files, LocalDisk
+
+    started = time.monotonic()
+    flags = {"format": format, "lang": lang, "config": config}
+    settings = described(flags, ctx.obj)
+    disk = LocalDisk()
+    try:
+        target = writable(output, Files(disk))
+    finally:
+        disk.close()
+    packed = None if collect is None else bundle.place(collect)
+    found = answered(Asked(tuple(logs or ()), ctx.obj.variables, started))
+    if verify:
+        with opened(flags, ctx.obj) as session:
+            found = verified(found, session)
+    if packed is not None:
+        with opened(flags, ctx.obj) as session:
+            bundle.collect(packed, found, session)
+    _deliver(found, settings["format"], target)
+    return found.exit_code
+
+
+def _deliver(found: Explanation, format: str, target: Optional[str]) -> None:
+    from npudoctor.cli import output
+
+    if format == "json":
+        from npudoctor.render.explain_json import explain_object
+        from npudoctor.render.json_text import json_text
+
+        text, encoding = json_text(explain_object(found)), "utf-8"
+    else:
+        from npudoctor.render.explain_text import explain_text
+
+        text, encoding = explain_text(found), output.terminal_encoding()
+    if target is None:
+        output.emit(text, encoding)
+    else:
+        output.save(target, text)

@@ -1,0 +1,134 @@
+"""The answer to "what does this log mean?": all that its JSON says, and the one line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import field
+from typing import Optional
+
+from npudoctor.explain.candidates import Spot
+from npudoctor.explain.evidence import Evidence
+from npudoctor.explain.judge import Diagnosis, Judgement
+from npudoctor.frozen import dataclass
+from npudoctor.messages import _, ngettext
+from npudoctor.redact import redact
+
+
+@dataclass(frozen=True)
+class Input:
+    """A file that was read."""
+
+    path: str
+    bytes: int
+    lines: int
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What a check that a diagnosis names says now. `confirms`: it finds something."""
+
+    check: str
+    status: str
+    confirms: bool
+    messages: tuple[str, ...] = field(default=())
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What was read and what it means. `unread`: how many inputs could not be read."""
+
+    version: str
+    seconds: float
+    inputs: tuple[Input, ...]
+    verdict: str
+    diagnoses: tuple[Diagnosis, ...]
+    errors: tuple[Spot, ...] = field(default=())
+    unread: int = 0
+    proofs: Optional[tuple[Proof, ...]] = None
+
+    @property
+    def exit_code(self) -> int:
+        """Whether it could be answered."""
+        return 1 if self.verdict == "unknown" else 0
+
+    @property
+    def msg(self) -> str:
+        """The answer in one line."""
+        return " ".join(_line(self).split())
+
+    @property
+    def empty(self) -> bool:
+        """Whether there was nothing to be read in what was named."""
+        return not any(one.bytes for one in self.inputs)
+
+
+def explanation(
+    judgement: Judgement, evidence: Sequence[Evidence], seconds: float, unread: int = 0
+) -> Explanation:
+    """The answer. What could not be read, and what is empty, is not said to be well."""
+    from npudoctor import __version__
+
+    read = [one for one in evidence if not one.unread and not one.binary]
+    inputs = tuple(Input(one.path, one.bytes, one.lines) for one in read)
+    verdict, unread = judgement.verdict, unread + sum(one.unread for one in evidence)
+    if verdict == "clean" and (unread or not any(one.bytes for one in inputs)):
+        verdict = "unknown"
+    return Explanation(
+        __version__, round(seconds, 3), inputs, verdict, judgement.diagnoses, judgement.errors, unread
+    )
+
+
+def said(texts: object, language: str) -> str:
+    """A text of a signature in the language spoken; site rows and ours have both."""
+    return texts.get(language) or texts["en"]  # type: ignore[attr-defined,no-any-return,index]
+
+
+def where(spot: Optional[Spot]) -> str:
+    """The file, line and rank of a spot."""
+    if spot is None:
+        return ""
+    place = f"{spot.path}:{spot.seen.line}"
+    if spot.seen.rank is None:
+        return place
+    return _("rank {rank}, {place}").format(rank=spot.seen.rank, place=place)
+
+
+def shown(spot: Spot) -> str:
+    """The text of a line, without secrets."""
+    return redact(spot.seen.text)
+
+
+def _line(one: Explanation) -> str:
+    from npudoctor.messages import language
+
+    if one.verdict in ("environment", "not_environment"):
+        best = one.diagnoses[0]
+        text = {
+            "environment": _("environment: {title} ({confidence})"),
+            "not_environment": _("not the environment: {title} ({confidence})"),
+        }[one.verdict]
+        return text.format(title=said(best.signature.title, language()), confidence=sure(best.confidence))
+    if one.errors:
+        text = _("a failure that is not recognised; it says first: {text} ({place})")
+        return text.format(text=shown(one.errors[0])[:300], place=where(one.errors[0]))
+    if one.verdict == "unknown":
+        return _unsaid(one)
+    return _("no failure in what was read")
+
+
+def _unsaid(one: Explanation) -> str:
+    if one.unread:
+        text = ngettext(
+            "no failure in what could be read, but {count} input could not",
+            "no failure in what could be read, but {count} inputs could not",
+            one.unread,
+        )
+        return text.format(count=one.unread)
+    if one.empty:
+        return _("there is nothing in what was named: a job that was killed may leave nothing")
+    return _("a failure that is not recognised")
+
+
+def sure(confidence: str) -> str:
+    """How certain a diagnosis is, as it is said."""
+    return {"certain": _("certain"), "likely": _("likely"), "possible": _("possible")}[confidence]

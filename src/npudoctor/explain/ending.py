@@ -1,0 +1,45 @@
+"""How a log ends: whether what failed in it ended the job, or the job went on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Optional
+
+from npudoctor.explain import levels
+from npudoctor.explain.evidence import Evidence, Seen
+from npudoctor.explain.failures import MARKS
+from npudoctor.explain.window import decoded
+
+_ENDS = ("level", "cann")  # these count only where they end a log: healthy jobs write errors too
+
+
+class Ending:
+    """What the last lines of a file say of what was found before."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self._evidence = evidence
+        self._tail = evidence.end - len(evidence.tail)
+
+    def survived(self, seen: Seen) -> bool:
+        """Whether the job went on after this line."""
+        return self._progress is not None and self._progress > seen.offset
+
+    def failures(self) -> Iterator[tuple[str, Seen]]:
+        """The signs of failure after which nothing went on, in the order of MARKS."""
+        for index, marks in sorted(self._evidence.marks.items()):
+            name = MARKS[index].name
+            for seen in marks:
+                if not self.survived(seen) and (name not in _ENDS or seen.offset >= self._tail):
+                    yield name, seen
+
+    @cached_property
+    def _progress(self) -> Optional[int]:
+        """The last place that says that the job went on; asked only where something was found."""
+        found, at = None, self._tail
+        for raw in self._evidence.tail.split(b"\n"):
+            for piece in raw.split(b"\r"):
+                if len(piece) > 6 and levels.progress(decoded(piece[:1000])):
+                    found = at
+                at += len(piece) + 1
+        return found

@@ -1,0 +1,47 @@
+"""When a line was written, in the forms that logs of training jobs use: local time, only to be compared."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Optional
+
+_FULL = re.compile(r"(20\d\d)[-/](\d\d?)[-/](\d\d?)[-T ,](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))?")
+_US = re.compile(r"\b(\d\d)/(\d\d)/(20\d\d) (\d\d):(\d\d):(\d\d)()")
+_GLOG = re.compile(r"^\[?[IWEF](\d\d)(\d\d) (\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?")
+_SHORT = re.compile(r"\b(?:ERROR|WARNING|INFO|DEBUG) (\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)()")
+
+
+def moment(line: str, year: int) -> Optional[float]:
+    """The seconds since the epoch that a line names, as if it were UTC; `year` for forms without one."""
+    start = line[:200]
+    found = _FULL.search(start)
+    if found:
+        return _seconds(found.groups())
+    found = _US.search(start)
+    if found:
+        month, day, full, *rest = found.groups()
+        return _seconds((full, month, day, *rest))
+    found = _GLOG.search(start) or _SHORT.search(start)
+    return _seconds((str(year), *found.groups())) if found else None
+
+
+def nearest(lines: Sequence[str], index: int, year: int) -> Optional[float]:
+    """The time of a line, or of the last one before it that names one, or of the first after it."""
+    for line in (*lines[index::-1], *lines[index + 1 :]):
+        told = moment(line, year)
+        if told is not None:
+            return told
+    return None
+
+
+def _seconds(parts: Sequence[Optional[str]]) -> Optional[float]:
+    year, month, day, hour, minute, second = (int(part or 0) for part in parts[:6])
+    fraction = float("0." + (parts[6] or "0")) if len(parts) > 6 else 0.0
+    try:
+        return (
+            datetime(year, month, day, hour, minute, second) - datetime(1970, 1, 1)
+        ).total_seconds() + fraction
+    except ValueError:  # "2024-13-45" is no date, and 24:00:60 no time
+        return None

@@ -1,0 +1,42 @@
+"""Which rank a line or a file belongs to."""
+
+from __future__ import annotations
+
+import re
+from typing import Optional
+
+# What launchers put before each line.
+_START = re.compile(
+    r"\[rank(\d{1,6})\]|\[(?:default|stderr|stdout)(\d{1,6})\]:|\[(\d{1,6})\]:|\[1,(\d{1,6})\]<std"
+    r"|(\d{1,5}): |\[(?:global )?rank[ :=](\d{1,6})\]|Rank (\d{1,6})\b"
+)
+# Only what names the writer itself: "from remote rank [3]" is about another one.
+_NAMED = re.compile(
+    r"\[rank(\d{1,6})\]|\bRankID:(\d{1,6})\b|\[Rank (\d{1,6})\]|\brank_id[=:] ?(\d{1,6})\b"
+    r"|\bRANK=(\d{1,6})\b|\b[Rr]ank (\d{1,6})(?::| exited| failed)"
+)
+_PATHS = (
+    re.compile(r"(?:^|[/_.-])(?:global[_-]?)?rank[_.-]?(\d{1,6})(?=[/_.-]|$)"),
+    re.compile(r"(?:^|/)worker[_-](\d{1,6})(?=[_.-]|$)"),
+    re.compile(r"(?:^|/)attempt_\d+/(\d{1,6})/(?:std|error)"),
+    re.compile(r"(?:^|/)log_?output/1/rank\.(\d{1,6})/"),
+    re.compile(r"(?:^|/)workerlog\.(\d{1,6})$"),
+)
+
+
+def of_line(line: str) -> Optional[int]:
+    """The rank that a line says it is from."""
+    start = line[:400]
+    found = _START.match(start)
+    if found is None and ("ank" in start or "RANK" in start):
+        found = _NAMED.search(start)
+    return None if found is None else int(next(part for part in found.groups() if part))
+
+
+def of_path(path: str) -> Optional[int]:
+    """The rank whose log a file is, by its name or a folder's: the last that says so."""
+    for pattern in _PATHS:
+        found = pattern.findall(path)
+        if found:
+            return int(found[-1])
+    return None

@@ -1,0 +1,99 @@
+"""Whether a signature is found at a line: its patterns there, and what must or must not be near."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Optional
+
+from npudoctor.explain.signatures import Signature
+
+UNIT_LINES = 12  # so many lines are one message at most,
+LONGEST = 4096  # and so many characters
+
+# What launchers put before each line of a rank, which hides how far the line itself is indented.
+_PREFIX = re.compile(
+    r"^(?:\[(?:rank|default|stdout|stderr)?\d+\]:? ?|\((?:\w+ )?(?:pid|rank)=\d+[^)]*\) ?|\d{1,5}: )+"
+)
+_PREFIX_BYTES = re.compile(_PREFIX.pattern.encode())
+
+
+@cache
+def compiled(pattern: str) -> re.Pattern[str]:
+    """The pattern, compiled once and kept: re's own memory is too small for all of them."""
+    return re.compile(pattern)
+
+
+def alone(data: bytes, start: int, following: int) -> bool:
+    """Whether a line is a message of its own: neither it nor the following one is indented, nor has it a
+    prefix. This is asked of so many lines that it is asked of the bytes."""
+    return _starts(data, start) == start and _starts(data, following) == following
+
+
+def _starts(data: bytes, at: int) -> int:
+    """Where a line begins without its prefix; -1 when it is indented."""
+    prefix = _PREFIX_BYTES.match(data, at, at + 100)
+    begin = prefix.end() if prefix else at
+    return -1 if data[begin : begin + 1].isspace() and data[begin : begin + 1] not in b"\r\n" else begin
+
+
+def bare(line: str) -> str:
+    """The line without what a launcher put before it."""
+    return _PREFIX.sub("", line)
+
+
+def head(lines: Sequence[str], index: int) -> Optional[int]:
+    """The line that begins the message of a line: itself, or the one under which it is indented."""
+    for first in range(index, max(-1, index - UNIT_LINES), -1):
+        if not bare(lines[first])[:1].isspace():
+            return first
+    return None
+
+
+def unit(lines: Sequence[str], first: int) -> str:
+    """The message that begins with a line, as one: it and the indented lines under it."""
+    last = first + 1
+    while last < len(lines) and last - first < UNIT_LINES and bare(lines[last])[:1].isspace():
+        last += 1
+    return " ".join(bare(line).strip() for line in lines[first:last])[:LONGEST]
+
+
+def said(patterns: Sequence[str], lines: Sequence[str], index: int) -> bool:
+    """Whether one of the patterns matches the line, or the message that it is part of."""
+    first = head(lines, index)
+    texts = (lines[index], bare(lines[index]), *(() if first is None else (unit(lines, first),)))
+    return any(compiled(pattern).search(text) for text in texts for pattern in patterns)
+
+
+def around(signature: Signature, lines: Sequence[str], index: int) -> bool:
+    """Whether what must be near is there and what must not be is not; of those within the whole file,
+    only the scan can tell."""
+    if not signature.within:
+        return True
+    close = lines[max(0, index - signature.within) : index + signature.within + 1]
+    if signature.near and not _any(signature.near, close):
+        return False
+    return not (signature.without and _any(signature.without, close))
+
+
+def _any(patterns: Sequence[str], lines: Sequence[str]) -> bool:
+    return any(compiled(pattern).search(line) for pattern in patterns for line in lines)
+
+
+def occurrences(signature: Signature, lines: Sequence[str]) -> Iterator[int]:
+    """The lines of a whole log at which a signature is found; plain and slow, to try one by itself."""
+    if not signature.within:
+        if signature.near and not _any(signature.near, lines):
+            return
+        if signature.without and _any(signature.without, lines):
+            return
+    for index in range(len(lines)):
+        if said(signature.patterns, lines, index) and around(signature, lines, index):
+            yield index
+
+
+def first(signature: Signature, log: str) -> Optional[int]:
+    """The first line (from 1) at which a signature is found in a log."""
+    found = next(occurrences(signature, log.splitlines()), None)
+    return None if found is None else found + 1

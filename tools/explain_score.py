@@ -1,0 +1,75 @@
+"""Scores of `npudoctor explain` on files of cases, one JSON object a line: id, category, environment, log.
+
+Prints how many top-1 categories and verdicts are right, how many healthy cases are clean, and the wrong ones.
+A case is healthy when its category is "healthy" or null.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Optional
+
+from npudoctor.explain.engine import Engine, engine_of
+from npudoctor.explain.judge import Judgement
+from npudoctor.explain.signatures import all_signatures
+from npudoctor.knowledge.site import Knowledge
+
+
+def main(argv: Optional[list[str]] = None) -> int:
+    """Score the files; 0 unless one of them cannot be read."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("files", nargs="+", type=Path)
+    parser.add_argument("--plain", action="store_true", help="with the engine that needs no hyperscan")
+    parser.add_argument("--site", default="", help="a directory with more signatures")
+    asked = parser.parse_args(argv)
+    signatures, broken = all_signatures(Knowledge(asked.site))
+    for one in broken:
+        print(f"{one.path}: {one.reason}", file=sys.stderr)
+    engine = engine_of(signatures, plain=asked.plain)
+    for path in asked.files:
+        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+        print("\n".join([f"{path}:", *lines(engine, rows)]))
+    return 0
+
+
+def lines(engine: Engine, rows: Iterable[dict[str, Any]]) -> Iterable[str]:
+    """The wrong cases, then the scores."""
+    ill = healthy = category = environment = clean = 0
+    for row in rows:
+        judged = engine.judged([engine.text(row["log"], row["id"])])
+        said = answer(judged)
+        if row["category"] in (None, "healthy"):
+            healthy, clean = healthy + 1, clean + (judged.verdict == "clean")
+            if judged.verdict != "clean":
+                yield f"  {row['id']}: healthy, but {said}"
+            continue
+        right = judged.verdict == ("environment" if row["environment"] else "not_environment")
+        named = bool(judged.diagnoses) and judged.diagnoses[0].signature.category == row["category"]
+        named = named and judged.verdict not in ("clean", "unknown")
+        ill, category, environment = ill + 1, category + named, environment + right
+        if not (right and named):
+            yield f"  {row['id']}: {row['category']}, environment {row['environment']}, but {said}"
+    yield from (
+        f"  {name}: {part}/{whole} = {part / whole:.1%}"
+        for name, part, whole in (
+            ("top-1 category right", category, ill),
+            ("environment or not right", environment, ill),
+            ("healthy and clean", clean, healthy),
+        )
+        if whole
+    )
+
+
+def answer(judged: Judgement) -> str:
+    """What was said instead."""
+    best = [f"{one.signature.id} [{one.signature.category}]" for one in judged.diagnoses[:3]]
+    errors = [spot.seen.text[:100] for spot in judged.errors[:1]]
+    return f"{judged.verdict}: {', '.join(best) or errors or 'nothing found'}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
