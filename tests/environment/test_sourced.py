@@ -58,6 +58,17 @@ def test_what_is_set_and_what_is_put_before_and_behind(folder: Path) -> None:
     )
 
 
+def test_a_list_that_is_replaced_is_added_to_all_the_same(folder: Path) -> None:
+    """Also by folders alone: no working directory gets into it that way."""
+    script = _written(
+        folder / "set_env.sh",
+        "export LD_LIBRARY_PATH=/a:.::rel:/b PYTHONPATH=\nexport SHELLOPTS UID; set -a; plain=1\n",
+    )
+    found = _run(script)
+    assert found is not None and found.values == {"plain": "1"}
+    assert found.front == {"LD_LIBRARY_PATH": ["/a", "/b"], "PYTHONPATH": []}
+
+
 def test_it_sees_that_it_is_sourced_and_from_where(folder: Path) -> None:
     script = _written(
         folder / "set_env.sh",

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from npudoctor import registry, runner
 from npudoctor.environment import folding
-from npudoctor.environment.delta import joined, tidied, without
-from npudoctor.environment.owners import Owners
+from npudoctor.environment.delta import TIDY, entries_of, joined, tidied, without
+from npudoctor.environment.owners import ATB, NAMING, Owners
 from npudoctor.environment.remedies import Taken
 from npudoctor.environment.scripts import Scripts
 from npudoctor.host import CannotTell, Host
@@ -52,6 +52,12 @@ class Rounds:
         said = (line for taken in self._taken.values() for line in taken.said)
         self.notes += [*self._scripts.notes, *said, *_left(report)]
 
+    def standing(self) -> dict[str, str]:
+        """What names CANN or leads into it, whether it was there already or not."""
+        found, owners = self.variables, self._owners
+        lists = (name for name in TIDY if any(map(owners.of_ascend, entries_of(found, name))))
+        return {name: found[name] for name in (*NAMING, ATB, *lists) if found.get(name)}
+
     def _ask(self, host: Host) -> Report:
         left = max(1.0, self._until - time.monotonic())
         settings = runner.Settings(timeout=min(host.options.timeout, left), deadline=left)
@@ -90,6 +96,8 @@ class Rounds:
             gone = tuple(f"{folder}/" for folder in owners.gone(found))
             found = without(found, lambda entry: entry.startswith(gone) and owners.real(entry) is None)
             found = owners.without_wrong(joined(found, self._scripts.of_cann(), owners))
+            if found == self.variables:  # it set all that it sets, and something is still missing
+                found = owners.without_wrong(joined(found, self._scripts.of_tables(), owners))
         return found
 
     def _mended(self, finding: Finding, found: dict[str, str], touched: set[str]) -> dict[str, str]:
