@@ -240,6 +240,25 @@ def test_a_run_that_is_ended_does_not_look_like_success(npudoctor: Npudoctor, ca
     assert (run.returncode, out) == (143, b"false\n")
 
 
+@pytest.mark.parametrize(
+    ("module", "status"),
+    [
+        ("raise ImportError('no typer')", 70),
+        ("import os, time; os.kill(os.getpid(), 15); time.sleep(9)", 143),
+    ],
+    ids=["broken install", "ended early"],
+)
+def test_neither_does_one_that_ends_before_it_begins(
+    npudoctor: Npudoctor, cann: Path, module: str, status: int
+) -> None:
+    """`timeout 0.1 npudoctor env` in a script that goes on after an empty answer."""
+    (npudoctor.folder / "typer.py").write_text(f"{module}\n")
+    way = {"PYTHONPATH": str(npudoctor.folder)}
+    for words, out in ((["env"], "false\n"), (["env", "--format", "docker"], ""), (["list"], "")):
+        done = npudoctor(*words, **way)
+        assert (done.status, done.out) == (status, out), words
+
+
 def test_a_script_of_the_home_is_run(npudoctor: Npudoctor, cann: Path) -> None:
     """What the user installed, only the user could have written."""
     script = _script(npudoctor)

@@ -51,26 +51,14 @@ def env(
     config: o.ConfigFile = None,
 ) -> int:
     """Print the export lines with which the environment checks pass."""
-    from npudoctor.cli import output
     from npudoctor.cli.shells import form_of
-    from npudoctor.config import Refused
-    from npudoctor.render.environment import FALSE, FORMATS
 
-    told = False  # whether the result is written; what ends otherwise must not look like a success
-    try:
-        form = form_of(shell, format, ctx.obj.variables)
-        status = _answered(ctx, form, {"python": python, "lang": lang, "config": config}, write)
-        told = status == 0
-    except (Refused, output.Lost):
-        told = True  # 64 leaves standard output empty, whatever command it is
-        raise
-    finally:
-        if not told and write is None and format not in FORMATS:
-            output.emit(FALSE)
-    return status
+    form = form_of(shell, format, ctx.obj.variables)
+    return _answered(ctx, form, {"python": python, "lang": lang, "config": config}, write)
 
 
 def _answered(ctx: typer.Context, form: str, flags: dict[str, Optional[str]], write: Optional[str]) -> int:
+    """What ends otherwise than with 0 and lines makes an `eval` fail: cli/evaluated.py."""
     from npudoctor.cli import output
     from npudoctor.cli.paths import own_file
     from npudoctor.cli.session import opened
