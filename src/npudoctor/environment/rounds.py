@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Optional
 
 from npudoctor import registry, runner
 from npudoctor.environment import folding
@@ -104,11 +105,17 @@ class Rounds:
         """With one finding's own remedy, unless an earlier one has changed the same."""
         passed = finding.code in folding.UNSOURCED or finding.message in self._useless or finding.caused_by
         changes = None if passed else folding.changes_of(finding)
-        if changes is None or touched & changes.keys():
+        if changes is None or touched & changes.keys() or self._leads_away(changes):
             return found
         touched |= changes.keys()
         self._taken[finding.message] = Taken.of(finding, changes, found)
         return _with(found, changes)
+
+    def _leads_away(self, changes: Mapping[str, Optional[str]]) -> bool:
+        """Whether a remedy names another CANN than the one in use: half of each is no CANN."""
+        named = ((name, value) for name, value in changes.items() if name in NAMING and value)
+        return any(self._owners.root_of(name, value) not in (None, self._owners.active.real)
+                   for name, value in named)  # fmt: skip
 
 
 def _with(variables: Mapping[str, str], changes: Mapping[str, object]) -> dict[str, str]:

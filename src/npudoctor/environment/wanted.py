@@ -14,6 +14,7 @@ from npudoctor.host.cann import ENDINGS, Install, installs_of
 from npudoctor.host.wanted import gpu_here, npu_here
 from npudoctor.messages import _
 
+LINKS = ("/latest", "/cann")  # what an installer points to the release in use
 PAGES = 32  # of memory: more the kernel gives to no program in one variable
 
 
@@ -73,7 +74,12 @@ def _which(host: Host, installs: list[Install]) -> tuple[str, ...]:
     """Which one was taken, where others are there and no variable says. Beside `latest`, or the link `cann`,
     the releases that it does not name are none to choose from."""
     mine = installs[0]
-    others = [one for one in installs[1:] if _folder(one) != _folder(mine)]
+    linked = mine.path.endswith(LINKS)
+    others = [one for one in installs[1:] if not linked or _folder(one) != _folder(mine)]
+    named = next((name for name in ENDINGS if host.variables.get(name)), None)
+    if named and not mine.named_by:
+        text = _("{name} is {value}, where no CANN is: {mine} is taken")
+        return (text.format(name=named, value=host.variables[named], mine=mine.label),)
     if mine.named_by or not others:
         return ()
     text = _(
