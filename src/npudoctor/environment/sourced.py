@@ -67,7 +67,9 @@ def left_by(host: Host, script: str, *words: str) -> Optional[Delta]:
 
 def _clean(host: Host) -> dict[str, str]:
     lists = {name: MARK for name in LISTS if name != "PATH"}
-    return {"PATH": ":".join(FOLDERS), "HOME": host.identity.home, "LC_ALL": "C", **lists}
+    # Scripts start programs by their names: as with the scripts, only what nobody else could have put there.
+    folders = [folder for folder in FOLDERS if trusted(host, folder)]
+    return {"PATH": ":".join(folders or FOLDERS), "HOME": host.identity.home, "LC_ALL": "C", **lists}
 
 
 def _run(
