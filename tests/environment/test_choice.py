@@ -63,6 +63,35 @@ def test_a_release_beside_latest_is_none_to_choose_from() -> None:
     assert not [note for note in found.notes if "several CANN" in note]
 
 
+def test_of_releases_that_no_link_chooses_from_one_is_taken_and_named() -> None:
+    files = {**trees.later("9.0.0"), **trees.later("9.1.0")}
+    files = {path: content for path, content in files.items() if path != f"{ASCEND}/cann"}
+    files = {path: content for path, content in files.items() if "/latest" not in path}
+    found = wanted(fake_host(files, variables={"PATH": "/usr/bin"}))
+    taken = found.changes["ASCEND_HOME_PATH"]
+    (note,) = [note for note in found.notes if "several CANN" in note]
+    assert f"{taken} (" in note and note.count(f"{ASCEND}/cann-9.") == 2
+
+
+def test_who_names_one_that_is_gone_is_told_which_is_taken() -> None:
+    found = wanted(fake_host(trees.healthy(), variables={"PATH": "/usr/bin", "ASCEND_HOME_PATH": "/gone"}))
+    assert found.changes["ASCEND_HOME_PATH"] == trees.LATEST
+    assert f"ASCEND_HOME_PATH is /gone, where no CANN is: {trees.LATEST} (8.1.RC1) is taken" in found.notes
+
+
+def test_a_damaged_cann_is_not_mended_with_another_one() -> None:
+    """Half of each would start, and fail on every operator."""
+    files = {**trees.later("9.0.0"), **trees.later("9.1.0")}
+    files = {
+        path: content for path, content in files.items() if not path.startswith(f"{ASCEND}/cann-9.1.0/opp")
+    }
+    files[f"{ASCEND}/cann-9.1.0/compiler/version.info"] = "Version=9.1.0\n"
+    variables = {"PATH": "/usr/bin", "ASCEND_HOME_PATH": f"{ASCEND}/cann-9.1.0"}
+    host = fake_host(files, variables=variables, expect="npu")
+    with pytest.raises(CannotTell, match=r"ASCEND_AICPU_PATH is \S*/cann-9.1.0, which has no folder opp"):
+        wanted(host)
+
+
 def test_who_names_one_gets_that_one() -> None:
     files = {**trees.healthy(), **trees.release("8.0.0", "7.6.0.1.220")}
     chosen = f"{trees.TOOLKIT}/8.0.0"

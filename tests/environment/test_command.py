@@ -103,6 +103,49 @@ def test_a_file_is_written_as_a_whole_and_can_be_sourced_twice(npudoctor: Npudoc
     assert f"ASCEND_OPP_PATH='{cann}/opp'" in path.read_text()
 
 
+def test_a_file_does_not_hang_on_what_this_shell_has_already(npudoctor: Npudoctor, cann: Path) -> None:
+    """It is sourced by shells, and read by docker, that have not."""
+    path = npudoctor.folder / "job.env"
+    bare = f'env -i HOME="$HOME" PATH="$PATH" NPUDOCTOR_CHECKS_DIR= bash -c \'. {path}; "$@" env\' - "$@"'
+    evaluated = 'eval "$("$@" env)"'
+    done = npudoctor.shell(f'{evaluated}; "$@" env --write {path} 2>&-; {bare}')
+    assert (done.status, done.out) == (0, "")
+    assert f"export ASCEND_OPP_PATH='{cann}/opp';" in path.read_text().splitlines()
+    docker = npudoctor.shell(f'{evaluated}; "$@" env --format docker').out.splitlines()
+    assert f"ASCEND_HOME_PATH={cann}" in docker
+    assert not any(line.startswith("HOME=") for line in docker)
+
+
+def test_what_a_script_leaves_out_the_tables_know(npudoctor: Npudoctor, cann: Path) -> None:
+    """A site's own set_env.sh may know less than the checks want."""
+    script = _script(npudoctor)
+    script.write_text(f"export ASCEND_HOME_PATH={cann} ASCEND_OPP_PATH={cann}/opp OWN=1\n")
+    script.chmod(0o644)
+    done = npudoctor("env", "--shell", "bash")
+    assert f"export PYTHONPATH='{cann}/python/site-packages:" in done.out and "OWN=" in done.out
+    assert "left as it is" not in done.err
+
+
+def test_a_shell_without_path_keeps_its_programs(npudoctor: Npudoctor, cann: Path) -> None:
+    """As under cron or `env -i`: there it looks through folders of its own, until PATH is set."""
+    command = " ".join(npudoctor.argv("env"))
+    line = f'eval "$({command})" && [ -n "$ASCEND_OPP_PATH" ] && cat /dev/null && ls -d /'
+    done = subprocess.run(
+        ["/bin/bash", "-c", line], env=npudoctor.environment({"PATH": None}), capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "/\n"), done.stderr
+
+
+def test_a_variable_with_which_nothing_would_start_is_refused(npudoctor: Npudoctor, cann: Path) -> None:
+    most = 32 * os.sysconf("SC_PAGE_SIZE")
+    name = "LD_LIBRARY_PATH"
+    value = "/" + "x" * (most - len(name) - 3)
+    done = npudoctor("env", "--shell", "bash", **{name: value})
+    assert (done.status, done.out) == (1, "false\n")
+    assert f"{name} would be longer than any program can be given" in done.err
+
+
 def test_no_link_is_followed_and_nothing_else_replaced(npudoctor: Npudoctor, cann: Path) -> None:
     target, link = npudoctor.folder / "target", npudoctor.folder / "link"
     target.write_text("kept")
@@ -156,6 +199,23 @@ def test_the_shell_that_calls_is_recognised(
     assert done.stdout.startswith(begins)
 
 
+@pytest.mark.parametrize("outer", ["fish", "tcsh"])
+def test_a_script_is_answered_in_the_syntax_of_its_interpreter(
+    npudoctor: Npudoctor, cann: Path, outer: str, need: Callable[..., None]
+) -> None:
+    """The process of a script that is executed has the script's name, not bash's."""
+    need(outer)
+    script = npudoctor.folder / "train.sh"
+    command = " ".join(npudoctor.argv("env"))
+    script.write_text(f'#!/bin/bash\neval "$({command})" || exit 9\necho "$ASCEND_OPP_PATH"\n')
+    script.chmod(0o755)
+    done = subprocess.run(
+        [outer, "-c", f"{script}; true"], env=npudoctor.environment({}), capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.stdout == f"{cann}/opp\n", done.stderr
+
+
 def test_a_terminal_gets_a_hint(npudoctor: Npudoctor, cann: Path) -> None:
     _script(npudoctor).unlink()
     main, other = pty.openpty()
@@ -178,6 +238,25 @@ def test_a_run_that_is_ended_does_not_look_like_success(npudoctor: Npudoctor, ca
     run.send_signal(signal.SIGTERM)
     out, _err = run.communicate()
     assert (run.returncode, out) == (143, b"false\n")
+
+
+@pytest.mark.parametrize(
+    ("module", "status"),
+    [
+        ("raise ImportError('no typer')", 70),
+        ("import os, time; os.kill(os.getpid(), 15); time.sleep(9)", 143),
+    ],
+    ids=["broken install", "ended early"],
+)
+def test_neither_does_one_that_ends_before_it_begins(
+    npudoctor: Npudoctor, cann: Path, module: str, status: int
+) -> None:
+    """`timeout 0.1 npudoctor env` in a script that goes on after an empty answer."""
+    (npudoctor.folder / "typer.py").write_text(f"{module}\n")
+    way = {"PYTHONPATH": str(npudoctor.folder)}
+    for words, out in ((["env"], "false\n"), (["env", "--format", "docker"], ""), (["list"], "")):
+        done = npudoctor(*words, **way)
+        assert (done.status, done.out) == (status, out), words
 
 
 def test_a_script_of_the_home_is_run(npudoctor: Npudoctor, cann: Path) -> None:

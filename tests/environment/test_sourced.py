@@ -10,9 +10,11 @@ from typing import Callable, Optional
 import pytest
 
 from npudoctor.environment.delta import Delta
-from npudoctor.environment.sourced import left_by
+from npudoctor.environment.sourced import _clean, left_by
 from npudoctor.environment.trusted import trusted
 from npudoctor.host import Host, Options
+from npudoctor.testing import fake_host
+from npudoctor.testing import folder as node
 
 NOBODY = 65534
 
@@ -56,6 +58,24 @@ def test_what_is_set_and_what_is_put_before_and_behind(folder: Path) -> None:
         {"LD_LIBRARY_PATH": ["/one", "/two"], "PATH": ["/a/bin"], "CMAKE_PREFIX_PATH": []},
         {"LD_LIBRARY_PATH": ["/last"], "PATH": [], "CMAKE_PREFIX_PATH": ["/cmake"]},
     )
+
+
+def test_a_list_that_is_replaced_is_added_to_all_the_same(folder: Path) -> None:
+    """Also by folders alone: no working directory gets into it that way."""
+    script = _written(
+        folder / "set_env.sh",
+        "export LD_LIBRARY_PATH=/a:.::rel:/b PYTHONPATH=\nexport SHELLOPTS UID; set -a; plain=1\n",
+    )
+    found = _run(script)
+    assert found is not None and found.values == {"plain": "1"}
+    assert found.front == {"LD_LIBRARY_PATH": ["/a", "/b"], "PYTHONPATH": []}
+
+
+def test_what_it_starts_by_name_lies_where_nobody_else_may_write() -> None:
+    """As /usr/local, which on many systems is the group staff's."""
+    files = {folder: node(0o755) for folder in ("/usr/local/sbin", "/usr/sbin", "/usr/bin")}
+    host = fake_host({**files, "/usr/local/bin": node(0o775), "/bin": node(uid=4711)}, euid=0)
+    assert _clean(host)["PATH"] == "/usr/local/sbin:/usr/sbin:/usr/bin"
 
 
 def test_it_sees_that_it_is_sourced_and_from_where(folder: Path) -> None:

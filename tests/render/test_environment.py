@@ -10,7 +10,7 @@ from typing import Callable, Optional
 
 import pytest
 
-from npudoctor.render.environment import FALSE, SHELLS, Inexpressible, block, untold
+from npudoctor.render.environment import FALSE, SHELLS, Inexpressible, block, cut_by_old_slurm, untold
 
 BREAK = {"BREAK": "a\nb\n\nexport C=1\n"}
 HOSTILE: dict[str, Optional[str]] = {
@@ -137,6 +137,18 @@ def test_lines_for_slurm_are_not_quoted() -> None:
     assert block({"A": "it's $x ", "B": None}, "slurm") == "export A=it's $x \nunset B\n"
     with pytest.raises(Inexpressible, match="BREAK has a line break"):
         block(BREAK, "slurm")
+
+
+def test_what_slurm_would_drop_is_refused_and_what_an_old_one_would_cut_is_said() -> None:
+    """setenvf() of Slurm takes less than 128 KiB; before 22.05 it read lines with fgets() into 4 KiB."""
+    fits = {"A": "x" * (131072 - 4)}
+    assert block(fits, "slurm") == f"export A={fits['A']}\n"
+    with pytest.raises(Inexpressible, match="A is longer than Slurm takes"):
+        block({"A": "x" * (131072 - 3)}, "slurm")
+    line = {"A": "x" * (4093 - len("export A="))}
+    assert cut_by_old_slurm(line, "slurm") == []
+    assert cut_by_old_slurm({"A": f"{line['A']}x", "B": None}, "slurm") == ["A"]
+    assert cut_by_old_slurm({"A": f"{line['A']}x"}, "bash") == []
 
 
 def test_lines_for_docker_are_not_quoted_and_cannot_unset() -> None:

@@ -51,26 +51,14 @@ def env(
     config: o.ConfigFile = None,
 ) -> int:
     """Print the export lines with which the environment checks pass."""
-    from npudoctor.cli import output
     from npudoctor.cli.shells import form_of
-    from npudoctor.config import Refused
-    from npudoctor.render.environment import FALSE, FORMATS
 
-    told = False  # whether the result is written; what ends otherwise must not look like a success
-    try:
-        form = form_of(shell, format, ctx.obj.variables)
-        status = _answered(ctx, form, {"python": python, "lang": lang, "config": config}, write)
-        told = status == 0
-    except (Refused, output.Lost):
-        told = True  # 64 leaves standard output empty, whatever command it is
-        raise
-    finally:
-        if not told and write is None and format not in FORMATS:
-            output.emit(FALSE)
-    return status
+    form = form_of(shell, format, ctx.obj.variables)
+    return _answered(ctx, form, {"python": python, "lang": lang, "config": config}, write)
 
 
 def _answered(ctx: typer.Context, form: str, flags: dict[str, Optional[str]], write: Optional[str]) -> int:
+    """What ends otherwise than with 0 and lines makes an `eval` fail: cli/evaluated.py."""
     from npudoctor.cli import output
     from npudoctor.cli.paths import own_file
     from npudoctor.cli.session import opened
@@ -83,7 +71,9 @@ def _answered(ctx: typer.Context, form: str, flags: dict[str, Optional[str]], wr
         target = own_file(write, Files(session.host.disk), "--write")
         try:
             found = wanted(session.host)
-            text = block(found.changes, form)
+            # A file, and a container, meet other variables than those of this shell.
+            changes = found.changes if target is None and form != "docker" else found.whole
+            text = block(changes, form)
         except (CannotTell, Inexpressible) as error:
             reason = error.reason if isinstance(error, CannotTell) else str(error)
             output.complain(_("the environment cannot be set: {why}").format(why=reason))
@@ -99,10 +89,13 @@ def _answered(ctx: typer.Context, form: str, flags: dict[str, Optional[str]], wr
 def _say(found: Wanted, form: str, target: Optional[str]) -> None:
     """What a person should know beside the lines."""
     from npudoctor.cli import output
-    from npudoctor.render.environment import SHELLS, hint, untold
+    from npudoctor.render.environment import SHELLS, cut_by_old_slurm, hint, untold
 
     for note in found.notes:
         output.complain(note)
+    for name in cut_by_old_slurm(found.changes, form):
+        text = _("{name} is longer than Slurm before 22.05 reads: it would be cut")
+        output.complain(text.format(name=name))
     for name in untold(found.changes, form):
         output.complain(_("{name} should be unset, which a file for docker cannot say").format(name=name))
     if target is None and output.is_terminal() and form in SHELLS:

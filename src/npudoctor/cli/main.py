@@ -7,11 +7,11 @@ import gc
 import os
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Callable, NoReturn, Optional
 
 from npudoctor import messages
-from npudoctor.cli import output, signals
+from npudoctor.cli import evaluated, output, signals
 from npudoctor.frozen import dataclass
 
 BUG = 70  # EX_SOFTWARE
@@ -30,7 +30,8 @@ def run(argv: list[str]) -> int:
     """Run the command line; returns the exit status."""
     gc.disable()  # a run is short: looking for garbage while modules load costs more than the garbage
     output.secure()
-    status = _ended(lambda: _invoke(argv))
+    status = _ended(lambda: _invoke(argv), argv)
+    evaluated.unanswered(argv, status)
     signals.rest()
     if threading.active_count() > 1:
         leave(status)
@@ -74,7 +75,7 @@ def _invoke(argv: list[str]) -> int:
         return int(command.invoke(context) or 0)
 
 
-def _ended(work: Callable[[], int]) -> int:
+def _ended(work: Callable[[], int], argv: Sequence[str] = ()) -> int:
     """Do the work; the exit status of every way in which it may end."""
     try:
         try:
@@ -86,6 +87,7 @@ def _ended(work: Callable[[], int]) -> int:
         if status == 0:
             output.emit("")  # typer wrote the help by itself: only now we know whether it arrived
     except signals.Stopped as stopped:
+        evaluated.unanswered(argv, stopped.status)
         leave(stopped.status)
     except output.Lost as lost:
         status = _lost(str(lost))

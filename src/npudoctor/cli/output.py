@@ -11,6 +11,7 @@ from npudoctor.messages import _, strerror
 from npudoctor.render.printable import printable
 
 _result = 1  # the descriptor of the result
+_emitted = False  # whether a result was written, whole
 _closed = False  # whether it was closed before we started
 
 
@@ -43,13 +44,20 @@ def put_aside() -> None:
 
 def emit(text: str, encoding: str = "utf-8", errors: str = "backslashreplace") -> None:
     """Write the result, whole; Lost when that fails."""
+    global _emitted
     _flush()
     if _closed:
         raise Lost(_("standard output is closed"))
     try:
         _write(_result, text.encode(encoding, errors))
+        _emitted = True
     except OSError as error:
         raise Lost(strerror(error.errno)) from error
+
+
+def emitted() -> bool:
+    """Whether the result was written, whole."""
+    return _emitted
 
 
 def terminal_encoding() -> str:

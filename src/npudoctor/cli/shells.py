@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from typing import Optional
 
 from npudoctor.config import Refused
@@ -25,6 +27,8 @@ NAMES = {
     "csh": "csh",
     "tcsh": "csh",
 }
+# How distributions call their builds: bash-static, zsh5, bsd-csh; and what was replaced while it runs.
+VARIANT = re.compile(r"(?:bsd-)?([a-z]+)[-.0-9a-z]*(?: \(deleted\))?\Z")
 MOST = 64  # ancestors
 
 
@@ -49,13 +53,24 @@ def _one_of(option: str, value: str, choices: tuple[str, ...]) -> str:
 def _above(pid: int) -> Optional[str]:
     """The nearest process above that is a shell: `$(...)` is a fork of the one that evaluates."""
     for _step in range(MOST):
+        shell = next((NAMES[name] for name in _names(pid) if name in NAMES), None)
+        if shell is not None:
+            return shell
         try:
             with open(f"/proc/{pid}/stat", "rb") as file:
-                head, _bracket, tail = file.read().rpartition(b")")
-            name = head.partition(b"(")[2].decode("utf-8", "replace")
-            pid = int(tail.split()[1])
+                pid = int(file.read().rpartition(b")")[2].split()[1])
         except (OSError, ValueError, IndexError):
             return None
-        if name in NAMES:
-            return NAMES[name]
     return None
+
+
+def _names(pid: int) -> Iterator[str]:
+    """What a process may be called: first its program, since one that runs a script has the script's name."""
+    with contextlib.suppress(OSError):
+        program = os.path.basename(os.readlink(f"/proc/{pid}/exe"))
+        yield program
+        known = VARIANT.match(program)
+        if known is not None:
+            yield known[1]
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/comm", "rb") as file:
+        yield file.read().rstrip(b"\n").decode("utf-8", "replace")

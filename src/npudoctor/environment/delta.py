@@ -9,6 +9,7 @@ from typing import Callable
 
 from npudoctor.environment.owners import Owners
 from npudoctor.frozen import dataclass
+from npudoctor.host.commands import FOLDERS
 
 # Lists of folders, which scripts extend; all else they set.
 LISTS = (
@@ -16,6 +17,8 @@ LISTS = (
     *("LIBRARY_PATH", "CPATH", "PKG_CONFIG_PATH", "MANPATH"),
 )
 TIDY = LISTS[:3]
+# What every shell looks through where PATH is not set: once it is set, it looks nowhere else.
+BY_DEFAULT = {"PATH": list(FOLDERS)}
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")  # what every shell takes; exported functions have others
 
 
@@ -36,7 +39,7 @@ def joined(variables: Mapping[str, str], delta: Delta, owners: Owners) -> dict[s
         if not owners.fine(name, found.get(name, ""), value):
             found[name] = value
     for name in dict.fromkeys((*delta.front, *delta.back)):
-        entries = entries_of(found, name)
+        entries = entries_of(found, name) or BY_DEFAULT.get(name, [])
         front = _lacking(delta.front.get(name, ()), entries, owners)
         back = _lacking(delta.back.get(name, ()), [*front, *entries], owners)
         if front or back:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Optional
 
 from npudoctor import registry, runner
 from npudoctor.environment import folding
-from npudoctor.environment.delta import joined, tidied, without
-from npudoctor.environment.owners import Owners
+from npudoctor.environment.delta import TIDY, entries_of, joined, tidied, without
+from npudoctor.environment.owners import ATB, NAMING, Owners
 from npudoctor.environment.remedies import Taken
 from npudoctor.environment.scripts import Scripts
 from npudoctor.host import CannotTell, Host
@@ -52,6 +53,12 @@ class Rounds:
         said = (line for taken in self._taken.values() for line in taken.said)
         self.notes += [*self._scripts.notes, *said, *_left(report)]
 
+    def standing(self) -> dict[str, str]:
+        """What names CANN or leads into it, whether it was there already or not."""
+        found, owners = self.variables, self._owners
+        lists = (name for name in TIDY if any(map(owners.of_ascend, entries_of(found, name))))
+        return {name: found[name] for name in (*NAMING, ATB, *lists) if found.get(name)}
+
     def _ask(self, host: Host) -> Report:
         left = max(1.0, self._until - time.monotonic())
         settings = runner.Settings(timeout=min(host.options.timeout, left), deadline=left)
@@ -90,17 +97,25 @@ class Rounds:
             gone = tuple(f"{folder}/" for folder in owners.gone(found))
             found = without(found, lambda entry: entry.startswith(gone) and owners.real(entry) is None)
             found = owners.without_wrong(joined(found, self._scripts.of_cann(), owners))
+            if found == self.variables:  # it set all that it sets, and something is still missing
+                found = owners.without_wrong(joined(found, self._scripts.of_tables(), owners))
         return found
 
     def _mended(self, finding: Finding, found: dict[str, str], touched: set[str]) -> dict[str, str]:
         """With one finding's own remedy, unless an earlier one has changed the same."""
         passed = finding.code in folding.UNSOURCED or finding.message in self._useless or finding.caused_by
         changes = None if passed else folding.changes_of(finding)
-        if changes is None or touched & changes.keys():
+        if changes is None or touched & changes.keys() or self._leads_away(changes):
             return found
         touched |= changes.keys()
         self._taken[finding.message] = Taken.of(finding, changes, found)
         return _with(found, changes)
+
+    def _leads_away(self, changes: Mapping[str, Optional[str]]) -> bool:
+        """Whether a remedy names another CANN than the one in use: half of each is no CANN."""
+        named = ((name, value) for name, value in changes.items() if name in NAMING and value)
+        return any(self._owners.root_of(name, value) not in (None, self._owners.active.real)
+                   for name, value in named)  # fmt: skip
 
 
 def _with(variables: Mapping[str, str], changes: Mapping[str, object]) -> dict[str, str]:

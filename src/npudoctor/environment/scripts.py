@@ -26,8 +26,12 @@ class Scripts:
     def of_cann(self) -> Delta:
         """What CANN's own script sets."""
         if self._cann is None:
-            self._cann = self._run() or tables.told(self._host, self._owners.active)
+            self._cann = self._run() or self.of_tables()
         return self._cann
+
+    def of_tables(self) -> Delta:
+        """What it should set: for what it does not."""
+        return tables.told(self._host, self._owners.active)
 
     def _run(self) -> Optional[Delta]:
         active = self._owners.active

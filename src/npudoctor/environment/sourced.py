@@ -16,6 +16,8 @@ SECONDS = 5.0  # for all its runs
 # Stands for what the caller's lists have, to see what comes before and what after it: no list may be empty,
 # or scripts leave the working directory in it.
 MARK = "/npudoctor/nonexistent"
+# What no shell can be given, and what `set -a` or an export leaves behind all the same.
+READ_ONLY = ("BASHOPTS", "EUID", "PPID", "SHELLOPTS", "UID", "npudoctor_status")
 ASKS = "NPUDOCTOR-ASKS\0"
 # Nothing is sourced that was not judged: at the first other file the shell ends, and names it.
 SCRIPT = """
@@ -65,7 +67,9 @@ def left_by(host: Host, script: str, *words: str) -> Optional[Delta]:
 
 def _clean(host: Host) -> dict[str, str]:
     lists = {name: MARK for name in LISTS if name != "PATH"}
-    return {"PATH": ":".join(FOLDERS), "HOME": host.identity.home, "LC_ALL": "C", **lists}
+    # Scripts start programs by their names: as with the scripts, only what nobody else could have put there.
+    folders = [folder for folder in FOLDERS if trusted(host, folder)]
+    return {"PATH": ":".join(folders or FOLDERS), "HOME": host.identity.home, "LC_ALL": "C", **lists}
 
 
 def _run(
@@ -84,10 +88,10 @@ def _run(
 def _difference(before: Mapping[str, str], after: Mapping[str, str]) -> Delta:
     values, front, back = {}, {}, {}
     for name, value in after.items():
-        if name in BY_ITSELF or not NAME.match(name) or value == before.get(name):
+        if name in (*BY_ITSELF, *READ_ONLY) or not NAME.match(name) or value == before.get(name):
             continue
         old = before.get(name) if name in LISTS else None
-        if old is not None and f":{old}:" in f":{value}:":
+        if old is not None:  # also where it was replaced: what the caller has there stays
             head, _old, tail = f":{value}:".partition(f":{old}:")
             front[name] = [entry for entry in head.split(":") if entry.startswith("/")]
             back[name] = [entry for entry in tail.split(":") if entry.startswith("/")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import field
 from typing import Optional
@@ -13,14 +14,19 @@ from npudoctor.host.cann import ENDINGS, Install, installs_of
 from npudoctor.host.wanted import gpu_here, npu_here
 from npudoctor.messages import _
 
+LINKS = ("/latest", "/cann")  # what an installer points to the release in use
+PAGES = 32  # of memory: more the kernel gives to no program in one variable
+
 
 @dataclass(frozen=True)
 class Wanted:
     """What is to be changed: each variable's whole new value, None to unset it. `notes`: what a person
-    should know, for standard error. Nothing to change is an answer, too."""
+    should know, for standard error. Nothing to change is an answer, too. `whole`: the changes, and what
+    of CANN is right already: for who starts from other variables than these."""
 
     changes: Mapping[str, Optional[str]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    whole: Mapping[str, Optional[str]] = field(default_factory=dict)
 
 
 def wanted(host: Host) -> Wanted:
@@ -40,7 +46,17 @@ def wanted(host: Host) -> Wanted:
     before, after = host.variables, rounds.variables
     names = filter(NAME.match, sorted({*before, *after}))
     changes = {name: after.get(name) for name in names if before.get(name) != after.get(name)}
-    return Wanted(changes, (*_which(host, installs), *rounds.notes))
+    _refuse_endless(changes)
+    whole = dict(sorted({**rounds.standing(), **changes}.items()))
+    return Wanted(changes, (*_which(host, installs), *rounds.notes), whole)
+
+
+def _refuse_endless(changes: Mapping[str, Optional[str]]) -> None:
+    """With a longer variable a shell could start no program any more."""
+    most = PAGES * os.sysconf("SC_PAGE_SIZE")
+    for name, value in changes.items():
+        if value is not None and len(os.fsencode(f"{name}={value}")) >= most:
+            raise CannotTell(_("{name} would be longer than any program can be given").format(name=name))
 
 
 def _without(host: Host) -> Wanted:
@@ -58,7 +74,12 @@ def _which(host: Host, installs: list[Install]) -> tuple[str, ...]:
     """Which one was taken, where others are there and no variable says. Beside `latest`, or the link `cann`,
     the releases that it does not name are none to choose from."""
     mine = installs[0]
-    others = [one for one in installs[1:] if _folder(one) != _folder(mine)]
+    linked = mine.path.endswith(LINKS)
+    others = [one for one in installs[1:] if not linked or _folder(one) != _folder(mine)]
+    named = next((name for name in ENDINGS if host.variables.get(name)), None)
+    if named and not mine.named_by:
+        text = _("{name} is {value}, where no CANN is: {mine} is taken")
+        return (text.format(name=named, value=host.variables[named], mine=mine.label),)
     if mine.named_by or not others:
         return ()
     text = _(

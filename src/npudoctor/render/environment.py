@@ -13,6 +13,8 @@ FORMATS = ("slurm", "docker")
 FALSE = "false\n"
 # Of these fish has lists, and splits what it is given at colons only in later versions.
 FISH_LISTS = ("PATH", "MANPATH", "CDPATH")
+# Slurm takes shorter variables only; before 22.05 it cut lines at 4 KB without a word.
+SLURM_VALUE, OLD_SLURM_LINE = 32 * 4096, 4093  # bytes
 DOCKER_LINE = 64 << 10  # bytes: docker reads no longer line
 
 Changes = Mapping[str, Optional[str]]
@@ -34,6 +36,15 @@ def block(changes: Changes, form: str) -> str:
 def untold(changes: Changes, form: str) -> list[str]:
     """The variables that should be unset, where the form knows no way to say so."""
     return [name for name, value in changes.items() if not _told(form, value)]
+
+
+def cut_by_old_slurm(changes: Changes, form: str) -> list[str]:
+    """The variables whose lines an old Slurm would cut."""
+    return [
+        name
+        for name, value in changes.items()
+        if form == "slurm" and value is not None and len(_bytes(_slurm(name, value))) > OLD_SLURM_LINE
+    ]
 
 
 def hint(shell: str) -> str:
@@ -97,22 +108,27 @@ def _slurm(name: str, value: Optional[str]) -> str:
         return f"unset {name}"
     if "\n" in value:
         raise Inexpressible(_("{name} has a line break, which Slurm cannot be given").format(name=name))
+    if len(_bytes(name + value)) + 2 >= SLURM_VALUE:
+        raise Inexpressible(_("{name} is longer than Slurm takes").format(name=name))
     return f"export {name}={value}"
 
 
 def _docker(name: str, value: Optional[str]) -> str:
     """Docker takes the rest of the line as it is, drops a carriage return, and refuses what is no UTF-8."""
     line = f"{name}={value}"
-    raw = line.encode("utf-8", "surrogateescape")
     if "\n" in line or line.endswith("\r"):
         raise Inexpressible(
             _("{name} has a line break, which a file for docker cannot hold").format(name=name)
         )
     if any("\udc80" <= char <= "\udcff" for char in line):
         raise Inexpressible(_("{name} is no UTF-8, which docker refuses").format(name=name))
-    if len(raw) >= DOCKER_LINE:
+    if len(_bytes(line)) >= DOCKER_LINE:
         raise Inexpressible(_("{name} is longer than docker reads").format(name=name))
     return line
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
 
 
 _WRITERS: dict[str, Callable[[str, Optional[str]], str]] = {
