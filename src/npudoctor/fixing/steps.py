@@ -19,6 +19,7 @@ from npudoctor.fixing.rules import DeleteRule as DeleteRule
 from npudoctor.fixing.rules import InsertRule as InsertRule
 from npudoctor.fixing.shell import line_of
 from npudoctor.fixing.shell import quote as quote
+from npudoctor.fixing.sound import sound
 from npudoctor.fixing.texts import PutBack as PutBack
 from npudoctor.fixing.texts import Was
 from npudoctor.fixing.texts import WriteFile as WriteFile
@@ -129,25 +130,6 @@ def decode(data: Mapping[str, Any]) -> Known:
             ProcessMark(mark["pid"], mark["started"], tuple(mark["cgroups"])) for mark in fields["processes"]
         )
     made: Known = KINDS[data["kind"]](**fields)
-    if not _sound(made):
+    if not sound(made):
         raise TypeError(f"not the fields of a {data['kind']}")
     return made
-
-
-def _sound(step: Known) -> bool:
-    """Whether what others told has the types that acting needs."""
-    if isinstance(step, Command):
-        return bool(step.argv) and all(isinstance(one, tuple) and _texts(*one) for one in _words(step))
-    if isinstance(step, SetKernel):
-        return _texts(step.name, step.value, step.was)
-    if isinstance(step, WriteFile):
-        return _texts(step.path, step.content) and type(step.mode) is int
-    return not isinstance(step, PutBack) or _texts(step.path, step.sha256)
-
-
-def _words(step: Command) -> tuple[object, ...]:
-    return step.argv, step.undo
-
-
-def _texts(*values: object) -> bool:
-    return all(isinstance(value, str) for value in values)
