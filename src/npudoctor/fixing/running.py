@@ -34,9 +34,11 @@ def run_command(step: Command, host: Host, at: Observer) -> None:
 
 
 def _still_so(answer: Answer) -> None:
-    if answer.ended != "exited":
+    """Gone where the program says no, which is status 1; any other is that it could not look: firewall-cmd
+    ends so while firewalld is stopped, and its permanent rules stay."""
+    if answer.ended != "exited" or answer.status not in (0, 1):
         raise Refused(told(answer))
-    if not answer.ok:
+    if answer.status == 1:
         raise Gone
 
 
