@@ -34,7 +34,8 @@ class Command:
     `undo` is the argv that takes it back; empty where nothing can. `unless`: where this succeeds, it is so
     already, and is not done (whoever takes back what somebody else had done before would do harm).
     `skipped` is how the program begins each line where it says so itself. `inputs` are files (by path)
-    that must still be the same. `still`: where this fails, it is gone already, as after a reboot.
+    that must still be the same, `undo_inputs` those of `undo`. `still`: where this says no (status 1), it is
+    gone already, as after a reboot.
     """
 
     argv: tuple[str, ...]
@@ -43,13 +44,14 @@ class Command:
     skipped: str = ""
     inputs: tuple[FileMark, ...] = ()
     still: tuple[str, ...] = ()
+    undo_inputs: tuple[FileMark, ...] = ()
 
     def lines(self) -> tuple[str, ...]:
         return (line_of(self.argv),)
 
     def back(self) -> Optional[Command]:
         """The step that takes it back; None where nothing can."""
-        return Command(self.undo, still=self.unless) if self.undo else None
+        return Command(self.undo, still=self.unless, inputs=self.undo_inputs) if self.undo else None
 
     def undo_lines(self) -> tuple[str, ...]:
         return (line_of(self.undo),) if self.undo else ()
@@ -120,7 +122,7 @@ def decode(data: Mapping[str, Any]) -> Known:
         for name, value in data.items()
         if name != "kind"
     }
-    for name in ("files", "inputs"):
+    for name in ("files", "inputs", "undo_inputs"):
         if name in fields:
             fields[name] = tuple(FileMark(**mark) for mark in fields[name])
     if isinstance(fields.get("was"), dict):
