@@ -99,6 +99,24 @@ def test_a_shared_memory_that_is_too_full_to_be_small_again(tmp_path: Path, need
 
 
 @pytest.mark.needs_root
+def test_a_size_that_another_gave_since_stays(tmp_path: Path, need: Need) -> None:
+    need("unshare", "mount")
+    lines = [
+        "mount -t tmpfs -o size=64m tmpfs /dev/shm", FIX.format(code="shm-size.small"),
+        "mount -o remount,size=3g /dev/shm", UNDO, "stat -fc '%b %S' /dev/shm",
+        "mount -o remount,size=64m /dev/shm", UNDO, UNDO,
+    ]  # fmt: skip
+    _mounted, fixed, _other, undone, size, _back, already, nothing = bare.run(tmp_path, lines)
+    (action,) = undone.json["actions"]
+    assert (fixed.status, undone.status, action["status"]) == (0, 1, "refused"), action
+    assert "/dev/shm was changed since" in action["reason"]
+    blocks, each = map(int, size.out.split())
+    assert blocks * each == 3 << 30
+    assert (already.status, already.json["changed"], already.json["msg"]) == (0, False, "1 done already")
+    assert nothing.json["msg"] == "nothing to undo"
+
+
+@pytest.mark.needs_root
 @pytest.mark.parametrize("reserved", ["", "8080,9000-9003"])
 def test_ports_that_any_connection_may_take(tmp_path: Path, need: Need, reserved: str) -> None:
     need("unshare", "sysctl")

@@ -15,6 +15,7 @@ from npudoctor.fixing.leftovers import RemoveSocket as RemoveSocket
 from npudoctor.fixing.leftovers import RemoveUnused as RemoveUnused
 from npudoctor.fixing.leftovers import RestoreSocket as RestoreSocket
 from npudoctor.fixing.leftovers import SignalProcess as SignalProcess
+from npudoctor.fixing.remount import Remount as Remount
 from npudoctor.fixing.rules import DeleteRule as DeleteRule
 from npudoctor.fixing.rules import InsertRule as InsertRule
 from npudoctor.fixing.shell import line_of
@@ -76,6 +77,7 @@ Known = Union[
     DeleteRule,
     Export,
     SetKernel,
+    Remount,
     WriteFile,
     PutBack,
     RemoveSharedMemory,
@@ -96,6 +98,7 @@ KINDS: dict[str, Any] = {
         DeleteRule,
         Export,
         SetKernel,
+        Remount,
         WriteFile,
         PutBack,
         RemoveSharedMemory,
