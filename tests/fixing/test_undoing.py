@@ -124,6 +124,24 @@ def test_what_is_undone_is_not_undone_twice(bench: Bench) -> None:
             assert "undone already" in again.msg
 
 
+def test_what_another_undid_while_a_person_was_asked_is_not_undone_twice(bench: Bench) -> None:
+    """The second would take away what somebody made anew in between."""
+    bench.fix((bench.touch("one"),), (bench.touch("two"),))
+    (run,) = bench.runs()
+
+    def asked(item: Item) -> bool:
+        if bench.names() == ["one", "two"]:
+            assert endings(bench.undo()) == ["applied", "applied"]
+            (bench.etc / "two").touch()
+        return True
+
+    tools = UndoTools(bench.host, asked)
+    report = undo(run, Wish(("undo",)), tools, lambda items: None)
+    assert (endings(report), report.exit_code, report.changed) == (["already", "already"], 0, False)
+    assert "another run" in report.actions[0].outcome.reason
+    assert bench.names() == ["two"]
+
+
 def test_the_steps_of_one_finding_are_one_item(bench: Bench) -> None:
     bench.fix((bench.write(), bench.touch("a")), (bench.touch("b"),))
     report = bench.undo(dry_run=True)
