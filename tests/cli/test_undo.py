@@ -36,7 +36,7 @@ def drop_ins(tmp_path: Path) -> Path:
     """A check that finds what is missing in /run/lock."""
     folder = tmp_path / "checks.d"
     folder.mkdir(mode=0o755)
-    (folder / "sick.py").write_text(DROP_IN.format(id="sick", body=SICK, top="", title="T"))
+    (folder / "sick.py").write_text(DROP_IN.format(id="sick", scope="NODE", body=SICK, top="", title="T"))
     (folder / "sick.py").chmod(0o644)
     return folder
 
