@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache
 from typing import Any, Union, get_type_hints
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -21,13 +21,13 @@ def sound(step: object) -> bool:
     if kind == "Export":
         return _NAME.fullmatch(getattr(step, "name")) is not None  # noqa: B009  (of a type not imported)
     if kind == "WriteFile":
-        return 0 <= getattr(step, "mode") <= _MODE  # noqa: B009
+        return bool(0 <= getattr(step, "mode") <= _MODE)  # noqa: B009
     needed = {"Command": "argv", "SignalProcess": "processes"}.get(kind)
     return needed is None or bool(getattr(step, needed))
 
 
 def _fits(value: object, hint: Any) -> bool:
-    if dataclasses.is_dataclass(hint):
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         hints = _hints(hint)
         return type(value) is hint and all(_fits(getattr(value, name), hints[name]) for name in hints)
     origin = getattr(hint, "__origin__", None)
@@ -38,6 +38,6 @@ def _fits(value: object, hint: Any) -> bool:
     return type(value) is hint or (hint is float and type(value) is int)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _hints(kind: Any) -> Mapping[str, Any]:
     return get_type_hints(kind)

@@ -60,6 +60,10 @@ class Records:
         """The records that this user's runs left."""
         return cls(state_directory(identity, variables), identity.euid)
 
+    def again(self) -> Records:
+        """The same journals, not read yet."""
+        return Records(self.directory, self._uid)
+
     def all(self) -> list[Record]:
         """Every record, in the order of writing within a run."""
         if self._read is None:
