@@ -48,7 +48,8 @@ def pip_wheels(
     that is safe.
 
     `instead_of` is the folder of the copies that they replace, "" for none; `before` are the wheels that put
-    these back, where they are known, and are as trustworthy as those put in. No variable and no user's settings of pip lead it elsewhere.
+    these back, where they are known, and are as trustworthy as those put in. No
+    variable and no user's settings of pip lead it elsewhere.
     """
     words = ("install", "--no-index", "--no-deps", "--upgrade", "--force-reinstall")
     shown = pip_fix(host, title, (*words, *paths))
