@@ -21,6 +21,7 @@ from npudoctor.fixing.plan import Done, Item, Wish
 from npudoctor.fixing.steps import Command, Known, RemoveSharedMemory, encode
 from npudoctor.fixing.undoing import UndoTools, named, newest, undo
 from npudoctor.model import Finding, Fix, Risk
+from npudoctor.render.history import history_text
 
 SEGMENT = RemoveSharedMemory(1, 2, 3, 4, 5, 6, 7)
 
@@ -340,3 +341,21 @@ def test_a_line_cut_short_is_passed_over(bench: Bench) -> None:
     file.write_bytes(lines[0] + lines[1][:20])
     assert bench.undo().exit_code == 0
     assert bench.content() is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[" * 200_000,
+        '{"event": "before", "step": {"kind": "InsertRule", "place": [1], "rule": [2], "comment": 3}}',
+        '{"event": "before", "step": {"kind": "SignalProcess", "processes": "x", "owner": "y"}}',
+        '{"event": "before", "step": {"kind": ["Command"]}}',
+    ],
+)
+def test_a_line_that_makes_no_sense_stops_nothing(bench: Bench, line: str) -> None:
+    bench.fix((bench.touch("one"),))
+    (path,) = (bench.state / "journal").iterdir()
+    (path.with_name("20200101T000000-00000000.jsonl")).write_text(line + "\n")
+    (path.parent / "20200101T000000-00000000.jsonl").chmod(0o600)
+    assert history_text(bench.runs())
+    assert endings(bench.undo()) == ["applied"]

@@ -111,5 +111,5 @@ def _record(run: str, line: str) -> Optional[Record]:
     try:
         data: dict[str, object] = json.loads(line)
         return Record(run, str(data["event"]), data)
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None  # a line that a kill cut short
