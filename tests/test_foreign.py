@@ -197,3 +197,25 @@ def test_answers_are_collected_up_to_a_limit() -> None:
     said = asked(lambda: load(source(body), "x.py", NAME), fake_host())
     assert (said["ended"], said["reason"]) == ("crashed", "ValueError: its answers are larger than 4 MiB")
     assert len(json.dumps(said)) <= ANSWER_LIMIT + (1 << 12) and len(said["answers"]) > 60
+
+
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [
+        ("Command(('true',), unless=('touch', '/x'))", "does not show"),
+        ("Command(('true',), ('false',), still=('touch', '/x'))", "does not show"),
+        ("Command(('true',), unless=(1, 2))", "Command"),
+        ("Command(())", "Command"),
+        ("Export('A', 1)", "Export"),
+        ("Export('A; reboot', 'x')", "Export"),
+        ("InsertRule((1, 2), ('x',), 'c')", "InsertRule"),
+        ("RemoveSharedMemory('1; reboot', 0, 0, 0, 0, 0, 0)", "RemoveSharedMemory"),
+        ("RemoveFiles('/x', 1, 2, 3, (FileMark(5, 1, 2, 3, 4),))", "RemoveFiles"),
+        ("SignalProcess((), 0)", "SignalProcess"),
+        ("WriteFile('/x', 'y', 0o104755)", "WriteFile"),
+        ("SetKernel('a.b', 1, 2)", "SetKernel"),
+    ],
+)
+def test_a_step_that_shows_less_than_it_does_or_cannot_be_shown(step: str, words: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=words):
+        through_the_pipe(f"yield Finding('my-check.bad', 'm', fix=Fix('t', steps=({step},)))")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Optional, Union
 
-from npudoctor import INFO, WARNING, Action, Command, Facts, Finding, Fix, Host, Risk, Scope, _, check
+from npudoctor import INFO, WARNING, Action, Facts, Finding, Fix, Host, Remount, Risk, Scope, _, check
 from npudoctor.host.errors import CannotTell
 from npudoctor.host.mounts import MOUNTINFO, parse_mountinfo
 from npudoctor.host.sizes import size_text
@@ -47,7 +47,8 @@ def shm_size(host: Host) -> Iterator[Union[Finding, Facts]]:
     ## Fix safety
 
     A remount changes the limit of what is there, and loses nothing; it is back as it was after a reboot, and
-    `npudoctor undo` brings the old size back as long as what lies there fits into it. It is CAUTION because
+    `npudoctor undo` brings the old size back as long as what lies there fits into it, and nobody has given
+    it another since. It is CAUTION because
     what fills /dev/shm takes memory from everybody. The size is half of the memory, as the kernel's own
     default is, and at most 16 GiB. A container gets its size when it is made: that is shown only, as is
     everything where /dev/shm is no tmpfs.
@@ -81,7 +82,7 @@ def _larger(host: Host, now: int) -> Optional[Fix]:
     from npudoctor.host.limits import meminfo
 
     try:
-        size = min(meminfo(host).get("MemTotal", 0) // 2, MOST)
+        size = min(meminfo(host).get("MemTotal", 0) // 2 // MIB * MIB, MOST)
     except CannotTell:
         return None
     if size <= now:
@@ -94,9 +95,8 @@ def _larger(host: Host, now: int) -> Optional[Fix]:
         return Fix(title.format(size=text), risk=Risk.MANUAL)
     if not _is_tmpfs(host):
         return None
-    remount = ("mount", "-o")
-    command = Command((*remount, f"remount,size={text}", SHM), (*remount, f"remount,size={now}", SHM))
-    return Fix(_("make it larger until the next boot"), steps=(command,), risk=Risk.CAUTION)
+    step = Remount(SHM, size, now)
+    return Fix(_("make it larger until the next boot"), steps=(step,), risk=Risk.CAUTION)
 
 
 def _is_tmpfs(host: Host) -> bool:

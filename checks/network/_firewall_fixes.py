@@ -86,7 +86,8 @@ def _lines(host: Host, side: Side, sender: str, span: Span, zone: str) -> Iterat
 
 
 def _firewalld(sender: str, span: Span, zone: str) -> Iterator[Command]:
-    """Once for now, once to stay."""
+    """Once to stay, once for now: what ends the finding comes last, so that a run which was killed in between
+    is finished by the next one."""
     port = _span(span, "-")
     if not sender:
         what, words = "port", f"{port}/tcp"
@@ -95,7 +96,7 @@ def _firewalld(sender: str, span: Span, zone: str) -> Iterator[Command]:
         what = "rich-rule"
         words = f'rule family="{family}" source address="{sender}" port port="{port}" protocol="tcp" accept'
     where = (f"--zone={zone}",) if zone else ()
-    for keep in (where, ("--permanent", *where)):
+    for keep in (("--permanent", *where), where):
         add, remove, query = (
             ("firewall-cmd", *keep, f"--{verb}-{what}={words}") for verb in ("add", "remove", "query")
         )

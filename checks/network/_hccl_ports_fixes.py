@@ -42,7 +42,8 @@ def reserve(host: Host, outgoing: Span, reserved: Sequence[Span], more: Sequence
         title = _("Reserve them until the next boot; {path} decides what is reserved then").format(path=other)
         return Fix(title, (step,))
     kept = WriteFile.at(host, KEPT, f"{RESERVED}={then}\n")
-    return Fix(_("Reserve them, now and at every boot"), (step, kept))
+    # Last what ends the finding: a run that was killed in between is finished by the next one.
+    return Fix(_("Reserve them, now and at every boot"), (kept, step))
 
 
 def _said_elsewhere(host: Host) -> Optional[str]:

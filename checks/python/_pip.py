@@ -48,7 +48,8 @@ def pip_wheels(
     that is safe.
 
     `instead_of` is the folder of the copies that they replace, "" for none; `before` are the wheels that put
-    these back, where they are known. No variable and no user's settings of pip lead it elsewhere.
+    these back, where they are known, and are as trustworthy as those put in. No
+    variable and no user's settings of pip lead it elsewhere.
     """
     words = ("install", "--no-index", "--no-deps", "--upgrade", "--force-reinstall")
     shown = pip_fix(host, title, (*words, *paths))
@@ -58,8 +59,14 @@ def pip_wheels(
     argv = (host.interpreter.path, *isolated, "-m", "pip", "--isolated", *words)
     whose = installer(host, paths)
     marks = tuple(_mark(host, path) for path in paths)
-    undo = (*argv, *before) if before and isolated else ()
-    step = Command((*argv, *paths), undo, inputs=tuple(mark for mark in marks if mark is not None))
+    old = tuple(_mark(host, path) for path in before)
+    back = bool(before and isolated) and None not in old and installer(host, before) is not None
+    step = Command(
+        (*argv, *paths),
+        (*argv, *before) if back else (),
+        inputs=tuple(mark for mark in marks if mark is not None),
+        undo_inputs=tuple(mark for mark in old if mark is not None) if back else (),
+    )
     if whose is None or None in marks or (not isolated and host.identity.is_root):
         text = _("{title}; by hand, as not all that this runs is the same user's or root's")
         title = text.format(title=title)

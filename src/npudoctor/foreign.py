@@ -9,7 +9,7 @@ from typing import Any, Callable, Optional
 
 from npudoctor.checking import Check, Crashed, Skip, title_of, what_is_wrong
 from npudoctor.child import ANSWER_LIMIT
-from npudoctor.fixing.steps import decode, encode
+from npudoctor.fixing.steps import Command, Known, decode, encode
 from npudoctor.host import CannotTell, Host, NotRunning
 from npudoctor.host.files import LocalDisk
 from npudoctor.messages import _
@@ -171,10 +171,18 @@ def _decode(told: dict[str, Any]) -> object:
         fix=fix
         and Fix(
             title=fix["title"],
-            steps=tuple(decode(step) for step in fix["steps"]),
+            steps=tuple(_step(step) for step in fix["steps"]),
             undo=tuple(fix["undo"]),
             risk=Risk(fix["risk"]),
             needs_root=fix["needs_root"],
             unproven=fix["unproven"],
         ),
     )
+
+
+def _step(told: dict[str, Any]) -> Known:
+    """A step that a stranger made. The questions of our own steps only look; of a stranger's nobody knows."""
+    step = decode(told)
+    if isinstance(step, Command) and (step.unless or step.still):
+        raise ValueError(_("a step may run nothing that it does not show: leave out unless and still"))
+    return step

@@ -101,8 +101,9 @@ class Fix:
 
     @property
     def undo_commands(self) -> tuple[str, ...]:
-        """The lines that take it back: those given, else what its steps know, the last step's first."""
-        if self.undo:
+        """The lines that take it back: what its steps know, the last step's first, where that is all of it,
+        since that is what is done; else those given."""
+        if self.undo and not self.undoable:
             return self.undo
         known = (getattr(step, "undo_lines", tuple) for step in reversed(self.steps))
         return tuple(line for lines in known for line in lines())

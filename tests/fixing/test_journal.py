@@ -6,12 +6,15 @@ import json
 import os
 import re
 import resource
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.support.others import as_user, forked
 
 from npudoctor.fixing.journal import Journal, NoJournal
+from npudoctor.host import Host, Options
+from npudoctor.host.identity import current_identity
 from npudoctor.host.records import Records
 
 SOMEBODY = 61234
@@ -178,3 +181,16 @@ def test_a_run_that_is_interrupted_while_it_opens_lets_go(state: Path) -> None:
     assert len(os.listdir("/proc/self/fd")) == before
     with Journal(str(state), None):
         pass
+
+
+def test_the_journal_is_ours_whoever_is_examined(tmp_path: Path) -> None:
+    """fix --env-of: the variables of that process say nothing of where our own journal lies."""
+    identity = replace(current_identity(), euid=4242)
+    ours = Records(str(tmp_path), 4242)
+    host = Host(Options(), variables={"XDG_STATE_HOME": "/theirs"}, identity=identity, records=ours)
+    try:
+        assert host.again().records.directory == str(tmp_path)
+        assert host.again().again().records.directory == str(tmp_path)
+        assert host.again().records is not ours  # what was read once may be old
+    finally:
+        host.close()

@@ -83,3 +83,17 @@ def test_lines_and_json() -> None:
     assert STEP.lines() == (f"sysctl -w {NAME}=8080,40000-40031",)
     assert STEP.undo_lines() == (f"sysctl -w {NAME}=8080",)
     assert decode(encode(STEP)) == STEP
+
+
+@pytest.mark.needs_root
+def test_the_line_for_nothing_works_with_every_sysctl(desk: Desk) -> None:
+    """sysctl of procps-ng 3 calls `name=` malformed."""
+    (line,) = SetKernel(NAME, "", "8080").lines()
+    assert line == f"echo > {PATH}"
+
+    def inside() -> tuple[int, str]:
+        ipc.unshare("net")
+        PATH.write_text("8080\n")
+        return os.system(line), PATH.read_text().strip()  # noqa: S605
+
+    assert forked(inside) == (0, "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Union
 
 import pytest
 
@@ -51,6 +52,27 @@ def test_a_question_that_cannot_be_asked_answers_nothing(host: Host, tmp_path: P
     ended = apply_step(Command(("mkdir", str(made)), still=("no-such-program-here",)), host)
     assert ended.ending is Ending.REFUSED
     assert not made.exists()
+
+
+@pytest.mark.parametrize(
+    ("status", "ending"),
+    [
+        (0, Ending.APPLIED),
+        (1, Ending.ALREADY),
+        (2, Ending.REFUSED),
+        (252, Ending.REFUSED),
+        (-9, Ending.REFUSED),
+    ],
+)
+def test_a_question_that_failed_does_not_say_that_it_is_gone(status: int, ending: Ending) -> None:
+    """As firewall-cmd does while firewalld is stopped: its permanent rule would stay for ever."""
+    answers: dict[Union[str, tuple[str, ...]], Union[str, Answer]] = {
+        "query": Answer(("query",), "exited", status, "", "FirewallD is not running"),
+        "remove": Answer(("remove",), "exited", 0),
+    }
+    ended = apply_step(Command(("remove",), still=("query",)), fake_host(commands=answers))
+    assert ended.ending is ending
+    assert ("FirewallD is not running" in ended.reason) is (ending is Ending.REFUSED)
 
 
 def test_a_program_may_say_itself_that_it_did_nothing(host: Host) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Callable
 
@@ -99,6 +100,24 @@ def test_a_shared_memory_that_is_too_full_to_be_small_again(tmp_path: Path, need
 
 
 @pytest.mark.needs_root
+def test_a_size_that_another_gave_since_stays(tmp_path: Path, need: Need) -> None:
+    need("unshare", "mount")
+    lines = [
+        "mount -t tmpfs -o size=64m tmpfs /dev/shm", FIX.format(code="shm-size.small"),
+        "mount -o remount,size=3g /dev/shm", UNDO, "stat -fc '%b %S' /dev/shm",
+        "mount -o remount,size=64m /dev/shm", UNDO, UNDO,
+    ]  # fmt: skip
+    _mounted, fixed, _other, undone, size, _back, already, nothing = bare.run(tmp_path, lines)
+    (action,) = undone.json["actions"]
+    assert (fixed.status, undone.status, action["status"]) == (0, 1, "refused"), action
+    assert "/dev/shm was changed since" in action["reason"]
+    blocks, each = map(int, size.out.split())
+    assert blocks * each == 3 << 30
+    assert (already.status, already.json["changed"], already.json["msg"]) == (0, False, "1 done already")
+    assert nothing.json["msg"] == "nothing to undo"
+
+
+@pytest.mark.needs_root
 @pytest.mark.parametrize("reserved", ["", "8080,9000-9003"])
 def test_ports_that_any_connection_may_take(tmp_path: Path, need: Need, reserved: str) -> None:
     need("unshare", "sysctl")
@@ -126,7 +145,35 @@ def test_ports_that_another_reserved_since_stay_reserved(tmp_path: Path, need: N
     (action,) = undone.json["actions"]
     assert (undone.status, action["status"]) == (1, "refused"), action
     assert "ip_local_reserved_ports was changed since" in action["reason"]
-    assert now.out.split() == ["9000,40000-40031"]
+    assert now.out.split() == ["9000,40000-40031", "90-npudoctor-ports.conf"]  # nor is it undone by half
+
+
+@pytest.mark.needs_root
+def test_a_fix_that_was_killed_midway_is_finished_by_the_next(tmp_path: Path, need: Need) -> None:
+    """What ends the finding comes last: else the next run would see nothing to do, and the next boot would
+    bring it back."""
+    need("unshare", "sysctl", "timeout")
+    kill = (
+        "import os, sys; import npudoctor.fixing.kernel as k, npudoctor.fixing.apply as a; "
+        "a._ACTS[k.SetKernel] = lambda *all: os.kill(os.getpid(), 9); "
+        "from npudoctor.cli.main import run; "
+        "run(['fix', 'hccl-ports.ephemeral', '--yes', '--risk', 'caution'])"
+    )
+    lines = [
+        RANGE, f'{sys.executable} -c "{kill}"', "cat /etc/sysctl.d/*", CHECK.format(id="hccl-ports"),
+        FIX.format(code="hccl-ports.ephemeral"),
+        "cat /proc/sys/net/ipv4/ip_local_reserved_ports /etc/sysctl.d/*", UNDO, UNDO, UNDO,
+        "cat /proc/sys/net/ipv4/ip_local_reserved_ports; ls /etc/sysctl.d",
+    ]  # fmt: skip
+    told = bare.run(tmp_path, lines, {"HCCL_IF_BASE_PORT": "40000"})
+    _range, killed, midway, sick, fixed, both, *undone, now = told
+    assert killed.status in (137, -9)
+    assert midway.out.strip() == "net.ipv4.ip_local_reserved_ports=40000-40031"
+    assert "hccl-ports.ephemeral" in sick.codes
+    assert (fixed.status, fixed.json["changed"]) == (0, True)
+    assert both.out.split() == ["40000-40031", "net.ipv4.ip_local_reserved_ports=40000-40031"]
+    assert [one.json["msg"] for one in undone[1:]] == ["1 applied", "nothing to undo"], undone
+    assert now.out.split() == []
 
 
 @pytest.mark.needs_root

@@ -16,6 +16,7 @@ from npudoctor.fixing.steps import (
     InsertRule,
     Known,
     ProcessMark,
+    Remount,
     RemoveFiles,
     RemoveSharedMemory,
     RemoveSocket,
@@ -38,6 +39,7 @@ UNUSED = RemoveUnused("/dev/shm", 1000, (FileMark("torch_7_1_0", 5, 9, 8, 9),))
 STEPS: list[Known] = [
     Command(("ls", "-l")), Export("A", "b c"), SEGMENT, SOCKET, RESTORE, FILES, END, UNUSED,
     Command(("a",), ("b", "c"), ("d",), "e", (FileMark("/x", 1, 2, 3, 4),)),
+    Remount("/dev/shm", 3 << 30, 4097),
     InsertRule(("inet", "t", "in"), ("accept",), "c"), DeleteRule(("inet", "t", "in"), ("accept",), "c"),
 ]  # fmt: skip
 
@@ -56,6 +58,7 @@ def test_the_lines() -> None:
         "sleep 10; kill -KILL 12 11",
         "rm -- /dev/shm/torch_7_1_0",
         "a",
+        "mount -o remount,size=3g /dev/shm",
         "nft insert rule inet t in accept comment c",
         STEPS[-1].lines()[0],
     ]
@@ -121,5 +124,5 @@ def test_what_a_step_acts_on() -> None:
         ("ls -l",), ("export A='b c'",), 0, SOCKET.path, RESTORE.path, FILES.directory,
         ((12, 900), (11, 800)),
         (("/dev/shm", "torch_7_1_0", 9),),
-        ("a",), STEPS[-2].lines(), STEPS[-1].lines(),
+        ("a",), "/dev/shm", STEPS[-2].lines(), STEPS[-1].lines(),
     ]  # fmt: skip

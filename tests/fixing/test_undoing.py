@@ -21,6 +21,7 @@ from npudoctor.fixing.plan import Done, Item, Wish
 from npudoctor.fixing.steps import Command, Known, RemoveSharedMemory, encode
 from npudoctor.fixing.undoing import UndoTools, named, newest, undo
 from npudoctor.model import Finding, Fix, Risk
+from npudoctor.render.history import history_text
 
 SEGMENT = RemoveSharedMemory(1, 2, 3, 4, 5, 6, 7)
 
@@ -122,6 +123,24 @@ def test_what_is_undone_is_not_undone_twice(bench: Bench) -> None:
             again = bench.undo(name)
             assert (again.exit_code, again.changed, again.run) == (0, False, None)
             assert "undone already" in again.msg
+
+
+def test_what_another_undid_while_a_person_was_asked_is_not_undone_twice(bench: Bench) -> None:
+    """The second would take away what somebody made anew in between."""
+    bench.fix((bench.touch("one"),), (bench.touch("two"),))
+    (run,) = bench.runs()
+
+    def asked(item: Item) -> bool:
+        if bench.names() == ["one", "two"]:
+            assert endings(bench.undo()) == ["applied", "applied"]
+            (bench.etc / "two").touch()
+        return True
+
+    tools = UndoTools(bench.host, asked)
+    report = undo(run, Wish(("undo",)), tools, lambda items: None)
+    assert (endings(report), report.exit_code, report.changed) == (["already", "already"], 0, False)
+    assert "another run" in report.actions[0].outcome.reason
+    assert bench.names() == ["two"]
 
 
 def test_the_steps_of_one_finding_are_one_item(bench: Bench) -> None:
@@ -322,3 +341,21 @@ def test_a_line_cut_short_is_passed_over(bench: Bench) -> None:
     file.write_bytes(lines[0] + lines[1][:20])
     assert bench.undo().exit_code == 0
     assert bench.content() is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[" * 200_000,
+        '{"event": "before", "step": {"kind": "InsertRule", "place": [1], "rule": [2], "comment": 3}}',
+        '{"event": "before", "step": {"kind": "SignalProcess", "processes": "x", "owner": "y"}}',
+        '{"event": "before", "step": {"kind": ["Command"]}}',
+    ],
+)
+def test_a_line_that_makes_no_sense_stops_nothing(bench: Bench, line: str) -> None:
+    bench.fix((bench.touch("one"),))
+    (path,) = (bench.state / "journal").iterdir()
+    (path.with_name("20200101T000000-00000000.jsonl")).write_text(line + "\n")
+    (path.parent / "20200101T000000-00000000.jsonl").chmod(0o600)
+    assert history_text(bench.runs())
+    assert endings(bench.undo()) == ["applied"]

@@ -361,7 +361,7 @@ def test_a_kill_at_any_point_of_either_is_undone(desk: Desk, old: bytes) -> None
 
 CONTENTS = [
     "new\n", "", "a b\n'c' $d `e` \\n %s %\n\n", "-n\n", "no end", "tab\t\x1b[31m\x7f\n", "é 中文\n",
-    "\udcff\udc80\n", "\r\n", "*\n",
+    "\udcff\udc80\n", "\r\n", "*\n", "-x\t%d\n", "-v", "\n", "\x001",
 ]  # fmt: skip
 
 
@@ -387,3 +387,35 @@ def test_through_json_and_back(desk: Desk) -> None:
     step = desk.write("\udcff\x00'")
     for one in (step, step.back(), WriteFile("/a", "b").back()):
         assert decode(json.loads(json.dumps(encode(one)))) == one
+
+
+def test_a_disk_that_fails_after_the_change_hides_no_change(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the journal would say that nothing was changed, and undo would pass over it."""
+    sync, failing = os.fsync, [False]
+
+    def fails(descriptor: int) -> None:
+        if failing[0] and os.path.isdir(f"/proc/self/fd/{descriptor}"):
+            raise OSError(5, os.strerror(5))
+        sync(descriptor)
+
+    def at(name: str) -> None:
+        failing[0] = name.startswith(("before write", "before restore", "before remove"))
+
+    monkeypatch.setattr(os, "fsync", fails)
+    failed = Outcome(Ending.FAILED, os.strerror(5), changed=True)
+    for old in (None, "old"):
+        if old:
+            desk.path.write_text(old)
+        step = desk.write()
+
+        def after(name: str) -> None:
+            at(name if name.startswith("before") else "before write")
+
+        assert desk.take(step, at=after) == failed
+        failing[0] = False
+        assert desk.content() == b"new\n"
+        assert desk.take(step.back(), at=after) == failed
+        failing[0] = False
+        assert desk.content() == (b"old" if old else None)

@@ -40,6 +40,7 @@ def lines(text: str) -> list[str]:
             ["$ never", "npudoctor cannot undo it; a person can:", "$ by hand"],
             False,
         ),
+        (item(ONE, undo=("another",)), ["$ one", "to undo it:", "$ un one"], True),
         (item(NEVER, refusal="no"), ["$ never"], False),
         (item(ONE, refusal="no"), ["$ one", "to undo it:", "$ un one"], True),
         (item(ONE, back=True), ["$ one"], True),

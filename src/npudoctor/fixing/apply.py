@@ -8,7 +8,7 @@ from npudoctor.fixing.ending import end_processes
 from npudoctor.fixing.kernel import set_kernel
 from npudoctor.fixing.outcome import Broken, Ending, Failed, Gone, Observer, Outcome, Refused
 from npudoctor.fixing.removal import remove_shared_memory, remove_socket, restore_socket
-from npudoctor.fixing.running import delete_rule, insert_rule, run_command
+from npudoctor.fixing.running import delete_rule, insert_rule, remount, run_command
 from npudoctor.fixing.spilled import remove_files
 from npudoctor.fixing.steps import (
     Command,
@@ -16,6 +16,7 @@ from npudoctor.fixing.steps import (
     Export,
     InsertRule,
     PutBack,
+    Remount,
     RemoveFiles,
     RemoveSharedMemory,
     RemoveSocket,
@@ -127,6 +128,7 @@ _ACTS: dict[type, Callable[[Any, Host, Observer], None]] = {
     WriteFile: write_file,
     PutBack: put_back,
     SetKernel: lambda step, _host, at: set_kernel(step, at),
+    Remount: remount,
     Command: run_command,
     InsertRule: insert_rule,
     DeleteRule: delete_rule,

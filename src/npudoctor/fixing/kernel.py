@@ -25,6 +25,8 @@ class SetKernel:
     was: str
 
     def lines(self) -> tuple[str, ...]:
+        if not self.value:  # sysctl before procps-ng 4 takes no empty value
+            return (f"echo > {quote(os.path.join(SYSCTL, *self.name.split('.')))}",)
         return (f"sysctl -w {quote(f'{self.name}={self.value}')}",)
 
     def back(self) -> SetKernel:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Optional
 
 from npudoctor.fixing.outcome import Failed, Gone, Observer, Refused, changing
 from npudoctor.fixing.programs import refuse_or_tell, told
-from npudoctor.fixing.steps import Command, DeleteRule, FileMark, InsertRule
+from npudoctor.fixing.steps import Command, DeleteRule, FileMark, InsertRule, Remount
 from npudoctor.host import Host
 from npudoctor.host.commands import Answer
 from npudoctor.messages import _
@@ -34,10 +35,32 @@ def run_command(step: Command, host: Host, at: Observer) -> None:
 
 
 def _still_so(answer: Answer) -> None:
-    if answer.ended != "exited":
+    """Gone where the program says no, which is status 1; any other is that it could not look: firewall-cmd
+    ends so while firewalld is stopped, and its permanent rules stay."""
+    if answer.ended != "exited" or answer.status not in (0, 1):
         raise Refused(told(answer))
-    if not answer.ok:
+    if answer.status == 1:
         raise Gone
+
+
+def remount(step: Remount, host: Host, at: Observer) -> None:
+    """Give it the size, if nobody has given it another since; and see that it has it."""
+    now = _size(step.path, host)
+    if now == step.size:
+        raise Gone(_("it is so already"))
+    if now != step.was:
+        raise Refused(_("{path} was changed since").format(path=step.path))
+    with changing(at, "run mount"):
+        answer = host.commands.run(step.argv, timeout=COMMAND_SECONDS)
+    if _size(step.path, host.again()) == now:
+        raise Failed(told(answer))  # the kernel does all or nothing
+    if not answer.ok:
+        refuse_or_tell(answer)
+
+
+def _size(path: str, host: Host) -> Optional[int]:
+    space = host.running_files.space(path)
+    return None if space is None else space.total
 
 
 def insert_rule(step: InsertRule, host: Host, at: Observer) -> None:

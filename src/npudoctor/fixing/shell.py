@@ -31,7 +31,9 @@ def printing(text: str) -> str:
     lines = text.split("\n")
     if lines[-1] == "" and all(line.isprintable() for line in lines):
         return " ".join(("printf", r"'%s\n'", *(quote(line) for line in lines[:-1])))
-    return f"printf '{''.join(map(_escaped, text.encode('utf-8', 'surrogateescape')))}'"
+    first, *rest = text.encode("utf-8", "surrogateescape")
+    start = r"\055" if first == ord("-") else _escaped(first)  # a dash would begin an option
+    return f"printf '{start}{''.join(map(_escaped, rest))}'"
 
 
 def _escaped(byte: int) -> str:

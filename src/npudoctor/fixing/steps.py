@@ -15,10 +15,12 @@ from npudoctor.fixing.leftovers import RemoveSocket as RemoveSocket
 from npudoctor.fixing.leftovers import RemoveUnused as RemoveUnused
 from npudoctor.fixing.leftovers import RestoreSocket as RestoreSocket
 from npudoctor.fixing.leftovers import SignalProcess as SignalProcess
+from npudoctor.fixing.remount import Remount as Remount
 from npudoctor.fixing.rules import DeleteRule as DeleteRule
 from npudoctor.fixing.rules import InsertRule as InsertRule
 from npudoctor.fixing.shell import line_of
 from npudoctor.fixing.shell import quote as quote
+from npudoctor.fixing.sound import sound
 from npudoctor.fixing.texts import PutBack as PutBack
 from npudoctor.fixing.texts import Was
 from npudoctor.fixing.texts import WriteFile as WriteFile
@@ -33,7 +35,8 @@ class Command:
     `undo` is the argv that takes it back; empty where nothing can. `unless`: where this succeeds, it is so
     already, and is not done (whoever takes back what somebody else had done before would do harm).
     `skipped` is how the program begins each line where it says so itself. `inputs` are files (by path)
-    that must still be the same. `still`: where this fails, it is gone already, as after a reboot.
+    that must still be the same, `undo_inputs` those of `undo`. `still`: where this says no (status 1), it is
+    gone already, as after a reboot.
     """
 
     argv: tuple[str, ...]
@@ -42,13 +45,14 @@ class Command:
     skipped: str = ""
     inputs: tuple[FileMark, ...] = ()
     still: tuple[str, ...] = ()
+    undo_inputs: tuple[FileMark, ...] = ()
 
     def lines(self) -> tuple[str, ...]:
         return (line_of(self.argv),)
 
     def back(self) -> Optional[Command]:
         """The step that takes it back; None where nothing can."""
-        return Command(self.undo, still=self.unless) if self.undo else None
+        return Command(self.undo, still=self.unless, inputs=self.undo_inputs) if self.undo else None
 
     def undo_lines(self) -> tuple[str, ...]:
         return (line_of(self.undo),) if self.undo else ()
@@ -73,6 +77,7 @@ Known = Union[
     DeleteRule,
     Export,
     SetKernel,
+    Remount,
     WriteFile,
     PutBack,
     RemoveSharedMemory,
@@ -93,6 +98,7 @@ KINDS: dict[str, Any] = {
         DeleteRule,
         Export,
         SetKernel,
+        Remount,
         WriteFile,
         PutBack,
         RemoveSharedMemory,
@@ -119,7 +125,7 @@ def decode(data: Mapping[str, Any]) -> Known:
         for name, value in data.items()
         if name != "kind"
     }
-    for name in ("files", "inputs"):
+    for name in ("files", "inputs", "undo_inputs"):
         if name in fields:
             fields[name] = tuple(FileMark(**mark) for mark in fields[name])
     if isinstance(fields.get("was"), dict):
@@ -129,25 +135,6 @@ def decode(data: Mapping[str, Any]) -> Known:
             ProcessMark(mark["pid"], mark["started"], tuple(mark["cgroups"])) for mark in fields["processes"]
         )
     made: Known = KINDS[data["kind"]](**fields)
-    if not _sound(made):
+    if not sound(made):
         raise TypeError(f"not the fields of a {data['kind']}")
     return made
-
-
-def _sound(step: Known) -> bool:
-    """Whether what others told has the types that acting needs."""
-    if isinstance(step, Command):
-        return bool(step.argv) and all(isinstance(one, tuple) and _texts(*one) for one in _words(step))
-    if isinstance(step, SetKernel):
-        return _texts(step.name, step.value, step.was)
-    if isinstance(step, WriteFile):
-        return _texts(step.path, step.content) and type(step.mode) is int
-    return not isinstance(step, PutBack) or _texts(step.path, step.sha256)
-
-
-def _words(step: Command) -> tuple[object, ...]:
-    return step.argv, step.undo
-
-
-def _texts(*values: object) -> bool:
-    return all(isinstance(value, str) for value in values)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import groupby
 from typing import Callable, Optional
 
@@ -18,15 +19,15 @@ from npudoctor.fixing.engine import (
     decide,
     planned,
 )
-from npudoctor.fixing.history import UNKNOWN, Act, Run
+from npudoctor.fixing.history import UNKNOWN, Act, Run, runs_of
 from npudoctor.fixing.journal import Journal, NoJournal
-from npudoctor.fixing.outcome import Observer
+from npudoctor.fixing.outcome import Ending, Observer, Outcome
 from npudoctor.fixing.plan import Done, Item, Wish
 from npudoctor.fixing.steps import Command
 from npudoctor.frozen import dataclass
 from npudoctor.host import Host
 from npudoctor.messages import _
-from npudoctor.model import Finding, Fix, Risk
+from npudoctor.model import Finding, Fix, Risk, Step
 
 
 @dataclass(frozen=True)
@@ -76,11 +77,29 @@ def _nothing(run: Optional[Run]) -> str:
 
 def _with_journal(run: Run, decided: Sequence[Done], tools: Hands, journal: Journal) -> FixReport:
     journal.write("undoes", undoes=run.name)  # without it nobody would know what these steps take back
-    done = [apply_item(one, number, tools, journal) for number, one in enumerate(decided)]
+    there = _steps(items_of_run(_now(run, tools.host()), tools.host()))
+    still = [one if _steps([one.item]) <= there else _undone_since(one) for one in decided]
+    done = [apply_item(one, number, tools, journal) for number, one in enumerate(still)]
     answer = answered(done, journal.run, changed=any(one.outcome.changed for one in done))
     with suppress(NoJournal):
         journal.write("end", exit_code=answer.exit_code, msg=answer.msg)
     return answer
+
+
+def _now(run: Run, host: Host) -> Run:
+    """The run as it is now that we hold the lock: while a person was asked, another undo may have ended,
+    and a program would be run twice."""
+    return next((one for one in runs_of(host.records) if one.name == run.name), run)
+
+
+def _steps(items: Iterable[Item]) -> set[Step]:
+    return {step for item in items if item.finding.fix for step in item.finding.fix.steps}
+
+
+def _undone_since(one: Done) -> Done:
+    if one.outcome.ending is not Ending.PLANNED:
+        return one
+    return replace(one, outcome=Outcome(Ending.ALREADY, _("another run has undone it since")))
 
 
 def items_of_run(run: Run, host: Host) -> list[Item]:

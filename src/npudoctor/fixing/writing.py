@@ -43,7 +43,7 @@ def write_file(step: WriteFile, host: Host, at: Observer) -> None:
             _same(there, folder, name, step.path)
             with changing(at, f"write file {name}"):
                 _put(new, name, folder, replacing=there is not None)
-                os.fsync(folder)
+            os.fsync(folder)  # it is changed already, whatever the disk says now
 
 
 def put_back(step: PutBack, host: Host, at: Observer) -> None:
@@ -55,14 +55,14 @@ def put_back(step: PutBack, host: Host, at: Observer) -> None:
             _same(there, folder, name, step.path)
             with changing(at, f"remove file {name}"):
                 os.unlink(name, dir_fd=folder)
-                os.fsync(folder)
+            os.fsync(folder)
             return
         old = kept_content(step.kept, step.was.sha256, host)
         with _prepared(folder, name, old, step.was, step.was.mode, there, at) as new:
             _same(there, folder, name, step.path)
             with changing(at, f"restore file {name}"):
                 _put(new, name, folder, replacing=True)
-                os.fsync(folder)
+            os.fsync(folder)
         again = _look(folder, name, step.path)
         if again is None or again.was.lasting != step.was.lasting:
             raise Failed(_("{path} is not as it was").format(path=step.path))

@@ -183,7 +183,9 @@ class Host:
 
     def again(self) -> Host:
         """The same machine with nothing looked at yet: for asking once more."""
-        again = Host(self.options, disk=self.disk, variables=self._caller, identity=self.identity)
+        records = self._given.get("records")  # ours, also where another's variables are examined
+        own = {"records": records.again()} if isinstance(records, Records) else {}
+        again = Host(self.options, disk=self.disk, variables=self._caller, identity=self.identity, **own)
         self._later.append(again)
         return again
 

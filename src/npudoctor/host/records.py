@@ -60,6 +60,10 @@ class Records:
         """The records that this user's runs left."""
         return cls(state_directory(identity, variables), identity.euid)
 
+    def again(self) -> Records:
+        """The same journals, not read yet."""
+        return Records(self.directory, self._uid)
+
     def all(self) -> list[Record]:
         """Every record, in the order of writing within a run."""
         if self._read is None:
@@ -107,5 +111,5 @@ def _record(run: str, line: str) -> Optional[Record]:
     try:
         data: dict[str, object] = json.loads(line)
         return Record(run, str(data["event"]), data)
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None  # a line that a kill cut short

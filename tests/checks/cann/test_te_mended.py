@@ -143,6 +143,26 @@ def test_without_the_old_cann_it_cannot_be_taken_back(machine: Machine) -> None:
     assert "cannot be undone" in action["reason"]
 
 
+def test_root_puts_back_no_wheel_that_others_may_write(machine: Machine) -> None:
+    """Else `undo` as root would install what its owner makes of it until then."""
+    old = cann(machine.env / "Ascend", "8.0.0", OLD) / "compiler" / "lib64"
+    os.chown(old, NOBODY, NOBODY)
+    (action,) = machine(*FIX)["actions"]
+    assert (action["status"], action["undo"], action["undoable"]) == ("applied", [], False)
+    (action,) = machine("undo", machine("history")["runs"][0]["run"], "--yes")["actions"]
+    assert (action["status"], machine.te) == ("refused", NEW)
+
+
+def test_only_the_wheel_that_was_looked_at_is_put_back(machine: Machine) -> None:
+    old = cann(machine.env / "Ascend", "8.0.0", OLD) / "compiler" / "lib64"
+    (action,) = machine(*FIX)["actions"]
+    assert (action["status"], len(action["undo"])) == ("applied", 1)
+    wheel(old, "6.6.6")
+    (action,) = machine("undo", "--yes")["actions"]
+    assert (action["status"], machine.te) == ("refused", NEW)
+    assert "was changed since" in action["reason"]
+
+
 def test_no_variable_and_no_file_of_the_user_leads_it_elsewhere(machine: Machine) -> None:
     evil = machine.folder / "evil"
     evil.mkdir()

@@ -58,7 +58,7 @@ def test_nearly_full() -> None:
 def test_what_would_help() -> None:
     (finding,) = told(MIB).findings
     assert finding.fix and finding.fix.commands == ("mount -o remount,size=16g /dev/shm",)
-    assert finding.fix.undo_commands == ("mount -o remount,size=1048576 /dev/shm",)
+    assert finding.fix.undo_commands == ("mount -o remount,size=1m /dev/shm",)
     assert (finding.fix.risk, finding.fix.needs_root, finding.fix.undoable) == (Risk.CAUTION, True, True)
     (finding,) = told(MIB, container=True).findings
     assert finding.fix and finding.fix.commands == () and "--shm-size=16g," in finding.fix.title
@@ -71,7 +71,7 @@ def test_what_is_no_tmpfs_has_no_size_of_its_own() -> None:
 
 def test_a_small_machine_gives_no_more_than_half() -> None:
     (finding,) = told(MIB, memory=6 * GIB).findings
-    assert finding.fix and finding.fix.commands == ("mount -o remount,size=3072m /dev/shm",)
+    assert finding.fix and finding.fix.commands == ("mount -o remount,size=3g /dev/shm",)
     (finding,) = told(MIB, container=True, memory=6 * GIB).findings
     assert finding.fix and "--shm-size=3072m," in finding.fix.title
     for memory in (GIB, 2 * GIB - 4096, 0):  # it has its half already, or nobody tells

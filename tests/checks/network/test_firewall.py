@@ -64,11 +64,11 @@ def test_a_peer_that_is_kept_out() -> None:
     rule = f'rule family="ipv4" source address="{FAR}" port port="29500" protocol="tcp" accept'
     assert (finding.fix.risk, finding.fix.needs_root) == (Risk.CAUTION, True)
     assert finding.fix.commands == (
-        f"firewall-cmd --zone=public '--add-rich-rule={rule}'",
         f"firewall-cmd --permanent --zone=public '--add-rich-rule={rule}'",
+        f"firewall-cmd --zone=public '--add-rich-rule={rule}'",
     )
     undo = finding.fix.undo_commands
-    assert ["--permanent" in line for line in undo] == [True, False]  # the last first
+    assert ["--permanent" in line for line in undo] == [False, True]  # the last first
     assert all("--zone=public '--remove-rich-rule" in line for line in undo)
 
 

@@ -29,7 +29,7 @@ def test_a_zone_that_is_not_clear_is_said() -> None:
     zoneless = drops().replace('"t"', '"firewalld"')
     (finding,) = judge({LIST: zoneless, "firewall-cmd": ""}, variables=SEVERAL).findings
     assert finding.fix is not None
-    assert finding.fix.commands[0] == "firewall-cmd --add-port=29500/tcp"
+    assert finding.fix.commands[1] == "firewall-cmd --add-port=29500/tcp"
     assert "--get-active-zones" in finding.fix.title
     assert finding.fix.risk is Risk.MANUAL  # which zone is for a person to say
 

@@ -149,7 +149,9 @@ def test_ports_of_outgoing_connections(low_high: str, reserved: str, told: Optio
     before = reserved.strip()
     joined = f"{before}{',' if before else ''}{told}".replace("60015,60016-", "")
     assert finding.fix.commands == (f"sysctl -w net.ipv4.ip_local_reserved_ports={joined}",)
-    assert finding.fix.undo_commands == (f"sysctl -w net.ipv4.ip_local_reserved_ports={before}",)
+    back = f"sysctl -w net.ipv4.ip_local_reserved_ports={before}"
+    nothing = "echo > /proc/sys/net/ipv4/ip_local_reserved_ports"
+    assert finding.fix.undo_commands == ((back if before else nothing),)
     assert (finding.fix.risk, finding.fix.needs_root) == (Risk.CAUTION, True)
 
 
