@@ -194,6 +194,24 @@ def test_a_job_that_lives_again_between_plan_and_act(play: Play) -> None:
     play(scene)
 
 
+@pytest.mark.parametrize(("says", "word"), [("JobState=RUNNING", "RUNNING"), ("", "does not say")])
+def test_a_job_that_slurm_says_lives(play: Play, says: str, word: str) -> None:
+    """Between plan and act somebody requeues it, or the controller goes away."""
+
+    def scene(node: Node) -> None:
+        process = node.start("sleep", "600")
+        step = node.step()
+        node.slurm_says(f"JobId={node.job}\n   {says} Reason=None\n")
+        outcome = take(node, step)
+        assert (outcome.ending, outcome.changed) == (Ending.REFUSED, False)
+        assert word in outcome.reason
+        assert lives(process)
+        status, told = node.npudoctor("fix", "stale-processes", "--yes", "--risk", "caution")
+        assert not told["changed"] and lives(process), (status, told)
+
+    play(scene)
+
+
 def test_moved_into_another_job_between_plan_and_act(play: Play) -> None:
     def scene(node: Node) -> None:
         process = node.start("sleep", "600")
