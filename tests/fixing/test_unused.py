@@ -23,6 +23,8 @@ from npudoctor.checks.leftovers.temp_files import temp_files
 from npudoctor.fixing.apply import apply_step
 from npudoctor.fixing.outcome import Ending, Observer, Outcome
 from npudoctor.fixing.steps import FileMark, RemoveUnused
+from npudoctor.host.processes import Process
+from npudoctor.proof.unused import remove_lock
 
 SOMEBODY = 61234
 SHM = "/dev/shm"
@@ -521,3 +523,29 @@ def test_what_a_person_would_type() -> None:
     mark = FileMark("a b", 1, 2, 3, 4)
     step = RemoveUnused("/x/", 0, (mark, dataclasses.replace(mark, name="-rf")))
     assert step.lines() == ("rm -- '/x/a b'", "rm -- /x/-rf")
+
+
+def test_a_folder_that_is_given_to_other_machines_by_then(play: Play) -> None:
+    """Of who has a file open over NFS the server knows nothing: neither its /proc nor a lease."""
+
+    def scene(node: Node) -> None:
+        subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/mnt"], check=True)
+        os.makedirs("/mnt/ext/fused")
+        lock = Path("/mnt/ext/fused/lock")
+        lock.touch()
+        host = node.host()
+        step = remove_lock(str(lock), host.running_files.lstat(str(lock)))  # type: ignore[arg-type]
+        os.makedirs("/var/lib/nfs")
+        table = Path("/var/lib/nfs/etab")
+        table.write_text("/mnt/ext\t10.0.0.0/24(rw,sync)\n")
+        nfsd = Process(90, "nfsd", "S", 2, 0, 0, 0)
+        host.processes.all()[90] = nfsd  # no test can start a thread of the kernel
+        refused(apply_step(step, host), "/mnt/ext is given to other machines by NFS")
+        os.makedirs("/var/lib/nfs/other")
+        subprocess.run(["mount", "--bind", "/mnt/ext", "/var/lib/nfs/other"], check=True)
+        table.write_text("/var/lib/nfs/other\t*(rw)\n")
+        refused(apply_step(step, host), "/var/lib/nfs/other is given")
+        table.write_text("/srv\t*(rw)\n")
+        assert apply_step(step, host).ending is Ending.APPLIED and not lock.exists()
+
+    play(scene)

@@ -10,6 +10,7 @@ from npudoctor.host.sessions import of_the_kernel
 from npudoctor.host.temporary import TempFolder
 from npudoctor.messages import _
 from npudoctor.proof.creator import CLOCK_SLACK
+from npudoctor.proof.places import why_shared
 from npudoctor.proof.stale import blind
 from npudoctor.proof.users import users
 
@@ -30,7 +31,8 @@ class Owners:
         """Why it is not proven left behind; empty when it is."""
         if self._blind is None:
             self._blind = blind(self._host)
-        return self._blind or self._held(folder) or self._may_live(folder)
+        shared = self._blind or why_shared(self._host, folder.path)
+        return shared or self._held(folder) or self._may_live(folder)
 
     def _held(self, folder: TempFolder) -> str:
         below = f"{folder.path}/"
