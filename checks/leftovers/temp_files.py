@@ -39,8 +39,9 @@ def temp_files(host: Host) -> Iterator[Union[Finding, Facts]]:
       file system that another node may use (a network mount, or what this node itself gives to others by
       NFS), or when the owner's processes are hidden.
     - `temp-files.left-over`: folders of Python's multiprocessing (`pymp-`) and PyTorch (`torch-shm-dir-`) in
-      /tmp and TMPDIR, where no other node uses these. No socket in them is in use, nobody has anything in them open, they are ten minutes
-      old, and every Python process of their owner that lives began after they last changed.
+      /tmp and TMPDIR, where no other node uses these. No socket in them is in use, nobody has anything in
+      them open, they are ten minutes old, and every Python process of their owner that lives began after
+      they last changed.
 
     Folders of others are left to others: only root sees who uses them. Of a folder with more than 100000
     names only so many are read. MindSpore's own build.lock is the check `compile-cache`'s. `--user` looks at
