@@ -65,7 +65,8 @@ def stale_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
     SIGKILL for what is left, children before their parents, each held by a descriptor (pidfd) and proven anew
     right before. What it had in memory is lost. Not ended are one of a job of which Slurm (scontrol) does not
     say that it is over, a process with a child that is not proven, one in somebody's session or login, one
-    with the rights of several users, and, unless root names the owner by `--owner`, other users' ones. Where the kernel has no pidfd (before 5.3) `--yes` ends nothing.
+    with the rights of several users, and, unless root names the owner by `--owner`, other users' ones. Where
+    the kernel has no pidfd (before 5.3) `--yes` ends nothing.
 
     All else is shown only, and never for all programs of a name: `pkill -9 python` ends the jobs of
     everybody. Look at a process before you end it: that cannot be undone.

@@ -6,6 +6,7 @@ import dataclasses
 import errno
 import json
 import os
+import resource
 import signal
 import subprocess
 import time
@@ -277,6 +278,32 @@ def test_many_at_once(play: Play) -> None:
         assert time.monotonic() - began < 5
         assert {rank.wait(1) for rank in ranks} == {-signal.SIGTERM, -signal.SIGKILL}
         assert all(map(lives, [*others, keeper]))
+
+    play(scene)
+
+
+@pytest.mark.parametrize("hard", [None, 120])
+def test_more_than_may_be_open_at_once(play: Play, hard: Optional[int]) -> None:
+    """Eight ranks with their workers are more processes than a shell allows open files."""
+
+    def scene(node: Node) -> None:
+        parent = node.start("bash", "-c", "read go; for i in $(seq 100); do sleep 600 & done; echo up; wait")
+        assert parent.stdin and parent.stdout
+        parent.stdin.write("go\n")
+        parent.stdin.flush()
+        assert parent.stdout.readline()
+        step = hasty(node.step())
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (80, hard or resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+        )
+        outcome = take(node, step)
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == 80
+        if hard is None:
+            assert outcome.ending is Ending.APPLIED, outcome
+            assert parent.wait(1) is not None
+        else:
+            assert (outcome.ending, outcome.changed) == (Ending.REFUSED, False)
+            assert "ulimit -n" in outcome.reason and lives(parent)
 
     play(scene)
 

@@ -21,8 +21,12 @@ from npudoctor import Risk
 from npudoctor.checks.leftovers.shared_memory import shared_memory
 from npudoctor.checks.leftovers.temp_files import temp_files
 from npudoctor.fixing.apply import apply_step
+from npudoctor.fixing.engine import Tools, apply_item
+from npudoctor.fixing.journal import Journal
 from npudoctor.fixing.outcome import Ending, Observer, Outcome
+from npudoctor.fixing.plan import Done, Item
 from npudoctor.fixing.steps import FileMark, RemoveUnused
+from npudoctor.host import Host
 from npudoctor.host.processes import Process
 from npudoctor.proof.unused import remove_lock
 
@@ -547,5 +551,46 @@ def test_a_folder_that_is_given_to_other_machines_by_then(play: Play) -> None:
         refused(apply_step(step, host), "/var/lib/nfs/other is given")
         table.write_text("/srv\t*(rw)\n")
         assert apply_step(step, host).ending is Ending.APPLIED and not lock.exists()
+
+    play(scene)
+
+
+def test_a_clock_that_was_set(play: Play) -> None:
+    """Then a process that made it, or knows of it, seems to be younger than it is."""
+
+    def scene(node: Node) -> None:
+        path = left()
+        step = step_of(node)
+        host = node.host((SOMEBODY,))
+        set_since = path.stat().st_ctime + 3600
+        host.system.boot_time = lambda: set_since  # type: ignore[method-assign]
+        refused(apply_step(step, host), "the clock was set")
+        assert path.exists()
+
+    play(scene)
+
+
+def test_many_folders_share_a_look(play: Play) -> None:
+    """A look at all processes for each of hundreds of folders would take minutes on a busy node."""
+
+    def scene(node: Node) -> None:
+        place = Path("/var/lib/tmp")
+        place.mkdir(mode=0o1777)
+        place.chmod(0o1777)
+        os.environ["TMPDIR"] = str(place)
+        folders = [abandoned(f"pymp-{number:03}", SOMEBODY) for number in range(30)]
+        (found,) = node.ask(temp_files).findings
+        looks: list[Host] = []
+
+        def host() -> Host:
+            looks.append(node.host((SOMEBODY,)))
+            return looks[-1]
+
+        tools = Tools(lambda: pytest.fail("not asked"), host, lambda item: True)
+        with Journal("/var/lib/npudoctor", "boot", lambda name: None) as journal:
+            done = apply_item(Done(Item("temp-files", found), Outcome(Ending.PLANNED)), 0, tools, journal)
+        assert done.outcome.ending is Ending.APPLIED, done.outcome
+        assert not any(folder.exists() for folder in folders)
+        assert 1 <= len(looks) <= 10, len(looks)
 
     play(scene)

@@ -155,6 +155,8 @@ def test_no_name_is_ever_killed() -> None:
         # In a session that somebody keeps.
         {**process(60, "tmux: server", cgroup=JOB), **process(70, cgroup=JOB, parent=60)},
         {**process(60, "screen", cgroup=JOB), **process(70, cgroup=JOB, parent=60)},
+        {**process(60, "zellij", cgroup=JOB), **process(70, cgroup=JOB, parent=60)},
+        {**process(60, "mosh-server", cgroup=JOB), **process(70, cgroup=JOB, parent=60)},
         {**process(60, "SCREEN", cgroup=JOB), **process(61, parent=60), **process(70, cgroup=JOB, parent=61)},
         process(70, cgroup=JOB, argv=("/opt/python3", "-m", "ipykernel_launcher", "-f", "x.json")),
         process(70, cgroup=JOB, argv=("python3", "/opt/bin/jupyter-lab")),

@@ -208,7 +208,7 @@ class TestFolders:
     def test_on_a_file_system_of_many_machines(self, kind: str) -> None:
         """A process of another node may have made it, and still use it."""
         table = f"{LOCAL}22 21 0:40 / /scratch rw - {kind} server:/scratch rw\n"
-        files = {"/scratch/pymp-1": left(), PYMP: left(), "/proc/self/mountinfo": table}
+        files: dict[str, Content] = {"/scratch/pymp-1": left(), PYMP: left(), "/proc/self/mountinfo": table}
         (finding,) = judged(files, variables={"TMPDIR": "/scratch"}).findings
         assert PYMP in finding.evidence[0] and len(finding.evidence) == 1
 
