@@ -41,7 +41,7 @@ def temp_files(host: Host) -> Iterator[Union[Finding, Facts]]:
     - `temp-files.left-over`: folders of Python's multiprocessing (`pymp-`) and PyTorch (`torch-shm-dir-`) in
       /tmp and TMPDIR, where no other node uses these. No socket in them is in use, nobody has anything in
       them open, they are ten minutes old, and every Python process of their owner that lives began after
-      they last changed.
+      they last changed, and is no orphan that may have inherited them.
 
     Folders of others are left to others: only root sees who uses them. Of a folder with more than 100000
     names only so many are read. MindSpore's own build.lock is the check `compile-cache`'s. `--user` looks at

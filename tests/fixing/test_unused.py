@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any, Callable
 
@@ -270,7 +271,7 @@ def test_killed_midway_a_second_run_finishes(play: Play) -> None:
 
 def test_a_living_job_of_its_owner_may_know_its_name(play: Play) -> None:
     def scene(node: Node) -> None:
-        rank = node.start("bash", "-c", RANK, job=None, uid=SOMEBODY)
+        rank = node.start("bash", "-c", RANK, job=None, uid=SOMEBODY, preexec_fn=os.setpgrp)
         assert rank.stdout and rank.stdout.readline()
         path = left()
         (finding,) = node.ask(shared_memory).findings
@@ -283,6 +284,45 @@ def test_a_living_job_of_its_owner_may_know_its_name(play: Play) -> None:
         rank.kill()
         rank.wait()
         assert take(node, step).ending is Ending.APPLIED
+
+    play(scene)
+
+
+HEIR = """
+import os, sys, time
+made = sys.stdin.readline()  # it is there by now
+if os.fork() == 0:
+    time.sleep(0.3)
+    print(os.getpid(), flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("own_group", [False, True])
+def test_an_orphan_whose_parent_knew_its_name(play: Play, own_group: bool) -> None:
+    """A worker that was forked later has all that its parent knew, though that was killed since."""
+
+    def scene(node: Node) -> None:
+        code = (
+            HEIR.replace("    time.sleep(0.3)", "    os.setpgid(0, 0)\n    time.sleep(0.3)")
+            if own_group
+            else HEIR
+        )
+        parent = node.start(
+            sys.executable, "-c", code, job=None, preexec_fn=lambda: os.setresuid(SOMEBODY, 0, 0)
+        )
+        assert parent.stdin and parent.stdout
+        path = left()
+        time.sleep(2.5)  # by so much clocks may disagree
+        parent.stdin.write("\n")
+        parent.stdin.flush()
+        heir = int(parent.stdout.readline())
+        parent.wait()
+        (finding,) = node.ask(shared_memory).findings
+        assert finding.fix and finding.fix.unproven is not own_group
+        if not own_group:
+            assert f"process {heir} of its owner lost its parent" in finding.evidence[0]
+        assert path.exists()
 
     play(scene)
 

@@ -3,7 +3,7 @@
 That its maker is gone, and that nobody has it open or mapped, is not all: a tensor that PyTorch sends by
 name lies in a queue until another process of the job opens it, be that an hour later. Whoever knows the
 name was there when the file last changed, or was told by one who was. So while a process of its owner lives
-that could be of such a job and is as old as the file, it may be wanted.
+that could be of such a job and is as old as the file, or is the orphan of one, it may be wanted.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ class Knowers:
         if pid is None:
             return ""
         text = _("process {pid} of its owner is as old as it, and may know its name")
+        if self._owners.heir(pid):
+            text = _("process {pid} of its owner lost its parent, and may know its name from it")
         return text.format(pid=pid)
 
 
