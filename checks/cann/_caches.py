@@ -82,9 +82,13 @@ def held_by_nobody(host: Host, path: str, owner: int) -> Optional[bool]:
     if next(hidden(host), None) is not None:
         return None  # by hidepid: what is not shown may be the builder
     folder, unseen = path.rpartition("/")[0], False
+    inside = f"/{'/'.join(path.split('/')[-2:])}"  # as a container shows it that mounts the place elsewhere
     for pid, process in processes.all().items():
         opened = processes.open_files(pid)
-        if any(f"{target}/".startswith(f"{folder}/") for _number, target in opened or ()):
+        if any(
+            f"{target}/".startswith(f"{folder}/") or target.endswith(inside)
+            for _number, target in opened or ()
+        ):
             return False
         unseen = unseen or (opened is None and process.uid == owner and not process.gone)
     return None if unseen else True

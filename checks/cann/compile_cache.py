@@ -162,10 +162,11 @@ def _network(cache: Cache, mount: Optional[Mount]) -> Iterator[Finding]:
 
 
 def _lock(host: Host, path: str, mount: Optional[Mount]) -> Finding:
+    from npudoctor.proof.places import why_shared
+
     entry = host.files.lstat(path)
     age = host.clock.now() - (entry.mtime_ns / 1e9 if entry else 0)
-    local = mount is not None and not mount.kind.startswith(("nfs", "fuse", "lustre", "ceph", "gpfs", "9p"))
-    free = held_by_nobody(host, path, entry.uid) if local and entry else None
+    free = held_by_nobody(host, path, entry.uid) if entry and not why_shared(host, path) else None
     words = {"path": path, "minutes": int(age // 60)}
     if age < 0:
         text = _("{path} is of a time that lies in the future: jobs wait for it; how old it is is not known")

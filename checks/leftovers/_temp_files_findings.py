@@ -11,13 +11,13 @@ from npudoctor.host.files import Entry
 from npudoctor.host.mounts import holding, parse_mountinfo
 from npudoctor.host.temporary import TempFolder
 from npudoctor.host.users import user_names
+from npudoctor.proof.places import why_shared
 from npudoctor.proof.temporary import Owners
 from npudoctor.proof.unused import LEASED, remove_lock
 
 YOUNG, OLD = 600, 3600  # seconds: a build of an extension takes minutes
 SHOWN = 20  # folders of one finding
 FEW = 100  # sockets of one folder that is removed by us
-SHARED = ("nfs", "fuse", "lustre", "ceph", "gpfs", "9p", "beegfs", "cifs", "smb")
 
 
 def lock(host: Host, path: str) -> Iterator[Finding]:
@@ -27,7 +27,7 @@ def lock(host: Host, path: str) -> Iterator[Finding]:
     if entry is None or age < YOUNG:
         return
     kind = _file_system(host, path)
-    free = held_by_nobody(host, path, entry.uid) if kind and not kind.startswith(SHARED) else None
+    free = held_by_nobody(host, path, entry.uid) if not why_shared(host, path) else None
     words = {"path": path, "minutes": int(age // 60)}
     line = f"{path} uid={entry.uid} size={entry.size} ino={entry.ino}"
     if free:

@@ -65,10 +65,10 @@ def shared_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
     ## Fix safety
 
     What is left over is removed by `fix` where no process of its owner lives that could be of a job and is
-    as old as the file: such a one may know its name and open it later. Each file is removed while we hold a
-    lease of it (F_SETLEASE), which the kernel grants only where nobody has it open or mapped, not even
-    hidden from us, in another container, or on its way through a socket. Then nothing living uses it or can
-    find it again, and what it held is lost to everybody already.
+    as old as the file, or is an orphan: such a one may know its name and open it later. Each file is removed
+    while we hold a lease of it (F_SETLEASE), which the kernel grants only where nobody has it open or mapped,
+    not even hidden from us, in another container, or on its way through a socket. Then nothing living uses
+    it or can find it again, and what it held is lost to everybody already.
 
     All else is shown only: whether a segment or a file without a pid is still wanted, only a person can know.
 

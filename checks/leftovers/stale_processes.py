@@ -35,6 +35,7 @@ def stale_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     - `stale-processes.left-behind`: it is in the control group of a Slurm job of which no slurmstepd lives on
       this node, or of a container whose shim or conmon is gone. A process cannot leave its control group.
+      Not of a job that Slurm says is not over: between two of its steps it has no slurmstepd here.
     - `stale-processes.outlived-job`: it was started with SLURM_JOB_ID of a job that Slurm does not know any
       more or says is over, is in no control group of a job, and no slurmstepd of that job lives here.
     - `stale-processes.stuck`: in state D at two looks 2 s apart, without a moment on a processor in between.
@@ -62,9 +63,10 @@ def stale_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     What `stale-processes.left-behind` names is ended by `fix` with `--risk caution`: SIGTERM, a wait of 10 s,
     SIGKILL for what is left, children before their parents, each held by a descriptor (pidfd) and proven anew
-    right before. What it had in memory is lost. Not ended are a process with a child that is not proven, one
-    in somebody's session or login, one with the rights of several users, and, unless root names the owner
-    by `--owner`, other users' ones. Where the kernel has no pidfd (before 5.3) `--yes` ends nothing.
+    right before. What it had in memory is lost. Not ended are one of a job of which Slurm (scontrol) does not
+    say that it is over, a process with a child that is not proven, one in somebody's session or login, one
+    with the rights of several users, and, unless root names the owner by `--owner`, other users' ones. Where
+    the kernel has no pidfd (before 5.3) `--yes` ends nothing.
 
     All else is shown only, and never for all programs of a name: `pkill -9 python` ends the jobs of
     everybody. Look at a process before you end it: that cannot be undone.

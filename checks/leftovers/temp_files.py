@@ -33,13 +33,15 @@ def temp_files(host: Host) -> Iterator[Union[Finding, Facts]]:
     ## What it does
 
     - `temp-files.stale-lock`: PyTorch builds an extension under a file `lock` that it holds open and removes
-      at its end, in TORCH_EXTENSIONS_DIR or `~/.cache/torch_extensions`. This one is ten minutes old, and its
-      owner has nothing in that folder open: its build died.
+      at its end, in TORCH_EXTENSIONS_DIR or `~/.cache/torch_extensions`. This one is empty, ten minutes old,
+      beside a build or alone, and its owner has nothing in that folder open: its build died.
     - `temp-files.lock`: one that is an hour old and of which that cannot be proven: in a container, on a
-      network mount, which another node may use, or when the owner's processes are hidden.
+      file system that another node may use (a network mount, or what this node itself gives to others by
+      NFS), or when the owner's processes are hidden.
     - `temp-files.left-over`: folders of Python's multiprocessing (`pymp-`) and PyTorch (`torch-shm-dir-`) in
-      /tmp and TMPDIR. No socket in them is in use, nobody has anything in them open, they are ten minutes
-      old, and every Python process of their owner that lives began after they last changed.
+      /tmp and TMPDIR, where no other node uses these. No socket in them is in use, nobody has anything in
+      them open, they are ten minutes old, and every Python process of their owner that lives began after
+      they last changed, and is no orphan that may have inherited them.
 
     Folders of others are left to others: only root sees who uses them. Of a folder with more than 100000
     names only so many are read. MindSpore's own build.lock is the check `compile-cache`'s. `--user` looks at

@@ -6,6 +6,7 @@ import dataclasses
 import errno
 import json
 import os
+import resource
 import signal
 import subprocess
 import time
@@ -194,6 +195,24 @@ def test_a_job_that_lives_again_between_plan_and_act(play: Play) -> None:
     play(scene)
 
 
+@pytest.mark.parametrize(("says", "word"), [("JobState=RUNNING", "RUNNING"), ("", "does not say")])
+def test_a_job_that_slurm_says_lives(play: Play, says: str, word: str) -> None:
+    """Between plan and act somebody requeues it, or the controller goes away."""
+
+    def scene(node: Node) -> None:
+        process = node.start("sleep", "600")
+        step = node.step()
+        node.slurm_says(f"JobId={node.job}\n   {says} Reason=None\n")
+        outcome = take(node, step)
+        assert (outcome.ending, outcome.changed) == (Ending.REFUSED, False)
+        assert word in outcome.reason
+        assert lives(process)
+        status, told = node.npudoctor("fix", "stale-processes", "--yes", "--risk", "caution")
+        assert not told["changed"] and lives(process), (status, told)
+
+    play(scene)
+
+
 def test_moved_into_another_job_between_plan_and_act(play: Play) -> None:
     def scene(node: Node) -> None:
         process = node.start("sleep", "600")
@@ -259,6 +278,32 @@ def test_many_at_once(play: Play) -> None:
         assert time.monotonic() - began < 5
         assert {rank.wait(1) for rank in ranks} == {-signal.SIGTERM, -signal.SIGKILL}
         assert all(map(lives, [*others, keeper]))
+
+    play(scene)
+
+
+@pytest.mark.parametrize("hard", [None, 120])
+def test_more_than_may_be_open_at_once(play: Play, hard: Optional[int]) -> None:
+    """Eight ranks with their workers are more processes than a shell allows open files."""
+
+    def scene(node: Node) -> None:
+        parent = node.start("bash", "-c", "read go; for i in $(seq 100); do sleep 600 & done; echo up; wait")
+        assert parent.stdin and parent.stdout
+        parent.stdin.write("go\n")
+        parent.stdin.flush()
+        assert parent.stdout.readline()
+        step = hasty(node.step())
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (80, hard or resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+        )
+        outcome = take(node, step)
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == 80
+        if hard is None:
+            assert outcome.ending is Ending.APPLIED, outcome
+            assert parent.wait(1) is not None
+        else:
+            assert (outcome.ending, outcome.changed) == (Ending.REFUSED, False)
+            assert "ulimit -n" in outcome.reason and lives(parent)
 
     play(scene)
 

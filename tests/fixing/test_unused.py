@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any, Callable
 
@@ -21,8 +22,14 @@ from npudoctor import Risk
 from npudoctor.checks.leftovers.shared_memory import shared_memory
 from npudoctor.checks.leftovers.temp_files import temp_files
 from npudoctor.fixing.apply import apply_step
+from npudoctor.fixing.engine import Tools, apply_item
+from npudoctor.fixing.journal import Journal
 from npudoctor.fixing.outcome import Ending, Observer, Outcome
+from npudoctor.fixing.plan import Done, Item
 from npudoctor.fixing.steps import FileMark, RemoveUnused
+from npudoctor.host import Host
+from npudoctor.host.processes import Process
+from npudoctor.proof.unused import remove_lock
 
 SOMEBODY = 61234
 SHM = "/dev/shm"
@@ -264,7 +271,7 @@ def test_killed_midway_a_second_run_finishes(play: Play) -> None:
 
 def test_a_living_job_of_its_owner_may_know_its_name(play: Play) -> None:
     def scene(node: Node) -> None:
-        rank = node.start("bash", "-c", RANK, job=None, uid=SOMEBODY)
+        rank = node.start("bash", "-c", RANK, job=None, uid=SOMEBODY, preexec_fn=os.setpgrp)
         assert rank.stdout and rank.stdout.readline()
         path = left()
         (finding,) = node.ask(shared_memory).findings
@@ -277,6 +284,45 @@ def test_a_living_job_of_its_owner_may_know_its_name(play: Play) -> None:
         rank.kill()
         rank.wait()
         assert take(node, step).ending is Ending.APPLIED
+
+    play(scene)
+
+
+HEIR = """
+import os, sys, time
+made = sys.stdin.readline()  # it is there by now
+if os.fork() == 0:
+    time.sleep(0.3)
+    print(os.getpid(), flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("own_group", [False, True])
+def test_an_orphan_whose_parent_knew_its_name(play: Play, own_group: bool) -> None:
+    """A worker that was forked later has all that its parent knew, though that was killed since."""
+
+    def scene(node: Node) -> None:
+        code = (
+            HEIR.replace("    time.sleep(0.3)", "    os.setpgid(0, 0)\n    time.sleep(0.3)")
+            if own_group
+            else HEIR
+        )
+        parent = node.start(
+            sys.executable, "-c", code, job=None, preexec_fn=lambda: os.setresuid(SOMEBODY, 0, 0)
+        )
+        assert parent.stdin and parent.stdout
+        path = left()
+        time.sleep(2.5)  # by so much clocks may disagree
+        parent.stdin.write("\n")
+        parent.stdin.flush()
+        heir = int(parent.stdout.readline())
+        parent.wait()
+        (finding,) = node.ask(shared_memory).findings
+        assert finding.fix and finding.fix.unproven is not own_group
+        if not own_group:
+            assert f"process {heir} of its owner lost its parent" in finding.evidence[0]
+        assert path.exists()
 
     play(scene)
 
@@ -521,3 +567,70 @@ def test_what_a_person_would_type() -> None:
     mark = FileMark("a b", 1, 2, 3, 4)
     step = RemoveUnused("/x/", 0, (mark, dataclasses.replace(mark, name="-rf")))
     assert step.lines() == ("rm -- '/x/a b'", "rm -- /x/-rf")
+
+
+def test_a_folder_that_is_given_to_other_machines_by_then(play: Play) -> None:
+    """Of who has a file open over NFS the server knows nothing: neither its /proc nor a lease."""
+
+    def scene(node: Node) -> None:
+        subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/mnt"], check=True)
+        os.makedirs("/mnt/ext/fused")
+        lock = Path("/mnt/ext/fused/lock")
+        lock.touch()
+        host = node.host()
+        step = remove_lock(str(lock), host.running_files.lstat(str(lock)))  # type: ignore[arg-type]
+        os.makedirs("/var/lib/nfs")
+        table = Path("/var/lib/nfs/etab")
+        table.write_text("/mnt/ext\t10.0.0.0/24(rw,sync)\n")
+        nfsd = Process(90, "nfsd", "S", 2, 0, 0, 0)
+        host.processes.all()[90] = nfsd  # no test can start a thread of the kernel
+        refused(apply_step(step, host), "/mnt/ext is given to other machines by NFS")
+        os.makedirs("/var/lib/nfs/other")
+        subprocess.run(["mount", "--bind", "/mnt/ext", "/var/lib/nfs/other"], check=True)
+        table.write_text("/var/lib/nfs/other\t*(rw)\n")
+        refused(apply_step(step, host), "/var/lib/nfs/other is given")
+        table.write_text("/srv\t*(rw)\n")
+        assert apply_step(step, host).ending is Ending.APPLIED and not lock.exists()
+
+    play(scene)
+
+
+def test_a_clock_that_was_set(play: Play) -> None:
+    """Then a process that made it, or knows of it, seems to be younger than it is."""
+
+    def scene(node: Node) -> None:
+        path = left()
+        step = step_of(node)
+        host = node.host((SOMEBODY,))
+        set_since = path.stat().st_ctime + 3600
+        host.system.boot_time = lambda: set_since  # type: ignore[method-assign]
+        refused(apply_step(step, host), "the clock was set")
+        assert path.exists()
+
+    play(scene)
+
+
+def test_many_folders_share_a_look(play: Play) -> None:
+    """A look at all processes for each of hundreds of folders would take minutes on a busy node."""
+
+    def scene(node: Node) -> None:
+        place = Path("/var/lib/tmp")
+        place.mkdir(mode=0o1777)
+        place.chmod(0o1777)
+        os.environ["TMPDIR"] = str(place)
+        folders = [abandoned(f"pymp-{number:03}", SOMEBODY) for number in range(30)]
+        (found,) = node.ask(temp_files).findings
+        looks: list[Host] = []
+
+        def host() -> Host:
+            looks.append(node.host((SOMEBODY,)))
+            return looks[-1]
+
+        tools = Tools(lambda: pytest.fail("not asked"), host, lambda item: True)
+        with Journal("/var/lib/npudoctor", "boot", lambda name: None) as journal:
+            done = apply_item(Done(Item("temp-files", found), Outcome(Ending.PLANNED)), 0, tools, journal)
+        assert done.outcome.ending is Ending.APPLIED, done.outcome
+        assert not any(folder.exists() for folder in folders)
+        assert 1 <= len(looks) <= 10, len(looks)
+
+    play(scene)

@@ -52,7 +52,7 @@ def until(condition: Callable[[], bool]) -> None:
 def test_a_stat_line() -> None:
     assert parse_stat(24117, STAT, 1000) == Process(
         pid=24117, name="dataset-cache-s", state="S", parent=1, session=24117, started=8812345, uid=1000,
-        cpu=21, threads=47,
+        cpu=21, threads=47, group=24117,
     )  # fmt: skip
 
 

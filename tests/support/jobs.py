@@ -47,6 +47,14 @@ sys.exit(main())
 """
 
 
+SLURM = "/usr/local/sbin"  # where programs are looked for first
+SCONTROL = f"""#!/bin/sh
+cat {SLURM}/job_"$3" 2>/dev/null && exit
+echo "slurm_load_jobs error: Invalid job id specified" >&2
+exit 1
+"""
+
+
 class NoGroups(Exception):
     """No control group can be made here."""
 
@@ -80,6 +88,10 @@ class Node:
         folder = self.groups / GROUPS / f"job_{job}" / "step_0"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "cgroup.procs").write_text(str(pid))
+
+    def slurm_says(self, text: str, job: str = "") -> None:
+        """What scontrol prints of a job from now on; before, it knows no job any more."""
+        Path(f"{SLURM}/job_{job or self.job}").write_text(text)
 
     def stepd(self, job: str = "") -> subprocess.Popen[str]:
         """What looks after a job from now on."""
@@ -136,6 +148,9 @@ def on_a_node(scene: Callable[[Node], T]) -> T:
             except OSError as error:
                 raise NoGroups(str(error)) from None
             subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=0755", "tmpfs", "/var/lib"], check=True)
+            subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=0755", "tmpfs", SLURM], check=True)
+            Path(f"{SLURM}/scontrol").write_text(SCONTROL)
+            Path(f"{SLURM}/scontrol").chmod(0o755)
             believe()
             return scene(Node(Path(mounted), number))
 

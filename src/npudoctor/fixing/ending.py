@@ -19,6 +19,7 @@ from npudoctor.host.processes import parse_stat
 from npudoctor.messages import _
 from npudoctor.proof.ending import Endings
 
+SPARE = 64  # descriptors for all else that is open
 TURN = 0.05  # seconds between two looks at a process that we have no descriptor of
 
 
@@ -50,6 +51,7 @@ def end_processes(step: SignalProcess, host: Host, at: Observer) -> None:
 def _held(step: SignalProcess, host: Host) -> Iterator[list[Held]]:
     """Those that still run. Only what is seen once a descriptor is open is known to be of its process."""
     with ExitStack() as stack:
+        stack.enter_context(_room(len(step.processes)))
         held = []
         for mark in step.processes:
             descriptor = host.pidfds.open(mark.pid) if host.pidfds.usable else None
@@ -58,6 +60,27 @@ def _held(step: SignalProcess, host: Host) -> Iterator[list[Held]]:
             if _runs(mark, host) and (descriptor is not None or not host.pidfds.usable):
                 held.append(Held(mark, descriptor))
         yield held
+
+
+@contextmanager
+def _room(count: int) -> Iterator[None]:
+    """Where so many descriptors may be open: a job of eight ranks with their workers has over a thousand
+    processes, and 1024 is what a shell allows."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count + SPARE
+    if soft == resource.RLIM_INFINITY or wanted <= soft:
+        yield
+        return
+    if hard != resource.RLIM_INFINITY and wanted > hard:
+        text = _("{count} processes cannot be held at once: this shell allows {limit} open files (ulimit -n)")
+        raise Refused(text.format(count=count, limit=hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def _runs(mark: ProcessMark, host: Host) -> bool:

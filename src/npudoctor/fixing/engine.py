@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -11,11 +12,14 @@ from npudoctor.fixing.apply import apply_step
 from npudoctor.fixing.journal import Journal, NoJournal
 from npudoctor.fixing.outcome import Ending, Observer, Outcome
 from npudoctor.fixing.plan import UNANSWERED, Done, Item, Wish, items_of, left, unanswered
-from npudoctor.fixing.steps import RUN, encode
+from npudoctor.fixing.steps import RUN, RemoveFiles, encode
 from npudoctor.frozen import dataclass
 from npudoctor.host import Host
+from npudoctor.host.temporary import library_of
 from npudoctor.messages import _
-from npudoctor.model import Report
+from npudoctor.model import Report, Step
+
+MOMENT = 2.0  # seconds for which a look is new enough where hundreds of steps share it
 
 Confirm = Callable[[Item], Optional[bool]]
 """Asks a person about one item: True, False, or None when there is nobody to ask."""
@@ -152,6 +156,23 @@ def _looked_at_again(one: Done, tools: Tools, wish: Wish) -> Done:
     return replace(one, outcome=outcome)
 
 
+class _Looks:
+    """A fresh look at the machine for each step. Only temporary folders, of which there may be hundreds,
+    share one for a moment: a process that began since made none of them, and what is in them is looked at
+    anew for each."""
+
+    def __init__(self, tools: Hands) -> None:
+        self._tools = tools
+        self._host: Optional[Host] = None
+        self._until = 0.0
+
+    def host_for(self, step: Step) -> Host:
+        shares = isinstance(step, RemoveFiles) and library_of(step.directory.rpartition("/")[2])
+        if self._host is None or not shares or time.monotonic() > self._until:
+            self._host, self._until = self._tools.host(), time.monotonic() + MOMENT
+        return self._host
+
+
 def apply_item(one: Done, number: int, tools: Hands, journal: Journal) -> Done:
     """Take the steps of one item, each written down first; a step that does not end well ends the item.
 
@@ -161,13 +182,14 @@ def apply_item(one: Done, number: int, tools: Hands, journal: Journal) -> Done:
         return one
     finding = one.item.finding
     outcome = Outcome(Ending.ALREADY)
+    looks = _Looks(tools)
     for step in one.item.finding.fix.steps:
         told = {"item": number, "check": one.item.check, "code": finding.code, "evidence": finding.evidence}
         try:
             journal.write("before", **told, step=encode(step))
         except NoJournal as reason:
             return replace(one, outcome=Outcome(Ending.FAILED, str(reason), outcome.changed))
-        ended = apply_step(step, tools.host(), tools.at)
+        ended = apply_step(step, looks.host_for(step), tools.at)
         with suppress(NoJournal):
             told = {"status": ended.ending.value, "reason": ended.reason, "changed": ended.changed}
             journal.write("after", code=finding.code, **told)

@@ -28,6 +28,7 @@ from npudoctor.host import Host
 from npudoctor.host.shmfiles import FOLDER, SharedFile, maker
 from npudoctor.host.walk import entry_of
 from npudoctor.messages import _, ngettext, strerror
+from npudoctor.proof.places import why_shared
 from npudoctor.proof.shared import judge
 from npudoctor.proof.socket import untrusted_parent
 from npudoctor.proof.unused import Knowers
@@ -42,6 +43,9 @@ def remove_unused(step: RemoveUnused, host: Host, at: Observer) -> None:
         distrust = untrusted_parent(parents, step.owner, host.identity.euid)
         if distrust:
             raise Refused(distrust)
+        shared = why_shared(host, step.directory)
+        if shared:
+            raise Refused(shared)
         doubts = _doubts(step, host, descriptor) if step.directory == FOLDER else {}
         gone, kept = 0, []
         for mark in step.files:

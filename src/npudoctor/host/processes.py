@@ -23,6 +23,7 @@ class Process:
     """One process as /proc/PID/stat says. `started` counts clock ticks since boot; `uid` is its owner's.
 
     `cpu`: the clock ticks that it has used. `threads`: how many of it live; a zombie's may, without it.
+    `group`: the pid of the process group's leader; 0 where that is not told.
     """
 
     pid: int
@@ -34,6 +35,7 @@ class Process:
     uid: int
     cpu: int = 0
     threads: int = 1
+    group: int = 0
 
     @property
     def gone(self) -> bool:
@@ -51,8 +53,8 @@ def parse_stat(pid: int, text: str, uid: int) -> Process:
     head, _, tail = text.rpartition(")")
     fields = tail.split()
     parent, session, threads, started = (int(fields[number]) for number in (1, 3, 17, 19))
-    cpu = int(fields[11]) + int(fields[12])
-    return Process(pid, head.partition("(")[2], fields[0], parent, session, started, uid, cpu, threads)
+    cpu, name, group = int(fields[11]) + int(fields[12]), head.partition("(")[2], int(fields[2])
+    return Process(pid, name, fields[0], parent, session, started, uid, cpu, threads, group)
 
 
 def parse_maps(text: str) -> dict[int, int]:

@@ -8,6 +8,7 @@ from npudoctor.host.host import Host
 
 KERNEL = 2  # kthreadd: the kernel's own threads are its children
 _NOTEBOOKS = ("jupyter", "ipykernel", "code-server", "rserver", "rsession", "vscode-server")
+_KEEPERS = ("tmux", "screen", "zellij", "dtach", "abduco", "mosh-server")
 _WORDS = 6  # of a command line, in which a notebook is named
 
 
@@ -17,7 +18,7 @@ def session_of(host: Host, pid: int) -> Optional[str]:
         return "systemd --user"
     for ancestor in host.processes.ancestors(pid):
         name = host.processes.all()[ancestor].name.lower()
-        if name.startswith(("tmux", "screen")):
+        if name.startswith(_KEEPERS):
             return name.partition(":")[0]
         words = [word.lower() for word in (host.processes.arguments(ancestor) or ())[:_WORDS]]
         found = next((known for known in _NOTEBOOKS if any(known in word for word in words)), None)

@@ -13,6 +13,7 @@ MANY = 100_000  # names of one folder that are read: /tmp may hold millions
 MOST = 500  # folders of one look; a job that leaks may leave more
 BUILDS = 2000  # extensions whose locks are looked for
 LOCKS = ("lock", "build.lock")
+_BUILT = ("build.ninja", ".ninja_log", ".cpp", ".cc", ".cu", ".cuh", ".o", ".so")
 
 # How such a folder is named, and what makes it.
 _KINDS = (("pymp-", "Python"), ("torch-shm-dir-", "PyTorch"))
@@ -65,5 +66,12 @@ def build_locks(files: Files, root: str) -> Iterator[str]:
             looked += 1
             for lock in LOCKS if looked <= BUILDS else ():
                 entry = files.lstat(f"{folder}/{lock}")
-                if entry is not None and entry.is_file:
+                if entry is not None and entry.is_file and not entry.size and _of_a_build(files, folder):
                     yield f"{folder}/{lock}"
+
+
+def _of_a_build(files: Files, folder: str) -> bool:
+    """Whether an extension is built there: the variable may name any place, and others call a lock so too
+    (dpkg's lies in /var/lib/dpkg). A build that has just begun has nothing but its lock."""
+    names = set(files.names(folder, MANY)) - set(LOCKS)
+    return not names or any(name.endswith(_BUILT) for name in names)

@@ -1,8 +1,9 @@
 """Whether a process that is proven stale may be ended: nobody's session holds it, nor does it hold others.
 
 What proof.stale proves is that nothing looks after its job or its container any more. Here is what must
-be so besides, before npudoctor itself ends one: it is no parent of ours, no login of somebody's, runs with
-the rights of its one user, and all its living children are of those that end with it.
+be so besides, before npudoctor itself ends one: Slurm says that the job is over, where it is here; it is no
+parent of ours, no login of somebody's, runs with the rights of its one user, and all its living children
+are of those that end with it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from npudoctor.fixing.steps import ProcessMark
 from npudoctor.host import Host
 from npudoctor.host.sessions import of_the_kernel, session_of
 from npudoctor.messages import _
-from npudoctor.proof.stale import Judge
+from npudoctor.proof.slurm import why_not_over
+from npudoctor.proof.stale import Judge, jobs_of
 
 LOGINS = ("sshd", "login", "in.telnetd")  # beginnings of the names of those that look after a login
 
@@ -26,6 +28,7 @@ class Endings:
         self._host = host
         self._judge = judge or Judge(host)
         self._ours = set(host.processes.ancestors(host.processes.self_pid))
+        self._jobs: dict[str, str] = {}
         self._children: dict[int, list[int]] = {}
         for pid, process in host.processes.all().items():
             if not process.gone:
@@ -43,6 +46,9 @@ class Endings:
         staleness = self._judge.staleness(pid)
         if not staleness.proven:
             return staleness.why
+        unsure = next(filter(None, map(self._why_not_over, jobs_of(self._host, pid))), "")
+        if unsure:
+            return unsure
         session = session_of(self._host, pid) or self._login(pid)
         if session:
             text = _("process {pid} belongs to a session that somebody may come back to ({session})")
@@ -59,6 +65,11 @@ class Endings:
         """In the order in which they may be signalled: each after its children."""
         depth = {pid: sum(1 for _each in self._host.processes.ancestors(pid)) for pid in pids}
         return sorted(depth, key=lambda pid: (-depth[pid], pid))
+
+    def _why_not_over(self, job: str) -> str:
+        if job not in self._jobs:
+            self._jobs[job] = why_not_over(self._host, job)
+        return self._jobs[job]
 
     def _below(self, pid: int) -> Iterator[int]:
         seen, left = {pid}, [pid]

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Optional
 
 from npudoctor.host import Host
-from npudoctor.host.commands import Answer
+from npudoctor.host.commands import FOLDERS, Answer
 from npudoctor.host.npu_smi import side_by_side
 from npudoctor.messages import _
 
 MANY = 16  # jobs of which Slurm is asked
 PATIENCE = 0.4  # of the time of a check
+ENDING = "COMPLETING"  # neither over nor alive: Slurm itself ends what is left
+DAEMON = "slurmd"
 UNKNOWN_JOB = "Invalid job id specified"
 OVER = frozenset(
     "BOOT_FAIL CANCELLED COMPLETED DEADLINE FAILED NODE_FAIL OUT_OF_MEMORY PREEMPTED TIMEOUT".split()
@@ -34,6 +37,47 @@ def jobs_over(host: Host, jobs: list[str]) -> dict[str, str]:
     return {job: why for job, why in said.items() if why}
 
 
+def why_lives(host: Host, job: str) -> str:
+    """What Slurm says of a job that is not over; empty when it says nothing of the kind.
+
+    A job without a slurmstepd on this node may live all the same: between two steps nothing of Slurm looks
+    after it here (unless PrologFlags=Contain), and the kernel may have killed the slurmstepd for its memory.
+    """
+    answer = _asked(host, job)
+    states = _states(answer) if answer is not None and answer.ok else set()
+    if not states - OVER - {ENDING}:
+        return ""
+    text = _("Slurm says that job {job} is {state}")
+    return text.format(job=job, state=", ".join(sorted(states)))
+
+
+def why_not_over(host: Host, job: str) -> str:
+    """Why it is not proven that a job without a slurmstepd is over; empty when it is.
+
+    Where nothing of Slurm lives or is installed, there is nobody who could start another step of it.
+    """
+    answer = _asked(host, job)
+    if answer is not None:
+        text = _("Slurm does not say that job {job} is over")
+        return "" if why_over(job, answer) else text.format(job=job)
+    if any(process.name == DAEMON and not process.gone for process in host.processes.all().values()):
+        text = _("whether Slurm job {job} is over cannot be asked: there is no scontrol in {folders}")
+        return text.format(job=job, folders=", ".join(FOLDERS))
+    return ""
+
+
+def _asked(host: Host, job: str) -> Optional[Answer]:
+    """What Slurm says of one job; None where it cannot be asked."""
+    if not has_slurm(host):
+        return None
+    return host.commands.run(("scontrol", "show", "job", job), timeout=PATIENCE * host.options.timeout)
+
+
+def _states(answer: Answer) -> set[str]:
+    words = answer.stdout.split()
+    return {word.partition("=")[2] for word in words if word.startswith("JobState=")}
+
+
 def why_over(job: str, answer: Answer) -> str:
     """What proves that it is over; empty when nothing does. A controller that is away proves nothing."""
     if answer.ended != "exited":
@@ -41,8 +85,7 @@ def why_over(job: str, answer: Answer) -> str:
     if answer.status != 0:
         unknown = UNKNOWN_JOB in f"{answer.stderr}{answer.stdout}"
         return _("Slurm knows no job {job} any more").format(job=job) if unknown else ""
-    words = answer.stdout.split()
-    states = {word.partition("=")[2] for word in words if word.startswith("JobState=")}
+    states = _states(answer)
     if not states or not states <= OVER:
         return ""
     text = _("Slurm says that job {job} is {state}")

@@ -78,6 +78,7 @@ class Judge:
         if not jobs and not containers:
             return Staleness(False, _("pid {pid} is in no Slurm job and in no container").format(pid=pid))
         lives = [*map(self.job_lives, jobs), *(self._container_lives(*one) for one in containers)]
+        lives += [self._slurm_says(job) for job in jobs if not any(lives)]
         if any(lives):
             return Staleness(False, next(filter(None, lives)))
         over = [*map(_job_over, jobs), *(_container_over(name) for name, _kind in containers)]
@@ -88,6 +89,13 @@ class Judge:
         if (job,) not in self._lives:
             self._lives[job,] = _job_lives(self._host, job)
         return self._lives[job,]
+
+    def _slurm_says(self, job: str) -> str:
+        if ("slurm", job) not in self._lives:
+            from npudoctor.proof.slurm import why_lives
+
+            self._lives["slurm", job] = why_lives(self._host, job)
+        return self._lives["slurm", job]
 
     def _container_lives(self, name: str, kind: str) -> str:
         if (name, kind) not in self._lives:

@@ -10,11 +10,14 @@ from npudoctor.host.sessions import of_the_kernel
 from npudoctor.host.temporary import TempFolder
 from npudoctor.messages import _
 from npudoctor.proof.creator import CLOCK_SLACK
+from npudoctor.proof.places import why_shared
 from npudoctor.proof.stale import blind
 from npudoctor.proof.users import users
 
 YOUNG = 600.0  # seconds below which nothing is said of a folder
 MAKERS = ("python", "pypy", "torch", "pt_", "ray")  # programs and names of processes that make such folders
+# Who takes in orphans (PR_SET_CHILD_SUBREAPER), besides the first process.
+ADOPTERS = ("systemd", "init", "tini", "dumb-init", "docker-init", "containerd-shim", "conmon", "slurmstepd")
 EMBEDDED = b"libpython"  # what maps this is a Python by another name
 
 
@@ -30,7 +33,8 @@ class Owners:
         """Why it is not proven left behind; empty when it is."""
         if self._blind is None:
             self._blind = blind(self._host)
-        return self._blind or self._held(folder) or self._may_live(folder)
+        shared = self._blind or why_shared(self._host, folder.path)
+        return shared or self._held(folder) or self._may_live(folder)
 
     def _held(self, folder: TempFolder) -> str:
         below = f"{folder.path}/"
@@ -59,7 +63,8 @@ class Owners:
         return bool(folder.entry.mode & 0o077) or folder.entry.uid in users(self._host, process)
 
     def _may_live(self, folder: TempFolder) -> str:
-        """Its maker was there when it last changed: a process that began later is not its maker."""
+        """Its maker was there when it last changed: a process that began later is not its maker, nor its heir
+        unless it is an orphan."""
         uid, changed = folder.entry.uid, folder.entry.ctime_ns / 1e9
         if self._host.clock.now() - changed < YOUNG:
             return _("it is only minutes old")
@@ -74,6 +79,16 @@ class Owners:
         began, pid = self._eldest[uid]
         return pid if began <= moment + CLOCK_SLACK else None
 
+    def heir(self, pid: int) -> bool:
+        """Whether it may have got from a parent that is gone what that one knew: folders of multiprocessing,
+        queues with names of files. An orphan is one, unless it leads its process group: so does what a shell,
+        systemd or a container's runtime started as a program of its own."""
+        process = self._host.processes.all()[pid]
+        if process.group == pid:
+            return False
+        parent = self._host.processes.all().get(process.parent)
+        return parent is None or parent.pid == 1 or parent.name.startswith(ADOPTERS)
+
     def _oldest(self, uid: int) -> tuple[float, int]:
         """When the oldest process of a user that could make such folders began, and its pid."""
         host = self._host
@@ -82,6 +97,9 @@ class Owners:
             for pid, process in host.processes.all().items()
             if not process.gone and not of_the_kernel(host, pid) and uid in users(host, process)
         ]
+        for _started, pid in found:
+            if self.heir(pid) and _makes(host, host.processes.all()[pid]):
+                return float("-inf"), pid
         for started, pid in sorted(found):
             if _makes(host, host.processes.all()[pid]):
                 return host.system.boot_time() + started / host.processes.ticks, pid

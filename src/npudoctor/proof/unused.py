@@ -3,7 +3,7 @@
 That its maker is gone, and that nobody has it open or mapped, is not all: a tensor that PyTorch sends by
 name lies in a queue until another process of the job opens it, be that an hour later. Whoever knows the
 name was there when the file last changed, or was told by one who was. So while a process of its owner lives
-that could be of such a job and is as old as the file, it may be wanted.
+that could be of such a job and is as old as the file, or is the orphan of one, it may be wanted.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from npudoctor.host import Host
 from npudoctor.host.files import Entry
 from npudoctor.host.shmfiles import SharedFile
 from npudoctor.messages import _
+from npudoctor.proof.creator import CLOCK_SLACK
 from npudoctor.proof.temporary import Owners
 
 LEASED = ("tmpfs", "ext2", "ext3", "ext4", "xfs", "btrfs")  # where a lease proves it, see fixing.unused
@@ -22,6 +23,7 @@ class Knowers:
     """Answers for the files of one look."""
 
     def __init__(self, host: Host) -> None:
+        self._host = host
         self._owners = Owners(host)
 
     def why_not(self, file: SharedFile) -> str:
@@ -30,10 +32,15 @@ class Knowers:
             return _("it lies in a folder of its library")
         if file.entry.mode & 0o077:
             return _("other users may open it")
-        pid = self._owners.there(file.entry.uid, file.entry.ctime_ns / 1e9)
+        changed = file.entry.ctime_ns / 1e9
+        if changed + CLOCK_SLACK < self._host.system.boot_time():  # what lies in memory is of this boot
+            return _("the clock was set since it last changed: who is as old as it cannot be told")
+        pid = self._owners.there(file.entry.uid, changed)
         if pid is None:
             return ""
         text = _("process {pid} of its owner is as old as it, and may know its name")
+        if self._owners.heir(pid):
+            text = _("process {pid} of its owner lost its parent, and may know its name from it")
         return text.format(pid=pid)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import ClassVar, Union
+from typing import Any, ClassVar, Union
 
 import pytest
 
@@ -44,7 +44,8 @@ def test_an_ordinary_machine_is_quiet_and_waits_for_nothing() -> None:
 
 def test_a_job_that_is_over_left_processes() -> None:
     told = judged(
-        {**process(70, cgroup=JOB, uid=1001), **process(72, "pt_main_thread", cgroup=JOB, uid=1001)}
+        {**process(70, cgroup=JOB, uid=1001), **process(72, "pt_main_thread", cgroup=JOB, uid=1001)},
+        commands=slurm({}),
     )
     (finding,) = told.findings
     assert (finding.code, finding.severity) == ("stale-processes.left-behind", Severity.WARNING)
@@ -63,7 +64,8 @@ def test_each_job_container_and_user_is_an_item_of_its_own() -> None:
             **process(71, cgroup=JOB, uid=1002),
             **process(72, cgroup=CONTAINER, uid=1001),
             **process(73, cgroup=CONTAINER, uid=1001, parent=72),
-        }
+        },
+        commands=slurm({}),
     )
     found = [step for one in told.findings if one.fix for step in one.fix.steps]
     steps = [step for step in found if isinstance(step, SignalProcess)]
@@ -89,12 +91,36 @@ SETUID = "Uid:\t1001\t0\t0\t0\n"
     ],
 )  # fmt: skip
 def test_what_npudoctor_does_not_end_by_itself(more: dict[str, Content], word: str) -> None:
-    told = judged({**process(70, cgroup=JOB, uid=1001), **more})
+    told = judged({**process(70, cgroup=JOB, uid=1001), **more}, commands=slurm({}))
     found = [one for one in told.findings if any("pid 70," in line for line in one.evidence)]
     (finding,) = found
     assert finding.code == "stale-processes.left-behind"
     assert finding.fix and finding.fix.risk is Risk.MANUAL and finding.fix.commands[0].startswith("ps ")
     assert any(word in line for line in finding.evidence), finding.evidence
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "SUSPENDED", "PENDING"])
+def test_a_job_that_lives_between_two_steps(state: str) -> None:
+    """No slurmstepd is here until the next srun; what a step left running is of a living job."""
+    answer = f"JobId=4242 JobName=ray\n   UserId=anna(1001)\n   JobState={state} Reason=None\n"
+    told = judged(process(70, cgroup=JOB, uid=1001), commands=slurm({"4242": answer}))
+    assert "stale-processes.left-behind" not in told.codes
+
+
+@pytest.mark.parametrize(
+    ("commands", "word"),
+    [
+        ({}, "there is no scontrol"),  # though there is a slurmd
+        (slurm({"4242": Answer((), "timeout")}), "does not say that job 4242 is over"),
+        (slurm({"4242": Answer((), "exited", 1, "", "Unable to contact slurm controller")}), "does not say"),
+        (slurm({"4242": "JobState=COMPLETING\n"}), "does not say"),
+    ],
+)
+def test_a_job_of_which_slurm_does_not_say_that_it_is_over(commands: Any, word: str) -> None:
+    (finding,) = judged(process(70, cgroup=JOB, uid=1001), commands=commands).findings
+    assert finding.code == "stale-processes.left-behind"
+    assert finding.fix and finding.fix.risk is Risk.MANUAL
+    assert word in finding.evidence[0]
 
 
 @pytest.mark.parametrize("group", [JOB, CONTAINER])
@@ -129,6 +155,8 @@ def test_no_name_is_ever_killed() -> None:
         # In a session that somebody keeps.
         {**process(60, "tmux: server", cgroup=JOB), **process(70, cgroup=JOB, parent=60)},
         {**process(60, "screen", cgroup=JOB), **process(70, cgroup=JOB, parent=60)},
+        {**process(60, "zellij", cgroup=JOB), **process(70, cgroup=JOB, parent=60)},
+        {**process(60, "mosh-server", cgroup=JOB), **process(70, cgroup=JOB, parent=60)},
         {**process(60, "SCREEN", cgroup=JOB), **process(61, parent=60), **process(70, cgroup=JOB, parent=61)},
         process(70, cgroup=JOB, argv=("/opt/python3", "-m", "ipykernel_launcher", "-f", "x.json")),
         process(70, cgroup=JOB, argv=("python3", "/opt/bin/jupyter-lab")),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Optional
 
 import pytest
 
@@ -36,6 +36,9 @@ BASE: dict[str, Content] = {
     "/etc/passwd": "root:x:0:0::/root:/bin/sh\nanna:x:1001:1001::/home/anna:/bin/sh\n",
     **process(1, name="systemd", exe="/sbin/init", parent=0),
 }
+
+
+SERVER = process(90, name="nfsd", parent=2)  # of the kernel: what others have open it does not show
 
 
 def lock(age: float = 2 * HOUR, **more: Any) -> Node:
@@ -93,6 +96,10 @@ class TestLocks:
             {LOCK: lock(), **process(70, descriptors={3: f"{LOCK.rpartition('/')[0]}/build.ninja"})},
             {LOCK: folder()},
             {LOCK: link("/etc/passwd")},
+            {LOCK: lock(), f"{LOCK.rpartition('/')[0]}/status": ""},  # not of a build
+            {LOCK: lock(content=b"pid 7")},
+            # A container mounts the cache elsewhere.
+            {LOCK: lock(), **process(70, descriptors={3: "/ext/py311_cu121/fused_adam/lock"})},
         ],
     )
     def test_quiet(self, files: Mapping[str, Content]) -> None:
@@ -105,6 +112,9 @@ class TestLocks:
             {"/proc/self/mountinfo": LOCAL + NFS},
             {**process(70), "/proc/70/fd": unreadable()},
             {"/proc/70/stat": unreadable()},
+            {"/proc/self/mountinfo": LOCAL.replace(" ext4 ", " ocfs2 ")},
+            {**SERVER, "/var/lib/nfs/etab": "/root\t10.0.0.0/24(rw,sync)\n"},
+            SERVER,
         ],
     )
     def test_it_cannot_be_told(self, files: Mapping[str, Content]) -> None:
@@ -193,6 +203,30 @@ class TestFolders:
         files = {"/scratch/pymp-1": left(), "/scratch/tmp": link("/scratch")}
         assert judged(files, variables={"TMPDIR": "/scratch/tmp"}).codes == ["temp-files.left-over"]
         assert judged(files, variables={"TMPDIR": "scratch"}).codes == []
+
+    @pytest.mark.parametrize("kind", ["nfs4", "lustre", "fuse.juicefs", "wekafs", "ocfs2"])
+    def test_on_a_file_system_of_many_machines(self, kind: str) -> None:
+        """A process of another node may have made it, and still use it."""
+        table = f"{LOCAL}22 21 0:40 / /scratch rw - {kind} server:/scratch rw\n"
+        files: dict[str, Content] = {"/scratch/pymp-1": left(), PYMP: left(), "/proc/self/mountinfo": table}
+        (finding,) = judged(files, variables={"TMPDIR": "/scratch"}).findings
+        assert PYMP in finding.evidence[0] and len(finding.evidence) == 1
+
+    @pytest.mark.parametrize(
+        ("given", "codes"),
+        [
+            (None, []),
+            ("/tmp 10.0.0.0/24(rw)\n", []),
+            ('"/" *(ro)\n', []),
+            ("/home\\040s 10.0.0.0/24(rw)\n", ["temp-files.left-over"]),
+            ("", ["temp-files.left-over"]),
+        ],
+    )
+    def test_what_a_server_of_nfs_gives_to_others(self, given: Optional[str], codes: list[str]) -> None:
+        files: dict[str, Content] = {PYMP: left(), **SERVER}
+        if given is not None:
+            files["/var/lib/nfs/etab"] = given
+        assert judged(files).codes == codes
 
     def test_thousands_do_not_flood(self) -> None:
         files: dict[str, Content] = {f"/tmp/pymp-{number:05}": left() for number in range(700)}
