@@ -64,6 +64,7 @@ def run(
 
 
 def _run(flags: Mapping[str, Any], caller: Caller, command: Sequence[str]) -> int:
+    from npudoctor.cli.afterwards import Beginning, said_of
     from npudoctor.running.given import Given
     from npudoctor.running.sharing import finish
 
@@ -74,10 +75,14 @@ def _run(flags: Mapping[str, Any], caller: Caller, command: Sequence[str]) -> in
     if not _starts(answer, flags):
         finish(answer, started=False)
         return FAILED
+    beginning = Beginning.now()
     try:
         status = _started(answer, caller, command, given)
     finally:
         finish(answer, started=True)
+    text = None if answer.borrowed else said_of(status, beginning, caller.variables)
+    if text:
+        explain(text)
     return leave(status)
 
 

@@ -1,0 +1,124 @@
+"""What `run` says when the job failed: what `explain` says of the logs written since its start."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Optional
+
+from npudoctor.frozen import dataclass
+
+SECONDS = 30  # the longest that a job's end waits for it
+# Who ended the job knows why: a person, or the batch system.
+ENDED = frozenset(128 + number for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM))
+IMPATIENT = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
+STATUSES_OF_A_SHELL = (126, 127)  # said already: nothing was started
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """When the job began, by the clock of files, and the files that its output goes to, if to files."""
+
+    moment: float
+    outputs: tuple[str, ...]
+
+    @classmethod
+    def now(cls) -> Beginning:
+        """Before the job is started, while standard output is still the caller's."""
+        # Kernels stamp files with the clock of the last tick, which is behind.
+        return cls(time.time() - 0.1, tuple(sorted(set(_regular(1) + _regular(2)))))
+
+
+def said_of(status: int, beginning: Beginning, variables: Mapping[str, str]) -> Optional[str]:
+    """The explanation as text; None where the job did not fail, no log was written, or none says why."""
+    if status == 0 or status in ENDED or status in STATUSES_OF_A_SHELL:
+        return None
+    from npudoctor.running.checker import asked
+
+    def work() -> dict[str, Any]:
+        _end_together()
+        return {"text": _explained(beginning, variables)}
+
+    try:
+        with _heeding():
+            told = asked(work) or {}
+    except (_Stopped, OSError):
+        return None
+    text = told.get("text")
+    return text if isinstance(text, str) and text else None
+
+
+class _Stopped(Exception):
+    """Somebody does not want to wait for the explanation."""
+
+
+@contextmanager
+def _heeding() -> Iterator[None]:
+    """While a job runs all signals are held; now those that end something end our reading, and no more."""
+
+    def stop(*_told: object) -> None:
+        raise _Stopped
+
+    for number in IMPATIENT:
+        signal.signal(number, stop)
+    try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, IMPATIENT)
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_BLOCK, IMPATIENT)
+
+
+def _end_together() -> None:
+    """In the child: what it starts to read with ends with it, at the latest when its time is over."""
+    os.setpgid(0, 0)
+    for number in (*IMPATIENT, signal.SIGALRM):
+        signal.signal(number, lambda *_told: os.killpg(0, signal.SIGKILL))
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    signal.alarm(SECONDS)
+
+
+def _explained(beginning: Beginning, variables: Mapping[str, str]) -> str:
+    """A log that shows no failure, or one that nobody knows, is no explanation."""
+    from npudoctor.cli.explaining import Asked, answered
+    from npudoctor.render.explain_text import explain_text
+
+    paths = tuple(written_since(beginning, variables))
+    if not paths:
+        return ""
+    found = answered(Asked(paths, variables, time.monotonic()))
+    return explain_text(found) if found.diagnoses and found.exit_code == 0 else ""
+
+
+def written_since(beginning: Beginning, variables: Mapping[str, str]) -> Iterator[str]:
+    """The files with the job's output, and the logs of launchers and of CANN that were written since."""
+    from npudoctor.explain.newest import newest
+    from npudoctor.explain.walk import Walk
+
+    walk = Walk()
+    for path in (*beginning.outputs, *(place.path for place in newest(variables, os.getcwd()))):
+        try:
+            found = os.stat(path)
+        except OSError:
+            continue
+        if stat.S_ISDIR(found.st_mode):
+            walk.folder(path)
+        else:
+            walk.file(path, found)
+    for log in walk.logs:
+        if os.stat(log.path).st_mtime >= beginning.moment:
+            yield log.path
+
+
+def _regular(descriptor: int) -> tuple[str, ...]:
+    """The path of an open regular file; nothing for a terminal, a pipe, or a file whose name is gone."""
+    try:
+        path = os.readlink(f"/proc/self/fd/{descriptor}")
+        return (
+            (path,) if os.path.samestat(os.stat(path), os.fstat(descriptor)) and os.path.isfile(path) else ()
+        )
+    except OSError:
+        return ()
