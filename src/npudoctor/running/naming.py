@@ -12,7 +12,7 @@ _ARGUMENTS = slice(45, 47)  # where the command line begins and ends, after the 
 
 
 def take_name(command: Sequence[bytes]) -> None:
-    """Give this process the job's name, and its command line behind a mark. OSError, ValueError: it cannot."""
+    """Give this process the job's name, and its command line behind a mark. OSError, ValueError: no."""
     with open("/proc/self/comm", "wb") as file:
         file.write(command[0].rpartition(b"/")[2][:15])
     with open("/proc/self/stat", "rb") as file:
