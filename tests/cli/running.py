@@ -73,7 +73,13 @@ def job_of(pid: int) -> int:
     while time.monotonic() < until:
         for child in children(pid):
             arguments = Path(f"/proc/{child}/cmdline").read_bytes()
-            if b"npudoctor" not in arguments.split(b"\0")[:3] and b"train.py" in arguments:
+            words = arguments.split(b"\0")
+            ours = b"npudoctor" in words[:3] or words[0] in (b"witness:", b"npudoctor")
+            if (
+                not ours
+                and not any(word.endswith(b"/npudoctor") for word in words)
+                and b"train.py" in arguments
+            ):
                 return child
         time.sleep(0.01)
     raise AssertionError("no job was started")

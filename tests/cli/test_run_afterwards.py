@@ -16,10 +16,13 @@ from .running import quiet_machine
 
 FAILS = "raise OSError('libhccl.so: cannot open shared object file: No such file or directory')\n"
 SAYS = "A library of CANN is not on the loader's path"
+ERROR = (
+    "Traceback (most recent call last):\\n  File 'x'\\nOSError: libhccl.so: cannot open shared object file: "
+    "No such file or directory\\n"
+)
 MSRUN = f"""
 import pathlib, sys
-folder = pathlib.Path("msrun_log"); folder.mkdir(exist_ok=True)
-(folder / "worker_3.log").write_text("Traceback (most recent call last):\\n  File 'x'\\n" + {FAILS[6:-1]!r}[8:-2] + "\\n")
+pathlib.Path("msrun_log/worker_3.log").write_text("{ERROR}")
 sys.exit(5)
 """
 

@@ -57,10 +57,10 @@ def asked(run: Npudoctor) -> int:
 
 
 def launch(
-    run: Npudoctor, *words: str, size: int = 8, ranks: Optional[dict[str, Any]] = None
+    run: Npudoctor, *words: str, size: int = 8, ranks: Optional[dict[str, Any]] = None, through: str = ""
 ) -> list[list[Any]]:
-    """Start all ranks; the status, output and error of each."""
-    line = json.dumps(run.argv("run", *words))
+    """Start all ranks, each by a line of its own shell when there is one; status, output, error of each."""
+    line = json.dumps([*(["bash", "-c", through, "bash"] if through else []), *run.argv("run", *words)])
     done = subprocess.run(
         [sys.executable, "-c", LAUNCHER, str(size), line, json.dumps(ranks or {})],
         env=run.environment({}), cwd=run.folder, capture_output=True, timeout=100, check=True,
@@ -69,9 +69,14 @@ def launch(
     return found
 
 
+def folder_of(run: Npudoctor) -> Path:
+    """The folder where ranks meet."""
+    return Path("/run/npudoctor") if os.geteuid() == 0 else run.folder / "runtime/npudoctor"
+
+
 def left(run: Npudoctor) -> list[str]:
-    """What lies in the folder where ranks meet."""
-    folder = Path("/run/npudoctor") if os.geteuid() == 0 else run.folder / "runtime/npudoctor"
+    """What lies in it."""
+    folder = folder_of(run)
     return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
 
 
@@ -92,6 +97,55 @@ def test_each_launch_asks_anew(run: Npudoctor) -> None:
 def test_a_rank_that_comes_late_has_the_answer_too(run: Npudoctor) -> None:
     launch(run, "sleep", "2", size=2, ranks={"1": {"LATE": "1.0"}})
     assert asked(run) == 1
+
+
+def test_a_rank_that_comes_after_a_short_job_has_the_answer_too(run: Npudoctor) -> None:
+    launch(run, "true", size=2, ranks={"1": {"LATE": "0.7"}})
+    assert asked(run) == 1
+
+
+def test_ranks_whose_commands_name_them_ask_once(run: Npudoctor) -> None:
+    """As launchers that add --local-rank=N do."""
+    launch(run, "sh", "-c", "sleep 0.5", "sh", size=3, through='exec "$@" --local-rank="$LOCAL_RANK"')
+    assert asked(run) == 1
+
+
+def test_a_shell_that_names_its_rank_is_no_launcher(run: Npudoctor) -> None:
+    """`mpirun bash -c 'export LOCAL_RANK=...; ...'`: the shell's own variables do not tell."""
+    ranks = {
+        str(rank): {"OMPI_COMM_WORLD_LOCAL_RANK": str(rank), "OMPI_COMM_WORLD_LOCAL_SIZE": "3"}
+        for rank in range(3)
+    }
+    line = 'export LOCAL_RANK=$OMPI_COMM_WORLD_LOCAL_RANK; "$@"; exit $?'
+    line = f"exec env -u LOCAL_RANK -u LOCAL_WORLD_SIZE -u TORCHELASTIC_RUN_ID bash -c '{line}' bash \"$@\""
+    launch(run, "sleep", "0.5", size=3, ranks=ranks, through=line)
+    assert asked(run) == 1
+
+
+def test_what_is_not_ours_in_the_folder_stays_and_hinders_nobody(run: Npudoctor) -> None:
+    folder = folder_of(run)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    strangers = [folder / f".stranger-{os.getpid()}", folder / f"stranger-{os.getpid()}"]
+    try:
+        strangers[0].touch()
+        strangers[1].mkdir()
+        assert [status for status, _out, _err in launch(run, "sleep", "0.3", size=2)] == [0, 0]
+        assert asked(run) == 1 and strangers[0].exists() and strangers[1].exists()
+    finally:
+        strangers[0].unlink()
+        strangers[1].rmdir()
+
+
+def test_the_launchers_last_launch_gives_no_answer_to_its_next(run: Npudoctor) -> None:
+    """With the same variables and while the last one runs: one of this rank's number took that answer."""
+    line = 'if [ "$LOCAL_RANK" = 1 ]; then "$@" & sleep 1.5; "$@"; wait; else exec "$@"; fi'
+    launch(run, "sleep", "3", size=2, through=line)
+    assert asked(run) == 2
+
+
+def test_a_rank_whose_folder_is_gone_is_told_by_the_check(run: Npudoctor) -> None:
+    done = run.shell('mkdir gone; cd gone; rmdir ../gone; LOCAL_RANK=0 LOCAL_WORLD_SIZE=2 "$@" run true')
+    assert done.status == 125 and "working-directory.gone" in done.err
 
 
 def test_when_it_is_not_ready_no_rank_starts_and_one_says_why(run: Npudoctor) -> None:

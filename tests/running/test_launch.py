@@ -77,6 +77,15 @@ def test_the_innermost_launcher_counts() -> None:
     assert outer is not None and (outer.rank, outer.size) == (0, 4)
 
 
+def test_a_rank_named_by_a_shell_of_its_own_is_the_outer_launchers() -> None:
+    outer = {"SLURM_LOCALID": "3", "SLURM_NODEID": "0", "SLURM_STEP_TASKS_PER_NODE": "8"}
+    same = launch(outer)
+    assert same is not None and launch({**outer, "LOCAL_RANK": "3"}) == same
+    for inner in ({"LOCAL_RANK": "2"}, {"LOCAL_RANK": "3", "LOCAL_WORLD_SIZE": "4"}, TORCH):
+        other = launch({**outer, **inner})
+        assert other is not None and other.key != same.key, inner
+
+
 @pytest.mark.parametrize(
     ("told", "node", "tasks"),
     [("8", "0", 8), ("4(x2),3", "1", 4), ("4(x2),3", "2", 3), ("4(x2),3", "3", None), ("", "0", None),
@@ -97,6 +106,9 @@ def test_what_makes_ranks_alike() -> None:
         "ASCEND_HOME_PATH",
         "HCCL_IF_IP",
         "HOME",
+        "RANK_TABLE_FILE",
+        "CUDA_VISIBLE_DEVICES",
+        "WORLD_SIZE",
     ):
         assert fingerprint(one) != fingerprint({**one, name: "/other"}), name
     assert fingerprint(one, "/work") != fingerprint(one, "/home")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Optional
 
 from npudoctor import messages
@@ -110,7 +111,14 @@ def _sharing(session: Session, flags: Mapping[str, Any], caller: Caller, pid: in
     meeting = Meeting.opened(host.identity.euid, caller.variables) if launch else None
     if launch is None or meeting is None:
         return None
-    options = sorted((name, str(value)) for name, value in flags.items())
-    alike = fingerprint(caller.variables, os.getcwd(), messages.language(), options)
+    # The command may name the rank; what of it decides is its interpreter, one of the options by now.
+    options = sorted((name, str(value)) for name, value in flags.items() if name != "command")
+    alike = fingerprint(caller.variables, _folder(), messages.language(), options)
     place = f"{host.system.boot_id()} {host.system.namespace('pid')}"
     return Sharing(meeting, launch, alike, host.processes, pid, place)
+
+
+def _folder() -> str:
+    with suppress(OSError):  # it was removed, which a check says
+        return os.getcwd()
+    return ""

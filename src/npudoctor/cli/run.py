@@ -73,13 +73,13 @@ def _run(flags: Mapping[str, Any], caller: Caller, command: Sequence[str]) -> in
     if answer is None:
         return FAILED
     if not _starts(answer, flags):
-        finish(answer, started=False)
+        finish(answer)
         return FAILED
     beginning = Beginning.now()
     try:
         status = _started(answer, caller, command, given)
     finally:
-        finish(answer, started=True)
+        finish(answer)
     text = None if answer.borrowed else said_of(status, beginning, caller.variables)
     if text:
         explain(text)
@@ -145,7 +145,7 @@ def _started(answer: Answer, caller: Caller, command: Sequence[str], given: Give
     from npudoctor.running.witness import Witness
 
     given.hold()
-    witness = Witness()
+    witness = Witness(command)
     try:
         job = start(command, answer.applied(variables(caller.variables)), given)
         let_go()

@@ -14,7 +14,7 @@ from npudoctor.frozen import dataclass
 class Answer:
     """`line` says it in one line, `text` in full. `changes`: what the job's variables are to become, None to
     unset; `before`: what they were. `borrowed`: it is the first rank's. `shared`: the file by which the other
-    of the `ranks` get it."""
+    of the `ranks` get it, since `at` on the boot's clock."""
 
     verdict: str
     line: str
@@ -24,6 +24,7 @@ class Answer:
     before: Mapping[str, Optional[str]] = field(default_factory=dict)
     borrowed: bool = False
     shared: Optional[str] = None
+    at: float = 0.0
     ranks: Optional[int] = None
 
     def suits(self, variables: Mapping[str, str]) -> bool:

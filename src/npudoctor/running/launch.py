@@ -29,8 +29,9 @@ _TELLING = (
 )  # fmt: skip
 # What decides the answer; ASCEND_DEVICE_ID is each rank's own. Slurm gives TMPDIR to the first task only.
 _RELEVANT = re.compile(
-    r"(ASCEND|HCCL|NCCL|LD|ATB|CANN|TOOLCHAIN|MS|GLOG|TORCH|FLAGS|NPUDOCTOR)_(?!DEVICE_ID\Z|NODE_ID\Z)"
-    r"|PYTHON|(PATH|HOME|USER|VIRTUAL_ENV|CONDA_PREFIX|LANG|LANGUAGE|LC_\w+)\Z"
+    r"(ASCEND|HCCL|NCCL|CUDA|NVIDIA|LD|ATB|CANN|TOOLCHAIN|MS|MINDSPORE|GLOG|TORCH|PYTORCH|FLAGS|ACL|CM"
+    r"|NPUDOCTOR)_(?!DEVICE_ID\Z|NODE_ID\Z)|PYTHON|RANK_TABLE|TASK_QUEUE|DUMP_G"
+    r"|(PATH|HOME|USER|VIRTUAL_ENV|CONDA_PREFIX|LANG|LANGUAGE|LC_\w+|WORLD_SIZE|RANK_SIZE)\Z"
 )
 _TASKS = re.compile(r"(\d+)(?:\(x(\d+)\))?\Z")
 
@@ -46,20 +47,34 @@ class Launch:
 
 def launch_of(host: Host, variables: Mapping[str, str], pid: int) -> Optional[Launch]:
     """The launch of the process `pid` with these variables; None when it is alone, or nobody can tell."""
+    told = _told(variables)
+    if told is None:
+        return None
+    name, rank, size = told
+    launcher = _launcher(host.processes, pid, name)
+    by_hand = name == "SLURM_LOCALID" and size is None  # a batch script, or a shell in an allocation
+    if size == 1 or by_hand or launcher is None:
+        return None
+    system = host.system
+    telling = [f"{one}={variables[one]}" for one in _TELLING if one in variables]
+    place = [system.boot_id(), system.namespace("pid"), host.identity.euid, name]
+    return Launch(rank, size, _hash([*place, launcher.pid, launcher.started, *telling]))
+
+
+def _told(variables: Mapping[str, str]) -> Optional[tuple[str, int, Optional[int]]]:
+    """The variable that says which rank we are, what it says, and how many ranks there are."""
+    found = []
     for name, size_name in _LOCAL:
         rank = _number(variables.get(name))
-        if rank is None:
-            continue
-        size = _number(variables.get(size_name)) if size_name else slurm_tasks(variables)
-        launcher = _launcher(host.processes, pid, name)
-        by_hand = not size_name and size is None  # a batch script, or a shell in an allocation
-        if size == 1 or by_hand or launcher is None:
-            return None
-        system = host.system
-        telling = [f"{one}={variables[one]}" for one in _TELLING if one in variables]
-        place = [system.boot_id(), system.namespace("pid"), host.identity.euid, name]
-        return Launch(rank, size, _hash([*place, launcher.pid, launcher.started, *telling]))
-    return None
+        if rank is not None:
+            size = _number(variables.get(size_name)) if size_name else slurm_tasks(variables)
+            found.append((name, rank, size))
+    if found and found[0][0] == "LOCAL_RANK" and "TORCHELASTIC_RUN_ID" not in variables:
+        # A shell of each rank's own may have set it, from the launcher's: that shell is no launcher.
+        for name, rank, size in found[1:]:
+            if rank == found[0][1] and (size or 1) > 1 and found[0][2] in (None, size):
+                return name, rank, size
+    return found[0] if found else None
 
 
 def fingerprint(variables: Mapping[str, str], *more: object) -> str:

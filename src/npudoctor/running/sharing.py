@@ -6,7 +6,9 @@ launch is never taken. Whoever cannot have one in time, or is not like the first
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import sys
 import time
 from collections.abc import Mapping
@@ -20,8 +22,9 @@ from npudoctor.running.launch import Launch
 from npudoctor.running.meeting import Meeting
 
 TURN = 0.02
-LINGER = 2.0  # how long a first rank that starts nothing stays for the others to take its answer
+LINGER = 2.0  # how long an answer stays at least for the others to take it, whatever becomes of the job
 TAKEN = ".taken-"
+_OURS = re.compile(r"[0-9a-f]{32}(\.taken-\d+)?\Z|\.[0-9a-f]{32}(\.taken-\d+)?-\d+\Z")
 
 
 class Sharing:
@@ -47,7 +50,7 @@ class Sharing:
             return ask()  # nobody will hear it
         try:
             path = os.path.join(self._meeting.path, self._launch.key)
-            answer = replace(ask(), shared=path, ranks=self._launch.size)
+            answer = replace(ask(), shared=path, ranks=self._launch.size, at=_now())
         except BaseException:
             self._meeting.remove(self._launch.key)  # the others need not wait
             raise
@@ -58,15 +61,18 @@ class Sharing:
     def _tell(self, answer: Optional[Answer]) -> None:
         told: dict[str, Any] = {"author": self._author, "place": self._place, "alike": self._alike}
         if answer is not None:
-            told.update(at=_now(), answer=to_json(answer))
+            told.update(at=answer.at, answer=to_json(answer))
         self._meeting.write(self._launch.key, told)
 
     def _taken(self, seconds: float) -> Optional[Answer]:
         """The first rank's answer, waited for; None when there is none for us."""
-        until = time.monotonic() + seconds
+        until, seen = time.monotonic() + seconds, False
         while time.monotonic() < until:
             told = self._meeting.read(self._launch.key)
+            if told is None and seen:
+                return None  # its author ended
             if told is not None:
+                seen = True
                 if told.get("alike") != self._alike or not self._lives(told.get("author")):
                     return None
                 if "answer" in told:
@@ -76,9 +82,13 @@ class Sharing:
 
     def _fresh(self, told: Mapping[str, Any], seconds: float) -> Optional[Answer]:
         with suppress(TypeError, KeyError, OSError):
-            if 0 <= _now() - told["at"] <= seconds:
+            taken = f"{self._launch.key}{TAKEN}{self._launch.rank}"
+            before = self._meeting.read(taken) or {}
+            # One of our number took it: the launcher starts ranks again, and this is the answer of the last.
+            again = before.get("of") == told["at"] and before.get("author") != self._author
+            if 0 <= _now() - told["at"] <= seconds and not again:
                 answer = from_json(told["answer"])
-                self._meeting.write(f"{self._launch.key}{TAKEN}{self._launch.rank}", {"author": self._author})
+                self._meeting.write(taken, {"author": self._author, "of": told["at"]})
                 return replace(answer, borrowed=True, shared=None)
         return None
 
@@ -90,7 +100,7 @@ class Sharing:
 
     def _sweep(self) -> None:
         """Remove what killed ones left, of this boot and namespace or of another boot."""
-        for name in list(self._meeting.names()):
+        for name in filter(_OURS.match, list(self._meeting.names())):
             if name.startswith(".") and self._processes.now(int(name.rpartition("-")[2])):
                 continue  # being written
             told = self._meeting.read(name) or {}
@@ -100,15 +110,17 @@ class Sharing:
                 self._meeting.remove(name)
 
 
-def finish(answer: Answer, *, started: bool) -> None:
-    """At the end of the first rank: take its answer away. One that starts no job stays until it is taken."""
+def finish(answer: Answer) -> None:
+    """At the end of the first rank: take its answer away, once the others had the time to take it."""
     if answer.shared is None:
         return
     folder, key = os.path.split(answer.shared)
-    until = time.monotonic() + (0 if started else LINGER)
-    with suppress(OSError):
-        while time.monotonic() < until and len(_files(folder, key)) < (answer.ranks or sys.maxsize):
+    with suppress(OSError, ValueError):
+        while 0 <= _now() - answer.at < LINGER and len(_files(folder, key)) < (answer.ranks or sys.maxsize):
             time.sleep(TURN)
+        with open(answer.shared, "rb") as file:
+            if json.load(file).get("at") != answer.at:
+                return  # the next launch's
         for name in _files(folder, key):
             with suppress(FileNotFoundError):
                 os.unlink(os.path.join(folder, name))

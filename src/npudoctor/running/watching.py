@@ -16,7 +16,10 @@ from npudoctor.host.processes import Processes
 from npudoctor.running.given import EVERY
 from npudoctor.running.witness import Witness
 
-KERNEL = 0x80  # si_code of what a terminal sends to its whole foreground group
+KERNEL = 0x80  # si_code of what a terminal sends, but also of alarm() and the like
+_TO_THE_GROUP = (
+    signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGWINCH
+)  # fmt: skip
 # By these a shell's job control stops a job; a lone SIGSTOP may be somebody's who looks at the job.
 _CONTROL = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 
@@ -32,12 +35,12 @@ class Watch:
         """Wait for the end of the job; its exit status, 128 and the number when a signal ended it."""
         while True:
             info = signal.sigwaitinfo(EVERY)
-            if info.si_signo == signal.SIGCHLD:
-                ended = self._look()
-                if ended is not None:
-                    return ended
-            elif self._is_for_job(info):
+            if info.si_signo != signal.SIGCHLD and self._is_for_job(info):
                 self._send(info.si_signo)
+            # Whatever came: a signal of a lower number that somebody sends without a pause hides SIGCHLD.
+            ended = self._look()
+            if ended is not None:
+                return ended
 
     def _look(self) -> Optional[int]:
         """Take in what happened to our children. As the first process of a container all orphans are ours."""
@@ -57,7 +60,7 @@ class Watch:
 
     def _stop_too(self, number: int) -> None:
         """The job was stopped: so are we, that the shell sees it; and the job goes on when we do."""
-        if number not in _CONTROL and not _in_foreground():
+        if number not in _CONTROL and not (_in_foreground() and self._shell_waits()):
             return  # who stopped only the job will continue only the job
         if not self._stopped():
             return
@@ -81,9 +84,21 @@ class Watch:
         """Whether a signal that we got did not reach the job by itself."""
         if not self._beside_us():
             return not self._from_job(info.si_pid)
-        if info.si_code == KERNEL or self._from_job(info.si_pid):
+        if info.si_code == KERNEL:
+            return not _group_has(info.si_signo)
+        if self._from_job(info.si_pid):
             return False
         return not self._witness.got(info.si_signo, info.si_pid)
+
+    def _shell_waits(self) -> bool:
+        """Whether somebody of our session started our group, and can continue it."""
+        pid, group = os.getpid(), os.getpgrp()
+        with suppress(OSError):
+            while (process := self._processes.now(pid)) is not None and process.parent > 0:
+                pid = process.parent
+                if os.getpgid(pid) != group:
+                    return os.getsid(pid) == os.getsid(0)
+        return False
 
     def _beside_us(self) -> bool:
         try:
@@ -107,8 +122,16 @@ class Watch:
             os.kill(self._job, number)
 
 
+def _group_has(number: int) -> bool:
+    """Whether our whole group got what the kernel sent us. When a terminal goes away (a connection that is
+    lost), only the first process of its session is told: the job must hear it from us."""
+    if number in (signal.SIGHUP, signal.SIGCONT):
+        return os.getsid(0) != os.getpid()
+    return number in _TO_THE_GROUP
+
+
 def _in_foreground() -> bool:
-    """Whether a shell on a terminal waits for our group."""
+    """Whether our group is the one that has the terminal."""
     try:
         terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError:

@@ -13,10 +13,12 @@ import signal
 import socket
 import struct
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import NoReturn, Optional
 
 from npudoctor.running.given import EVERY
+from npudoctor.running.naming import take_name
 
 PATIENCE = 0.05  # seconds that one who signals process by process (slurmstepd) may need for all of them
 RECENT = 2.0  # what it got longer ago was another signal
@@ -28,7 +30,7 @@ Seen = tuple[int, int, float]
 class Witness:
     """The process beside us; made while signals are held. Without it every signal counts as ours alone."""
 
-    def __init__(self) -> None:
+    def __init__(self, command: Sequence[str]) -> None:
         self._seen: list[Seen] = []
         self._line: Optional[socket.socket] = None
         self._pid = 0
@@ -39,7 +41,7 @@ class Witness:
             ours.close()
         else:
             if self._pid == 0:
-                _stand_by(its)
+                _stand_by(its, command)
             self._line = ours
         its.close()
 
@@ -81,9 +83,11 @@ class Witness:
         return found
 
 
-def _stand_by(line: socket.socket) -> NoReturn:
+def _stand_by(line: socket.socket, command: Sequence[str]) -> NoReturn:
     """The witness: reports what it gets, until our end of the line is closed."""
     try:
+        with suppress(OSError, ValueError):
+            take_name([os.fsencode(word) for word in command])
         _close_all_but(line.fileno())
         # Its end is told by a signal, as signals are all that it waits for.
         fcntl.fcntl(line, fcntl.F_SETOWN, os.getpid())
