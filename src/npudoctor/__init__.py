@@ -33,21 +33,20 @@ if TYPE_CHECKING:
 
 _HOME = {
     "npudoctor.checking": ("Check", "Skip", "Unknown", "check"),
-    "npudoctor.fixing.steps": (
-        "Command",
-        "Export",
+    "npudoctor.fixing.commands": ("Command", "Export"),
+    "npudoctor.fixing.kernel": ("SetKernel",),
+    "npudoctor.fixing.leftovers": (
         "FileMark",
-        "InsertRule",
-        "Remount",
         "RemoveFiles",
         "RemoveSharedMemory",
         "RemoveSocket",
         "RemoveUnused",
         "RestoreSocket",
-        "SetKernel",
         "SignalProcess",
-        "WriteFile",
     ),
+    "npudoctor.fixing.remount": ("Remount",),
+    "npudoctor.fixing.rules": ("InsertRule",),
+    "npudoctor.fixing.texts": ("WriteFile",),
     "npudoctor.host": ("Host",),
     "npudoctor.messages": ("_", "ngettext"),
     "npudoctor.model": ("Action", "Facts", "Finding", "Fix", "Risk", "Scope", "Severity", "Status", "Step"),

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import Optional
 
-from npudoctor.fixing.steps import ProcessMark
+from npudoctor.fixing.leftovers import ProcessMark
 from npudoctor.host import Host
 from npudoctor.host.sessions import of_the_kernel, session_of
 from npudoctor.messages import _

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Optional
 
-from npudoctor.fixing.steps import FileMark, RemoveFiles, RemoveSharedMemory, RemoveSocket, RestoreSocket
+from npudoctor.fixing.leftovers import FileMark, RemoveFiles, RemoveSharedMemory, RemoveSocket, RestoreSocket
 from npudoctor.frozen import dataclass
 from npudoctor.host.cachelog import ServerLog
 from npudoctor.host.cacheserver import SocketFile, SpillFolder

@@ -8,7 +8,7 @@ that could be of such a job and is as old as the file, or is the orphan of one, 
 
 from __future__ import annotations
 
-from npudoctor.fixing.steps import FileMark, RemoveUnused
+from npudoctor.fixing.leftovers import FileMark, RemoveUnused
 from npudoctor.host import Host
 from npudoctor.host.files import Entry
 from npudoctor.host.shmfiles import SharedFile
