@@ -52,7 +52,7 @@ ALLOWED = {
         "stamping",
         "verdict",
     },
-    "render": CORE | {"render", "checking", "registry", "fixing", "knowledge", "explain"},
+    "render": CORE | {"render", "checking", "registry", "fixing", "knowledge", "explain", "redact"},
     "explain": CORE | {"explain", "knowledge", "redact"},
     "fixing": CORE | {"fixing", "host", "proof", "checking", "verdict"},
     "config": CORE | {"host", "keys"},

@@ -5,12 +5,16 @@ from __future__ import annotations
 import bz2
 import gzip
 import os
+import tempfile
 import threading
 from pathlib import Path
+from typing import Optional
 
 import pytest
+from tests.support.others import as_user
 
 from npudoctor.explain import reading, sources
+from npudoctor.explain.answer import explanation
 from npudoctor.explain.engine import Engine, engine_of
 from npudoctor.explain.evidence import Evidence
 from npudoctor.explain.signatures import built_in
@@ -99,8 +103,7 @@ def test_a_line_without_an_end_is_looked_at_in_pieces(tmp_path: Path) -> None:
     path.write_bytes(b"x" * (3 << 20) + b" " + LINE.encode() + b" " + b"y" * (3 << 20))
     evidence = read(path)
     assert ids(evidence)[ID] == 1 and evidence.lines == 1
-    (seen,) = (seen for one in evidence.found.values() for seen in one.ranks.values())
-    assert len(seen.text) <= 2000
+    assert all(len(seen.text) <= 2000 for one in evidence.found.values() for seen in one.ranks.values())
 
 
 def test_parts_of_a_large_file_say_what_the_whole_says(
@@ -143,18 +146,16 @@ def test_what_a_process_read_that_died_is_read_again(tmp_path: Path, monkeypatch
         (tmp_path / f"worker_{number}.log").write_text(LINE)
     walk = Walk()
     walk.folder(str(tmp_path))
-    from npudoctor.explain import pool
-
-    ours, parent = pool.read, os.getpid()
+    ours, parent = reading.read, os.getpid()
 
     def dying(*arguments: object) -> Evidence:
         if os.getpid() != parent and arguments[3].number == 200:  # type: ignore[attr-defined]
             os._exit(9)
         return ours(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(pool, "read", dying)
+    monkeypatch.setattr("npudoctor.explain.pool.read", dying)
     found = ENGINE.logs(walk.logs, processes=2)
-    assert [ids(one) for one in found] == [{ID: 1}] * 300
+    assert [ids(one).get(ID) for one in found] == [1] * 300
 
 
 def test_a_walk_takes_each_file_once_and_ends(tmp_path: Path) -> None:
@@ -180,6 +181,30 @@ def test_binary_files_of_a_folder_are_no_logs_but_a_named_one_is_read(tmp_path: 
     (evidence,) = ENGINE.logs(walk.logs)
     assert evidence.binary and not evidence.found
     assert ID in ids(read(path))
+
+
+@pytest.mark.needs_root
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_what_may_not_be_read_is_said_and_not_called_clean(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        (folder / "well.log").write_text("Training finished\n")
+        (folder / "closed").mkdir(mode=0o700)
+        (folder / "mine.log").write_text(LINE)
+        (folder / "mine.log").chmod(0o600)
+
+        def look() -> tuple[list[tuple[str, str]], list[tuple[str, Optional[str]]], str]:
+            walk = Walk()
+            walk.folder(name)
+            found = ENGINE.logs(walk.logs)
+            verdict = explanation(ENGINE.judged(found), found, 0.1, len(walk.problems)).verdict
+            return walk.problems, [(one.path, one.problem) for one in found if one.unread], verdict
+
+        closed, unread, verdict = as_user(65534, look)
+        assert [path for path, _why in closed] == [f"{name}/closed"]
+        assert [path for path, _why in unread] == [f"{name}/mine.log"]
+        assert verdict == "unknown"
 
 
 def test_a_pipe_is_read_and_one_that_says_nothing_is_not(

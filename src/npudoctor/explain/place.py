@@ -62,6 +62,11 @@ class Place:
             ending.startswith(_CAUSE),
         )
 
+    def plain(self, path_rank: Optional[int]) -> Seen:
+        """What can be said of it without a look at the lines around."""
+        text = self.text.strip()[:SHOWN]
+        return Seen(self.number, self.offset, text, self.rank(path_rank), None, self.low)
+
     def rank(self, path_rank: Optional[int]) -> Optional[int]:
         """The rank that the line is from: as it says, else whose file it is."""
         told = ranks.of_line(self.text)

@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 from typing import Optional
 
+# What launchers put before each line.
+_START = re.compile(
+    r"\[rank(\d{1,6})\]|\[(?:default|stderr|stdout)(\d{1,6})\]:|\[(\d{1,6})\]:|\[1,(\d{1,6})\]<std"
+    r"|(\d{1,5}): |\[(?:global )?rank[ :=](\d{1,6})\]|Rank (\d{1,6})\b"
+)
 # Only what names the writer itself: "from remote rank [3]" is about another one.
-_LINE = re.compile(
-    r"\[rank(\d{1,6})\]|\bRankID:(\d{1,6})\b|\[Rank (\d{1,6})\]|^\[(?:default|stderr|stdout)(\d{1,6})\]:"
-    r"|^\[(\d{1,6})\]:|^\[1,(\d{1,6})\]<std|^(\d{1,5}): |\brank_id[=:] ?(\d{1,6})\b|^Rank (\d{1,6})\b"
-    r"|\bRANK=(\d{1,6})\b|^\[(?:global )?rank[ :=](\d{1,6})\]|\b[Rr]ank (\d{1,6})(?::| exited| failed)"
+_NAMED = re.compile(
+    r"\[rank(\d{1,6})\]|\bRankID:(\d{1,6})\b|\[Rank (\d{1,6})\]|\brank_id[=:] ?(\d{1,6})\b"
+    r"|\bRANK=(\d{1,6})\b|\b[Rr]ank (\d{1,6})(?::| exited| failed)"
 )
 _PATHS = (
     re.compile(r"(?:^|[/_.-])(?:global[_-]?)?rank[_.-]?(\d{1,6})(?=[/_.-]|$)"),
@@ -22,7 +26,10 @@ _PATHS = (
 
 def of_line(line: str) -> Optional[int]:
     """The rank that a line says it is from."""
-    found = _LINE.search(line[:400])
+    start = line[:400]
+    found = _START.match(start)
+    if found is None and ("ank" in start or "RANK" in start):
+        found = _NAMED.search(start)
     return None if found is None else int(next(part for part in found.groups() if part))
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Optional
 
 from npudoctor.explain import ranks
-from npudoctor.explain.evidence import Evidence, Found, Seen
+from npudoctor.explain.evidence import SHOWN, Evidence, Found, Seen
 from npudoctor.explain.failures import MARKS
 from npudoctor.explain.matching import Hit, Matcher
 from npudoctor.explain.place import Place
@@ -20,6 +20,7 @@ CONTEXT = 64 << 10  # what lies around a piece and is at hand when it is judged
 TAIL = 16 << 10  # the end of a log, which tells how it went
 _LEAST = 256 << 10  # smaller pieces are put together
 _SEAM = 8 << 10  # longer than any line that is looked at as a whole
+_PROVEN = 500  # found so often, it is no longer asked what is near
 _ROOT = re.compile(r"^\s*rank\s*: (\d{1,6})\b")
 
 
@@ -130,9 +131,12 @@ class Scan:
             self.evidence.aside.add((needle.owner, needle.role))
         elif needle.owner < 0:
             self._mark(~needle.owner, place)
-        elif place.around(self._table.signatures[needle.owner]):
-            found = self.evidence.found.setdefault(needle.owner, Found())
-            found.add(self._seen(found.ranks, place))
+        else:
+            found = self.evidence.found.get(needle.owner)
+            known = found is not None and found.count >= _PROVEN
+            if known or place.around(self._table.signatures[needle.owner]):
+                found = self.evidence.found.setdefault(needle.owner, Found())
+                found.add(self._seen(found.ranks, place))
 
     def _seen(self, known: dict[Optional[int], Seen], place: Place) -> Seen:
         """The line as it is kept; of what is known already only where it is."""
@@ -145,7 +149,9 @@ class Scan:
     def _mark(self, index: int, place: Place) -> None:
         if place.low:
             return
-        self.evidence.mark(index, place.seen(self._rank, self._year))
+        # Of a flood of errors the first few are shown; of the rest it counts where they are.
+        full = self.evidence.counts.get(index, 0) < SHOWN
+        self.evidence.mark(index, place.seen(self._rank, self._year) if full else place.plain(self._rank))
         if MARKS[index].name == "launcher" and "Root Cause" in place.text and self.evidence.root is None:
             told = (_ROOT.match(line) for line in place.following(8))
             self.evidence.root = next((int(match[1]) for match in told if match), None)

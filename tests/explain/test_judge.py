@@ -1,0 +1,158 @@
+"""Judgement: the root before its echoes, the rank that failed first, and nothing of a log that is well."""
+
+from __future__ import annotations
+
+import pytest
+
+from npudoctor.explain.answer import explanation
+from npudoctor.explain.engine import engine_of
+from npudoctor.explain.judge import Judgement
+from npudoctor.explain.signatures import Signature, built_in
+
+ENGINE = engine_of(built_in())
+TIMEOUT = (
+    "EI0002: [PID: {pid}] 2026-11-20-10:30:00.000.000 The wait execution of the Notify register times out. "
+    "Reason: The Notify register has not received the Notify record from remote rank [unknown]."
+)
+BUG = """Traceback (most recent call last):
+  File "/data/job/train.py", line 7, in <module>
+    print(config["lr"])
+KeyError: 'lr'
+"""
+
+
+def judged(*logs: tuple[str, str]) -> Judgement:
+    return ENGINE.judged([ENGINE.text(log, path) for path, log in logs])
+
+
+def best(judgement: Judgement) -> tuple[str, str]:
+    return judgement.verdict, judgement.diagnoses[0].signature.id
+
+
+def test_timeouts_of_the_others_are_the_echo_of_the_one_that_failed() -> None:
+    logs = [(f"log/rank_{rank}.log", TIMEOUT.format(pid=rank) + "\n") for rank in range(7)]
+    failing = ("log/rank_7.log", "2026-11-20 10:00:00 start\n" + BUG)
+    judgement = judged(*logs, failing)
+    assert best(judgement) == ("not_environment", "python-key-error")
+    first = judgement.diagnoses[0].first
+    assert first is not None and (first.path, first.seen.rank, first.seen.line) == ("log/rank_7.log", 7, 5)
+    assert judgement.diagnoses[1].signature.id == "hccl-notify-timeout" and judgement.diagnoses[1].count == 7
+
+
+def test_timeouts_alone_are_what_they_are() -> None:
+    logs = [(f"log/rank_{rank}.log", TIMEOUT.format(pid=rank) + "\n") for rank in range(7)]
+    judgement = judged(*logs)
+    assert best(judgement) == ("environment", "hccl-notify-timeout")
+    assert judgement.diagnoses[0].confidence != "certain"
+
+
+def test_the_first_in_time_is_shown_whatever_the_order_of_files() -> None:
+    line = "ERROR RuntimeError: NPU out of memory. Tried to allocate 2.00 GiB\n"
+    logs = [(f"rank_{rank}.log", f"2026-11-20 10:0{9 - rank}:00 {line}") for rank in range(8)]
+    judgement = judged(*logs)
+    first = judgement.diagnoses[0].first
+    assert first is not None and first.seen.rank == 7 and judgement.diagnoses[0].count == 8
+
+
+def test_the_launcher_names_the_rank() -> None:
+    log = (
+        "[rank2]: ValueError: no\n[rank5]: ImportError: libhccl.so: cannot open shared object file\n"
+        "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\n"
+        "Root Cause (first observed failure):\n[0]:\n  time      : 2026-11-20_10:00:00\n  host      : node1\n"
+        "  rank      : 5 (local_rank: 5)\n  exitcode  : 1 (pid: 4711)\n"
+    )
+    evidence = ENGINE.text(log)
+    assert evidence.root == 5
+    judgement = ENGINE.judged([evidence])
+    assert best(judgement) == ("environment", "loader-cann-library")
+    assert judgement.diagnoses[-1].signature.id == "launcher-torchrun"
+
+
+def test_an_exception_that_was_handled_is_not_the_last_word() -> None:
+    log = BUG + (
+        "\nDuring handling of the above exception, another exception occurred:\n\n"
+        'Traceback (most recent call last):\n  File "/data/job/train.py", line 9, in <module>\n'
+        "NameError: name 'lr' is not defined\n"
+    )
+    assert judged(("-", log)).diagnoses[0].signature.id == "python-name-error"
+
+
+def test_the_direct_cause_comes_before_what_it_caused() -> None:
+    log = BUG.replace("KeyError: 'lr'", "TypeError: 'lr' is no number") + (
+        "\nThe above exception was the direct cause of the following exception:\n\n"
+        'Traceback (most recent call last):\n  File "/data/job/train.py", line 9, in <module>\n'
+        "AssertionError: cannot start\n"
+    )
+    assert judged(("-", log)).diagnoses[0].signature.id == "python-type-error"
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\nFAILED\n",
+        "Traceback (most recent call last):\n  File \"x.py\", line 1\nfoo.BarError: out of tune\n",
+        "starting\n[ERROR] FROB(1,python):2026-11-20-10:00:00.000.000 [frob.cc:1] out of tune\n",
+        "srun: error: node7: task 3: Exited with exit code 1\n",
+    ],
+)  # fmt: skip
+def test_a_failure_that_nobody_knows_is_unknown_and_shown(log: str) -> None:
+    judgement = judged(("-", log))
+    assert judgement.verdict == "unknown" and judgement.errors
+    assert all(one.confidence == "possible" for one in judgement.diagnoses)
+
+
+def test_what_is_shown_first_is_the_error_and_not_its_traceback() -> None:
+    log = 'Traceback (most recent call last):\n  File "x.py", line 1\nfoo.BarError: out of tune\n'
+    errors = judged(("-", log)).errors
+    assert errors[0].seen.text == "foo.BarError: out of tune"
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        "0 errors, 3 warnings\nerror_rate: 0.01\nall done\n",
+        "[WARNING] HCCL(1,python): connect to 192.0.2.1 timed out, retry\n[INFO] connected\n",
+        "WARNING: Address already in use, trying the next port\nEpoch 1 step 10 loss: 0.5\n",
+        "ImportError: libhccl.so: cannot open shared object file\nepoch: 1 step: 125, loss is 1.9\nbye\n",
+        "x.py:3: UserWarning: CUDA initialization: no CUDA-capable device is detected\nTraining finished\n",
+        "[INFO] [launch.py:350:main] Process 57893 exits successfully.\n",
+    ],
+)  # fmt: skip
+def test_a_job_that_went_on_is_clean(log: str) -> None:
+    judgement = judged(("-", log))
+    assert (judgement.verdict, judgement.diagnoses) == ("clean", ())
+
+
+def test_nothing_is_well_that_was_not_read() -> None:
+    empty = ENGINE.text("")
+    assert explanation(ENGINE.judged([empty]), [empty], 0.1).verdict == "unknown"
+    well = ENGINE.text("Training finished\n")
+    assert explanation(ENGINE.judged([well]), [well], 0.1).verdict == "clean"
+    found = explanation(ENGINE.judged([well]), [well], 0.1, unread=1)
+    assert (found.verdict, found.exit_code) == ("unknown", 1) and "could not" in found.msg
+
+
+def test_near_and_without_of_a_whole_file() -> None:
+    def signature(name: str, **more: object) -> Signature:
+        texts = {"en": name, "zh": name}
+        return Signature(
+            id=name, category="other", environment=True, weight=90, patterns=(name + " failed",), title=texts,
+            cause=texts, remedy={"en": ("x",), "zh": ("x",)}, checks=(), source="own work", as_of="2026-11",
+            **more,  # type: ignore[arg-type]
+        )  # fmt: skip
+
+    engine = engine_of(
+        [
+            signature("frobnicator", near=("tuning fork",), within=0),
+            signature("gargoyle", without=("tuning fork",), within=0),
+            signature("basilisk", near=("tuning fork",), within=2),
+        ]
+    )
+    lines = "frobnicator failed\ngargoyle failed\nbasilisk failed\n"
+
+    def ids(log: str) -> list[str]:
+        return [one.signature.id for one in engine.judged([engine.text(log)]).diagnoses]
+
+    assert ids(lines) == ["gargoyle"]
+    assert ids(lines + "quiet\n" * 500_000 + "a tuning fork\n") == ["frobnicator"]
+    assert ids(lines + "a tuning fork\n") == ["frobnicator", "basilisk"]
