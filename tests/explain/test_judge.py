@@ -156,3 +156,38 @@ def test_near_and_without_of_a_whole_file() -> None:
     assert ids(lines) == ["gargoyle"]
     assert ids(lines + "quiet\n" * 500_000 + "a tuning fork\n") == ["frobnicator"]
     assert ids(lines + "a tuning fork\n") == ["frobnicator", "basilisk"]
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "[WARNING] please upgrade CANN to 8.1.RC1 for more speed\n",
+        (
+            "[W socket.cpp:464] [c10d] The server socket has failed to bind to [::]:29500 "
+            "(errno: 98 - Address already in use).\n"
+        ),
+        (
+            "RuntimeError: NPU out of memory. Tried to allocate 2.00 GiB\nretrying with half the batch\n"
+            "step: 3 loss: 2.5\n"
+        ),
+    ],
+)
+def test_what_only_warned_or_was_outlived_does_not_beat_what_ended_the_job(before: str) -> None:
+    assert best(judged(("train.log", before + BUG))) == ("not_environment", "python-key-error")
+
+
+def test_a_warning_may_say_why_a_node_cannot_be_reached() -> None:
+    log = (
+        "[W socket.cpp:860] [c10d] The IPv4 network addresses of (node0, 29500) cannot be retrieved "
+        "(gai error: -3 - Temporary failure in name resolution).\n"
+        "[E socket.cpp:957] [c10d] The client socket has timed out after 60s while trying to connect to "
+        "(node0, 29500).\n"
+    )
+    assert best(judged(("train.log", log))) == ("environment", "name-resolution")
+
+
+def test_a_bar_that_is_drawn_once_more_is_no_progress() -> None:
+    bar = "  3%|▎         | 3/100 [00:10<05:12,  3.2s/it]"
+    assert best(judged(("train.log", f"{bar}{BUG}{bar}\n")))[1] == "python-key-error"
+    further = bar.replace("3/100", "4/100")
+    assert judged(("train.log", f"{bar}{BUG}{further}\n")).verdict == "clean"

@@ -36,10 +36,14 @@ class Ending:
     @cached_property
     def _progress(self) -> Optional[int]:
         """The last place that says that the job went on; asked only where something was found."""
-        found, at = None, self._tail
+        found, at, before = None, self._tail, None
         for raw in self._evidence.tail.split(b"\n"):
             for piece in raw.split(b"\r"):
-                if len(piece) > 6 and levels.progress(decoded(piece[:1000])):
-                    found = at
+                line = decoded(piece[:1000]) if len(piece) > 6 else ""
+                if line and levels.progress(line):
+                    bar = levels.bar(line)
+                    if bar is None or bar != before:  # a bar is drawn once more when its process ends
+                        found = at
+                    before = bar or before
                 at += len(piece) + 1
         return found

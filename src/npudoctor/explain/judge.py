@@ -15,7 +15,10 @@ from npudoctor.frozen import dataclass
 LEAST = 10
 # What ranks write that wait for another one; the one that says something else is looked at first.
 _WAITING = ("hccl-timeout-desync", "network-hccl-link-or-ip")
+_APART = (*_WAITING, "port-or-firewall-or-address-in-use", "nccl-gpu-env")
 _ERRORS = 8
+_OUTLIVED = 17
+_PLAIN = 18  # the least that an exception of a known kind weighs
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,10 @@ def _weigh(found: Sequence[Candidate], root: Optional[int]) -> None:
         one.score += sum(_shifts(one, first, root))
         if one.echo:
             one.score = min(one.score, LEAST - 1)
+    if any(_ended(other) for other in found):
+        for one in found:
+            if not one.failed:  # a warning, or an error that the job outlived, is no match for what ended it
+                one.score = min(one.score, _OUTLIVED)
     for one in found:
         if _waits(one) and any(_earlier(other, one) for other in found):
             one.score = min(one.score, LEAST + 2)
@@ -103,6 +110,14 @@ def _shifts(one: Candidate, first: Spot, root: Optional[int]) -> Iterator[float]
         yield -10
 
 
+def _ended(one: Candidate) -> bool:
+    """Whether this ended the job, and is not what a node says that cannot reach another one: why it cannot
+    may stand in a warning."""
+    if one.signature.category in _APART or one.echo:
+        return False
+    return one.failed and one.score >= LEAST
+
+
 def _waits(one: Candidate) -> bool:
     signature = one.signature
     return signature.category in _WAITING and signature.weight <= 60
@@ -110,7 +125,7 @@ def _waits(one: Candidate) -> bool:
 
 def _earlier(other: Candidate, waiting: Candidate) -> bool:
     """Whether another error of its own came before a rank began to wait, on a rank that does not."""
-    if _waits(other) or other.echo or not other.failed or other.score < 20:
+    if _waits(other) or other.echo or not other.failed or other.score < _PLAIN:
         return False
     mine, theirs = other.first, waiting.first
     if mine.order == theirs.order and mine.seen.rank == theirs.seen.rank:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from typing import Optional
 
 _LOW = re.compile(
     r"^\s*\[?(?:WARNING|WARN|INFO|DEBUG|EVENT|TRACE|NOTICE)\b"
     r"|^\[?[IW]\d{3,4} \d\d:|^\[[IWD]\d* |^\(\w+ pid=\d+\) (?:INFO|WARNING|DEBUG) "
     r"|[\[\s|:-](?:WARNING|WARN|INFO|DEBUG)(?:\]| -| ?\||:| \d\d-\d\d \d\d:| \[)"
     r"|(?:User|Deprecation|Future|Runtime|Resource|Import|Syntax)Warning: |: warning: |NCCL INFO "
+    r"|\blevel=(?:warn|info|debug)"
 )
 # What NCCL warns of is what it then fails with; a warning may carry the error of CANN.
 _NOT_LOW = re.compile(r"NCCL WARN|\b(?:ERROR|CRITICAL|FATAL)\b|^\[?[EF]\d{4} ")
@@ -22,6 +24,7 @@ _PROGRESS = re.compile(
     r"|^\{['\"]loss['\"]: [\d.]+,|\bloss\b['\"]?\s*(?:is|[:=])\s*-?\d+\.\d+"
     r"|\d+%\|[█#▏▎▍▌▋▊▉ -]*\| *\d+/\d+ \["
 )
+_BAR = re.compile(r"\d+%\|[█#▏▎▍▌▋▊▉ -]*\| *(\d+/\d+) \[")
 _SUCCESS = re.compile(
     r"(?i)\b(?:training|train|job|task|run|inference|evaluation) (?:is |has |was )?"
     r"(?:done|completed?|finished|succe(?:ss|eded))\b"
@@ -37,6 +40,12 @@ def low(line: str) -> bool:
 def error(line: str) -> bool:
     """Whether a line calls itself an error."""
     return bool(_ERROR.search(line[:300]))
+
+
+def bar(line: str) -> Optional[str]:
+    """Where the bar on a line stands, like "3/100 "; None when it has none."""
+    found = _BAR.search(line[:1000])
+    return found and found.group(1)
 
 
 def progress(line: str) -> bool:
