@@ -249,3 +249,29 @@ def test_what_is_packed_otherwise_is_said_in_a_folder_too(tmp_path: Path) -> Non
     walk.folder(str(tmp_path))
     (evidence,) = ENGINE.logs(walk.logs)
     assert not evidence.binary and "xz" in (evidence.problem or "")
+
+
+@pytest.mark.parametrize(
+    "prefixed",
+    [
+        "3: {}",
+        "[1,3]<stderr>:{}",
+        "[default3]:{}",
+        "[rank3]: {}",
+        "2024-05-01T10:00:00.123456789Z stderr F {}",
+        '{{"log":"{}\\n","stream":"stderr","time":"2024-05-01T10:00:00.1Z"}}',
+        "2024-05-01 10:00:00,123 {}",
+    ],
+    ids="srun mpirun torchrun rank kubernetes docker ts".split(),
+)
+def test_what_stands_before_each_line_hides_nothing(prefixed: str) -> None:
+    lines = (
+        "quiet",
+        "Traceback (most recent call last):",
+        "  foo()",
+        "FrobError: gizmo 7 is not there",
+        "quiet",
+    )
+    log = "".join(prefixed.format(line) + "\n" for line in lines)
+    evidence = ENGINE.text(log)
+    assert ENGINE.judged([evidence]).errors[0].seen.line == 4
