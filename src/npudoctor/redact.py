@@ -7,9 +7,13 @@ import re
 HIDDEN = "***"
 
 # What a text must hold to be worth the patterns, which cost a millisecond to compile.
-_TELLING = ("pass", "secret", "token", "api", "access", "private", "credential", "bearer", "://")
+_TELLING = (
+    *("pass", "secret", "token", "api", "access", "private", "credential", "bearer", "://", "authorization"),
+    *("_pwd", "curl", "akia", "eyj", "hf_", "ghp_", "gho_", "ghs_", "github_pat_", "glpat-", "sk-"),
+    *(f"{name}{mark}" for name in ("ak", "sk") for mark in ("=", ":", '"', "'", " =", " :")),
+)
 _WORD = (
-    r"(?:passw(?:or)?d|passphrase|secret|token|credentials?|(?:api|access|private|secret)[-_]?key)"
+    r"(?:passw(?:or)?d|passphrase|secret|token|credentials?|(?:api|access|private|secret)[-_]?key(?:[-_]id)?)"
     r"(?:[-_](?:key|value))?"
 )
 _VALUE = r"(?:\"[^\"]*\"|'[^']*'|[^\s,;]+)"
@@ -18,6 +22,17 @@ _FLAG = rf"(?i)(--[a-z-]{{0,40}}{_WORD}\s+){_VALUE}"
 _BEARER = r"(?i)\b(bearer\s{1,4})[^\s,;]+"
 _URL = r"(?i)\b([a-z][a-z0-9+.-]{0,20}://[^\s/:@]{0,99}:)[^\s/@]+@"
 _USER_URL = r"(?i)(\bhttps?://)[^\s/:@]+@"
+_BASIC = r"(?i)(\bauthorization[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?:basic|digest|token)\s{1,4})[^\s,;\"']+"
+_CURL = r"(\bcurl\s(?:[^\n]{0,200}\s)?(?:-u|--user)[ =]?[^\s:]{1,99}:)\S+"
+_DATABASE = r"(\b[A-Z0-9]{1,20}_PWD=)[^\s/,;]+"
+# Of these keys of object stores the names are too short to be telling alone.
+_PAIR = r"(?i)((?:\b|_)[as]k[\"']?\s{0,4}[=:]\s{0,4}[\"']?)(?=[a-z+/]*[0-9])[a-z0-9+/]{8,}"
+_SPOKEN = r"(?i)(\bapi key:?\s{1,4}(?:is\s)?)[0-9a-f]{32,}"
+# What says by its own form that it is a secret.
+_SELF = (
+    r"()\b(?:AKIA[0-9A-Z]{12,}|hf_[A-Za-z0-9]{20,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}"
+    r"|glpat-[\w-]{6,}|sk-[\w-]{20,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)"
+)
 _BEFORE_A_PATH = " \t\n\r\"'()[]{}<>,;:=`"
 
 
@@ -27,7 +42,7 @@ def redact(text: str) -> str:
     if not any(word in lowered for word in _TELLING):
         return text
     text = _without_named(text)
-    for pattern in (_FLAG, _BEARER):
+    for pattern in (_FLAG, _BEARER, _BASIC, _CURL, _DATABASE, _PAIR, _SPOKEN, _SELF):
         text = re.sub(pattern, rf"\1{HIDDEN}", text)
     for pattern in (_URL, _USER_URL):
         text = re.sub(pattern, rf"\1{HIDDEN}@", text)

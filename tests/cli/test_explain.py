@@ -191,3 +191,46 @@ def test_a_result_goes_to_a_file_as_a_whole(npudoctor: Npudoctor, tmp_path: Path
     out = tmp_path / "explained.json"
     done = npudoctor("explain", str(log(tmp_path, LINE)), "--format", "json", "--output", str(out))
     assert done.out == "" and json.loads(out.read_text())["verdict"] == "environment"
+
+
+def test_what_is_no_log_of_its_own_does_not_make_a_healthy_folder_unknown(
+    npudoctor: Npudoctor, tmp_path: Path
+) -> None:
+    log(tmp_path, "step: 10 loss: 0.5\nTraining completed\n")
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "again").symlink_to(tmp_path)
+    (tmp_path / "gone").symlink_to("nowhere")
+    done = npudoctor("explain", str(tmp_path), "--format", "json")
+    assert (done.status, done.json["verdict"], len(done.err.splitlines())) == (0, "clean", 3)
+
+
+def test_a_link_to_nowhere_is_no_log_of_slurm(npudoctor: Npudoctor, tmp_path: Path) -> None:
+    (tmp_path / "slurm-1.out").symlink_to("nowhere")
+    assert npudoctor("explain").status == 64
+    log(tmp_path, LINE, "slurm-2.out")
+    done = npudoctor("explain")
+    assert done.status == 0 and "slurm-2.out" in done.err
+
+
+def test_lines_around_that_begin_within_a_key_do_not_show_it(npudoctor: Npudoctor, tmp_path: Path) -> None:
+    key = "-----BEGIN PRIVATE KEY-----\n" + "keymaterial\n" * 50 + "-----END PRIVATE KEY-----\n"
+    path = log(tmp_path, key + "quiet\n" * 180 + LINE)
+    assert npudoctor("explain", str(path), "--collect", str(tmp_path / "o.tar.gz")).status == 0
+    with tarfile.open(tmp_path / "o.tar.gz") as bundle:
+        for member in bundle.getmembers():
+            file = bundle.extractfile(member)
+            assert file is not None and b"keymaterial" not in file.read()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be led astray by another user's HOME")
+def test_root_writes_nothing_where_another_user_leads(npudoctor: Npudoctor, tmp_path: Path) -> None:
+    home, target = tmp_path / "their home", tmp_path / "target"
+    target.mkdir()
+    home.mkdir()
+    (home / ".cache").symlink_to(target)
+    os.chown(home, 65534, 65534)
+    done = npudoctor("explain", str(log(tmp_path, LINE)), HOME=str(home), XDG_CACHE_HOME="")
+    assert done.status == 0 and list(target.iterdir()) == []
+    (home / ".cache").unlink()
+    assert npudoctor("explain", str(tmp_path / "worker_3.log"), HOME=str(home), XDG_CACHE_HOME="").status == 0
+    assert list(home.iterdir()) == []

@@ -44,6 +44,8 @@ def ids(evidence: Evidence) -> dict[str, int]:
     "content",
     [
         ("quiet\n" * 3 + LINE + "\n").encode("utf-16"),
+        ("quiet\n" * 3 + LINE + "\n").encode("utf-16-le"),
+        ("quiet\n" * 3 + LINE + "\n").encode("utf-16-be"),
         b"\xef\xbb\xbf" + b"quiet\n" * 3 + LINE.encode(),
         b"quiet\r\n" * 3 + LINE.encode() + b"\r\n",
         "安静\n".encode("gb18030") * 3 + LINE.encode(),
@@ -53,7 +55,7 @@ def ids(evidence: Evidence) -> dict[str, int]:
         gzip.compress(b"quiet\n" * 3 + LINE.encode()),
         gzip.compress(b"quiet\n" * 3) + gzip.compress(LINE.encode()),
     ],
-    ids="utf-16 bom crlf gbk overwritten coloured zeros gzip gzips".split(),
+    ids="utf-16 utf-16-le utf-16-be bom crlf gbk overwritten coloured zeros gzip gzips".split(),
 )
 def test_it_is_found_however_it_is_written(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "log"
@@ -169,7 +171,8 @@ def test_a_walk_takes_each_file_once_and_ends(tmp_path: Path) -> None:
     walk = Walk()
     walk.folder(str(tmp_path))
     assert [os.path.basename(log.path) for log in walk.logs] == ["one.log"] or len(walk.logs) == 1
-    assert sorted(os.path.basename(path) for path, _why in walk.problems) == ["again", "fifo", "loop"]
+    assert sorted(os.path.basename(path) for path, _why in walk.notes) == ["again", "fifo", "loop"]
+    assert walk.problems == []
     assert walk.left_out == [str(tmp_path / "model.safetensors")]
 
 
@@ -221,3 +224,54 @@ def test_a_pipe_is_read_and_one_that_says_nothing_is_not(
     assert ID in ids(ENGINE.source(source))
     source.close()
     writer.join()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("core", b"\x7fELF\x02\x01\x01\0" + os.urandom(1 << 20)),
+        ("log.bz2", bz2.compress(b"step: 1 loss: 0.5\n")),
+        ("twice.gz", gzip.compress(gzip.compress(b"quiet\n"))),
+        ("packed.gz", gzip.compress(bz2.compress(b"quiet\n"))),
+        ("cut.gz", gzip.compress(b"step: 1 loss: 0.5\nTraining completed\n" * 100)[:-8]),
+    ],
+)
+def test_what_was_not_read_to_its_end_is_never_clean(tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / name).write_bytes(content)
+    evidence = read(tmp_path / name)
+    found = explanation(ENGINE.judged([evidence]), [evidence], 0)
+    assert evidence.problem and (found.verdict, found.exit_code) == ("unknown", 1)
+
+
+def test_what_is_packed_otherwise_is_said_in_a_folder_too(tmp_path: Path) -> None:
+    (tmp_path / "rank_0.log.xz").write_bytes(b"\xfd7zXZ\0" + os.urandom(4000))
+    walk = Walk()
+    walk.folder(str(tmp_path))
+    (evidence,) = ENGINE.logs(walk.logs)
+    assert not evidence.binary and "xz" in (evidence.problem or "")
+
+
+@pytest.mark.parametrize(
+    "prefixed",
+    [
+        "3: {}",
+        "[1,3]<stderr>:{}",
+        "[default3]:{}",
+        "[rank3]: {}",
+        "2024-05-01T10:00:00.123456789Z stderr F {}",
+        '{{"log":"{}\\n","stream":"stderr","time":"2024-05-01T10:00:00.1Z"}}',
+        "2024-05-01 10:00:00,123 {}",
+    ],
+    ids="srun mpirun torchrun rank kubernetes docker ts".split(),
+)
+def test_what_stands_before_each_line_hides_nothing(prefixed: str) -> None:
+    lines = (
+        "quiet",
+        "Traceback (most recent call last):",
+        "  foo()",
+        "FrobError: gizmo 7 is not there",
+        "quiet",
+    )
+    log = "".join(prefixed.format(line) + "\n" for line in lines)
+    evidence = ENGINE.text(log)
+    assert ENGINE.judged([evidence]).errors[0].seen.line == 4

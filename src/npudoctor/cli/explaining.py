@@ -138,7 +138,7 @@ def _read_once(engine: Engine, path: str) -> Evidence:
 
 def _complain(walk: Walk, evidence: list[Evidence]) -> None:
     """One line for each input that was not read, or not to its end."""
-    for path, why in walk.problems:
+    for path, why in (*walk.problems, *walk.notes):
         output.complain(f"{path}: {why}")
     for one in evidence:
         if one.problem:
@@ -157,7 +157,11 @@ def _newest(variables: Mapping[str, str]) -> tuple[str, ...]:
     """The newest log that is here; the others are named."""
     from npudoctor.explain.newest import newest
 
-    found = newest(variables, os.getcwd())
+    try:
+        here = os.getcwd()
+    except OSError:  # the folder was removed; the user's logs may still be there
+        here = ""
+    found = newest(variables, here)
     if not found:
         raise Refused(
             _("there is no plog, torchrun, msrun or Slurm log here: name a log, a folder or a code")

@@ -70,7 +70,8 @@ def explanation(
 
     read = [one for one in evidence if not one.unread and not one.binary]
     inputs = tuple(Input(one.path, one.bytes, one.lines) for one in read)
-    verdict, unread = judgement.verdict, unread + sum(one.unread for one in evidence)
+    # What was read in part may lack just the end, where a job says that it failed.
+    verdict, unread = judgement.verdict, unread + sum(one.problem is not None for one in evidence)
     if verdict == "clean" and (unread or not any(one.bytes for one in inputs)):
         verdict = "unknown"
     return Explanation(
@@ -119,8 +120,8 @@ def _line(one: Explanation) -> str:
 def _unsaid(one: Explanation) -> str:
     if one.unread:
         text = ngettext(
-            "no failure in what could be read, but {count} input could not",
-            "no failure in what could be read, but {count} inputs could not",
+            "no failure in what could be read, but {count} input could not, or not to its end",
+            "no failure in what could be read, but {count} inputs could not, or not to their end",
             one.unread,
         )
         return text.format(count=one.unread)

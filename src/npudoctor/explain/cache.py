@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Optional
 
 _MOST = 64 << 20
@@ -39,6 +39,8 @@ class Cache:
     def put(self, name: str, content: bytes) -> None:
         """Keep it, as a whole or not at all; the older ones of its kind go."""
         temporary = os.path.join(self.folder, f".{os.urandom(8).hex()}")
+        if not _trusted(self.folder):
+            return
         with contextlib.suppress(OSError):
             os.makedirs(self.folder, mode=0o700, exist_ok=True)
             if not _ours(os.lstat(self.folder)):
@@ -74,6 +76,30 @@ def cache_of(variables: Mapping[str, str]) -> Optional[Cache]:
             return None
         base = os.path.join(home, ".cache")
     return Cache(os.path.join(base, "npudoctor"))
+
+
+def _trusted(folder: str) -> bool:
+    """Whether we may write there: root does only where nobody else says by links and folders where that is.
+    With sudo or su, HOME is often still another user's."""
+    if os.geteuid():
+        return True
+    return all(_of_root(path) for start in (folder, os.path.realpath(folder)) for path in _chain(start))
+
+
+def _chain(path: str) -> Iterator[str]:
+    while True:
+        yield path
+        above = os.path.dirname(path)
+        if above == path:
+            return
+        path = above
+
+
+def _of_root(path: str) -> bool:
+    try:
+        return os.lstat(path).st_uid == 0
+    except OSError:
+        return not os.path.lexists(path)
 
 
 def _age(path: str) -> float:

@@ -13,6 +13,7 @@ from npudoctor.explain.gate import WORTH, gated
 from npudoctor.explain.judge import Judgement, judge
 from npudoctor.explain.matching import Matcher, Plain
 from npudoctor.explain.pool import scanned
+from npudoctor.explain.reading import read_source
 from npudoctor.explain.scan import Scan
 from npudoctor.explain.signatures import Signature
 from npudoctor.explain.sources import Source
@@ -42,9 +43,7 @@ class Engine:
 
     def source(self, source: Source) -> Evidence:
         """What one opened input says, which can be read only once."""
-        evidence = Scan(self.table, self.matcher, source.path, time.localtime().tm_year).of(source.pieces())
-        evidence.bytes, evidence.problem = source.bytes, source.problem
-        return evidence
+        return read_source(Scan(self.table, self.matcher, source.path, time.localtime().tm_year), source)
 
     def text(self, log: str, path: str = "-") -> Evidence:
         """What a text says."""

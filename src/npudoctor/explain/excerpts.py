@@ -36,16 +36,15 @@ def _around(path: str, numbers: set[int]) -> Iterator[str]:
     ranges = _ranges(numbers)
     before, secret = 0, False
     for number, raw in _lines(path, max(numbers) + AROUND):
+        line = decoded(raw[:LONG]) if secret or b"PRIVATE KEY" in raw[:LONG] else ""
+        key = _KEY.search(line)  # also where nothing is shown: what is may begin within a key
+        hidden, secret = bool(secret or key), key[1] == "BEGIN" if key else secret
         if not any(first <= number <= last for first, last in ranges):
             continue
         if number != before + 1:
             yield "..."
         before = number
-        line = decoded(raw[:LONG])
-        key = _KEY.search(line)
-        shown = "***" if secret or key else redact(line)
-        secret = key[1] == "BEGIN" if key else secret
-        yield f"{number}: {shown}"
+        yield f"{number}: {'***' if hidden else redact(decoded(raw[:LONG]))}"
 
 
 def _ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:

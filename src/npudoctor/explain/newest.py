@@ -29,7 +29,7 @@ class Place:
 
 def newest(variables: Mapping[str, str], here: str) -> list[Place]:
     """The logs of this user and of this folder, newest first."""
-    found = [*_plogs(variables), *_runs(here), *_slurm(here)]
+    found = [*_plogs(variables), *(_runs(here) if here else ()), *(_slurm(here) if here else ())]
     return sorted(found, key=lambda place: -place.written)
 
 
@@ -68,7 +68,17 @@ def _slurm(here: str) -> Iterator[Place]:
         name = entry.name
         if (name.startswith("slurm-") and name.endswith((".out", ".err"))) or name == "nohup.out":
             kind = "Slurm" if name.startswith("slurm-") else "nohup"
-            yield Place(name, kind, entry.stat().st_mtime)
+            written = _changed(entry)
+            if written:
+                yield Place(name, kind, written)
+
+
+def _changed(entry: os.DirEntry[str]) -> float:
+    """When a file was written last; 0 for what is none, or is gone again."""
+    try:
+        return entry.stat().st_mtime if entry.is_file() else 0.0
+    except OSError:
+        return 0.0
 
 
 def _written(path: str) -> float:
@@ -87,6 +97,6 @@ def _written(path: str) -> float:
             if entry.is_dir(follow_symlinks=False):
                 if depth < _DEEP:
                     todo.append((entry.path, depth + 1))
-            elif entry.is_file():
-                latest = max(latest, entry.stat().st_mtime)
+            else:
+                latest = max(latest, _changed(entry))
     return latest

@@ -7,7 +7,7 @@ from typing import Optional
 
 from npudoctor.explain import levels, moments, ranks
 from npudoctor.explain.evidence import Seen
-from npudoctor.explain.recognise import UNIT_LINES, alone, around, bare, compiled, head, unit
+from npudoctor.explain.recognise import UNIT_LINES, around, bare, compiled, head, shape, unit
 from npudoctor.explain.signatures import Signature
 from npudoctor.explain.window import Window, decoded
 
@@ -31,10 +31,11 @@ class Place:
         search = compiled(pattern).search
         if search(self.text):
             return self
-        if self._alone:
-            return None
-        if search(bare(self.text)):
+        prefixed, alone = self._shape
+        if prefixed and search(self._bare):
             return self
+        if alone:
+            return None
         message = self._message
         return self._headed(*message) if message is not None and search(message[1]) else None
 
@@ -87,9 +88,13 @@ class Place:
         return self._window.before(start, UNIT_LINES), self._window.after(end, UNIT_LINES)
 
     @cached_property
-    def _alone(self) -> bool:
+    def _bare(self) -> str:
+        return bare(self.text)
+
+    @cached_property
+    def _shape(self) -> tuple[bool, bool]:
         start, end = self._outer
-        return alone(self._window.data, start, end + 1)
+        return shape(self._window.data, start, end + 1)
 
     @cached_property
     def _message(self) -> Optional[tuple[int, str]]:

@@ -9,11 +9,11 @@ from typing import Optional
 from npudoctor.explain.evidence import Evidence
 from npudoctor.explain.matching import Matcher
 from npudoctor.explain.scan import CONTEXT, Scan
-from npudoctor.explain.sources import PIECE, Unreadable, opened
+from npudoctor.explain.sources import PIECE, Source, Unreadable, encoding_of, opened
 from npudoctor.explain.table import Table
 from npudoctor.explain.walk import Log
 from npudoctor.frozen import dataclass
-from npudoctor.messages import strerror
+from npudoctor.messages import _, strerror
 
 PART = 32 << 20
 _GARBAGE = 0.3  # the part of its first bytes that a binary file has and no log has
@@ -43,12 +43,12 @@ def _divisible(path: str) -> bool:
     """Whether parts of a file can be read by themselves: neither packed nor UTF-16."""
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb", buffering=0) as file:
-            head = file.read(4)
+            head = file.read(4096)
     except OSError:
         return False
-    return not head.startswith(
-        (b"\x1f\x8b", b"BZh", b"\xfd7zX", b"\x28\xb5\x2f\xfd", b"PK\x03\x04", b"\xff\xfe", b"\xfe\xff")
-    )
+    packed = (b"\x1f\x8b", b"BZh", b"\xfd7zX", b"\x28\xb5\x2f\xfd", b"PK\x03\x04")
+    # What is binary is read as one, to be seen as such.
+    return not head.startswith(packed) and not encoding_of(head) and not binary(head)
 
 
 def read(table: Table, matcher: Matcher, log: Log, task: Task) -> Evidence:
@@ -60,21 +60,28 @@ def read(table: Table, matcher: Matcher, log: Log, task: Task) -> Evidence:
     except Unreadable as why:
         return _failed(log.path, str(why))
     try:
-        if not log.named and binary(source.head):
+        if not log.named and not source.packed and binary(source.head):
             evidence = Evidence(log.path)
             evidence.binary = True
             return evidence
-        evidence = Scan(table, matcher, log.path, log.year).of(source.pieces())
-        evidence.bytes, evidence.problem = source.bytes, source.problem
-        return evidence
+        return read_source(Scan(table, matcher, log.path, log.year), source)
     finally:
         source.close()
+
+
+def read_source(scan: Scan, source: Source) -> Evidence:
+    """What an opened input says, and what is wrong with it."""
+    evidence = scan.of(source.pieces())
+    evidence.bytes, evidence.problem = source.bytes, source.problem
+    if not evidence.problem and binary(source.head):
+        evidence.problem = _("binary data, no log: only what of it is text is explained")
+    return evidence
 
 
 def binary(head: bytes) -> bool:
     """Whether a file that begins so is no log. Zeros alone are not telling: a log that was cut while it was
     written begins with them."""
-    if b"\0" not in head or head.startswith((b"\xff\xfe", b"\xfe\xff", b"\x1f\x8b")):
+    if b"\0" not in head or head.startswith(b"\x1f\x8b") or encoding_of(head):
         return False
     rest = head.replace(b"\0", b"")
     odd = sum(1 for byte in rest if byte < 9 or 13 < byte < 27 or byte > 126)

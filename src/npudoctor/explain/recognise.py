@@ -12,11 +12,15 @@ from npudoctor.explain.signatures import Signature
 UNIT_LINES = 12  # so many lines are one message at most,
 LONGEST = 4096  # and so many characters
 
-# What launchers put before each line of a rank, which hides how far the line itself is indented.
+# What launchers, containers' logs and `ts` put before each line of a rank, which hides how far the line
+# itself is indented.
 _PREFIX = re.compile(
-    r"^(?:\[(?:rank|default|stdout|stderr)?\d+\]:? ?|\((?:\w+ )?(?:pid|rank)=\d+[^)]*\) ?|\d{1,5}: )+"
+    r"^(?:\[(?:rank|default|stdout|stderr)?\d+\]:? ?|\((?:\w+ )?(?:pid|rank)=\d+[^)]*\) ?|\d{1,5}: "
+    r"|\[\d+,\d+\]<std(?:out|err)>: ?|\{\"log\": ?\"|std(?:out|err) [FP] "
+    r"|20\d\d-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)? )+"
 )
-_PREFIX_BYTES = re.compile(_PREFIX.pattern.encode())
+# Without the ^, which would only match where all of the data begins.
+_PREFIX_BYTES = re.compile(_PREFIX.pattern[1:].encode())
 
 
 @cache
@@ -25,10 +29,11 @@ def compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
 
 
-def alone(data: bytes, start: int, following: int) -> bool:
-    """Whether a line is a message of its own: neither it nor the following one is indented, nor has it a
-    prefix. This is asked of so many lines that it is asked of the bytes."""
-    return _starts(data, start) == start and _starts(data, following) == following
+def shape(data: bytes, start: int, following: int) -> tuple[bool, bool]:
+    """Whether a line has a prefix; and whether it is a message of its own: neither it nor the following one
+    is indented. This is asked of so many lines that it is asked of the bytes."""
+    mine = _starts(data, start)
+    return mine != start, mine >= 0 and _starts(data, following) >= 0
 
 
 def _starts(data: bytes, at: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import itertools
 import os
 import select
 import stat
@@ -16,6 +17,7 @@ PIECE = 1 << 20
 UNPACKED = 4 << 30  # of one compressed file; more is no log
 PATIENCE = 5.0  # how long a pipe may say nothing
 _BOMS = ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"), (codecs.BOM_UTF8, ""))
+_TELLING, _MOST_TELLING = 64, 4096  # bytes at the start, by which it is seen how a text is written
 _MAGIC = {b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip"}
 
 
@@ -34,6 +36,11 @@ class Source:
         self._patience = patience
         self.head = self._raw(4096)
 
+    @property
+    def packed(self) -> Optional[str]:
+        """How it is compressed, when that is a way that is not read."""
+        return next((name for magic, name in _MAGIC.items() if self.head.startswith(magic)), None)
+
     def close(self) -> None:
         """Close it."""
         os.close(self._descriptor)
@@ -43,11 +50,14 @@ class Source:
         raw = self._all()
         if self.head[:2] == b"\x1f\x8b":
             raw = self._unpacked(raw)
-        else:
-            for magic, name in _MAGIC.items():
-                if self.head.startswith(magic):
-                    self.problem = _("compressed with {name}, which is not read").format(name=name)
-                    return
+            first = next(raw, b"")
+            if first[:2] == b"\x1f\x8b" or any(map(first.startswith, _MAGIC)):
+                self.problem = _("compressed more than once, which is not read")
+                return
+            raw = itertools.chain((first,), raw)
+        elif self.packed:
+            self.problem = _("compressed with {name}, which is not read").format(name=self.packed)
+            return
         yield from _as_utf8(raw)
 
     def _all(self) -> Iterator[bytes]:
@@ -145,19 +155,31 @@ def standard_input() -> Source:
 
 
 def _as_utf8(raw: Iterator[bytes]) -> Iterator[bytes]:
-    """The pieces, in UTF-8 when a mark at their start says that they are UTF-16."""
+    """The pieces, in UTF-8 when their start is UTF-16."""
     first = next(raw, b"")
-    while len(first) < 3 and (more := next(raw, b"")):
+    while len(first) < _TELLING and (more := next(raw, b"")):
         first += more
-    for mark, encoding in _BOMS:
-        if first.startswith(mark):
-            first = first[len(mark) :]
-            if encoding:
-                yield from _decoded(first, raw, encoding)
-                return
-            break
+    encoding = encoding_of(first)
+    first = first[next((len(mark) for mark, _name in _BOMS if first.startswith(mark)), 0) :]
+    if encoding:
+        yield from _decoded(first, raw, encoding)
+        return
     yield first
     yield from raw
+
+
+def encoding_of(head: bytes) -> str:
+    """Which UTF-16 a text is, by the mark at its start or, without one, by where its zeros are; else ""."""
+    for mark, encoding in _BOMS:
+        if head.startswith(mark):
+            return encoding
+    head = head[: _MOST_TELLING // 2 * 2]
+    high, low = head[::2], head[1::2]
+    # Of a text with ASCII in it, as any log is, half the bytes are zeros at one side, and none at the other.
+    for zeros, others, encoding in ((low, high, "utf-16-le"), (high, low, "utf-16-be")):
+        if len(zeros) >= 8 and zeros.count(0) > len(zeros) // 2 and not others.count(0):
+            return encoding
+    return ""
 
 
 def _decoded(first: bytes, raw: Iterator[bytes], encoding: str) -> Iterator[bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterable
@@ -32,7 +33,8 @@ class Walk:
     def __init__(self) -> None:
         self.logs: list[Log] = []
         self.left_out: list[str] = []  # what is certainly no log
-        self.problems: list[tuple[str, str]] = []  # path and reason
+        self.problems: list[tuple[str, str]] = []  # path and reason: of these something may be missing
+        self.notes: list[tuple[str, str]] = []  # the same, of what holds no log of its own
         self._folders: set[tuple[int, int]] = set()
         self._files: set[tuple[int, int]] = set()
 
@@ -45,9 +47,7 @@ class Walk:
                 found = os.stat(here)
                 if (found.st_dev, found.st_ino) in self._folders:
                     if os.path.islink(here):
-                        self.problems.append(
-                            (here, _("a link to a folder that is read anyway: not followed"))
-                        )
+                        self.notes.append((here, _("a link to a folder that is read anyway: not followed")))
                     continue
                 self._folders.add((found.st_dev, found.st_ino))
                 entries = sorted(os.scandir(here), key=lambda entry: _natural(entry.name))
@@ -62,12 +62,13 @@ class Walk:
         try:
             found = entry.stat()
         except OSError as error:
-            self.problems.append((entry.path, strerror(error.errno)))
+            nowhere = entry.is_symlink() and error.errno in (errno.ENOENT, errno.ELOOP)
+            (self.notes if nowhere else self.problems).append((entry.path, strerror(error.errno)))
             return False
         if stat.S_ISDIR(found.st_mode):
             return True
         if not stat.S_ISREG(found.st_mode):
-            self.problems.append((entry.path, _("no regular file: not read")))
+            self.notes.append((entry.path, _("no regular file: not read")))
         elif entry.name.endswith(_NO_LOGS):
             self.left_out.append(entry.path)
         else:
