@@ -91,8 +91,8 @@ def test_a_misuse_is_one_line_and_64(npudoctor: Npudoctor, arguments: tuple[str,
 
 
 def test_what_does_not_work_yet_is_refused(npudoctor: Npudoctor) -> None:
-    assert npudoctor("explain", "log").status == 64
-    assert "explain" not in npudoctor("--help").out
+    assert npudoctor("fleet", "check").status == 64
+    assert "fleet" not in npudoctor("--help").out
 
 
 @pytest.mark.parametrize("arguments", [(), ("--",), ("--lang", "zh")])

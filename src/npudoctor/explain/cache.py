@@ -72,7 +72,7 @@ def cache_of(variables: Mapping[str, str]) -> Optional[Cache]:
     base = variables.get("XDG_CACHE_HOME", "")
     if not os.path.isabs(base):
         home = variables.get("HOME", "")
-        if not os.path.isabs(home):
+        if not os.path.isabs(home) or not os.path.isdir(home):  # a home that is not there is not made
             return None
         base = os.path.join(home, ".cache")
     return Cache(os.path.join(base, "npudoctor"))

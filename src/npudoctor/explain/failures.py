@@ -67,7 +67,7 @@ MARKS = (
     Mark(
         "level",
         (
-            r"^\s*\[?(?:ERROR|FATAL|CRITICAL)\b",
+            r"^[ \t]*\[?(?:ERROR|FATAL|CRITICAL)\b",
             r"[\[\s|](?:ERROR|FATAL|CRITICAL)(?:\]| -| ?\|| \d\d-\d\d \d\d:| \[)",
             r"^(?:\S+: )?(?:fatal )?error: \S",
             r"^make(?:\[\d+\])?: \*\*\*",

@@ -6,7 +6,7 @@ import re
 from typing import Optional
 
 _LOW = re.compile(
-    r"^\s*\[?(?:WARNING|WARN|INFO|DEBUG|EVENT|TRACE|NOTICE)\b"
+    r"^[ \t]*\[?(?:WARNING|WARN|INFO|DEBUG|EVENT|TRACE|NOTICE)\b"
     r"|^\[?[IW]\d{3,4} \d\d:|^\[[IWD]\d* |^\(\w+ pid=\d+\) (?:INFO|WARNING|DEBUG) "
     r"|[\[\s|:-](?:WARNING|WARN|INFO|DEBUG)(?:\]| -| ?\||:| \d\d-\d\d \d\d:| \[)"
     r"|(?:User|Deprecation|Future|Runtime|Resource|Import|Syntax)Warning: |: warning: |NCCL INFO "
@@ -15,7 +15,7 @@ _LOW = re.compile(
 # What NCCL warns of is what it then fails with; a warning may carry the error of CANN.
 _NOT_LOW = re.compile(r"NCCL WARN|\b(?:ERROR|CRITICAL|FATAL)\b|^\[?[EF]\d{4} ")
 _ERROR = re.compile(
-    r"^\s*\[?(?:ERROR|FATAL|CRITICAL)\b(?![_=%]| (?:rate|count|code: 0\b))|^\[[EF]\d* |^\[?[EF]\d{4} \d\d:"
+    r"^[ \t]*\[?(?:ERROR|FATAL|CRITICAL)\b(?![_=%]| (?:rate|count|code: 0\b))|^\[[EF]\d* |^\[?[EF]\d{4} \d\d:"
     r"|[\[\s|](?:ERROR|FATAL|CRITICAL)(?:\]| -| ?\|| \d\d-\d\d \d\d:| \[)"
 )
 _PROGRESS = re.compile(

@@ -21,7 +21,7 @@ TAIL = 16 << 10  # the end of a log, which tells how it went
 _LEAST = 256 << 10  # smaller pieces are put together
 _SEAM = 8 << 10  # longer than any line that is looked at as a whole
 _PROVEN = 500  # found so often, it is no longer asked what is near
-_ROOT = re.compile(r"^\s*rank\s*: (\d{1,6})\b")
+_ROOT = re.compile(r"^[ \t]*rank[ \t]*: (\d{1,6})\b")
 
 
 class Scan:
