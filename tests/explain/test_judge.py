@@ -207,8 +207,8 @@ def test_a_bar_of_a_process_that_failed_before_it_was_full_is_no_progress() -> N
 
 def test_a_gpu_that_cannot_be_used_is_a_failure_though_pytorch_only_warns() -> None:
     warning = (
-        "torch/cuda/__init__.py:124: UserWarning: CUDA initialization: The NVIDIA driver on your system is too old "
-        "(found version 11000). (Triggered internally at c10/cuda/CUDAFunctions.cpp:108.)\n"
+        "torch/cuda/__init__.py:124: UserWarning: CUDA initialization: The NVIDIA driver on your system is "
+        "too old (found version 11000). (Triggered internally at c10/cuda/CUDAFunctions.cpp:108.)\n"
     )
     failing = 'Traceback (most recent call last):\n  File "x.py", line 1\nAssertionError: no GPU\n'
     assert best(judged(("train.log", warning))) == ("environment", "cuda-driver-too-old")

@@ -12,8 +12,8 @@ _LOW = re.compile(
     r"|(?:User|Deprecation|Future|Runtime|Resource|Import|Syntax)Warning: |: warning: |NCCL INFO "
     r"|\blevel=(?:warn|info|debug)"
 )
-# What NCCL warns of is what it then fails with; PyTorch only warns when it finds a GPU that it cannot use, and
-# all that follows says nothing of why; a warning may carry the error of CANN.
+# What NCCL warns of is what it then fails with; of a GPU that it cannot use PyTorch only warns, and nothing
+# that follows says why; a warning may carry the error of CANN.
 _NOT_LOW = re.compile(r"NCCL WARN|CUDA initialization: |\b(?:ERROR|CRITICAL|FATAL)\b|^\[?[EF]\d{4} ")
 _ERROR = re.compile(
     r"^\s*\[?(?:ERROR|FATAL|CRITICAL)\b(?![_=%]| (?:rate|count|code: 0\b))|^\[[EF]\d* |^\[?[EF]\d{4} \d\d:"
