@@ -116,6 +116,7 @@ def test_what_is_shown_first_is_the_error_and_not_its_traceback() -> None:
         "ImportError: libhccl.so: cannot open shared object file\nepoch: 1 step: 125, loss is 1.9\nbye\n",
         "x.py:3: UserWarning: CUDA initialization: no CUDA-capable device is detected\nTraining finished\n",
         "[INFO] [launch.py:350:main] Process 57893 exits successfully.\n",
+        "x.py:3: UserWarning: CUDA initialization: CUDA unknown error\nINFO: Application startup complete.\n",
     ],
 )  # fmt: skip
 def test_a_job_that_went_on_is_clean(log: str) -> None:

@@ -29,6 +29,7 @@ _BAR = re.compile(r"\d+%\|[█#▏▎▍▌▋▊▉ -]*\| *(\d+)/(\d+) \[")
 _SUCCESS = re.compile(
     r"(?i)\b(?:training|train|job|task|run|inference|evaluation) (?:is |has |was )?"
     r"(?:done|completed?|finished|succe(?:ss|eded))\b"
+    r"|Application startup complete|Uvicorn running on http"
     r"|exits? successfully|\bexit(?:ed with)? (?:code|status):? 0\b|^Successfully (?:ran|saved|installed)\b"
 )
 
