@@ -116,6 +116,7 @@ def test_what_is_shown_first_is_the_error_and_not_its_traceback() -> None:
         "ImportError: libhccl.so: cannot open shared object file\nepoch: 1 step: 125, loss is 1.9\nbye\n",
         "x.py:3: UserWarning: CUDA initialization: no CUDA-capable device is detected\nTraining finished\n",
         "[INFO] [launch.py:350:main] Process 57893 exits successfully.\n",
+        "x.py:3: UserWarning: CUDA initialization: CUDA unknown error\nINFO: Application startup complete.\n",
     ],
 )  # fmt: skip
 def test_a_job_that_went_on_is_clean(log: str) -> None:
@@ -189,5 +190,28 @@ def test_a_warning_may_say_why_a_node_cannot_be_reached() -> None:
 def test_a_bar_that_is_drawn_once_more_is_no_progress() -> None:
     bar = "  3%|▎         | 3/100 [00:10<05:12,  3.2s/it]"
     assert best(judged(("train.log", f"{bar}{BUG}{bar}\n")))[1] == "python-key-error"
-    further = bar.replace("3/100", "4/100")
-    assert judged(("train.log", f"{bar}{BUG}{further}\n")).verdict == "clean"
+    further, more = bar.replace("3/100", "4/100"), bar.replace("3/100", "5/100")
+    assert best(judged(("train.log", f"{bar}{BUG}{further}\n")))[1] == "python-key-error"
+    assert judged(("train.log", f"{bar}{BUG}{further}\r{more}\n")).verdict == "clean"
+
+
+def test_a_bar_of_a_process_that_failed_before_it_was_full_is_no_progress() -> None:
+    log = (
+        "RuntimeError: NPU out of memory. Tried to allocate 386.00 MiB (NPU 2; 60.97 GiB total capacity)\n"
+        "Loading checkpoint shards:  42%|████▏     | 16/38 [00:14<00:19,  1.13it/s]\n"
+    )
+    assert best(judged(("train.log", log))) == ("environment", "device-oom-torch")
+    full = log.replace("42%|████▏     | 16/38", "100%|██████████| 38/38")
+    assert judged(("train.log", full)).verdict == "clean"
+    assert best(judged(("train.log", full + full)))[1] == "device-oom-torch"
+
+
+def test_a_gpu_that_cannot_be_used_is_a_failure_though_pytorch_only_warns() -> None:
+    warning = (
+        "torch/cuda/__init__.py:124: UserWarning: CUDA initialization: The NVIDIA driver on your system is "
+        "too old (found version 11000). (Triggered internally at c10/cuda/CUDAFunctions.cpp:108.)\n"
+    )
+    failing = 'Traceback (most recent call last):\n  File "x.py", line 1\nAssertionError: no GPU\n'
+    assert best(judged(("train.log", warning))) == ("environment", "cuda-driver-too-old")
+    assert best(judged(("train.log", warning + failing))) == ("environment", "cuda-driver-too-old")
+    assert judged(("train.log", warning + "epoch: 1 step: 125, loss is 1.9\n")).verdict == "clean"

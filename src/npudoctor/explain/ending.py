@@ -36,14 +36,32 @@ class Ending:
     @cached_property
     def _progress(self) -> Optional[int]:
         """The last place that says that the job went on; asked only where something was found."""
-        found, at, before = None, self._tail, None
+        found, at, bars = None, self._tail, _Bars()
         for raw in self._evidence.tail.split(b"\n"):
             for piece in raw.split(b"\r"):
                 line = decoded(piece[:1000]) if len(piece) > 6 else ""
                 if line and levels.progress(line):
                     bar = levels.bar(line)
-                    if bar is None or bar != before:  # a bar is drawn once more when its process ends
-                        found = at
-                    before = bar or before
+                    place = at if bar is None else bars.moved(at, *bar)
+                    found = found if place is None else place
                 at += len(piece) + 1
         return found
+
+
+class _Bars:
+    """The progress bars of a log, told apart by where they end."""
+
+    def __init__(self) -> None:
+        self._far: dict[int, tuple[int, int]] = {}  # how far each came, and where in the log
+
+    def moved(self, at: int, now: int, end: int) -> Optional[int]:
+        """The place from which a bar went on; None while it stands still. A bar is drawn once more when its
+        process ends, so that one says nothing until it moves again or is full."""
+        before = self._far.get(end)
+        anew = before is None or before[0] >= end  # a bar of this length begins once more
+        if before is not None and (now == before[0] or (now < before[0] and not anew)):
+            return None
+        self._far[end] = (now, at)
+        if now >= end:
+            return at
+        return None if before is None or anew else before[1]

@@ -12,8 +12,9 @@ _LOW = re.compile(
     r"|(?:User|Deprecation|Future|Runtime|Resource|Import|Syntax)Warning: |: warning: |NCCL INFO "
     r"|\blevel=(?:warn|info|debug)"
 )
-# What NCCL warns of is what it then fails with; a warning may carry the error of CANN.
-_NOT_LOW = re.compile(r"NCCL WARN|\b(?:ERROR|CRITICAL|FATAL)\b|^\[?[EF]\d{4} ")
+# What NCCL warns of is what it then fails with; of a GPU that it cannot use PyTorch only warns, and nothing
+# that follows says why; a warning may carry the error of CANN.
+_NOT_LOW = re.compile(r"NCCL WARN|CUDA initialization: |\b(?:ERROR|CRITICAL|FATAL)\b|^\[?[EF]\d{4} ")
 _ERROR = re.compile(
     r"^[ \t]*\[?(?:ERROR|FATAL|CRITICAL)\b(?![_=%]| (?:rate|count|code: 0\b))|^\[[EF]\d* |^\[?[EF]\d{4} \d\d:"
     r"|[\[\s|](?:ERROR|FATAL|CRITICAL)(?:\]| -| ?\|| \d\d-\d\d \d\d:| \[)"
@@ -24,10 +25,11 @@ _PROGRESS = re.compile(
     r"|^\{['\"]loss['\"]: [\d.]+,|\bloss\b['\"]?\s*(?:is|[:=])\s*-?\d+\.\d+"
     r"|\d+%\|[█#▏▎▍▌▋▊▉ -]*\| *\d+/\d+ \["
 )
-_BAR = re.compile(r"\d+%\|[█#▏▎▍▌▋▊▉ -]*\| *(\d+/\d+) \[")
+_BAR = re.compile(r"\d+%\|[█#▏▎▍▌▋▊▉ -]*\| *(\d+)/(\d+) \[")
 _SUCCESS = re.compile(
     r"(?i)\b(?:training|train|job|task|run|inference|evaluation) (?:is |has |was )?"
     r"(?:done|completed?|finished|succe(?:ss|eded))\b"
+    r"|Application startup complete|Uvicorn running on http"
     r"|exits? successfully|\bexit(?:ed with)? (?:code|status):? 0\b|^Successfully (?:ran|saved|installed)\b"
 )
 
@@ -42,10 +44,10 @@ def error(line: str) -> bool:
     return bool(_ERROR.search(line[:300]))
 
 
-def bar(line: str) -> Optional[str]:
-    """Where the bar on a line stands, like "3/100 "; None when it has none."""
+def bar(line: str) -> Optional[tuple[int, int]]:
+    """Where the bar on a line stands, and where it ends; None when there is none."""
     found = _BAR.search(line[:1000])
-    return found and found.group(1)
+    return found and (int(found.group(1)), int(found.group(2)))
 
 
 def progress(line: str) -> bool:
