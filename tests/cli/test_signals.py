@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
+
+from npudoctor.cli import signals
 
 from .command import Npudoctor
 
@@ -104,3 +108,32 @@ def test_a_signal_at_any_moment_ends_it_at_once(npudoctor: Npudoctor) -> None:
         running.terminate()
         out, err = running.communicate(timeout=20)
         assert (running.returncode in (143, -signal.SIGTERM), out, err) == (True, b"", b""), moment
+
+
+def test_a_signal_that_python_hides_in_another_error_is_found() -> None:
+    """As Python before 3.12 does with what is raised while a class is being made."""
+    stopped = signals.Stopped(signal.SIGTERM)
+    try:
+        try:
+            raise stopped
+        except signals.Stopped as cause:
+            raise RuntimeError("Error calling __set_name__") from cause
+    except RuntimeError as error:
+        assert signals.behind(error) is stopped
+    circle = ValueError("a")
+    circle.__context__ = KeyError("b")
+    circle.__context__.__context__ = circle
+    assert signals.behind(circle) is None
+
+
+def test_one_that_was_hidden_ends_it_all_the_same() -> None:
+    """The whole way: the status of the signal, and no traceback."""
+    line = (
+        "from npudoctor.cli import main, signals\n"
+        "def work():\n"
+        "    try:\n        raise signals.Stopped(15)\n"
+        "    except signals.Stopped as stopped:\n        raise RuntimeError('x') from stopped\n"
+        "main._ended(work)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", line], capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (143, b"", b"")

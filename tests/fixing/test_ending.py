@@ -491,7 +491,13 @@ def test_a_namespace_whose_proc_is_anothers() -> None:
     """Pids mean other processes there than /proc says."""
 
     def inner() -> Outcome:
-        step = decode({"kind": "SignalProcess", "processes": [{"pid": 1 << 22, "started": 1, "cgroups": []}], "owner": 0})
+        step = decode(
+            {
+                "kind": "SignalProcess",
+                "processes": [{"pid": 1 << 22, "started": 1, "cgroups": []}],
+                "owner": 0,
+            }
+        )
         return apply_step(step, Node(Path("/nonexistent"), 1).host())
 
     def outer() -> Outcome:

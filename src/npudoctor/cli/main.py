@@ -83,6 +83,9 @@ def _ended(work: Callable[[], int], argv: Sequence[str] = ()) -> int:
         except (output.Lost, OSError):
             raise
         except Exception as error:
+            hidden = signals.behind(error)
+            if hidden is not None:
+                raise hidden from None
             status = _refused(error)
         if status == 0:
             output.emit("")  # typer wrote the help by itself: only now we know whether it arrived

@@ -17,6 +17,19 @@ class Stopped(BaseException):
         self.status = 128 + number
 
 
+def behind(error: BaseException) -> Optional[Stopped]:
+    """The signal that made this error: before Python 3.12 one that arrives in a __set_name__, while a class is
+    made, comes out as a RuntimeError."""
+    seen: list[BaseException] = []
+    next_one: Optional[BaseException] = error
+    while next_one is not None and next_one not in seen:
+        if isinstance(next_one, Stopped):
+            return next_one
+        seen.append(next_one)
+        next_one = next_one.__cause__ or next_one.__context__
+    return None
+
+
 def listen() -> None:
     """Raise Stopped in the main thread; what the caller chose to ignore (nohup) stays ignored."""
     for number in _ENDING:
