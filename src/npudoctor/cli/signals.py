@@ -18,8 +18,8 @@ class Stopped(BaseException):
 
 
 def behind(error: BaseException) -> Optional[Stopped]:
-    """The signal that made this error: before Python 3.12 one that arrives in a __set_name__, while a class is
-    made, comes out as a RuntimeError."""
+    """The signal that made this error: before Python 3.12 one that arrives in a __set_name__, while a class
+    is made, comes out as a RuntimeError."""
     seen: list[BaseException] = []
     next_one: Optional[BaseException] = error
     while next_one is not None and next_one not in seen:
