@@ -82,3 +82,11 @@ def test_a_file_that_is_gone_is_no_failure_of_ours(run: Npudoctor, tmp_path: Pat
         run, "sh", "-c", f"rm {run.folder}/out {run.folder}/err; : >{run.folder}/err; exit 4"
     )
     assert (status, said) == (4, "")
+
+
+def test_a_pipe_with_the_name_of_a_log_is_not_waited_for(run: Npudoctor) -> None:
+    os.mkfifo(run.folder / "slurm-7.out")
+    (run.folder / "train.py").write_text(FAILS)
+    began = time.monotonic()
+    status, said = into_files(run, sys.executable, "train.py")
+    assert status == 1 and SAYS in said and time.monotonic() - began < 20

@@ -6,7 +6,7 @@ from typing import Any, Optional
 
 import pytest
 
-from npudoctor.fixing.engine import answered
+from npudoctor.fixing.answers import answered
 from npudoctor.fixing.outcome import Ending, Outcome
 from npudoctor.fixing.plan import Done, Item
 from npudoctor.fixing.steps import Command, Known, WriteFile

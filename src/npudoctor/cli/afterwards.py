@@ -106,7 +106,7 @@ def written_since(beginning: Beginning, variables: Mapping[str, str]) -> Iterato
             continue
         if stat.S_ISDIR(found.st_mode):
             walk.folder(path)
-        else:
+        elif stat.S_ISREG(found.st_mode):  # a pipe that somebody called slurm-7.out would be waited for
             walk.file(path, found)
     for log in walk.logs:
         if os.stat(log.path).st_mtime >= beginning.moment:

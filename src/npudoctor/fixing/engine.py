@@ -8,10 +8,12 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Callable, Optional, Protocol
 
+from npudoctor.fixing.answers import FixReport as FixReport
+from npudoctor.fixing.answers import answered
 from npudoctor.fixing.apply import apply_step
 from npudoctor.fixing.journal import Journal, NoJournal
 from npudoctor.fixing.outcome import Ending, Observer, Outcome
-from npudoctor.fixing.plan import UNANSWERED, Done, Item, Wish, items_of, left, unanswered
+from npudoctor.fixing.plan import UNANSWERED, Done, Item, Wish, items_of, unanswered
 from npudoctor.fixing.steps import RUN, RemoveFiles, encode
 from npudoctor.frozen import dataclass
 from npudoctor.host import Host
@@ -44,19 +46,6 @@ class Tools:
     host: Callable[[], Host]
     confirm: Confirm
     at: Observer = lambda name: None
-
-
-@dataclass(frozen=True)
-class FixReport:
-    """The answer of `fix`; `run` is null when nothing was written down."""
-
-    exit_code: int
-    changed: bool
-    would_change: bool
-    failed: bool
-    msg: str
-    run: Optional[str]
-    actions: tuple[Done, ...]
 
 
 def fix(wish: Wish, tools: Tools, show: Callable[[Sequence[Item]], None]) -> FixReport:
@@ -223,43 +212,3 @@ def _new(item: Item) -> Outcome:
 def _answer(done: Sequence[Done], report: Report, run: Optional[str], *, changed: bool) -> FixReport:
     unproven = any(one.item.unproven for one in done) or unanswered(report)
     return answered(done, run, changed=changed, unproven=unproven)
-
-
-def answered(
-    done: Sequence[Done], run: Optional[str], *, changed: bool, unproven: bool = False, msg: str = ""
-) -> FixReport:
-    """What became of all items, and the exit status that says it."""
-    status = 1 if left(done) else 2 if unproven else 0
-    bad = (Ending.REFUSED, Ending.FAILED)
-    return FixReport(
-        exit_code=status,
-        changed=changed,
-        would_change=any(one.outcome.ending is Ending.PLANNED for one in done),
-        failed=unproven or any(one.outcome.ending in bad for one in done),
-        msg=msg or _line(done, status),
-        run=run,
-        actions=tuple(done),
-    )
-
-
-def _line(done: Sequence[Done], status: int) -> str:
-    if not done:
-        return _("nothing to do") if status == 0 else _("nothing to do, but not all could be looked at")
-    parts = []
-    for ending in Ending:
-        number = sum(one.outcome.ending is ending for one in done)
-        if number:
-            parts.append(_counted(ending).format(count=number))
-    return _(", ").join(parts)
-
-
-def _counted(ending: Ending) -> str:
-    texts = {
-        Ending.PLANNED: _("{count} planned"),
-        Ending.APPLIED: _("{count} applied"),
-        Ending.ALREADY: _("{count} done already"),
-        Ending.DECLINED: _("{count} declined"),
-        Ending.REFUSED: _("{count} refused"),
-        Ending.FAILED: _("{count} failed"),
-    }
-    return texts[ending]

@@ -8,12 +8,11 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Callable, Optional
 
+from npudoctor.fixing.answers import FixReport, answered
 from npudoctor.fixing.apply import why_forbidden
 from npudoctor.fixing.engine import (
     Confirm,
-    FixReport,
     Hands,
-    answered,
     apply_item,
     carried_out,
     decide,
