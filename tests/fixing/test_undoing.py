@@ -12,8 +12,8 @@ from typing import Any, Callable, Optional
 import pytest
 from tests.support.desk import Desk
 
-from npudoctor.fixing import engine
-from npudoctor.fixing.engine import FixReport
+from npudoctor.fixing import answers, engine
+from npudoctor.fixing.answers import FixReport
 from npudoctor.fixing.history import Run, runs_of
 from npudoctor.fixing.journal import Journal
 from npudoctor.fixing.outcome import Ending, Observer, Outcome
@@ -38,7 +38,7 @@ class Bench(Desk):
 
         def work(journal: Journal) -> FixReport:
             ended = [engine.apply_item(one, n, tools, journal) for n, one in enumerate(done)]
-            answer = engine.answered(ended, journal.run, changed=True)
+            answer = answers.answered(ended, journal.run, changed=True)
             journal.write("end", exit_code=answer.exit_code, msg=answer.msg)
             return answer
 
