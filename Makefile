@@ -11,10 +11,15 @@ TEST_PACKAGES = e2fsprogs fish fuse3 g++ iproute2 iptables mount nftables perl p
 # Those that bring services which a machine would start at its next boot: for machines of CI alone.
 TEST_SERVICES = dbus firewalld munge slurm-client slurmctld slurmd ufw
 CATALOGUES = $(wildcard src/npudoctor/locale/*/LC_MESSAGES/*.po)
+# With those of the package that work it out: without it all answers are the same, only later.
+EXPLAIN = src/npudoctor/explain
+SIGNATURES := $(wildcard src/npudoctor/knowledge/signatures/*.toml) $(addprefix $(EXPLAIN)/, \
+	$(shell sed -n '/^_CODE = /,/^$$/s/.*"\(.*\.py\)".*/\1/p' $(EXPLAIN)/prepared.py))
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help run test lint format bench docs messages package clean test-deps scenarios torture explain-score
+.PHONY: help run test lint format bench docs messages package clean test-deps scenarios torture explain-score \
+	explain-signatures environments
 
 help:
 	@echo "make run        check this machine and say the exit status"
@@ -24,16 +29,18 @@ help:
 	@echo "make bench      measure the promises about speed"
 	@echo "make scenarios  whole machines, healthy and with one fault each: the table and both rates"
 	@echo "make torture    a thousand rounds of hostile users and kills against fix --cache-server (as root)"
-	@echo "make explain-score FILE=x.jsonl   the scores of explain on a file of cases"
-	@echo "make docs       rewrite the index of checks and the generated parts of the READMEs"
+	@echo "make explain-score FILE=x.jsonl   the scores of explain on a file of cases, or a folder of whole logs"
+	@echo "make explain-signatures FILE=...  the signatures that fire on healthy logs of these, or on none"
+	@echo "make docs       rewrite the index of checks and the generated pages of docs"
 	@echo "make messages   bring the message catalogues up to date"
+	@echo "make environments  breaks real environments, imports them, runs what is shown (an hour)"
 	@echo "make package    build sdist and wheel into dist/"
 	@echo "make test-deps  install the Debian packages that the tests need (as root)"
 	@echo "make clean      remove all that was made here"
 
 # A stamp for each set of extras. pip runs again when what is installed, or how it is built, has changed;
 # sources need no reinstall, as the install is editable.
-STAMP_NEEDS = pyproject.toml $(wildcard build_backend/*.py) $(CATALOGUES) $(BIN)/python
+STAMP_NEEDS = pyproject.toml $(wildcard build_backend/*.py) $(CATALOGUES) $(SIGNATURES) $(BIN)/python
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -52,11 +59,8 @@ $(VENV)/.installed-dev: $(STAMP_NEEDS)
 	@touch $@ $(VENV)/.installed $(VENV)/.installed-test
 
 # 0 ready, 1 not ready, 2 undetermined: in each case a report was made, and that is what is asked for here.
-# A crash of Python is 1 too, but without a report.
 run: $(VENV)/.installed
-	@status=0; report=$$($(BIN)/npudoctor check) || status=$$?; \
-	printf '%s\n' "$$report" "npudoctor check: exit status $$status"; \
-	test -n "$$report" && test $$status -le 2
+	@$(BIN)/python tools/check_here.py $(BIN)/npudoctor check
 
 test: $(VENV)/.installed-test
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
@@ -72,6 +76,11 @@ lint: $(VENV)/.installed-dev
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# All broken environments, and what npudoctor shows is run; 8 GB are kept for the next time.
+environments: $(VENV)/.installed-test
+	NPUDOCTOR_ENVIRONMENTS=all NPUDOCTOR_REMEDIES=1 NPUDOCTOR_DEEP=1 $(BIN)/python -m pytest -q \
+	    -m real_environments -n 2 --dist worksteal $(PYTEST_ARGS)
 
 bench: $(VENV)/.installed-test
 	$(BIN)/python benchmarks/run.py
@@ -99,7 +108,7 @@ test-deps:
 
 clean:
 	rm -rf .venv .venv-* build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
-	rm -f $(CATALOGUES:.po=.mo)
+	rm -f $(CATALOGUES:.po=.mo) src/npudoctor/explain/table.json
 	find src checks tests tools build_backend -name __pycache__ -prune -exec rm -rf {} +
 
 scenarios: $(VENV)/.installed-test
@@ -112,3 +121,6 @@ torture: $(VENV)/.installed-test
 # Lines of JSON with id, category, environment, log.
 explain-score: $(VENV)/.installed
 	$(BIN)/python tools/explain_score.py $(FILE)
+
+explain-signatures: $(VENV)/.installed
+	$(BIN)/python tools/explain_score.py --signatures $(FILE)

@@ -60,7 +60,8 @@ def measure_all(chosen: dict[str, Promise], runs: int | None) -> int:
 def measure(name: str, promise: Promise, runs: int, workshop: Workshop) -> bool:
     """Both commands by turns, so that a change of the machine's mood meets both alike."""
     machine = workshop.npu_machine() if promise.on_npus else None
-    sides = [Side(command, workshop, machine) for command in (promise.ours, promise.theirs)]
+    job = workshop.job_of(promise)
+    sides = [Side(command, workshop, machine, job) for command in (promise.ours, promise.theirs)]
     proofs = [side.command.prove(side.run()) for side in sides]
     for _ in range(promise.warm_ups - 1):
         for side in sides:

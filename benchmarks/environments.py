@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.npu_machine import NpuMachine
-from benchmarks.promise import CHECKOUT, CannotMeasureError
+from benchmarks.packages import fill
+from benchmarks.promise import CHECKOUT, CannotMeasureError, Promise
 
 ROOT = Path(__file__).resolve().parent.parent
 PATIENCE = 900
@@ -78,6 +79,14 @@ def of_job(scratch: Path) -> Path:
     """Where the `python3` on PATH lies: an empty environment, without the hooks of this machine's Python."""
     _run("venv", [str(interpreter()), "-I", "-m", "venv", "--without-pip", str(scratch / "job")])
     return scratch / "job" / "bin"
+
+
+def of_packages(scratch: Path) -> Path:
+    """The same environment, full of packages."""
+    folder = scratch / "full"
+    _run("venv", [str(interpreter()), "-I", "-m", "venv", "--without-pip", str(folder)])
+    fill(next(folder.glob("lib/python3*/site-packages")))
+    return folder / "bin"
 
 
 def of_requirement(requirement: str, pip: str) -> Environment:
@@ -156,12 +165,19 @@ class Workshop:
         self.job = of_job(scratch)
         self.known = {CHECKOUT: of_checkout(scratch)}
         self._npus: NpuMachine | None = None
+        self._full: Path | None = None
 
     def environment(self, install: str) -> Environment:
         """The environment that a command asks for, made once, with the pip of the checkout's."""
         if install not in self.known:
             self.known[install] = of_requirement(install, self.known[CHECKOUT].packages["pip"])
         return self.known[install]
+
+    def job_of(self, promise: Promise) -> Path:
+        """Where the job's interpreter lies; the full environment is made once."""
+        if promise.in_packages and self._full is None:
+            self._full = of_packages(self.scratch)
+        return self._full if promise.in_packages and self._full else self.job
 
     def npu_machine(self) -> NpuMachine:
         """The machine of stand-ins, set up once."""

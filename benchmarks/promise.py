@@ -43,10 +43,13 @@ class Command:
     prove: Callable[[Output], str]
     """Says in a few words what was done; raises CannotMeasureError when the output does not show it."""
 
+    shown: str = ""
+    """How it is called in a table, where the command as it is typed is too long."""
+
     @property
     def line(self) -> str:
         """The command as a person types it."""
-        return " ".join(self.argv)
+        return self.shown or " ".join(self.argv)
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,7 @@ class Promise:
     """`ours` takes at most `at_most` times the CPU time of `theirs`.
 
     `on_npus`: both run on the machine of slow stand-ins, and wall time is judged: waiting is the cost there.
+    `in_packages`: the job's environment is full of packages.
     """
 
     ours: Command
@@ -63,6 +67,7 @@ class Promise:
     aim: float | None = None
     warm_ups: int = 2
     on_npus: bool = False
+    in_packages: bool = False
 
     @property
     def clock(self) -> str:

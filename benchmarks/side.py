@@ -17,13 +17,15 @@ from benchmarks.timing import SYSTEM_PATH, seconds_of
 class Side:
     """A command in its environment, on this machine or on the given one, with the figures so far."""
 
-    def __init__(self, command: Command, workshop: Workshop, machine: NpuMachine | None) -> None:
+    def __init__(
+        self, command: Command, workshop: Workshop, machine: NpuMachine | None, job: Path | None = None
+    ) -> None:
         self.command = command
         self.machine = machine
         self.home = workshop.environment(command.install)
         program = command.argv[0]
         self.argv = [program if program.startswith("/") else self.home.program(program), *command.argv[1:]]
-        self.path = f"{workshop.job}:{SYSTEM_PATH}"
+        self.path = f"{job or workshop.job}:{SYSTEM_PATH}"
         self.scratch = workshop.scratch
         self.statuses: Counter[int] = Counter()
         self.milliseconds: list[float] = []

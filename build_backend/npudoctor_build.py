@@ -1,12 +1,15 @@
-"""The build backend: setuptools, after the message catalogues were compiled.
+"""The build backend: setuptools, after the message catalogues and the table of `explain` were made.
 
-The .po files are in git, the .mo files are not. Compiled here, and not by the Makefile, they reach everybody:
-`pip install .`, the editable install, the sdist and the wheel.
+The .po files and the signatures are in git, what is made of them is not. Made here, and not by the Makefile,
+it reaches everybody: `pip install .`, the editable install, the sdist and the wheel.
 """
 
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
+import warnings
 from pathlib import Path
 from typing import Any, Optional
 
@@ -25,6 +28,7 @@ __all__ = [
     "build_sdist",
     "build_wheel",
     "compile_catalogues",
+    "compile_signatures",
     "get_requires_for_build_editable",
     "get_requires_for_build_sdist",
     "get_requires_for_build_wheel",
@@ -46,8 +50,20 @@ def compile_catalogues(root: Path = ROOT) -> list[Path]:
     return compiled
 
 
+def compile_signatures(root: Path = ROOT) -> Path:
+    """Work out what `explain` looks for, and return the file. A process of its own imports the package of
+    this tree: another one may be installed here. What it needs lies where it does for us, which in a build
+    environment of pip's is told by PYTHONPATH."""
+    source = root / "src"
+    code = "import sys; sys.path[:0] = sys.argv[1:]; import npudoctor.explain.prepared as p; p.write()"
+    ours = [path for path in sys.path if path]
+    subprocess.run([sys.executable, "-I", "-B", "-c", code, str(source), *ours], check=True)
+    return source / "npudoctor" / "explain" / "table.json"
+
+
 def _prepare() -> None:
     compile_catalogues()
+    compile_signatures()
     # setuptools never empties its scratch folder: a check that was deleted since would be in the next wheel.
     shutil.rmtree(ROOT / "build" / "lib", ignore_errors=True)
 
@@ -71,9 +87,12 @@ def build_editable(
 ) -> str:
     """Build the editable wheel, which points back to this tree."""
     _prepare()
-    return build_meta.build_editable(wheel_directory, config_settings, metadata_directory)
+    with warnings.catch_warnings():
+        # Seven lines for everybody's first `make run`, about folders that this tree has none of.
+        warnings.filterwarnings("ignore", message="Editable installation")
+        return build_meta.build_editable(wheel_directory, config_settings, metadata_directory)
 
 
 if __name__ == "__main__":
-    for path in compile_catalogues():
+    for path in (*compile_catalogues(), compile_signatures()):
         print(path.relative_to(ROOT))

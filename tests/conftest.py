@@ -1,11 +1,14 @@
-"""What all tests share: a way to need something of the system."""
+"""What all tests share: a way to need something of the system, and a folder that root trusts."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import signal
-from typing import Callable
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Callable, Optional
 
 import pytest
 
@@ -23,6 +26,35 @@ def pytest_configure() -> None:
     ):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, lambda *_told: None)
+
+
+# They play with the same real users and with all processes of the machine: two at a time would meet.
+_ALONE = tuple(f"tests/{folder}/" for folder in ("checks/leftovers", "fixing", "proof", "torture"))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """With pytest-xdist (`-n 2`) a file stays in one process, and so do these folders.
+
+    Not by its marks for groups (`--dist loadgroup`): xdist 3.8 hands them on in a name that pytest 9.2 does
+    not have any more, and then no test has a group.
+    """
+    from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
+
+    class ByFile(LoadScopeScheduling):  # type: ignore[misc]
+        """One process for each file, and one for all files that meet on the machine."""
+
+        def _split_scope(self, nodeid: str) -> str:
+            path = nodeid.partition("::")[0]
+            return "machine" if path.startswith(_ALONE) else path
+
+    return ByFile(config, log)
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> Optional[str]:
+    """Packed bytes hold the time at which they were packed: in a name, two processes of pytest-xdist would
+    see two tests."""
+    return argname if isinstance(val, bytes) and (len(val) > 40 or b"\0" in val) else None
 
 
 def _lack(reason: str) -> None:
@@ -53,3 +85,14 @@ def need() -> Callable[..., None]:
 def _only_as_root(request: pytest.FixtureRequest) -> None:
     if request.node.get_closest_marker("needs_root") and os.geteuid() != 0:
         _lack("needs root")
+
+
+@pytest.fixture
+def trusted(tmp_path: Path) -> Iterator[Path]:
+    """A folder that nobody else may write, up to "/": from /tmp root runs nothing."""
+    if os.geteuid() != 0:
+        yield tmp_path
+        return
+    folder = Path(tempfile.mkdtemp(prefix="npudoctor-test-", dir="/var/lib"))
+    yield folder
+    shutil.rmtree(folder)

@@ -13,14 +13,20 @@ SOURCE = ROOT / "src/npudoctor"
 CHECKS = sorted((ROOT / "checks").rglob("*.py"))
 
 # What each part may import of ours; a part is the folder or the module below npudoctor.
-CORE = {"model", "messages", "frozen"}
+CORE = {"model", "messages", "frozen", "descriptors", "lazy", "threads"}
 ALLOWED = {
     "model": {"frozen"},
     "frozen": set(),
+    "lazy": set(),
+    "threads": set(),
     "messages": set(),
-    "redact": set(),
-    "trust": {"messages"},
+    "descriptors": set(),
+    "redact": {"redact"},
+    # Who mounted what, the table of mounts says.
+    "trust": {"messages", "host"},
     "keys": CORE,
+    # What runs in the job's own interpreter can import nothing of ours.
+    "probes": set(),
     "host": CORE | {"host", "knowledge"},
     "knowledge": CORE | {"knowledge", "host", "trust"},
     "checking": CORE | {"host"},
@@ -54,17 +60,23 @@ ALLOWED = {
     },
     "environment": CORE | {"environment", "fixing", "host", "index", "registry", "runner"},
     "render": CORE | {"render", "checking", "registry", "fixing", "knowledge", "explain", "redact"},
-    "explain": CORE | {"explain", "knowledge", "redact"},
-    "fixing": CORE | {"fixing", "host", "proof", "checking", "verdict"},
+    "explain": CORE | {"checking", "explain", "host", "knowledge", "redact"},
+    "fixing": CORE | {"fixing", "host", "proof", "checking", "redact", "verdict"},
     "running": CORE | {"host", "running"},
     "config": CORE | {"host", "keys"},
 }
-PUBLIC = {"host", "knowledge", "proof", "frozen", "checks"}
+PUBLIC = {"host", "knowledge", "proof", "frozen", "lazy", "checks"}
 # The one helper for pip's lines; whose a process is; whether somebody holds a lock.
 LENT = (
     "npudoctor.checks.python._pip.",
+    # What whoever starts a container must add: said wherever some of it is missing.
+    "npudoctor.checks.device._container_options.",
     "npudoctor.checks.device._npu_owners.",
+    # Who may open a device node, of either kind.
+    "npudoctor.checks.device._node_access.",
     "npudoctor.checks.cann._caches.",
+    # What CANN needs of Python: frameworks need some of it, too.
+    "npudoctor.checks.cann._python_needs.",
 )
 FORBIDDEN_MODULES = {"subprocess", "socket", "psutil", "ctypes", "multiprocessing", "shutil", "io"}
 FORBIDDEN_NAMES = {"print", "open", "exec", "eval", "input", "exit", "quit", "__import__"}

@@ -114,9 +114,9 @@ def test_a_file_is_read_as_a_whole_or_not_at_all() -> None:
         settings({USER: fits + "\n"})
 
 
-@pytest.mark.parametrize("readme", ["README.md", "README.zh.md"])
-def test_the_readmes_name_every_variable(readme: str) -> None:
-    text = (Path(__file__).resolve().parent.parent / readme).read_text(encoding="utf-8")
+@pytest.mark.parametrize("page", ["docs/configuration.md", "docs/configuration.zh.md"])
+def test_the_pages_name_every_variable(page: str) -> None:
+    text = (Path(__file__).resolve().parent.parent / page).read_text(encoding="utf-8")
     for key in KEYS:
         assert f"_{key.upper()}`" in text, key
     for name in OTHER_VARIABLES:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import dataclasses
 import pickle
+import sys
 from dataclasses import field
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -75,3 +77,14 @@ def test_nothing_can_be_changed_or_forgotten() -> None:
     for given, named in (((), {}), ((1, "x", (), [], 5), {}), ((1,), {"z": 1})):
         with pytest.raises(TypeError, match="takes the fields a, b, c, d"):
             Ours(*given, **named)  # type: ignore[arg-type]
+
+
+def test_while_another_thread_loads_the_standard_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module that is being loaded is in sys.modules and has none of its names yet."""
+    monkeypatch.setitem(sys.modules, "dataclasses", ModuleType("dataclasses"))
+
+    @dataclass(frozen=True)
+    class Made:
+        number: int = 7
+
+    assert Made().number == 7

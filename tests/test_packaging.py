@@ -25,7 +25,7 @@ else:
     import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parent.parent
-MADE_HERE = (".git", ".venv*", "build", "dist", "*.egg-info", "__pycache__", ".*_cache", "*.mo")
+MADE_HERE = (".git", ".venv*", "build", "dist", "*.egg-info", "__pycache__", ".*_cache", "*.mo", "table.json")
 PLACES = {"src/npudoctor": "npudoctor", "checks": "npudoctor/checks"}
 
 
@@ -60,13 +60,14 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Packages:
 
 
 def expected(tree: Path) -> set[str]:
-    """What a wheel of this tree must have besides metadata: every file, and the compiled catalogues."""
+    """What a wheel of this tree must have besides metadata: every file, and what is made of them."""
     names = set()
     for folder, package in PLACES.items():
         for path in (tree / folder).rglob("*"):
             if path.is_file() and "__pycache__" not in path.parts:
                 names.add(f"{package}/{path.relative_to(tree / folder).as_posix()}")
-    return names | {name[: -len("po")] + "mo" for name in names if name.endswith(".po")}
+    catalogues = {name[: -len("po")] + "mo" for name in names if name.endswith(".po")}
+    return names | catalogues | {"npudoctor/explain/table.json"}
 
 
 def names_in(wheel: Path) -> set[str]:
@@ -104,6 +105,7 @@ def test_the_sdist_has_the_sources_the_tests_and_the_catalogues(packages: Packag
             if path.is_file() and "__pycache__" not in path.parts:
                 wanted.add(path.relative_to(packages.tree).as_posix())
     wanted |= {name[: -len("po")] + "mo" for name in wanted if name.endswith(".po")}
+    wanted.add("src/npudoctor/explain/table.json")
     assert sorted(wanted - names) == []
 
 
@@ -118,6 +120,18 @@ def test_the_compiled_catalogues_say_what_the_sources_say(packages: Packages) ->
             for entry in source.translated_entries():
                 if not entry.msgid_plural:
                     assert catalogue.gettext(entry.msgid) == entry.msgstr
+
+
+def test_the_table_of_explain_is_of_the_sources_in_the_wheel(packages: Packages, tmp_path: Path) -> None:
+    with zipfile.ZipFile(packages.wheel) as archive:
+        archive.extractall(tmp_path)  # noqa: S202  (our own wheel)
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from npudoctor.explain.prepared import prepared\n"
+        "from npudoctor.knowledge.site import Knowledge\n"
+        "print(len(prepared(Knowledge()).table.pieces) > 100)"
+    )
+    assert output(sys.executable, "-I", "-c", code, str(tmp_path), cwd=tmp_path) == "True\n"
 
 
 def test_every_folder_is_a_listed_package() -> None:

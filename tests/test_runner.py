@@ -90,6 +90,14 @@ def test_findings_before_the_end_are_kept() -> None:
     assert report(made("a", saying(Finding("a.bad", "x"), then=KeyError()))).verdict is Verdict.NOT_READY
 
 
+@pytest.mark.parametrize("then", [Skip("s"), NotRunning()])
+def test_a_row_with_a_finding_of_weight_is_not_skipped(then: Exception) -> None:
+    found = row(saying(Finding("a.odd", "x"), then=then))
+    assert (found.status, found.needed) == (Status.PROBLEM, True) and found.reason
+    found = row(saying(Finding("a.note", "x"), then=then))
+    assert (found.status, found.needed) == (Status.SKIPPED, False)
+
+
 def test_secrets_in_a_reason_are_hidden() -> None:
     assert row(saying(then=ValueError("password=hunter2"))).reason == "ValueError: password=***"
 

@@ -86,3 +86,11 @@ def test_what_is_no_regular_file_is_refused(tmp_path: Path) -> None:
         (tmp_path / name).symlink_to(target)
         content, reason = read_trusted(str(tmp_path / name), ME)
         assert content is None and reason is not None and "cannot be read" in reason
+
+
+@pytest.mark.parametrize(("mode", "trusted"), [(0o755, True), (0o1755, True), (0o1777, False)])
+def test_a_folder_into_which_others_may_put_more_is_refused(tmp_path: Path, mode: int, trusted: bool) -> None:
+    """A sticky one is fine on the way only."""
+    (tmp_path / "checks.d").mkdir()
+    (tmp_path / "checks.d").chmod(mode)
+    assert (why_untrusted(str(tmp_path / "checks.d"), ME) is None) is trusted

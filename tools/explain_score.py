@@ -1,7 +1,9 @@
 """Scores of `npudoctor explain` on files of cases, one JSON object a line: id, category, environment, log.
 
 Prints how many top-1 categories and verdicts are right, how many healthy cases are clean, and the wrong ones.
-A case is healthy when its category is "healthy" or null.
+A case is healthy when its category is "healthy" or null. Of a folder of whole logs with a truth.tsv it
+prints how
+many of each kind are right (see long_logs.py).
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Optional
 
+import long_logs
+import signature_audit
 from npudoctor.explain.engine import Engine, engine_of
 from npudoctor.explain.judge import Judgement
 from npudoctor.explain.signatures import all_signatures
@@ -24,13 +28,22 @@ def main(argv: Optional[list[str]] = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("files", nargs="+", type=Path)
     parser.add_argument("--plain", action="store_true", help="with the engine that needs no hyperscan")
+    parser.add_argument(
+        "--signatures", action="store_true", help="instead: which fire on healthy logs, which never do"
+    )
     parser.add_argument("--site", default="", help="a directory with more signatures")
     asked = parser.parse_args(argv)
     signatures, broken = all_signatures(Knowledge(asked.site))
     for one in broken:
         print(f"{one.path}: {one.reason}", file=sys.stderr)
     engine = engine_of(signatures, plain=asked.plain)
+    if asked.signatures:
+        print("\n".join(signature_audit.lines(engine, asked.files)))
+        return 0
     for path in asked.files:
+        if path.is_dir():
+            print("\n".join([f"{path}:", *long_logs.lines(engine, path)]))
+            continue
         rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
         print("\n".join([f"{path}:", *lines(engine, rows)]))
     return 0

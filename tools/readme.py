@@ -1,4 +1,4 @@
-"""Fill the generated parts of the READMEs from the program itself; with --check fail when they are stale.
+"""Fill the generated parts of docs/ from the program itself; with --check fail when they are stale.
 
 A part stands between `<!-- checks:begin -->` and `<!-- checks:end -->` (the table of checks), or between
 `<!-- help:begin -->` and `<!-- help:end -->` (`npudoctor --help`; `help check` is `npudoctor check --help`).
@@ -12,6 +12,7 @@ import os
 import re
 import subprocess
 import sys
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Callable
 
@@ -23,10 +24,15 @@ PART = re.compile(
     r"(?P<begin><!-- (?P<name>[a-z -]+?):begin -->\n)(?P<body>.*?)(?P<end>^<!-- (?P=name):end -->$)",
     re.DOTALL | re.MULTILINE,
 )
-READMES = {"README.md": ("en", ""), "README.zh.md": ("zh", "zh_CN")}
+PAGES = {
+    "docs/checks.md": ("en", ""),
+    "docs/checks.zh.md": ("zh", "zh_CN"),
+    "docs/cli.md": ("en", ""),
+    "docs/cli.zh.md": ("zh", "zh_CN"),
+}
 HEADINGS = {
-    "en": ("Group", "Check", "What it asks", "Codes"),
-    "zh": ("分组", "检查项", "检查内容", "代码"),
+    "en": ("Check", "Code", "Severity"),
+    "zh": ("检查项", "代码", "级别"),
 }
 
 
@@ -42,15 +48,23 @@ def npudoctor(language: str, *arguments: str) -> str:
 
 
 def table(checks: list[dict[str, Any]], language: str, translate: Callable[[str], str]) -> str:
-    """The table of checks, in Markdown."""
-    headings = HEADINGS[language]
-    rows = ["| " + " | ".join(headings) + " |", "|" + " --- |" * len(headings)]
-    for check in sorted(checks, key=lambda check: (check["group"], check["id"])):
-        path = f"checks/{check['group']}/{check['id'].replace('-', '_')}.py"
-        codes = "<br>".join(f"`{code}` {severity}" for code, severity in sorted(check["codes"].items()))
-        title = translate(check["title"]).replace("|", r"\|")
-        rows.append(f"| {check['group']} | [`{check['id']}`]({path}) | {title} | {codes} |")
-    return "\n".join(rows) + "\n"
+    """The checks of each group, in Markdown: what is true when all is well, and a row for each code."""
+    lines: list[str] = []
+    for group, members in groupby(sorted(checks, key=lambda check: (check["group"], check["id"])), _group):
+        lines += [f"## {group}", "", "| " + " | ".join(HEADINGS[language]) + " |", "|" + " --- |" * 3]
+        for check in members:
+            path = f"../checks/{check['group']}/{check['id'].replace('-', '_')}.py"
+            title = translate(check["title"]).replace("|", r"\|")
+            first = f"[`{check['id']}`]({path}): {title}"
+            for code, severity in sorted(check["codes"].items()):
+                lines.append(f"| {first} | `{code}` | {translate(severity)} |")
+                first = ""
+        lines.append("")
+    return "\n".join(lines[:-1]) + "\n"
+
+
+def _group(check: dict[str, Any]) -> str:
+    return str(check["group"])
 
 
 def part(name: str, language: str, folder: str) -> str:
@@ -75,12 +89,12 @@ def translator(folder: str) -> Callable[[str], str]:
 
 
 def filled(text: str, language: str, folder: str) -> str:
-    """A README with its parts as they should be."""
+    """A page with its parts as they should be."""
     return PART.sub(lambda match: match["begin"] + part(match["name"], language, folder) + match["end"], text)
 
 
 def main() -> int:
-    """Rewrite the READMEs or, with --check, compare them."""
+    """Rewrite the pages or, with --check, compare them."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -89,7 +103,7 @@ def main() -> int:
     )
     check: bool = parser.parse_args().check
     stale = 0
-    for name, (language, folder) in READMES.items():
+    for name, (language, folder) in PAGES.items():
         path = ROOT / name
         old = path.read_text(encoding="utf-8")
         new = filled(old, language, folder)

@@ -39,6 +39,11 @@ class Judge:
             for other in [self.places.foreign(one.path)]
             if other is not None and one not in self.stubs
         ]
+        # What comes from the working directory is told as that.
+        absolute = (one for one in loader.loaded if one.via != PATH or one.entry.startswith("/"))
+        self.outside = [
+            one for one in absolute if one not in self.stubs and self.places.is_outside(one.path, one.name)
+        ]
         self.folders = self._needed_folders()
 
     def _needed_folders(self) -> list[str]:
@@ -123,6 +128,22 @@ class Judge:
             text = _("LD_LIBRARY_PATH also names folders of another CANN; no library is taken from there")
             yield self._finding(code, text, behind, severity=INFO, fix=self.fix())
 
+    def outside_cann(self) -> Iterator[Finding]:
+        """A copy, what is left of a removed release, an environment's own: of which CANN, nobody knows."""
+        if self.outside:
+            text = _("{names} is taken from {folder}, which is not part of the CANN in use ({install})")
+            words = {"names": _names(self.outside), "folder": self.outside[0].path.rpartition("/")[0]}
+            evidence = [f"{one.name}: {one.path} ({one.via})" for one in self.outside]
+            message = text.format(install=self.active.label, **words)
+            fix = self.fix() if self._in_front() else None
+            severity = min(WARNING, self.severity)
+            yield self._finding("library-path.outside-cann", message, evidence, severity=severity, fix=fix)
+
+    def _in_front(self) -> list[str]:
+        """The folders of the CANN in use that must come first; nothing comes before an RPATH."""
+        names = [one.name for one in self.outside if one.via not in ("RPATH", "path")]
+        return list(dict.fromkeys(folder for name in names for folder in self.places.brought_with(name)))
+
     def working_directory(self) -> Iterator[Finding]:
         """Of each kind of entry that is no absolute path, as the loader takes it, one finding."""
         for kind, entries in by_kind(self.entries).items():
@@ -148,6 +169,8 @@ class Judge:
         intended = [meant(self.host, entry) for entry in self.entries]
         kept = [entry for entry in intended if entry.startswith(("/", "$")) and not self._wrong(entry)]
         out = [entry for entry in dict.fromkeys(intended) if entry not in ("", ".", *kept)]
+        front = self._in_front()
+        kept = [*front, *(entry for entry in kept if entry not in front)]
         known = {self.host.files.real(entry) for entry in kept if entry.startswith("/")}
         more = [folder for folder in self.folders if self.host.files.real(folder) not in known]
         title = _("set LD_LIBRARY_PATH without {entries}") if out else _("set LD_LIBRARY_PATH")
@@ -216,7 +239,14 @@ class Judge:
 def judge(host: Host, active: Install, loader: Loader, entries: Sequence[str]) -> Iterator[Finding]:
     """All that there is to say."""
     one = Judge(host, active, loader, entries)
-    for said in (one.not_found, one.broken, one.stub_first, one.other_cann, one.working_directory):
+    for said in (
+        one.not_found,
+        one.broken,
+        one.stub_first,
+        one.other_cann,
+        one.outside_cann,
+        one.working_directory,
+    ):
         yield from said()
 
 

@@ -88,7 +88,7 @@ class Places:
     def owner(self, path: str) -> Optional[Install]:
         """The installation of CANN that a library belongs to; None when it is no part of one."""
         folder = path.rpartition("/")[0]
-        if "/nnal/" in path or any(folder.startswith(f"{driver}/") for driver in self._drivers):
+        if self._in_nnal(path) or any(folder.startswith(f"{driver}/") for driver in self._drivers):
             return None
         if folder not in self._owners:
             self._owners[folder] = next(self._installs_above(folder), None)
@@ -98,6 +98,30 @@ class Places:
         """The other installation of CANN that a library belongs to; None when it is no part of one."""
         owner = self.owner(path)
         return owner if owner is not None and owner.real != self._active.real else None
+
+    def is_outside(self, path: str, name: str) -> bool:
+        """Whether a library that the CANN in use has is taken from a folder that is part of no CANN, nor of
+        the driver, nor of a Python package, which may bring its own."""
+        if name in OF_DRIVER or "/" in name or self._in_nnal(path) or self.owner(path) is not None:
+            return False
+        real = self._host.files.real(path) or path
+        mine = self.in_cann(name)
+        if mine is None or self._host.files.real(f"{mine}/{name}") == real or self.owner(real) is not None:
+            return False
+        tops = (self._active.path, self._active.real, *self._drivers, ADD_ONS, *self._packages())
+        return not any(place.startswith(f"{top}/") for place in (path, real) for top in tops)
+
+    def _in_nnal(self, path: str) -> bool:
+        """Whether it lies in NNAL, which brings ATB: a folder of that name alone proves nothing."""
+        top, inside, _rest = path.partition("/nnal/")
+        return bool(inside) and self._host.files.stat(f"{top}/nnal/atb") is not None
+
+    def _packages(self) -> tuple[str, ...]:
+        """The folders into which packages are installed: not any folder of sources that PYTHONPATH names."""
+        folders = self._host.interpreter.layout().search_path
+        return tuple(
+            place for place in folders if place.startswith("/") and _holds_packages(self._host, place)
+        )
 
     def is_stub(self, path: str) -> bool:
         """Whether a library is one of the stand-ins that CANN brings for builds."""
@@ -122,3 +146,8 @@ class Places:
             if library is not None and library.machine == self._machine:
                 return folder
         return None
+
+
+def _holds_packages(host: Host, folder: str) -> bool:
+    metadata = (".dist-info", ".egg-info", ".egg")
+    return folder.endswith("-packages") or any(name.endswith(metadata) for name in host.files.names(folder))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Optional, Union
 
 from npudoctor import (
@@ -22,6 +21,7 @@ from npudoctor import (
     _,
     check,
 )
+from npudoctor.frozen import replace
 from npudoctor.host import CannotTell
 from npudoctor.host.cann import (
     ASCEND,

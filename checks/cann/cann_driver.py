@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Optional, Union
 
 from npudoctor import (
@@ -21,6 +20,8 @@ from npudoctor import (
     check,
 )
 from npudoctor.checks.cann._driver import branches_agree, first_install, required_interfaces
+from npudoctor.checks.device._container_options import to_add
+from npudoctor.frozen import replace
 from npudoctor.host import CannotTell
 from npudoctor.host.cann import Install
 from npudoctor.host.driver import LIBRARY, Package, has_library, package, within
@@ -110,20 +111,19 @@ def _without(host: Host) -> Iterator[Finding]:
     inside = host.system.container()
     if _has_library(host):
         text = _("the driver's version.info is missing: its version cannot be compared with CANN's")
-        mounts: tuple[str, ...] = ()
         if inside:
             text = _("the driver's version.info is not mounted into this container")
-            mounts = _mounts(MOUNTS[1:])
-        yield Finding("cann-driver.not-mounted", text, evidence=mounts, action=Action.CONFIG)
+        fix = to_add(MOUNTS[1:]) if inside else None
+        yield Finding("cann-driver.not-mounted", text, action=Action.CONFIG, fix=fix)
         raise Unknown(_("the driver does not say its version here"), advisory=True)
     text = _("CANN is installed, but no Ascend driver is")
     if inside:
-        text = _("the Ascend driver is not mounted into this container; start it with these options too")
+        text = _("the Ascend driver is not mounted into this container")
     yield Finding(
         "cann-driver.missing",
         text,
-        evidence=_mounts(MOUNTS) if inside else (),
         action=Action.CONFIG,
+        fix=to_add(MOUNTS) if inside else None,
         echo_of=("accelerator.missing",),
     )
 
@@ -138,8 +138,8 @@ def _library(host: Host, driver: Package) -> Iterator[Finding]:
     yield Finding(
         "cann-driver.no-library",
         text.format(folder=driver.folder, library=LIBRARY),
-        evidence=_mounts(MOUNTS[:1]) if inside else (),
         action=Action.CONFIG,
+        fix=to_add(MOUNTS[:1]) if inside else None,
         echo_of=("accelerator.missing",),
     )
 
@@ -147,10 +147,6 @@ def _library(host: Host, driver: Package) -> Iterator[Finding]:
 def _has_library(host: Host) -> bool:
     """Whether a libascend_hal.so is in the driver's folders, or where the shell says that libraries are."""
     return has_library(host.files, host.variables.path_list("LD_LIBRARY_PATH"))
-
-
-def _mounts(paths: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(f"-v {path}:{path}:ro" for path in paths)
 
 
 def _compare(host: Host, install: Install, driver: Package) -> Iterator[Union[Finding, Facts]]:

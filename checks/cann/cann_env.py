@@ -80,7 +80,7 @@ def cann_env(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _noted(finding: Finding) -> Finding:
-    from dataclasses import replace
+    from npudoctor.frozen import replace
 
     return replace(finding, severity=INFO)
 

@@ -41,7 +41,8 @@ def cann_install(host: Host) -> Answers:
     user's Ascend folder and in conda's, in the layout of every release from 20.0 to 9.x. Two names of one
     tree are one installation. The facts of the row tell all that were found, which is in use, and why.
 
-    - `missing`: NPUs are used here, torch_npu or vllm-ascend is installed, and no CANN is.
+    - `missing`: NPUs are used here, MindSpore, torch_npu or vllm-ascend is installed, and no CANN is. Who
+      trains on the CPU of such a machine says so: `--expect none`.
     - `not-readable`: this user may not read what a job needs of it.
     - `dangling-latest`: `latest` (or `cann`), or parts of it, lead nowhere; only told, not counted, where
       another CANN is in use.
@@ -80,8 +81,11 @@ def cann_install(host: Host) -> Answers:
     yield _facts(installs)
     yield from _dangling(host, variables, active)
     if active is None:
-        yield from _missing(host)
-        raise Skip(_("CANN is not installed here"))
+        missing = _missing(host)
+        if missing is None:
+            raise Skip(_("CANN is not installed here"))
+        yield missing
+        return
     reason = cann_tree.closed(host.files, active, foreign_user(host))
     if reason is not None:
         yield findings.not_readable(reason, ERROR, job_user(host).user)
@@ -111,13 +115,15 @@ def _facts(installs: list[Install]) -> Facts:
     return Facts({"installs": rows, "active": installs[0].path if installs else None, "why": why})
 
 
-def _missing(host: Host) -> Iterator[Finding]:
+def _missing(host: Host) -> Optional[Finding]:
     try:
-        frameworks = [found for found in on_cann(host) if not found.startswith("mindspore ")]
+        frameworks = on_cann(host)
     except CannotTell:
-        return
-    if frameworks and npu_expected(host):
-        yield findings.missing(frameworks, host.interpreter.label)
+        return None
+    if not frameworks or not npu_expected(host):
+        return None
+    found: Finding = findings.missing(frameworks, host.interpreter.label)
+    return found
 
 
 def _dangling(host: Host, variables: Mapping[str, str], active: Optional[Install]) -> Iterator[Finding]:

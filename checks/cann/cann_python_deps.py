@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Optional, Union
+from typing import Optional, Union
 
 from npudoctor import (
     ERROR,
@@ -20,33 +20,14 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.frozen import dataclass
+from npudoctor.checks.cann._python_needs import Need, needs_of
 from npudoctor.host import CannotTell
 from npudoctor.host.cann import Install, installs_of
 from npudoctor.host.cann_env import contradicting
 from npudoctor.host.cann_python import metadata_in, own_site
 from npudoctor.host.cann_version import at_least
-from npudoctor.host.interpreter import Distribution
-from npudoctor.host.requirements import all_required, version_number
+from npudoctor.host.requirements import version_number
 from npudoctor.host.wanted import on_cann
-
-if TYPE_CHECKING:
-    from packaging.specifiers import SpecifierSet
-
-
-@dataclass(frozen=True)
-class Need:
-    """One package that CANN needs: which versions, how much it matters, and who says so."""
-
-    name: str
-    specifier: SpecifierSet
-    weight: Severity
-    source: str
-
-    @property
-    def line(self) -> str:
-        """As pip writes it."""
-        return f"{self.name}{self.specifier}"
 
 
 @check(
@@ -100,7 +81,7 @@ def cann_python_deps(host: Host) -> Iterator[Union[Finding, Facts]]:
     from npudoctor.knowledge.broken import broken_rows
 
     yield from broken_rows(host, "cann-python-deps", "cann_packages")
-    needs = _needs(host, installs[0])
+    needs = needs_of(host, installs[0])
     have = {need.name: _version(host, need.name) for need in needs}
     yield Facts({"cann": installs[0].path, "required": {need.name: str(need.specifier) for need in needs}})
     yield from _missing(host, installs[0], [need for need in needs if have[need.name] is None])
@@ -108,30 +89,6 @@ def cann_python_deps(host: Host) -> Iterator[Union[Finding, Facts]]:
     if limit is not None:
         yield limit
     yield from _unsuitable(host, needs, have, limit is not None)
-
-
-def _needs(host: Host, active: Install) -> list[Need]:
-    from packaging.specifiers import SpecifierSet
-
-    rows = {row["name"]: row for row in reversed(host.knowledge.rows("cann_packages", "packages"))}
-    te = _te(host, active)
-    told = all_required(te, host.interpreter.layout()) if te is not None else {}
-    vital = {name for name, row in rows.items() if row["start"]}
-    source = _("metadata of {name}").format(name=te.folder if te else "te")
-    asked = [Need(name, told[name], ERROR if name in vital else WARNING, source) for name in sorted(told)]
-    for name in sorted(rows):
-        row = rows[name]
-        if name not in told and (row["start"] or not told):
-            weight = WARNING if row["start"] and not told else INFO
-            asked.append(Need(name, SpecifierSet(row["specifier"]), weight, row["source"]))
-    return asked
-
-
-def _te(host: Host, active: Install) -> Optional[Distribution]:
-    """te's metadata: as the CANN in use ships it, else as the interpreter has it."""
-    site = own_site(host.files, active, "te")
-    own = metadata_in(host.files, site, "te") if site else None
-    return own or next(iter(host.interpreter.distributions("te")), None)
 
 
 def _version(host: Host, name: str) -> Optional[str]:
@@ -218,9 +175,8 @@ def _unsuitable(
 def _suits(host: Host, need: Need) -> bool:
     """A version that is no number cannot be compared, and is let pass: the package is there."""
     try:
-        return need.specifier.contains(
-            version_number(host.interpreter.distributions(need.name)[0]), prereleases=True
-        )
+        version = version_number(host.interpreter.distributions(need.name)[0])
+        return bool(need.specifier.contains(version, prereleases=True))
     except CannotTell:
         return True
 

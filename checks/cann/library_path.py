@@ -27,6 +27,7 @@ BASIC = ("libascendcl.so", "libhccl.so", "libge_runner.so", "libascend_hal.so")
         "library-path.broken": ERROR,
         "library-path.stub-first": ERROR,
         "library-path.other-cann": ERROR,
+        "library-path.outside-cann": WARNING,
         "library-path.working-directory": WARNING,
     },
 )
@@ -47,6 +48,9 @@ def library_path(host: Host) -> Iterator[Union[Finding, Facts]]:
     - `library-path.stub-first`: a stand-in for builds (`devlib`, `stub`) is found before the real one.
     - `library-path.other-cann`: a library is taken from another CANN than the one in use; a warning unless
       their versions are known and differ, only said when such a folder stands behind and changes nothing.
+    - `library-path.outside-cann`: a library that the CANN in use has is taken from a folder that belongs to
+      no CANN: a copy, what is left of a removed release, an environment's own. What Python packages bring
+      themselves is theirs. Of which release it is cannot be told: a warning.
     - `library-path.working-directory`: an empty entry of LD_LIBRARY_PATH is the working directory, a relative
       one a folder below it, and so is one with a `~` that was in quotes. CANN's own 8.x script leaves an
       empty one, so it is only said; it is a warning where a library is taken from there, or where everybody

@@ -64,6 +64,7 @@ def nnal_atb(host: Host) -> Iterator[Union[Finding, Facts]]:
     if not wanting:
         raise Skip(_("nothing in {python} needs ATB").format(python=host.interpreter.label))
     used = host.interpreter.version_of("vllm-ascend") is not None
+    found = said = False
     install = next(iter(installs_of(host)), None)
     for framework, wanter in wanting:
         loader = job.loader(host)
@@ -78,7 +79,15 @@ def nnal_atb(host: Host) -> Iterator[Union[Finding, Facts]]:
         )
         if path:
             yield Facts({"abi": nnal.abi_of(path), "version": nnal.version_of(host.files, path)})
-        yield from judge.findings()
+        for finding in judge.findings():
+            said = True
+            yield finding
+        found = found or path is not None
+    if not found and not said:
+        text = _("{by} needs ATB only for some operators, and NNAL is not installed")
+        raise Skip(text.format(by=wanting[0][1]))
+    if install is None:
+        raise Skip(_("CANN is not installed here, so ATB was not compared with it"))
 
 
 def _wanting(host: Host) -> Iterator[tuple[Framework, str]]:

@@ -111,6 +111,9 @@ def te_topi(host: Host) -> Iterator[Union[Finding, Facts]]:
         yield _not_readable(host, active, name, path)
     if not found["te"] and "te" not in closed and ships(host.files, active, "te"):
         yield _missing(host, active)
+    elif not closed and not any(found.values()):
+        raise Skip(_("the CANN at {install} has neither te nor hccl").format(
+            install=active.label))  # fmt: skip
     for name in MARKS:
         if found[name]:
             yield from _judge(host, active, found[name])
@@ -205,6 +208,9 @@ def _missing(host: Host, active: Install) -> Finding:
 def _fix(host: Host, active: Install, copy: Copy) -> Optional[Fix]:
     exported = copy.folder in (host.variables.path_list("PYTHONPATH") if host.options.root is None else ())
     site = own_site(host.files, active, copy.name)
+    if site and host.files.real(site) == host.files.real(copy.folder):
+        text = _("install the CANN at {install} again, complete: its own {name} is of another release")
+        return Fix(text.format(install=active.label, name=copy.name), risk=Risk.MANUAL, needs_root=False)
     # What a variable finds first, no wheel in the interpreter's own folder would replace.
     if exported:
         return _in_front(host, active) if site else None

@@ -26,7 +26,7 @@ def denied(host: Host, closed: dict[str, Entry]) -> dict[str, Entry]:
     return kept
 
 
-def no_access(host: Host, nodes: dict[str, Entry]) -> Iterator[Finding]:
+def no_access(host: Host, nodes: dict[str, Entry], code: str) -> Iterator[Finding]:
     """One finding for each group that would help; nodes that no group may open are told together."""
     groups: dict[Optional[int], list[str]] = {}
     for path, entry in nodes.items():
@@ -34,24 +34,27 @@ def no_access(host: Host, nodes: dict[str, Entry]) -> Iterator[Finding]:
         groups.setdefault(entry.gid if by_group else None, []).append(path)
     for gid, paths in groups.items():
         evidence = tuple(_line(path, nodes[path]) for path in paths)
-        yield _by_mode(host, paths, evidence) if gid is None else _by_group(host, gid, paths, evidence)
+        if gid is None:
+            yield _by_mode(host, paths, evidence, code)
+        else:
+            yield _by_group(host, gid, paths, evidence, code)
 
 
 def _line(path: str, entry: Entry) -> str:
     return f"{stat.filemode(entry.mode)} uid={entry.uid} gid={entry.gid} {path}"
 
 
-def _by_mode(host: Host, paths: list[str], evidence: tuple[str, ...]) -> Finding:
+def _by_mode(host: Host, paths: list[str], evidence: tuple[str, ...], code: str) -> Finding:
     text = _("{user} may not open {paths}: neither their owner's nor their group's mode allows it")
     return Finding(
-        "device-nodes.no-access",
+        code,
         text.format(user=host.identity.user, paths=told(paths)),
         evidence=evidence,
         action=Action.CONFIG,
     )
 
 
-def _by_group(host: Host, gid: int, paths: list[str], evidence: tuple[str, ...]) -> Finding:
+def _by_group(host: Host, gid: int, paths: list[str], evidence: tuple[str, ...], code: str) -> Finding:
     user = host.identity.user
     name, members = group_of(host.files, gid)
     group = name or str(gid)
@@ -74,7 +77,7 @@ def _by_group(host: Host, gid: int, paths: list[str], evidence: tuple[str, ...])
         text = _("{user} may not open {paths}: start the container with --group-add {gid}, their group")
         fix = None
     return Finding(
-        "device-nodes.no-access",
+        code,
         text.format(user=user, paths=told(paths), group=group, gid=gid),
         evidence=evidence,
         action=Action.CONFIG,

@@ -12,6 +12,7 @@ from npudoctor.host.npu_tables import Chip, Held
 
 MARGIN = 1024  # MB: what else an idle chip may have in use
 MOST = 8  # processes that npu-smi lists of one chip
+WORKING = 20  # percent: an AI core that nobody uses is at 0
 
 
 @dataclass(frozen=True)
@@ -50,10 +51,20 @@ class Use:
         """A chip of which nobody knows what it uses when it idles, and that uses much."""
         return self.idle is None and self.left_over * 4 > self.total > 0
 
+    def unseen(self, hidden: Sequence[Held]) -> int:
+        """Memory in use that neither idling nor a process explains whose pid says something here."""
+        return (self.left_over if self.unexplained else 0) + sum(one.memory for one in hidden)
+
+    @property
+    def working(self) -> bool:
+        """Whether its AI core computes."""
+        return self.chip.core is not None and self.chip.core >= WORKING
+
     def facts(self) -> dict[str, object]:
         """For machines."""
         pids = None if self.held is None else [one.pid for one in self.held]
-        return {"used": self.used, "total": self.total, "idle": self.idle, "pids": pids}
+        told = {"used": self.used, "total": self.total, "idle": self.idle, "pids": pids}
+        return {**told, "core": self.chip.core}
 
 
 def _idle(host: Host, name: str) -> tuple[Optional[int], str]:
@@ -69,9 +80,6 @@ def judge(host: Host, uses: Sequence[Use], named: bool) -> Iterator[Finding]:
     inside = host.system.container()
     owners = Owners(host)
     strangers = {use: [one for one in use.held or () if owners.is_strange(one)] for use in uses}
-    hidden = [
-        use for use in uses if use.unexplained or (inside and any(map(owners.is_hidden, use.held or ())))
-    ]
     shared = not named and any(not strangers[use] and not use.unexplained for use in uses)
     for use, held in strangers.items():
         if held:
@@ -79,11 +87,26 @@ def judge(host: Host, uses: Sequence[Use], named: bool) -> Iterator[Finding]:
         beside = [one for one in use.held or () if owners.is_neighbour(one)]
         if beside:
             yield _held_beside(use, beside, owners)
-    if inside and hidden:
+    if inside:
+        yield from _unseen(uses, owners)
+    else:
+        yield from (_memory(use) for use in uses if use.unexplained)
+
+
+def _unseen(uses: Sequence[Use], owners: Owners) -> Iterator[Finding]:
+    """What a container does not see the holder of: a warning whoever that is, as two jobs do not fit."""
+    untold = []
+    for use in uses:
+        hidden = [one for one in use.held or () if owners.is_hidden(one)]
+        heavy = use.unseen(hidden) > MARGIN or (use.working and not use.held)
+        number = use.chip.npu if use.chip.physical is None else use.chip.physical
+        if heavy and not owners.is_open_beside_us(f"/dev/davinci{number}"):
+            yield _held_outside(use, use.unseen(hidden))
+        elif heavy or hidden:
+            untold.append(use.chip.label)
+    if untold:
         text = _("{devices}: this container does not see who holds it")
-        names = ", ".join(use.chip.label for use in hidden)
-        raise Unknown(text.format(devices=names), advisory=True)
-    yield from map(_memory, hidden)
+        raise Unknown(text.format(devices=", ".join(untold)), advisory=True)
 
 
 def _held(use: Use, held: Sequence[Held], owners: Owners, shared: bool) -> Finding:
@@ -116,6 +139,22 @@ def _holding(
         ),
         severity=severity,
         evidence=tuple(f"{told_of}: {one.memory} MB" for told_of, one in zip(told, held)),
+        device=use.chip.label,
+        action=Action.CLEANUP,
+    )
+
+
+def _held_outside(use: Use, unseen: int) -> Finding:
+    text = _("{device} is in use: {used} MB of {total} MB are taken; this container does not see by whom")
+    if use.chip.core is not None:
+        text = _(
+            "{device} is in use: {used} MB of {total} MB are taken, and its AI core is {core} % busy; "
+            "this container does not see by whom"
+        )
+    return Finding(
+        "npu-busy.memory-held",
+        text.format(device=use.chip.label, used=use.used, total=use.total, core=use.chip.core),
+        evidence=(_("not explained: {count} MB").format(count=unseen),),
         device=use.chip.label,
         action=Action.CLEANUP,
     )

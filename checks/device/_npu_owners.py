@@ -33,6 +33,17 @@ class Owners:
         pid = self._pid(held)
         return not self.is_hidden(held) and not self._is_ours(pid) and self._is_beside(pid)
 
+    def is_open_beside_us(self, node: str) -> bool:
+        """Whether a process of this job, its session or its container has a device node open: then that one
+        holds the device, by whatever pid the host lists it."""
+        processes = self._host.processes
+        return any(
+            target == node
+            for pid in processes.all()
+            for _number, target in processes.open_files(pid) or ()
+            if self._is_ours(pid) or self._is_beside(pid)
+        )
+
     def is_users_own(self, held: Held) -> bool:
         """Whether the same user runs it, who could end it."""
         process = self._process(held)

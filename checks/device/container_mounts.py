@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from typing import Optional, Union
 
 from npudoctor import ERROR, INFO, Action, Facts, Finding, Host, Scope, Skip, _, check
+from npudoctor.checks.device._container_options import to_add
 from npudoctor.host import CannotTell
 
 ASCEND = "/usr/local/Ascend"
+LIBRARIES = f"{ASCEND}/driver/lib64"
 # What the guides mount besides the libraries, and what is amiss without it. One of the paths is enough.
 OTHERS = (
     (f"{ASCEND}/driver/version.info",),
@@ -42,7 +44,7 @@ def container_mounts(host: Host) -> Iterator[Union[Finding, Facts]]:
     - `container-mounts.incomplete`: the driver's version.info, `/usr/local/dcmi`, npu-smi or
       `/etc/ascend_install.info` is missing. A job runs without them; versions and health cannot be told.
 
-    The options for `docker run` are the evidence.
+    The remedy names the options of `docker run`.
 
     ## Why it matters
 
@@ -60,14 +62,20 @@ def container_mounts(host: Host) -> Iterator[Union[Finding, Facts]]:
     from npudoctor.host.driver import has_library
 
     library = has_library(host.files, host.variables.path_list("LD_LIBRARY_PATH"))
-    missing = [paths[0] for paths in OTHERS if not any(_there(host, path) for path in paths)]
-    if host.npu_smi.program() is not None:
-        missing = [path for path in missing if not path.endswith("npu-smi")]
-    yield Facts({"library": library, "missing": missing})
+    absent = missing(host)
+    yield Facts({"library": library, "missing": absent})
     if not library:
-        yield _driver(missing)
-    elif missing:
-        yield _incomplete(missing)
+        yield _driver(absent)
+    elif absent:
+        yield _incomplete(absent)
+
+
+def missing(host: Host) -> list[str]:
+    """What is mounted besides the libraries, and is not there."""
+    absent = [paths[0] for paths in OTHERS if not any(_there(host, path) for path in paths)]
+    if host.npu_smi.program() is not None:
+        absent = [path for path in absent if not path.endswith("npu-smi")]
+    return absent
 
 
 def _there(host: Host, path: str) -> Optional[bool]:
@@ -79,12 +87,12 @@ def _there(host: Host, path: str) -> Optional[bool]:
 
 
 def _driver(missing: list[str]) -> Finding:
-    text = _("the driver's libraries are not mounted into this container; start it with these options too")
+    text = _("the driver's libraries are not mounted into this container")
     return Finding(
         "container-mounts.driver",
         text,
-        evidence=_options([f"{ASCEND}/driver/lib64", *missing]),
         action=Action.CONFIG,
+        fix=to_add([LIBRARIES, *missing]),
         echo_of=("accelerator.missing", "cann-driver.missing", "cann-driver.no-library"),
     )
 
@@ -94,11 +102,7 @@ def _incomplete(missing: list[str]) -> Finding:
     return Finding(
         "container-mounts.incomplete",
         text.format(paths=", ".join(missing)),
-        evidence=_options(missing),
         action=Action.CONFIG,
+        fix=to_add(missing),
         echo_of=("cann-driver.not-mounted",),
     )
-
-
-def _options(paths: list[str]) -> tuple[str, ...]:
-    return tuple(f"-v {path}:{path}:ro" for path in paths)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Union
 
 from npudoctor import ERROR, Action, Facts, Finding, Host, Scope, Skip, Unknown, _, check
+from npudoctor.checks.device._container_options import to_add
 from npudoctor.host.files import Entry
 
 # Each line: one of these must be here. The 950 has asdrv_svm in place of devmm_svm.
@@ -70,14 +71,14 @@ def device_nodes(host: Host) -> Iterator[Union[Finding, Facts]]:
         {path: f"{stat.filemode(entry.mode)} {entry.uid}:{entry.gid}" for path, entry in there.items()}
     )
     yield from _judge_kinds(host, there, nodes)
-    closed = {path: entry for path, entry in nodes.items() if not _allowed(host, entry)}
+    closed = {path: entry for path, entry in nodes.items() if not allowed(host, entry)}
     if host.identity.is_root:
         if any(entry.uid == NOBODY for entry in closed.values()):
             raise Unknown(_("the device nodes belong to nobody in this user namespace"), advisory=True)
         return
     from npudoctor.checks.device._node_access import denied, no_access
 
-    yield from no_access(host, denied(host, closed))
+    yield from no_access(host, denied(host, closed), "device-nodes.no-access")
 
 
 def _is_npu(name: str) -> bool:
@@ -104,21 +105,19 @@ def _judge_kinds(host: Host, there: dict[str, Entry], nodes: dict[str, Entry]) -
 
 
 def _missing(host: Host, paths: list[str]) -> Finding:
-    evidence: tuple[str, ...] = ()
-    if host.system.container():
-        text = _("{paths} is not given to this container; start it with these options too")
-        evidence = tuple(f"--device {path}" for path in paths)
-    else:
-        text = _("NPUs are here, but not {paths}: the driver is not loaded completely")
+    inside = host.system.container()
+    text = _("NPUs are here, but not {paths}: the driver is not loaded completely")
+    if inside:
+        text = _("{paths} is not given to this container")
     return Finding(
         "device-nodes.missing",
         text.format(paths=", ".join(paths)),
-        evidence=evidence,
         action=Action.CONFIG,
+        fix=to_add(paths) if inside else None,
     )
 
 
-def _allowed(host: Host, entry: Entry) -> bool:
+def allowed(host: Host, entry: Entry) -> bool:
     """Whether the mode lets this user read and write it."""
     identity = host.identity
     if identity.is_root and entry.uid != NOBODY:

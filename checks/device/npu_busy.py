@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Union
 
-from npudoctor import INFO, WARNING, Facts, Finding, Host, Scope, Unknown, _, check
+from npudoctor import INFO, WARNING, Facts, Finding, Host, Scope, Skip, Unknown, _, check
 
 
 @check(
@@ -38,8 +38,9 @@ def npu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
       process that npu-smi does not show, holds it. Old ones show no processes at all, and that is said. With
       eight processes on a chip, which is all that is ever shown, nothing is said.
 
-    In a container npu-smi shows pids of the host, or none. What is held there, and not by a process whose
-    pid in the container is shown too, is "cannot tell" without weight.
+    In a container npu-smi shows pids of the host, or none. More than 1 GiB that is held there by a process
+    which the container does not see, or an AI core that computes for one, is `npu-busy.memory-held`, whoever
+    it is; less, or what may be a process beside us that has the device open, is "cannot tell" without weight.
 
     ## Why it matters
 
@@ -62,6 +63,8 @@ def npu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Unknown(text, advisory=True)
     uses = [Use.of(host, chip, screen.processes) for chip in chips]
     yield Facts({"named": named, "devices": {use.chip.label: use.facts() for use in uses}})
+    if not uses:
+        raise Skip(_("this job gets no NPU"))
     yield from judge(host, uses, named)
     unknown = sorted({use.chip.name for use in uses if use.unknown})
     if unknown:

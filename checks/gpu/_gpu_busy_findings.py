@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Optional
 
 from npudoctor import Action, Finding, Host, Severity, Unknown, _
@@ -59,14 +59,44 @@ def judge(host: Host, gpus: Sequence[Gpu], named: bool) -> Generator[Finding, No
     for gpu, held in strangers.items():
         if held:
             yield _held(gpu, held, owners, shared)
-    if inside and hidden:
-        text = _("{devices}: this container does not see who holds it")
-        return Unknown(text.format(devices=", ".join(gpu.label for gpu in hidden)), advisory=True)
+        beside = [one for one in listed[gpu] if owners.is_neighbour(one) and not _is_service(host, one)]
+        if beside:
+            yield _held_beside(gpu, beside, owners)
+    if inside:
+        return (yield from _unseen(host, {gpu: listed[gpu] for gpu in hidden}, owners))
     yield from map(_memory, hidden)
     if unnamed:
         text = _("{devices}: the driver does not name a process that holds it")
         return Unknown(text.format(devices=", ".join(gpu.label for gpu in unnamed)))
     return None
+
+
+def _unseen(
+    host: Host, hidden: Mapping[Gpu, Sequence[Listed]], owners: Owners
+) -> Generator[Finding, None, Optional[Unknown]]:
+    """What a container does not see the holder of: a warning whoever that is, as two jobs do not fit."""
+    untold, nodes = [], host.gpus.nodes
+    for gpu, held in hidden.items():
+        memory = max(_left_over(gpu), 0) if _unexplained(gpu) else 0
+        memory += sum(one.memory for one in held if owners.is_hidden(one))
+        node = nodes[gpu.index] if gpu.index < len(nodes) else ""
+        if memory > MARGIN and not owners.is_open_beside_us(node):
+            yield _held_outside(gpu, memory)
+        else:
+            untold.append(gpu.label)
+    text = _("{devices}: this container does not see who holds it")
+    return Unknown(text.format(devices=", ".join(untold)), advisory=True) if untold else None
+
+
+def _held_outside(gpu: Gpu, memory: int) -> Finding:
+    text = _("{device} is in use: {used} MB of {total} MB are taken; this container does not see by whom")
+    return Finding(
+        "gpu-busy.memory-held",
+        text.format(device=gpu.label, used=gpu.used, total=gpu.total),
+        evidence=(_("not explained: {count} MB").format(count=memory),),
+        device=gpu.label,
+        action=Action.CLEANUP,
+    )
 
 
 def _listed(host: Host, gpu: Gpu, inside: bool) -> list[Listed]:
@@ -96,16 +126,33 @@ def _unexplained(gpu: Gpu) -> bool:
 
 def _held(gpu: Gpu, held: Sequence[Listed], owners: Owners, shared: bool) -> Finding:
     text = _("{device} is held by {process}: {memory} MB of {total} MB")
+    severity = Severity.INFO if shared and not any(map(owners.is_users_own, held)) else None
+    return _holding("gpu-busy.held", text, gpu, held, owners, severity)
+
+
+def _held_beside(gpu: Gpu, held: Sequence[Listed], owners: Owners) -> Finding:
+    text = _("{device} is held by {process} of this same container or session: {memory} MB of {total} MB")
+    return _holding("gpu-busy.held-by-session", text, gpu, held, owners)
+
+
+def _holding(
+    code: str,
+    text: str,
+    gpu: Gpu,
+    held: Sequence[Listed],
+    owners: Owners,
+    severity: Optional[Severity] = None,
+) -> Finding:
     told = [owners.describe(one) for one in held]
     return Finding(
-        "gpu-busy.held",
+        code,
         text.format(
             device=gpu.label,
             process=told[0] + (f" (+{len(told) - 1})" if told[1:] else ""),
             memory=sum(one.memory for one in held),
             total=gpu.total,
         ),
-        severity=Severity.INFO if shared and not any(map(owners.is_users_own, held)) else None,
+        severity=severity,
         evidence=tuple(f"{who}: {one.memory} MB" for who, one in zip(told, held)),
         device=gpu.label,
         action=Action.CLEANUP,

@@ -73,6 +73,8 @@ def cuda_driver(host: Host) -> Iterator[Union[Finding, Facts]]:
     for library in _apart(module, cuda, nvml):
         yield say.mismatch(host, module, library)
     yield from _too_old(host, module, found, cuda)
+    if not found:
+        raise Skip(_("no framework for CUDA is in {python}").format(python=host.interpreter.label))
 
 
 def _apart(module: str, cuda: Optional[Library], nvml: Optional[Library]) -> Iterator[Library]:

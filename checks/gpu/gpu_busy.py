@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Union
 
-from npudoctor import WARNING, Facts, Finding, Host, Scope, Skip, Unknown, _, check
+from npudoctor import INFO, WARNING, Facts, Finding, Host, Scope, Skip, Unknown, _, check
 
 VISIBLE, ORDER = "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"
 
@@ -19,6 +19,7 @@ VISIBLE, ORDER = "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"
         "gpu-busy.held": WARNING,
         "gpu-busy.memory-held": WARNING,
         "gpu-busy.reset-required": WARNING,
+        "gpu-busy.held-by-session": INFO,
     },
     quick=False,
 )
@@ -30,11 +31,12 @@ def gpu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
     Asks the driver for the memory and the processes of each GPU: through nvidia-ml-py where that is installed
     beside npudoctor (the extra `gpu`), in a child process with a deadline, else through nvidia-smi. Only the
     GPUs that this job gets count: those of CUDA_VISIBLE_DEVICES, else all that are here. Processes of this
-    job are no strangers: our ancestors and descendants, our session, the same Slurm job, and the same user's
-    in the same control group; nor are NVIDIA's own services.
+    job are no strangers: our ancestors and descendants and the same Slurm job; nor are NVIDIA's own services.
 
     - `gpu-busy.held`: another process computes on such a GPU. Information only, where no variable named the
       GPUs, some are free, and the process is another user's: that is a machine that people share.
+    - `gpu-busy.held-by-session`: a process of our session, or the same user's in the same control group, that
+      this job did not start: one that was left in the background, or another part of the same work.
     - `gpu-busy.memory-held`: more than 1 GiB is in use that no process explains: something that ended badly,
       or a process that is not shown, holds it. With nvidia-smi, which lists no processes for pictures, it is
       not said of a GPU with a screen.
@@ -43,8 +45,9 @@ def gpu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
     A GPU of which the driver tells only an error, and outside of a container a process without a number, is
     "cannot tell".
 
-    In a container the driver shows only the container's own processes. Memory that others hold there, a GPU
-    that is split (MIG), and numbers in CUDA_VISIBLE_DEVICES where the GPUs are of several models and
+    In a container the driver shows only the container's own processes: memory that others hold there is
+    `gpu-busy.memory-held`, whoever they are. What may be held by a process beside us that has the GPU open, a
+    GPU that is split (MIG), and numbers in CUDA_VISIBLE_DEVICES where the GPUs are of several models and
     CUDA_DEVICE_ORDER is not PCI_BUS_ID are "cannot tell" without weight.
 
     ## Why it matters
@@ -78,6 +81,8 @@ def gpu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
         for gpu in ours
     }
     yield Facts({"named": named, "devices": devices})
+    if not ours:
+        raise Skip(_("{name} names no GPU that is here").format(name=VISIBLE))
     sound = [gpu for gpu in ours if not gpu.trouble]
     untold = [
         (yield from ill(ours)),

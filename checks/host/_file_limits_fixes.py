@@ -8,14 +8,15 @@ from typing import Optional
 from npudoctor import Command, Fix, Host, Risk, WriteFile, _
 from npudoctor.host.pam_limits import FOLDER, Given, given, logins_read_them, sources
 from npudoctor.host.users import groups_of, user_names
+from npudoctor.lazy import pattern
 
 ENOUGH, RECOMMENDED = 65536, 512000
 LIMITS = f"{FOLDER}/90-npudoctor.conf"
 NR_OPEN = "/proc/sys/fs/nr_open"
 
-_SERVICE = re.compile(r"/([^/\n]+\.service)(?:/[^\n]*)?$", re.M)
+_SERVICE = pattern(r"/([^/\n]+\.service)(?:/[^\n]*)?$", re.M)
 # Services whose children are logins, or get their limits as logins do.
-_LOGINS = re.compile(r"(sshd?(@.*)?|crond?|(console-|serial-)?getty(@.*)?|user@\d+)\.service")
+_LOGINS = pattern(r"(sshd?(@.*)?|crond?|(console-|serial-)?getty(@.*)?|user@\d+)\.service")
 
 
 def coming(host: Host) -> Optional[Given]:
@@ -30,8 +31,8 @@ def raised(host: Host) -> Fix:
     """What raises the hard limit, which only root may, for sessions to come."""
     number, unit = RECOMMENDED, _service(host)
     if host.system.container():
-        title = _("make the container anew with more: docker run --ulimit nofile={number}:{number}")
-        return Fix(title.format(number=number), risk=Risk.MANUAL)
+        title = _("ask whoever starts the container to add --ulimit nofile={number}:{number}")
+        return Fix(title.format(number=number), risk=Risk.MANUAL, needs_root=False)
     if _slurm(host):
         title = _("a Slurm job has the limit of the shell that submitted it, or slurmd's: raise it there")
         return Fix(title, (Command(("systemctl", "edit", "slurmd.service")),), risk=Risk.MANUAL)

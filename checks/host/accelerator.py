@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Union
 
-from npudoctor import ERROR, Action, Facts, Finding, Host, Scope, Unknown, _, check
+from npudoctor import ERROR, Action, Facts, Finding, Fix, Host, Scope, Unknown, _, check
+from npudoctor.host import CannotTell
 from npudoctor.host.accelerators import Accelerators
 
 NODES = {"npu": "/dev/davinciN", "gpu": "/dev/nvidiaN"}
@@ -75,7 +76,46 @@ def _facts(found: Accelerators) -> dict[str, object]:
 def _missing(host: Host, found: Accelerators) -> Finding:
     text, action = _reason(host, found)
     words = {"kind": found.kind.upper(), "node": NODES[found.kind], "models": ", ".join(found.models)}
-    return Finding("accelerator.missing", text.format(**words), evidence=found.evidence, action=action)
+    return Finding(
+        "accelerator.missing",
+        text.format(**words),
+        evidence=found.evidence,
+        action=action,
+        fix=_given(host, found.kind) if host.system.container() else None,
+    )
+
+
+def _given(host: Host, kind: str) -> Fix:
+    """What a container is started with to have one: of an NPU also the nodes and mounts that are missing."""
+    from npudoctor.checks.device._container_options import asked_for, to_add
+
+    if kind == "gpu":
+        options: Fix = asked_for(["--gpus all"])
+        return options
+    from npudoctor.checks.device.container_mounts import LIBRARIES, missing
+    from npudoctor.checks.device.device_nodes import NEEDED
+
+    shared = [f"/dev/{names[0]}" for names in NEEDED if not any(_there(host, f"/dev/{one}") for one in names)]
+    library = [] if _has_library(host) else [LIBRARIES]
+    fix: Fix = to_add(["/dev/davinci0", *shared, *library, *missing(host)])
+    return fix
+
+
+def _has_library(host: Host) -> bool:
+    from npudoctor.host.driver import has_library
+
+    try:
+        return bool(has_library(host.files, host.variables.path_list("LD_LIBRARY_PATH")))
+    except CannotTell:
+        return True
+
+
+def _there(host: Host, path: str) -> bool:
+    """What cannot be looked at was given all the same."""
+    try:
+        return host.running_files.lstat(path) is not None
+    except CannotTell:
+        return True
 
 
 def _reason(host: Host, found: Accelerators) -> tuple[str, Action]:

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Optional, Union
 
-from npudoctor import ERROR, INFO, WARNING, Action, Facts, Finding, Host, Scope, Unknown, _, check
+from npudoctor import ERROR, INFO, WARNING, Action, Facts, Finding, Host, Scope, Skip, Unknown, _, check
 from npudoctor.host.errors import CannotTell
 from npudoctor.host.files import Space
 from npudoctor.host.sizes import size_text
@@ -70,6 +70,8 @@ def disk_space(host: Host) -> Iterator[Union[Finding, Facts]]:
     tmp = spaces.get(TMP)
     if tmp is not None and (tmp.free < LOW or (tmp.inodes > 0 and tmp.inodes_free < FEW)):
         yield from _owners(host)
+    if not spaces and not silent:
+        raise Skip(_("every folder that a job writes to is mounted read-only"))
     if silent:
         raise Unknown("; ".join(dict.fromkeys(silent)))
 
@@ -82,7 +84,9 @@ def _spaces(host: Host) -> tuple[dict[str, Space], list[str]]:
         try:
             space = host.running_files.space(path)
         except CannotTell as error:
-            silent.append(error.reason)
+            # One that is closed to this user is for others to tell: temporary-folders, identity.
+            if not isinstance(error.__cause__, PermissionError):
+                silent.append(error.reason)
             continue
         # One that nobody writes to is always full: an image, a CD, what an administrator closed.
         if space is not None and not space.read_only:

@@ -5,8 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Union
 
-from npudoctor import INFO, WARNING, Action, Facts, Finding, Host, Scope, Unknown, _, check
-from npudoctor.host.limits import MemoryGroup, meminfo, memory_group
+from npudoctor import (
+    ERROR,
+    INFO,
+    WARNING,
+    Action,
+    Command,
+    Facts,
+    Finding,
+    Fix,
+    Host,
+    Risk,
+    Scope,
+    Unknown,
+    _,
+    check,
+)
+from npudoctor.host.limits import Limit, MemoryGroup, limit_of, meminfo, memory_group
 from npudoctor.host.sizes import size_text
 
 GIB = 1 << 30
@@ -17,6 +32,7 @@ SHARE = 0.05
     "memory",
     scope=Scope.JOB,
     codes={
+        "memory.address-space": ERROR,
         "memory.nearly-used": WARNING,
         "memory.limit-nearly-used": WARNING,
         "memory.limit-small": INFO,
@@ -31,6 +47,8 @@ def memory(host: Host) -> Iterator[Union[Finding, Facts]]:
     Reads how much memory the machine has available, and every limit on the way up from the control group of
     this shell (of the process, with `--env-of PID`): a container, a Slurm job, a user's slice.
 
+    - `memory.address-space`: a process of this shell may map less than 1 GiB (`ulimit -v`); the libraries of
+      a framework alone take more.
     - `memory.nearly-used`: less than 5 % of the machine's memory, and less than 4 GiB, is available.
     - `memory.limit-nearly-used`: the same for the tightest control group. Page cache and what else the kernel
       would give back is not counted as used; shared memory is.
@@ -40,11 +58,13 @@ def memory(host: Host) -> Iterator[Union[Finding, Facts]]:
     ## Why it matters
 
     The kernel ends a process that takes the last memory without a word in its own log: the other ranks report
-    a timeout, and the job's status is 137.
+    a timeout, and the job's status is 137. Where `ulimit -v` is reached, libraries fail to load and threads
+    to start, each with an error of its own.
 
     ## References
 
-    Documentation/admin-guide/cgroup-v2.rst of the kernel (memory.max, memory.events); proc_meminfo(5).
+    Documentation/admin-guide/cgroup-v2.rst of the kernel (memory.max, memory.events); proc_meminfo(5);
+    getrlimit(2), RLIMIT_AS.
     """
     total, available = _machine(host)
     group = memory_group(host)
@@ -66,6 +86,7 @@ def memory(host: Host) -> Iterator[Union[Finding, Facts]]:
     # A group as large as the machine, or larger, limits nothing.
     if group is not None and group.limit < total:
         yield from _limited(group)
+    yield from _mapped(limit_of(host, "Max address space"))
 
 
 def _limited(group: MemoryGroup) -> Iterator[Finding]:
@@ -82,6 +103,25 @@ def _limited(group: MemoryGroup) -> Iterator[Finding]:
     if group.kills:
         text = _("the kernel has killed a process of this control group because its memory was used up")
         yield Finding("memory.killed", text, evidence=evidence)
+
+
+def _mapped(limit: Limit) -> Iterator[Finding]:
+    """The limit of what a process may map, where nothing can be loaded under it."""
+    if limit.soft is None or limit.soft >= GIB:
+        return
+    hard = "unlimited" if limit.hard is None else str(limit.hard >> 10)
+    may = limit.hard is None or limit.hard >= GIB
+    title = _("raise the limit in the shell that starts the job")
+    later = _("ask whoever starts this session to raise its limit of address space (ulimit -v, RLIMIT_AS)")
+    steps = (Command(("ulimit", "-Sv", hard)),) if may else ()
+    text = _("a process may map only {limit} of memory: the libraries of a framework take more")
+    yield Finding(
+        "memory.address-space",
+        text.format(limit=size_text(limit.soft)),
+        evidence=(f"ulimit -Sv {limit.soft >> 10}, ulimit -Hv {hard}",),
+        action=Action.CONFIG,
+        fix=Fix(title if may else later, steps=steps, risk=Risk.MANUAL, needs_root=False),
+    )
 
 
 def _machine(host: Host) -> tuple[int, int]:

@@ -90,9 +90,9 @@ def _larger(host: Host, now: int) -> Optional[Fix]:
     text = f"{size // GIB}g" if size == MOST else f"{size // MIB}m"
     if host.system.container():
         title = _(
-            "make the container anew with more: docker run --shm-size={size}, or an emptyDir of medium Memory"
+            "ask whoever starts the container to add --shm-size={size}, or an emptyDir of medium Memory"
         )
-        return Fix(title.format(size=text), risk=Risk.MANUAL)
+        return Fix(title.format(size=text), risk=Risk.MANUAL, needs_root=False)
     if not _is_tmpfs(host):
         return None
     step = Remount(SHM, size, now)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from functools import partial
 from typing import Optional
 
 from npudoctor import INFO, Action, Command, Finding, Fix, Host, Risk, Step, _
+from npudoctor.checks.leftovers._folded import FEW, by_owner
 from npudoctor.host.cacheserver import SocketFile, SpillFolder
 from npudoctor.host.identity import user_name
 from npudoctor.proof import leftovers
@@ -13,8 +16,6 @@ from npudoctor.proof.leftovers import Seen, StaleSocket
 from npudoctor.proof.segment import Judged
 from npudoctor.proof.socket import SocketState, State
 from npudoctor.proof.spill import ProvenSpill
-
-MOST = 20  # unproven things of one kind that are shown one by one
 
 
 def orphan_segment(host: Host, judged: Judged) -> Finding:
@@ -106,61 +107,136 @@ def orphan_spill(host: Host, proven: ProvenSpill) -> Finding:
     )
 
 
-def unproven(seen: Seen) -> Iterator[Finding]:
-    """What looks like a cache server's leftover and is not proven one: shown, never removed.
+def proven(host: Host, seen: Seen) -> Iterator[Finding]:
+    """What is proven a dead server's, and what clients of one hold."""
+    text = _("dead cache servers left {count} shared memory segments of user {owner}, {size} in all: {names}")
+    yield from by_owner(host, seen.orphans, _creator, partial(orphan_segment, host), text, _shmid, _size)
+    text = _(
+        "clients hold {count} segments of user {owner}, {size} in all, whose cache servers are dead: {names}"
+    )
+    yield from by_owner(host, seen.attached, _creator, partial(client_attached, host), text, _shmid, _size)
+    text = _("dead cache servers left {count} sockets of user {owner}: {names}")
+    yield from by_owner(
+        host, seen.sockets, lambda stale: stale.file.entry.uid, partial(orphan_socket, host), text,
+        lambda stale: stale.file.path,
+    )  # fmt: skip
+    yield from (displaced(host, found) for found in seen.displaced)
+    text = _(
+        "dead cache servers left spilled data in {count} folders of user {owner}, {size} in all: {names}"
+    )
+    yield from by_owner(
+        host, seen.spills, lambda spill: spill.folder.entry.uid, partial(orphan_spill, host), text,
+        lambda spill: spill.folder.path, lambda spill: spill.folder.size,
+    )  # fmt: skip
 
-    Anybody can make thousands of such things: of each kind some are shown, the rest is summed up.
-    """
+
+def unproven(host: Host, seen: Seen) -> Iterator[Finding]:
+    """What looks like a cache server's leftover and is not proven one: shown, never removed."""
     # What nobody uses first: that is what a person may have to act on.
-    segments = sorted(seen.unproven_segments, key=lambda judged: bool(judged.segment.nattch))
-    for judged in segments[:MOST]:
-        segment = judged.segment
-        text = _("the segment {shmid} of {size} may be a dead cache server's; that is not proven")
-        yield Finding(
-            "cache-server.unproven",
-            text.format(shmid=segment.shmid, size=leftovers.sized(segment.size)),
-            severity=INFO if segment.nattch else None,
-            evidence=leftovers.segment_evidence(judged),
-            # What somebody uses is nothing that a person should be told to remove either.
-            fix=None if segment.nattch else _by_hand(leftovers.remove_segment(segment)),
-        )
-    if segments[MOST:]:
-        rest = [judged.segment for judged in segments[MOST:]]
-        size = leftovers.sized(sum(segment.size for segment in rest))
-        text = _("more segments that may be dead cache servers', none of them proven: {count}, {size} in all")
-        yield Finding(
-            "cache-server.unproven",
-            text.format(count=len(rest), size=size),
-            severity=INFO if all(segment.nattch for segment in rest) else None,
-            fix=None if all(segment.nattch for segment in rest) else _by_hand(),
-        )
-    for state in seen.unproven_sockets[:MOST]:
-        text = _("the socket {path} may be a dead cache server's; that is not proven")
-        yield Finding(
-            "cache-server.unproven",
-            text.format(path=state.file.path),
-            evidence=(state.why,),
-            fix=_by_hand(_socket_step(state)),
-        )
-    if seen.unproven_sockets[MOST:]:
-        text = _("more sockets that may be dead cache servers', none of them proven: {count}")
-        count = len(seen.unproven_sockets) - MOST
-        yield Finding("cache-server.unproven", text.format(count=count), fix=_by_hand())
-    yield from _unproven_folders(seen)
-
-
-def _unproven_folders(seen: Seen) -> Iterator[Finding]:
-    folders = [(spill.path, spill.folder, spill.why) for spill in seen.unproven_spills]
-    folders += [(folder.path, folder, _("no log names it")) for folder in seen.unlogged]
-    for path, folder, why in folders[:MOST]:
-        yield _unproven_folder(path, folder, why)
-    rest = [folder for _path, folder, _why in folders[MOST:]]
-    if rest:
-        size = leftovers.sized(sum(folder.size for folder in rest if folder))
+    # One that is only too young is told apart: in a moment it can be proven.
+    for kind in ((False, False), (False, True), (True, False), (True, True)):
+        segments = [
+            one for one in seen.unproven_segments if (bool(one.segment.nattch), bool(one.ready_in)) == kind
+        ]
         text = _(
-            "more folders that may hold dead cache servers' data, none of them proven: {count}, {size} in all"
+            "{count} segments of user {owner}, {size} in all, may be dead cache servers'; "
+            "that is not proven: {names}"
         )
-        yield Finding("cache-server.unproven", text.format(count=len(rest), size=size), fix=_by_hand())
+        yield from by_owner(host, segments, _creator, _unproven_segment, text, _shmid, _size)
+    text = _("{count} sockets of user {owner} may be dead cache servers'; that is not proven: {names}")
+    yield from by_owner(
+        host, seen.unproven_sockets, lambda state: state.file.entry.uid, _unproven_socket, text,
+        lambda state: state.file.path,
+    )  # fmt: skip
+    folders = [
+        *((one.folder.entry.uid if one.folder else one.log.entry.uid, one.path, one.folder, one.why)
+          for one in seen.unproven_spills),
+        *((one.entry.uid, one.path, one, _("no log names it")) for one in seen.unlogged),
+    ]  # fmt: skip
+    text = _(
+        "{count} folders of user {owner}, {size} in all, may be dead cache servers' spilled data; "
+        "that is not proven: {names}"
+    )
+    yield from by_owner(
+        host, folders, lambda one: one[0], lambda one: _unproven_folder(*one[1:]), text, lambda one: one[1],
+        lambda one: one[2].size if one[2] else 0,
+    )  # fmt: skip
+    yield from _passed(seen)
+
+
+def _creator(judged: Judged) -> int:
+    return judged.segment.cuid
+
+
+def _size(judged: Judged) -> int:
+    return judged.segment.size
+
+
+def _shmid(judged: Judged) -> str:
+    return str(judged.segment.shmid)
+
+
+def _too_early(judged: Judged) -> Finding:
+    """One whose server may still be starting: in a moment it can be proven, and nobody need remove it by
+    hand."""
+    segment = judged.segment
+    text = _("the segment {shmid} of {size} is too young to be judged: its server may be starting")
+    title = _("ask again in {seconds} s")
+    return Finding(
+        "cache-server.unproven",
+        text.format(shmid=segment.shmid, size=leftovers.sized(segment.size)),
+        evidence=leftovers.segment_evidence(judged),
+        fix=Fix(
+            title.format(seconds=math.ceil(judged.ready_in) + 1),
+            risk=Risk.MANUAL,
+            needs_root=False,
+            unproven=True,
+        ),
+    )
+
+
+def _unproven_segment(judged: Judged) -> Finding:
+    segment = judged.segment
+    if judged.ready_in and not segment.nattch:
+        return _too_early(judged)
+    text = _("the segment {shmid} of {size} may be a dead cache server's; that is not proven")
+    return Finding(
+        "cache-server.unproven",
+        text.format(shmid=segment.shmid, size=leftovers.sized(segment.size)),
+        severity=INFO if segment.nattch else None,
+        evidence=leftovers.segment_evidence(judged),
+        # What somebody uses is nothing that a person should be told to remove either.
+        fix=None if segment.nattch else _by_hand(leftovers.remove_segment(segment)),
+    )
+
+
+def _unproven_socket(state: SocketState) -> Finding:
+    text = _("the socket {path} may be a dead cache server's; that is not proven")
+    return Finding(
+        "cache-server.unproven",
+        text.format(path=state.file.path),
+        evidence=(state.why,),
+        fix=_by_hand(_socket_step(state)),
+    )
+
+
+def _passed(seen: Seen) -> Iterator[Finding]:
+    """What is so much that it is counted only, and proves nothing."""
+    text = _(
+        "user {owner} has {count} more sockets, folders and links named like a cache server's,"
+        " too many to check"
+    )
+    for one in seen.passed[:FEW]:
+        message = text.format(owner=user_name(one.uid), count=one.count)
+        yield Finding("cache-server.unproven", message, fix=_by_hand())
+    rest = seen.passed[FEW:]
+    if rest:
+        text = _(
+            "{owners} more users have {count} sockets, folders and links named like a cache server's,"
+            " too many to check"
+        )
+        message = text.format(owners=len(rest), count=sum(one.count for one in rest))
+        yield Finding("cache-server.unproven", message, fix=_by_hand())
 
 
 def _unproven_folder(path: str, folder: Optional[SpillFolder], why: str) -> Finding:
@@ -187,4 +263,6 @@ def _safe(host: Host, title: str, step: Step, owner: int) -> Fix:
 
 def _by_hand(*steps: Step) -> Fix:
     title = _("only when you are sure that nothing uses it")
+    if not steps:
+        title = _("remove them yourself, and only when you are sure that nothing uses them")
     return Fix(title, steps=steps, risk=Risk.MANUAL, unproven=True)

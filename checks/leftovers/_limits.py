@@ -35,4 +35,5 @@ def of_owner(seen: Seen, wanted: Callable[..., bool]) -> Seen:
         spills=tuple(one for one in seen.spills if wanted(one.folder.entry.uid)),
         unproven_spills=tuple(one for one in seen.unproven_spills if wanted(one.log.entry.uid)),
         unlogged=tuple(one for one in seen.unlogged if wanted(one.entry.uid)),
+        passed=tuple(one for one in seen.passed if wanted(one.uid)),
     )

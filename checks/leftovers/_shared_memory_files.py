@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Optional, Union
 
 from npudoctor import INFO, Action, Command, Facts, FileMark, Finding, Fix, Host, RemoveUnused, Risk, _
+from npudoctor.frozen import replace
 from npudoctor.host.shmfiles import FOLDER, SharedFile
 from npudoctor.host.users import user_names
 from npudoctor.proof.leftovers import sized

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from npudoctor import ERROR, WARNING, Finding, Host, Scope, Unknown, _, check
 from npudoctor.checks.leftovers._limits import limited, of_owner
@@ -60,15 +60,19 @@ def cache_server(host: Host) -> Iterator[Finding]:
 
     scene = gather(host)
     seen = of_owner(leftovers.judge(scene), wanted)
-    yield from (say.orphan_segment(host, judged) for judged in seen.orphans)
-    yield from (say.client_attached(host, judged) for judged in seen.attached)
-    yield from (say.orphan_socket(host, stale) for stale in seen.sockets)
-    yield from (say.displaced(host, found) for found in seen.displaced)
-    yield from (say.orphan_spill(host, proven) for proven in seen.spills)
-    yield from say.unproven(seen)
+    yield from say.proven(host, seen)
+    yield from say.unproven(host, seen)
     if scene.unseen:
         text = _("{path} could not be looked into: {why}")
-        raise Unknown("; ".join(text.format(path=path, why=why) for path, why in scene.unseen))
+        raise Unknown("; ".join(some([text.format(path=path, why=why) for path, why in scene.unseen])))
     if scene.hidden:
         text = _("only root can look into {folders}, where other users' servers may be")
-        raise Unknown(text.format(folders=", ".join(scene.hidden)), advisory=not host.identity.is_root)
+        raise Unknown(text.format(folders=", ".join(some(scene.hidden))), advisory=not host.identity.is_root)
+
+
+SHOWN = 20
+
+
+def some(texts: Sequence[str]) -> list[str]:
+    """The first few: anybody may make thousands of folders."""
+    return [*texts[:SHOWN], *(["..."] if texts[SHOWN:] else [])]

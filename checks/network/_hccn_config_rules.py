@@ -11,6 +11,7 @@ from npudoctor.host.hccn import NAME, Port
 from npudoctor.host.hccnconf import CONF, HccnConf, in_network, is_address, is_netmask
 
 ADDRESSES = ("address", "gateway", "netdetect")
+DHCP = ("udhcpc_enable", "udhcpc_ipv6_enable")
 WELL = ("Success", "Init", "Detect ip set", "Unknown")  # Init: no address was given to look for
 
 
@@ -26,13 +27,15 @@ class Setting:
 
 @dataclass(frozen=True)
 class Machine:
-    """All that is known. `ports` is empty where the tool was not asked. `several`: nodes meet in the job."""
+    """All that is known. `ports` is empty where the tool was not asked. `several`: nodes meet in the job.
+    `sees_all`: a file that is not here does not exist; False in a container, and where it cannot be read."""
 
     devices: Sequence[int]
     conf: Optional[HccnConf]
     ports: Sequence[Port]
     program: str
     several: bool
+    sees_all: bool = True
 
     @property
     def severity(self) -> Severity:
@@ -69,6 +72,7 @@ def findings(machine: Machine) -> Iterator[Finding]:
     yield from _duplicates(machine, settings)
     yield from _gateways(settings)
     yield from _not_applied(machine)
+    yield from _not_saved(machine)
     yield from _links(machine, {setting.device for setting in settings})
 
 
@@ -131,7 +135,7 @@ def _not_applied(machine: Machine) -> Iterator[Finding]:
     for port in machine.ports if conf else ():
         if conf is None or port.replies["ip"].kind not in ("told", "unset"):
             continue
-        if any(name in conf.devices.get(port.device, {}) for name in ("udhcpc_enable", "udhcpc_ipv6_enable")):
+        if any(name in conf.devices.get(port.device, {}) for name in DHCP):
             continue
         for name in ("address", "netmask"):
             told = conf.of(port.device, name)
@@ -147,6 +151,37 @@ def _not_applied(machine: Machine) -> Iterator[Finding]:
         steps = tuple(Command((machine.program, "-i", str(one), "-cfg", "recovery")) for one in devices)
         fix = Fix(_("give the ports what the file says; no job may be using them"), steps, risk=Risk.MANUAL)
         yield _finding("not-applied", text, machine.severity, devices, tuple(lines), fix)
+
+
+def _not_saved(machine: Machine) -> Iterator[Finding]:
+    """An address that only the port itself has. A container need not be given the file."""
+    if machine.conf is None and not machine.sees_all:
+        return
+    lost = [
+        port
+        for port in machine.ports
+        if port.replies["ip"].kind == "told" and _only_live(machine, port, port.get("address"))
+    ]
+    if lost:
+        text = _("NPU {devices} will lose the address at the next boot: {conf} does not have {what}")
+        lines = [f"address_{port.device}={port.get('address')}" for port in lost]
+        devices = [port.device for port in lost]
+        text = text.format(devices=_few(devices), conf=CONF, what=_few(lines, 2))
+        steps = tuple(_address(machine.program, port) for port in lost if port.get("netmask"))
+        fix = Fix(_("let the tool set and save it; no job may be using the ports"), steps, risk=Risk.MANUAL)
+        yield _finding("not-saved", text, WARNING, devices, tuple(lines), fix)
+
+
+def _only_live(machine: Machine, port: Port, address: str) -> bool:
+    settings = machine.conf.devices.get(port.device, {}) if machine.conf else {}
+    if any(settings.get(name) for name in ("address", *DHCP)) or address in settings.values():
+        return False  # what the file says otherwise, and leases, are no loss
+    return is_address(address) and not address.lower().startswith(("fe80:", "169.254."))
+
+
+def _address(program: str, port: Port) -> Command:
+    words = ("address", port.get("address"), "netmask", port.get("netmask"))
+    return Command((program, "-i", str(port.device), "-ip", "-s", *words))
 
 
 def _all_told(port: Port) -> list[str]:

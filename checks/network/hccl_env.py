@@ -98,9 +98,14 @@ def hccl_env(host: Host) -> Iterator[Union[Finding, Facts]]:
             yield found
         elif variables[name]:
             valid[name] = variables[name]
-    yield from _together(valid, rows, variables, chip)
-    yield from whitelist(host, valid)
-    yield from _misspelt(variables, table)
+    others = [
+        *_together(valid, rows, variables, chip),
+        *whitelist(host, valid),
+        *_misspelt(variables, table),
+    ]
+    yield from others
+    if not named and not others:
+        raise Skip(_("none of HCCL's variables is set"))
 
 
 def _chip(host: Host) -> str:

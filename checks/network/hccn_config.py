@@ -33,6 +33,7 @@ OTHER_SYNTAX = "Ascend 950"
         "hccn-config.not-set-up": WARNING,
         "hccn-config.gateway": WARNING,
         "hccn-config.unhealthy": WARNING,
+        "hccn-config.not-saved": WARNING,
     },
     quick=False,
 )
@@ -51,6 +52,7 @@ def hccn_config(host: Host) -> Iterator[Union[Finding, Facts]]:
       netmask, or is said twice.
     - `hccn-config.gateway`: the gateway is not in the network of the address.
     - `hccn-config.not-applied`: a port has another address than the file says, or none.
+    - `hccn-config.not-saved`: a port has an address that the file does not name: it is lost at the next boot.
     - `hccn-config.link-down`: of a port that has an address. `hccn-config.unhealthy`: the port does not reach
       its netdetect address. "Init" is well: no such address was given.
     - `hccn-config.not-set-up`: `--peers` names other nodes, and no NPU here has an address.
@@ -88,7 +90,8 @@ def hccn_config(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     from npudoctor.checks.network._hccn_config_rules import Machine, facts, findings
 
-    machine = Machine(devices, conf, ports, program or "hccn_tool", bool(host.options.peers))
+    sees_all = unread is None and not host.system.container()
+    machine = Machine(devices, conf, ports, program or "hccn_tool", bool(host.options.peers), sees_all)
     yield Facts(facts(machine))
     yield from findings(machine)
     if why_not is not None:

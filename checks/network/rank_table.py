@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Optional, Union
 
 from npudoctor import (
@@ -24,6 +23,7 @@ from npudoctor import (
     _,
     check,
 )
+from npudoctor.frozen import replace
 
 if TYPE_CHECKING:
     from npudoctor.checks.network._rank_table_rules import Fault

@@ -98,7 +98,10 @@ def socket_interfaces(host: Host) -> Iterator[Union[Finding, Facts]]:
         for finding in _judge(host, variable, chosen, several):
             yield _at_most(finding, cap)
     yield Facts({"interfaces": {name: [one.name for one in chosen] for name, chosen in picks.items()}})
-    yield from _together(host, picks, several)
+    together = list(_together(host, picks, several))
+    yield from together
+    if not picks and not together:
+        raise Skip(_("no variable names an interface"))
 
 
 def _concerns(host: Host, variable: str) -> bool:
@@ -121,7 +124,7 @@ def _cap(host: Host, variable: str) -> Severity:
 
 
 def _at_most(finding: Finding, cap: Severity) -> Finding:
-    from dataclasses import replace
+    from npudoctor.frozen import replace
 
     if finding.severity is None or finding.code.endswith(("bad-value", "pasted-punctuation")):
         return finding

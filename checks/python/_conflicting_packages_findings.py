@@ -7,7 +7,8 @@ from typing import Optional
 
 from npudoctor import Action, Finding, Fix, Host, _
 from npudoctor.checks.python._pip import pip_fix, pip_replace
-from npudoctor.host.interpreter import Distribution
+from npudoctor.checks.python._requirements import closure_of, suits
+from npudoctor.host.interpreter import Distribution, normal
 
 
 def site(found: Distribution) -> str:
@@ -40,8 +41,20 @@ def mixed_copy(host: Host, first: Distribution, other: Distribution) -> Finding:
         text.format(name=first.name, first=first.version, other=other.version),
         evidence=_evidence(first, other),
         action=Action.CONFIG,
-        fix=_again(host, max(first, other, key=_order)),
+        fix=one_of_two(host, first, other),
+        echo_of=("package-files.two-versions",),  # which looks at the files too
     )
+
+
+def one_of_two(host: Host, first: Distribution, other: Distribution) -> Fix:
+    """Both go, and the one comes back that suits all frameworks."""
+    needs = closure_of(host).of(first.name)
+    fitting = [one for one in (first, other) if all(suits(need, one) for need in needs)]
+    wanted = max(fitting or (first, other), key=_order)
+    title = _("install {name} once more, after both are removed").format(name=label(wanted))
+    exact = f"{normal(wanted.name)}=={wanted.version}"
+    fix: Fix = pip_replace(host, title, (normal(first.name),), exact, times=2)
+    return fix
 
 
 def two_copies(first: Distribution, other: Distribution) -> Finding:
@@ -62,6 +75,20 @@ def other_python(host: Host, found: Distribution, path: str, pythons: Sequence[s
         action=Action.CONFIG,
         fix=_again(host, found),
         echo_of=("interpreter.other-abi",),
+    )
+
+
+def other_c_library(host: Host, found: Distribution, path: str, own: str) -> Finding:
+    """No extension module for a Python with this C library."""
+    names = {"gnu": "glibc", "musl": "musl"}
+    text = _("{name} in {folder} is built for Python with {built}, and {python} is built with {own}")
+    words = {"folder": site(found), "built": names["musl" if own == "gnu" else "gnu"], "own": names[own]}
+    return Finding(
+        "conflicting-packages.other-c-library",
+        text.format(name=label(found), python=host.interpreter.label, **words),
+        evidence=(path,),
+        action=Action.CONFIG,
+        fix=_again(host, found),
     )
 
 

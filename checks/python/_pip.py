@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Optional
 
 from npudoctor import Command, Export, FileMark, Fix, Host, Risk, _
@@ -17,11 +17,17 @@ from npudoctor.host.pip import (
     pip_first,
     refused,
 )
+from npudoctor.lazy import pattern
 
 Line = tuple[str, ...]
 WHEELS = "npudoctor-wheels"  # below the working directory of who types the lines
 # Options of pip that have a value.
-_VALUED = ("--dest", "--find-links")
+_VALUED = ("--dest", "--find-links", "--extra-index-url")
+# Where builds of PyTorch with a local version (2.9.0+cpu) are to be had: PyPI takes none.
+_TORCH_INDEX = "https://download.pytorch.org/whl/"
+_TORCH_FAMILY = ("torch", "torchvision", "torchaudio")
+_TORCH_BUILD = pattern(r"(cpu|cu\d+|rocm[\d.]+|xpu)(\.cxx11\.abi)?")
+_LOCAL = pattern(r"([A-Za-z0-9][\w.-]*)[^+/\s]*===?[^+,/\s]+\+([\w.]+)")
 
 
 def pip_fix(host: Host, title: str, *lines: Line) -> Fix:
@@ -36,9 +42,49 @@ def pip_fix(host: Host, title: str, *lines: Line) -> Fix:
     if refused(host):
         text = _("{title}: not in this Python, which refuses it or has no pip; make a virtual environment")
         return Fix(text.format(title=title), steps=(), risk=Risk.MANUAL, needs_root=needs_root(host))
-    steps = [*pip_first(host), *(pip_argv(host, *line) for line in lines)]
+    strange = [match[0] for line in lines for match in _fetched(host, line) if _index_of(match) is None]
+    if strange:
+        text = _("{title}; no public index has {builds}: take it from where it was installed from")
+        title = text.format(title=title, builds=", ".join(dict.fromkeys(strange)))
+    steps = [*pip_first(host), *(pip_argv(host, *_with_index(host, line)) for line in lines)]
     made = tuple(Command(argv) for argv in steps)
     return Fix(title, steps=made, risk=Risk.MANUAL, needs_root=needs_root(host))
+
+
+def _locals(line: Line) -> Iterator[re.Match[str]]:
+    """The words of a line that name a local version, such as torch==2.9.0+cpu; paths of wheels are none."""
+    return (match for word in line for match in (_LOCAL.match(word),) if match)
+
+
+def _fetched(host: Host, line: Line) -> list[re.Match[str]]:
+    """Those that an index must have: pip leaves alone what is there in this very build, unless it is told
+    to install it once more, or something that goes with it."""
+    here = {word for word in line if _is_here(host, word)}
+    more = "--force-reinstall" in line or any(name in _TORCH_FAMILY for name in _names(_less(line, here)))
+    return [match for match in _locals(line) if more or match.string not in here]
+
+
+def _less(line: Line, words: set[str]) -> Line:
+    return tuple(word for word in line if word not in words)
+
+
+def _is_here(host: Host, word: str) -> bool:
+    name, equal, version = word.partition("==")
+    return bool(equal) and host.interpreter.version_of(name) == version
+
+
+def _index_of(local: re.Match[str]) -> Optional[str]:
+    """The index that has this build; None where we know of none."""
+    build = _TORCH_BUILD.fullmatch(local[2])
+    return f"{_TORCH_INDEX}{build[1]}" if build and local[1].lower() in _TORCH_FAMILY else None
+
+
+def _with_index(host: Host, line: Line) -> Line:
+    """The line with the indexes that its local versions need; a line that asks no index needs none."""
+    if line[0] not in ("install", "download") or "--no-index" in line:
+        return line
+    indexes = dict.fromkeys(index for index in map(_index_of, _fetched(host, line)) if index)
+    return (*line, *(word for index in indexes for word in ("--extra-index-url", index)))
 
 
 def pip_wheels(
@@ -86,8 +132,10 @@ def pip_install(host: Host, title: str, *requirements: str) -> Fix:
     return pip_fix(host, title, ("install", *requirements))
 
 
-def pip_replace(host: Host, title: str, names: Sequence[str], wanted: str) -> Fix:
+def pip_replace(host: Host, title: str, names: Sequence[str], wanted: str, times: int = 1) -> Fix:
     """The lines that put one exact release in place of packages whose files it shares.
+
+    `times`: how often one of them is installed; each removal finds one.
 
     Its wheel is fetched before anything is removed: where no index has it, all stays as it is.
     """
@@ -97,7 +145,7 @@ def pip_replace(host: Host, title: str, names: Sequence[str], wanted: str) -> Fi
     if by_uv(host):  # it fetches nothing into a folder
         first, last = (*again, "--dry-run", wanted), (*again, wanted)
     text = _("{title}: each line only after the one before has succeeded").format(title=title)
-    return pip_fix(host, text, first, ("uninstall", *names), last)
+    return pip_fix(host, text, first, *(("uninstall", *names),) * times, last)
 
 
 def _out_of_pythonpath(host: Host, lines: Sequence[Line]) -> Optional[Fix]:
@@ -108,6 +156,16 @@ def _out_of_pythonpath(host: Host, lines: Sequence[Line]) -> Optional[Fix]:
                 text = _("take {entry} out of PYTHONPATH: its {name} lies in front of what pip installs")
                 return _without(host, entry, text.format(entry=entry, name=f"{found.name} {found.version}"))
     return None
+
+
+def out_of_pythonpath(host: Host, folder: str) -> Optional[Fix]:
+    """PYTHONPATH without the entries that are this folder; None where none is."""
+    real = host.files.real(folder)
+    entries = [one for one in host.variables.get("PYTHONPATH", "").split(":") if one.startswith("/")]
+    entry = next((one for one in entries if host.files.real(one) == real), None)
+    if entry is None:
+        return None
+    return _without(host, entry, _("take {entry} out of PYTHONPATH").format(entry=entry))
 
 
 def _without(host: Host, entry: str, title: str) -> Fix:

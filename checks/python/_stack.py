@@ -32,6 +32,11 @@ def product(host: Host, install: Install) -> Optional[str]:
     return product_of(host.knowledge, install.component)
 
 
+def without_cann(name: str) -> str:
+    """Why a check that compares a framework with CANN was skipped after all else was compared."""
+    return _("CANN is not installed here, so {name} was not compared with it").format(name=name)
+
+
 def unclear(host: Host) -> tuple[str, ...]:
     """The cause, where it is not clear which CANN is in use: what is compared with one may suit the other."""
     image = host.options.root is not None
@@ -90,6 +95,18 @@ def plain(wanted: SpecifierSet) -> SpecifierSet:
     from packaging.specifiers import SpecifierSet
 
     return SpecifierSet(",".join(str(one).partition("+")[0] for one in wanted))
+
+
+def built_alike(wanted: SpecifierSet, by: Optional[Distribution] = None) -> SpecifierSet:
+    """A requirement with the build that it names, ==2.9.0+cpu; where it names a release only, of the build
+    of who wants it: torchvision 0.24.0+cpu, which says ==2.9.0, loads beside torch 2.9.0+cpu alone."""
+    from packaging.specifiers import SpecifierSet
+
+    local = by.version.partition("+")[2] if by is not None else ""
+    named = exact(wanted)
+    if not local or named is None or any("+" in str(one) for one in wanted):
+        return wanted
+    return SpecifierSet(f"=={named}+{local}")
 
 
 def exact(wanted: SpecifierSet) -> Optional[Version]:

@@ -8,7 +8,7 @@ from typing import Optional, Union
 from npudoctor import ERROR, INFO, WARNING, Facts, Finding, Host, Scope, Skip, _, check
 from npudoctor.checks.python import _conflicting_packages_findings as say
 from npudoctor.frozen import dataclass
-from npudoctor.host.extensions import Extension, extensions, machine_of
+from npudoctor.host.extensions import Extension, extensions, machine_of, own_c_library
 from npudoctor.host.interpreter import Distribution
 from npudoctor.host.requirements import required
 
@@ -30,15 +30,21 @@ EXTENSIONS = {
     "torch-npu": (("torch_npu", "_C"),),
     "numpy": (("numpy/_core", "_multiarray_umath"), ("numpy/core", "_multiarray_umath")),
     "scipy": (("scipy/linalg", "_fblas"),),
+    "pillow": (("PIL", "_imaging"),),
+    "ml-dtypes": (("ml_dtypes", "_ml_dtypes_ext"),),
 }
+# What frameworks import and does nothing for training by itself: only its extension module is judged.
+BESIDE = ("pillow", "ml-dtypes")
 
 
 @dataclass(frozen=True)
 class Here:
-    """The interpreter that would load them: its version (3.11) and its machine, where they are known."""
+    """The interpreter that would load them: its version (3.11), its machine, and its C library (gnu, musl),
+    where they are known."""
 
     version: Optional[str]
     machine: Optional[str]
+    c_library: Optional[str] = None
 
 
 @check(
@@ -52,6 +58,7 @@ class Here:
         "conflicting-packages.two-copies": INFO,
         "conflicting-packages.other-machine": ERROR,
         "conflicting-packages.other-python": ERROR,
+        "conflicting-packages.other-c-library": ERROR,
     },
 )
 def conflicting_packages(host: Host) -> Iterator[Union[Finding, Facts]]:
@@ -72,6 +79,10 @@ def conflicting_packages(host: Host) -> Iterator[Union[Finding, Facts]]:
     - `conflicting-packages.other-machine`: the header of the main extension module names another machine
       than the interpreter's, whatever the tag of the wheel says.
     - `conflicting-packages.other-python`: the main extension module is there for other Pythons only.
+    - `conflicting-packages.other-c-library`: it is there for a Python with another C library only: a wheel
+      for musl (Alpine) under glibc, or the other way round. Python does not look for that name.
+
+    Of Pillow and ml_dtypes, which frameworks import, the last three are judged too.
 
     ## Why it matters
 
@@ -99,7 +110,8 @@ def conflicting_packages(host: Host) -> Iterator[Union[Finding, Facts]]:
     for copies in installed.values():
         yield from _copies(host, copies)
     here = _here(host)
-    for name, winner in winners.items():
+    beside = {name: found for name in BESIDE if (found := host.interpreter.installed(name))}
+    for name, winner in {**winners, **beside}.items():
         yield from _extension(host, name, winner, here)
 
 
@@ -124,7 +136,8 @@ def _here(host: Host) -> Here:
     """The machine by the interpreter's own file: a 32-bit one may run on a 64-bit kernel."""
     layout = host.interpreter.layout()
     version = ".".join(layout.version.split(".")[:2]) if layout.version else None
-    return Here(version, machine_of(host.files, host.interpreter.path) or layout.machine)
+    machine = machine_of(host.files, host.interpreter.path) or layout.machine
+    return Here(version, machine, own_c_library(host.files, layout.search_path))
 
 
 def _extension(host: Host, name: str, found: Distribution, here: Here) -> Iterator[Finding]:
@@ -137,6 +150,10 @@ def _extension(host: Host, name: str, found: Distribution, here: Here) -> Iterat
     if built and not fitting:
         pythons = sorted({one.python for one in built if one.python})
         yield say.other_python(host, found, built[0].path, pythons, here.version or "")
+        return
+    libraries = {one.c_library for one in fitting}
+    if fitting and here.c_library and None not in libraries and here.c_library not in libraries:
+        yield say.other_c_library(host, found, fitting[0].path, here.c_library)
         return
     machines = {one.path: machine_of(host.files, one.path) for one in fitting}
     known = {machine for machine in machines.values() if machine}

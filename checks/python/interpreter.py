@@ -115,6 +115,7 @@ def interpreter(host: Host) -> Iterator[Union[Finding, Facts]]:
             message = text.format(python=host.interpreter.path, **words)
             yield _elsewhere(host, "interpreter.framework-elsewhere", message, path, (at(framework),))
             return
+        raise Skip(_("no framework for NPUs is in {python}").format(python=host.interpreter.label))
 
 
 def _does_not_run(host: Host, failed: DoesNotRun) -> Finding:
@@ -124,6 +125,7 @@ def _does_not_run(host: Host, failed: DoesNotRun) -> Finding:
         text.format(python=host.interpreter.path, status=failed.status),
         evidence=(failed.said,) if failed.said else (),
         action=Action.CONFIG,
+        echo_of=("virtual-environment.base-missing",),
     )
 
 

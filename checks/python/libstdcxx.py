@@ -29,7 +29,7 @@ from npudoctor.host.toolchain import compiler
 from npudoctor.host.wanted import npu_expected
 
 PATH = "LD_LIBRARY_PATH"
-STDCXX = "libstdc++.so.6"
+STDCXX, LIBC = "libstdc++.so.6", "libc.so.6"
 FIRST_COMPILER = (7, 3)
 SHOWN = 4
 C_LIBRARY = "GLIBC_"
@@ -54,10 +54,11 @@ def libstdcxx(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## What it does
 
-    Reads which versions (GLIBC, GLIBCXX, CXXABI) the extension modules of torch, torch_npu, MindSpore and
-    Paddle want, with all that they load, and compares them with what libc and libstdc++ offer that the loader
-    takes: by RPATH, LD_LIBRARY_PATH, RUNPATH, /etc/ld.so.cache, the default folders, and what was loaded
-    before. Nothing is run or imported. Where CANN is installed it also looks for g++, by files only.
+    Reads which versions (GLIBC, GLIBCXX, CXXABI) the extension modules of torch, torch_npu, MindSpore,
+    Paddle and TensorFlow want, with all that they load, and compares them with what libc and libstdc++ offer
+    that the loader takes: by RPATH, LD_LIBRARY_PATH, RUNPATH, /etc/ld.so.cache, the default folders, and
+    what was loaded before. Nothing is run or imported. Where CANN is installed it also looks for g++, by
+    files only.
 
     - `libstdcxx.glibc-too-old`: the system's C library is older than what the wheel was built for.
     - `libstdcxx.too-old`: the libstdc++ that comes first is too old.
@@ -85,22 +86,27 @@ def libstdcxx(host: Host) -> Iterator[Union[Finding, Facts]]:
     - ld.so(8); GCC, "ABI Policy and Guidelines".
     - MindSpore and PyTorch on Ascend, installation guides: GCC 7.3.0.
     """
-    installed = job.frameworks(host, "torch", "torch_npu", "mindspore", "paddle", "paddle_custom_device")
+    installed = job.frameworks(
+        host, "torch", "torch_npu", "mindspore", "paddle", "paddle_custom_device", "tensorflow"
+    )
     if not installed:
         raise Skip(_("no framework is installed in {python}").format(python=host.interpreter.label))
     said: set[str] = set()
+    judged = False
     for framework in installed:
-        loader = job.loader(host)
-        for module in framework.modules:
-            loader.open(module)
+        loader = job.process(host, framework)
         taken = {one.name: one.path for one in loader.loaded}
-        yield Facts({STDCXX: taken.get(STDCXX), "libc.so.6": taken.get("libc.so.6")})
+        judged = judged or STDCXX in taken or LIBC in taken
+        yield Facts({STDCXX: taken.get(STDCXX), LIBC: taken.get(LIBC)})
         for finding in (*_judge(host, loader, framework.name), *_late(host, loader)):
             if finding.code not in said:
                 said.add(finding.code)
                 yield finding
     if host.options.root is None and npu_expected(host) and installs_of(host):
         yield from _compiler(host)
+    if not judged:
+        raise Skip(_("no framework in {python} loads the C or C++ library").format(
+            python=host.interpreter.label))  # fmt: skip
 
 
 def _late(host: Host, loader: Loader) -> Iterator[Finding]:

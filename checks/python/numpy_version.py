@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Optional, Union
 
-from npudoctor import ERROR, Action, Facts, Finding, Fix, Host, Risk, Scope, Skip, _, check
-from npudoctor.checks.python._stack import at, pip_install
+from npudoctor import ERROR, Action, Facts, Finding, Host, Scope, Skip, _, check
+from npudoctor.checks.python._requirements import install
+from npudoctor.checks.python._stack import at
+from npudoctor.frozen import replace
 from npudoctor.host.interpreter import Distribution
 from npudoctor.host.requirements import required, version_number
 from npudoctor.knowledge.frameworks import numpy_for
@@ -15,7 +16,6 @@ from npudoctor.knowledge.tables import Row
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
-    from packaging.version import Version
 
 # Frameworks and what extends them; the packages that CANN ships matter only beside one of these.
 FRAMEWORKS = (
@@ -78,9 +78,13 @@ def numpy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
         if wanted:
             text = _("NumPy is not installed, and {name} {version} requires it")
             yield _finding(host, "numpy-version.missing", text, wanted, wanted, [])
-        return
+            return
+        raise Skip(_("NumPy is not installed in {python}").format(python=host.interpreter.label))
     version = version_number(numpy)
     both = [*wanted, *built]
+    if not both:
+        text = _("no framework in {python} says which NumPy it accepts")
+        raise Skip(text.format(python=host.interpreter.label))
     against = [pair for pair in both if not pair[1].contains(version, prereleases=True)]
     if against:
         text = _("NumPy {numpy} does not suit {name} {version}, which requires numpy{required}")
@@ -118,51 +122,5 @@ def _finding(
             *(source.format(name=u.name, version=u.version, required=s) for u, s in against),
         ),
         action=Action.CONFIG,
-        fix=_fix(host, wanted),
+        fix=install(host, "numpy", _("install a NumPy that all of them accept"), wanted),
     )
-
-
-def _fix(host: Host, wanted: list[tuple[Distribution, SpecifierSet]]) -> Fix:
-    """The NumPy that suits everybody; where two exclude each other there is none, and no line."""
-    both = _all(wanted)
-    pair = next(
-        ((one, other) for one in wanted for other in wanted if _empty(one[1] & other[1])),
-        (wanted[0], wanted[-1]) if _empty(both) else None,
-    )
-    fix: Fix = pip_install(host, _("install a NumPy that all of them accept"), f"numpy{both}")
-    if pair is not None:
-        text = _("{one} and {other} exclude each other: no NumPy suits both, and one of them must go")
-        one, other = (f"{user.name} {user.version} (numpy{told})" for user, told in pair)
-        fix = Fix(text.format(one=one, other=other), steps=(), risk=Risk.MANUAL, needs_root=False)
-    return fix
-
-
-def _empty(specifier: SpecifierSet) -> bool:
-    """Whether no version can be in it: tried at each number that it names, and right beside it."""
-    from packaging.version import Version
-
-    if any(one.operator == "===" for one in specifier):
-        return False
-    named = [one.version.removesuffix(".*") for one in specifier] or ["1"]
-    tried = [tried for one in named for tried in (one, f"{one}.0.0.1", _before(Version(one)))]
-    return not any(specifier.contains(one, prereleases=False) for one in tried)
-
-
-def _before(version: Version) -> str:
-    """A release right before this one."""
-    numbers = list(version.release)
-    while numbers and not numbers[-1]:
-        numbers.pop()
-    if not numbers:
-        return "0"
-    return ".".join(map(str, (*numbers[:-1], numbers[-1] - 1, 99999)))
-
-
-def _all(wanted: list[tuple[Distribution, SpecifierSet]]) -> SpecifierSet:
-    """What suits everybody."""
-    from packaging.specifiers import SpecifierSet
-
-    both = SpecifierSet()
-    for _user, specifier in wanted:
-        both &= specifier
-    return both

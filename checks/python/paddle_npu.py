@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Optional, Union
 
-from npudoctor import ERROR, INFO, WARNING, Action, Facts, Finding, Host, Scope, Skip, _, check
+from npudoctor import ERROR, INFO, WARNING, Action, Facts, Finding, Host, Scope, Skip, Unknown, _, check
 from npudoctor.checks.python._pip import pip_install, pip_replace
-from npudoctor.checks.python._stack import at, broken_rows, cann_in_use, pair_finding, product
+from npudoctor.checks.python._stack import at, broken_rows, cann_in_use, pair_finding, product, without_cann
 from npudoctor.host.interpreter import Distribution
 from npudoctor.host.requirements import version_number
 from npudoctor.knowledge.judging import Pair, judge
@@ -76,8 +76,13 @@ def paddle_npu(host: Host) -> Iterator[Union[Finding, Facts]]:
     cann = product(host, install) if install else None
     told = f"{paddle.name} {paddle.version}" if paddle else None
     yield Facts({"plugin": plugin.version, "paddle": told, "cann": cann})
-    judged = judge(_rows(host, plugin), plugin.version, cann or "")
-    finding = pair_finding("paddle-npu", PLUGIN, plugin.version, cann or "", judged)
+    if install is None:
+        raise Skip(without_cann(PLUGIN))
+    if cann is None:
+        text = _("the CANN at {path} does not say its version")
+        raise Unknown(text.format(path=install.path), advisory=True)
+    judged = judge(_rows(host, plugin), plugin.version, cann)
+    finding = pair_finding("paddle-npu", PLUGIN, plugin.version, cann, judged)
     if finding is not None:
         yield finding
 

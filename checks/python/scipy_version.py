@@ -19,7 +19,9 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.checks.python._stack import broken_rows, pip_install
+from npudoctor.checks.python._pip import pip_fix
+from npudoctor.checks.python._requirements import held, install
+from npudoctor.checks.python._stack import broken_rows
 from npudoctor.frozen import dataclass
 from npudoctor.host.interpreter import Distribution, Layout
 from npudoctor.host.requirements import required, version_number
@@ -100,6 +102,8 @@ def scipy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
         if finding is not None:
             yield finding
             return
+    if scipy is None:
+        raise Skip(_("SciPy is not installed, and MindSpore does not require it"))
 
 
 def _wanted(host: Host, mindspore: Distribution, layout: Layout) -> Optional[Wanted]:
@@ -148,13 +152,14 @@ def _beside_numpy(host: Host, scipy: Distribution, mindspore: Distribution) -> O
     if not any(one.operator == ">=" and Version(one.version).major > series for one in specifier):
         return None
     text = _("SciPy {scipy} requires numpy{required}, and NumPy {numpy} is installed")
-    accepted = [(name, required(mindspore, name, layout)) for name in ("scipy", "numpy")]
+    title = _("install a SciPy that MindSpore accepts")
+    accepted = [f"{name}{required(mindspore, name, layout) or ''}" for name in ("scipy", "numpy")]
     return Finding(
         "scipy-version.unsuitable",
         text.format(scipy=scipy.version, required=specifier, numpy=numpy.version),
         evidence=tuple(f"{one.name} {one.version}: {one.folder}" for one in (mindspore, scipy, numpy)),
         action=Action.CONFIG,
-        fix=_install(host, *(f"{name}{wanted or ''}" for name, wanted in accepted)),
+        fix=pip_fix(host, title, ("install", *held(host, "scipy", "numpy"), *accepted)),
         echo_of=("numpy-version.unsuitable",),
     )
 
@@ -172,16 +177,12 @@ def _finding(host: Host, code: str, text: str, scipy: Optional[Distribution], wa
         text.format(**words),
         evidence=(*evidence, f"scipy{specifier}: {wanted.source}"),
         action=Action.CONFIG,
-        fix=_install(host, _requirement(wanted.specifier)),
+        fix=_install(host, mindspore, wanted.specifier),
     )
 
 
-def _requirement(specifier: SpecifierSet) -> str:
+def _install(host: Host, mindspore: Distribution, specifier: SpecifierSet) -> Fix:
     if specifier.contains("1.4.1"):
         specifier &= "!=1.4.*"
-    return f"scipy{specifier}"
-
-
-def _install(host: Host, *requirements: str) -> Fix:
-    fix: Fix = pip_install(host, _("install a SciPy that MindSpore accepts"), *requirements)
+    fix: Fix = install(host, "scipy", _("install a SciPy that MindSpore accepts"), [(mindspore, specifier)])
     return fix

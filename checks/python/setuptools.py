@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Optional, Union
 
-from npudoctor import WARNING, Action, Facts, Finding, Host, Scope, Skip, _, check
-from npudoctor.checks.python._pip import pip_install
+from npudoctor import WARNING, Action, Facts, Finding, Fix, Host, Scope, Skip, _, check
+from npudoctor.checks.python._requirements import install
 from npudoctor.frozen import dataclass
 from npudoctor.host.interpreter import Distribution
 from npudoctor.host.workplace import provided
@@ -15,7 +15,7 @@ from npudoctor.host.workplace import provided
 # The file of each distribution in which old releases import it, and what such a release cannot do without.
 READERS = {"tensorboard": "tensorboard/default.py", "torch": "torch/utils/cpp_extension.py"}
 HEAD = 1 << 16  # imports stand at the top
-LAST_WITH = "setuptools<82"
+LAST_WITH = "<82"
 
 
 @dataclass(frozen=True)
@@ -69,9 +69,11 @@ def setuptools(host: Host) -> Iterator[Union[Finding, Facts]]:
     search_path = [folder for folder in host.interpreter.layout().search_path if folder.startswith("/")]
     there = any(provided(host.files, folder, "pkg_resources") for folder in search_path)
     yield Facts({"setuptools": here, "pkg_resources": there})
-    for file, found in installed.items() if not there else ():
-        reader = _reader(host, found, file)
-        if reader is not None:
+    readers = [_reader(host, found, file) for file, found in installed.items()]
+    if not any(readers):
+        raise Skip(_("nothing in {python} imports pkg_resources").format(python=host.interpreter.label))
+    for reader in readers:
+        if reader is not None and not there:
             yield _finding(host, reader, here)
 
 
@@ -99,5 +101,13 @@ def _finding(host: Host, reader: Reader, here: Optional[str]) -> Finding:
         text.format(**words),
         evidence=(f"{reader.path}: {reader.line}",),
         action=Action.CONFIG,
-        fix=pip_install(host, _("install the last setuptools that holds pkg_resources"), LAST_WITH),
+        fix=_install(host, reader),
     )
+
+
+def _install(host: Host, reader: Reader) -> Fix:
+    from packaging.specifiers import SpecifierSet
+
+    title = _("install the last setuptools that holds pkg_resources")
+    fix: Fix = install(host, "setuptools", title, [(reader.found, SpecifierSet(LAST_WITH))])
+    return fix

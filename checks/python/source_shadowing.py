@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Optional, Union
 
 from npudoctor import (
+    ERROR,
     INFO,
     WARNING,
     Action,
@@ -21,14 +22,19 @@ from npudoctor import (
     _,
     check,
 )
+from npudoctor.checks.python._requirements import closure_of
 from npudoctor.frozen import dataclass
+from npudoctor.host import CannotTell
 from npudoctor.host.access import closed
+from npudoctor.host.interpreter import normal
 from npudoctor.host.workplace import provided, pythonpath, working_directory
 
 PACKAGES = (
     *("mindspore", "torch", "torch_npu", "paddle", "numpy", "scipy", "triton", "vllm", "vllm_ascend"),
     *("torchvision", "torchaudio", "transformers", "tensorboard", "te", "topi", "hccl", "tbe"),
 )
+# Where the distribution is called otherwise.
+DISTRIBUTIONS = {"paddle": "paddlepaddle"}
 # What frameworks import of the standard library, and people call their own files.
 STANDARD = (
     *("calendar", "code", "collections", "copy", "dataclasses", "email", "enum", "functools", "html", "http"),
@@ -36,6 +42,9 @@ STANDARD = (
     *("random", "secrets", "select", "signal", "socket", "statistics", "string", "struct", "subprocess"),
     *("tempfile", "threading", "token", "tokenize", "types", "typing", "uuid", "warnings"),
 )
+# Distributions of the years before Python had the module itself: over its own, Python's other modules, or the
+# frameworks, do not import. Each was tried with torch and Paddle, in a folder of PYTHONPATH.
+BACKPORTS = ("enum", "typing", "dataclasses", "uuid", "contextvars", "pathlib", "asyncio")
 
 
 @dataclass(frozen=True)
@@ -56,8 +65,8 @@ class Front:
     scope=Scope.JOB,
     tags={"mindspore", "pytorch"},
     codes={
-        "source-shadowing.package": WARNING,
-        "source-shadowing.standard-library": WARNING,
+        "source-shadowing.package": ERROR,
+        "source-shadowing.standard-library": ERROR,
         "source-shadowing.closed-entry": INFO,
     },
 )
@@ -69,16 +78,18 @@ def source_shadowing(host: Host) -> Iterator[Union[Finding, Facts]]:
     Looks where Python looks first: in the folders of PYTHONPATH, and in the working directory. A file or a
     package there (`torch/__init__.py`, `random.py`) hides the installed one of that name, or the standard
     library's. Folders that hold metadata of installed distributions are install folders themselves, CANN's
-    too, and are not judged; a folder without `__init__.py` hides nothing.
+    too, and are only searched for old backports: `enum34`, `typing`, `dataclasses`, `pathlib`, `asyncio`,
+    `uuid`, `contextvars`. A folder without `__init__.py` hides nothing.
 
     - `source-shadowing.package`: a framework, or a package that frameworks need.
     - `source-shadowing.standard-library`: a module of Python that frameworks import.
     - `source-shadowing.closed-entry`: PYTHONPATH names a folder that this user may not look into. Python
       passes over it without a word, and so do all checks; what lies there is missed by name only.
 
-    The first two are a warning where PYTHONPATH names the folder (an empty entry names the working
-    directory), and information in the working directory: only `python script.py` beside that script,
-    `python -m`, `python -c` and notebooks search it.
+    The first two are an error where an installed framework imports what is hidden. Else they are a warning
+    where PYTHONPATH names the folder (an empty entry names the working directory), and information in the
+    working directory: only `python script.py` beside that script, `python -m`, `python -c` and notebooks
+    search it.
 
     ## Why it matters
 
@@ -127,14 +138,24 @@ def _closed_entries(paths: Sequence[str]) -> Finding:
 
 def _provided(host: Host, front: Front) -> dict[str, str]:
     """What the folder would give to an import, by name."""
-    found = {name: provided(host.files, front.path, name) for name in (*PACKAGES, *STANDARD)}
+    names = dict.fromkeys((*PACKAGES, *STANDARD, *BACKPORTS))
+    found = {name: provided(host.files, front.path, name) for name in names}
     return {name: path for name, path in found.items() if path is not None}
 
 
 def _hidden(host: Host, front: Front, names: Mapping[str, str], behind: Sequence[str]) -> Iterator[Finding]:
-    if names and not _installed_into(host, front, behind):
-        for name, path in names.items():
-            yield from _compared(host, front, path, name, behind)
+    if names and _installed_into(host, front, behind):
+        names = {name: path for name, path in names.items() if front.certain and _is_backport(host, name)}
+    for name, path in names.items():
+        yield from _compared(host, front, path, name, behind)
+
+
+def _is_backport(host: Host, name: str) -> bool:
+    """Whether an installed distribution of this name is known to break an import here."""
+    if name == "asyncio":  # of the frameworks torch alone imports it
+        return host.interpreter.installed("torch") is not None
+    version = tuple(int(part) for part in (host.interpreter.layout().version or "").split(".")[:2])
+    return name in BACKPORTS and (name != "pathlib" or version >= (3, 10))
 
 
 def _installed_into(host: Host, front: Front, own: Sequence[str]) -> bool:
@@ -162,19 +183,35 @@ def _finding(host: Host, front: Front, found: str, name: str, installed: str) ->
     return Finding(
         "source-shadowing.package" if name in PACKAGES else "source-shadowing.standard-library",
         text.format(found=found, name=name, folder=folder),
-        severity=WARNING if front.certain else INFO,
+        severity=ERROR if _imported(host, name) else WARNING if front.certain else INFO,
         evidence=(_("found first: {path}").format(path=found), _("hidden: {path}").format(path=installed)),
         action=Action.CONFIG,
         fix=_without(host, front),
     )
 
 
+def _imported(host: Host, name: str) -> bool:
+    """Whether an installed framework imports it, as far as can be told: each does a module of STANDARD."""
+    try:
+        whole = closure_of(host)
+    except CannotTell:
+        return False
+    packages = {normal(root.name) for root in whole.roots} | {need.name for need in whole.needs if need.found}
+    distribution = DISTRIBUTIONS.get(name, normal(name))
+    return bool(whole.roots) and (name in (*STANDARD, *BACKPORTS) or distribution in packages)
+
+
 def _without(host: Host, front: Front) -> Optional[Fix]:
-    """PYTHONPATH without this entry; nothing for the working directory, which nobody named."""
+    """PYTHONPATH without this folder, by whatever name, an empty entry too; nothing for the working
+    directory, which nobody named."""
     if front.entry is None:
         return None
     entries = host.variables.path_list("PYTHONPATH")
-    rest = ":".join(entry for entry in entries if entry != front.entry)
+    here, folder = working_directory(host), host.files.real(front.path)
+    names = [path for one in entries for path in pythonpath([one], here) if not closed(host.files, path)]
+    same = {path for path in names if host.files.real(path) == folder}
+    kept = (one for one in entries if same.isdisjoint(pythonpath([one], here)))
+    rest = ":".join(one for one in kept if one != front.entry)
     return Fix(
         _("take {entry} out of PYTHONPATH").format(entry=front.entry or _("the empty entry")),
         steps=(Export("PYTHONPATH", rest) if rest else Command(("unset", "PYTHONPATH")),),

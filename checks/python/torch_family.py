@@ -20,8 +20,9 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.checks.python._pip import pip_install, pip_replace
-from npudoctor.checks.python._stack import accepts, at, exact, plain
+from npudoctor.checks.python._pip import pip_replace
+from npudoctor.checks.python._stack import accepts, at, built_alike, exact, plain
+from npudoctor.checks.python._torch_builds import matching, needed_by, other_build
 from npudoctor.checks.python._triton import overwritten_by_torch, torch_install, where_from
 from npudoctor.host import CannotTell
 from npudoctor.host.interpreter import Distribution
@@ -39,6 +40,7 @@ FIRST = "triton/__init__.py"
     codes={
         "torch-family.torch-missing": ERROR,
         "torch-family.mismatch": ERROR,
+        "torch-family.other-build": ERROR,
         "torch-family.triton-mixed": WARNING,
     },
 )
@@ -51,6 +53,9 @@ def torch_family(host: Host) -> Iterator[Union[Finding, Facts]]:
     one release, 2.7.1+cpu and 2.7.1, are alike. Looks for triton beside triton-ascend: both fill the same
     folder `triton`, and what was installed last has overwritten the other. Where the list of files tells that
     triton-ascend came last this is only a note. Nothing is imported.
+
+    `torch-family.other-build`: the extension module of torchvision or torchaudio asks for libraries of
+    PyTorch that this build does not have (libtorch_cuda.so, of `+cpu`), or for another CUDA than it.
 
     ## Why it matters
 
@@ -74,12 +79,24 @@ def torch_family(host: Host) -> Iterator[Union[Finding, Facts]]:
     if torch is None and not family and len(tritons) < 2:
         raise Skip(_("PyTorch is not installed in {python}").format(python=host.interpreter.label))
     yield Facts({found.name: found.version for found in (*([torch] if torch else []), *family, *tritons)})
-    for member in family:
+    judged = [one for one in family if _judgeable(host, one, torch)]
+    for member in judged:
         finding = _judge(host, member, torch)
+        if finding is None and torch is not None:
+            finding = other_build(host, member, torch)
         if finding is not None:
             yield finding
     if len(tritons) == 2:
         yield _mixed(host, *tritons)
+    elif not judged:
+        text = _("no torchvision, torchaudio or the like in {python} requires a torch release")
+        raise Skip(text.format(python=host.interpreter.label))
+
+
+def _judgeable(host: Host, member: Distribution, torch: Optional[Distribution]) -> bool:
+    """Whether its metadata or its extension module says of which torch it is."""
+    told = required(member, "torch", host.interpreter.layout()) is not None
+    return told or (torch is not None and bool(needed_by(host, member)))
 
 
 def _judge(host: Host, member: Distribution, torch: Optional[Distribution]) -> Optional[Finding]:
@@ -94,7 +111,9 @@ def _judge(host: Host, member: Distribution, torch: Optional[Distribution]) -> O
             text.format(**words),
             evidence=(at(member),),
             action=Action.CONFIG,
-            fix=torch_install(host, _("install the torch that it requires"), f"torch{words['required']}"),
+            fix=torch_install(
+                host, _("install the torch that it requires"), f"torch{built_alike(wanted, member)}"
+            ),
             echo_of=("torch-npu.torch-missing",),
         )
     version = version_number(torch)
@@ -119,9 +138,9 @@ def _matching(host: Host, member: Distribution, torch: Distribution) -> Optional
     """pip chooses the release that goes with the torch that stays; where it may not look at what that
     requires, it must be told which."""
     title = _("install the {name} that goes with the installed torch").format(name=member.name)
-    public = torch.version.partition("+")[0]
     if not overwritten_by_torch(host):
-        chosen: Fix = pip_install(host, title, "--upgrade", member.name, f"torch=={public}")
+        # With the build that is there: beside 2.9.0+cpu one made for CUDA does not load.
+        chosen: Fix = matching(host, title, member, torch)
         return chosen
     exact = _exact(host, member)
     told: Optional[Fix] = torch_install(host, title, exact) if exact else None

@@ -15,8 +15,10 @@ from npudoctor.checks.python._stack import (
     pair_finding,
     plain,
     product,
+    without_cann,
 )
-from npudoctor.checks.python._triton import torch_install
+from npudoctor.checks.python._torch_autoload import autoload_fails
+from npudoctor.checks.python._torch_npu_fix import either
 from npudoctor.host.interpreter import Distribution
 from npudoctor.host.requirements import required, version_number
 from npudoctor.knowledge.frameworks import listed, torch_npu_pairs, torch_of
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     codes={
         "torch-npu.torch-missing": ERROR,
         "torch-npu.torch-mismatch": ERROR,
+        "torch-npu.cann-missing": ERROR,
         "torch-npu.cann-incompatible": ERROR,
         "torch-npu.cann-not-listed": WARNING,
         "torch-npu.newer-than-table": INFO,
@@ -53,6 +56,10 @@ def torch_npu(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     - `torch-npu.torch-mismatch`: an error where torch_npu's metadata wants another release; a warning where
       only the table or its number does, or where the two differ by less than a release.
+    - `torch-npu.cann-missing`: torch 2.5 and later loads torch_npu when it is imported, unless
+      TORCH_DEVICE_BACKEND_AUTOLOAD=0; and the loader does not find a library of CANN that torch_npu needs.
+      `import torch` then fails on every machine, whether or not it is to use an NPU. Not judged where no
+      accelerator is expected or seen and `--expect none` was not given, as on a login node.
     - `torch-npu.cann-incompatible`: a row of the table, such as one that this site added, forbids the pair.
     - `torch-npu.cann-not-listed`: both are known, the pair is not. The pairing is a recommendation, so this
       is a warning; only a note where torch_npu lies between two packages that suit this CANN.
@@ -81,16 +88,20 @@ def torch_npu(host: Host) -> Iterator[Union[Finding, Facts]]:
     finding = _beside_torch(host, adapter, torch)
     if finding is not None:
         yield finding
+    failing = autoload_fails(host, adapter, torch)
+    if failing is not None:
+        yield failing
     install = cann_in_use(host)
     cann = product(host, install) if install else None
     yield Facts({"torch_npu": adapter.version, "torch": torch.version if torch else None, "cann": cann})
-    if install is not None:
-        yield from _beside_cann(host, adapter, cann, install.path)
+    if install is None:
+        raise Skip(without_cann("torch_npu"))
+    yield from _beside_cann(host, adapter, cann, install.path)
 
 
 def _beside_torch(host: Host, adapter: Distribution, torch: Optional[Distribution]) -> Optional[Finding]:
     wanted, source, told = _wanted(host, adapter)
-    fix = torch_install(host, _("install the torch that torch_npu was made for"), f"torch{wanted}")
+    fix, or_else = either(host, wanted, torch)
     if torch is None:
         text = _("torch_npu {torch_npu} is installed without torch")
         return Finding(
@@ -108,9 +119,9 @@ def _beside_torch(host: Host, adapter: Distribution, torch: Optional[Distributio
     text = _("torch_npu {torch_npu} was made for torch{required}, and torch {torch} is installed")
     return Finding(
         "torch-npu.torch-mismatch",
-        text.format(torch_npu=adapter.version, required=wanted, torch=torch.version),
+        text.format(torch_npu=adapter.version, required=plain(wanted), torch=torch.version),
         severity=ERROR if told and not near else WARNING,
-        evidence=(at(adapter), at(torch), f"torch{wanted}: {source}"),
+        evidence=(at(adapter), at(torch), f"torch{wanted}: {source}", *or_else),
         action=Action.CONFIG,
         fix=fix,
         echo_of=("vllm-ascend.unmet-requirement",) if _the_wrong_one(host, adapter, torch) else (),
@@ -136,7 +147,7 @@ def _wanted(host: Host, adapter: Distribution) -> tuple[SpecifierSet, str, bool]
 
     told = required(adapter, "torch", host.interpreter.layout())
     if told:
-        return plain(told), _("metadata of {name}").format(name=adapter.name), True
+        return told, _("metadata of {name}").format(name=adapter.name), True
     row = torch_of(host.knowledge, adapter.version)
     if row:
         text = _("our table of {as_of}: {source}")

@@ -82,12 +82,17 @@ def training_env(host: Host) -> Iterator[Union[Finding, Facts]]:
     if not rows:
         raise Skip(_("none of the variables that this check judges is set"))
     yield Facts({"variables": {row["name"]: variables[row["name"]] for row in rows}})
+    read = False
     for row in rows:
         version = host.interpreter.version_of(row["package"]) if "package" in row else ""
         if version is not None:
+            read = True
             found = _judge(row, variables, version)
             if found is not None:
                 yield found
+    if not read:
+        names = ", ".join(row["name"] for row in rows)
+        raise Skip(_("nothing that is installed reads {names}").format(names=names))
 
 
 def _judge(row: Row, variables: Mapping[str, str], version: str) -> Found:

@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Optional, Union
 
-from npudoctor import ERROR, INFO, WARNING, Action, Facts, Finding, Fix, Host, Scope, Severity, Skip, _, check
+from npudoctor import (
+    ERROR,
+    INFO,
+    WARNING,
+    Action,
+    Facts,
+    Finding,
+    Fix,
+    Host,
+    Scope,
+    Severity,
+    Skip,
+    Unknown,
+    _,
+    check,
+)
 from npudoctor.checks.python._pip import pip_fix, pip_install
 from npudoctor.checks.python._stack import (
     accepts,
@@ -16,9 +30,10 @@ from npudoctor.checks.python._stack import (
     exact,
     pair_finding,
     product,
+    without_cann,
 )
 from npudoctor.checks.python._triton import where_from
-from npudoctor.frozen import dataclass
+from npudoctor.frozen import dataclass, replace
 from npudoctor.host.interpreter import Distribution
 from npudoctor.host.requirements import required, version_number
 from npudoctor.knowledge.frameworks import pairs
@@ -103,10 +118,13 @@ def vllm_ascend(host: Host) -> Iterator[Union[Finding, Facts]]:
     install = cann_in_use(host)
     cann = product(host, install) if install else None
     yield Facts({"vllm_ascend": plugin.version, "vllm": vllm.version if vllm else None, "cann": cann})
-    judged = judge(
-        pairs(host.knowledge, "vllm_ascend", "releases", "vllm_ascend"), plugin.version, cann or ""
-    )
-    finding = pair_finding("vllm-ascend", "vllm-ascend", plugin.version, cann or "", judged)
+    if install is None:
+        raise Skip(without_cann("vllm-ascend"))
+    if cann is None:
+        text = _("the CANN at {path} does not say its version")
+        raise Unknown(text.format(path=install.path), advisory=True)
+    judged = judge(pairs(host.knowledge, "vllm_ascend", "releases", "vllm_ascend"), plugin.version, cann)
+    finding = pair_finding("vllm-ascend", "vllm-ascend", plugin.version, cann, judged)
     if finding is not None:
         yield replace(finding, echo_of=("torch-npu.cann-not-listed",))
 

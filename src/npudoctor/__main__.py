@@ -5,14 +5,113 @@ from __future__ import annotations
 import os
 import sys
 
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    import signal
+else:
+    import _signal as signal  # the public module loads enum, which costs more than all of `--version`
+
+
+_LEAST = 64 << 20  # bytes of address space: with less, Python itself ends at random, or waits for ever
+_RESERVE = 2 << 20  # bytes, for the last line where memory is gone: Python takes 1 MiB at a time
+
+# With -I no variable of Python counts for us, while all stay there to be judged; where we and what we need
+# were found may have been told by one of them.
+_ALONE = """
+import sys
+folders = sys.argv.pop(1).split(chr(10))
+sys.path += [folder for folder in folders if folder and folder not in sys.path]
+from npudoctor.__main__ import main
+sys.exit(main())
+"""
+
 
 def main() -> int:
     """Run the program on sys.argv; returns the exit status, which is the verdict."""
+    _heed()
+    _own_library_first()
+    reserve = []
+    try:
+        _need_room()
+        reserve.append(bytearray(_RESERVE))  # costs nothing: no page of it is touched
+        status = _main()
+    except (ImportError, OSError, MemoryError) as error:
+        reserve.clear()
+        status = _no_room(error)
+    if os.environ.get("PYTHONINSPECT"):
+        # Else the interpreter would become interactive now, and end with a status of its own.
+        from npudoctor.cli.main import leave
+
+        leave(status)
+    return status
+
+
+def _main() -> int:
     if sys.argv[1:] == ["--version"] and _told_version():
         return 0
-    from npudoctor.cli.main import run
-
+    try:
+        from npudoctor.cli.main import run
+    except Exception:  # of whatever PYTHONPATH or PYTHONHOME put in the place of a module
+        if sys.flags.isolated or not any(name.startswith("PYTHON") for name in os.environ):
+            raise
+        _start_alone()
     return run(sys.argv[1:])
+
+
+def _need_room() -> None:
+    import resource
+
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if 0 <= limit < _LEAST:
+        text = f"ulimit -v leaves {limit >> 20} MiB of address space, and {_LEAST >> 20} MiB are needed"
+        raise MemoryError(text)
+
+
+def _no_room(error: BaseException) -> int:
+    """Where `ulimit -n` or `-v` leaves us none: Python's own status 1 would mean "not ready"."""
+    _fail_evaluation()
+    try:  # noqa: SIM105
+        os.write(2, f"npudoctor: {type(error).__name__}: {error}\n".encode("utf-8", "backslashreplace"))
+    except (OSError, MemoryError):
+        pass
+    return 70
+
+
+def _own_library_first() -> None:
+    """What PYTHONPATH, or the working directory with `python -m`, has of old copies of Python's own modules
+    (enum34, typing, random.py) is for the check to name, not for us to import."""
+    library = os.path.dirname(os.__file__)
+    own = [folder for folder in sys.path if folder == library or folder.startswith(f"{library}/lib-")]
+    sys.path[:] = own + [folder for folder in sys.path if folder not in own]
+
+
+def _start_alone() -> None:
+    """Start once more in this process's place, without Python's variables."""
+    words = [sys.executable, "-I", "-c", _ALONE, "\n".join(sys.path), *sys.argv[1:]]
+    os.execv(sys.executable, words)  # noqa: S606
+
+
+def _heed() -> None:
+    """Until the commands listen for themselves, which takes as long as loading them: no traceback of Python's
+    for a signal, and the status that tells it. What the caller ignores stays ignored."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, _end)
+
+
+def _end(number: int, frame: object) -> None:
+    _fail_evaluation()
+    os._exit(128 + number)
+
+
+def _fail_evaluation() -> None:
+    """What a shell evaluates must fail where no answer came."""
+    if sys.argv[1:2] == ["env"]:
+        try:  # noqa: SIM105  (contextlib costs more than all of this file)
+            os.write(1, b"false\n")
+        except OSError:
+            pass
 
 
 def _told_version() -> bool:

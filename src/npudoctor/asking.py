@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Callable, Optional
 
 from npudoctor.checking import Answer, Check, Crashed, NoAnswer, NotLoaded, Skip
 from npudoctor.host import CannotTell, Host, NotRunning
-from npudoctor.messages import _
+from npudoctor.messages import _, strerror
 from npudoctor.model import Status
 from npudoctor.needs import missing, slow
 from npudoctor.stamping import stamped
+from npudoctor.threads import begin
 
 Asking = Callable[[float], Iterator[Answer]]
 
+UNBORN = 4  # threads that were started and say nothing: more would not be heard of either
+BIRTH = 5.0  # seconds in which the first must have said something
 STILL = 0.01  # seconds: a thread that takes no next check for so long is waiting for something
 
 
@@ -53,6 +58,12 @@ class Asked:
         """Whether what it needs is here; else that is how it ended."""
         try:
             why = missing(self.check.needs, host)
+        except MemoryError:
+            self.end(
+                Status.UNKNOWN,
+                _("out of memory: the limit (ulimit -v, or the container) is too low"),
+            )
+            return False
         except Exception as error:
             self.end(Status.CRASHED, f"{type(error).__name__}: {_text(error)}".removesuffix(": "))
             return False
@@ -86,6 +97,11 @@ class Asked:
             self.end(Status.BROKEN, _text(broken))
         except Crashed as crash:
             self.end(Status.CRASHED, _text(crash))
+        except MemoryError:  # under `ulimit -v`, or in a small container
+            self.end(
+                Status.UNKNOWN,
+                _("out of memory: the limit (ulimit -v, or the container) is too low"),
+            )
         except BaseException as error:  # a SystemExit in a check is a crash of that check, nothing more
             self.end(Status.CRASHED, f"{type(error).__name__}: {_text(error)}".removesuffix(": "))
         finally:
@@ -102,7 +118,9 @@ class Workers:
     def __init__(self, begun: Sequence[Asked], host: Host) -> None:
         self._left = deque(sorted(begun, key=lambda asked: _lateness(asked.check)))
         self._host = host
-        self._taken = self._working = 0
+        self._taken = 0
+        self._threads: list[threading.Event] = []  # each is set once its thread has begun
+        self._since = time.monotonic()
         self._more()
 
     def drive(self, until: float) -> None:
@@ -114,13 +132,22 @@ class Workers:
                 self._more()
 
     def _more(self) -> None:
-        try:
-            # A daemon: one that never comes back must not keep the process.
-            threading.Thread(target=self._work, name="checks", daemon=True).start()
-            self._working += 1
-        except RuntimeError as error:  # the machine has no room for another thread
-            while not self._working and self._left:
-                self._left.popleft().end(Status.CRASHED, str(error))
+        unborn = sum(not begun.is_set() for begun in self._threads)
+        if unborn < UNBORN:
+            try:
+                self._threads.append(begin(self._work))
+            except (RuntimeError, MemoryError) as error:  # the machine has no room for another thread
+                if not self._threads:
+                    self._give_up(_text(error))
+        elif unborn == len(self._threads) and time.monotonic() > self._since + BIRTH:
+            self._give_up(strerror(errno.ENOMEM))
+
+    def _give_up(self, why: str) -> None:
+        """No thread will ever ask what is left."""
+        text = _("no thread can be started (the limit is ulimit -u or -v): {why}")
+        while self._left:
+            with suppress(IndexError):  # one was late, and took it
+                self._left.popleft().end(Status.UNKNOWN, text.format(why=why))
 
     def _work(self) -> None:
         while True:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import re
+import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Callable, Optional, Union
 
 from npudoctor.frozen import dataclass
 from npudoctor.host.errors import CannotTell
 from npudoctor.host.host import Host
+from npudoctor.lazy import pattern
 from npudoctor.model import THINGS, Facts, Finding, Scope, Severity
 
 Answer = Union[Finding, Facts]
 Question = Callable[[Host], Iterator[Answer]]
 
-_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*\Z")
-_NEED = re.compile(r"(?:\$[A-Za-z_][A-Za-z0-9_]*\*?|[a-z0-9]+(?:[-_.]+[a-z0-9]+)*)\Z")
+_NAME = pattern(r"[a-z][a-z0-9]*(-[a-z0-9]+)*\Z")
+_NEED = pattern(r"(?:\$[A-Za-z_][A-Za-z0-9_]*\*?|[a-z0-9]+(?:[-_.]+[a-z0-9]+)*)\Z")
 
 
 class Skip(Exception):
@@ -93,7 +95,7 @@ def check(
         raise ValueError(f"check {id!r}: {problem}")
 
     def declare(question: Question) -> Check:
-        manual = (question.__doc__ or "").strip()
+        manual = _docstring(question).strip()
         if not manual:
             raise ValueError(f"check {id!r}: the docstring is the manual, and there is none")
         return Check(
@@ -111,6 +113,20 @@ def check(
         )
 
     return declare
+
+
+def _docstring(question: Question) -> str:
+    """Its docstring; read from its file where Python drops them all (PYTHONOPTIMIZE=2)."""
+    code = getattr(question, "__code__", None)
+    if question.__doc__ or code is None or sys.flags.optimize < 2:
+        return question.__doc__ or ""
+    import ast
+
+    with suppress(OSError, SyntaxError, ValueError), open(code.co_filename, "rb") as file:
+        for node in ast.walk(ast.parse(file.read())):
+            if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
+                return ast.get_docstring(node, clean=False) or ""
+    return ""
 
 
 def title_of(manual: str) -> str:

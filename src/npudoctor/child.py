@@ -10,13 +10,13 @@ import contextlib
 import json
 import os
 import resource
-import select
 import signal
 import time
 from dataclasses import dataclass
 from typing import Any, Callable, NoReturn, Optional
 
 from npudoctor.checking import NoAnswer
+from npudoctor.descriptors import beyond_standard, nowhere, ready
 from npudoctor.patience import TURN
 
 ANSWER_LIMIT = 4 << 20
@@ -64,7 +64,7 @@ class Child:
         while True:
             left = max(0.0, until - time.monotonic())
             # What is there already is read even when the time is over: others may have used it up.
-            if select.select([self.pipe], [], [], min(TURN, left))[0]:
+            if ready(self.pipe, min(TURN, left)):
                 return True
             if not left:
                 return False
@@ -126,7 +126,7 @@ def _guard(
         _work(work, writing)
     os.close(writing)
     ended = 0
-    while not ended and not select.select([holding], [], [], 0.02)[0]:
+    while not ended and not ready(holding, 0.02):
         ended = os.waitpid(worker, os.WNOHANG)[0]
     _end_all()
     os._exit(0)
@@ -134,13 +134,13 @@ def _guard(
 
 def _keep_only(*kept: int) -> None:
     """No terminal to write to, no pipe of a sibling to keep open, no result to spoil."""
-    nothing = os.open(os.devnull, os.O_RDWR)
+    nothing = nowhere()
     for descriptor in (0, 1, 2):
         os.dup2(nothing, descriptor)
-    for name in os.listdir("/proc/self/fd"):
-        if int(name) > 2 and int(name) not in kept:
+    for number in beyond_standard():
+        if number not in kept:
             with contextlib.suppress(OSError):
-                os.close(int(name))
+                os.close(number)
 
 
 def _work(work: Callable[[], dict[str, Any]], writing: int) -> NoReturn:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import field
 from typing import Any, Optional
 
-from npudoctor.frozen import dataclass
+from npudoctor.frozen import dataclass, field
 from npudoctor.host import CannotTell
 from npudoctor.host.files import Files
+from npudoctor.host.root_trust import RootTrust
 from npudoctor.keys import KEYS, REASONS, Invalid
 from npudoctor.messages import _
 
@@ -66,6 +65,8 @@ def load(flags: Mapping[str, object], variables: Mapping[str, str], files: Files
 
 def suggestion(name: str, known: Iterator[str] | list[str] | set[str]) -> str:
     """What may have been meant, as the end of a sentence; empty when nothing comes near."""
+    import difflib  # for errors only
+
     # Dashes are left out, or every short option would look like every other.
     near = {candidate.lstrip("-"): candidate for candidate in sorted(known)}
     close = difflib.get_close_matches(name.lstrip("-"), near, n=1, cutoff=0.7)
@@ -86,7 +87,10 @@ def _settings(
     told = flags.get("config") or variables.get("NPUDOCTOR_CONFIG")
     if told:
         named = "--config" if flags.get("config") else "NPUDOCTOR_CONFIG"
-        yield from _from_file(files, absolute(str(told), named), named)
+        path = absolute(str(told), named)
+        if named == "NPUDOCTOR_CONFIG":
+            _expect_obeyed(files, path, named)
+        yield from _from_file(files, path, named)
     for name, value in sorted(variables.items()):
         key = name[len(PREFIX) :].lower()
         if not name.startswith(PREFIX) or name in OTHER_VARIABLES:
@@ -98,9 +102,8 @@ def _settings(
             warnings.append(text.format(name=name, suggestion=near))
         elif value:
             yield key, value, name, False
-    for key in KEYS:
-        if flags.get(key) not in (None, (), []):
-            yield key, flags[key], f"--{key.replace('_', '-')}", False
+    told_by_flags = (key for key in KEYS if flags.get(key) not in (None, (), []))
+    yield from ((key, flags[key], f"--{key.replace('_', '-')}", False) for key in told_by_flags)
 
 
 def absolute(path: str, named: str) -> str:
@@ -108,7 +111,7 @@ def absolute(path: str, named: str) -> str:
     if not path or "\0" in path:
         raise Refused(_("{option}: not a path: {path!r}").format(option=named, path=path))
     try:
-        return os.path.join(os.getcwd(), path)
+        return path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
     except OSError as error:
         why = _("{option}: {path}: the working directory does not exist")
         raise Refused(why.format(option=named, path=path)) from error
@@ -134,14 +137,22 @@ def _exists(files: Files, path: str, warnings: list[str]) -> bool:
 
 def _obeyed(files: Files, path: str, warnings: list[str]) -> bool:
     """Whether root may obey a file that nobody named: under sudo -E, HOME may be somebody else's."""
-    safe = all(
-        entry.uid == 0 and (entry.is_link or entry.sticky or not entry.permissions & 0o022)
-        for entry in files.way(path)
-    )
-    if safe or os.geteuid() != 0:
+    if _why_not_obeyed(files, path) is None:
         return True
     warnings.append(_("{path} is not obeyed: others could have written it").format(path=path))
     return False
+
+
+def _expect_obeyed(files: Files, path: str, named: str) -> None:
+    why = _why_not_obeyed(files, path)
+    if why:
+        raise Refused(f"{named}: {why}")
+
+
+def _why_not_obeyed(files: Files, path: str) -> Optional[str]:
+    """Why root does not obey a file that no option named: a variable, too, may be left from another user, and
+    what others may write would decide what is ignored. None for everybody else."""
+    return RootTrust(files).why_not(path) if os.geteuid() == 0 else None
 
 
 def _from_file(files: Files, path: str, named: str) -> Iterator[Setting]:

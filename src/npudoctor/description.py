@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from typing import Optional
 
 from npudoctor.host import Host
 from npudoctor.model import HostFacts, Target
 from npudoctor.patience import GRACE, wait
 from npudoctor.reporting import describe_host, describe_target, nameless_host, nameless_target
+from npudoctor.threads import begin
+
+BIRTH = 1.0  # seconds in which a thread must have begun, after all checks were asked
 
 
 class Description:
@@ -20,9 +24,9 @@ class Description:
         self._machine: Optional[HostFacts] = None
         self._target: Optional[Target] = None
         self._done = threading.Event()
-        self._thread = threading.Thread(target=self._describe, name="description", daemon=True)
-        with contextlib.suppress(RuntimeError):  # the machine has no room for another thread
-            self._thread.start()
+        self._begun = threading.Event()
+        with contextlib.suppress(RuntimeError, MemoryError):  # the machine has no room for another thread
+            self._begun = begin(self._describe)
 
     def _describe(self) -> None:
         # What fails here is asked by checks too, which say so in a row of theirs.
@@ -34,6 +38,7 @@ class Description:
 
     def by(self, until: float) -> tuple[HostFacts, Target]:
         """The description, or by the deadline what can be said without asking anything."""
-        if self._thread.ident is not None:
+        wait(self._begun, min(time.monotonic() + BIRTH, until))
+        if self._begun.is_set():
             wait(self._done, until + GRACE)
         return self._machine or nameless_host(self._host), self._target or nameless_target(self._host)

@@ -1,20 +1,71 @@
 """@dataclass(frozen=True) at a tenth of its cost.
 
 The standard one compiles six methods for each class, 0.4 to 0.9 ms a class; a run of `check` defines
-some sixty of them, which is more than all its checks together take. Here the methods are shared.
-Type checkers see the standard decorator; fields(), replace() and asdict() work as usual.
+some sixty of them, which is more than all its checks together take. Here the methods are shared. Loading the
+standard module (it reads signatures, and so loads a parser of Python) costs as much again: it is left until
+somebody looks at a class with it. Type checkers see the standard names; fields(), replace() and asdict() work
+as usual.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
+    from dataclasses import field as field
+    from dataclasses import replace as replace
 else:
+    _MISSING = object()
+
+    class _Field:
+        """One field: its default or what makes it, and whether repr() shows it."""
+
+        __slots__ = ("default", "factory", "hint", "name", "repr")
+
+        def __init__(self, default=_MISSING, factory=_MISSING, repr=True):
+            self.default, self.factory, self.repr = default, factory, repr
+            self.name = self.hint = None
+
+        def standard(self):
+            """As the standard module has it."""
+            import dataclasses
+
+            told = {"repr": self.repr}
+            if self.factory is not _MISSING:
+                told["default_factory"] = self.factory
+            elif self.default is not _MISSING:
+                told["default"] = self.default
+            made = dataclasses.field(**told)
+            made.name, made.type, made._field_type = self.name, self.hint, dataclasses._FIELD
+            return made
+
+    class _Standard:
+        """An attribute by which the standard module knows its classes, made when it asks for it."""
+
+        def __init__(self, make):
+            self._make, self._made = make, None
+
+        def __get__(self, instance, cls):
+            if self._made is None:
+                self._made = self._make()
+            return self._made
+
+    def field(*, default=_MISSING, default_factory=_MISSING, repr=True):
+        """A field whose default is made for each value, or that repr() leaves out."""
+        return _Field(default, default_factory, repr)
+
+    def replace(value, /, **changes):
+        """A value with some of its fields changed."""
+        fields = getattr(type(value), "_fields_of_frozen", None)
+        if fields is None:
+            import dataclasses
+
+            return dataclasses.replace(value, **changes)
+        kept = value.__dict__
+        return type(value)(**{**{field.name: kept[field.name] for field in fields}, **changes})
 
     def dataclass(*, frozen):
         """Make a class of annotated fields into a frozen dataclass; `frozen` must be True."""
@@ -25,12 +76,8 @@ else:
     def _frozen(cls):
         fields = _fields_of(cls)
         names = tuple(field.name for field in fields)
-        defaults = {field.name: field.default for field in fields if field.default is not dataclasses.MISSING}
-        factories = {
-            field.name: field.default_factory
-            for field in fields
-            if field.default_factory is not dataclasses.MISSING
-        }
+        defaults = {field.name: field.default for field in fields if field.default is not _MISSING}
+        factories = {field.name: field.factory for field in fields if field.factory is not _MISSING}
 
         def __init__(self, *args, **kwargs):
             values = self.__dict__
@@ -58,29 +105,46 @@ else:
         return cls
 
     def _fields_of(cls):
-        """What makes fields(), replace() and asdict() work. The standard decorator looks in every hint for
-        ClassVar and InitVar, which none of ours has, and at the signature."""
+        """The fields of a class and of those that it extends, in the order of the standard decorator, which
+        also looks in every hint for ClassVar and InitVar (none of ours has them) and at the signature."""
         found = {}
-        for base in reversed(cls.__mro__):
-            found.update(base.__dict__.get("__dataclass_fields__", {}))
+        for base in reversed(cls.__mro__[1:]):
+            found.update({field.name: field for field in base.__dict__.get("_fields_of_frozen", ())})
         hints = cls.__dict__.get("__annotations__", {} if sys.version_info < (3, 14) else cls.__annotations__)  # noqa: RUF063  (our own hints, not a base's)
         for name, hint in hints.items():
-            default = cls.__dict__.get(name, dataclasses.MISSING)
-            field = default if isinstance(default, dataclasses.Field) else dataclasses.field(default=default)
-            field.name, field.type, field._field_type = name, hint, dataclasses._FIELD
-            found[name] = field
-            if field is default and field.default is dataclasses.MISSING:
-                delattr(cls, name)
-            elif field is default:
+            field = found[name] = _field(cls.__dict__.get(name, _MISSING))
+            field.name, field.hint = name, hint
+            if field.default is not _MISSING:
                 setattr(cls, name, field.default)
-        cls.__dataclass_fields__, cls.__dataclass_params__ = found, _PARAMETERS
+            elif name in cls.__dict__:
+                delattr(cls, name)
+        fields = cls._fields_of_frozen = tuple(found.values())
+        cls.__dataclass_fields__ = _Standard(lambda: {field.name: field.standard() for field in fields})
+        cls.__dataclass_params__ = _Standard(_parameters)
         cls.__match_args__ = tuple(found)
-        return tuple(found.values())
+        return fields
 
-    _PARAMETERS = dataclasses.dataclass(frozen=True)(type("_", (), {"__doc__": ""})).__dataclass_params__
+    def _field(default):
+        if isinstance(default, _Field):
+            return default
+        standard = sys.modules.get("dataclasses")
+        known = getattr(standard, "Field", None)  # None also while another thread is loading that module
+        if known is None or not isinstance(default, known):
+            return _Field(default)
+        told = (default.default, default.default_factory)
+        return _Field(*(_MISSING if one is standard.MISSING else one for one in told), default.repr)
+
+    def _parameters():
+        import dataclasses
+
+        return dataclasses.dataclass(frozen=True)(type("_", (), {"__doc__": ""})).__dataclass_params__
 
     def __setattr__(self, name, value):
+        import dataclasses
+
         raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
 
     def __delattr__(self, name):
+        import dataclasses
+
         raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")

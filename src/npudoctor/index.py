@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from typing import Any
 
 from npudoctor.checking import Answer, Check, NotLoaded
+from npudoctor.frozen import replace
 from npudoctor.host import Host
 from npudoctor.model import Scope, Severity
 

@@ -130,7 +130,7 @@ def _ignored(raw: Any, in_file: bool) -> dict[str, Optional[str]]:
 KEYS: dict[str, Key] = {
     "expect": Key(_one_of("auto", "npu", "gpu", "none"), "auto"),
     "scope": Key(_one_of("all", "node", "job"), "all"),
-    "profile": Key(_one_of("full", "quick"), "full"),
+    "profile": Key(_one_of("full", "quick", "deep"), "full"),
     "fail_on": Key(_one_of("error", "warning"), "error"),
     "deadline": Key(_seconds, 30.0),
     "timeout": Key(_seconds, 10.0),

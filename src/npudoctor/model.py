@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import field
 from typing import Optional, Protocol
 
-from npudoctor.frozen import dataclass
+from npudoctor.frozen import dataclass, field
 
 # What a check may need besides variables and distributions; npudoctor.needs knows how to look for each.
 THINGS = ("cann", "driver", "npu", "gpu", "framework")

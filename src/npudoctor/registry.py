@@ -20,6 +20,7 @@ from npudoctor.model import Result, Status
 DROP_INS = "/etc/npudoctor/checks.d"
 DROP_IN_GROUP, PLUG_IN_GROUP = "drop-in", "plug-in"
 LOAD_SECONDS = 5.0
+UNREAD = 3  # checks that were not loaded that are named beside a name that is not known
 
 # A forked question: the runner calls it before it starts any thread, and gets what waits for the answer.
 Asking = Callable[[Host], Callable[[float], Iterator[Answer]]]
@@ -46,6 +47,22 @@ class Loaded:
         if any(name in check.tags for check in self.checks):
             return _("{name} is a tag: name a check or a code here").format(name=name)
         return None
+
+    def not_loaded(self, name: str) -> Optional[Result]:
+        """The row of the check that could not be loaded and that this id or code stands for; a file
+        my_check.py is the check my-check."""
+        check = name.partition(".")[0]
+        return next((row for row in self.broken if check in (row.check, row.check.replace("_", "-"))), None)
+
+    def unread(self) -> str:
+        """What to add where a name is not known: the drop-ins and plug-ins that were not loaded, whose it
+        may be; "" where all were."""
+        foreign = (DROP_IN_GROUP, PLUG_IN_GROUP)
+        reasons = [f"{row.check}: {row.reason}" for row in self.broken if row.group in foreign]
+        if not reasons:
+            return ""
+        shown = reasons[:UNREAD] + (["..."] if len(reasons) > UNREAD else [])
+        return _("; not loaded: {reasons}").format(reasons="; ".join(shown))
 
 
 class Collector:

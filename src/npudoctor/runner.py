@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
-from typing import Optional, Union
+from typing import Callable, Optional, Union
 
 from npudoctor import verdict
 from npudoctor.asking import Asked, Asking, Workers
 from npudoctor.checking import Check
 from npudoctor.description import Description
-from npudoctor.frozen import dataclass
+from npudoctor.frozen import dataclass, field, replace
 from npudoctor.host import Host
 from npudoctor.messages import _
 from npudoctor.model import Facts, Finding, Report, Result, Severity, Status
@@ -19,13 +18,17 @@ from npudoctor.patience import GRACE, wait
 from npudoctor.redact import redact
 from npudoctor.registry import Loaded
 from npudoctor.reporting import one_line
+from npudoctor.stamping import row_status
+
+DEEP = "deep"  # a profile, and the group of the checks that only it asks: they run something of the job
 
 
 @dataclass(frozen=True)
 class Settings:
     """How a run is made. `select` empty: everything. `ignore`: id or code, and the reason if one was given.
 
-    `timeout` bounds one check, `deadline` the whole run; both in seconds.
+    `timeout` bounds one check, `deadline` the whole run; both in seconds. `explain` says what the outputs
+    mean that deep checks have seen.
     """
 
     select: tuple[str, ...] = ()
@@ -35,6 +38,11 @@ class Settings:
     fail_on: Severity = Severity.ERROR
     timeout: float = 10.0
     deadline: float = 30.0
+    explain: Optional[Callable[[Sequence[Result]], Sequence[Result]]] = None
+
+    def timeout_of(self, check: Check) -> float:
+        """How long a check may take: one that runs the frameworks has a deadline for each of them."""
+        return self.deadline if check.group == DEEP else self.timeout
 
 
 def run(loaded: Loaded, host: Host, settings: Settings, until: Optional[float] = None) -> Report:
@@ -51,7 +59,9 @@ def run(loaded: Loaded, host: Host, settings: Settings, until: Optional[float] =
     description = Description(host)
     workers.drive(until)
     rows = [*finish(asked, settings, until), *_broken(loaded, settings)]
-    rows = verdict.fold(verdict.ignore(rows, settings.ignore))
+    # What is ignored is nobody's cause: a deep failure then stands by itself.
+    rows = verdict.ignore(rows, settings.ignore)
+    rows = verdict.fold(settings.explain(rows) if settings.explain else rows)
     reached, status = verdict.judge(rows, settings.fail_on)
     machine, target = description.by(until)
     return Report(
@@ -85,7 +95,7 @@ def begin(loaded: Loaded, host: Host, settings: Settings, until: float) -> list[
         if check.id in asking:
             # A foreign check looks for what it needs in its own process.
             mine = replace(check, needs=()) if check.id in loaded.foreign else check
-            begun.append(Asked(mine, asking[check.id], settings.timeout, until))
+            begun.append(Asked(mine, asking[check.id], settings.timeout_of(check), until))
         else:
             begun.append(_row(check, Status.SKIPPED, reason=reasons[check.id]))
     return begun
@@ -97,7 +107,8 @@ def finish(begun: Sequence[Union[Result, Asked]], settings: Settings, until: flo
 
 
 def _broken(loaded: Loaded, settings: Settings) -> list[Result]:
-    return [row for row in loaded.broken if _selected((row.check, row.group), settings.select)]
+    rows = (row for row in loaded.broken if _selected((row.check, row.group), settings.select))
+    return [replace(row, reason=row.reason and redact(row.reason)) for row in rows]
 
 
 def _selected(names: Sequence[str], wanted: Sequence[str]) -> bool:
@@ -110,7 +121,10 @@ def _not_asked(check: Check, settings: Settings) -> Optional[str]:
         return None
     if settings.scope != "all" and settings.scope != check.scope.value:
         return _("not in the scope {scope}").format(scope=settings.scope)
-    if settings.profile == "quick" and not check.quick:
+    named = {DEEP, check.id, *check.codes} & {*settings.select}
+    if check.group == DEEP and settings.profile != DEEP and not named:
+        return _("not in the profile {profile}").format(profile=settings.profile)
+    if settings.profile == "quick" and not check.quick and check.group != DEEP:
         return _("not in the profile quick")
     return None
 
@@ -124,14 +138,10 @@ def _gather(asked: Asked, settings: Settings, until: float) -> Result:
     if not asked.done.is_set():
         if asked.started is None:
             return _row(asked.check, Status.TIMEOUT, reason=_("its turn did not come before the deadline"))
-        which = settings.timeout if asked.by < until else settings.deadline
+        which = settings.timeout_of(asked.check) if asked.by < until else settings.deadline
         text = _("no answer within {seconds:g} s; it was left behind").format(seconds=which)
         return _row(asked.check, Status.TIMEOUT, asked, reason=text)
-    status = asked.status
-    if status is Status.OK and any(
-        isinstance(answer, Finding) and answer.weight > Severity.INFO for answer in asked.answers
-    ):
-        status = Status.PROBLEM
+    status = row_status(asked.status, asked.answers)
     return _row(asked.check, status, asked, reason=asked.reason)
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any, Optional
 
 from npudoctor.checking import Answer, Check
-from npudoctor.model import Action, Facts, Finding, Fix, Risk, Severity
-from npudoctor.redact import redact
+from npudoctor.frozen import replace
+from npudoctor.model import Action, Facts, Finding, Fix, Risk, Severity, Status
+from npudoctor.redact import redact, redact_lines, redact_value
 
 
 def stamped(check: Check, answer: object) -> Answer:
@@ -19,8 +19,10 @@ def stamped(check: Check, answer: object) -> Answer:
     crash, and must not be the report's.
     """
     if isinstance(answer, Facts):
-        json.dumps(dict(answer.values), allow_nan=False)
-        return answer
+        values = dict(answer.values)
+        json.dumps(values, allow_nan=False)
+        shown = redact_value(values)
+        return Facts(shown if isinstance(shown, dict) else values)
     if not isinstance(answer, Finding):
         raise TypeError(f"a check yields findings, not {type(answer).__name__}")
     _expect_types(answer)
@@ -28,9 +30,19 @@ def stamped(check: Check, answer: object) -> Answer:
         answer,
         severity=_severity(check, answer),
         message=redact(answer.message),
-        evidence=tuple(redact(line) for line in answer.evidence),
+        evidence=redact_lines(answer.evidence),
         fix=_checked(answer.fix),
     )
+
+
+def row_status(status: Status, answers: Iterable[object]) -> Status:
+    """The status of a row that carries these answers.
+
+    A warning or an error makes a problem of it, also where the check then skipped the rest: a skipped
+    row is not shown, and what counts must be.
+    """
+    heavy = any(isinstance(answer, Finding) and answer.weight > Severity.INFO for answer in answers)
+    return Status.PROBLEM if heavy and status in (Status.OK, Status.SKIPPED) else status
 
 
 def _severity(check: Check, finding: Finding) -> Severity:

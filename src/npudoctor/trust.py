@@ -9,12 +9,29 @@ from typing import Optional
 from npudoctor.messages import _, strerror
 
 LINKS = 40
+MOUNTINFO = "/proc/self/mountinfo"
 
 
 def why_untrusted(path: str, euid: int) -> Optional[str]:
     """None when the path, all its parents and the links on the way are root's or ours and nobody else
-    may write them (a sticky directory is fine as a parent); else the reason."""
-    for part, found in _parts(os.path.abspath(path)):
+    may write them (a sticky directory is fine as a parent); else the reason.
+
+    Of a directory: others may put nothing into it either. A file system that another user mounted, who may
+    claim any owner for his files, holds nothing that is trusted.
+    """
+    parts = _parts(os.path.abspath(path))
+    last = parts[-1][1].st_mode
+    if stat.S_ISDIR(last) and last & stat.S_ISVTX and last & 0o022:
+        return _("{path} may be written by others").format(path=path)
+    told, device, points = mounts_are_told(), parts[0][1].st_dev, mounted_by_others(euid)
+    for part, found in parts:
+        if not told and found.st_dev != device:
+            text = _("{path} is on another file system than /, and {mounts} does not tell who mounted it")
+            return text.format(path=part, mounts=MOUNTINFO)
+        for point in points:
+            if part == point or part.startswith(f"{point}/"):
+                text = _("{path} is on the file system at {point}, which another user mounted")
+                return text.format(path=part, point=point)
         if found.st_uid not in (0, euid):
             return _("{path} belongs to another user").format(path=part)
         if stat.S_ISLNK(found.st_mode):
@@ -49,6 +66,28 @@ def read_trusted(path: str, euid: int, limit: int = 4 << 20) -> tuple[Optional[b
             return content, None
     except OSError as error:
         return None, _("{path} cannot be read: {why}").format(path=path, why=strerror(error.errno))
+
+
+def mounts_are_told() -> bool:
+    """Whether there is a list of the mounts; without one only the file system of "/", over which no user
+    mounts anything, is not another's for certain."""
+    return bool(_text(MOUNTINFO))
+
+
+def mounted_by_others(euid: int) -> tuple[str, ...]:
+    """The mount points whose content, owners included, another user makes up; read each time, as others mount
+    while we run."""
+    from npudoctor.host.mounts import UTAB, by_users
+
+    return tuple(by_users(_text(MOUNTINFO), _text(UTAB), euid))
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.read()
+    except OSError:
+        return ""
 
 
 def _parts(path: str) -> list[tuple[str, os.stat_result]]:

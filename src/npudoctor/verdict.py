@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Optional
 
+from npudoctor.frozen import replace
 from npudoctor.model import Finding, Ignored, Result, Severity, Status, Verdict
 
 ANSWERED = (Status.OK, Status.PROBLEM)

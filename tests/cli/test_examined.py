@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 import time
@@ -86,20 +87,17 @@ def test_a_process_that_has_ended_has_no_variables(npudoctor: Npudoctor) -> None
 def test_root_runs_nothing_by_the_variables_of_another_user(npudoctor: Npudoctor, trusted: Path) -> None:
     """An interpreter of root's that would be run for root's own variables is not run for another's: they
     may hold LD_PRELOAD."""
-    ran = trusted / "ran"
+    asked = ["check", "source-shadowing", "training-env", "--format", "json", "--env-of"]
     python = trusted / "python3"
-    python.write_text(f'#!/bin/sh\n: > {ran}\nexec {sys.executable} "$@"\n')
-    python.chmod(0o755)
+    python.symlink_to(os.path.realpath(sys.executable))
+    version = platform.python_version()
     variables = {"PATH": str(trusted), "AUTO_USE_UC_MEMORY": "1"}
     with sleeping(variables, NOBODY) as pid:
-        done = npudoctor(
-            "check", "source-shadowing", "training-env", "--env-of", str(pid), "--format", "json"
-        )
+        done = npudoctor(*asked, str(pid))
         assert judged(done) == {"AUTO_USE_UC_MEMORY": "1"}
-        assert not ran.exists()
+        assert done.json["target"]["python"]["version"] == version.rpartition(".")[0], "read from its folders"
     with sleeping(variables) as pid:
-        npudoctor("check", "source-shadowing", "--env-of", str(pid), "--format", "json")
-        assert ran.exists()
+        assert npudoctor(*asked, str(pid)).json["target"]["python"]["version"] == version, "asked"
 
 
 def test_the_variables_that_a_script_leaves(npudoctor: Npudoctor, script: Path) -> None:

@@ -15,21 +15,16 @@ from jsonschema import Draft202012Validator
 from .command import Npudoctor
 
 LINE = "ImportError: libhccl.so: cannot open shared object file: No such file or directory\n"
-KEYS = "schema version seconds inputs verdict exit_code msg diagnoses"
+KEYS = "schema version seconds inputs verdict exit_code msg diagnoses complete unread late"
 DIAGNOSIS = "signature category environment confidence title cause remedy checks rank first count"
 SCHEMA: Any = json.loads((files("npudoctor.render") / "schemas" / "explain-1.json").read_text("utf-8"))
 
 
 @pytest.fixture
 def npudoctor(npudoctor: Npudoctor) -> Npudoctor:
-    """The command, with a cache that all these tests share: it is made once."""
+    """The command, without signatures of this machine's site."""
     npudoctor.variables["NPUDOCTOR_KNOWLEDGE_DIR"] = ""
     return npudoctor
-
-
-@pytest.fixture(autouse=True)
-def shared_cache(npudoctor: Npudoctor, tmp_path_factory: pytest.TempPathFactory) -> None:
-    npudoctor.variables["XDG_CACHE_HOME"] = str(tmp_path_factory.getbasetemp() / "explain-cache")
 
 
 def log(folder: Path, content: str, name: str = "worker_3.log") -> Path:
@@ -63,8 +58,8 @@ def test_people_get_one_screen_in_their_language(npudoctor: Npudoctor, tmp_path:
 
 def test_clean_unknown_and_what_cannot_be_judged(npudoctor: Npudoctor, tmp_path: Path) -> None:
     assert npudoctor("explain", str(log(tmp_path, "Training finished\n"))).status == 0
-    unknown = npudoctor("explain", str(log(tmp_path, "foo.BarError: out of tune\n")))
-    assert unknown.status == 1 and "foo.BarError: out of tune" in unknown.out
+    unknown = npudoctor("explain", str(log(tmp_path, "[ERROR] out of tune\n")))
+    assert unknown.status == 1 and "[ERROR] out of tune" in unknown.out
     assert npudoctor("explain", str(log(tmp_path, ""))).status == 1
 
 
@@ -130,6 +125,78 @@ def test_the_newest_log_here(npudoctor: Npudoctor, tmp_path: Path) -> None:
     assert "ascend/log" in done.err.splitlines()[0] and "slurm-1.out (Slurm)" in done.err.splitlines()[1]
 
 
+def test_logs_of_no_launcher_are_found_by_their_names(npudoctor: Npudoctor, tmp_path: Path) -> None:
+    for number, name in enumerate(("a.log", "b.log", "c.out", "d.err", "logs/rank0.log"), 1):
+        log(tmp_path, LINE if name == "c.out" else "quiet\n", name)
+        when = 10_000 * (9 if name == "c.out" else number)
+        os.utime(tmp_path / name, (when, when))
+    log(tmp_path, "", "empty.log")
+    log(tmp_path, LINE, "notes.txt")
+    done = npudoctor("explain", "--format", "json")
+    assert done.json["diagnoses"][0]["signature"] == "loader-cann-library"
+    first, *others = done.err.splitlines()
+    assert first.endswith("newest log here: c.out")
+    assert [line.split(": ")[-1] for line in others] == [
+        "logs (log)",
+        "d.err (log)",
+        "b.log (log)",
+        "a.log (log)",
+    ]
+
+
+NOW = 1_900_000_000
+BESIDE = {
+    # The rank that failed fell silent long before the watchdog of the others ended them.
+    "ranks": ({f"rank_{number}.log": 0 for number in range(1, 8)}, {"rank_0.log": 30_000}, 8),
+    "names": ({"train.log": 0}, {"stderr.err": 1800}, 2),
+    "folder": ({"train.log": 0}, {"logs/any.log": 60}, 2),
+    "nohup": ({"nohup.out": 0}, {"train.log": 60}, 2),
+    "launcher": ({"train.log": 0}, {"nohup.out": 60}, 2),
+    "one job": ({"slurm-7.out": 0, "slurm-6.out": 60}, {"slurm-7.err": 9000}, 2),
+    "an array": ({"slurm-7_1.out": 0}, {"slurm-7_0.out": 9000}, 2),
+}
+
+
+@pytest.mark.parametrize("case", BESIDE)
+def test_all_logs_of_the_newest_run_are_read(npudoctor: Npudoctor, tmp_path: Path, case: str) -> None:
+    healthy, failed, count = BESIDE[case]
+    for name, age in {**healthy, **failed}.items():
+        path = log(tmp_path, LINE if name in failed else "step: 10 loss: 0.5\nTraining completed\n", name)
+        os.utime(path, (NOW - age, NOW - age))
+    done = npudoctor("explain", "--format", "json")
+    assert done.json["verdict"] == "environment" and len(done.json["inputs"]) == count, done.err
+    assert done.err.startswith(f"npudoctor: explaining the {count} logs of the newest run here: ")
+
+
+@pytest.mark.parametrize("names", [("slurm-8.out", "slurm-{}.out"), ("train.log", "old-{}.log")])
+def test_logs_of_other_runs_are_named_and_counted(
+    npudoctor: Npudoctor, tmp_path: Path, names: tuple[str, str]
+) -> None:
+    for number in range(8):
+        path = log(tmp_path, LINE, names[1].format(number))
+        os.utime(path, (NOW - 5000 - number, NOW - 5000 - number))
+    os.utime(log(tmp_path, "step: 10 loss: 0.5\nTraining completed\n", names[0]), (NOW, NOW))
+    done = npudoctor("explain", "--format", "json")
+    assert (done.json["verdict"], done.json["inputs"][0]["path"]) == ("clean", names[0])
+    assert done.err.count("there is also: ") == 5 and done.err.endswith(
+        "npudoctor: 3 more logs are not read\n"
+    )
+
+
+def test_links_are_no_logs_of_this_folder(npudoctor: Npudoctor, tmp_path: Path) -> None:
+    """Anybody who may write here could have put them: nobody asked for what they lead to."""
+    elsewhere = tmp_path / "elsewhere"
+    log(elsewhere, LINE, "secret.log")
+    here = tmp_path / "here"
+    here.mkdir()
+    (here / "train.log").symlink_to(elsewhere / "secret.log")
+    (here / "slurm-1.out").symlink_to(elsewhere / "secret.log")
+    (here / "logs").symlink_to(elsewhere)
+    os.mkfifo(here / "pipe.log")
+    done = npudoctor.shell(f'cd {here} && "$@" explain')
+    assert (done.status, done.out) == (64, "") and "found no CANN log" in done.err
+
+
 def test_verify_asks_the_checks_that_prove_it(npudoctor: Npudoctor, tmp_path: Path) -> None:
     done = npudoctor("explain", str(log(tmp_path, LINE)), "--verify", "--format", "json")
     found = done.json
@@ -138,7 +205,7 @@ def test_verify_asks_the_checks_that_prove_it(npudoctor: Npudoctor, tmp_path: Pa
 
 
 def test_collect_packs_what_is_asked_for_without_secrets(npudoctor: Npudoctor, tmp_path: Path) -> None:
-    path = log(tmp_path, "quiet\n" * 1000 + "export API_TOKEN=hunter2\n" + LINE + "quiet\n" * 1000)
+    path = log(tmp_path, "quiet\n" * 1000 + "export API_TOKEN=hunter2\n" + LINE + "  at frame\n" * 1000)
     out = tmp_path / "bundle.tar.gz"
     done = npudoctor("explain", str(path), "--collect", str(out))
     assert done.status == 0, done.err
@@ -155,11 +222,15 @@ def test_collect_packs_what_is_asked_for_without_secrets(npudoctor: Npudoctor, t
     assert sorted(one.name for one in tmp_path.iterdir() if one.name.startswith(".npu")) == []
 
 
-def test_without_a_place_for_a_cache_it_says_the_same(npudoctor: Npudoctor, tmp_path: Path) -> None:
-    path = log(tmp_path, LINE)
-    for place in ("/proc/nowhere", str(path), "relative"):
-        done = npudoctor("explain", str(path), "--format", "json", XDG_CACHE_HOME=place, HOME="/proc/nowhere")
-        assert done.json["diagnoses"][0]["signature"] == "loader-cann-library" and done.err == ""
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_nothing_is_written_at_home(npudoctor: Npudoctor, tmp_path: Path, form: str) -> None:
+    home, cache, work = (tmp_path / name for name in ("own home", "cache", "work"))
+    for folder in (home, cache, work):
+        folder.mkdir()
+    path = log(work, LINE)
+    done = npudoctor("explain", str(path), "--format", form, HOME=str(home), XDG_CACHE_HOME=str(cache))
+    assert (done.status, done.err) == (0, "")
+    assert (list(home.iterdir()), list(cache.iterdir()), list(work.iterdir())) == ([], [], [path])
 
 
 def test_signatures_of_a_site(npudoctor: Npudoctor, tmp_path: Path, trusted: Path) -> None:
@@ -204,6 +275,22 @@ def test_what_is_no_log_of_its_own_does_not_make_a_healthy_folder_unknown(
     assert (done.status, done.json["verdict"], len(done.err.splitlines())) == (0, "clean", 3)
 
 
+def test_a_link_out_of_a_healthy_folder_is_said_and_it_stays_healthy(
+    npudoctor: Npudoctor, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    (tmp_path / "elsewhere").mkdir()
+    log(tmp_path / "elsewhere", LINE)
+    folder.mkdir()
+    (folder / "latest").symlink_to(tmp_path / "elsewhere")
+    alone = npudoctor("explain", str(folder), "--format", "json")
+    assert (alone.status, alone.json["verdict"]) == (1, "unknown")
+    log(folder, "step: 10 loss: 0.5\nTraining completed\n")
+    done = npudoctor("explain", str(folder), "--format", "json")
+    assert (done.status, done.json["verdict"], done.json["complete"]) == (0, "clean", True)
+    assert done.err.count("\n") == 1 and "latest: a link out of the folder" in done.err
+
+
 def test_a_link_to_nowhere_is_no_log_of_slurm(npudoctor: Npudoctor, tmp_path: Path) -> None:
     (tmp_path / "slurm-1.out").symlink_to("nowhere")
     assert npudoctor("explain").status == 64
@@ -222,15 +309,35 @@ def test_lines_around_that_begin_within_a_key_do_not_show_it(npudoctor: Npudocto
             assert file is not None and b"keymaterial" not in file.read()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be led astray by another user's HOME")
-def test_root_writes_nothing_where_another_user_leads(npudoctor: Npudoctor, tmp_path: Path) -> None:
-    home, target = tmp_path / "their home", tmp_path / "target"
-    target.mkdir()
-    home.mkdir()
-    (home / ".cache").symlink_to(target)
-    os.chown(home, 65534, 65534)
-    done = npudoctor("explain", str(log(tmp_path, LINE)), HOME=str(home), XDG_CACHE_HOME="")
-    assert done.status == 0 and list(target.iterdir()) == []
-    (home / ".cache").unlink()
-    assert npudoctor("explain", str(tmp_path / "worker_3.log"), HOME=str(home), XDG_CACHE_HOME="").status == 0
-    assert list(home.iterdir()) == []
+def test_a_deadline_is_said_and_what_was_read_until_then_explained(
+    npudoctor: Npudoctor, tmp_path: Path
+) -> None:
+    done = npudoctor.shell(f"(printf %s '{LINE}'; sleep 20) | \"$@\" explain - --deadline 3 --format json")
+    found = done.json
+    assert (done.status, found["verdict"]) == (0, "environment"), done.err
+    assert (found["complete"], found["late"], found["unread"]["count"]) == (False, 3, 1)
+    assert list(Draft202012Validator(SCHEMA).iter_errors(found)) == []
+    text = npudoctor.shell('(echo quiet; sleep 9) | "$@" explain - --deadline 2')
+    assert text.status == 1 and text.out.startswith("UNKNOWN") and "the deadline of 2 s" in text.out
+    for told in ("0", "-1", "nan", "soon"):
+        done = npudoctor("explain", str(tmp_path), "--deadline", told)
+        assert (done.status, done.out, done.err.count("\n")) == (64, "", 1)
+
+
+def test_a_link_out_of_the_folder_is_neither_read_nor_packed(npudoctor: Npudoctor, tmp_path: Path) -> None:
+    log(tmp_path, "".join(["TOPSECRET\n", LINE]), "private/secret.log")
+    log(tmp_path, LINE, "logs/worker_1.log")
+    (tmp_path / "logs" / "worker_0.log").symlink_to(tmp_path / "private" / "secret.log")
+    out = tmp_path / "bundle.tar.gz"
+    done = npudoctor("explain", str(tmp_path / "logs"), "--collect", str(out), "--format", "json")
+    assert [one["path"] for one in done.json["inputs"]] == [str(tmp_path / "logs" / "worker_1.log")]
+    assert "out of the folder" in done.json["unread"]["first"][0]["reason"] and done.json["late"] is None
+    with tarfile.open(out) as bundle:
+        texts = [bundle.extractfile(name).read() for name in bundle.getnames()]  # type: ignore[union-attr]
+    assert not any(b"TOPSECRET" in text for text in texts)
+
+
+def test_no_argument_means_no_link_either(npudoctor: Npudoctor, tmp_path: Path) -> None:
+    log(tmp_path, LINE, "private/secret.log")
+    (tmp_path / "slurm-1.out").symlink_to("private/secret.log")
+    assert npudoctor("explain").status == 64

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 import time
 from pathlib import Path
-from typing import Any, Callable
+from typing import Callable
 
 import pytest
+from tests.support.roots import NOTE, python_that
 
+from .beside_frozen import runner
 from .command import Done, Npudoctor
 
 pytestmark = pytest.mark.slow
@@ -22,26 +20,7 @@ LIMITS = ("--format", "json", "--expect", "none", "--timeout", "5", "--deadline"
 
 @pytest.fixture
 def frozen(npudoctor: Npudoctor, tmp_path: Path, lack: Callable[[str], None]) -> Callable[..., Done]:
-    """Runs the command beside a frozen FUSE; FROZEN in arguments and variables stands for its mount point."""
-    if not os.access("/dev/fuse", os.R_OK | os.W_OK):
-        lack("no /dev/fuse")
-    point = tmp_path / "frozen"
-    point.mkdir()
-
-    def run(*arguments: str, **variables: str) -> Done:
-        named = {name: value.replace("FROZEN", str(point)) for name, value in variables.items()}
-        command = npudoctor.argv(*(argument.replace("FROZEN", str(point)) for argument in arguments))
-        done = subprocess.run(
-            [sys.executable, str(Path(__file__).with_name("frozen.py")), str(point), *command],
-            env=npudoctor.environment({"FROZEN": str(point), **named}), cwd=tmp_path, capture_output=True,
-            text=True, timeout=90, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        told: dict[str, Any] = json.loads(done.stdout)
-        assert told["seconds"] < DEADLINE and told["left"] == [], told
-        return Done(told["status"], told["out"], told["err"])
-
-    return run
+    return runner(npudoctor, tmp_path / "frozen", tmp_path, DEADLINE, lack)
 
 
 @pytest.mark.needs_root
@@ -102,9 +81,7 @@ def test_a_check_that_touches_it_by_itself_is_ended(
 
 
 def test_a_stopped_tool_is_unknown_in_time(npudoctor: Npudoctor, trusted: Path) -> None:
-    python = trusted / "python3"
-    python.write_text(f"#!/bin/sh\necho $$ >>{trusted}/pids\nkill -STOP $$\n")
-    python.chmod(0o755)
+    python = python_that(trusted, NOTE.format(path=str(trusted / "pids")) + "posix.kill(posix.getpid(), 19)")
     npudoctor.drop_in("asker", "host.interpreter.version_of('numpy')\nreturn\nyield")
     started = time.monotonic()
     done = npudoctor("check", "asker", "scipy-version", *LIMITS, "--python", str(python))

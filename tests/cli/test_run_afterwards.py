@@ -90,3 +90,14 @@ def test_a_pipe_with_the_name_of_a_log_is_not_waited_for(run: Npudoctor) -> None
     began = time.monotonic()
     status, said = into_files(run, sys.executable, "train.py")
     assert status == 1 and SAYS in said and time.monotonic() - began < 20
+
+
+def test_a_link_with_the_name_of_a_log_leads_nowhere(run: Npudoctor, tmp_path: Path) -> None:
+    """Where a job runs others may write too: what they link to is none of its logs."""
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "secret.log").write_text(f"{FAILS}\n")
+    job = "for name in slurm-7.out msrun_log/x.log; do ln -s ../other/secret.log $name; done; exit 5"
+    (run.folder / "msrun_log").mkdir()
+    status, said = into_files(run, "sh", "-c", job + f" # {other}")
+    assert status == 5 and SAYS not in said and "secret" not in said

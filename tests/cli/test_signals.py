@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.support.roots import NOTE, python_that
 
 from npudoctor.cli import signals
 
@@ -76,9 +77,8 @@ def test_nobody_is_left_behind_when_it_is_killed(npudoctor: Npudoctor, tmp_path:
 
 @pytest.mark.parametrize("command", ["check", "fix"])
 def test_the_interpreter_being_asked_is_ended_too(npudoctor: Npudoctor, trusted: Path, command: str) -> None:
-    python = trusted / "python3"
-    python.write_text(f"#!/bin/sh\necho $$ >{trusted}/new; mv {trusted}/new {trusted}/pid\nsleep 300\n")
-    python.chmod(0o755)
+    note = NOTE.format(path=str(trusted / "pid"))
+    python = python_that(trusted / "python", note + "import time; time.sleep(300)")
     npudoctor.drop_in("slow", "time.sleep(300)\nyield")
     npudoctor.variables["NPUDOCTOR_PYTHON"] = str(python)
     running = npudoctor.start(command, "slow")

@@ -136,3 +136,36 @@ def test_one_that_is_too_large_is_not_cut(npudoctor: Npudoctor) -> None:
     path = npudoctor.drop_in("sick")
     path.write_bytes(path.read_bytes().ljust((4 << 20) + 1, b"\n"))
     assert row(npudoctor)["reason"] == f"{path} is larger than {4 << 20} bytes"
+
+
+@pytest.mark.needs_root
+def test_whoever_names_one_that_was_refused_is_told_why(npudoctor: Npudoctor) -> None:
+    """By its id, by its code, and by whatever command."""
+    path = npudoctor.drop_in("my_dropin")
+    os.chown(path, 1234, -1)
+    why = f"{path} belongs to another user"
+    for words in (("check", "my-dropin"), ("check", "my-dropin.bad"), ("check", "my_dropin")):
+        done = npudoctor(*words)
+        assert done.status == 2 and why in " ".join(done.out.split()), done
+    for words in (("show", "my-dropin"), ("show", "my-dropin.bad"), ("explain", "my-dropin")):
+        done = npudoctor(*words)
+        assert done.status == 64 and f"my_dropin: this check could not be loaded: {why}" in done.err, done
+    fixed = npudoctor("fix", "my-dropin", "--yes")
+    assert fixed.status == 2 and why in fixed.out
+
+
+@pytest.mark.needs_root
+def test_where_a_whole_directory_was_refused_an_unknown_name_may_be_of_it(npudoctor: Npudoctor) -> None:
+    npudoctor.drop_in("my_dropin")
+    os.chown(npudoctor.drop_ins, 1234, -1)
+    why = f"not loaded: checks.d: {npudoctor.drop_ins} belongs to another user"
+    for words in (
+        ("check", "my-dropin"),
+        ("check", "--ignore", "my-dropin"),
+        ("show", "my-dropin"),
+        ("fix", "my-dropin"),
+        ("explain", "my-dropin"),
+    ):
+        done = npudoctor(*words)
+        assert (done.status, done.out) == (64, "") and why in done.err, done
+    assert "not loaded" not in npudoctor("check", "no-such", NPUDOCTOR_CHECKS_DIR="").err

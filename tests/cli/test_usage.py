@@ -58,7 +58,7 @@ MISUSES = {
     ("check", "--config", "/etc"): "/etc is not a regular file",
     ("check", "--output", "/no/folder/report"): "--output: /no/folder/report: No such file or directory",
     ("check", "--output", "/usr"): "--output: /usr is not a regular file",
-    ("check", "--output", "/dev/null"): "--output: /dev/null is not a regular file",
+    ("check", "--output", "/dev/fd/99"): "--output: /dev/fd/99 is not an open descriptor",
     ("check", "--output", ""): "--output",
     ("check", "--peers", "10.0.0.300"): "--peers: '10.0.0.300' is no address and no host name",
     ("check", "--peers", "node1,,node2"): "--peers: '' is no address and no host name",

@@ -106,7 +106,9 @@ def test_a_file_is_written_as_a_whole_and_can_be_sourced_twice(npudoctor: Npudoc
 def test_a_file_does_not_hang_on_what_this_shell_has_already(npudoctor: Npudoctor, cann: Path) -> None:
     """It is sourced by shells, and read by docker, that have not."""
     path = npudoctor.folder / "job.env"
-    bare = f'env -i HOME="$HOME" PATH="$PATH" NPUDOCTOR_CHECKS_DIR= bash -c \'. {path}; "$@" env\' - "$@"'
+    bare = (
+        f'env -i HOME="$HOME" USER=x PATH="$PATH" NPUDOCTOR_CHECKS_DIR= bash -c \'. {path}; "$@" env\' - "$@"'
+    )
     evaluated = 'eval "$("$@" env)"'
     done = npudoctor.shell(f'{evaluated}; "$@" env --write {path} 2>&-; {bare}')
     assert (done.status, done.out) == (0, "")
@@ -153,7 +155,7 @@ def test_no_link_is_followed_and_nothing_else_replaced(npudoctor: Npudoctor, can
     done = npudoctor("env", "--write", str(link))
     assert (done.status, done.out, done.err) == (64, "", f"npudoctor: --write: {link} is a symbolic link\n")
     assert npudoctor("env", "--write", str(npudoctor.home)).status == 64
-    assert npudoctor("env", "--write", "/dev/null").status == 64
+    assert npudoctor("env", "--write", "/dev/null").status == 0
     assert target.read_text() == "kept" and stat.S_ISCHR(os.stat("/dev/null").st_mode)
 
 

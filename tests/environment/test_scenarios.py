@@ -32,6 +32,7 @@ BROKEN_FILES = (
     *("libhccl.so is gone", "a library of the driver is gone", "only lib64/driver mounted"),
     *("te is not installed", "libgomp is not installed"),
     *("driver for the other processor", "ATB is not installed", "NNAL removed", "hccl left behind"),
+    "a copy of a library in an environment's folder",  # by an RPATH, before which no variable comes
 )
 
 

@@ -90,15 +90,46 @@ def test_the_direct_cause_comes_before_what_it_caused() -> None:
     "log",
     [
         "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\nFAILED\n",
-        "Traceback (most recent call last):\n  File \"x.py\", line 1\nfoo.BarError: out of tune\n",
         "starting\n[ERROR] FROB(1,python):2026-11-20-10:00:00.000.000 [frob.cc:1] out of tune\n",
         "srun: error: node7: task 3: Exited with exit code 1\n",
     ],
 )  # fmt: skip
-def test_a_failure_that_nobody_knows_is_unknown_and_shown(log: str) -> None:
+def test_a_failure_that_nobody_knows_is_answered_by_its_last_line(log: str) -> None:
     judgement = judged(("-", log))
-    assert judgement.verdict == "unknown" and judgement.errors
+    assert judgement.verdict == "not_environment" and judgement.errors
+    assert judgement.diagnoses[0].signature.fallback
+    assert explanation(judgement, [ENGINE.text(log)], 0.1).exit_code == 1
     assert all(one.confidence == "possible" for one in judgement.diagnoses)
+
+
+@pytest.mark.parametrize(
+    ("message", "verdict"),
+    [
+        ("foo.BarError: out of tune", "not_environment"),
+        ("RuntimeError: the driver is out of tune", "environment"),
+    ],
+)
+def test_an_exception_that_nobody_knows_is_judged_by_what_it_speaks_of(message: str, verdict: str) -> None:
+    judgement = judged(("-", f'Traceback (most recent call last):\n  File "x.py", line 1\n{message}\n'))
+    assert judgement.verdict == verdict
+    assert judgement.diagnoses[0].confidence == "possible"
+
+
+@pytest.mark.parametrize(
+    ("path", "module", "verdict"),
+    [
+        ("/data/segmenter/run.py", "segmenter", "not_environment"),
+        ("/data/job/segmenter.py", "segmenter.core", "not_environment"),
+        ("/data/job/run.py", "segmenter", "environment"),
+        ("/opt/py/lib/python3.10/site-packages/segmenter/run.py", "segmenter", "environment"),
+    ],
+)
+def test_a_module_in_a_folder_of_the_job_is_its_own(path: str, module: str, verdict: str) -> None:
+    log = (
+        f'Traceback (most recent call last):\n  File "{path}", line 3, in <module>\n'
+        f"    import {module}\nModuleNotFoundError: No module named '{module}'\n"
+    )
+    assert judged(("-", log)).verdict == verdict
 
 
 def test_what_is_shown_first_is_the_error_and_not_its_traceback() -> None:
@@ -129,7 +160,7 @@ def test_nothing_is_well_that_was_not_read() -> None:
     assert explanation(ENGINE.judged([empty]), [empty], 0.1).verdict == "unknown"
     well = ENGINE.text("Training finished\n")
     assert explanation(ENGINE.judged([well]), [well], 0.1).verdict == "clean"
-    found = explanation(ENGINE.judged([well]), [well], 0.1, unread=1)
+    found = explanation(ENGINE.judged([well]), [well], 0.1, unread=[("rank_1.log", "gone")])
     assert (found.verdict, found.exit_code) == ("unknown", 1) and "could not" in found.msg
 
 
@@ -155,7 +186,7 @@ def test_near_and_without_of_a_whole_file() -> None:
         return [one.signature.id for one in engine.judged([engine.text(log)]).diagnoses]
 
     assert ids(lines) == ["gargoyle"]
-    assert ids(lines + "quiet\n" * 500_000 + "a tuning fork\n") == ["frobnicator"]
+    assert ids(lines + "  quiet\n" * 500_000 + "a tuning fork\n") == ["frobnicator"]
     assert ids(lines + "a tuning fork\n") == ["frobnicator", "basilisk"]
 
 

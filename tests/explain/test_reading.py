@@ -17,6 +17,7 @@ from npudoctor.explain import reading, sources
 from npudoctor.explain.answer import explanation
 from npudoctor.explain.engine import Engine, engine_of
 from npudoctor.explain.evidence import Evidence
+from npudoctor.explain.opening import Unreadable
 from npudoctor.explain.signatures import built_in
 from npudoctor.explain.walk import Walk
 
@@ -117,10 +118,10 @@ def test_parts_of_a_large_file_say_what_the_whole_says(
     whole = read(path)
     monkeypatch.setattr(reading, "PART", 70_001)
     parts = read(path)
-    assert (parts.lines, parts.bytes, parts.tail, parts.end) == (
+    assert (parts.lines, parts.bytes, parts.outline, parts.end) == (
         whole.lines,
         whole.bytes,
-        whole.tail,
+        whole.outline,
         whole.end,
     )
     assert ids(parts) == ids(whole)
@@ -148,10 +149,12 @@ def test_what_a_process_read_that_died_is_read_again(tmp_path: Path, monkeypatch
         (tmp_path / f"worker_{number}.log").write_text(LINE)
     walk = Walk()
     walk.folder(str(tmp_path))
-    ours, parent = reading.read, os.getpid()
+    ours, parent, died = reading.read, os.getpid(), tmp_path / "died"
 
     def dying(*arguments: object) -> Evidence:
-        if os.getpid() != parent and arguments[3].number == 200:  # type: ignore[attr-defined]
+        assert os.getpid() != parent
+        if arguments[3].number == 200 and not died.exists():  # type: ignore[attr-defined]
+            died.touch()
             os._exit(9)
         return ours(*arguments)  # type: ignore[arg-type]
 
@@ -201,7 +204,7 @@ def test_what_may_not_be_read_is_said_and_not_called_clean(tmp_path: Path) -> No
             walk = Walk()
             walk.folder(name)
             found = ENGINE.logs(walk.logs)
-            verdict = explanation(ENGINE.judged(found), found, 0.1, len(walk.problems)).verdict
+            verdict = explanation(ENGINE.judged(found), found, 0.1, walk.problems).verdict
             return walk.problems, [(one.path, one.problem) for one in found if one.unread], verdict
 
         closed, unread, verdict = as_user(65534, look)
@@ -216,7 +219,7 @@ def test_a_pipe_is_read_and_one_that_says_nothing_is_not(
     monkeypatch.setattr(sources, "PATIENCE", 0.3)
     path = tmp_path / "fifo"
     os.mkfifo(path)
-    with pytest.raises(sources.Unreadable):
+    with pytest.raises(Unreadable):
         sources.opened(str(path))
     writer = threading.Thread(target=path.write_text, args=(LINE,))
     writer.start()

@@ -292,6 +292,40 @@ def test_which_findings_are_items() -> None:
     assert items_of(report, host, Wish(codes=frozenset({"x.other"}))) == []
 
 
+def test_a_note_that_is_left_to_a_person_decides_nothing() -> None:
+    """A ready machine may carry notes; who names one is told whether it is still there."""
+    export = Fix("t", (Export("A", "b"),))
+    for remedy in (export, Fix("t", TRUE, risk=Risk.MANUAL), Fix("t", TRUE)):
+        report = report_of(fake_host(euid=1000), finding(remedy, Severity.INFO), status=Status.OK)
+        tools = Tools(lambda told=report: told, lambda: fake_host(euid=1000), lambda item: None)  # type: ignore[misc]
+        for wish in (Wish(), Wish(("x",), everything=True, yes=True)):
+            done = fix(wish, tools, lambda items: None)
+            assert endings(done) == ["refused"]
+            assert (done.exit_code, done.failed, done.changed) == (0, False, False)
+        done = fix(Wish(("x",), yes=True), tools, lambda items: None)
+        assert (done.exit_code, done.failed) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("remedy", "msg"),
+    [
+        (None, "1 by hand"),
+        (Fix("t", (Export("A", "b"),)), "1 by hand"),
+        (Fix("t", TRUE, risk=Risk.MANUAL), "1 by hand"),
+        (Fix("t", TRUE), "1 refused"),  # root could
+        (Fix("t", TRUE, unproven=True, risk=Risk.MANUAL), "1 refused"),
+    ],
+)
+def test_what_only_a_person_can_do_is_by_hand(remedy: Optional[Fix], msg: str) -> None:
+    report = report_of(fake_host(euid=1000), finding(remedy))
+    done = fix(
+        Wish(("x",), yes=True),
+        Tools(lambda: report, lambda: fake_host(euid=1000), lambda item: None),
+        lambda items: None,
+    )
+    assert (done.msg, endings(done)) == (msg, ["refused"])
+
+
 @pytest.mark.parametrize(
     ("fixes", "status", "expected"),
     [

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.support.others import let_through
 
 from npudoctor.host import CannotTell
 from npudoctor.host.files import LINKS, Entry, Files, LocalDisk
@@ -190,9 +191,7 @@ def as_nobody(ask: Callable[[], None]) -> None:
 
 @pytest.mark.needs_root
 def test_what_may_not_be_read_is_not_missing(tmp_path: Path) -> None:
-    tmp_path.chmod(0o755)
-    for parent in list(tmp_path.parents)[:2]:
-        parent.chmod(0o755)
+    let_through(tmp_path)
     (tmp_path / "closed").mkdir(mode=0o700)
     (tmp_path / "closed/file").write_text("")
     (tmp_path / "listed").mkdir(mode=0o711)

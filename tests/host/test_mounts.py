@@ -7,7 +7,7 @@ from typing import Optional
 import pytest
 
 from npudoctor.host import CannotTell
-from npudoctor.host.mounts import Mount, Mounts, holding, parse_mountinfo
+from npudoctor.host.mounts import Mount, Mounts, by_users, holding, parse_mountinfo
 
 TABLE = r"""
 22 28 0:21 / /proc rw,nosuid shared:12 - proc proc rw
@@ -74,3 +74,23 @@ def test_without_a_proc_it_cannot_be_told(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("npudoctor.host.mounts.MOUNTINFO", "/nonexistent/mountinfo")
     with pytest.raises(CannotTell, match="/nonexistent/mountinfo"):
         Mounts.of_this_machine()
+
+
+def test_file_systems_that_users_mounted() -> None:
+    mountinfo = (
+        "1 0 0:1 / / rw - fuse.fuse-overlayfs x rw,user_id=0,group_id=0\n"
+        "2 1 0:2 / /mnt/a\\040b rw,nosuid - fuse.bindfs x rw,user_id=12345,group_id=1\n"
+        "3 1 0:3 / /mnt/ours rw - fuse x rw,user_id=1000\n"
+        "4 1 0:4 / /sys/fs/fuse/connections rw - fusectl none rw\n"
+        "5 1 0:5 / /data rw - nfs4 server:/ rw\n"
+        "6 1 0:6 / /stick rw,nosuid - fuseblk /dev/sda1 rw,user_id=0,allow_other\n"
+    )
+    utab = (
+        "SRC=/dev/sdb1 TARGET=/run/media/ann/X\\040Y ROOT=/ OPTS=uhelper=udisks2\n"
+        "SRC=/dev/sdc1 TARGET=/cdrom ROOT=/ OPTS=user=ann\n"
+        "SRC=server:/ TARGET=/data ROOT=/ OPTS=_netdev\n"
+        "nonsense\n"
+    )
+    disks = ["/run/media/ann/X Y", "/cdrom"]
+    assert list(by_users(mountinfo, utab)) == ["/mnt/a b", "/mnt/ours", *disks]
+    assert list(by_users(mountinfo, utab, 1000)) == ["/mnt/a b", *disks]

@@ -14,6 +14,8 @@ import pytest
 from npudoctor.host import CannotTell, Host, Options
 from npudoctor.host.files import Files, LocalDisk
 from npudoctor.host.interpreter import Interpreter
+from npudoctor.host.pth_code import leads_nowhere
+from npudoctor.host.site_folders import PTH_LIMIT
 from npudoctor.host.variables import Variables
 from npudoctor.testing import Content, MemoryDisk, Node, fake_host, folder, package_files, unreadable
 
@@ -23,6 +25,10 @@ PYTHON: dict[str, Content] = {
     "/usr/lib/python3.11/os.py": "",
     SITE: folder(),
 }
+COVERAGE = (
+    'import sys; exec(\'import os\\n\\nif os.getenv("A"):\\n try:\\n  import coverage\\n except:\\n'
+    '  pass\\n else:\\n  coverage.process_startup(slug="pth")\')'
+)
 VERSION = "{}.{}".format(*sys.version_info)
 
 
@@ -73,6 +79,19 @@ def test_the_same_folders_as_a_start_of_python_finds(tmp_path: Path) -> None:
     assert found.version_of("torch-npu") == "2.7.1"
 
 
+def test_eggs_of_easy_install_go_first() -> None:
+    """Its second line moves what its file named to the front; without that line they stay behind."""
+    first = "import sys; sys.__plen = len(sys.path)\n./a.egg\n"
+    last = "import sys; new=sys.path[sys.__plen:]; del sys.path[sys.__plen:]; p=getattr(sys,'__egginsert',0);"
+    last += " sys.path[p:p]=new; sys.__egginsert = p+len(new)\n"
+    for text, front in ((first + last, True), (first, False)):
+        files: dict[str, Content] = {f"{SITE}/easy-install.pth": text, f"{SITE}/a.egg/x.py": ""}
+        layout = unasked(files, {"PYTHONPATH": "/mine"}).layout()
+        places = [layout.search_path.index(place) for place in (f"{SITE}/a.egg", SITE)]
+        assert (places == sorted(places), layout.unread) == (front, ())
+        assert not front or places[0] == 0
+
+
 def test_code_that_was_not_run_may_lead_to_what_was_not_found(tmp_path: Path) -> None:
     program, site = environment(tmp_path)
     assert read(program).version_of("torch-npu") is None
@@ -84,16 +103,41 @@ def test_code_that_was_not_run_may_lead_to_what_was_not_found(tmp_path: Path) ->
             read(program).version_of("torch-npu")
 
 
+# As setuptools writes them.
+NAMESPACE = (
+    "import sys, types, os;has_mfs = sys.version_info > (3, 5);"
+    "p = os.path.join(sys._getframe(1).f_locals['sitedir'], *('google',));"
+    "importlib = has_mfs and __import__('importlib.util');"
+    "has_mfs and __import__('importlib.machinery');"
+    "m = has_mfs and sys.modules.setdefault('google', importlib.util.module_from_spec("
+    "importlib.machinery.PathFinder.find_spec('google', [os.path.dirname(p)])));"
+    "m = m or sys.modules.setdefault('google', types.ModuleType('google'));"
+    "mp = (m or []) and m.__dict__.setdefault('__path__',[]);(p not in mp) and mp.append(p)"
+)
+FINDER = "import __editable___own_1_0_finder; __editable___own_1_0_finder.install()"
+
+
 @pytest.mark.parametrize(
     ("files", "known"),
     [
-        ({"google-nspkg.pth": "import sys, types, os;p = os.path.join('google')"}, True),
+        ({"google-nspkg.pth": NAMESPACE}, True),
+        ({"google-nspkg.pth": f"{NAMESPACE};sys.path.append('/x')"}, False),
+        ({"google-nspkg.pth": "import sys, types, os;p = os.path.join('google')"}, False),
         ({"easy-install.pth": "import sys; sys.__plen = len(sys.path)\n./a.egg\n"}, True),
+        ({"easy-install.pth": "import sys; sys.__plen = 0; sys.path.append('/x')"}, False),
         ({"_virtualenv.pth": "import _virtualenv"}, True),
-        ({"__editable__.own-1.0.pth": "import finder", "own-1.0.dist-info/METADATA": "Name: own"}, True),
+        ({"_virtualenv.pth": "import _virtualenv; import evil"}, False),
+        ({"__editable__.own-1.0.pth": FINDER, "own-1.0.dist-info/METADATA": "Name: own"}, True),
+        ({"__editable__.own-1.0.pth": "import finder", "own-1.0.dist-info/METADATA": "Name: own"}, False),
+        ({"marked.pth": "\ufeffimport sys; sys.path.append('/x')"}, False),
+        ({"split.pth": "# a comment\x0cimport sys; sys.path.append('/x')"}, False),
+        ({"long.pth": "#" * PTH_LIMIT}, False),
+        ({".hidden.pth": "/x"}, False),
+        ({".hidden.pth": ""}, True),
         ({"__editable__.own-1.0.pth": "import __editable___own_1_0_finder"}, False),
         ({"distutils-precedence.pth": "import sys; sys.path.append('/x')"}, False),
-        ({"sitecustomize.py": ""}, False),
+        ({"sitecustomize.py": ""}, True),
+        ({"sitecustomize.py": "import mine\n"}, False),
         ({"closed.pth": unreadable(errno.EACCES)}, False),
     ],
 )
@@ -160,3 +204,50 @@ def test_an_image(tmp_path: Path) -> None:
 
 def test_a_fake_host_knows_its_whole_path() -> None:
     assert fake_host().interpreter.version_of("torch") is None
+
+
+@pytest.mark.parametrize(
+    ("line", "nowhere"),
+    [
+        ("import coverage; coverage.process_startup()", True),
+        (
+            "import sys; exec('import os\\nif os.getenv(\"A\"):\\n import coverage\\n coverage.start()')",
+            False,
+        ),
+        (COVERAGE, True),
+        ("import sys; sys.path.append('/x')", False),
+        ("import sys; exec('sys.path.append(1)')", False),
+        ("import sys; coverage = sys; coverage.process_startup()", False),
+        ("import os; os.environ.setdefault('A', '1')", True),
+        ("import os; exec('import certifi\\nx = os.path.isfile(certifi.where())')", True),
+        ("import os; exec('import os\\nexec(\"import certifi\")')", True),
+        ("import os; exec('import sys; sys.path.append(1)')", False),
+        ("import os; sys.path.append('/x')", False),
+        ("import os; addsitedir('/x')", False),
+        ("import os; known_paths.add('/x')", False),
+        ("import os; builtins.exec('x')", False),
+        ("import os; os = sys", False),
+        ("import os; run = open; run('/x')", False),
+        ("import os; exec('open = 1'); open('/x')", False),
+        ("import os; x = [one for one in sys.path]", False),
+        ("import os as x; x.sys", False),
+        ("import os; f'{os.sys}'", False),
+        ("import os; (lambda: 1)()", False),
+        ("import os; os.environ.update(a=1)", False),
+        ("import os; x = os.path.join('a', 'b').lower(); x.strip()", True),
+        ("import os; exec('x' + 'y')", False),
+        ("import os; exec(open('/x').read())", False),
+        ("import os; run = exec; run('import sys')", False),
+        ("import os; os.sys.path.append('/x')", False),
+        ("import os; os.__dict__['sys']", False),
+        ("import os; getattr(os, 's' + 'ys')", False),
+        ("import os; __import__('sys').path.append('/x')", False),
+        ("import os; eval('1')", False),
+        ("import os.path, sys", False),
+        ("import module", False),
+        ("import os; from sys import path", False),
+        ("import os; this is no Python", False),
+    ],
+)
+def test_lines_of_code_that_lead_nowhere(line: str, nowhere: bool) -> None:
+    assert leads_nowhere(line) is nowhere

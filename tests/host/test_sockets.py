@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.others import let_through
 
 from npudoctor.host import CannotTell
 from npudoctor.host.files import LocalDisk
@@ -139,8 +140,7 @@ def test_through_a_descriptor_no_folder_is_too_deep(tmp_path: Path) -> None:
 def test_a_socket_of_somebody_else(listener: socket.socket, path: str) -> None:
     listener.listen(1)
     os.chmod(path, 0o600)
-    for folder in list(Path(path).parents)[:3]:
-        folder.chmod(0o755)
+    let_through(Path(path).parent)
     pid = os.fork()
     if pid == 0:
         status = 1

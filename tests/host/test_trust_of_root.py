@@ -96,3 +96,39 @@ def test_a_configuration_at_a_home_that_is_not_roots(theirs: Path, name: str) ->
     done = check("accelerator", "--expect", "none", **{name: str(theirs)})
     assert done.returncode == 0
     assert "config.toml is not obeyed" in done.stderr
+
+
+@pytest.mark.parametrize("kind", ["theirs", "in a folder of theirs", "by a link of theirs", "writable"])
+def test_a_configuration_that_a_variable_names(theirs: Path, tmp_path: Path, kind: str) -> None:
+    """It would decide what is expected and ignored: refused, and no check is asked."""
+    own = tmp_path / "own.toml"
+    own.write_text('fail_on = "warning"\n')
+    named = theirs / "config.toml"
+    if kind == "by a link of theirs":
+        named.symlink_to(own)
+    elif kind == "writable":
+        named = own
+        own.chmod(0o666)
+    else:
+        named.write_text('expect = "nonsense"\n')
+    give_away(theirs)
+    if kind == "in a folder of theirs":
+        os.chown(named, 0, 0)
+    done = check("accelerator", "--expect", "none", NPUDOCTOR_CONFIG=str(named))
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (64, "", 1)
+    assert done.stderr.startswith("npudoctor: NPUDOCTOR_CONFIG: /")
+    assert "belongs to another user" in done.stderr or "may be written by others" in done.stderr
+    assert check("accelerator", "--expect", "none", "--config", str(own)).returncode == 0  # root named it
+
+
+def test_rows_of_a_site_in_a_folder_of_another_user(theirs: Path) -> None:
+    (theirs / "rows.toml").write_text("[[mindspore.scipy]]\n")
+    give_away(theirs)
+    done = subprocess.run(
+        [sys.executable, "-m", "npudoctor", "list", "--knowledge"],
+        env={**os.environ, "NPUDOCTOR_KNOWLEDGE_DIR": str(theirs)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert f"not used: {theirs}/rows.toml: {theirs} belongs to another user" in done.stdout

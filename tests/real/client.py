@@ -15,8 +15,8 @@ import sys
 import zlib
 from typing import Any
 
-import mindspore  # type: ignore[import-not-found]
-import mindspore.dataset as data  # type: ignore[import-not-found]
+import mindspore
+import mindspore.dataset as data
 
 ROWS = 200
 ROW_BYTES = 65536

@@ -13,7 +13,7 @@ from typing import Any, Callable, NoReturn, Optional
 
 import pytest
 
-from . import isolation, mindspore_env
+from . import environment_table, isolation, mindspore_env
 from .cache_server import CacheServer, free_port
 from .mindspore_env import MindSpore
 
@@ -173,3 +173,14 @@ def npudoctor(tmp_path: Path) -> Callable[..., Ended]:
         return Ended(done.returncode, done.stdout, done.stderr)
 
     return run
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """The table of the broken environments: what was said of each, and how many of each kind."""
+    reports = (report for kind in ("passed", "failed") for report in terminalreporter.getreports(kind))
+    kept = (pair for report in reports for pair in report.user_properties)
+    rows = [environment_table.Row(*value) for key, value in kept if key == "environment"]
+    if rows:
+        terminalreporter.section("real environments")
+        for line in environment_table.lines(rows):
+            terminalreporter.write_line(line)

@@ -120,7 +120,7 @@ FIT = [
     Set(FITTING["torch-2.5.1"], "8.1.RC1", (*_TORCH, *_CANN)),
     Set(FITTING["torch-2.9.0"], "8.5.0", (*_TORCH, *_CANN, "setuptools")),
     Set(FITTING["vllm-ascend-0.15.0rc1"], "8.5.0", (*_TORCH, *_CANN, "vllm-ascend")),
-    Set(FITTING["torch-2.12.0"], "9.1.0", (*_TORCH, *_CANN, "setuptools")),
+    Set(FITTING["torch-2.12.0"], "9.1.0", (*_TORCH, *_CANN)),
     Set(FITTING["torch-2.9.0.post2"], "9.0.0", (*_TORCH, *_CANN)),
     Set(FITTING["mindspore-2.7.1"], "8.3.RC1", (*_MINDSPORE, *_CANN)),
     Set(FITTING["mindspore-2.8.0"], "8.5.0", (*_MINDSPORE, *_CANN)),

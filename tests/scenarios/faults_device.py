@@ -9,6 +9,7 @@ from ..scenes import npu_machine as tool  # noqa: TID252
 from . import npu
 from .fault import fault
 from .machines import Machine
+from .variants import in_container
 
 RT = "ASCEND_RT_VISIBLE_DEVICES"
 
@@ -122,6 +123,13 @@ def _(machine: Machine) -> None:
 @fault("memory of an NPU is in use and nobody holds it", "npu-busy.memory-held")
 def _(machine: Machine) -> None:
     machine.npu_smi = npu.screen(machine.era, used=28400)
+
+
+@fault("a process of the host computes on the container's NPU", "npu-busy.memory-held")
+def _(machine: Machine) -> None:
+    in_container(machine)
+    held = "| 1       0            | 4711          | python3                  | 52900                   |"
+    machine.npu_smi = npu.screen(machine.era, used=30000, held=held)
 
 
 @fault("a blank in the list of NPUs", "device-visibility.cut")

@@ -108,6 +108,7 @@ def _(machine: Machine) -> None:
 @fault("vllm-ascend without vLLM", "vllm-ascend.vllm-missing", VLLM)
 def _(machine: Machine) -> None:
     machine.uninstall("vllm")
+    machine.remove(f"{machine.site}/vllm")
 
 
 @fault("vllm-ascend beside another vLLM", "vllm-ascend.vllm-mismatch", VLLM)
@@ -166,6 +167,7 @@ def _(machine: Machine) -> None:
 @fault("Paddle's plug-in without Paddle", "paddle-npu.paddle-missing", PADDLE)
 def _(machine: Machine) -> None:
     machine.uninstall("paddlepaddle")
+    machine.remove(f"{machine.site}/paddle")
 
 
 @fault("Paddle's plug-in beside Paddle for GPUs", "paddle-npu.gpu-build", PADDLE)

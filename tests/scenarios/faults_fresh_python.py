@@ -66,7 +66,7 @@ def _(machine: Machine) -> None:
     )
 
 
-@fault("pip killed while it upgraded numpy", "conflicting-packages.mixed-copy", NPU)
+@fault("pip killed while it upgraded numpy", "package-files.two-versions", NPU)
 def _(machine: Machine) -> None:
     machine.files.update(distribution(machine.site, "numpy", "1.19.5"))
 

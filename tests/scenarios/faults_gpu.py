@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from npudoctor.testing import folder
+
 from ..elves import library  # noqa: TID252
 from ..scenes.nccl_version import CALLED, NAME, nccl  # noqa: TID252
 from ..scenes.openmpi import OTHER as OTHER_MPI  # noqa: TID252
@@ -141,3 +143,26 @@ def _(machine: Machine) -> None:
 @on_gpus("memory of a GPU that no process explains", "gpu-busy.memory-held")
 def _(machine: Machine) -> None:
     machine.commands.update(gpu.screen(used=70004))
+
+
+@on_gpus("a process of the host holds the container's GPU", "gpu-busy.memory-held")
+def _(machine: Machine) -> None:
+    machine.files["/.dockerenv"] = ""
+    machine.commands.update(gpu.screen(used=70004))
+
+
+set_to("one number of a node with eight GPUs", "gpu-visibility.none-left", CUDA_VISIBLE_DEVICES="7")
+set_to("a list of a node with eight GPUs", "gpu-visibility.no-such-device", CUDA_VISIBLE_DEVICES="0,1,2,3")
+set_to("a GPU that is named twice", "gpu-visibility.repeated", CUDA_VISIBLE_DEVICES="1,1")
+set_to("a shell that hides the GPUs", "gpu-visibility.hidden", CUDA_VISIBLE_DEVICES="")
+
+
+@on_gpus("a container without nvidia-uvm", "gpu-nodes.missing")
+def _(machine: Machine) -> None:
+    machine.files["/.dockerenv"] = ""
+    machine.remove("/dev/nvidia-uvm")
+
+
+@on_gpus("a folder in the place of a node", "gpu-nodes.not-a-device")
+def _(machine: Machine) -> None:
+    machine.files["/dev/nvidiactl"] = folder()

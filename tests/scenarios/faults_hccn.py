@@ -44,6 +44,7 @@ TWIN = npu.port(0)
 ports("two NPUs were given one address", "duplicate-address",
       {"ip_1": f"ipaddr:{TWIN}\nnetmask:255.255.255.0\n"}, {"address_1": TWIN})  # fmt: skip
 ports("the file was changed and not applied", "not-applied", conf={"address_1": "198.51.100.77"})
+ports("an address was set and not saved", "not-saved", conf={"address_1": "", "netmask_1": ""})
 ports("the cable of an NPU is out", "link-down",
       {"link_1": "link status: DOWN\n", "net_health_1": "net health status: Fault\n"})  # fmt: skip
 ports(

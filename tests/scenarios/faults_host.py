@@ -9,9 +9,9 @@ from npudoctor.testing import folder
 
 from ..scenes import npu_machine as tool  # noqa: TID252
 from . import cann
-from .fault import fault
+from .fault import fault, kind
 from .machines import HOME, Machine
-from .system import LIMITS
+from .system import LIMITS, MAPPED
 
 MIB, GIB = 1 << 20, 1 << 30
 INODES = 1 << 24
@@ -50,7 +50,22 @@ def _(machine: Machine) -> None:
 @fault("1024 open files, as of most distributions", "file-limits.low")
 def _(machine: Machine) -> None:
     machine.files["/proc/self/limits"] = (
-        f"{LIMITS}Max open files            1024                 4096 files \n"
+        f"{LIMITS}Max open files            1024                 4096 files \n{MAPPED}"
+    )
+
+
+@fault("a shell that leaves room for a handful of files", "file-limits.unusable")
+def _(machine: Machine) -> None:
+    machine.files["/proc/self/limits"] = (
+        f"{LIMITS}Max open files            6                    1048576              files \n{MAPPED}"
+    )
+
+
+@fault("a shell with ulimit -v, as of an old login script", "memory.address-space")
+def _(machine: Machine) -> None:
+    machine.files["/proc/self/limits"] = (
+        f"{LIMITS}Max open files            1048576              1048576              files \n"
+        "Max address space         40960000             unlimited            bytes \n"
     )
 
 
@@ -90,6 +105,32 @@ def _(machine: Machine) -> None:
 @fault("the job is started in a folder of root", "working-directory.not-writable")
 def _(machine: Machine) -> None:
     machine.files[f"{HOME}/job"] = folder(0o755, 0)
+
+
+def read_only(point: str) -> None:
+    """A file system that is mounted read-only."""
+
+    def breaks(machine: Machine) -> None:
+        machine.files["/proc/self/mountinfo"] = (
+            f"21 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw\n40 21 0:40 / {point} ro,nosuid - tmpfs tmpfs rw\n"
+        )
+
+    fault(f"{point} is mounted read-only", "temporary-folders.not-writable")(breaks)
+
+
+read_only("/tmp")
+read_only(SHM)
+
+
+@fault("/tmp lost its mode", "temporary-folders.not-writable", lambda machine: machine.uid != 0)
+def _(machine: Machine) -> None:
+    machine.files["/tmp"] = folder(0o755)
+
+
+@fault("root started the first cache server", "temporary-folders.mindspore-closed", kind("mindspore"))
+def _(machine: Machine) -> None:
+    machine.files["/tmp/mindspore"] = folder(0o700)
+    machine.variables["MS_CACHE_PORT"] = "50052"
 
 
 @fault("the driver was not mounted into the container", "container-mounts.driver")

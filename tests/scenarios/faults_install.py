@@ -6,9 +6,10 @@ from npudoctor.testing import Node, folder, link, unreadable
 
 from ..elves import library  # noqa: TID252
 from . import cann as build
-from .fault import cann, fault, kind
+from .fault import cann, fault
 from .faults_cann import DRIVERS, LATER, LATEST, NEW, OTHER, in_front, second, unsource
 from .machines import Machine
+from .python_env import PREFIX
 
 OTHER_ARCH = {"x86_64": "aarch64", "aarch64": "x86_64"}
 
@@ -18,25 +19,13 @@ def _uninstall(machine: Machine) -> None:
     machine.remove(*(f"{build.ASCEND}/{name}" for name in roots), "/etc/Ascend")
 
 
-@fault("CANN is not installed", "cann-install.missing", kind("torch", "vllm", "paddle"))
+@fault("CANN is not installed", "cann-install.missing")
 def _(machine: Machine) -> None:
     _uninstall(machine)
     unsource(machine, DRIVERS)
 
 
-def _not_told(machine: Machine) -> bool:
-    """MindSpore from 2.0 on may be there for the CPU."""
-    return machine.framework == "mindspore" and not machine.era.mindspore.startswith("1.")
-
-
-@fault("CANN was removed beside MindSpore 2, its variables stayed", "cann-env.no-such-path", _not_told)
-def _(machine: Machine) -> None:
-    _uninstall(machine)
-
-
-@fault(
-    "CANN was removed, its variables stayed", "cann-install.missing", lambda machine: not _not_told(machine)
-)
+@fault("CANN was removed, its variables stayed", "cann-install.missing")
 def _(machine: Machine) -> None:
     _uninstall(machine)
 
@@ -158,6 +147,20 @@ def _(machine: Machine) -> None:
 def _(machine: Machine) -> None:
     second(machine)
     in_front(machine, "LD_LIBRARY_PATH", f"{OTHER}/lib64")
+
+
+@fault("what a removed release left in front", "library-path.outside-cann", LATER)
+def _(machine: Machine) -> None:
+    place = "/usr/local/Ascend/ascend-toolkit/6.2.RC9/lib64"
+    machine.files[f"{place}/libhccl.so"] = library("libc.so.6", soname="libhccl.so", machine=machine.arch)
+    in_front(machine, "LD_LIBRARY_PATH", place)
+
+
+@fault("a copy of a library in an environment's folder", "library-path.outside-cann")
+def _(machine: Machine) -> None:
+    place = f"{PREFIX}/lib"
+    machine.files[f"{place}/libascendcl.so"] = library(soname="libascendcl.so", machine=machine.arch)
+    in_front(machine, "LD_LIBRARY_PATH", place)
 
 
 @fault("libraries of another release behind", "library-path.other-cann", LATER)

@@ -107,7 +107,8 @@ def _(machine: Machine) -> None:
 
 
 @fault("NumPy 2 beside a MindSpore that refuses it", "numpy-version.unsuitable",
-       both(kind("mindspore", "vllm"), lambda machine: machine.era.numpy.startswith("1")))  # fmt: skip
+       both(kind("mindspore", "vllm"),
+            lambda machine: machine.era.numpy.startswith("1") and machine.era.cann != "9.1.0"))  # fmt: skip
 def _(machine: Machine) -> None:
     machine.install("numpy", "2.2.6")
 
@@ -139,7 +140,7 @@ def _(machine: Machine) -> None:
     machine.install("mindspore-gpu", "1.10.0", "numpy>=1.17.0", "scipy>=1.5.2")
 
 
-@fault("an upgrade of NumPy broke off", "conflicting-packages.mixed-copy")
+@fault("an upgrade of NumPy broke off", "package-files.two-versions")
 def _(machine: Machine) -> None:
     machine.files.update(python_env.distribution(machine.site, "numpy", "1.20.3"))
 

@@ -2,6 +2,7 @@
 
 from . import (
     faults_cann,
+    faults_closure,
     faults_device,
     faults_driver,
     faults_frameworks,
@@ -29,6 +30,7 @@ from .fault import FAULTS
 
 MODULES = (
     faults_cann,
+    faults_closure,
     faults_install,
     faults_driver,
     faults_frameworks,

@@ -112,7 +112,11 @@ def torch(era: Era, arch: str) -> dict[str, Content]:
             at, "torch-npu", npu, *((f"torch=={mine}",) if mine >= "2.5" or mine == "2.12.0" else ())
         )
     )
-    files[f"{at}/torch/__init__.py"] = files[f"{at}/torch_npu/__init__.py"] = ""
+    files[f"{at}/torch_npu-{npu}.dist-info/entry_points.txt"] = (
+        "[torch.backends]\ntorch_npu = torch_npu:_autoload\n"
+    )
+    files[f"{at}/torch/__init__.py"] = ""
+    files[f"{at}/torch_npu/__init__.py"] = "def _autoload(): ...\n"
     files[f"{at}/torch/_C.{ending}"] = _framework("libtorch_python.so", arch=arch)
     files[f"{at}/torch/lib/libtorch_python.so"] = _framework(
         "libtorch.so", "libc10.so", arch=arch, rpath="$ORIGIN"
@@ -142,7 +146,7 @@ def mindspore(era: Era, arch: str) -> dict[str, Content]:
     """MindSpore for Ascend; up to 1.10 a distribution of its own name."""
     at, version = site(era), era.mindspore
     name = "mindspore-ascend" if version.startswith("1.") else "mindspore"
-    limit = "" if era.numpy.startswith("2") else "<2.0.0"
+    limit = "" if version == "2.10.0" else "<2.0.0"
     requires = (
         "protobuf>=3.13.0",
         "asttokens>=2.0.4",

@@ -146,6 +146,7 @@ def vllm_as_published(arch: str) -> Machine:
     pins = ("torch==2.9.0", "torch-npu==2.9.0", "torchvision==0.24.0", "torchaudio==2.9.0")
     machine.uninstall("vllm-ascend")
     machine.install("vllm-ascend", "0.15.0rc1", *pins, "triton-ascend==3.2.0", "numpy<2.0.0", "pandas-stubs")
+    machine.install("pandas-stubs", "2.3.2")
     machine.install("vllm", "0.15.0", "torch==2.9.1", "torchaudio==2.9.1", "torchvision==0.24.1", "numpy")
     machine.install("torchvision", "0.24.0", "numpy", "torch==2.9.0")
     machine.install("torchaudio", "2.9.0", "torch==2.9.0")

@@ -10,6 +10,8 @@ from npudoctor.testing import OUR_PID, Content, Node, folder, link, process_file
 from . import npu
 
 USER, HOME = 1000, "/home/trainer"
+FREE = ("Max data size", "Max address space", "Max stack size", "Max file size", "Max processes")
+MAPPED = "".join(f"{name:<26}{'unlimited':<21}{'unlimited':<21}bytes \n" for name in FREE)
 LIMITS = "Limit                     Soft Limit           Hard Limit           Units     \n"
 
 
@@ -74,7 +76,8 @@ def files() -> dict[str, Content]:
         "/proc/self/cwd": link(f"{HOME}/job"),
         "/proc/self/mountinfo": "21 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw\n",
         "/proc/meminfo": f"MemTotal: {1 << 29} kB\nMemFree: {1 << 27} kB\nMemAvailable: {1 << 28} kB\n",
-        "/proc/self/limits": f"{LIMITS}Max open files            {1 << 20:<20} {1 << 20:<20} files \n",
+        "/proc/self/limits": f"{LIMITS}Max open files            {1 << 20:<20} {1 << 20:<20} files \n"
+        + MAPPED,
         "/proc/self/cgroup": "0::/user.slice/user-1000.slice/session-3.scope\n",
         "/proc/sysvipc/shm": "key shmid perms size cpid lpid nattch uid gid cuid cgid atime dtime ctime\n",
         "/proc/sysvipc/msg": "key msqid perms cbytes qnum lspid lrpid uid gid cuid cgid stime rtime ctime\n",

@@ -7,6 +7,7 @@ import pytest
 
 from npudoctor.registry import load_all
 
+from .alike import differences
 from .fault import Fault, outcome
 from .gpu import gpu_machines
 from .machines import Machine, all_machines, judge
@@ -26,8 +27,10 @@ CASES = [pytest.param(fault, _machine(number, fault), id=fault.name) for number,
 
 @pytest.mark.parametrize(("fault", "machine"), CASES)
 def test_a_fault_is_found_alone(fault: Fault, machine: Machine) -> None:
-    seen = outcome(fault, judge(LOADED, fault.on(machine)))
+    report = judge(LOADED, fault.on(machine))
+    seen = outcome(fault, report)
     assert (seen.found, seen.others, seen.broken) == (True, (), ()), f"{fault.code} on {machine.name}"
+    assert differences(report) == []
 
 
 def test_the_table_names_codes_that_there_are() -> None:

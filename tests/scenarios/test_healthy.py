@@ -5,6 +5,7 @@ import pytest
 from npudoctor.model import Severity, Status, Verdict
 from npudoctor.registry import load_all
 
+from .alike import differences
 from .gpu import gpu_machines
 from .machines import Machine, all_machines, judge
 from .pythons import pythons
@@ -29,6 +30,7 @@ def test_a_healthy_machine_is_ready(machine: Machine) -> None:
         (row.check, row.reason) for row in report.results if row.needed and row.status is Status.UNKNOWN
     ] == []
     assert report.verdict is Verdict.READY
+    assert differences(report) == []
 
 
 @pytest.mark.parametrize("machine", elsewhere(), ids=lambda machine: machine.name)
@@ -39,5 +41,6 @@ def test_a_machine_for_other_things_is_let_alone(machine: Machine) -> None:
     unknown = [row.check for row in report.results if row.needed and row.status is not Status.OK]
     assert unknown == ["accelerator"]
     assert report.verdict is Verdict.UNDETERMINED
+    assert differences(report) == []
     # What a shell's variables say of interfaces is worth a word where somebody set them.
     assert len([finding for finding in findings if finding.code != "socket-interfaces.missing"]) <= 1

@@ -27,7 +27,7 @@ def _of_root_with_anothers_python(machine: Machine) -> None:
     machine.files[python_env.PREFIX] = folder(0o755, USER)
 
 
-def _in_container(machine: Machine) -> None:
+def in_container(machine: Machine) -> None:
     """As a container sees it: the driver mounted, the firmware not, ports reserved by nobody it could see."""
     machine.files["/.dockerenv"] = ""
     machine.remove("/usr/local/Ascend/firmware", "/etc/ascend_install.info")
@@ -81,7 +81,7 @@ def _in_slurm(machine: Machine) -> None:
 
 def _in_kubernetes(machine: Machine) -> None:
     """A pod with a network of its own and one of the node's NPUs, which the runtime gave it."""
-    _in_container(machine)
+    in_container(machine)
     machine.remove("/dev/davinci1")
     machine.interfaces = [interface("lo", "127.0.0.1/8"), interface("eth0", "10.244.1.7/24")]
     machine.variables.update(ASCEND_VISIBLE_DEVICES="0", KUBERNETES_SERVICE_HOST="10.96.0.1")
@@ -141,7 +141,7 @@ def _laptop(machine: Machine) -> None:
 VARIANTS = {
     "root": of_root,
     "root, Python of another": _of_root_with_anothers_python,
-    "container": _in_container,
+    "container": in_container,
     "home": _own_install,
     "two nodes": _of_two_nodes,
     "two nodes, root": _of_two_nodes_as_root,

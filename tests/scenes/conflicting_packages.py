@@ -25,3 +25,10 @@ def scene(tmp: Path) -> Iterator[Asked]:
         f"{SITE}/numpy/core/_multiarray_umath.cpython-37m-x86_64-linux-gnu.so": ARM,
     }
     yield ask(check, fake_host(files, search_path=(USER, SITE)))
+    dynload, end = "/usr/lib/python3.11/lib-dynload", "cpython-311-x86_64-linux"
+    musl: dict[str, Content] = {
+        **package_files("numpy", "2.2.6"),
+        f"{dynload}/math.{end}-gnu.so": ARM,
+        f"{SITE}/numpy/_core/_multiarray_umath.{end}-musl.so": ARM,
+    }
+    yield ask(check, fake_host(musl, search_path=(dynload, SITE)))

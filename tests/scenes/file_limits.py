@@ -13,6 +13,7 @@ from ..checks.host.test_file_limits import CONF, told  # noqa: TID252
 
 def scene(tmp: Path) -> Iterator[Asked]:
     """Each code, and each way of putting it."""
+    yield told("6", "1048576")
     yield told("1024", "1048576")
     yield told("5000", "6000")
     yield told("1024", "4096", 0, "/.dockerenv")

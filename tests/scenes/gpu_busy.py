@@ -58,6 +58,7 @@ def scene(tmp: Path) -> Iterator[Asked]:
     """Each code, and each way of putting it."""
     yield ask(gpu_busy, fake_host())
     yield judge(BUSY, me(), one(71001, uid=1001))
+    yield judge(BUSY, me(), one(71001, 600, 500))
     yield judge(FULL)
     yield judge(FULL, CONTAINER)
     yield judge([gpu(0, mig=True)])

@@ -36,6 +36,7 @@ def _tools(tmp: Path) -> Iterator[Asked]:
     yield ask(hccn_config, tool.host(file(address_7="198.51.100.70", netmask_6="x"), timeout=2.5))
     for more in ({"euid": 1000}, {"files": card("0xd806")}, {"files": {"/etc/hccn.conf": unreadable()}}):
         yield ask(hccn_config, tool.host(timeout=2.5, **more))
+    yield ask(hccn_config, tool.host(file(address_3=""), timeout=2.5))
     for number in range(8):
         tool.says(number, "ip", "")
     yield ask(hccn_config, tool.host(peers=PEERS, timeout=2.5))

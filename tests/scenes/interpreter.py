@@ -14,6 +14,7 @@ from ..checks.python.test_interpreter import (  # noqa: TID252
     ELSEWHERE,
     TORCH_NPU,
     broken,
+    ending,
     notebook,
     told,
 )
@@ -23,6 +24,7 @@ def scene(tmp: Path) -> Iterator[Asked]:
     """Each code, each ending."""
     yield ask(interpreter, fake_host())
     yield ask(interpreter, broken(tmp, "echo broken >&2; exit 3"))
+    yield ask(interpreter, ending(tmp / "own", "import posix; posix.write(2, b'broken'); posix._exit(3)"))
     yield told({**TORCH_NPU, **cann("8.3.RC1")}, python_version="3.12.1")
     yield told({**ELSEWHERE, **cann("8.3.RC1")}, variables={"PATH": "/usr/bin:/opt/conda/bin"})
     yield told({**TORCH_NPU, **ELSEWHERE, **notebook(CONDA)}, variables={"JPY_PARENT_PID": "70"})

@@ -120,6 +120,8 @@ def scene(tmp: Path) -> Iterator[Asked]:
     older = {**HEALTHY, **cann("8.0.0", "/opt/old", latest=False)}
     yield judge(older, ["/opt/old/8.0.0/lib64", *ALL])
     yield judge(older, [*ALL, "/opt/old/8.0.0/lib64"])
+    copied: dict[str, Content] = {"/opt/libs/libhccl.so": library(soname="libhccl.so", machine="aarch64")}
+    yield judge({**HEALTHY, **copied}, ["/opt/libs", *ALL])
     yield judge(HEALTHY, [*ALL, ""])
     yield judge({**HEALTHY, "/job": folder(0o777)}, [*ALL, ""])
     yield judge({**HEALTHY, "/job/libhccl.so": library(machine="aarch64")}, ["", *ALL])

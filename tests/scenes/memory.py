@@ -8,7 +8,7 @@ from pathlib import Path
 from npudoctor.checks.host.memory import memory
 from npudoctor.testing import Asked, ask, fake_host
 
-from ..checks.host.test_memory import GIB, first, second, told  # noqa: TID252
+from ..checks.host.test_memory import GIB, LIMITS, first, mapped, second, told  # noqa: TID252
 
 
 def scene(tmp: Path) -> Iterator[Asked]:
@@ -16,4 +16,7 @@ def scene(tmp: Path) -> Iterator[Asked]:
     yield told(GIB)
     yield told(files=second(str(2 * GIB), 2 * GIB))
     yield told(files=first(8 * GIB, 9 * GIB))
+    yield told(files={"/proc/self/limits": mapped("40960000", "unlimited")})
+    yield told(files={"/proc/self/limits": mapped("40960000", "40960000")})
+    yield told(files={"/proc/self/limits": LIMITS})
     yield ask(memory, fake_host({"/proc/meminfo": "MemTotal: 1 kB\n"}))

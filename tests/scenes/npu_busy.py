@@ -40,5 +40,8 @@ def scene(tmp: Path) -> Iterator[Asked]:
     yield told(npu_busy, BUSY, me(), one(71001, 600, 500))
     yield told(npu_busy, OLD, count=4)
     yield told(npu_busy, LATE, CONTAINER, me(), one(77))
+    without_core = LATE.replace("| 0                    0    / 0 ", "|                      0    / 0 ")
+    yield told(npu_busy, without_core, CONTAINER)
+    yield told(npu_busy, LATE.replace("5990", "90  ").replace("9403", "3503"), CONTAINER, me())
     yield told(npu_busy, BUSY.replace("910B4", "995Z9"))
     yield told(npu_busy, screen("c_910b2_24.1.0_idle").replace("| 0     910B2", "| 9     910B2"), count=3)

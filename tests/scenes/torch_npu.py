@@ -9,7 +9,9 @@ from npudoctor.checks.python.torch_npu import torch_npu
 from npudoctor.testing import Asked, ask, fake_host
 
 from ..checks.python.stack_machine import cann, installed, site  # noqa: TID252
+from ..checks.python.test_torch_autoload import WITHOUT_CANN, judge  # noqa: TID252
 from ..checks.python.test_torch_npu import ROW, beside  # noqa: TID252
+from .library_path import HEALTHY
 
 PIN = "Requires-Dist: torch==2.7.1"
 
@@ -20,6 +22,8 @@ def scene(tmp: Path) -> Iterator[Asked]:
     yield beside("2.7.1", "2.8.0", "", PIN)
     yield beside("2.1.0.post12", "2.2.0")
     yield beside("2.7.1")
+    yield judge(WITHOUT_CANN)
+    yield judge(HEALTHY)
     for adapter, version in (
         ("2.9.0", "8.1.RC1"),
         ("2.7.1.post6", "9.0.0"),

@@ -125,12 +125,15 @@ def relink(scene: Scene, point: str) -> bool:
         return False
     scene.truth.moving, scene.truth.blind = True, f"{folder}/"
     with kin.as_user(HOSTILE):
-        if folder.is_symlink():
-            folder.unlink()
-            aside.rename(folder)
-        else:
-            folder.rename(aside)
-            folder.symlink_to(scene.rng.choice([str(TMP), str(SPILL / "0"), "/"]))
+        try:
+            if folder.is_symlink():
+                folder.unlink()
+                aside.rename(folder)
+            else:
+                folder.rename(aside)
+                folder.symlink_to(scene.rng.choice([str(TMP), str(SPILL / "0"), "/"]))
+        except OSError:  # one of those that never rest was faster
+            return False
     return True
 
 

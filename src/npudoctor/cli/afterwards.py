@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import stat
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,7 +11,8 @@ from typing import Any, Optional
 
 from npudoctor.frozen import dataclass
 
-SECONDS = 30  # the longest that a job's end waits for it
+SECONDS = 30.0  # the longest that a job's end waits for it
+READING = 20.0  # of them for the logs
 # Who ended the job knows why: a person, or the batch system.
 ENDED = frozenset(128 + number for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM))
 IMPATIENT = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
@@ -30,7 +30,7 @@ class Beginning:
     def now(cls) -> Beginning:
         """Before the job is started, while standard output is still the caller's."""
         # Kernels stamp files with the clock of the last tick, which is behind.
-        return cls(time.time() - 0.1, tuple(sorted(set(_regular(1) + _regular(2)))))
+        return cls(time.time() - 0.1, _outputs())
 
 
 def said_of(status: int, beginning: Beginning, variables: Mapping[str, str]) -> Optional[str]:
@@ -45,7 +45,7 @@ def said_of(status: int, beginning: Beginning, variables: Mapping[str, str]) -> 
 
     try:
         with _heeding():
-            told = asked(work) or {}
+            told = asked(work, SECONDS) or {}
     except (_Stopped, OSError):
         return None
     text = told.get("text")
@@ -78,47 +78,55 @@ def _end_together() -> None:
     for number in (*IMPATIENT, signal.SIGALRM):
         signal.signal(number, lambda *_told: os.killpg(0, signal.SIGKILL))
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    signal.alarm(SECONDS)
+    signal.alarm(int(SECONDS))
 
 
 def _explained(beginning: Beginning, variables: Mapping[str, str]) -> str:
     """A log that shows no failure, or one that nobody knows, is no explanation."""
     from npudoctor.cli.explaining import Asked, answered
+    from npudoctor.explain.gather import automatic
+    from npudoctor.explain.newest import LOOSE
+    from npudoctor.explain.remedies import remedied
     from npudoctor.render.explain_text import explain_text
 
-    paths = tuple(written_since(beginning, variables))
+    started = time.monotonic()
+    # Of other files in this folder nobody knows that this very job wrote them.
+    places = (place.path for place in automatic(variables).found if place.kind != LOOSE)
+    paths = (*beginning.outputs, *places)
     if not paths:
         return ""
-    found = answered(Asked(paths, variables, time.monotonic()))
-    return explain_text(found) if found.diagnoses and found.exit_code == 0 else ""
+    found = answered(Asked(paths, variables, started, READING, beginning.moment))
+    return explain_text(remedied(found, None)) if found.diagnoses and found.exit_code == 0 else ""
 
 
-def written_since(beginning: Beginning, variables: Mapping[str, str]) -> Iterator[str]:
-    """The files with the job's output, and the logs of launchers and of CANN that were written since."""
-    from npudoctor.explain.newest import newest
-    from npudoctor.explain.walk import Walk
+def _outputs() -> tuple[str, ...]:
+    """The regular files that standard output and error go to; none where they lie does not answer."""
+    descriptors = [number for number in (1, 2) if not _path(number).startswith(("/dev/", "pipe:", "socket:"))]
+    if not descriptors:
+        return ()
+    from npudoctor.explain.bounded import Late, ask
 
-    walk = Walk()
-    for path in (*beginning.outputs, *(place.path for place in newest(variables, os.getcwd()))):
-        try:
-            found = os.stat(path)
-        except OSError:
-            continue
-        if stat.S_ISDIR(found.st_mode):
-            walk.folder(path)
-        elif stat.S_ISREG(found.st_mode):  # a pipe that somebody called slurm-7.out would be waited for
-            walk.file(path, found)
-    for log in walk.logs:
-        if os.stat(log.path).st_mtime >= beginning.moment:
-            yield log.path
+    try:
+        return ask(
+            lambda: tuple(sorted({path for one in descriptors for path in _regular(one)})), seconds=1.0
+        )
+    except (Late, OSError):
+        return ()
+
+
+def _path(descriptor: int) -> str:
+    """What an open file is called; a mere look at the kernel's own memory."""
+    try:
+        return os.readlink(f"/proc/self/fd/{descriptor}")
+    except OSError:
+        return "/dev/null"
 
 
 def _regular(descriptor: int) -> tuple[str, ...]:
-    """The path of an open regular file; nothing for a terminal, a pipe, or a file whose name is gone."""
+    """The path of an open regular file; nothing for any other, or one whose name is gone."""
+    path = _path(descriptor)
     try:
-        path = os.readlink(f"/proc/self/fd/{descriptor}")
-        return (
-            (path,) if os.path.samestat(os.stat(path), os.fstat(descriptor)) and os.path.isfile(path) else ()
-        )
+        same = os.path.samestat(os.stat(path), os.fstat(descriptor))
+        return (path,) if same and os.path.isfile(path) else ()
     except OSError:
         return ()

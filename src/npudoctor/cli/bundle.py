@@ -7,53 +7,98 @@ import io
 import os
 import tarfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from npudoctor.cli.output import Lost
+from npudoctor.cli.destinations import opened_folder
+from npudoctor.cli.output import Lost, complain, within
+from npudoctor.cli.paths import writable
 from npudoctor.config import Refused, absolute
+from npudoctor.host import CannotTell
 from npudoctor.messages import _, strerror
+from npudoctor.redact import HIDDEN, redact
+from npudoctor.render.printable import printable
 
 if TYPE_CHECKING:
     from npudoctor.cli.session import Session
     from npudoctor.explain.answer import Explanation
+    from npudoctor.host.files import Files
 
+_OPTION = "--collect"
 _PACKAGES = (
     "torch torch_npu mindspore paddlepaddle paddle_custom_npu vllm vllm_ascend mindspeed megatron_core"
     " deepspeed accelerate transformers numpy scipy protobuf te hccl triton triton_ascend"
 ).split()
+_JSON = ("report.json", "explain.json")
 
 
-def place(told: str) -> str:
-    """The file of --collect, as long as there is none yet."""
-    path = absolute(told, "--collect")
-    if os.path.lexists(path):
-        raise Refused(
-            _("{option}: {path} exists: nothing is overwritten").format(option="--collect", path=path)
-        )
-    if not os.path.isdir(os.path.dirname(path)):
-        text = _("{option}: {path} is not a directory")
-        raise Refused(text.format(option="--collect", path=os.path.dirname(path)))
-    return path
+def place(told: str, files: Files) -> str:
+    """The file of --collect, judged as that of --output is, as long as there is none yet."""
+    path = absolute(told, _OPTION)
+    folder = os.path.dirname(path)
+    try:  # before anything touches it: it may never answer
+        entry = files.stat(folder)
+        there = entry is not None and files.lstat(path) is not None
+    except CannotTell as error:
+        raise Refused(f"{_OPTION}: {error.reason}") from error
+    if entry is None or not entry.is_dir:
+        raise Refused(_("{option}: {path} is not a directory").format(option=_OPTION, path=folder))
+    if there:
+        raise Refused(_("{option}: {path} exists: nothing is overwritten").format(option=_OPTION, path=path))
+    return writable(path, files, _OPTION) or path
 
 
 def collect(path: str, found: Explanation, session: Session) -> None:
     """Ask all checks, and pack what they and the logs say."""
     from npudoctor import runner
     from npudoctor.explain.excerpts import excerpts, named
+    from npudoctor.redact.leaving import Leaving
     from npudoctor.render.explain_json import explain_object
     from npudoctor.render.json_text import json_text
     from npudoctor.render.report_json import report_json
 
     report = runner.run(session.loaded, session.host, session.settings(), session.until)
+    redactor = Leaving(session.host.variables)
     contents = {
-        "report.json": report_json(report).encode(),
-        "explain.json": json_text(explain_object(found)).encode(),
+        "report.json": redactor.known(report_json(report)).encode(),
+        "explain.json": redactor.known(json_text(explain_object(found))).encode(),
         "versions.txt": _versions(session).encode("utf-8", "backslashreplace"),
     }
-    for log, text in excerpts(found.diagnoses, found.errors):
-        contents[named(log, contents)] = text.encode("utf-8", "backslashreplace")
+    missing = []
+    for one in excerpts(found.diagnoses, found.errors, found.logs, redactor):
+        if one.missing:
+            missing.append(f"{printable(one.path)}: {one.missing}")
+        else:
+            contents[named(one.path, contents)] = one.text.encode("utf-8", "backslashreplace")
+    for line in missing:
+        complain(_("not in the bundle: {line}").format(line=line))
+    redactor.counts["report"] = sum(contents[name].count(HIDDEN.encode()) for name in _JSON)
+    omitted = [redactor.known(redact(line)) for line in missing]
+    contents["README.txt"] = _read_me(contents, omitted, redactor.counts).encode("utf-8", "backslashreplace")
     pack(path, contents)
+
+
+def _read_me(names: Iterable[str], missing: Sequence[str], counts: Mapping[str, int]) -> str:
+    """What is in the bundle, what could not be, and what was taken out of it."""
+    kinds = {
+        "report": _("places of report.json and explain.json"),
+        "named": _("values of names such as password, secret or token"),
+        "command": _("passwords in command lines"),
+        "header": _("HTTP headers with credentials and cookies"),
+        "url": _("passwords and signatures in URLs"),
+        "token": _("tokens recognised by their form"),
+        "key": _("private keys"),
+        "variable": _("environment variables that are not needed for support, and copies of secret ones"),
+    }
+    lines = [_("npudoctor packed these files:"), *(f"  {name}" for name in names), ""]
+    if missing:
+        lines += [_("Lines of these logs are missing:"), *(f"  {line}" for line in missing), ""]
+    lines.append(_("Replaced by {hidden}:").format(hidden=HIDDEN))
+    lines += [f"  {counts.get(kind, 0)}  {text}" for kind, text in kinds.items() if counts.get(kind)]
+    if not any(counts.values()):
+        lines.append("  " + _("nothing"))
+    lines += ["", _("No detector finds every secret: read the files before you pass them on.")]
+    return "\n".join(lines) + "\n"
 
 
 def _versions(session: Session) -> str:
@@ -70,23 +115,42 @@ def _versions(session: Session) -> str:
 
 def pack(path: str, contents: Mapping[str, bytes]) -> None:
     """Write the bundle beside its place and link it there: it is whole, and never instead of another."""
-    folder, name = os.path.split(path)
-    temporary = os.path.join(folder, f".npudoctor-{os.urandom(8).hex()}")
-    top = name.split(".")[0] or "npudoctor"
+    top = os.path.basename(path).split(".")[0] or "npudoctor"
+    content = _packed(top, contents)
     try:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        try:
-            with open(os.open(temporary, flags, 0o600), "wb") as file:
-                with tarfile.open(fileobj=file, mode="w:gz") as bundle:
-                    for inner, content in contents.items():
-                        entry = tarfile.TarInfo(f"{top}/{inner}")
-                        entry.size, entry.mode, entry.mtime = len(content), 0o644, int(time.time())
-                        bundle.addfile(entry, io.BytesIO(content))
-                file.flush()
-                os.fsync(file.fileno())
-            os.link(temporary, path)
-        finally:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
+        within(lambda: _put_into(os.path.dirname(path), os.path.basename(path), content), path)
     except OSError as error:
         raise Lost(f"{path}: {strerror(error.errno)}") from error
+
+
+def _put_into(place: str, name: str, content: bytes) -> None:
+    folder = opened_folder(place)
+    try:
+        _put(content, name, folder)
+    finally:
+        os.close(folder)
+
+
+def _packed(top: str, contents: Mapping[str, bytes]) -> bytes:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w:gz") as bundle:
+        for inner, content in contents.items():
+            entry = tarfile.TarInfo(f"{top}/{inner}")
+            entry.size, entry.mode, entry.mtime = len(content), 0o644, int(time.time())
+            bundle.addfile(entry, io.BytesIO(content))
+    return file.getvalue()
+
+
+def _put(content: bytes, name: str, folder: int) -> None:
+    """A new file in a folder that is held open, whoever renames it or puts a link in its place."""
+    temporary = f".npudoctor-{os.urandom(8).hex()}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        with open(os.open(temporary, flags, 0o600, dir_fd=folder), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary, dir_fd=folder)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import typer
 
 from npudoctor.cli import options as o
-from npudoctor.messages import _
 
 
 def check(
@@ -34,17 +33,6 @@ def check(
     quiet: o.Quiet = False,
 ) -> int:
     """Judge this node."""
-    from npudoctor import runner
-    from npudoctor.cli.paths import writable
-    from npudoctor.cli.reports import deliver
-    from npudoctor.cli.session import opened
-    from npudoctor.config import Refused
-    from npudoctor.host.files import Files
+    from npudoctor.cli.preflight import judge
 
-    if verbose and quiet:
-        raise Refused(_("-v and -q exclude each other"))
-    with opened(ctx.params, ctx.obj) as session:
-        target = writable(output, Files(session.host.disk))
-        report = runner.run(session.loaded, session.host, session.settings(names or ()), session.until)
-        deliver(report, session.config["format"], target, verbose=verbose, quiet=quiet)
-    return report.exit_code
+    return judge(ctx.params, ctx.obj)

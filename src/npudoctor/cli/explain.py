@@ -17,7 +17,7 @@ Logs = Annotated[
     Optional[List[str]],  # noqa: UP006
     typer.Argument(
         metavar="[LOG|DIR|-|CODE]...",
-        help=_("What to read, or one code; when left out, the newest log here."),
+        help=_("What to read, or one code; when left out, the logs of the newest run here."),
         show_default=False,
     ),
 ]
@@ -35,11 +35,23 @@ Collect = Annotated[
 ]
 
 
+Deadline = Annotated[
+    Optional[str],
+    typer.Option(
+        "--deadline",
+        metavar="SECONDS",
+        help=_("How long reading may take; default 60 for a folder, 600 for files."),
+        show_default=False,
+    ),
+]
+
+
 def explain(
     ctx: typer.Context,
     logs: Logs = None,
     verify: Verify = False,
     collect: Collect = None,
+    deadline: Deadline = None,
     format: o.Format = None,
     output: o.Output = None,
     lang: o.Lang = None,
@@ -47,24 +59,28 @@ def explain(
 ) -> int:
     """Say what a failing log means."""
     from npudoctor.cli import bundle
-    from npudoctor.cli.explaining import Asked, answered, verified
+    from npudoctor.cli.explaining import Asked, answered, installed_on, verified
     from npudoctor.cli.paths import writable
     from npudoctor.cli.session import described, opened
+    from npudoctor.explain.remedies import remedied
     from npudoctor.host.files import Files, LocalDisk
 
     started = time.monotonic()
     flags = {"format": format, "lang": lang, "config": config}
-    settings = described(flags, ctx.obj)
+    settings = described({**flags, "deadline": deadline}, ctx.obj)
+    seconds = None if deadline is None else settings["deadline"]
     disk = LocalDisk()
     try:
         target = writable(output, Files(disk))
+        packed = None if collect is None else bundle.place(collect, Files(disk))
     finally:
         disk.close()
-    packed = None if collect is None else bundle.place(collect)
-    found = answered(Asked(tuple(logs or ()), ctx.obj.variables, started))
+    found = answered(Asked(tuple(logs or ()), ctx.obj.variables, started, seconds))
     if verify:
         with opened(flags, ctx.obj) as session:
-            found = verified(found, session)
+            found = remedied(verified(found, session), installed_on(session.host))
+    else:
+        found = remedied(found, None)
     if packed is not None:
         with opened(flags, ctx.obj) as session:
             bundle.collect(packed, found, session)

@@ -2,55 +2,83 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Optional
 
 from npudoctor.cli import output
 from npudoctor.cli.session import knowledge_directory
 from npudoctor.config import Refused, suggestion
 from npudoctor.explain.answer import Explanation, Proof, explanation
-from npudoctor.explain.cache import Cache, cache_of
 from npudoctor.explain.engine import Engine, engine_for
 from npudoctor.explain.evidence import Evidence
+from npudoctor.explain.gather import FILES
+from npudoctor.explain.opening import Unreadable
 from npudoctor.explain.prepared import prepared
+from npudoctor.explain.remedies import Installed
 from npudoctor.explain.signatures import Signature
 from npudoctor.explain.table import Table
-from npudoctor.explain.walk import Walk
+from npudoctor.explain.walk import ENTRIES, Walk
 from npudoctor.frozen import dataclass
-from npudoctor.messages import _, ngettext, strerror
+from npudoctor.messages import _, ngettext
 
 if TYPE_CHECKING:
     from npudoctor.cli.session import Session
+    from npudoctor.explain.gather import Inputs
+    from npudoctor.host import Host
+    from npudoctor.registry import Loaded
+
+
+_SHOWN = 20  # lines on standard error about what was not read
+_NAMED = 5  # logs named there of those that were found
 
 
 @dataclass(frozen=True)
 class Asked:
-    """The words of the command, who called, and when it began."""
+    """The words of the command, who called, and when it began. `seconds`: how long it may take, None for what
+    suits the words; `since`: only what was written since then is read."""
 
     words: tuple[str, ...]
     variables: Mapping[str, str]
     started: float
+    seconds: Optional[float] = None
+    since: Optional[float] = None
 
 
 def answered(asked: Asked) -> Explanation:
     """The answer to what was asked: about a code, about logs, or about the newest log here."""
-    words = asked.words or _newest(asked.variables)
-    cache = cache_of(asked.variables)
-    table = _table(asked.variables, cache)
-    if len(words) == 1 and words[0] != "-" and not os.path.lexists(words[0]):
+    from npudoctor.explain.gather import Absent, gathered
+
+    silent: tuple[str, ...] = ()
+    words = asked.words
+    if not words:
+        words, silent = _newest(asked)
+    if "-" in words and os.isatty(0):
+        raise Refused(_("-: standard input is a terminal; name a file, or pipe the log in"))
+    inputs: Optional[Inputs] = None
+    try:
+        inputs = gathered(words, asked.started, asked.seconds, asked.since)
+    except Absent as absent:
+        if len(words) > 1 or not absent.missing:
+            raise Refused(f"{absent.word}: {absent.why}") from absent
+    table = _table(asked.variables)
+    if inputs is None:
         return _about_code(words[0], table.signatures, asked)
-    return _about_logs(words, engine_for(table, cache), asked)
+    text = _("does not answer; newer logs may be there")
+    inputs.walk.problems.extend((path, text) for path in dict.fromkeys(silent))
+    return _about_logs(inputs, engine_for(table), asked)
 
 
-def _table(variables: Mapping[str, str], cache: Optional[Cache]) -> Table:
+def _table(variables: Mapping[str, str]) -> Table:
     """Our signatures and the site's; what of the site's cannot be used is said."""
     from npudoctor.host import Host, Options
 
     host = Host(Options(knowledge=knowledge_directory(variables)), variables=variables)
     try:
-        made = prepared(host.knowledge, cache)
+        made = prepared(host.knowledge)
     finally:
         host.close()
     for one in made.broken:
@@ -60,89 +88,92 @@ def _table(variables: Mapping[str, str], cache: Optional[Cache]) -> Table:
 
 
 def _about_code(word: str, signatures: tuple[Signature, ...], asked: Asked) -> Explanation:
-    from npudoctor import __version__
+    from npudoctor import __version__, registry
     from npudoctor.explain.codes import codes_of, found_by
     from npudoctor.explain.judge import Diagnosis
 
-    found = found_by(word, signatures) or _by_check(word, asked.variables)
+    found = found_by(word, signatures)
+    if not found:
+        loaded = registry.load_all(asked.variables)
+        found = _by_check(word, loaded)
+        broken = loaded.not_loaded(word)
+        if broken is not None and not found:
+            raise Refused(f"{broken.check}: {broken.title}: {broken.reason}")
+        near = loaded.unread() + suggestion(word, codes_of(signatures))
     if not found:
         text = _("{name}: no such file or folder, and no code that is known{suggestion}")
-        raise Refused(text.format(name=word, suggestion=suggestion(word, codes_of(signatures))))
+        raise Refused(text.format(name=word, suggestion=near))
     verdict = "environment" if found[0].environment else "not_environment"
     diagnoses = tuple(Diagnosis(one, "certain" if one is found[0] else "possible", None, 0) for one in found)
     return Explanation(__version__, round(time.monotonic() - asked.started, 3), (), verdict, diagnoses)
 
 
-def _by_check(word: str, variables: Mapping[str, str]) -> list[Signature]:
-    """What a finding's code, or a check's id, stands for: its manual, as if it were a signature."""
-    from npudoctor import registry
+def _by_check(word: str, loaded: Loaded) -> list[Signature]:
+    """What a finding's code stands for: its check's manual, as if it were a signature."""
     from npudoctor.explain.codes import of_check
 
-    for check in registry.load_all(variables).checks:
+    for check in loaded.checks:
         if word in check.codes:
             return [of_check(word, check.id, _(check.title), check.manual)]
     return []
 
 
-def _about_logs(words: tuple[str, ...], engine: Engine, asked: Asked) -> Explanation:
+def _about_logs(inputs: Inputs, engine: Engine, asked: Asked) -> Explanation:
     from npudoctor.cli.progress import Progress
 
-    walk, piped = _named(words)
+    walk = inputs.walk
     with Progress() as progress:
-        evidence = engine.logs(walk.logs, progress=progress.show)
-    evidence += [_read_once(engine, path) for path in piped]
-    _complain(walk, evidence)
+        evidence = engine.logs(walk.logs, progress=progress.show, until=inputs.until)
+    evidence += [_read_once(engine, path, inputs, asked) for path in inputs.pipes]
+    unread = [
+        *walk.problems,
+        *_uncounted(walk),
+        *((one.path, one.problem) for one in evidence if one.problem),
+    ]
+    _complain(walk, evidence, unread)
     seconds = time.monotonic() - asked.started
-    return explanation(engine.judged(evidence), evidence, seconds, len(walk.problems))
+    late = time.monotonic() >= inputs.until
+    found = explanation(engine.judged(evidence), evidence, seconds, unread=unread)
+    return dataclasses.replace(
+        found, logs={log.path: log for log in walk.logs}, late=inputs.seconds if late else None
+    )
 
 
-def _named(words: tuple[str, ...]) -> tuple[Walk, list[str]]:
-    """What is to be read: files and folders, then pipes; Refused for what does not exist."""
-    import stat
-
-    walk, piped = Walk(), []
-    for word in words:
-        if word == "-":
-            if os.isatty(0):
-                raise Refused(_("-: standard input is a terminal; name a file, or pipe the log in"))
-            piped.append(word)
-            continue
-        try:
-            found = os.stat(word)
-        except OSError as error:
-            raise Refused(f"{word}: {strerror(error.errno)}") from error
-        if stat.S_ISDIR(found.st_mode):
-            walk.folder(word)
-        elif stat.S_ISREG(found.st_mode):
-            walk.file(word, found, named=True)
-        else:
-            piped.append(word)
-    return walk, piped
+def _uncounted(walk: Walk) -> Iterator[tuple[str, str]]:
+    """What was too much to be looked at or read."""
+    if walk.older:
+        text = _("only the {most} newest files are read; {count} older files are not")
+        yield "...", text.format(most=FILES, count=walk.older)
+    if walk.more:
+        text = _("only the first {most} entries are looked at; {count} more, and what is below them, are not")
+        yield "...", text.format(most=ENTRIES, count=walk.more)
 
 
-def _read_once(engine: Engine, path: str) -> Evidence:
+def _read_once(engine: Engine, path: str, inputs: Inputs, asked: Asked) -> Evidence:
     """What a pipe says."""
-    from npudoctor.explain.sources import Unreadable, opened, standard_input
+    from npudoctor.explain.reading import failed
+    from npudoctor.explain.sources import opened, standard_input
 
+    # Who pipes something in may take as long as he likes, unless he says otherwise.
+    until = math.inf if path == "-" and asked.seconds is None else inputs.until
     try:
-        source = standard_input() if path == "-" else opened(path)
+        source = standard_input(until) if path == "-" else opened(path, until)
     except Unreadable as why:
-        evidence = Evidence(path)
-        evidence.problem, evidence.unread = str(why), True
-        return evidence
+        return failed(path, str(why))
     try:
-        return engine.source(source)
+        return engine.source(source, until)
     finally:
         source.close()
 
 
-def _complain(walk: Walk, evidence: list[Evidence]) -> None:
-    """One line for each input that was not read, or not to its end."""
-    for path, why in (*walk.problems, *walk.notes):
-        output.complain(f"{path}: {why}")
-    for one in evidence:
-        if one.problem:
-            output.complain(f"{one.path}: {one.problem}")
+def _complain(walk: Walk, evidence: list[Evidence], unread: list[tuple[str, str]]) -> None:
+    """One line for each input that was not read, or not to its end; of very many, for the first."""
+    lines = [f"{path}: {why}" for path, why in (*unread, *walk.notes)]
+    for line in lines[:_SHOWN]:
+        output.complain(line)
+    if len(lines) > _SHOWN:
+        text = _("and {count} more lines like these")
+        output.complain(text.format(count=len(lines) - _SHOWN))
     binary = [*walk.left_out, *(one.path for one in evidence if one.binary)]
     if binary:
         text = ngettext(
@@ -153,29 +184,42 @@ def _complain(walk: Walk, evidence: list[Evidence]) -> None:
         output.complain(text.format(count=len(binary), path=binary[0]))
 
 
-def _newest(variables: Mapping[str, str]) -> tuple[str, ...]:
-    """The newest log that is here; the others are named."""
-    from npudoctor.explain.newest import newest
+def _newest(asked: Asked) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The logs of the newest run that are here, and the places that do not answer; other logs are named."""
+    from npudoctor.explain.gather import automatic
+    from npudoctor.explain.newest import together
 
-    try:
-        here = os.getcwd()
-    except OSError:  # the folder was removed; the user's logs may still be there
-        here = ""
-    found = newest(variables, here)
+    places = automatic(asked.variables)
+    found = places.found
     if not found:
-        raise Refused(
-            _("there is no plog, torchrun, msrun or Slurm log here: name a log, a folder or a code")
-        )
-    output.complain(_("explaining the newest log here: {path}").format(path=found[0].path))
-    for other in found[1:6]:
+        for path in places.silent:
+            output.complain(_("{path} does not answer; newer logs may be there").format(path=path))
+        raise Refused(_("found no CANN log, launcher log or *.log file: name a log, a folder or a code"))
+    chosen = together(found)
+    paths = tuple(place.path for place in chosen)
+    _say_chosen(paths)
+    others = [place for place in found if place not in chosen]
+    for other in others[:_NAMED]:
         output.complain(_("there is also: {path} ({kind})").format(path=other.path, kind=other.kind))
-    return (found[0].path,)
+    if len(others) > _NAMED:
+        text = ngettext(
+            "{count} more log is not read", "{count} more logs are not read", len(others) - _NAMED
+        )
+        output.complain(text.format(count=len(others) - _NAMED))
+    return paths, places.silent
+
+
+def _say_chosen(paths: Sequence[str]) -> None:
+    if len(paths) == 1:
+        output.complain(_("explaining the newest log here: {path}").format(path=paths[0]))
+        return
+    shown = ", ".join([*paths[:_NAMED], *(["..."] if len(paths) > _NAMED else [])])
+    text = _("explaining the {count} logs of the newest run here: {paths}")
+    output.complain(text.format(count=len(paths), paths=shown))
 
 
 def verified(found: Explanation, session: Session) -> Explanation:
     """The same, with what the checks of the best diagnosis say now."""
-    import dataclasses
-
     from npudoctor import runner
     from npudoctor.model import Status
 
@@ -196,3 +240,19 @@ def verified(found: Explanation, session: Session) -> Explanation:
         if row.check in wanted
     ]
     return dataclasses.replace(found, proofs=tuple(proofs))
+
+
+def installed_on(host: Host) -> Optional[Installed]:
+    """What is installed there; None when that cannot be told."""
+    from npudoctor.host import CannotTell
+    from npudoctor.host.cann import installs_of, set_env_script
+    from npudoctor.host.nnal import scripts
+    from npudoctor.host.workplace import job_user
+
+    try:
+        active = next(iter(installs_of(host)), None)
+        script = set_env_script(host.files, active) if active else None
+        atb = next(scripts(host.files, active, job_user(host).home), None)
+        return Installed(active.path if active else None, script, atb)
+    except CannotTell:
+        return None

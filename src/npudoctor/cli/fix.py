@@ -124,7 +124,7 @@ def _wish(
     select = {check.id for check in checks if set(check.codes) & codes} | (chosen - codes)
     if everything:
         select, codes = {check.id for check in checks} | {row.check for row in session.loaded.broken}, set()
-    return Wish(tuple(sorted(select)), frozenset(codes), dry_run, yes, Risk[risk.upper()])
+    return Wish(tuple(sorted(select)), frozenset(codes), dry_run, yes, Risk[risk.upper()], everything)
 
 
 def _carry_out(session: Session, wish: Wish) -> FixReport:

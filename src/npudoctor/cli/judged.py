@@ -29,7 +29,7 @@ def judged(
     told = {
         **flags,
         "python": python,
-        "profile": flags.get("profile") or "quick",
+        "profile": "deep" if flags.get("deep") else flags.get("profile") or "quick",
         "scope": flags.get("scope") or "job",
         "format": "text",
     }
@@ -41,7 +41,7 @@ def judged(
                 return _asked(session, caller, full, time.monotonic() + budget)
 
             sharing = _sharing(session, told, caller, pid)
-            answer = ask() if sharing is None else sharing.answer(ask, session.config["deadline"])
+            answer = ask() if sharing is None else sharing.answer(ask, session.deadline)
             if answer.borrowed and not answer.suits(caller.variables):
                 answer = ask()
         return {"answer": to_json(answer), "language": messages.language()}

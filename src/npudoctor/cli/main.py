@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import gc
 import os
 import sys
-import threading
 from collections.abc import Mapping, Sequence
 from typing import Callable, NoReturn, Optional
 
-from npudoctor import messages
+from npudoctor import messages, threads
 from npudoctor.cli import evaluated, output, signals
+from npudoctor.cli.plain import check_flags
 from npudoctor.frozen import dataclass
 
 BUG = 70  # EX_SOFTWARE
 LOST = 74  # EX_IOERR
+_NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ def run(argv: list[str]) -> int:
     status = _ended(lambda: _invoke(argv), argv)
     evaluated.unanswered(argv, status)
     signals.rest()
-    if threading.active_count() > 1:
+    if threads.are_left():
         leave(status)
     return status
 
@@ -65,8 +67,15 @@ def _speak(language: str) -> None:
 
 def _invoke(argv: list[str]) -> int:
     signals.listen()
-    caller = Caller(dict(os.environ), _asked_language(argv))
+    # One without a name ("=x") nobody can ask for, and Python can hand it to no program.
+    variables = {name: value for name, value in os.environ.items() if name}
+    caller = Caller(variables, _asked_language(argv))
     _speak(caller.language or messages.chosen_by(caller.variables))
+    flags = check_flags(argv)
+    if flags is not None:
+        from npudoctor.cli.preflight import judge
+
+        return judge(flags, caller)
     from npudoctor.cli.app import command_line
 
     # Not .main(): it would turn a broken pipe into status 1, which means "not ready".
@@ -95,6 +104,9 @@ def _ended(work: Callable[[], int], argv: Sequence[str] = ()) -> int:
     except output.Lost as lost:
         status = _lost(str(lost))
     except OSError as error:
+        if error.errno in _NO_ROOM:  # to load what we are made of, or to open what is to be looked at
+            output.complain(messages.strerror(error.errno))
+            return BUG
         status = _lost(messages.strerror(error.errno))
     return status
 

@@ -41,7 +41,12 @@ Expect = Annotated[
     ),
 ]
 Profile = Annotated[
-    Text, _value("--profile", "full|quick", _("All checks, or only the quick ones; default full."))
+    Text,
+    _value(
+        "--profile",
+        "full|quick|deep",
+        _("All checks, only the quick ones, or all and those that run the frameworks; default full."),
+    ),
 ]
 Ignore = Annotated[
     Texts,
@@ -100,6 +105,7 @@ JobSource = Annotated[
     Text, _value("--source", "SCRIPT", _("Start the job with the variables left by sourcing this."))
 ]
 Force = Annotated[bool, _switch("--force", help=_("Start the job all the same when it is not ready."))]
+Deep = Annotated[bool, _switch("--deep", help=_("Import the frameworks and let them compute first."))]
 Silent = Annotated[bool, _switch("-q", "--quiet", help=_("Say nothing but the verdict, and only a bad one."))]
 Words = Annotated[
     Texts,

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import sys
+from typing import Callable
 
+from npudoctor.descriptors import nowhere, ready
 from npudoctor.messages import _, strerror
+from npudoctor.redact import redact
 from npudoctor.render.printable import printable
 
+WRITING = 30.0  # seconds that a file may take; the deadline of a run, by default
 _result = 1  # the descriptor of the result
 _emitted = False  # whether a result was written, whole
 _closed = False  # whether it was closed before we started
@@ -26,8 +29,11 @@ def secure() -> None:
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)
+            nowhere()
             _closed = _closed or number == 1
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # Python's for one that was closed
+            setattr(sys, name, os.fdopen(nowhere(), mode, encoding="utf-8", errors="backslashreplace"))
 
 
 def put_aside() -> None:
@@ -72,7 +78,7 @@ def is_terminal() -> bool:
 
 def complain(line: str) -> None:
     """Say one line on standard error; when that is closed or full there is nobody left to tell."""
-    explain(f"npudoctor: {printable(line)}\n")
+    explain(f"npudoctor: {printable(redact(line))}\n")
 
 
 def explain(text: str) -> None:
@@ -83,31 +89,72 @@ def explain(text: str) -> None:
 
 
 def save(path: str, text: str, errors: str = "backslashreplace") -> None:
-    """Replace a file as a whole, or leave it as it was; Lost when that fails."""
-    folder = os.path.dirname(path)
-    temporary = os.path.join(folder, f".npudoctor-{os.urandom(8).hex()}")
+    """Replace a file as a whole, or leave it as it was; write to a pipe or device. Lost when that fails."""
+    content = text.encode("utf-8", errors)
+    own = path.rpartition("/proc/self/fd/")[2]
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-        try:
-            try:
-                _write(descriptor, text.encode("utf-8", errors))
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-            os.replace(temporary, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
+        if own.isdigit():
+            _write(int(own), content)
+        else:
+            within(lambda: _save(path, content), path)
     except OSError as error:
         raise Lost(f"{path}: {strerror(error.errno)}") from error
 
 
+def within(work: Callable[[], None], path: str) -> None:
+    """Write something, in a child: a file system that is frozen, or whose server is gone, holds in the kernel
+    whoever writes. OSError as the work has it; Lost where it does not end."""
+    from npudoctor.explain.bounded import Late, ask
+
+    try:
+        ask(work, WRITING)
+    except Late as late:
+        text = _("{path}: its file system takes nothing within {seconds:g} s")
+        raise Lost(text.format(path=path, seconds=WRITING)) from late
+
+
+def _save(path: str, content: bytes) -> None:
+    from npudoctor.cli.destinations import opened_stream
+
+    stream = opened_stream(path)
+    if stream is None:
+        _replace(path, content)
+        return
+    try:
+        _write(stream, content)
+    finally:
+        os.close(stream)
+
+
+def _replace(path: str, content: bytes) -> None:
+    from npudoctor.cli.destinations import opened_folder
+
+    folder, name = opened_folder(os.path.dirname(path)), os.path.basename(path)
+    temporary = f".npudoctor-{os.urandom(8).hex()}"
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        descriptor = os.open(temporary, flags, 0o644, dir_fd=folder)
+        try:
+            try:
+                _write(descriptor, content)
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary, dir_fd=folder)
+            raise
+    finally:
+        os.close(folder)
+
+
 def give_up() -> None:
     """Point the standard streams nowhere: what is still buffered must not fail again at the end."""
-    nothing = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nothing, 1)
-    os.close(nothing)
+    with contextlib.suppress(OSError):  # no number is left for it: then nothing can be written either
+        nothing = nowhere()
+        os.dup2(nothing, 1)
+        os.close(nothing)
 
 
 def _flush() -> None:
@@ -124,4 +171,4 @@ def _write(descriptor: int, content: bytes) -> None:
         try:
             view = view[os.write(descriptor, view) :]
         except BlockingIOError:  # somebody made the pipe non-blocking
-            select.select([], [descriptor], [])
+            ready(descriptor, to_write=True)

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from npudoctor.cli import signals
 from npudoctor.cli.main import Caller
 from npudoctor.messages import _
 
@@ -19,6 +20,7 @@ def own_machine(caller: Caller) -> Iterator[Host]:
     """A host; what it started is ended with it."""
     from npudoctor.host import Host, Options
 
+    signals.count_children()
     host = Host(Options(), variables=caller.variables)
     try:
         yield host

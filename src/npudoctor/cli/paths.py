@@ -34,10 +34,10 @@ def program(config: Config, files: Files, root: Optional[str]) -> Optional[str]:
         return None
     option = config.origin["python"]
     path = absolute(told, option) if root is None else os.path.join("/", told)
-    entry = _asked(option, lambda: files.stat(path))
+    entry = _asked(option, lambda: files.stat(path) or files.lstat(path))
     if entry is None:
         raise Refused(_("{option}: {path} does not exist").format(option=option, path=path))
-    if not entry.is_file:
+    if not (entry.is_file or entry.is_link):  # a link that leads nowhere is what a check must speak of
         raise Refused(_("{option}: {path} is not a regular file").format(option=option, path=path))
     return path
 
@@ -54,33 +54,64 @@ def script(told: object, files: Files) -> str:
 
 
 def writable(told: Optional[str], files: Files, option: str = "--output") -> Optional[str]:
-    """The file of --output, once it is certain that it could be written; None for standard output."""
+    """The file of --output, once it is certain that it could be written; None for standard output.
+
+    What is a pipe or a device is named without links, a descriptor of ours as /proc/self/fd/N.
+    """
+    from npudoctor.cli.destinations import judge, own_descriptor
+
     if told is None or told == "-":
         return None
     path = absolute(told, option)
-    entry = _asked(option, lambda: files.stat(path))
-    # A device or a pipe would be replaced by a file.
-    if path.endswith("/") or (entry is not None and not entry.is_file):
+    _asked(option, lambda: files.stat(os.path.dirname(path)))  # before we touch it: it may never answer
+    number = own_descriptor(path, option)
+    if number is not None:
+        return None if number == 1 else f"/proc/self/fd/{number}"
+    if path.endswith("/"):
         raise Refused(_("{option}: {path} is not a regular file").format(option=option, path=path))
-    folder = os.path.dirname(path)
-    _asked(option, lambda: files.stat(folder))  # before we touch it ourselves: it may never answer
-    trial = os.path.join(folder, f".npudoctor-{os.urandom(8).hex()}")
+    real, entry = judge(path, files, option)
+    if entry is None or entry.is_file:
+        _try(os.path.dirname(real), path, option)
+    return real
+
+
+def _try(folder: str, path: str, option: str) -> None:
+    """Refused where no file can be put into the folder, or nothing is heard of it: it may be frozen."""
+    from npudoctor.explain.bounded import PATIENCE, Late, ask
+
     try:
-        os.close(os.open(trial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-        os.unlink(trial)
+        ask(lambda: _put_and_remove(folder))
+    except Late as late:
+        text = _("{option}: {path}: its file system takes nothing within {seconds:g} s")
+        raise Refused(text.format(option=option, path=path, seconds=PATIENCE)) from late
     except OSError as error:
         raise Refused(f"{option}: {path}: {strerror(error.errno)}") from error
-    return path
+
+
+def _put_and_remove(folder: str) -> None:
+    from npudoctor.cli.destinations import opened_folder
+
+    trial = f".npudoctor-{os.urandom(8).hex()}"
+    descriptor = opened_folder(folder)
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        os.close(os.open(trial, flags, 0o600, dir_fd=descriptor))
+        os.unlink(trial, dir_fd=descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def own_file(told: Optional[str], files: Files, option: str) -> Optional[str]:
     """The same for a file that shells will obey: no link is followed, and nobody else's file replaced."""
     path = writable(told, files, option)
-    entry = _asked(option, lambda: files.lstat(path)) if path is not None else None
+    if path is None or path.startswith("/proc/self/fd/"):
+        return path
+    named = absolute(told or "", option)
+    entry = _asked(option, lambda: files.lstat(named))
     if entry is not None and entry.is_link:
-        raise Refused(_("{option}: {path} is a symbolic link").format(option=option, path=path))
-    if entry is not None and entry.uid != os.geteuid():
-        raise Refused(_("{option}: {path} belongs to another user").format(option=option, path=path))
+        raise Refused(_("{option}: {path} is a symbolic link").format(option=option, path=named))
+    if entry is not None and entry.is_file and entry.uid != os.geteuid():
+        raise Refused(_("{option}: {path} belongs to another user").format(option=option, path=named))
     return path
 
 

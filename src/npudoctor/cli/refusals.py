@@ -7,9 +7,11 @@ from typing import Any, Optional
 
 import typer
 
+from npudoctor.cli import output
 from npudoctor.cli.parsing import USAGE_ERROR
 from npudoctor.config import Refused, suggestion
 from npudoctor.messages import _
+from npudoctor.redact import redact_lines
 
 
 def refusal(error: Exception) -> tuple[int, Optional[str]]:
@@ -22,7 +24,11 @@ def refusal(error: Exception) -> tuple[int, Optional[str]]:
         return 64, str(error)
     if isinstance(error, USAGE_ERROR):
         return 64, _usage(error)
-    traceback.print_exception(type(error), error, error.__traceback__)
+    if isinstance(error, MemoryError):
+        return 70, _("out of memory: the limit (ulimit -v, or the container) is too low")
+    # Its lines may hold what was read from a file or a command line.
+    lines = traceback.format_exception(type(error), error, error.__traceback__)
+    output.explain("".join(redact_lines(lines)))
     text = _("this is a bug in npudoctor: {error}")
     return 70, text.format(error=f"{type(error).__name__}: {error}")
 

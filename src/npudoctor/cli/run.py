@@ -13,7 +13,7 @@ from npudoctor.cli import options as o
 from npudoctor.cli.main import Caller, leave
 from npudoctor.cli.output import complain, explain
 from npudoctor.config import Refused
-from npudoctor.messages import _
+from npudoctor.messages import _, strerror
 from npudoctor.running.answer import Answer, from_json
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def run(
     scope: o.JobScope = None,
     expect: o.Expect = None,
     profile: o.JobProfile = None,
+    deep: o.Deep = False,
     ignore: o.Ignore = None,
     fail_on: o.FailOn = None,
     deadline: o.Deadline = None,
@@ -57,6 +58,12 @@ def run(
         return _run(ctx.params, caller, command)
     except Refused:
         raise
+    except OSError as error:  # such as EAGAIN of fork, at the limit of processes
+        complain(_("the job could not be started: {why}").format(why=strerror(error.errno)))
+        return FAILED
+    except MemoryError:
+        complain(_("out of memory: the limit (ulimit -v, or the container) is too low"))
+        return FAILED
     except Exception as error:
         # The job's statuses are its own: a failure of ours is never one of them, nor a traceback.
         complain(_bug(f"{type(error).__name__}: {error}"))

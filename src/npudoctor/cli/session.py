@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Optional
 
 from npudoctor import messages, registry
-from npudoctor.cli import output
+from npudoctor.cli import output, signals
 from npudoctor.cli.examined import chosen
 from npudoctor.cli.limits import job, owner
 from npudoctor.cli.main import Caller
@@ -20,12 +20,14 @@ from npudoctor.host.files import Files, LocalDisk
 from npudoctor.host.identity import current_identity
 from npudoctor.host.records import Records
 from npudoctor.messages import _
-from npudoctor.model import Severity
+from npudoctor.model import Result, Severity
 from npudoctor.patience import GRACE
 from npudoctor.registry import Loaded
-from npudoctor.runner import Settings
+from npudoctor.runner import DEEP, Settings
 
 KNOWLEDGE = "/etc/npudoctor/knowledge.d"  # the rows of a site
+DEEP_SECONDS = 300.0  # the deadline where the frameworks are imported, unless another is told
+DEEP_NAMES = (DEEP, "framework-imports", "framework-selftest")
 LOADING = 0.4  # the part of the deadline that loading drop-ins may take
 
 
@@ -37,6 +39,7 @@ class Session:
     host: Host
     loaded: Loaded
     until: float
+    deadline: float
 
     def settings(self, names: Sequence[str] = ()) -> Settings:
         """How the runner is to ask; Refused when a selected or ignored name is unknown."""
@@ -53,18 +56,27 @@ class Session:
             fail_on=Severity[config["fail_on"].upper()],
             # What is waited for by order is no delay.
             timeout=config["timeout"] + config["wait"],
-            deadline=config["deadline"] + config["wait"],
+            deadline=self.deadline + config["wait"],
+            explain=self._explain,
         )
+
+    def _explain(self, rows: Sequence[Result]) -> Sequence[Result]:
+        """What deep checks saw, as `explain` understands it; it is loaded only where they saw something."""
+        if not any(row.group == DEEP and row.findings for row in rows):
+            return rows
+        from npudoctor.explain.findings import explained
+
+        codes = {check.id: tuple(check.codes) for check in self.loaded.checks}
+        return explained(rows, self.host.knowledge, codes)
 
     def meant(self, names: Iterable[str], known: set[str], named: str = "") -> Iterator[str]:
         """The names that are known; a code of a check that could not be loaded means that check."""
-        broken = self._broken()
         for name in names:
-            check = name.partition(".")[0]
+            broken = self.loaded.not_loaded(name)
             if name in known:
                 yield name
-            elif check in broken:
-                yield broken[check]
+            elif broken is not None:
+                yield broken.check
             else:
                 raise Refused(self._stranger(name, known, named))
 
@@ -72,7 +84,7 @@ class Session:
         kind = self.loaded.kind(name)
         if kind:
             return f"{named}: {kind}" if named else kind
-        near = suggestion(name, known)
+        near = self.loaded.unread() + suggestion(name, known)
         if named:
             text = _("{option}: no such check or code: {name}{suggestion}")
             return text.format(option=named, name=name, suggestion=near)
@@ -88,11 +100,6 @@ class Session:
             ignored[name if "." in name else meant] = reason
         return ignored
 
-    def _broken(self) -> dict[str, str]:
-        """The rows of checks that could not be loaded, by their file's stem and by the id it stands for."""
-        rows = [row.check for row in self.loaded.broken]
-        return {**{row.replace("_", "-"): row for row in rows}, **{row: row for row in rows}}
-
 
 @contextlib.contextmanager
 def opened(
@@ -100,6 +107,7 @@ def opened(
 ) -> Iterator[Session]:
     """A session for the flags of a command; what it started is ended with it."""
     started = time.monotonic()
+    signals.count_children()
     output.put_aside()
     disk = LocalDisk()
     host: Optional[Host] = None
@@ -111,6 +119,8 @@ def opened(
         warn(config)
         disk.deadline = min(disk.deadline, 0.3 * min(config["timeout"], config["deadline"]))
         root = image(flags.get("root"), files)
+        whole = _deadline(config, flags)
+        deadline = whole - min(2 * GRACE, whole / 4)
         seconds = min(config["timeout"], config["deadline"] / 2)
         examined = chosen(flags, caller.variables, files, as_root=identity.is_root, seconds=seconds)
         options = Options(
@@ -125,6 +135,7 @@ def opened(
             wait=config["wait"],
             only_user=owner(flags),
             only_job=job(flags),
+            until=started + deadline + config["wait"],
         )
         host = Host(
             options,
@@ -133,11 +144,20 @@ def opened(
             identity=identity,
             records=Records.of(identity, caller.variables),  # our own journal, whoever is examined
         )
-        deadline = config["deadline"] - min(2 * GRACE, config["deadline"] / 4)
         loaded = registry.load_all(caller.variables, deadline * LOADING)
-        yield Session(config, host, loaded, started + deadline + config["wait"])
+        yield Session(config, host, loaded, started + deadline + config["wait"], whole)
     finally:
         (disk if host is None else host).close()
+
+
+def _deadline(config: Config, flags: Mapping[str, object]) -> float:
+    """How long the run may take: longer by default where the frameworks are imported."""
+    told = flags.get("names")
+    names = told if isinstance(told, (list, tuple)) else ()
+    deep = config["profile"] == DEEP or any(str(name).partition(".")[0] in DEEP_NAMES for name in names)
+    chosen = "deadline" in config.origin
+    seconds: float = DEEP_SECONDS if deep and not chosen else config["deadline"]
+    return seconds
 
 
 def knowledge_directory(variables: Mapping[str, str]) -> str:

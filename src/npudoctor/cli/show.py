@@ -29,12 +29,12 @@ def show(ctx: typer.Context, name: Name = None, lang: o.Lang = None) -> int:
         if name == check.id or name in check.codes:
             output.emit(manual_text(check), output.terminal_encoding())
             return 0
-    for row in loaded.broken:
-        if name.partition(".")[0] == row.check:
-            raise Refused(f"{row.check}: {row.title}: {row.reason}")
+    row = loaded.not_loaded(name)
+    if row is not None:
+        raise Refused(f"{row.check}: {row.title}: {row.reason}")
     kind = loaded.kind(name)
     if kind:
         raise Refused(kind)
     known = {known for check in loaded.checks for known in (check.id, *check.codes)}
     text = _("no such check or code: {name}{suggestion}")
-    raise Refused(text.format(name=name, suggestion=suggestion(name, known)))
+    raise Refused(text.format(name=name, suggestion=loaded.unread() + suggestion(name, known)))

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import signal
+import sys
 from types import FrameType
-from typing import Optional
+from typing import TYPE_CHECKING, Optional
 
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
+
+AGAIN = 0.001  # seconds
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -32,9 +37,17 @@ def behind(error: BaseException) -> Optional[Stopped]:
 
 def listen() -> None:
     """Raise Stopped in the main thread; what the caller chose to ignore (nohup) stays ignored."""
+    sys.unraisablehook = _raise_again
     for number in _ENDING:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _stop)
+
+
+def count_children() -> None:
+    """Take an ignored SIGCHLD back: the system would reap our children by itself, and each that failed would
+    look like a success. `run` does so later, once it knows what the job is to inherit."""
+    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
 
 def rest() -> None:
@@ -42,6 +55,18 @@ def rest() -> None:
     for number in _ENDING:
         if signal.getsignal(number) is _stop:
             signal.signal(number, signal.SIG_DFL)
+
+
+def _raise_again(lost: UnraisableHookArgs) -> None:
+    """Python drops what is raised in a callback of a weak reference (the import of any module runs one) or in
+    __del__, and then the signal would be lost: raise it once more, a moment later."""
+    stopped = lost.exc_value
+    if not isinstance(stopped, Stopped):
+        sys.__unraisablehook__(lost)
+        return
+    number = stopped.status - 128
+    signal.signal(signal.SIGALRM, lambda *_told: _stop(number, None))
+    signal.setitimer(signal.ITIMER_REAL, AGAIN)
 
 
 def _stop(number: int, frame: Optional[FrameType]) -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
 from typing import Callable
 
 from npudoctor.environment.owners import Owners
-from npudoctor.frozen import dataclass
+from npudoctor.frozen import dataclass, field
 from npudoctor.host.commands import FOLDERS
 
 # Lists of folders, which scripts extend; all else they set.

@@ -69,7 +69,8 @@ def _clean(host: Host) -> dict[str, str]:
     lists = {name: MARK for name in LISTS if name != "PATH"}
     # Scripts start programs by their names: as with the scripts, only what nobody else could have put there.
     folders = [folder for folder in FOLDERS if trusted(host, folder)]
-    return {"PATH": ":".join(folders or FOLDERS), "HOME": host.identity.home, "LC_ALL": "C", **lists}
+    path = host.commands.path_of(folders)
+    return {"PATH": path or "/usr/bin", "HOME": host.identity.home, "LC_ALL": "C", **lists}
 
 
 def _run(

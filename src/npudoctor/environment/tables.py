@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from npudoctor.environment.delta import Delta
 from npudoctor.environment.owners import AICPU, ATB
+from npudoctor.frozen import replace
 from npudoctor.host import Host
 from npudoctor.host.cann import ASCEND, Install
 from npudoctor.host.cann_env import expected

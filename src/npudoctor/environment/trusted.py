@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from npudoctor.host import CannotTell, Host
 from npudoctor.host.cann import Install
@@ -14,6 +15,8 @@ PROGRAMS = ("bin", "script", "tools")
 def trusted(host: Host, path: str) -> bool:
     """Whether the file and every folder and link on the way to it are root's or ours, and nobody else may
     write to them; where we are root, root's."""
+    if host.identity.is_root:
+        return host.commands.trusted(path)
     owners = {0, host.identity.euid}
     try:
         way = host.files.way(path)
@@ -27,9 +30,10 @@ def trusted(host: Host, path: str) -> bool:
 
 
 def trusted_tree(host: Host, install: Install) -> bool:
-    """The same of the folders with the programs of an installation."""
+    """The same of the folders with the programs of an installation; for root, of all that they hold."""
+    may_look_in = host.commands.may_load_from if host.identity.is_root else partial(trusted, host)
     try:
-        return all(trusted(host, folder) for folder in _folders(host, install))
+        return all(map(may_look_in, _folders(host, install)))
     except CannotTell:
         return False
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import field
 from typing import Optional
 
 from npudoctor.environment.delta import NAME
-from npudoctor.frozen import dataclass
+from npudoctor.frozen import dataclass, field
 from npudoctor.host import CannotTell, Host
 from npudoctor.host.cann import ENDINGS, Install, installs_of
 from npudoctor.host.wanted import gpu_here, npu_here

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import field
+from collections.abc import Mapping, Sequence
 from typing import Optional
 
 from npudoctor.explain.candidates import Spot
 from npudoctor.explain.evidence import Evidence
 from npudoctor.explain.judge import Diagnosis, Judgement
-from npudoctor.frozen import dataclass
+from npudoctor.explain.runs import Run
+from npudoctor.explain.walk import Log
+from npudoctor.frozen import dataclass, field
 from npudoctor.messages import _, ngettext
 from npudoctor.redact import redact
 
@@ -35,7 +36,8 @@ class Proof:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What was read and what it means. `unread`: how many inputs could not be read."""
+    """What was read and what it means. `unread`: the inputs that could not be read, or not to their end, and
+    why; `late`: the seconds that were not enough; `logs`: how to reach what was read, by its path."""
 
     version: str
     seconds: float
@@ -43,13 +45,22 @@ class Explanation:
     verdict: str
     diagnoses: tuple[Diagnosis, ...]
     errors: tuple[Spot, ...] = field(default=())
-    unread: int = 0
+    unread: tuple[tuple[str, str], ...] = ()
     proofs: Optional[tuple[Proof, ...]] = None
+    late: Optional[float] = None
+    runs: tuple[Run, ...] = field(default=())
+    logs: Mapping[str, Log] = field(default_factory=dict)
+
+    @property
+    def complete(self) -> bool:
+        """Whether all that was named was read to its end."""
+        return not self.unread
 
     @property
     def exit_code(self) -> int:
-        """Whether it could be answered."""
-        return 1 if self.verdict == "unknown" else 0
+        """Whether it could be answered: of a failure that no signature knows only its last line is said."""
+        guessed = bool(self.diagnoses) and self.diagnoses[0].signature.fallback
+        return 1 if self.verdict == "unknown" or guessed else 0
 
     @property
     def msg(self) -> str:
@@ -63,19 +74,31 @@ class Explanation:
 
 
 def explanation(
-    judgement: Judgement, evidence: Sequence[Evidence], seconds: float, unread: int = 0
+    judgement: Judgement,
+    evidence: Sequence[Evidence],
+    seconds: float,
+    unread: Sequence[tuple[str, str]] = (),
 ) -> Explanation:
-    """The answer. What could not be read, and what is empty, is not said to be well."""
+    """The answer. `unread`: what was not read, or not to its end, beside what the evidence says. With
+    that, and where all is empty, nothing is said to be well."""
     from npudoctor import __version__
 
     read = [one for one in evidence if not one.unread and not one.binary]
     inputs = tuple(Input(one.path, one.bytes, one.lines) for one in read)
     # What was read in part may lack just the end, where a job says that it failed.
-    verdict, unread = judgement.verdict, unread + sum(one.problem is not None for one in evidence)
-    if verdict == "clean" and (unread or not any(one.bytes for one in inputs)):
+    verdict = judgement.verdict
+    lacking = tuple(dict.fromkeys([*unread, *((one.path, one.problem) for one in evidence if one.problem)]))
+    if verdict == "clean" and (lacking or not any(one.bytes for one in inputs)):
         verdict = "unknown"
     return Explanation(
-        __version__, round(seconds, 3), inputs, verdict, judgement.diagnoses, judgement.errors, unread
+        __version__,
+        round(seconds, 3),
+        inputs,
+        verdict,
+        judgement.diagnoses,
+        judgement.errors,
+        lacking,
+        runs=judgement.runs,
     )
 
 
@@ -122,9 +145,9 @@ def _unsaid(one: Explanation) -> str:
         text = ngettext(
             "no failure in what could be read, but {count} input could not, or not to its end",
             "no failure in what could be read, but {count} inputs could not, or not to their end",
-            one.unread,
+            len(one.unread),
         )
-        return text.format(count=one.unread)
+        return text.format(count=len(one.unread))
     if one.empty:
         return _("there is nothing in what was named: a job that was killed may leave nothing")
     return _("a failure that is not recognised")

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Optional
 
+from npudoctor.explain.device_memory import held_elsewhere
 from npudoctor.explain.ending import Ending
 from npudoctor.explain.evidence import Evidence, Found, Seen
 from npudoctor.explain.signatures import Signature
 from npudoctor.explain.table import NEAR, WITHOUT
 from npudoctor.frozen import dataclass
+
+OUTSIDE = "ended-from-outside"
+_SPENT, _BUSY = "out-of-device-memory", "device-busy-occupied"
 
 
 @dataclass(frozen=True)
@@ -28,24 +32,31 @@ class Spot:
 
 class Candidate:
     """A signature that was found. `low`: only in lines that call themselves warnings; `survived`: wherever it
-    was, the job went on."""
+    was, the job went on; `passed`: also where it only warned; `outlived`: the job went on until something
+    else ended it; `silent`: a warning is the
+    last word of a log."""
 
     def __init__(self, signature: Signature) -> None:
         self.signature = signature
         self.count = 0
         self.spots: list[Spot] = []
-        self.low = True
-        self.survived = True
+        self.low = self.survived = self.passed = self.outlived = True
+        self.silent = False
         self.score = float(signature.weight)
         self.echo = False
 
     def add(self, evidence: Evidence, order: int, found: Found, ending: Ending) -> None:
         """Take in one file."""
         self.count += found.count
-        self.spots += [Spot(evidence.path, order, seen) for seen in found.ranks.values()]
-        last = found.last or max(found.ranks.values(), key=lambda seen: seen.offset)
+        seen = [*found.ranks.values(), *(one for one in (found.last,) if one is not None)]
+        weight = self.signature.weight
+        live = [one for one in seen if not one.low and not ending.survived(one, weight)]
+        self.spots += [Spot(evidence.path, order, one) for one in live or found.ranks.values()]
         self.low = self.low and found.last is None
-        self.survived = self.survived and ending.survived(last)
+        self.survived = self.survived and not live
+        self.passed = self.passed and all(ending.survived(one, weight) for one in seen)
+        self.outlived = self.outlived and all(ending.outlived(one) for one in live)
+        self.silent = self.silent or ending.silent(found.final)
 
     @property
     def first(self) -> Spot:
@@ -53,9 +64,19 @@ class Candidate:
         return min(self.spots, key=Spot.first_key)
 
     @property
+    def last(self) -> Spot:
+        """Where it was last, as far as that is known."""
+        return max(self.spots, key=lambda spot: (spot.order, spot.seen.offset))
+
+    @property
     def failed(self) -> bool:
         """Whether it is a failure by itself: an error after which nothing went on."""
         return not self.low and not self.survived
+
+    @property
+    def outside(self) -> bool:
+        """Whether it says that the job was ended from outside."""
+        return self.signature.category == OUTSIDE
 
     def where(self) -> set[tuple[str, Optional[int]]]:
         """The files and ranks in which it was."""
@@ -72,7 +93,18 @@ def candidates_of(
             if owner not in known:
                 known[owner] = Candidate(signatures[owner])
             known[owner].add(evidence, order, found, ending)
-    return list(known.values())
+    candidates = list(known.values())
+    _read_memory(signatures, candidates)
+    return candidates
+
+
+def _read_memory(signatures: Sequence[Signature], candidates: Sequence[Candidate]) -> None:
+    """Memory that ran out because another process holds it is a card that is busy."""
+    busy = next((one for one in signatures if one.id == _BUSY), None)
+    for one in candidates:
+        spent = one.signature.category == _SPENT and any(held_elsewhere(spot.seen.text) for spot in one.spots)
+        if spent and busy is not None:
+            one.signature, one.score = busy, float(busy.weight)
 
 
 def _standing(signatures: Sequence[Signature], evidence: Evidence) -> Iterator[tuple[int, Found]]:

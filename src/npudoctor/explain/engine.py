@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Sequence
 from typing import Callable, Optional
 
-from npudoctor.explain.cache import Cache
 from npudoctor.explain.evidence import Evidence
 from npudoctor.explain.fast import Fast, fast
 from npudoctor.explain.gate import WORTH, gated
@@ -14,6 +14,7 @@ from npudoctor.explain.judge import Judgement, judge
 from npudoctor.explain.matching import Matcher, Plain
 from npudoctor.explain.pool import scanned
 from npudoctor.explain.reading import read_source
+from npudoctor.explain.sample import sample_of
 from npudoctor.explain.scan import Scan
 from npudoctor.explain.signatures import Signature
 from npudoctor.explain.sources import Source
@@ -22,6 +23,7 @@ from npudoctor.explain.walk import Log
 from npudoctor.frozen import dataclass
 
 Progress = Callable[[int, int], None]  # bytes done, bytes in all
+_LARGE = 8 << 20  # with less data, to look at a sample first saves nothing
 
 
 @dataclass(frozen=True)
@@ -30,24 +32,37 @@ class Engine:
 
     table: Table
     matcher: Matcher
-    cache: Optional[Cache] = None
 
     def logs(
-        self, logs: Sequence[Log], processes: Optional[int] = None, progress: Optional[Progress] = None
+        self,
+        logs: Sequence[Log],
+        processes: Optional[int] = None,
+        progress: Optional[Progress] = None,
+        until: float = math.inf,
     ) -> list[Evidence]:
-        """What the files say, in their order."""
+        """What the files say, in their order; what was not read `until` then (steady clock) says so."""
         matcher: Matcher = self.matcher
-        if isinstance(matcher, Fast) and sum(log.size for log in logs) >= WORTH:
-            matcher = gated(matcher, self.table, logs, self.cache)
-        return scanned(self.table, matcher, logs, processes, progress)
+        size = sum(log.size for log in logs)
+        if isinstance(matcher, Fast) and size >= _LARGE:
+            sample = sample_of(logs)
+            if size >= WORTH:
+                matcher = gated(matcher, self.table, sample)
+            else:
+                matcher.suit(sample)
+                matcher.ready()
+        return scanned(self.table, matcher, logs, processes, progress, until)
 
-    def source(self, source: Source) -> Evidence:
+    def source(self, source: Source, until: float = math.inf) -> Evidence:
         """What one opened input says, which can be read only once."""
-        return read_source(Scan(self.table, self.matcher, source.path, time.localtime().tm_year), source)
+        year = time.localtime().tm_year
+        return read_source(Scan(self.table, self.matcher, source.path, year, until=until), source)
 
     def text(self, log: str, path: str = "-") -> Evidence:
         """What a text says."""
-        content = log.encode("utf-8", "surrogateescape")
+        return self.raw(log.encode("utf-8", "surrogateescape"), path)
+
+    def raw(self, content: bytes, path: str = "-") -> Evidence:
+        """What the bytes of a log say."""
         evidence = Scan(self.table, self.matcher, path, time.localtime().tm_year).of([content])
         evidence.bytes = len(content)
         return evidence
@@ -62,7 +77,7 @@ def engine_of(signatures: Sequence[Signature], *, plain: bool = False) -> Engine
     return engine_for(table_of(signatures), plain=plain)
 
 
-def engine_for(table: Table, cache: Optional[Cache] = None, *, plain: bool = False) -> Engine:
+def engine_for(table: Table, *, plain: bool = False) -> Engine:
     """An engine for a table: with hyperscan where it is, unless the plain one is asked for."""
-    matcher: Optional[Matcher] = None if plain else fast(table, cache)
-    return Engine(table, Plain(table) if matcher is None else matcher, cache)
+    matcher: Optional[Matcher] = None if plain else fast(table)
+    return Engine(table, Plain(table) if matcher is None else matcher)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Optional
 
-from npudoctor.frozen import dataclass
+from npudoctor.explain.outline import Outline
+from npudoctor.frozen import dataclass, replace
 
 RANKS = 4096  # so many ranks are told apart in one file
 SHOWN = 8  # so many marks of a kind are kept from the start, and as many from the end
@@ -14,7 +14,8 @@ SHOWN = 8  # so many marks of a kind are kept from the start, and as many from t
 @dataclass(frozen=True)
 class Seen:
     """A line at which something was found. `low`: it calls itself a warning or information; `handled`: an
-    exception that was handled, and another came; `cause`: the direct cause of a later one."""
+    exception that was handled, and another came; `cause`: the direct cause of a later one; `teardown`:
+    of a thread that was left when all else was gone."""
 
     line: int
     offset: int
@@ -24,6 +25,7 @@ class Seen:
     low: bool = False
     handled: bool = False
     cause: bool = False
+    teardown: bool = False
 
 
 class Found:
@@ -33,6 +35,7 @@ class Found:
         self.count = 0
         self.ranks: dict[Optional[int], Seen] = {}
         self.last: Optional[Seen] = None  # that does not call itself a warning
+        self.final: Optional[Seen] = None  # whatever it calls itself
 
     def add(self, seen: Seen, count: int = 1) -> None:
         """Count a line; one that is no mere warning takes the place of one that is."""
@@ -40,6 +43,11 @@ class Found:
         known = self.ranks.get(seen.rank)
         if (known is None and len(self.ranks) < RANKS) or (known is not None and known.low and not seen.low):
             self.ranks[seen.rank] = seen
+        self.ended(seen)
+
+    def ended(self, seen: Seen) -> None:
+        """Note where it was last."""
+        self.final = seen
         if not seen.low:
             self.last = seen
 
@@ -61,8 +69,15 @@ class Evidence:
             set()
         )  # signatures whose `near` (1) or `without` (2) is in the file
         self.root: Optional[int] = None  # the rank that a launcher says failed first
-        self.tail = b""
-        self.end = 0  # where the tail ends, in bytes as they were scanned
+        self.outline: Optional[Outline] = None  # None where nothing was found
+        self.end = 0  # in bytes as they were scanned
+
+    @property
+    def first(self) -> int:
+        """Where something was found first."""
+        marks = (seen.offset for kept in self.marks.values() for seen in kept[:1])
+        found = (seen.offset for one in self.found.values() for seen in one.ranks.values())
+        return min((*marks, *found), default=0)
 
     def mark(self, index: int, seen: Seen) -> None:
         """Note a sign of failure; of many the first and the last ones are kept."""
@@ -80,6 +95,7 @@ class Evidence:
                 mine.add(self._moved(seen), 0)
             mine.count += found.count
             mine.last = self._moved(found.last) if found.last else mine.last
+            mine.final = self._moved(found.final) if found.final else mine.final
         for index, marks in later.marks.items():
             for seen in marks:
                 self.mark(index, self._moved(seen))
@@ -89,8 +105,11 @@ class Evidence:
         self.problem = self.problem or later.problem
         self.unread = self.unread and later.unread
         self.bytes += later.bytes
+        if later.outline is not None:
+            starts = (replace(one, line=one.line + self.lines) for one in later.outline.starts)
+            self.outline = replace(later.outline, starts=tuple(starts))
+        self.end = later.end or self.end
         self.lines += later.lines
-        self.tail, self.end = later.tail or self.tail, later.end or self.end
 
     def _moved(self, seen: Seen) -> Seen:
         """A line of a later part, numbered from the start of the file."""

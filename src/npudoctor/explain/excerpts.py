@@ -2,61 +2,126 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import re
+import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from npudoctor.explain import bounded
 from npudoctor.explain.candidates import Spot
 from npudoctor.explain.judge import Diagnosis
-from npudoctor.explain.sources import Unreadable, opened
+from npudoctor.explain.opening import Opener, Unreadable
+from npudoctor.explain.reading import opened_log
+from npudoctor.explain.sources import source_of
+from npudoctor.explain.walk import Log
 from npudoctor.explain.window import LONG, decoded
-from npudoctor.redact import redact
+from npudoctor.frozen import dataclass
+from npudoctor.messages import _
+from npudoctor.redact.redactor import Redactor
 
 AROUND = 200  # lines before and after
+SECONDS = 20.0  # that all of them may take together
+_GAP = "..."
 MOST = 20 << 20  # bytes of all excerpts together
-_KEY = re.compile(r"-----(BEGIN|END) [A-Z ]*PRIVATE KEY-----")
 
 
-def excerpts(diagnoses: Sequence[Diagnosis], errors: Sequence[Spot]) -> Iterator[tuple[str, str]]:
-    """Path and text of each file in which something was found first; what is past the bound is left out."""
+@dataclass(frozen=True)
+class Excerpt:
+    """The lines of one file, or why there are none."""
+
+    path: str
+    text: str = ""
+    missing: str = ""
+
+
+def excerpts(
+    diagnoses: Sequence[Diagnosis], errors: Sequence[Spot], logs: Mapping[str, Log], redactor: Redactor
+) -> Iterator[Excerpt]:
+    """One for each file in which something was found first. They are read once more: of files that are no
+    longer those that were explained, and of what is past the bounds, it is said that there is nothing."""
     wanted: dict[str, set[int]] = {}
     for spot in (*(one.first for one in diagnoses), *errors):
-        if spot is not None and spot.path != "-":
+        if spot is not None:
             wanted.setdefault(spot.path, set()).add(spot.seen.line)
+    for path in [path for path in wanted if path not in logs]:
+        del wanted[path]
+        yield Excerpt(path, missing=_("it cannot be read a second time"))
+    until = time.monotonic() + SECONDS
+    try:
+        for one, counts in bounded.stream(lambda: _excerpts(wanted, logs, redactor), until):
+            redactor.counts = counts  # those of the child, which went on from ours
+            del wanted[one.path]
+            yield one
+    except bounded.Late:
+        text = _("it was not read a second time within {seconds:g} s")
+        for path in wanted:
+            yield Excerpt(path, missing=text.format(seconds=SECONDS))
+
+
+def _excerpts(
+    wanted: Mapping[str, set[int]], logs: Mapping[str, Log], redactor: Redactor
+) -> Iterator[tuple[Excerpt, Counter[str]]]:
     left = MOST
     for path, numbers in wanted.items():
-        text = "\n".join(_around(path, numbers)) + "\n"
-        left -= len(text.encode("utf-8", "surrogateescape"))
-        if left < 0:
-            return
-        yield path, text
+        before = redactor.counts.copy()
+        one = _excerpt(logs[path], numbers, redactor)
+        size = len(one.text.encode("utf-8", "surrogateescape"))
+        if size > left:
+            text = _("the bundle holds {most} MiB of lines, and these would be more")
+            one = Excerpt(path, missing=text.format(most=MOST >> 20))
+        if one.missing:
+            redactor.counts, size = before, 0  # what was hidden there is not in the bundle either
+        left -= size
+        yield one, redactor.counts
 
 
-def _around(path: str, numbers: set[int]) -> Iterator[str]:
-    """The numbered lines around those that are asked for; a gap is shown as one."""
+def _excerpt(log: Log, numbers: set[int], redactor: Redactor) -> Excerpt:
+    lines: list[str] = []
+    try:
+        lines += _around(log, numbers, redactor)
+    except (Unreadable, OSError) as why:
+        return Excerpt(log.path, missing=str(why))
+    finally:
+        redactor.end()
+    if not lines:
+        return Excerpt(log.path, missing=_("it is shorter than when it was explained"))
+    return Excerpt(log.path, "\n".join(_together(lines, redactor)) + "\n")
+
+
+def _together(lines: Sequence[str], redactor: Redactor) -> Iterator[str]:
+    """What lines say beside each other is asked between one gap and the next."""
+    for gap, group in itertools.groupby(lines, lambda line: line == _GAP):
+        part = list(group)
+        yield from part if gap else redactor.together(part)
+
+
+def _around(log: Log, numbers: set[int], redactor: Redactor) -> Iterator[str]:
+    """The numbered lines around those that are asked for; a gap is shown as one. Unreadable, or OSError."""
     ranges = _ranges(numbers)
-    before, secret = 0, False
-    for number, raw in _lines(path, max(numbers) + AROUND):
-        line = decoded(raw[:LONG]) if secret or b"PRIVATE KEY" in raw[:LONG] else ""
-        key = _KEY.search(line)  # also where nothing is shown: what is may begin within a key
-        hidden, secret = bool(secret or key), key[1] == "BEGIN" if key else secret
-        if not any(first <= number <= last for first, last in ranges):
+    before = 0
+    for number, raw in _lines(log, max(numbers) + AROUND):
+        wanted = any(first <= number <= last for first, last in ranges)
+        # What is shown may begin within a private key, so where one begins is looked for from the first line.
+        if not wanted and not redactor.within and b"PRIVATE KEY" not in raw[:LONG]:
+            continue
+        line = redactor.line(decoded(raw[:LONG]))
+        if not wanted:
             continue
         if number != before + 1:
-            yield "..."
+            yield _GAP
         before = number
-        yield f"{number}: {'***' if hidden else redact(decoded(raw[:LONG]))}"
+        yield f"{number}: {line}"
 
 
 def _ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
     return [(number - AROUND, number + AROUND) for number in sorted(numbers)]
 
 
-def _lines(path: str, last: int) -> Iterator[tuple[int, bytes]]:
+def _lines(log: Log, last: int) -> Iterator[tuple[int, bytes]]:
     """The lines of a file up to one, each with its number; what is very long is cut."""
-    try:
-        source = opened(path)
-    except Unreadable:
-        return
+    source = source_of(log.path, opened_log(Opener(), log), math.inf)
     try:
         number, held = 1, b""
         for piece in source.pieces():

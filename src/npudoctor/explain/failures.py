@@ -18,6 +18,7 @@ class Mark:
     own: bool = True
 
 
+WORDS = "words"
 MARKS = (
     # The line itself only begins what failed; it is shown when there is no better one.
     Mark("traceback", (r"Traceback \(most recent call last\)",), sure=False),
@@ -27,6 +28,8 @@ MARKS = (
             r"^(?:[\w.]*\.)?\w*(?:Error|Exception|Interrupt|Exit)(?:: |$)",
             r"\]: (?:[\w.]*\.)?\w*(?:Error|Exception)(?:: |$)",
             r"^\w+(?:\.\w+)*\.\w*(?:NotFound|Timeout|Failure)(?:: |$)",
+            r"^[ \t]+raise [\w.]*(?:Error|Exception)\(",
+            r"^(?:\[\w+\]: ?)?(?:bdb\.)?BdbQuit$",
         ),
         sure=False,
     ),
@@ -54,6 +57,7 @@ MARKS = (
             r"(?i)\bexit(?:ed|s)?[ _]?(?:with )?(?:exit )?(?:code|status)[ =:]*-?[1-9]",
             r"(?i)\bexitcode *: -?[1-9]",
             r"(?i)returned non-zero exit status [1-9]",
+            r"exits with return code = -?[1-9]",
             r"^srun: error: .*(?:Exited|Killed|task)",
             r"slurmstepd: error:",
             r"MPI_ABORT was invoked|mpirun noticed that process|Primary job  terminated normally, but",
@@ -61,17 +65,74 @@ MARKS = (
         ),
         own=False,
     ),
+    # A program that did not come to its first line of work: what follows is of another one.
     Mark(
-        "cann", (r"\bERR[0-9]{5}\b", r"\bInner Error!", r"\bTraceBack \(most recent call last\)"), sure=False
+        "stillborn",
+        (
+            r"^[\w./-]+: error: (?:argument |unrecognized arguments|the following arguments)",
+            r"^[\w./-]+: error: ambiguous option",
+            r"^\S*python[\d.]*: can't open file |^\S*python[\d.]*: No module named \S+$",
+            r"^(?:\S+: line \d+: )?\S+: command not found$",
+        ),
+        sure=False,
+    ),
+    # The last word of who started everything: what follows was only in a buffer, or is of another run.
+    Mark(
+        "closed",
+        (
+            r"\bSignalException: Process \d+ got signal: \d+",
+            r"\bTERM_[A-Z_]+: job killed",
+            r"job killed: walltime",
+        ),
+        own=False,
+    ),
+    # A scheduler has ended the job for good: what follows was only in a buffer, or said while it was killed.
+    Mark(
+        "cancelled",
+        (r"\*\*\* JOB \S+ ON \S+ CANCELLED AT \S+ (?:\*\*\*|DUE TO TIME LIMIT)",),
+        own=False,
+    ),
+    # An engine of a server says that it is dead, or that it could not do what it was asked to.
+    Mark(
+        "engine",
+        (
+            r"\bEngineCore encountered (?:a fatal error|an issue)",
+            r"\bEngineDeadError\b",
+            r"\bException: Call to \w+ method failed: ",
+        ),
+    ),
+    Mark(
+        "ended",
+        (
+            r"signal`? is detected by the operating system",
+            r"^Terminated$|已终止$|: line \d+: +\d+ (?:Terminated|Hangup)\b",
+            r"death signal, shutting down workers|rocess received SIG(?:INT|TERM|HUP)\b",
+            r"Terminating with signal \d|Detected KeyboardInterrupt, attempting graceful",
+        ),
+        own=False,
+    ),
+    Mark(
+        "cann",
+        (
+            r"\bERR[0-9]{5}\b",
+            r"\bInner Error!",
+            r"\bTraceBack \(most recent call last\)",
+            r"\bacl\w+\(.{0,80}\) failed ?[:,]",
+            r"\bTHCudaCheck FAIL\b",
+        ),
+        sure=False,
     ),
     Mark(
         "level",
         (
             r"^[ \t]*\[?(?:ERROR|FATAL|CRITICAL)\b",
-            r"[\[\s|](?:ERROR|FATAL|CRITICAL)(?:\]| -| ?\|| \d\d-\d\d \d\d:| \[)",
+            # "| ERROR | stderr | INFO: ..." says only where a server wrote it.
+            r"[\[\s|](?:ERROR|FATAL|CRITICAL)(?:\]| -| ?\|(?: [^s]| s[^t]|[^ ]|$)| \d\d-\d\d \d\d:| \[)",
             r"^(?:\S+: )?(?:fatal )?error: \S",
             r"^make(?:\[\d+\])?: \*\*\*",
         ),
         sure=False,
     ),
+    # What the last lines say in words for which no scan looks (see `last_words`).
+    Mark(WORDS, (), sure=False),
 )

@@ -1,153 +1,114 @@
-"""Literals found with hyperscan, a multi-pattern engine; its compiled database is kept in the cache."""
+"""Literals found with hyperscan, a multi-pattern engine.
+
+Its database is compiled in memory at each start, as it holds for one release and one kind of CPU: texts alone
+take a twentieth of a second, where expressions (`failed.*driver`) would take most of one. Instead, what turns
+out to be everywhere in the logs at hand is replaced by another part of the same needles.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import platform
-import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from importlib import import_module
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
-from npudoctor.explain.cache import Cache
 from npudoctor.explain.matching import Hit, spellings
+from npudoctor.explain.patterns import Literal
+from npudoctor.explain.sample import Sample
 from npudoctor.explain.table import Table
-from npudoctor.frozen import dataclass
 
-
-@dataclass(frozen=True)
-class Expression:
-    """What hyperscan looks for: a text of each link, one after the other; mostly it is one text."""
-
-    number: int
-    caseless: bool
-    links: tuple[tuple[bytes, ...], ...]
-
-    @property
-    def pattern(self) -> bytes:
-        """As hyperscan spells it."""
-        choices = [b"|".join(map(re.escape, link)) for link in self.links]
-        return choices[0] if len(choices) == 1 else b".*".join(b"(?:%b)" % choice for choice in choices)
-
-    @property
-    def example(self) -> bytes:
-        """A text in which it is found, at its end."""
-        return b" ".join(link[0] for link in self.links)
+Has = Callable[[bytes], bool]  # whether a text in small letters is in what was looked at
+Text = tuple[int, bytes, bool]  # a number, what is found, and whether in any case
+_DEAR = 4000  # to judge so many hits takes as long as to compile again
+_OFTEN = 16 << 10  # a text that is there more than once in so many bytes is no sign of anything
 
 
 class Fast:
-    """The matcher that uses hyperscan."""
+    """The matcher that uses hyperscan. A number, once given, keeps its meaning: hits may be judged later."""
 
     name = "hyperscan"
 
-    def __init__(self, database: Any, owners: Sequence[Sequence[int]], key: str) -> None:
-        self.database, self.owners, self.key = database, owners, key
+    def __init__(self, table: Table) -> None:
+        self.owners: list[tuple[int, ...]] = list(table.owners)
+        self._links = table.links
+        self._texts = spellings(table.literals)
+        self._database: Any = None
+        self._dear, self._hits, self._replaced = _DEAR, 0, set[int]()
+
+    def ready(self) -> None:
+        """Compile what is looked for: once, before processes are started that would each do so."""
+        if self._database is None:
+            self._database = compiled(self._texts)
 
     def found(self, block: bytes) -> list[Hit]:
         """The hits in a block."""
+        self.ready()
         hits: list[Hit] = []
-        self.database.scan(block, noted, context=hits)
+        self._database.scan(block, noted, context=hits)
+        self._hits += len(hits)
+        if self._hits >= self._dear:
+            self._hits, self._dear = 0, 2 * self._dear
+            most, lower = 1 + len(block) // _OFTEN, block.lower()
+            counts = Counter(number for number, _end in hits)
+            self._replace({number for number, count in counts.items() if count > most}, lower.__contains__)
         return hits
+
+    def suit(self, sample: Sample) -> None:
+        """Look for what is not in a sample of the logs."""
+        frequent = {number for number, text, _caseless in self._texts if sample.has(text.lower())}
+        self._replace(frequent, sample.has)
+
+    def _replace(self, frequent: Collection[int], has: Has) -> None:
+        """Look for another part of the needles whose literals are so frequent."""
+        found: dict[Literal, list[int]] = {}
+        for needle in sorted({needle for number in frequent for needle in self.owners[number]}):
+            for literal in self._absent(needle, has):
+                found.setdefault(literal, []).append(needle)
+                self._replaced.add(needle)
+        if not found:
+            return
+        first = len(self.owners)
+        self.owners += [tuple(needles) for needles in found.values()]
+        kept = [one for one in self._texts if not self._replaced.issuperset(self.owners[one[0]])]
+        self._texts = kept + [(first + at, text, caseless) for at, text, caseless in spellings(tuple(found))]
+        self._database = None
+
+    def _absent(self, needle: int, has: Has) -> Sequence[Literal]:
+        """A part that every match of a needle has and these logs have not; nothing where there is none."""
+        if needle in self._replaced:  # twice would say that the logs have everything
+            return ()
+        for link in self._links[needle]:
+            if not any(has(text.lower()) for _number, text, _caseless in spellings(link)):
+                return link
+        return ()
 
 
 def noted(number: int, _start: int, end: int, _flags: int, hits: list[Hit]) -> None:
+    """What hyperscan calls for each hit."""
     hits.append((number, end))
 
 
-def fast(table: Table, cache: Optional[Cache]) -> Optional[Fast]:
+def fast(table: Table) -> Optional[Fast]:
     """The matcher for a table; None where hyperscan is not installed or does not run on this CPU."""
-    try:
-        hyperscan: Any = import_module("hyperscan")
-    except ImportError:
-        return None
-    owners = _owners(table)
-    told = list(_expressions(table, owners))
-    key = _key(hyperscan.__version__, told)
-    name = f"literals-{key}.hs"
-    kept = cache.get(name) if cache else None
-    with contextlib.suppress(Exception):  # what cannot be loaded, or does not work, is made again
-        if kept is not None:
-            return _tried(Fast(_loaded(hyperscan, kept), owners, key), told)
     # Without SSSE3, or with a library of another build, the other engine says the same.
     with contextlib.suppress(Exception):
-        found = _tried(Fast(compiled(told), owners, key), told)
-        if cache:
-            cache.put(name, hyperscan.dumpb(found.database))
-        return found
+        hits: list[Hit] = []
+        compiled([(1, b"ab", False), (2, b"cd", True)]).scan(b"ab CD", noted, context=hits)
+        if sorted(hits) == [(1, 2), (2, 5)]:
+            return Fast(table)
     return None
 
 
-def _owners(table: Table) -> list[tuple[int, ...]]:
-    """Whose each number is: those of the literals, without the needles that want a chain, then these."""
-    chained = {number for number, chain in enumerate(table.chains) if chain.needed}
-    literals = [tuple(one for one in owners if one not in chained) for owners in table.owners]
-    return literals + [(number,) for number in sorted(chained)]
-
-
-def _expressions(table: Table, owners: Sequence[Sequence[int]]) -> Iterator[Expression]:
-    for number, text, caseless in spellings(table.literals):
-        if owners[number]:
-            yield Expression(number, caseless, ((text,),))
-    for number in range(len(table.literals), len(owners)):
-        links = table.chains[owners[number][0]].links
-        texts = tuple(tuple(one.text.encode() for one in link) for link in links)
-        yield Expression(number, links[0][0].caseless, texts)
-
-
-def _tried(found: Fast, told: Sequence[Expression]) -> Fast:
-    """The matcher, if it finds what is there; ValueError when it does not."""
-    for one in (*told[:1], *told[-1:]):
-        if (one.number, len(one.example)) not in found.found(one.example):
-            raise ValueError("the database does not find what it was made for")
-    return found
-
-
-def _loaded(hyperscan: Any, kept: bytes) -> Any:
-    try:
-        database = hyperscan.loadb(kept, hyperscan.HS_MODE_BLOCK)
-    except TypeError:  # before 0.8 it knew the mode by itself
-        database = hyperscan.loadb(kept)
-    database.scratch = hyperscan.Scratch(database)
-    return database
-
-
-def compiled(told: Sequence[Expression]) -> Any:
-    """A database for these expressions."""
+def compiled(texts: Sequence[Text]) -> Any:
+    """A database for these texts."""
     hyperscan: Any = import_module("hyperscan")
     database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
-    # Mostly they are texts and nothing else, which compile in a tenth of the time.
-    plain = all(len(one.links) == len(one.links[0]) == 1 for one in told)
-    flags = [
-        (0 if plain else hyperscan.HS_FLAG_DOTALL) | (hyperscan.HS_FLAG_CASELESS if one.caseless else 0)
-        for one in told
-    ]
     database.compile(
-        expressions=[one.links[0][0] if plain else one.pattern for one in told],
-        ids=[one.number for one in told],
-        elements=len(told),
-        flags=flags,
-        literal=plain,
+        expressions=[text for _number, text, _caseless in texts],
+        ids=[number for number, _text, _caseless in texts],
+        elements=len(texts),
+        flags=[hyperscan.HS_FLAG_CASELESS if caseless else 0 for _number, _text, caseless in texts],
+        literal=True,
     )
     return database
-
-
-def _key(version: str, told: Sequence[Expression]) -> str:
-    """What a database is good for: this release, this kind of CPU, these expressions."""
-    digest = hashlib.sha256()
-    for part in (version, platform.machine(), platform.python_version(), _features()):
-        digest.update(part.encode() + b"\0")
-    for one in told:
-        digest.update(b"%d %d %b\0" % (one.number, one.caseless, one.pattern))
-    return digest.hexdigest()[:32]
-
-
-def _features() -> str:
-    """What the CPU can do, as the kernel says; only the first CPU: there may be hundreds."""
-    try:
-        with open("/proc/cpuinfo", "rb") as file:
-            head = file.read(8192).decode("ascii", "replace")
-    except OSError:
-        return ""
-    lines = [line for line in head.splitlines() if line.lower().startswith(("flags", "features"))]
-    return lines[0] if lines else ""

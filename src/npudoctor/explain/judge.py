@@ -8,7 +8,12 @@ from typing import Optional
 from npudoctor.explain.candidates import Candidate, Spot, candidates_of
 from npudoctor.explain.ending import Ending
 from npudoctor.explain.evidence import Evidence
+from npudoctor.explain.failures import WORDS
+from npudoctor.explain.fallback import fallback
+from npudoctor.explain.outside import weigh_endings
+from npudoctor.explain.runs import Run, earlier_runs
 from npudoctor.explain.signatures import Signature
+from npudoctor.explain.warned import take_warned
 from npudoctor.frozen import dataclass
 
 # Below this nothing is said to be the cause: it only tells that something failed.
@@ -18,6 +23,7 @@ _WAITING = ("hccl-timeout-desync", "network-hccl-link-or-ip")
 _APART = (*_WAITING, "port-or-firewall-or-address-in-use", "nccl-gpu-env")
 _ERRORS = 8
 _OUTLIVED = 17
+_SILENT = 40  # the least that a warning weighs that is the last word of a log
 _PLAIN = 18  # the least that an exception of a known kind weighs
 
 
@@ -29,32 +35,43 @@ class Diagnosis:
     confidence: str  # certain, likely, possible
     first: Optional[Spot]
     count: int
+    last: Optional[Spot] = None
 
 
 @dataclass(frozen=True)
 class Judgement:
     """`verdict`: environment, not_environment, unknown, clean. `errors`: the first lines that say that
-    something failed."""
+    something failed. `runs`: those before the last one of a file, which alone is judged."""
 
     verdict: str
     diagnoses: tuple[Diagnosis, ...]
     errors: tuple[Spot, ...]
+    runs: tuple[Run, ...] = ()
 
 
 def judge(signatures: Sequence[Signature], evidence: Sequence[Evidence]) -> Judgement:
     """What all files say together."""
     files = [(one, Ending(one)) for one in evidence]
     found = candidates_of(signatures, files)
-    errors = _errors(files)
+    take_warned(found, files)
+    errors, runs = _errors(files), earlier_runs(signatures, files)
+    if errors and _only_words(files) and not any(one.failed for one in found):
+        found = [one for one in found if one.silent and _tells(one.signature)]
     if not errors and not any(one.failed and one.signature.weight >= LEAST for one in found):
-        return Judgement("clean", (), ())
+        found = [one for one in found if one.silent and _tells(one.signature)]
+        if not found:
+            return Judgement("clean", (), (), runs)
     _weigh(found, next((one.root for one in evidence if one.root is not None), None))
+    _weigh_warnings(found, any(ending.died for _one, ending in files))
+    weigh_endings(found, files)
     found.sort(key=lambda one: (-one.score, one.first.first_key()))
+    if not found or found[0].score < LEAST:
+        found = [*fallback(signatures, files), *found]
     diagnoses = tuple(_diagnosis(one) for one in found)
     if not found or found[0].score < LEAST:
-        return Judgement("unknown", diagnoses, errors)
+        return Judgement("unknown", diagnoses, errors, runs)
     known = "environment" if found[0].signature.environment else "not_environment"
-    return Judgement(known, diagnoses, errors)
+    return Judgement(known, diagnoses, errors, runs)
 
 
 def _errors(files: Sequence[tuple[Evidence, Ending]]) -> tuple[Spot, ...]:
@@ -64,16 +81,21 @@ def _errors(files: Sequence[tuple[Evidence, Ending]]) -> tuple[Spot, ...]:
         for order, (evidence, ending) in enumerate(files)
         for name, seen in ending.failures()
     ]
-    later = ("launcher", "traceback")  # the first line of a traceback says nothing yet
+    later = ("launcher", "traceback", WORDS)  # the first line of a traceback says nothing yet
     found.sort(key=lambda one: (one[0] in later, one[1].first_key()))
     spots = {(spot.path, spot.seen.line): spot for _name, spot in found}
     return tuple(list(spots.values())[:_ERRORS])
 
 
+def _only_words(files: Sequence[tuple[Evidence, Ending]]) -> bool:
+    """Whether only the last words of the logs say that something failed: a warning far before is no cause."""
+    return all(name == WORDS for _evidence, ending in files for name, _seen in ending.failures())
+
+
 def _diagnosis(one: Candidate) -> Diagnosis:
     certain = one.score >= 80 and not one.low
     confidence = "certain" if certain else "likely" if one.score >= 30 else "possible"
-    return Diagnosis(one.signature, confidence, one.first, one.count)
+    return Diagnosis(one.signature, confidence, one.first, one.count, one.last)
 
 
 def _weigh(found: Sequence[Candidate], root: Optional[int]) -> None:
@@ -85,13 +107,23 @@ def _weigh(found: Sequence[Candidate], root: Optional[int]) -> None:
         one.score += sum(_shifts(one, first, root))
         if one.echo:
             one.score = min(one.score, LEAST - 1)
-    if any(_ended(other) for other in found):
-        for one in found:
-            if not one.failed:  # a warning, or an error that the job outlived, is no match for what ended it
-                one.score = min(one.score, _OUTLIVED)
+    ended = any(_ended(other) for other in found)
+    for one in found:
+        # A warning, or an error that the job outlived, is no match for what ended it.
+        if ended and not one.failed:
+            one.score = min(one.score, _OUTLIVED)
+        if one.passed or (ended and one.outlived):
+            one.score = min(one.score, LEAST - 1)
     for one in found:
         if _waits(one) and any(_earlier(other, one) for other in found):
             one.score = min(one.score, LEAST + 2)
+
+
+def _weigh_warnings(found: Sequence[Candidate], died: bool) -> None:
+    """A warning says why a node cannot be reached; of an exception that nobody knows it is no cause."""
+    for one in found:
+        if died and not one.failed and one.signature.category not in _APART:
+            one.score = min(one.score, LEAST - 1)
 
 
 def _shifts(one: Candidate, first: Spot, root: Optional[int]) -> Iterator[float]:
@@ -115,7 +147,12 @@ def _ended(one: Candidate) -> bool:
     may stand in a warning."""
     if one.signature.category in _APART or one.echo:
         return False
-    return one.failed and one.score >= LEAST
+    return one.failed and not one.outlived and one.score >= LEAST
+
+
+def _tells(signature: Signature) -> bool:
+    """Whether a warning of it that is the last word of a log tells why that ended."""
+    return signature.category in (*_APART, "missing-library") and signature.weight >= _SILENT
 
 
 def _waits(one: Candidate) -> bool:

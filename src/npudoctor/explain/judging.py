@@ -31,6 +31,7 @@ CATEGORIES = (
     "script-bug-not-environment",
     "operator-unsupported",
     "container-runtime",
+    "ended-from-outside",
     "other",
 )
 _REQUIRED = {
@@ -45,7 +46,19 @@ _REQUIRED = {
     "source",
     "as_of",
 }
-_OPTIONAL = {"near", "without", "within", "echo_of", "checks", "codes", "era", "example"}
+_OPTIONAL = {
+    "near",
+    "without",
+    "within",
+    "echo_of",
+    "own",
+    "deepest",
+    "fallback",
+    "checks",
+    "codes",
+    "era",
+    "example",
+}
 
 
 def wrong(row: Mapping[str, Any]) -> Optional[str]:
@@ -67,6 +80,8 @@ def _reasons(row: Mapping[str, Any]) -> Iterator[str]:
 def _unsuitable(row: Mapping[str, Any]) -> Iterator[str]:
     """Patterns that no scan could find; `near` and `without` of a whole file are looked for by it too."""
     found = {"patterns", *(("near", "without") if row.get("within") == 0 else ())}
+    if row.get("fallback"):
+        found = set()  # no scan looks for it
     for key in ("patterns", "near", "without"):
         for pattern in row.get(key, ()):
             try:
@@ -130,6 +145,9 @@ _RULES: Mapping[str, Callable[[Any], bool]] = {
     "without": _texts,
     "within": _whole(0, 1000),
     "echo_of": _texts,
+    "own": lambda value: type(value) is bool,
+    "deepest": lambda value: type(value) is bool,
+    "fallback": lambda value: type(value) is bool,
     "title": _spoken(_text),
     "cause": _spoken(_text),
     "remedy": _spoken(_some_texts),

@@ -1,36 +1,30 @@
-"""How serious a line says it is itself, and whether a line says that the job went on."""
+"""How serious a line says it is itself."""
 
 from __future__ import annotations
 
 import re
-from typing import Optional
 
 _LOW = re.compile(
     r"^[ \t]*\[?(?:WARNING|WARN|INFO|DEBUG|EVENT|TRACE|NOTICE)\b"
     r"|^\[?[IW]\d{3,4} \d\d:|^\[[IWD]\d* |^\(\w+ pid=\d+\) (?:INFO|WARNING|DEBUG) "
     r"|[\[\s|:-](?:WARNING|WARN|INFO|DEBUG)(?:\]| -| ?\||:| \d\d-\d\d \d\d:| \[)"
     r"|(?:User|Deprecation|Future|Runtime|Resource|Import|Syntax)Warning: |: warning: |NCCL INFO "
-    r"|\blevel=(?:warn|info|debug)"
+    r"|\] (?:WARNING|INFO|DEBUG) \S+:\d+|\blevel=(?:warn|info|debug)|\s(?:DEBUG|TRACE)\s"
+    r"|\[[IWD]\d{3,4} \d\d:\d\d|^\S+ [\d:.]+: [IWD] \w"
 )
 # What NCCL warns of is what it then fails with; of a GPU that it cannot use PyTorch only warns, and nothing
 # that follows says why; a warning may carry the error of CANN.
-_NOT_LOW = re.compile(r"NCCL WARN|CUDA initialization: |\b(?:ERROR|CRITICAL|FATAL)\b|^\[?[EF]\d{4} ")
+_NOT_LOW = re.compile(
+    r"NCCL WARN|CUDA initialization: |\b(?:ERROR|CRITICAL|FATAL)\b|^\[?[EF]\d{4} "
+    # The last word of a launcher that was told to end, whatever level it gives that.
+    r"|death signal, shutting down workers|[Pp]rocess received SIG(?:INT|TERM|HUP)\b|Received SIGTERM: 15"
+    r"|Terminating with signal \d|signal 15 received|Detected KeyboardInterrupt, attempting graceful"
+    r"|[Kk]eyboard ?[Ii]nterrupt(?:ion)?\b"
+)
+_WARNS = re.compile(r"\bWARN|^\[?W\d* ?\d|^\[W|\[W\d|[Ww]arning: |: W ")
 _ERROR = re.compile(
     r"^[ \t]*\[?(?:ERROR|FATAL|CRITICAL)\b(?![_=%]| (?:rate|count|code: 0\b))|^\[[EF]\d* |^\[?[EF]\d{4} \d\d:"
-    r"|[\[\s|](?:ERROR|FATAL|CRITICAL)(?:\]| -| ?\|| \d\d-\d\d \d\d:| \[)"
-)
-_PROGRESS = re.compile(
-    r"(?i)\b(?:global[_ ]?step|step|epoch|iter(?:ation)?)s?\b['\"\]]?\s*[:=\[( ]+\s*\d+"
-    r".*\b(?:loss|lr|time|acc|grad)"
-    r"|^\{['\"]loss['\"]: [\d.]+,|\bloss\b['\"]?\s*(?:is|[:=])\s*-?\d+\.\d+"
-    r"|\d+%\|[█#▏▎▍▌▋▊▉ -]*\| *\d+/\d+ \["
-)
-_BAR = re.compile(r"\d+%\|[█#▏▎▍▌▋▊▉ -]*\| *(\d+)/(\d+) \[")
-_SUCCESS = re.compile(
-    r"(?i)\b(?:training|train|job|task|run|inference|evaluation) (?:is |has |was )?"
-    r"(?:done|completed?|finished|succe(?:ss|eded))\b"
-    r"|Application startup complete|Uvicorn running on http"
-    r"|exits? successfully|\bexit(?:ed with)? (?:code|status):? 0\b|^Successfully (?:ran|saved|installed)\b"
+    r"|[\[\s|](?:ERROR|FATAL|CRITICAL)(?:\]| -| ?\|(?! stderr \|)| \d\d-\d\d \d\d:| \[)"
 )
 
 
@@ -44,12 +38,6 @@ def error(line: str) -> bool:
     return bool(_ERROR.search(line[:300]))
 
 
-def bar(line: str) -> Optional[tuple[int, int]]:
-    """Where the bar on a line stands, and where it ends; None when there is none."""
-    found = _BAR.search(line[:1000])
-    return found and (int(found.group(1)), int(found.group(2)))
-
-
-def progress(line: str) -> bool:
-    """Whether a line says that training went on, or ended well."""
-    return bool(_PROGRESS.search(line[:1000]) or _SUCCESS.search(line[:1000]))
+def warns(line: str) -> bool:
+    """Whether a line calls itself a warning, rather than information."""
+    return bool(_WARNS.search(line[:300]))

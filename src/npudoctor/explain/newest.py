@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Iterator, Mapping
+import re
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Callable, Optional
 
+from npudoctor.explain.ranks import of_path
 from npudoctor.frozen import dataclass
 
 _FOLDERS = (
@@ -14,6 +19,14 @@ _FOLDERS = (
     ("torchrun", "log"),
     ("torchrun", "logs"),
 )
+# Where logs of other launchers lie, and how they are called.
+LOOSE = "log"
+_LOOSE = ("log", "logs")
+_SLURM, _NOHUP = "Slurm", "nohup"
+_HERE = (LOOSE, _SLURM, _NOHUP)  # the kinds of single logs that one run may have left beside each other
+_RUN = 3600.0  # seconds: what ends with the same run is written last within these
+_NUMBER = re.compile(r"\d+")
+_ENDINGS = (".log", ".out", ".err")
 _DEEP = 4  # folders below one of these that are looked at
 _MANY = 5000  # entries at most: it is a look, not a search
 
@@ -27,14 +40,57 @@ class Place:
     written: float
 
 
-def newest(variables: Mapping[str, str], here: str) -> list[Place]:
-    """The logs of this user and of this folder, newest first."""
-    found = [*_plogs(variables), *(_runs(here) if here else ()), *(_slurm(here) if here else ())]
-    return sorted(found, key=lambda place: -place.written)
+@dataclass(frozen=True)
+class Places:
+    """What was found, newest first, and what did not answer."""
+
+    found: tuple[Place, ...]
+    silent: tuple[str, ...]
 
 
-def _plogs(variables: Mapping[str, str]) -> Iterator[Place]:
-    path = variables.get("ASCEND_PROCESS_LOG_PATH") or os.path.join(variables.get("HOME", ""), "ascend/log")
+def looks(variables: Mapping[str, str]) -> list[tuple[str, Callable[[], Iterator[Place]]]]:
+    """Where logs may be, as it is said, and what looks for them there: each by itself, as it may block."""
+    plogs = variables.get("ASCEND_PROCESS_LOG_PATH") or os.path.join(variables.get("HOME", ""), "ascend/log")
+    return [
+        (plogs, lambda: _plogs(plogs)),
+        (".", lambda: _runs(".")),
+        (".", lambda: _slurm(".")),
+        (".", lambda: _loose(".")),
+    ]
+
+
+def together(found: Sequence[Place]) -> tuple[Place, ...]:
+    """Of what was found, newest first, the logs of the newest run: what lies beside the newest and was
+    written last within the same hour, and the other ranks of these, whenever that was: the rank that failed
+    may have fallen silent long before the others. Of several jobs of Slurm only the newest."""
+    newest = found[0]
+    if newest.kind not in _HERE:
+        return (newest,)
+    job = next((_job(place.path) for place in found if place.kind == _SLURM), None)
+    beside = [
+        place for place in found if place.kind in _HERE and (place.kind != _SLURM or _job(place.path) == job)
+    ]
+    near = {place for place in beside if newest.written - place.written <= _RUN}
+    ranks = {_pattern(place.path) for place in near if of_path(place.path) is not None}
+    return tuple(
+        place
+        for place in beside
+        if place in near or _pattern(place.path) in ranks or (place.kind == _SLURM and newest.kind == _SLURM)
+    )
+
+
+def _pattern(name: str) -> str:
+    """What the logs of all ranks have in common: their name without its numbers."""
+    return _NUMBER.sub("0", name)
+
+
+def _job(name: str) -> Optional[str]:
+    """The number of a job of Slurm: all tasks of an array have it."""
+    number = _NUMBER.search(name)
+    return number[0] if number else None
+
+
+def _plogs(path: str) -> Iterator[Place]:
     written = _written(path) if os.path.isabs(path) else 0.0
     if written:
         yield Place(path, "plog", written)
@@ -53,32 +109,60 @@ def _runs(here: str) -> Iterator[Place]:
 def _of_torchrun(path: str) -> bool:
     """Whether a folder has logs as torchrun writes them: RUN/attempt_0/RANK/stderr.log."""
     try:
-        runs = [entry.path for entry in os.scandir(path) if entry.is_dir()]
+        runs = [entry.path for entry in _entries(path) if entry.is_dir(follow_symlinks=False)]
     except OSError:
         return False
     return any(os.path.isdir(os.path.join(run, "attempt_0")) for run in [path, *runs])
 
 
 def _slurm(here: str) -> Iterator[Place]:
+    """Files, no links: nobody named them, and anybody may have put them there."""
     try:
-        entries = list(os.scandir(here))
+        for entry in os.scandir(here):
+            name = entry.name
+            if (name.startswith("slurm-") and name.endswith((".out", ".err"))) or name == "nohup.out":
+                kind = _SLURM if name.startswith("slurm-") else _NOHUP
+                written = _changed(entry)
+                if written:
+                    yield Place(name, kind, written)
+    except OSError:
+        return
+
+
+def _loose(here: str) -> Iterator[Place]:
+    """Other files here that are called as logs are, and folders with such files."""
+    for path, written in _logs_in(here):
+        if not os.path.basename(path).startswith(("slurm-", "nohup.")):
+            yield Place(os.path.basename(path), LOOSE, written)
+    for name in _LOOSE:
+        folder = os.path.join(here, name)
+        if os.path.islink(folder) or _of_torchrun(folder):
+            continue
+        written = max((when for _path, when in _logs_in(folder)), default=0.0)
+        if written:
+            yield Place(name, LOOSE, written)
+
+
+def _logs_in(folder: str) -> Iterator[tuple[str, float]]:
+    """The files that are called as logs are and are not empty, each with when it was written last."""
+    try:
+        entries = _entries(folder)
     except OSError:
         return
     for entry in entries:
-        name = entry.name
-        if (name.startswith("slurm-") and name.endswith((".out", ".err"))) or name == "nohup.out":
-            kind = "Slurm" if name.startswith("slurm-") else "nohup"
-            written = _changed(entry)
-            if written:
-                yield Place(name, kind, written)
+        written = _changed(entry) if entry.name.endswith(_ENDINGS) else 0.0
+        if written and entry.stat(follow_symlinks=False).st_size:
+            yield entry.path, written
 
 
 def _changed(entry: os.DirEntry[str]) -> float:
-    """When a file was written last; 0 for what is none, or is gone again."""
+    """When a regular file was written last; 0 for what is none, or is gone again. Links are not followed:
+    in a folder that others may write they lead anywhere."""
     try:
-        return entry.stat().st_mtime if entry.is_file() else 0.0
+        found = entry.stat(follow_symlinks=False)
     except OSError:
         return 0.0
+    return found.st_mtime if stat.S_ISREG(found.st_mode) else 0.0
 
 
 def _written(path: str) -> float:
@@ -87,7 +171,7 @@ def _written(path: str) -> float:
     while todo:
         here, depth = todo.pop()
         try:
-            entries = list(os.scandir(here))
+            entries = _entries(here)
         except OSError:
             continue
         for entry in entries:
@@ -100,3 +184,8 @@ def _written(path: str) -> float:
             else:
                 latest = max(latest, _changed(entry))
     return latest
+
+
+def _entries(path: str) -> list[os.DirEntry[str]]:
+    with os.scandir(path) as found:
+        return list(itertools.islice(found, _MANY + 1))

@@ -10,6 +10,7 @@ import itertools
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from typing import Any, Optional
 
 if sys.version_info >= (3, 11):
@@ -27,7 +28,7 @@ _RARE = 14  # a literal of so many bytes hardly stands in a line that has nothin
 _MOST = 48  # so many alternatives at most are spelled out
 _STRANGE = {"GROUPREF", "GROUPREF_EXISTS", "ASSERT", "ASSERT_NOT", "ATOMIC_GROUP", "POSSESSIVE_REPEAT"}
 # Words that healthy logs are full of: looking for them costs more than for anything else.
-_COMMON = frozenset(
+COMMON = frozenset(
     "about accuracy address alloc allocate allocated attempt await backend batch before buffer cache "
     "called check client cluster communication compile config connect connected connection context "
     "copy count create created cuda data dataset debug default device devices died distributed driver "
@@ -58,26 +59,25 @@ class Literal:
 
 def literals_of(pattern: str) -> tuple[Literal, ...]:
     """The literals one of which is in every match; Unsuitable when there is none or it cannot be used."""
+    return analysed(pattern)[0]
+
+
+@cache  # a row is judged first, and made ready to be found later
+def analysed(pattern: str) -> tuple[tuple[Literal, ...], tuple[tuple[Literal, ...], ...]]:
+    """The literals one of which is in every match, and the links: all that every match goes through, one by
+    one, each a choice of literals. Unsuitable when there is no literal or it cannot be used."""
     tree = _parsed(pattern)
-    caseless = _caseless(tree)
-    found = _best(_sequence(tree))
+    caseless, pieces = _caseless(tree), _sequence(tree)
+    found = _best(pieces)
     if found is None or min(map(_length, found)) < LEAST:
         text = _("{pattern}: has no literal of {least} bytes that every match must contain")
         raise Unsuitable(text.format(pattern=pattern, least=LEAST))
-    texts = {text.lower() if caseless else text for text in found}
+    literals = {text.lower() if caseless else text for text in found}
+    return _literals(literals, caseless), tuple(_literals(link, caseless) for link in _chain(pieces))
+
+
+def _literals(texts: Iterable[str], caseless: bool) -> tuple[Literal, ...]:
     return tuple(Literal(text, caseless) for text in sorted(texts))
-
-
-def chain_of(pattern: str) -> tuple[tuple[Literal, ...], ...]:
-    """All that every match goes through, one link after the other; each link is a choice of literals."""
-    tree = _parsed(pattern)
-    caseless, links = _caseless(tree), list(_chain(_sequence(tree)))
-    return tuple(tuple(Literal(text, caseless) for text in sorted(link)) for link in links)
-
-
-def rare(literals: Iterable[Literal]) -> bool:
-    """Whether all of them hardly stand in a line that has nothing to do with what is looked for."""
-    return all(_worth(one.text) >= _RARE for one in literals)
 
 
 def judged(pattern: str) -> None:
@@ -247,7 +247,7 @@ def _rarity(texts: frozenset[str]) -> tuple[int, int]:
 
 def _worth(text: str) -> int:
     length = _length(text)
-    return LEAST if length > LEAST and text.strip().lower() in _COMMON else length
+    return LEAST if length > LEAST and text.strip().lower() in COMMON else length
 
 
 def _length(text: str) -> int:

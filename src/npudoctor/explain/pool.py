@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
+import select
 import signal
 import struct
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Callable, Optional
+import time
+from collections.abc import Container, Iterator, Mapping, Sequence
+from typing import Callable, NoReturn, Optional
 
+from npudoctor.explain import bounded
 from npudoctor.explain.evidence import Evidence
 from npudoctor.explain.matching import Matcher, Plain
-from npudoctor.explain.reading import Task, read, tasks_of
+from npudoctor.explain.opening import Opener, local
+from npudoctor.explain.reading import PART, PARTS, Task, failed, read, tasks_of
+from npudoctor.explain.sources import over
 from npudoctor.explain.table import Table
 from npudoctor.explain.walk import Log
+from npudoctor.messages import _
 
-if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
-
+GRACE = 1.0  # seconds in which a process says what it had read when the time was over
+_SMALL = 256 << 10
 _GROUP = 8 << 20  # so many bytes are handed to a process at a time
 _FILES = 128  # or so many files
 _WORTH = 16 << 20  # less is read sooner than processes are started
@@ -32,76 +38,94 @@ def scanned(
     logs: Sequence[Log],
     processes: Optional[int] = None,
     progress: Optional[Progress] = None,
+    until: float = math.inf,
 ) -> list[Evidence]:
-    """What the logs say, in their order."""
-    tasks = list(tasks_of(list(logs)))
+    """What the logs say, in their order. All is read in children, the newest first: they may hang."""
+    tasks, cut = tasks_of(logs, until)
+    tasks.sort(key=lambda task: -logs[task.number].written)
     groups = list(_groups(logs, tasks))
-    total = sum(log.size for log in logs)
-    count = min(processes or _cores(), len(groups), _MOST)
-    work = _Work(table, matcher, logs, tasks)
-    done: dict[int, list[Evidence]] = {}
-    spread = count > 1 and (processes or total >= _WORTH or len(logs) >= 4 * _FILES)
-    if spread:
-        for group, found in _parallel(work, groups, count):
-            done[group] = found
-            _tell(progress, groups, done, total, logs, tasks)
-    for group, numbers in enumerate(groups):
-        if group not in done:  # also what a process was reading that died
-            safe: Matcher = Plain(table) if spread else matcher
-            done[group] = _Work(table, safe, logs, tasks).of(numbers)
-            _tell(progress, groups, done, total, logs, tasks)
-    return _joined(logs, tasks, [one for group in range(len(groups)) for one in done[group]])
+    count = min(processes or _count(logs, tasks), len(groups), _MOST)
+    done: dict[int, Evidence] = {}
+    bar = _Bar(progress, logs, tasks)
+    for found in _parallel(_Work(table, matcher, logs, tasks, until), groups, count, until + GRACE):
+        done.update(found)
+        bar.add(found)
+    # What a process was reading that died is read again, one by one and without what it may have died of.
+    groups = [range(number, number + 1) for number in range(len(tasks)) if number not in done]
+    if groups and time.monotonic() < until:
+        work = _Work(table, Plain(table), logs, tasks, until)
+        for found in _parallel(work, groups, min(count, len(groups)), until + GRACE):
+            done.update(found)
+            bar.add(found)
+    late = time.monotonic() >= until
+    return _joined(logs, tasks, done, cut, over() if late else _("the process reading it died"))
 
 
 class _Work:
     """All that a process needs to know, which it has from its parent."""
 
-    def __init__(self, table: Table, matcher: Matcher, logs: Sequence[Log], tasks: Sequence[Task]) -> None:
+    def __init__(
+        self, table: Table, matcher: Matcher, logs: Sequence[Log], tasks: Sequence[Task], until: float
+    ) -> None:
         self._table, self._matcher, self._logs, self._tasks = table, matcher, logs, tasks
+        self._until = until
+        self._opener = Opener()
 
-    def of(self, numbers: range) -> list[Evidence]:
-        """What the tasks of a group say."""
-        found = []
+    def of(self, numbers: range) -> Iterator[list[tuple[int, Evidence]]]:
+        """What the tasks of a group say: many small ones together, but nothing is held back while one is read
+        that may take long, or for ever."""
+        found: list[tuple[int, Evidence]] = []
         for number in numbers:
+            if time.monotonic() > self._until:
+                break
             task = self._tasks[number]
-            found.append(read(self._table, self._matcher, self._logs[task.number], task))
-        return found
+            log = self._logs[task.number]
+            if found and not self._quick(log):
+                yield found
+                found = []
+            one = read(self._table, self._matcher, log, task, self._opener, self._until)
+            found.append((number, one))
+        yield found
+
+    def _quick(self, log: Log) -> bool:
+        """Whether a file is small, not packed, and on a file system that asks nobody."""
+        known = log.known is not None and log.known[0] in local()
+        return known and log.size <= _SMALL and not log.path.endswith(".gz")
 
 
-def _parallel(work: _Work, groups: Sequence[range], count: int) -> Iterator[tuple[int, list[Evidence]]]:
-    """What each group says, as it comes; those of a process that died are missing."""
-    from multiprocessing.connection import Pipe, wait
-
+def _parallel(
+    work: _Work, groups: Sequence[range], count: int, until: float
+) -> Iterator[list[tuple[int, Evidence]]]:
+    """What the tasks say, as it comes; those of a process that died, or was late, are missing."""
     todo, fill = os.pipe()
     os.set_blocking(fill, False)
-    left = list(range(len(groups)))
-    children: dict[Any, int] = {}
+    left = list(range(len(groups)))[::-1]
+    children: dict[int, int] = {}
+    poll = select.poll()
     try:
         if _feed(fill, left):
             os.close(fill)
             fill = -1
         for _one in range(count):
-            mine, theirs = Pipe(duplex=False)
-            pid = os.fork()
-            if not pid:
-                _child(work, groups, todo, fill, theirs)
-            theirs.close()
-            children[mine] = pid
-        while children:
-            connection: Any
-            for connection in wait(list(children)):
+            reading, pid = _start(work, groups, todo, fill)
+            children[reading] = pid
+            poll.register(reading, select.POLLIN)
+        while children and (wait := until - time.monotonic()) > 0:
+            for reading, _event in poll.poll(min(wait, 1e6) * 1000):
                 try:
-                    yield connection.recv()
-                except (EOFError, OSError):
-                    _ended(children.pop(connection), connection)
+                    yield bounded.received(reading, until)[1]
+                except bounded.Late:
+                    poll.unregister(reading)
+                    _ended(children.pop(reading), reading)
             if fill >= 0 and _feed(fill, left):
                 os.close(fill)
                 fill = -1
     finally:
-        for connection, pid in children.items():
+        for pid in children.values():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-            _ended(pid, connection)
+        for reading, pid in children.items():
+            _ended(pid, reading)
         os.close(todo)
         if fill >= 0:
             os.close(fill)
@@ -111,33 +135,42 @@ def _feed(fill: int, left: list[int]) -> bool:
     """Write numbers of groups into the pipe from which all take theirs; whether that was the last."""
     while left:
         try:
-            os.write(fill, _NUMBER.pack(left[0]))
+            os.write(fill, _NUMBER.pack(left[-1]))
         except BlockingIOError:
             return False
-        left.pop(0)
+        left.pop()
     return True
 
 
-def _child(work: _Work, groups: Sequence[range], todo: int, fill: int, out: Connection) -> None:
-    """Take group after group until there is none; never returns."""
+def _start(work: _Work, groups: Sequence[range], todo: int, fill: int) -> tuple[int, int]:
+    """A process that takes groups: what is read from it, and its number."""
+    mine, theirs = os.pipe()
+    pid = os.fork()
+    if not pid:
+        _child(work, groups, todo, fill, theirs)
+    os.close(theirs)
+    return mine, pid
+
+
+def _child(work: _Work, groups: Sequence[range], todo: int, fill: int, out: int) -> NoReturn:
+    """Take group after group until there is none."""
     status = 1
     try:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_DFL)
+        bounded.heed()
         if fill >= 0:
             os.close(fill)
         while told := os.read(todo, _NUMBER.size):
             (group,) = _NUMBER.unpack(told)
-            out.send((group, work.of(groups[group])))
+            for found in work.of(groups[group]):
+                bounded.send(out, bounded.ITEM, found)
         status = 0
     finally:
         os._exit(status)
 
 
-def _ended(pid: int, connection: Connection) -> None:
-    connection.close()
-    with contextlib.suppress(ChildProcessError):
-        os.waitpid(pid, 0)
+def _ended(pid: int, reading: int) -> None:
+    os.close(reading)
+    bounded.end(pid)
 
 
 def _groups(logs: Sequence[Log], tasks: Sequence[Task]) -> Iterator[range]:
@@ -156,27 +189,61 @@ def _size(logs: Sequence[Log], task: Task) -> int:
     return logs[task.number].size if task.end is None else task.end - task.start
 
 
-def _joined(logs: Sequence[Log], tasks: Sequence[Task], parts: Sequence[Evidence]) -> list[Evidence]:
-    """The parts of each file as one."""
-    whole: list[Evidence] = []
-    for task, part in zip(tasks, parts):
-        if task.number == len(whole):
-            whole.append(part)
-        else:
-            whole[task.number].join(part)
-    return whole
-
-
-def _tell(
-    progress: Optional[Progress],
-    groups: Sequence[range],
-    done: dict[int, list[Evidence]],
-    total: int,
+def _joined(
     logs: Sequence[Log],
     tasks: Sequence[Task],
-) -> None:
-    if progress is not None:
-        progress(sum(_size(logs, tasks[number]) for group in done for number in groups[group]), total)
+    done: Mapping[int, Evidence],
+    cut: Container[int],
+    missing: str,
+) -> list[Evidence]:
+    """The parts of each file as one, up to the first that is missing: lines behind it have no number."""
+    whole: list[Optional[Evidence]] = [None] * len(logs)
+    ended = set()
+    for number, task in enumerate(tasks):
+        part = done.get(number)
+        mine = whole[task.number]
+        if task.number in ended:
+            continue
+        if part is None:
+            ended.add(task.number)
+            if mine is None:
+                whole[task.number] = failed(logs[task.number].path, missing)
+            else:
+                mine.problem = mine.problem or missing
+        elif mine is None:
+            whole[task.number] = part
+        else:
+            mine.join(part)
+        if part is not None and task.end is not None and part.bytes < task.end - task.start:
+            ended.add(task.number)
+    for number in range(len(logs)):
+        one = whole[number]
+        if one is not None and number in cut:
+            limit = PARTS * PART >> 30
+            one.problem = one.problem or _("larger than {limit} GiB: the rest is not read").format(
+                limit=limit
+            )
+    return [one for one in whole if one is not None]
+
+
+class _Bar:
+    """Says how far the reading is."""
+
+    def __init__(self, progress: Optional[Progress], logs: Sequence[Log], tasks: Sequence[Task]) -> None:
+        self._progress, self._logs, self._tasks = progress, logs, tasks
+        self._done, self._total = 0, sum(_size(logs, task) for task in tasks)
+
+    def add(self, found: Sequence[tuple[int, Evidence]]) -> None:
+        """Take in what was read."""
+        self._done += sum(_size(self._logs, self._tasks[number]) for number, _one in found)
+        if self._progress is not None:
+            self._progress(self._done, self._total)
+
+
+def _count(logs: Sequence[Log], tasks: Sequence[Task]) -> int:
+    """How many processes are worth to be started."""
+    total = sum(_size(logs, task) for task in tasks)
+    return _cores() if total >= _WORTH or len(logs) >= 4 * _FILES else 1
 
 
 def _cores() -> int:

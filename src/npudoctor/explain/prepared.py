@@ -1,25 +1,48 @@
-"""The table of all signatures, made once and kept in the cache: to judge hundreds of patterns takes longer
-than to read most logs."""
+"""The table of all signatures. Ours come ready from the file that the package was built with, only a site's
+are worked out here: to judge hundreds of patterns takes longer than to read most logs.
+
+The file is JSON, which every Python reads alike: a wheel is built by one and used by five. It lies among the
+sources, and is trusted as they are. Where it is missing, or was made of other sources (an editable install
+after a change), the same is worked out in memory. `explain` writes nothing.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import sys
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any, Optional
 
 from npudoctor.explain import signatures as source
-from npudoctor.explain.cache import Cache
-from npudoctor.explain.patterns import Literal
-from npudoctor.explain.signatures import Signature, all_signatures
-from npudoctor.explain.table import Chain, Needle, Table, table_of
+from npudoctor.explain.patterns import COMMON, Literal
+from npudoctor.explain.signatures import Signature, built_in, site_signatures
+from npudoctor.explain.table import Entry, Piece, Search, Table, entry_of, joined, marks
 from npudoctor.frozen import dataclass
 from npudoctor.knowledge.site import Broken, Knowledge
 
-_CODE = ("failures.py", "judging.py", "patterns.py", "prepared.py", "signatures.py", "table.py")
+FILE = os.path.join(os.path.dirname(__file__), "table.json")
+# What the file is made by; what it is made of are these and the signatures.
+# The Makefile reads the names here.
+_CODE = (
+    "failures.py",
+    "gate.py",
+    "judging.py",
+    "matching.py",
+    "patterns.py",
+    "prepared.py",
+    "sample.py",
+    "signatures.py",
+    "table.py",
+)
+
+
+@dataclass(frozen=True)
+class BuiltIn:
+    """What is worked out from our own signatures and marks; `pieces`: see gate."""
+
+    marks: tuple[tuple[Search, ...], ...]
+    entries: tuple[Entry, ...]
+    pieces: tuple[Piece, ...]
 
 
 @dataclass(frozen=True)
@@ -30,63 +53,109 @@ class Prepared:
     broken: tuple[Broken, ...]
 
 
-def prepared(knowledge: Knowledge, cache: Optional[Cache]) -> Prepared:
-    """The table of ours and the site's signatures; from the cache when nothing that it is made of changed."""
-    name = f"table-{_key(knowledge)}.json" if cache else ""
-    kept = cache.get(name) if cache else None
-    if kept is not None:
-        try:
-            return _read(json.loads(kept))
-        except (ValueError, KeyError, TypeError):
-            pass  # it was not ours after all: made again
-    found, broken = all_signatures(knowledge)
-    made = Prepared(table_of(found), tuple(broken))
-    if cache:
-        cache.put(name, json.dumps(_written(made), ensure_ascii=False).encode("utf-8", "surrogatepass"))
-    return made
+def prepared(knowledge: Knowledge, path: str = FILE) -> Prepared:
+    """The table of ours and the site's signatures."""
+    ours = _read(path) or _worked_out()
+    site, broken = site_signatures(knowledge)
+    entries = [entry_of(one) for one in site.values()]
+    entries += [one for one in ours.entries if one.signature.id not in site]
+    return Prepared(joined(ours.marks, entries, ours.pieces), tuple(broken))
 
 
-def _key(knowledge: Knowledge) -> str:
-    digest = hashlib.sha256(sys.version.encode())
+def write(path: str = FILE) -> None:
+    """Write the file: for the build of the package."""
+    content = json.dumps({"made_of": _made_of(), **_written(_worked_out())}, ensure_ascii=False)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(content + "\n")
+
+
+def _worked_out() -> BuiltIn:
+    return BuiltIn(marks(), tuple(map(entry_of, built_in())), ())
+
+
+def _made_of() -> str:
+    """The digest of all that the file depends on."""
+    import hashlib
+
+    digest = hashlib.sha256()
     here = os.path.dirname(__file__)
     paths = [os.path.join(here, name) for name in _CODE]
     for path in (*paths, *(os.path.join(source.FOLDER, name) for name in source.names())):
         with open(path, "rb") as file:
-            digest.update(path.encode() + b"\0" + file.read() + b"\0")
-    for path, document in knowledge.signature_files():
-        digest.update(json.dumps([path, document], sort_keys=True, default=str).encode() + b"\0")
-    digest.update(repr([(one.path, one.reason) for one in knowledge.broken()]).encode())
-    return digest.hexdigest()[:32]
+            content = file.read()
+        digest.update(b"%b %d\0" % (os.path.basename(path).encode(), len(content)) + content)
+    return digest.hexdigest()
 
 
-def _written(made: Prepared) -> dict[str, Any]:
-    table = made.table
-    return {
-        "signatures": [{**asdict(one), "examples": []} for one in table.signatures],
-        "needles": [[one.pattern, one.owner, one.role] for one in table.needles],
-        "literals": [[one.text, one.caseless] for one in table.literals],
-        "owners": table.owners,
-        "chains": [
-            [[[[one.text, one.caseless] for one in link] for link in chain.links], chain.needed]
-            for chain in table.chains
-        ],
-        "broken": [asdict(one) for one in made.broken],
+def _written(made: BuiltIn) -> dict[str, Any]:
+    literals: dict[Literal, int] = {}
+    gate = _Gate(made)
+
+    def number(literal: Literal) -> int:
+        return literals.setdefault(literal, len(literals))
+
+    def row(one: Search) -> list[Any]:
+        links = [list(map(number, link)) for link in one.links]
+        return [one.pattern, one.role, list(map(number, one.literals)), links, gate.known_by(one)]
+
+    written = {
+        "marks": [list(map(row, mark)) for mark in made.marks],
+        "entries": [[_plain(entry.signature), list(map(row, entry.searches))] for entry in made.entries],
     }
+    texts = [[one.text, one.caseless] for one in literals]
+    pieces = [[text.decode("latin-1"), caseless] for text, caseless in gate.pieces]
+    return {**written, "literals": texts, "pieces": pieces}
 
 
-def _read(kept: Mapping[str, Any]) -> Prepared:
-    table = Table(
-        tuple(Signature(**{key: _tuple(value) for key, value in row.items()}) for row in kept["signatures"]),
-        tuple(Needle(*row) for row in kept["needles"]),
-        tuple(Literal(*row) for row in kept["literals"]),
-        tuple(map(tuple, kept["owners"])),
-        tuple(
-            Chain(tuple(tuple(Literal(*one) for one in link) for link in links), needed)
-            for links, needed in kept["chains"]
-        ),
+class _Gate:
+    """The gate that suits logs of nothing but common words."""
+
+    def __init__(self, made: BuiltIn) -> None:
+        from npudoctor.explain.gate import cover, known_by
+        from npudoctor.explain.sample import Sample
+
+        words = Sample(" ".join(sorted(COMMON)).encode())
+        links = joined(made.marks, made.entries).links
+        self._known = {one: known_by(one, words) for one in links}
+        self.pieces = sorted(cover((grams for one in links for grams in self._known[one]), words.text))
+
+    def known_by(self, search: Search) -> list[int]:
+        """The numbers of pieces one of which is in every match: those in the texts of its rarest link."""
+        grams = frozenset().union(*self._known[search.links])
+        return [number for number, piece in enumerate(self.pieces) if piece in grams]
+
+
+def _plain(signature: Signature) -> dict[str, Any]:
+    """A signature without its examples, which are for tests."""
+    fields = {name: getattr(signature, name) for name in Signature.__annotations__}
+    return {**fields, "examples": ()}
+
+
+def _read(path: str) -> Optional[BuiltIn]:
+    """What the file says; None where there is none, it is not of these sources, or is damaged."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            content = json.load(file)
+        return _built_in(content) if content["made_of"] == _made_of() else None
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+
+
+def _built_in(content: Mapping[str, Any]) -> BuiltIn:
+    literals = [Literal(*one) for one in content["literals"]]
+
+    def search(row: list[Any]) -> Search:
+        pattern, role, numbers, links, known_by = row
+        made = tuple(tuple(literals[one] for one in link) for link in links)
+        return Search(pattern, role, tuple(literals[one] for one in numbers), made, tuple(known_by))
+
+    return BuiltIn(
+        tuple(tuple(map(search, mark)) for mark in content["marks"]),
+        tuple(Entry(_signature(one), tuple(map(search, rows))) for one, rows in content["entries"]),
+        tuple((text.encode("latin-1"), caseless) for text, caseless in content["pieces"]),
     )
-    return Prepared(table, tuple(Broken(**row) for row in kept["broken"]))
 
 
-def _tuple(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+def _signature(row: Mapping[str, Any]) -> Signature:
+    values: dict[str, Any] = {key: tuple(one) if isinstance(one, list) else one for key, one in row.items()}
+    return Signature(**values)

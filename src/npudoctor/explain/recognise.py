@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Optional
 
+from npudoctor.explain.own import of_a_package, of_the_job
+from npudoctor.explain.quoted import quoted, source
 from npudoctor.explain.signatures import Signature
 
 UNIT_LINES = 12  # so many lines are one message at most,
@@ -14,13 +16,15 @@ LONGEST = 4096  # and so many characters
 
 # What launchers, containers' logs and `ts` put before each line of a rank, which hides how far the line
 # itself is indented.
-_PREFIX = re.compile(
-    r"^(?:\[(?:rank|default|stdout|stderr)?\d+\]:? ?|\((?:\w+ )?(?:pid|rank)=\d+[^)]*\) ?|\d{1,5}: "
+_NAMES = (
+    r"(?:\[(?:rank|default|stdout|stderr)?\d+\]:? ?|\((?:\w+ )?(?:pid|rank)=\d+[^)]*\) ?|\d{1,5}: "
     r"|\[\d+,\d+\]<std(?:out|err)>: ?|\{\"log\": ?\"|std(?:out|err) [FP] "
-    r"|20\d\d-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)? )+"
+    r"|20\d\d-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)? )"
 )
-# Without the ^, which would only match where all of the data begins.
-_PREFIX_BYTES = re.compile(_PREFIX.pattern[1:].encode())
+_PREFIX = re.compile(f"^{_NAMES}+")
+# Without the ^, which would only match where all of the data begins; in the bytes are colours too.
+_COLOUR = r"(?:\x1b\[[\d;]{0,12}m)*"
+_PREFIX_BYTES = re.compile(rf"(?:{_COLOUR}{_NAMES}{_COLOUR} ?)+".encode())
 
 
 @cache
@@ -43,6 +47,11 @@ def _starts(data: bytes, at: int) -> int:
     return -1 if data[begin : begin + 1].isspace() and data[begin : begin + 1] not in b"\r\n" else begin
 
 
+def indented(line: bytes) -> bool:
+    """Whether a line is indented, without what a launcher put before it."""
+    return _starts(line, 0) < 0
+
+
 def bare(line: str) -> str:
     """The line without what a launcher put before it."""
     return _PREFIX.sub("", line)
@@ -61,11 +70,40 @@ def unit(lines: Sequence[str], first: int) -> str:
     last = first + 1
     while last < len(lines) and last - first < UNIT_LINES and bare(lines[last])[:1].isspace():
         last += 1
-    return " ".join(bare(line).strip() for line in lines[first:last])[:LONGEST]
+    shown = (bare(line).strip() for line in _messages(lines[first:last]))
+    return " ".join(shown)[:LONGEST]
+
+
+def _messages(lines: Sequence[str]) -> Iterator[str]:
+    """The lines without those of a source that a traceback shows."""
+    before = ""
+    for line in lines:
+        if not source(before):
+            yield line
+        before = bare(line)
+
+
+def shown_source(lines: Sequence[str], index: int) -> bool:
+    """Whether a line is one of a source that a traceback shows; the last line of a log may be all that
+    there is
+    of an exception."""
+    last = not any(map(str.strip, lines[index + 1 : index + 3]))
+    if last or not index or not bare(lines[index])[:1].isspace():
+        return False
+    return source(bare(lines[index - 1]))
+
+
+def of_sources(pattern: str) -> bool:
+    """Whether a pattern is about indented lines, such as those of a source that a traceback shows."""
+    return pattern.removeprefix("(?i)").startswith("^" + r"\s+")
 
 
 def said(patterns: Sequence[str], lines: Sequence[str], index: int) -> bool:
     """Whether one of the patterns matches the line, or the message that it is part of."""
+    if quoted(bare(lines[index])):
+        return False
+    if shown_source(lines, index):
+        patterns = [one for one in patterns if of_sources(one)]
     first = head(lines, index)
     texts = (lines[index], bare(lines[index]), *(() if first is None else (unit(lines, first),)))
     return any(compiled(pattern).search(text) for text in texts for pattern in patterns)
@@ -76,6 +114,10 @@ def around(signature: Signature, lines: Sequence[str], index: int) -> bool:
     only the scan can tell."""
     if not signature.within:
         return True
+    if signature.own and not of_the_job(lines[max(0, index - signature.within) : index + 1]):
+        return False
+    if signature.deepest and not of_a_package(lines[max(0, index - UNIT_LINES) : index]):
+        return False
     close = lines[max(0, index - signature.within) : index + signature.within + 1]
     if signature.near and not _any(signature.near, close):
         return False

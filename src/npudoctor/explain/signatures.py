@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
 from functools import cache
 from typing import Any, Optional
 
 from npudoctor import knowledge
 from npudoctor.explain.judging import wrong
-from npudoctor.frozen import dataclass
+from npudoctor.frozen import dataclass, field
 from npudoctor.knowledge.site import Broken, Knowledge
 from npudoctor.knowledge.tables import BUILT_IN, parse_toml
 from npudoctor.messages import _
@@ -44,6 +43,9 @@ class Signature:
     near: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
     within: int = 30
+    own: bool = False  # only where the module that the line names is the job's own
+    deepest: bool = False  # only where the last frame of the traceback above is of an installed package
+    fallback: bool = False  # only asked of the line that ended a job, when nothing else explains it
     echo_of: tuple[str, ...] = ()
     codes: tuple[str, ...] = ()
     era: Optional[str] = None
@@ -110,6 +112,13 @@ def signature_of(row: Mapping[str, Any], origin: str) -> Signature:
 def all_signatures(knowledge: Knowledge) -> tuple[tuple[Signature, ...], list[Broken]]:
     """The site's signatures and ours, and what of the site's could not be used. One of the site's takes the
     place of ours of the same id."""
+    found, broken = site_signatures(knowledge)
+    ours = [signature for signature in built_in() if signature.id not in found]
+    return (*found.values(), *ours), broken
+
+
+def site_signatures(knowledge: Knowledge) -> tuple[dict[str, Signature], list[Broken]]:
+    """The site's signatures by their id, and what of its files could not be used."""
     found: dict[str, Signature] = {}
     broken = [one for one in knowledge.broken() if one.table is None]
     for path, document in knowledge.signature_files():
@@ -123,5 +132,4 @@ def all_signatures(knowledge: Knowledge) -> tuple[tuple[Signature, ...], list[Br
                 text = _("{id}: there are two signatures of this id").format(id=signature.id)
                 broken.append(Broken(path, text))
             found.setdefault(signature.id, signature)
-    ours = [signature for signature in built_in() if signature.id not in found]
-    return (*found.values(), *ours), broken
+    return found, broken

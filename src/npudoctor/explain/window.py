@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 LONG = 4096  # a longer line is looked at in pieces
 _PIECE, _OVERLAP = 2048, 1024
@@ -54,8 +55,36 @@ def decoded(line: bytes) -> str:
     try:
         text = line.decode()
     except UnicodeDecodeError:
-        try:
-            text = line.decode("gb18030")
-        except UnicodeDecodeError:
-            text = line.decode("utf-8", "backslashreplace")
+        text = _legacy(line)
     return _ESCAPES.sub("", text) if "\x1b" in text else text
+
+
+def _legacy(line: bytes) -> str:
+    """A line that is not all UTF-8. Where most of it is, a byte was broken or the line was cut: a bar of
+    progress is no Chinese."""
+    known = line.decode("utf-8", "ignore")
+    good = sum(len(char.encode()) for char in known if not char.isascii())
+    bad = sum(byte > 127 for byte in line) - good
+    if good < bad:
+        try:
+            return line.decode("gb18030")
+        except UnicodeDecodeError:
+            pass
+    return line.decode("utf-8", "backslashreplace")
+
+
+def places(block: bytes, word: bytes) -> Iterator[int]:
+    """Where a word is in a block."""
+    at = block.find(word)
+    while at >= 0:
+        yield at
+        at = block.find(word, at + 1)
+
+
+def lines_with(block: bytes, word: bytes) -> Iterator[int]:
+    """Where the lines begin in which a word is."""
+    at = block.find(word)
+    while at >= 0:
+        yield block.rfind(b"\n", 0, at) + 1
+        end = block.find(b"\n", at)
+        at = block.find(word, end) if end >= 0 else -1

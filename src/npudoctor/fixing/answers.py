@@ -29,26 +29,38 @@ def answered(
 ) -> FixReport:
     """What became of all items, and the exit status that says it."""
     status = 1 if left(done) else 2 if unproven else 0
-    bad = (Ending.REFUSED, Ending.FAILED)
     return FixReport(
         exit_code=status,
         changed=changed,
         would_change=any(one.outcome.ending is Ending.PLANNED for one in done),
-        failed=unproven or any(one.outcome.ending in bad for one in done),
+        failed=unproven or any(map(_bad, done)),
         msg=msg or _line(done, status),
         run=run,
         actions=tuple(done),
     )
 
 
+def by_hand(done: Done) -> bool:
+    """Whether it was left to a person: JSON says refused to that as well."""
+    return done.outcome.ending is Ending.REFUSED and done.item.by_hand
+
+
+def _bad(done: Done) -> bool:
+    ending = done.outcome.ending
+    return ending is Ending.FAILED or (ending is Ending.REFUSED and done.item.decides)
+
+
 def _line(done: Sequence[Done], status: int) -> str:
     if not done:
-        return _("nothing to do") if status == 0 else _("nothing to do, but not all could be looked at")
+        return _("nothing to do")
     parts = []
     for ending in Ending:
-        number = sum(one.outcome.ending is ending for one in done)
+        number = sum(one.outcome.ending is ending and not by_hand(one) for one in done)
         if number:
             parts.append(_counted(ending).format(count=number))
+    left = sum(map(by_hand, done))
+    if left:
+        parts.append(_("{count} by hand").format(count=left))
     return _(", ").join(parts)
 
 

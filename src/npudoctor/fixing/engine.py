@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Callable, Optional, Protocol
 
 from npudoctor.fixing.answers import FixReport as FixReport
@@ -15,12 +14,13 @@ from npudoctor.fixing.journal import Journal, NoJournal
 from npudoctor.fixing.outcome import Ending, Observer, Outcome
 from npudoctor.fixing.plan import UNANSWERED, Done, Item, Wish, items_of, unanswered
 from npudoctor.fixing.steps import RUN, RemoveFiles, encode
-from npudoctor.frozen import dataclass
+from npudoctor.frozen import dataclass, replace
 from npudoctor.host import Host
 from npudoctor.host.temporary import library_of
 from npudoctor.messages import _
 from npudoctor.model import Report, Step
 
+REASONS = 3  # checks without an answer that the one line names
 MOMENT = 2.0  # seconds for which a look is new enough where hundreds of steps share it
 
 Confirm = Callable[[Item], Optional[bool]]
@@ -206,9 +206,14 @@ def _judge_again(applied: Sequence[Done], after: Report, host: Host, wish: Wish)
 
 
 def _new(item: Item) -> Outcome:
-    return Outcome(Ending.REFUSED, item.refusal or _("it appeared while the others were mended"))
+    return Outcome(Ending.REFUSED, item.refusal or _("it appeared while the others were being fixed"))
 
 
 def _answer(done: Sequence[Done], report: Report, run: Optional[str], *, changed: bool) -> FixReport:
-    unproven = any(one.item.unproven for one in done) or unanswered(report)
-    return answered(done, run, changed=changed, unproven=unproven)
+    silent = unanswered(report)
+    unproven = bool(silent) or any(one.item.unproven for one in done)
+    msg = ""
+    if silent and not done:
+        text = _("found nothing to fix, but could not check everything: {reasons}")
+        msg = text.format(reasons="; ".join(silent[:REASONS] + (["..."] if silent[REASONS:] else [])))
+    return answered(done, run, changed=changed, unproven=unproven, msg=msg)

@@ -8,11 +8,10 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Optional
 
 from npudoctor.fixing.steps import Known, decode, encode
-from npudoctor.frozen import dataclass
+from npudoctor.frozen import dataclass, replace
 from npudoctor.host.records import Record, Records
 
 FINISHED, INTERRUPTED, KILLED, RUNNING = "finished", "interrupted", "killed", "running"

@@ -14,6 +14,7 @@ from typing import Optional
 
 from npudoctor.fixing.outcome import Observer, changing
 from npudoctor.messages import _, strerror
+from npudoctor.redact import redact_value
 
 
 class NoJournal(Exception):
@@ -67,7 +68,9 @@ class Journal:
         """
         if self._broken is not None:
             raise self._broken
-        record = {"event": event, "run": self.run, "at": _moment(), "boot_id": self._boot_id, **data}
+        # A step stays as it is: undoing it needs its very words, and only its user may read the journal.
+        shown = {key: value if key == "step" else redact_value(value) for key, value in data.items()}
+        record = {"event": event, "run": self.run, "at": _moment(), "boot_id": self._boot_id, **shown}
         line = json.dumps(record, ensure_ascii=True).encode() + b"\n"
         try:
             with changing(self._at, f"journal {event}"):

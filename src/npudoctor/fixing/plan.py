@@ -18,7 +18,8 @@ from npudoctor.model import Finding, Report, Risk, Severity, Status, Step
 class Wish:
     """What the user asked for. `select` empty: nothing was selected, so the plan is only shown.
 
-    `codes` are the selected codes; empty when whole checks were selected.
+    `codes` are the selected codes; empty when whole checks were selected. `everything`: all checks were,
+    none of them by name.
     """
 
     select: tuple[str, ...] = ()
@@ -26,6 +27,12 @@ class Wish:
     dry_run: bool = False
     yes: bool = False
     risk: Risk = Risk.SAFE
+    everything: bool = False
+
+    @property
+    def by_name(self) -> bool:
+        """Whether checks or codes were named."""
+        return bool(self.select) and not self.everything
 
     @property
     def only_shows(self) -> bool:
@@ -37,18 +44,28 @@ class Wish:
 class Item:
     """One finding that something could be done about; `refusal` says why nothing may be.
 
-    `takes_back`: it is what an earlier run did, and that is to be undone.
+    `takes_back`: it is what an earlier run did, and that is to be undone. `decides`: the exit status is 1
+    while it is there; a note does not, unless somebody named it.
     """
 
     check: str
     finding: Finding
     refusal: Optional[str] = None
     takes_back: bool = False
+    decides: bool = True
 
     @property
     def commands(self) -> tuple[str, ...]:
         """The lines of its fix."""
         return self.finding.fix.commands if self.finding.fix else ()
+
+    @property
+    def by_hand(self) -> bool:
+        """Whether only a person can do it, in a shell or elsewhere; the rest is refused for other reasons."""
+        fix = self.finding.fix
+        if fix is None or self.takes_back:
+            return not self.takes_back
+        return not fix.unproven and (fix.risk is Risk.MANUAL or any(map(for_a_shell, fix.steps)))
 
     @property
     def unproven(self) -> bool:
@@ -105,7 +122,12 @@ UNANSWERED = (Status.UNKNOWN, Status.TIMEOUT, Status.CRASHED, Status.BROKEN)
 def items_of(report: Report, host: Host, wish: Wish) -> list[Item]:
     """The items among the findings that count, in the order in which they must be done."""
     return [
-        Item(row.check, finding, refusal_of(finding, host, wish))
+        Item(
+            row.check,
+            finding,
+            refusal_of(finding, host, wish),
+            decides=finding.weight > Severity.INFO or wish.by_name,
+        )
         for row in report.results
         for finding in row.findings
         if finding.counts and _wanted(finding, wish) and (finding.fix or finding.weight > Severity.INFO)
@@ -122,7 +144,8 @@ def refusal_of(finding: Finding, host: Host, wish: Wish) -> Optional[str]:
     if fix is None:
         return _("no remedy is known that npudoctor could apply")
     if fix.unproven:
-        return _("not proven dead: it is never removed by npudoctor")
+        # Without lines the title is not a deed but says when, or who.
+        return _("not proven dead: it is never removed by npudoctor") if fix.steps else fix.title
     if any(map(for_a_shell, fix.steps)):  # whatever its risk: the remedy is another than a person's hands
         return next(why for why in (why_forbidden(step, host) for step in fix.steps) if why)
     if fix.risk is Risk.MANUAL:
@@ -142,12 +165,14 @@ def refusal_of(finding: Finding, host: Host, wish: Wish) -> Optional[str]:
     return None
 
 
-def unanswered(report: Report) -> bool:
-    """Whether a selected check gave no answer."""
-    return any(row.status in UNANSWERED for row in report.results)
+def unanswered(report: Report) -> list[str]:
+    """The selected checks that gave no answer, each with its reason."""
+    silent = [row for row in report.results if row.status in UNANSWERED]
+    return [f"{row.check}: {row.reason}" if row.reason else row.check for row in silent]
 
 
 def left(done: Sequence[Done]) -> bool:
     """Whether an item that could have been dealt with is still there."""
     over = (Ending.APPLIED, Ending.ALREADY)
-    return any(one.outcome.ending not in over and not one.item.unproven for one in done)
+    open_ones = (one for one in done if one.outcome.ending not in over)
+    return any(one.item.decides and not one.item.unproven for one in open_ones)

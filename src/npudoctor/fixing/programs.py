@@ -22,7 +22,9 @@ def told(answer: Answer) -> str:
         return _("{name} is not installed").format(name=name)
     if answer.ended == "untrusted":
         text = _("{name} is not run as root: others than root may write it, or a folder on the way to it")
-        return text.format(name=name)
+        if answer.stderr:
+            text = _("{name} is not run as root: {why}")
+        return text.format(name=name, why=answer.stderr)
     if answer.ended == "not-started":
         return _("{name} could not be started: {why}").format(name=name, why=answer.stderr)
     said = _tail(answer.stderr) or _tail(answer.stdout)

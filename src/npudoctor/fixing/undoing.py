@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from itertools import groupby
 from typing import Callable, Optional
 
@@ -23,7 +22,7 @@ from npudoctor.fixing.journal import Journal, NoJournal
 from npudoctor.fixing.outcome import Ending, Observer, Outcome
 from npudoctor.fixing.plan import Done, Item, Wish
 from npudoctor.fixing.steps import Command
-from npudoctor.frozen import dataclass
+from npudoctor.frozen import dataclass, replace
 from npudoctor.host import Host
 from npudoctor.messages import _
 from npudoctor.model import Finding, Fix, Risk, Step

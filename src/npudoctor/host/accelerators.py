@@ -10,6 +10,7 @@ from typing import Optional
 from npudoctor.frozen import dataclass
 from npudoctor.host.errors import CannotTell
 from npudoctor.host.files import Files
+from npudoctor.lazy import pattern
 from npudoctor.messages import _
 
 HUAWEI, NVIDIA = "0x19e5", "0x10de"
@@ -25,10 +26,10 @@ MODELS = {
     "0xd803": "Ascend 910_93",
     "0xd806": "Ascend 950",
 }
-_NPU_NODE = re.compile(r"v?davinci\d+\Z")
-_GPU_NODE = re.compile(r"nvidia\d+\Z")
-_ACCELERATOR = re.compile(r"0x1200")  # "Processing accelerators"
-_DISPLAY = re.compile(r"0x03(00|02)")
+_NPU_NODE = pattern(r"v?davinci\d+\Z")
+_GPU_NODE = pattern(r"nvidia\d+\Z")
+_ACCELERATOR = pattern(r"0x1200")  # "Processing accelerators"
+_DISPLAY = pattern(r"0x03(00|02)")
 PASSED_ON = "vfio-pci"  # the kernel's driver of a card that is handed to a virtual machine
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import BinaryIO, Optional
 
-from npudoctor.frozen import dataclass
-from npudoctor.host.cacheserver import LOG, SPILL, places
+from npudoctor.frozen import dataclass, replace
+from npudoctor.host.cacheserver import LOG, SPILL, Places, find_places
 from npudoctor.host.files import Entry
-from npudoctor.host.walk import Parent, entry_of, files_in, open_directory
+from npudoctor.host.walk import Parent, entry_of, open_directory
 
 # A server whose cache is full logs a line for each row that it does not keep: megabytes in minutes. So only
 # the lines that tell something are kept while a log is read, and what lies beyond the limit proves nothing.
@@ -68,10 +69,10 @@ class ServerLog:
     port: Optional[int] = None
 
 
-def log_places(tmp: str = "/tmp") -> Iterator[str]:  # noqa: S108
+def log_places(tmp: str = "/tmp", where: Optional[Places] = None) -> Iterator[str]:  # noqa: S108
     """The directories that may hold logs, one for each scheme and login name."""
     yield tmp
-    for directory, _old in places(tmp):
+    for directory, _old in (where or find_places(tmp)).directories:
         if directory != tmp:
             yield f"{directory}/log" if directory.endswith("/cache") else f"{directory}/cache/log"
 
@@ -94,11 +95,11 @@ class Allowance:
         return most
 
 
-def read_logs(tmp: str = "/tmp") -> list[ServerLog]:  # noqa: S108
+def read_logs(tmp: str = "/tmp", where: Optional[Places] = None) -> list[ServerLog]:  # noqa: S108
     """The logs at the known places that we may read and that may prove something, the newest last."""
     found: list[ServerLog] = []
     allowance = Allowance()
-    for directory in dict.fromkeys(log_places(tmp)):
+    for directory in dict.fromkeys(log_places(tmp, where)):
         try:
             with open_directory(directory) as (descriptor, parents):
                 found += _logs(descriptor, directory, parents, allowance)
@@ -128,11 +129,20 @@ def _newest(descriptor: int) -> Iterator[tuple[str, int]]:
     named = {name: LOG.match(name) for name in os.listdir(descriptor) if ".log.INFO." in name}
     pids = {name: int(match.group(2)) for name, match in named.items() if match}
     count: dict[int, int] = {}
-    for name, entry in sorted(files_in(descriptor, pids), key=lambda one: one[1].mtime_ns, reverse=True):
-        if may_prove(entry):
-            count[entry.uid] = count.get(entry.uid, 0) + 1
-            if count[entry.uid] <= LOGS_LIMIT:
-                yield name, pids[name]
+    for _when, uid, name in sorted(_provable(descriptor, pids), reverse=True):
+        count[uid] = count.get(uid, 0) + 1
+        if count[uid] <= LOGS_LIMIT:
+            yield name, pids[name]
+
+
+def _provable(descriptor: int, names: Iterable[str]) -> Iterator[tuple[int, int, str]]:
+    """When each of these files that may prove something was changed, its owner and its name. Not as entries:
+    there may be hundreds of thousands."""
+    for name in names:
+        with suppress(FileNotFoundError):
+            found = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+            if stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and not found.st_mode & 0o022:
+                yield found.st_mtime_ns, found.st_uid, name
 
 
 def may_prove(entry: Entry) -> bool:

@@ -8,17 +8,18 @@ from typing import Optional
 
 from npudoctor.host.errors import CannotTell
 from npudoctor.host.files import Files
+from npudoctor.lazy import pattern
 
 # In this order they tell which tree is meant: from 5.1 to 8.3 `latest` is a real folder full of links.
 COMPONENTS = ("compiler", "runtime", "opp", "fwkacllib", "atc")
 
 KINDS = {"ascend-toolkit": "toolkit", "nnae": "nnae", "nnrt": "nnrt"}
 
-_RECORD = re.compile(r"ascend_(toolkit|nnae|nnrt|cann)_install\.info\Z")
-_ARCH = re.compile(r"(aarch64|x86_64)-linux\Z")
+_RECORD = pattern(r"ascend_(toolkit|nnae|nnrt|cann)_install\.info\Z")
+_ARCH = pattern(r"(aarch64|x86_64)-linux\Z")
 LIMIT = 1 << 16  # bytes of an info file; real ones have a few KiB
 
-_PRODUCT = re.compile(r"^\w+_running_version=\[([^:\]\n]+):([^\]\n]+)\]", re.MULTILINE)
+_PRODUCT = pattern(r"^\w+_running_version=\[([^:\]\n]+):([^\]\n]+)\]", re.MULTILINE)
 
 
 def settings(content: str) -> dict[str, str]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from npudoctor.host import cann_info
 from npudoctor.host.errors import CannotTell
 from npudoctor.host.files import Files
+from npudoctor.lazy import pattern
 
 ASCEND = "/usr/local/Ascend"
 # The variables that name an installation, and what each adds to its path.
@@ -15,7 +15,7 @@ ENDINGS = {"ASCEND_HOME_PATH": "", "ASCEND_TOOLKIT_HOME": "", "ASCEND_OPP_PATH":
 LATER = ("cann", "ascend-toolkit/latest", "nnae/latest", "nnrt/latest")
 RECORD = "ascend_cann_install.info"
 
-_RELEASE = re.compile(r"\d+\.\d")
+_RELEASE = pattern(r"\d+\.\d")
 
 
 def named_root(name: str, value: str) -> str:

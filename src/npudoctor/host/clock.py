@@ -16,6 +16,13 @@ class Clock:
         """Seconds since the epoch."""
         return time.time()
 
+    def booted(self) -> float:
+        """When the machine booted, in seconds since the epoch.
+
+        From the kernel's clocks, not from btime: btime is cut to seconds and follows clock changes late.
+        """
+        return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+
     def steady(self) -> float:
         """Seconds of a clock that nobody sets."""
         return time.monotonic()

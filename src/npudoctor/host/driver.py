@@ -10,13 +10,14 @@ from npudoctor.frozen import dataclass
 from npudoctor.host.cann_info import settings
 from npudoctor.host.errors import CannotTell
 from npudoctor.host.files import Files
+from npudoctor.lazy import pattern
 
 RECORD = "/etc/ascend_install.info"
 USUAL = "/usr/local/Ascend"
 LIBRARY = "libascend_hal.so"
 
-_TOKEN = re.compile(r"\d+|[a-z]+")
-_BOUND = re.compile(r"(>=|<=|>|<|==?)?[ \t]*([\w.]+)\Z")
+_TOKEN = pattern(r"\d+|[a-z]+")
+_BOUND = pattern(r"(>=|<=|>|<|==?)?[ \t]*([\w.]+)\Z")
 # Words in a version come before numbers: 25.0.rc1 is before 25.0.0.
 _WORDS = {"alpha": 0, "t": 0, "beta": 1, "b": 1, "rc": 2}
 

@@ -30,7 +30,8 @@ class BadLibrary(CannotTell):
 class Library:
     """One ELF file. `wants`: for each library that it needs, the versions it wants of it (GLIBC_2.17).
 
-    `defines` are the versions that it offers. `nodeflib`: the default folders are not for it.
+    `defines` are the versions that it offers. `nodeflib`: the default folders are not for it. `mapped` and
+    `writable`: bytes of address space that it takes in a process, and of these those that may be written.
     """
 
     path: str
@@ -44,14 +45,18 @@ class Library:
     nodeflib: bool = False
     wants: tuple[tuple[str, tuple[str, ...]], ...] = ()
     defines: tuple[str, ...] = ()
+    mapped: int = 0
+    writable: int = 0
 
 
 @dataclass(frozen=True)
 class Symbols:
-    """The names that a library offers, and those that others must offer for it to be loaded."""
+    """The names that a library offers, and those that others must offer for it to be loaded. `told`: whether
+    the file has a table of them that can be read by its section headers."""
 
     defined: frozenset[str]
     wanted: frozenset[str]
+    told: bool = True
 
 
 class Libraries:
@@ -62,6 +67,7 @@ class Libraries:
         self._known: dict[str, Library] = {}
         self._bad: dict[str, BadLibrary] = {}
         self._symbols: dict[str, Symbols] = {}
+        self._wanted: dict[str, frozenset[str]] = {}
         self._lock = threading.RLock()
 
     def at(self, path: str) -> Optional[Library]:
@@ -89,6 +95,17 @@ class Libraries:
             if real not in self._symbols:
                 self._symbols[real] = self._opened(real, self._read_symbols)
             return self._symbols[real]
+
+    def wanted(self, path: str) -> frozenset[str]:
+        """The names that others must offer; none when the file is missing. Much faster than all symbols."""
+        real = self._files.real(path)
+        if real is None:
+            return frozenset()
+        with self._lock:
+            if real not in self._wanted:
+                read = self._opened(real, lambda _path, elf: elf.symbols(everything=False)[1])
+                self._wanted[real] = frozenset(read)
+            return self._wanted[real]
 
     def section(self, path: str, name: str) -> Optional[bytes]:
         """The content of a section of the file; None when either is missing."""
@@ -125,9 +142,10 @@ class Libraries:
             any(value & NODEFLIB for value in elf.tags.get("DT_FLAGS_1", [])),
             elf.wants(),
             elf.defines(),
+            *elf.sizes(),
         )
 
     @staticmethod
     def _read_symbols(path: str, elf: Elf) -> Symbols:
         defined, wanted = elf.symbols()
-        return Symbols(frozenset(defined), frozenset(wanted))
+        return Symbols(frozenset(defined), frozenset(wanted), elf.has_symbols())

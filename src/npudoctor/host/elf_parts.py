@@ -25,6 +25,7 @@ LONGEST = 4096  # of a name
 
 _MACHINES = {"EM_X86_64": "x86_64", "EM_AARCH64": "aarch64", "EM_386": "i386", "EM_ARM": "arm"}
 _UNDEFINED, _LOCAL, _WEAK = 0, 0, 2
+_WRITABLE = 2  # of a segment's flags
 
 
 class Elf:
@@ -57,6 +58,13 @@ class Elf:
                 return self._cut(segment.p_offset)
         return None
 
+    def sizes(self) -> tuple[int, int]:
+        """Bytes of address space from its first segment to its last, and of the segments to be written."""
+        loaded = [segment for segment in self._segments if segment.p_type == "PT_LOAD"]
+        ends = [int(segment.p_vaddr + segment.p_memsz) for segment in loaded]
+        writable = sum(int(segment.p_memsz) for segment in loaded if segment.p_flags & _WRITABLE)
+        return max(ends, default=0) - min((int(one.p_vaddr) for one in loaded), default=0), writable
+
     def wants(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
         """For each library that it needs, the versions that it wants of it."""
         needs = self._versions("DT_VERNEED", "Elf_Verneed", "vn", "Elf_Vernaux", "vna")
@@ -67,8 +75,9 @@ class Elf:
         definitions = self._versions("DT_VERDEF", "Elf_Verdef", "vd", "Elf_Verdaux", "vda")
         return tuple(names[0] for _definition, names in definitions if names)
 
-    def symbols(self) -> tuple[set[str], set[str]]:
-        """The names that it offers, and those it wants of others; by hand, as there may be 100 000."""
+    def symbols(self, everything: bool = True) -> tuple[set[str], set[str]]:
+        """The names that it offers, and those it wants of others; by hand, as there may be 100 000. Without
+        `everything` only the latter, which are few."""
         defined: set[str] = set()
         wanted: set[str] = set()
         wide = self.bits == 64
@@ -82,12 +91,18 @@ class Elf:
             whole = len(table) // struct.calcsize(shape) * struct.calcsize(shape)
             for fields in struct.iter_unpack(shape, table[:whole]):
                 name, info, index = fields[0], fields[1 if wide else 3], fields[3 if wide else 5]
+                if index != _UNDEFINED and not everything:
+                    continue
                 text = names[name : names.find(b"\0", name)].decode("utf-8", "replace")
                 if index != _UNDEFINED:
                     defined.add(text)
                 elif info >> 4 not in (_LOCAL, _WEAK):
                     wanted.add(text)
         return defined, wanted
+
+    def has_symbols(self) -> bool:
+        """Whether there is a table of symbols, be it empty."""
+        return any(section.sh_type == "SHT_DYNSYM" for section in self._headers("Elf_Shdr", "e_sh"))
 
     def section(self, name: str) -> Optional[bytes]:
         """The content of the section of this name; None when there is none, as in a stripped library."""

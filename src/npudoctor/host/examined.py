@@ -50,7 +50,8 @@ def of_process(disk: Disk, pid: int) -> dict[str, str]:
     try:
         content = disk.read(f"/proc/{pid}/environ", ENVIRON_LIMIT)
     except OSError as error:
-        if error.errno in (errno.ENOENT, errno.ESRCH):
+        # Of one that has ended, and was not waited for yet, the kernel forbids it to all but root.
+        if error.errno in (errno.ENOENT, errno.ESRCH) or _has_ended(disk, pid):
             raise CannotTell(_("there is no process {pid}").format(pid=pid)) from error
         text = _("the variables of process {pid} cannot be read: {why}")
         raise CannotTell(text.format(pid=pid, why=strerror(error.errno))) from error
@@ -59,6 +60,14 @@ def of_process(disk: Disk, pid: int) -> dict[str, str]:
             _("process {pid} has no variables: it has ended, or is the kernel's").format(pid=pid)
         )
     return parse_environ(content)
+
+
+def _has_ended(disk: Disk, pid: int) -> bool:
+    try:
+        stat = disk.read(f"/proc/{pid}/stat", 4096)
+    except OSError:
+        return False
+    return stat.rpartition(b")")[2].split()[:1] in ([b"Z"], [b"X"])
 
 
 def is_roots(disk: Disk, pid: int) -> bool:
@@ -81,20 +90,37 @@ def after_script(commands: Commands, path: str, variables: Mapping[str, str], se
         text = _("{path} is not run by root: it or a folder above it may be written by others")
         raise CannotTell(text.format(path=path))
     clean = {name: value for name, value in variables.items() if not name.startswith(STARTING)}
+    started = commands.narrowed(clean)
     answer = commands.run(
         [BASH, "--noprofile", "--norc", "-c", SCRIPT, "bash", path],
         timeout=seconds,
-        variables=clean,
+        variables=started,
         here=True,
     )
     why = _why_failed(answer, seconds)
     if why is not None:
         raise CannotTell(_("{path}: {why}").format(path=path, why=why))
-    found = parse_environ(answer.stdout.encode("utf-8", "surrogateescape"))
+    found = _widened(parse_environ(answer.stdout.encode("utf-8", "surrogateescape")), started, clean)
     notes = tuple(_("{path}: {why}").format(path=path, why=note) for note in _notes(answer, clean, found))
     found.pop("_", None)
     found.pop("SHLVL", None)
     return Left({**found, **{name: variables[name] for name in ("_", "SHLVL") if name in variables}}, notes)
+
+
+def _widened(
+    left: Mapping[str, str], started: Mapping[str, str], before: Mapping[str, str]
+) -> dict[str, str]:
+    """What the script left, with what its shell was not given put back where it was."""
+    found = dict(left)
+    for name, value in before.items():
+        short = started.get(name, "")
+        if short == value:
+            continue
+        if name not in started:
+            found.setdefault(name, value)  # which it could not read, but may have replaced
+        elif name in found:
+            found[name] = found[name].replace(short, value, 1)
+    return found
 
 
 def _notes(answer: Answer, before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:

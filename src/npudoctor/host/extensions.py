@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Optional
 
 from npudoctor.frozen import dataclass
@@ -17,10 +18,14 @@ _TAG = re.compile(r"cpython-(\d)(\d+)")
 
 @dataclass(frozen=True)
 class Extension:
-    """An extension module. `python`: the only version that loads it (3.11); None when any does."""
+    """An extension module. `python`: the only version that loads it (3.11); None when any does.
+
+    `c_library`: whose interpreter looks for this name, as "gnu" or "musl"; None where the name does not tell.
+    """
 
     path: str
     python: Optional[str]
+    c_library: Optional[str] = None
 
 
 def elf_machine(header: bytes) -> Optional[str]:
@@ -45,5 +50,21 @@ def extensions(files: Files, folder: str, module: str) -> list[Extension]:
             tag = name[len(module) + 1 : -len("so")]
             match = _TAG.match(tag)
             if match or tag in ("", "abi3."):
-                found.append(Extension(f"{folder}/{name}", f"{match[1]}.{match[2]}" if match else None))
+                python = f"{match[1]}.{match[2]}" if match else None
+                found.append(Extension(f"{folder}/{name}", python, _c_library(tag)))
     return found
+
+
+def own_c_library(files: Files, search_path: Sequence[str]) -> Optional[str]:
+    """That of the interpreter, by the names of its own extension modules: so it looks for others."""
+    for folder in search_path:
+        if folder.endswith("/lib-dynload"):
+            tags = (_c_library(name[: -len("so")]) for name in files.names(folder) if name.endswith(".so"))
+            return next(filter(None, tags), None)
+    return None
+
+
+def _c_library(tag: str) -> Optional[str]:
+    """The last part of cpython-311-x86_64-linux-gnu; ABIs of other machines, as gnueabihf, are not told."""
+    last = tag.rstrip(".").rpartition("-")[2]
+    return last if last in ("gnu", "musl") else None

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import errno
 from collections import deque
-from typing import Optional
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple, Optional
 
 from npudoctor.host.disk import Disk as Disk
 from npudoctor.host.disk import Entry as Entry
 from npudoctor.host.disk import LocalDisk as LocalDisk
+from npudoctor.host.disk import Opened as Opened
 from npudoctor.host.disk import Space as Space
 from npudoctor.host.errors import CannotTell
 from npudoctor.messages import _, strerror
@@ -17,6 +20,16 @@ LINKS = 40  # as the kernel: more in one path is a loop
 READ_LIMIT = 4 << 20
 
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
+
+
+class _Folder(NamedTuple):
+    """How far a path was resolved: the parts without links, what is there, the links that were followed, and
+    every part that was passed."""
+
+    parts: tuple[str, ...]
+    entry: Optional[Entry]
+    links: int
+    passed: tuple[tuple[str, Entry], ...]
 
 
 class Files:
@@ -29,6 +42,7 @@ class Files:
         self.disk = disk
         self.root = root
         self._entries: dict[str, Optional[Entry]] = {}
+        self._folders: dict[str, _Folder] = {}
         self._base = "" if root == "/" else root
 
     def lstat(self, path: str) -> Optional[Entry]:
@@ -79,6 +93,18 @@ class Files:
                 return []
             raise _unreadable(path, error) from error
 
+    def sizes(self, folder: str, names: Sequence[str]) -> list[int]:
+        """Of many files below a folder, by relative path, their sizes; -1: missing, NO_FILE: no regular file,
+        LINK: a link, not followed. A stat each and nothing kept, for lists of ten thousand files.
+        """
+        real, entry = self._walk(folder, follow=True)
+        if entry is None or not entry.is_dir:
+            return [-1] * len(names)
+        try:
+            return self.disk.sizes(self.on_disk(real), names)
+        except OSError as error:
+            raise _unreadable(folder, error) from error
+
     def read(self, path: str, limit: int = READ_LIMIT, start: int = 0) -> Optional[bytes]:
         """The first `limit` bytes of a regular file, from `start` on; None when it is missing."""
         real, entry = self._walk(path, follow=True)
@@ -93,6 +119,33 @@ class Files:
                 return None
             raise _unreadable(path, error) from error
 
+    def parts(
+        self, folder: str, names: Sequence[str], starts: Sequence[int], length: int
+    ) -> list[Optional[bytes]]:
+        """Of many files below a folder, by relative path, some bytes; none of what is not read so, None of
+        what this user may not read."""
+        real, entry = self._walk(folder, follow=True)
+        if entry is None or not entry.is_dir:
+            return [b""] * len(names)
+        try:
+            return self.disk.parts(self.on_disk(real), names, starts, length)
+        except OSError as error:
+            raise _unreadable(folder, error) from error
+
+    @contextmanager
+    def opened(self, path: str) -> Iterator[Opened]:
+        """A regular file of which many small parts are read; FileNotFoundError when it is missing."""
+        real, entry = self._walk(path, follow=True)
+        if entry is not None and not entry.is_file:
+            raise CannotTell(_("{path} is not a regular file").format(path=path))
+        try:
+            with self.disk.opened(self.on_disk(real)) as file:
+                yield file
+        except OSError as error:
+            if error.errno in _ABSENT:
+                raise
+            raise _unreadable(path, error) from error
+
     def text(self, path: str, limit: int = READ_LIMIT) -> Optional[str]:
         """The same as text; bytes that are not UTF-8 are kept as surrogates."""
         content = self.read(path, limit)
@@ -103,23 +156,46 @@ class Files:
 
         Empty when the path is missing.
         """
-        passed: list[Entry] = []
+        return [entry for _path, entry in self.steps(path)]
+
+    def steps(self, path: str) -> list[tuple[str, Entry]]:
+        """The same, each with its own path, of which the folders are free of links."""
+        passed: list[tuple[str, Entry]] = []
         root, found = self._entry("/"), self._walk(path, follow=True, passed=passed)[1]
-        return [root, *passed] if root and found else []
+        return [("/", root), *passed] if root and found else []
+
+    def missing(self, link: str) -> tuple[Optional[str], list[tuple[str, Entry]]]:
+        """What a dangling link lacks: the first path on its way, free of links, at which nothing is, and the
+        steps to there. None in its place for a loop, and where nothing is missing."""
+        steps: list[tuple[str, Entry]] = []
+        found, entry = self._walk(link, follow=True, passed=steps)
+        return found if entry is None and self._entry(found) is None else None, steps
+
+    def owners(self, path: str) -> list[tuple[str, int, int]]:
+        """Name, uid and mode of each entry of a directory; empty when it is missing or no directory."""
+        real, entry = self._walk(path, follow=True)
+        if entry is None or not entry.is_dir:
+            return []
+        try:
+            return self.disk.owners(self.on_disk(real))
+        except OSError as error:
+            if error.errno in _ABSENT:
+                return []
+            raise _unreadable(path, error) from error
 
     def _walk(
-        self, path: str, follow: bool, passed: Optional[list[Entry]] = None
+        self, path: str, follow: bool, passed: Optional[list[tuple[str, Entry]]] = None
     ) -> tuple[str, Optional[Entry]]:
         """Resolve a path part by part, so that no blocking mount is touched unawares and no link
         leads out of the root; the path without links, and what is there. `passed` gets every part."""
         passed = [] if passed is None else passed
-        if not path.startswith("/"):
-            raise ValueError(f"not an absolute path: {path!r}")
-        todo: deque[str] = deque(path.split("/"))
-        done: list[str] = []
-        entry = self._entry("/")
-        links = 0
+        todo, start, folder = self._begin(path)
+        done, entry, links = [*start.parts], start.entry, start.links
+        passed.extend(start.passed)
         while todo:
+            if folder is not None and len(todo) == 1:
+                self._keep(folder, _Folder(tuple(done), entry, links, tuple(passed)))
+                folder = None
             part = todo.popleft()
             if part in ("", "."):
                 continue
@@ -133,19 +209,37 @@ class Files:
             entry = self._entry(here)
             if entry is None:
                 return here, None
-            passed.append(entry)
+            passed.append((here, entry))
             if entry.is_link and (follow or any(todo)):
                 links += 1
                 if links > LINKS:
                     return here, None  # a loop names nothing, as a dangling link: no job gets through
-                target = self._target(here)
-                if target.startswith("/"):
-                    done = []
-                todo.extendleft(reversed(target.split("/")))
+                done = self._through(here, done, todo)
                 entry = self._entry(_joined(done))  # the target may add nothing: "/" or "."
             else:
                 done.append(part)
         return _joined(done), entry
+
+    def _begin(self, path: str) -> tuple[deque[str], _Folder, Optional[str]]:
+        """The parts that are left to resolve, from where, and the folder whose way is not known yet."""
+        if not path.startswith("/"):
+            raise ValueError(f"not an absolute path: {path!r}")
+        folder, _slash, last = path.rpartition("/")
+        known = self._folders.get(folder)
+        if known is not None:
+            return deque((last,)), known, None
+        return deque(path.split("/")), _Folder((), self._entry("/"), 0, ()), folder
+
+    def _keep(self, folder: str, found: _Folder) -> None:
+        """The way to a folder holds for all that is asked about in it, as each entry does."""
+        if found.entry is not None and found.entry.is_dir:
+            self._folders[folder] = found
+
+    def _through(self, link: str, done: list[str], todo: deque[str]) -> list[str]:
+        """Put the target of a link before what is left; the parts from which it goes on."""
+        target = self._target(link)
+        todo.extendleft(reversed(target.split("/")))
+        return [] if target.startswith("/") else done
 
     def _entry(self, here: str) -> Optional[Entry]:
         if here not in self._entries:

@@ -98,7 +98,7 @@ def _nobody(ipv6: bool) -> Ranges:
 
 def judge(firewall: Firewall, caller: Caller, spans: Sequence[Span]) -> Iterator[tuple[Span, Verdict]]:
     """The verdicts for ports, those of equal fate together as far as that is cheap to say."""
-    from dataclasses import replace
+    from npudoctor.frozen import replace
 
     todo = list(reversed(spans))
     while todo:

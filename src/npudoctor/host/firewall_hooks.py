@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import groupby
 from typing import Callable, Optional
 
-from npudoctor.frozen import dataclass
+from npudoctor.frozen import dataclass, replace
 from npudoctor.host.firewall_packet import (
     ACK,
     ICMPV6,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Callable, Optional
 
+from npudoctor.frozen import replace
 from npudoctor.host.firewall_fields import marks_of
 from npudoctor.host.firewall_match import choices, comparison
 from npudoctor.host.firewall_packet import Packet, spoilt

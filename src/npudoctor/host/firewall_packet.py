@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import fields, replace
+from dataclasses import fields
 from ipaddress import ip_address, ip_network
 from typing import Any, Optional
 
-from npudoctor.frozen import dataclass
+from npudoctor.frozen import dataclass, replace
 
 # Values that a number may have, as ranges with both ends: sorted, apart from each other.
 Ranges = tuple[tuple[int, int], ...]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Callable, Optional
 
-from npudoctor.frozen import dataclass
+from npudoctor.frozen import dataclass, replace
 from npudoctor.host.firewall_packet import Packet, Truth, merged, spoilt
 from npudoctor.host.firewall_rules import (
     CONTINUE,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Optional
 
+from npudoctor.frozen import replace
 from npudoctor.host.firewall_nft import untracked
 from npudoctor.host.firewall_packet import Packet, Ranges, few, joined, spoilt
 from npudoctor.host.firewall_rules import (

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any, Optional
 
+from npudoctor.frozen import replace
 from npudoctor.host.interfaces import Address, Interface
 from npudoctor.host.network import Network
 from npudoctor.host.routes import Way

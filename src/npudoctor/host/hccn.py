@@ -11,6 +11,7 @@ from npudoctor.frozen import dataclass
 from npudoctor.host.commands import FOLDERS, Answer
 from npudoctor.host.driver import folders
 from npudoctor.host.errors import CannotTell
+from npudoctor.threads import together
 
 if TYPE_CHECKING:
     from npudoctor.host.host import Host
@@ -146,14 +147,7 @@ class Hccn:
                     return
                 found[device] = Port(device, self._chain(program, device, until, variables))
 
-        workers = [
-            threading.Thread(target=work, name=f"{NAME} {number}", daemon=True)
-            for number in range(min(SIDE_BY_SIDE, len(devices)))
-        ]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
+        together(work, min(SIDE_BY_SIDE, len(devices)))
         return [found[device] for device in devices if device in found]
 
     def _chain(
@@ -181,7 +175,7 @@ class Hccn:
         for folder in folders(host.files, "driver"):
             for part in ("lib64/common", "lib64/driver", "lib64"):
                 path = f"{folder}/{part}"
-                if host.files.stat(path) and host.commands.may_run(path):
+                if host.files.stat(path) and host.commands.may_load_from(path):
                     libraries.append(path)
-        clean = {"PATH": ":".join(FOLDERS), "LC_ALL": "C"}
+        clean = {"PATH": host.commands.path_of(FOLDERS), "LC_ALL": "C"}
         return {**clean, "LD_LIBRARY_PATH": ":".join(libraries)} if libraries else clean

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field
 from typing import Optional
 
-from npudoctor.frozen import dataclass
+from npudoctor.frozen import dataclass, field
 from npudoctor.host.examined_job import INIT, job_pids
 from npudoctor.host.host import Host
 from npudoctor.host.jobports import Claim

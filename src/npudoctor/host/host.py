@@ -132,7 +132,7 @@ class Host:
     @property
     def system(self) -> System:
         """The kernel, the boot, the namespaces, the distribution."""
-        return self._part("system", lambda: System(self.disk, self.files))
+        return self._part("system", lambda: System(self.disk, self.files, self.clock))
 
     @property
     def interpreter(self) -> Interpreter:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import socket
 import struct
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Optional
 
-from npudoctor.frozen import dataclass
+from npudoctor.frozen import dataclass, replace
 from npudoctor.host.errors import CannotTell
 from npudoctor.host.netlink import GET_ADDRESS, GET_LINK, Message, dump
 from npudoctor.messages import _, strerror

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import errno
-import os
-import re
-from collections.abc import Callable, Iterator
-from dataclasses import field
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Optional
 
-from npudoctor.frozen import dataclass
+from npudoctor.frozen import dataclass, field
 from npudoctor.host.access import closed
-from npudoctor.host.commands import Commands
-from npudoctor.host.errors import CannotTell
+from npudoctor.host.bare import version_in, without_metadata
+from npudoctor.host.commands import Answer, Commands
+from npudoctor.host.errors import CannotTell, DoesNotRun
 from npudoctor.host.files import Files
 from npudoctor.host.metadata import distributions_in, egg_requirements, metadata_of, parse_headers
 from npudoctor.host.once import Once
-from npudoctor.host.question import QUESTION, no_answer, words_of
+from npudoctor.host.question import QUESTION, ROOTS_QUESTION, no_answer, words_of
 from npudoctor.host.site_folders import (
     PYTHON_LIB,
     Reached,
@@ -27,10 +25,10 @@ from npudoctor.host.site_folders import (
     user_folders,
 )
 from npudoctor.host.variables import Variables
+from npudoctor.lazy import pattern
 from npudoctor.messages import _
 
-_SEPARATORS = re.compile(r"[-_.]+")
-HOOK = re.compile(r"\.pth\Z|\A(site|user)customize")  # what a start of Python runs from site-packages
+_SEPARATORS = pattern(r"[-_.]+")
 
 
 def normal(name: str) -> str:
@@ -91,6 +89,14 @@ class Interpreter:
         self._here = here
         self._layout = Once(self._look if layout is None else lambda: layout)
         self._found = Once(self._list)
+        self._read: dict[str, Distribution] = {}
+        self._listed: list[tuple[str, frozenset[str]]] = []
+        self._without: dict[str, list[Distribution]] = {}
+
+    @property
+    def program(self) -> str:
+        """What is started to run something by it: for root no shim, but what that would start."""
+        return self._program() if self._as_root else self.path
 
     @property
     def label(self) -> str:
@@ -104,14 +110,37 @@ class Interpreter:
     def version_of(self, name: str) -> Optional[str]:
         """The version of the first installed copy on the search path; None when there is none."""
         found = self.distributions(name)
-        return found[0].version if found else None
+        return (found[0].version or None) if found else None
 
     def distributions(self, name: str) -> list[Distribution]:
         """All installed copies of a distribution in the order of the search path, metadata read."""
-        found = self._found().get(normal(name), [])
+        found = self._copies(name)
         if not found:
             self.be_sure_without(name)
         return [self._with_headers(copy) for copy in found]
+
+    def installed(self, name: str) -> Optional[Distribution]:
+        """The first copy on the search path, metadata read; None when none is seen."""
+        found = self._copies(name)
+        return self._with_headers(found[0]) if found else None
+
+    def _copies(self, name: str) -> list[Distribution]:
+        """Those with metadata; else the one that can be imported without, by what its own files tell."""
+        known, name = self._found(), normal(name)
+        if name not in known and name not in self._without:
+            path = without_metadata(self._files, self._listed, name, known)
+            self._without[name] = [self._bare(name, path)] if path is not None else []
+        return known.get(name) or self._without[name]
+
+    def _bare(self, name: str, path: str) -> Distribution:
+        version = version_in(self._files, path)
+        found = Distribution(name, version, path, (("name", name), ("version", version)))
+        self._read[path] = found
+        return found
+
+    def all_installed(self) -> Iterator[Distribution]:
+        """The first copy of everything that is seen, metadata read: one file for each."""
+        return (self._with_headers(copies[0]) for copies in self._found().values())
 
     def be_sure_without(self, name: str) -> None:
         """CannotTell where what was not found may lie in a folder that only a start of Python would tell."""
@@ -122,9 +151,11 @@ class Interpreter:
 
     def _look(self) -> Layout:
         commands = self._commands
-        if commands is not None and (not self._as_root or self._trusted(commands)):
+        if commands is None:
+            return self._from_folders()
+        if not self._as_root:
             return self._ask(commands)
-        return self._from_folders()
+        return self._ask_as_root(commands) or self._from_folders()
 
     def _list(self) -> dict[str, list[Distribution]]:
         found: dict[str, list[Distribution]] = {}
@@ -138,10 +169,17 @@ class Interpreter:
         once = {self._files.real(folder): folder for folder in reversed(folders)}
         for folder in folders:
             if once.get(self._files.real(folder)) == folder:
-                for told in distributions_in(self._files, folder):
+                names = self._files.names(folder)
+                self._listed.append((folder, frozenset(names)))
+                for told in distributions_in(folder, names):
                     yield Distribution(*told)
 
     def _with_headers(self, found: Distribution) -> Distribution:
+        if found.folder not in self._read:
+            self._read[found.folder] = self._read_headers(found)
+        return self._read[found.folder]
+
+    def _read_headers(self, found: Distribution) -> Distribution:
         headers = parse_headers(metadata_of(self._files, found.folder))
         named = dict(headers)
         if "name" not in named:
@@ -151,42 +189,51 @@ class Interpreter:
             headers += tuple(("requires-dist", line) for line in required)
         return Distribution(named["name"], named.get("version", found.version), found.folder, headers)
 
-    def _trusted(self, commands: Commands) -> bool:
-        """Whether root may start it: the program, and for a virtual environment all that its start runs."""
-        prefix = self.path.rsplit("/", 2)[0]
-        if self._files.stat(f"{prefix}/pyvenv.cfg") is None:
-            return commands.trusted(self.path)
-        sites = [
-            f"{prefix}/{lib}/{name}/site-packages"
-            for lib in ("lib", "lib64")
-            for name in self._files.names(f"{prefix}/{lib}")
-            if PYTHON_LIB.match(name)
-        ]
-        hooks = [f"{site}/{name}" for site in sites for name in self._files.names(site) if HOOK.search(name)]
-        return all(map(commands.trusted, [self.path, f"{prefix}/pyvenv.cfg", *sites, *hooks]))
-
-    def _started_with(self, commands: Commands) -> dict[str, str]:
-        """The caller's own variables: a version manager's shim or a conda build may need them. For root
-        only a PATH of root's, as a shim starts more programs by it."""
-        if self._as_root:
-            return {"PATH": commands.trusted_path(), "HOME": os.path.expanduser("~root"), "LC_ALL": "C"}
-        return {**self._variables, "LC_ALL": "C"}
-
     def _ask(self, commands: Commands) -> Layout:
-        answer = commands.run(
-            [self.path, "-I", "-c", QUESTION],
-            timeout=self._timeout,
-            limit=1 << 20,
-            variables=self._started_with(commands),
-            here=True,
-        )
-        told = words_of(answer)
-        if len(told) < 5:
-            raise no_answer(self.path, answer, self._as_root)
+        """The caller's own variables: a version manager's shim or a conda build may need them."""
+        variables = {**self._variables, "LC_ALL": "C"}
+        answer = self._run(commands, [self.path, "-I", "-c", QUESTION], variables, here=True)
+        told = self._words(answer, self.path)
         version, machine, prefix, base_prefix, user_site, *search_path = told
         more = self._user_site(user_site) if prefix == base_prefix else Reached()
-        path = [*self._first(), *more.folders, *search_path]
+        path = [*more.first, *self._first(), *more.folders, *search_path]
         return Layout(tuple(dict.fromkeys(path)), version, machine, asked=True, unread=more.unread)
+
+    def _ask_as_root(self, commands: Commands) -> Optional[Layout]:
+        """What it says without its folders for packages, which are only read; None where root does not
+        start it, as what it loads may be another user's."""
+        from npudoctor.host.python_start import has_version  # for root only, as all that it needs
+
+        program = self._program()
+        if not has_version(self._files, program):
+            return None
+        variables = {"PATH": commands.trusted_path(), "HOME": "/", "LC_ALL": "C"}
+        answer = self._run(commands, [program, "-I", "-S", "-B", "-c", ROOTS_QUESTION], variables)
+        if answer.ended == "untrusted":
+            return None
+        version, machine, _prefix, _base, _user, *search_path = self._words(answer, program)
+        named = ".".join(version.split(".")[:2])
+        users, sites = self._of_user(program, named), self._sites(program, named)
+        path = [*users.first, *sites.first, *self._first(), *users.folders, *search_path, *sites.folders]
+        unread = (*users.unread, *sites.unread)
+        return Layout(tuple(dict.fromkeys(path)), version, machine, asked=True, unread=unread)
+
+    def _run(
+        self, commands: Commands, argv: Sequence[str], variables: Mapping[str, str], here: bool = False
+    ) -> Answer:
+        return commands.run(argv, timeout=self._timeout, limit=1 << 20, variables=variables, here=here)
+
+    def _words(self, answer: Answer, program: str) -> list[str]:
+        told = words_of(answer)
+        if len(told) < 5:
+            raise no_answer(program, answer, self._as_root)
+        return told
+
+    def _program(self) -> str:
+        """The interpreter itself, where the path is a shim that root does not run."""
+        from npudoctor.host.shims import shimmed
+
+        return shimmed(self._files, self._variables, self.path, self._here) or self.path
 
     def _first(self) -> list[str]:
         """PYTHONPATH, as the job would have it in front; without what this user may not look into, which
@@ -197,8 +244,8 @@ class Interpreter:
 
     def _user_site(self, folder: str) -> Reached:
         """The user's own site-packages, which -I leaves out and the job would have."""
-        if self._variables.get("PYTHONNOUSERSITE"):
-            return Reached()
+        if self._variables.get("PYTHONNOUSERSITE") or not folder.startswith("/"):
+            return Reached()  # "~/.local/...": a uid without a name and without HOME has none
         try:
             return reached_from(self._files, folder) if self._files.stat(folder) else Reached()
         except CannotTell as unknown:
@@ -209,33 +256,61 @@ class Interpreter:
 
     def _from_folders(self) -> Layout:
         """The search path by the layout of the installation, for an interpreter that is not run."""
-        real = self._files.real(self.path)
+        program = self._program() if self._commands is not None else self.path
+        real = self._files.real(program)
         if real is None:
-            raise CannotTell(_("the interpreter {path} does not exist").format(path=self.path))
-        found, version = Reached(), None
-        for prefix in self._prefixes(real):
+            raise DoesNotRun(_("the interpreter {path} does not exist").format(path=program), 127, "")
+        installed = list(self._installed(program, real))
+        version = next((version for version, _base in installed if version), None)
+        if version is None:
+            raise CannotTell(self._without_library(program))
+        found = sum(
+            (self._packages(base) + Reached((base,)[: bool(one)]) for one, base in installed), Reached()
+        )
+        found = self._of_user(program, version) + found
+        path = dict.fromkeys([*found.first, *self._first(), *found.folders])
+        return Layout(tuple(path), version, None, asked=False, unread=found.unread)
+
+    def _installed(self, program: str, real: str) -> Iterator[tuple[str, str]]:
+        """Each folder of a standard library with its version, and Debian's for all versions, without one."""
+        for prefix in self._prefixes(program, real):
             for lib in ("lib", "lib64", "local/lib"):
                 for name in self._files.names(f"{prefix}/{lib}"):
                     match = PYTHON_LIB.match(name)
                     if match and suits(real, match.group(1)):
-                        version = version or match.group(1)
-                        base = f"{prefix}/{lib}/{name}"
-                        found += self._reached(f"{base}/site-packages", f"{base}/dist-packages")
-                        found += Reached((base,))
-            found += self._reached(f"{prefix}/lib/python3/dist-packages")
-        if version is None:
-            raise CannotTell(_("{path} has no lib/pythonX.Y beside it").format(path=self.path))
-        if not alone(self._files, self.path):
-            found = user_folders(self._files, self._variables, self.path, version) + found
-        path = dict.fromkeys([*self._first(), *found.folders])
-        return Layout(tuple(path), version, None, asked=False, unread=found.unread)
+                        yield match.group(1), f"{prefix}/{lib}/{name}"
+            yield "", f"{prefix}/lib/python3"
+
+    def _packages(self, base: str) -> Reached:
+        return self._reached(f"{base}/site-packages", f"{base}/dist-packages")
+
+    def _sites(self, program: str, version: str) -> Reached:
+        """The folders for packages of one version; each once, as lib64 is often a link to lib."""
+        bases: dict[Optional[str], str] = {}
+        for one, base in self._installed(program, self._files.real(program) or program):
+            if one in ("", version):
+                bases.setdefault(self._files.real(base), base)
+        return sum(map(self._packages, bases.values()), Reached())
+
+    def _of_user(self, program: str, version: str) -> Reached:
+        if alone(self._files, program):
+            return Reached()
+        return user_folders(self._files, self._variables, program, version)
+
+    def _without_library(self, program: str) -> str:
+        from npudoctor.host.program_start import shebang
+
+        if self._commands is not None and self._as_root and shebang(self._files, program):
+            text = _("{path} is a script, which root does not run: name the interpreter itself with --python")
+            return text.format(path=program)
+        return _("{path} has no lib/pythonX.Y beside it").format(path=program)
 
     def _reached(self, *sites: str) -> Reached:
         there = (reached_from(self._files, site) for site in sites if self._files.stat(site))
         return sum(there, Reached())
 
-    def _prefixes(self, real: str) -> tuple[str, ...]:
+    def _prefixes(self, program: str, real: str) -> tuple[str, ...]:
         """Where its packages may lie: beside its name and beside its file; of a virtual environment that
         does not want the system's packages, beside its name only."""
-        own, system = (program.rsplit("/", 2)[0] for program in (self.path, real))
-        return (own,) if alone(self._files, self.path) else tuple(dict.fromkeys((own, system)))
+        own, system = (one.rsplit("/", 2)[0] for one in (program, real))
+        return (own,) if alone(self._files, program) else tuple(dict.fromkeys((own, system)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Optional
 
 from npudoctor.frozen import dataclass
@@ -34,6 +34,7 @@ _IMPORTS = {
     "mindspore": (("mindspore", "_c_expression"),),
     "paddle": (("paddle/base", "libpaddle"),),
     "paddle_custom_device": (("paddle/base", "libpaddle"), ("paddle_custom_device", "libpaddle-custom-npu")),
+    "tensorflow": (("tensorflow/python", "_pywrap_tensorflow_internal"),),
 }
 
 
@@ -54,6 +55,36 @@ def ascend_plugin(host: Host, mindspore: Framework) -> Optional[str]:
     names = [name for name in host.files.names(folder) if name.startswith("libmindspore_ascend.so")]
     newest = max(names, key=lambda name: [int(number) for number in _NUMBER.findall(name)], default=None)
     return f"{folder}/{newest}" if newest else None
+
+
+def process(host: Host, framework: Framework) -> Loader:
+    """The process that has imported a framework; shared by the checks, which only look at it."""
+    return host.once(f"process of {framework.name}", lambda: _process(host, framework))
+
+
+def _process(host: Host, framework: Framework) -> Loader:
+    made = loader(host)
+    for module in framework.modules:
+        made.open(module)
+    return made
+
+
+def process_with(host: Host, framework: Framework, libraries: Sequence[str]) -> Loader:
+    """The process that has imported a framework and opened these, which it shares with nobody."""
+    made = _process(host, framework)
+    for path in libraries:
+        made.open(path)
+    return made
+
+
+def python_itself(host: Host) -> Loader:
+    """The process of the interpreter with ctypes, which all frameworks import, and no framework."""
+    made = loader(host)
+    for folder in host.interpreter.layout().search_path:
+        if folder.endswith("/lib-dynload"):
+            for one in extensions(host.files, folder, "_ctypes"):
+                made.open(one.path)
+    return made
 
 
 def loader(host: Host) -> Loader:

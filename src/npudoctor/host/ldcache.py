@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from typing import Optional
 
 from npudoctor.host.errors import CannotTell
@@ -31,22 +32,40 @@ def read_cache(files: Files, machine: str) -> dict[str, str]:
     return parse_cache(content, machine) if content else {}
 
 
+def read_copies(files: Files, machine: str) -> dict[str, list[str]]:
+    """All paths of each library for this machine, copies for newer processors among them."""
+    try:
+        content = files.read(CACHE, LIMIT)
+    except CannotTell:
+        content = None
+    copies: dict[str, list[str]] = {}
+    for name, path, _hwcap in _entries(content or b"", machine):
+        copies.setdefault(name, []).append(path)
+    return copies
+
+
 def parse_cache(content: bytes, machine: str) -> dict[str, str]:
     """The table in the new format, alone or behind the old one; empty when it is neither."""
+    found: dict[str, str] = {}
+    for name, path, hwcap in _entries(content, machine):
+        if hwcap == 0:
+            found.setdefault(name, path)
+    return found
+
+
+def _entries(content: bytes, machine: str) -> Iterator[tuple[str, str, int]]:
     start = content.find(MAGIC)
     if start < 0 or (start and not content.startswith(OLD_MAGIC)) or len(content) < start + _HEADER:
-        return {}
+        return
     content = content[start:]
     order = ">" if content[28] & 3 == 3 else "<"
     (count,) = struct.unpack_from(f"{order}I", content, len(MAGIC))
     shape = struct.Struct(f"{order}iIIIQ")
-    found: dict[str, str] = {}
     for number in range(min(count, (len(content) - _HEADER) // shape.size)):
         flags, key, value, _osversion, hwcap = shape.unpack_from(content, _HEADER + number * shape.size)
         name, path = _text(content, key), _text(content, value)
-        if hwcap == 0 and flags == _FLAGS.get(machine, flags) and name and path:
-            found.setdefault(name, path)
-    return found
+        if flags == _FLAGS.get(machine, flags) and name and path:
+            yield name, path, hwcap
 
 
 def _text(content: bytes, at: int) -> Optional[str]:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Optional
 
 from npudoctor.frozen import dataclass
 from npudoctor.host.errors import CannotTell
 from npudoctor.host.host import Host
+from npudoctor.lazy import pattern
 from npudoctor.messages import _
 
 UNLIMITED = 1 << 62  # what is as large as that is no limit: cgroup v1 writes the largest number of pages
 CGROUPS = "/sys/fs/cgroup"
 GIVEN_BACK = ("inactive_file", "active_file", "slab_reclaimable")
 
-_COLUMNS = re.compile(r"\s{2,}")
+_COLUMNS = pattern(r"\s{2,}")
 
 
 @dataclass(frozen=True)

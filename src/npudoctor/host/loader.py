@@ -7,24 +7,23 @@ copies for newer processors (glibc-hwcaps), which stand beside the plain ones an
 from __future__ import annotations
 
 import errno
-import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
 from typing import Optional
 
-from npudoctor.frozen import dataclass
+from npudoctor.frozen import dataclass, field
 from npudoctor.host.elf import BadLibrary, Libraries, Library
 from npudoctor.host.errors import CannotTell
 from npudoctor.host.files import Files
 from npudoctor.host.ldcache import read_cache
+from npudoctor.lazy import pattern
 from npudoctor.messages import _
 
 MOST = 4096  # objects of one process
 FOLDERS = ("/lib64", "/usr/lib64", "/lib", "/usr/lib")
 LOADERS = {"x86_64": "ld-linux-x86-64.so.2", "aarch64": "ld-linux-aarch64.so.1"}
 
-_TOKEN = re.compile(r"\$(?:\{(ORIGIN|LIB|PLATFORM)\}|(ORIGIN|LIB|PLATFORM)(?![A-Za-z0-9_]))")
+_TOKEN = pattern(r"\$(?:\{(ORIGIN|LIB|PLATFORM)\}|(ORIGIN|LIB|PLATFORM)(?![A-Za-z0-9_]))")
 
 
 @dataclass(frozen=True)
@@ -50,11 +49,17 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Missing:
-    """A library that the loader does not find, or finds broken; `needed_by` is the path of who wants it."""
+    """A library that the loader does not find, or finds broken; `needed_by` is the path of who wants it.
+
+    `path`, `via` and `entry` say where it came upon a broken one, as for one that is loaded.
+    """
 
     name: str
     needed_by: str
     broken: str = ""
+    path: str = ""
+    via: str = ""
+    entry: str = ""
 
 
 class Loader:
@@ -79,6 +84,8 @@ class Loader:
         self._main: Optional[Loaded] = None
         self.loaded: list[Loaded] = []
         self.missing: list[Missing] = []
+        # Of LD_PRELOAD and /etc/ld.so.preload; what cannot be loaded of these the loader passes over.
+        self.preloaded: list[Loaded] = []
         self._names: dict[str, Loaded] = {}
         self._real: dict[Optional[str], Loaded] = {}
 
@@ -95,6 +102,7 @@ class Loader:
             found = self._find(name, (self._main,))
             if isinstance(found, Loaded):
                 todo.append(found)
+                self.preloaded.append(found)
         self._close(todo)
 
     def open(self, name: str) -> Optional[Loaded]:
@@ -111,6 +119,24 @@ class Loader:
         """Load these as if a program without search paths of its own needed them."""
         phantom = Loaded(by, by, "path", "", Library(by, self._bits, self._machine, needed=tuple(names)))
         self._close(deque([phantom]))
+
+    def wanted_by(self, name: str) -> Optional[Loaded]:
+        """The first object that needs a library by this name; None when none does."""
+        return next((one for one in self.loaded if name in one.library.needed), None)
+
+    def otherwise(self, name: str) -> Optional[str]:
+        """The file that would be taken for a library that is needed, were LD_LIBRARY_PATH and LD_PRELOAD not
+        set; None when there is none, or it is broken, or nobody needs it."""
+        by = self.wanted_by(name)
+        for path, via, _entry in self._candidates(name, (by, *by.chain)) if by else ():
+            if via == "LD_LIBRARY_PATH":
+                continue
+            try:
+                if self._usable(path) is not None:
+                    return path
+            except CannotTell:
+                return None
+        return None
 
     def _close(self, todo: deque[Loaded]) -> None:
         """Load all that these need, breadth first, as the loader does."""
@@ -139,7 +165,7 @@ class Loader:
             try:
                 library = self._usable(path)
             except BadLibrary as error:
-                return Missing(name, by, error.reason)
+                return Missing(name, by, error.reason, path, via, entry)
             if library is not None:
                 return self._keep(Loaded(name, path, via, entry, library, chain))
         return Missing(name, by)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Optional
 
 from npudoctor.host.files import Files
@@ -34,13 +34,13 @@ def parse_headers(text: str) -> tuple[tuple[str, str], ...]:
     return tuple((name, "\n".join(lines)) for name, lines in headers)
 
 
-def distributions_in(files: Files, folder: str) -> Iterator[tuple[str, str, str]]:
-    """Name, version and metadata's path of each that importing from this folder would find."""
+def distributions_in(folder: str, names: Iterable[str]) -> Iterator[tuple[str, str, str]]:
+    """Name, version and metadata's path of each that importing from a folder with these names would find."""
     if folder.endswith(".egg"):  # an egg counts where it stands on the search path itself
         told = _told(folder.rsplit("/", 1)[-1])
         if told:
             yield (*told, f"{folder}/EGG-INFO")
-    for entry in files.names(folder):
+    for entry in names:
         told = _told(entry) if entry.endswith("-info") else None
         if told:
             yield (*told, f"{folder}/{entry}")

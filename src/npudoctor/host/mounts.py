@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Optional
 
 from npudoctor.frozen import dataclass
 from npudoctor.host.errors import CannotTell
+from npudoctor.lazy import pattern
 from npudoctor.messages import _, strerror
 
 MOUNTINFO = "/proc/self/mountinfo"
+UTAB = "/run/mount/utab"  # where mount(8) notes for whom it mounted
 
 # A dead server or a stopped FUSE daemon blocks lstat() in the kernel, where no signal and no
 # thread join reaches it. Only these never ask anybody outside of the kernel.
@@ -19,7 +21,8 @@ LOCAL = frozenset(
     "overlay proc ramfs rootfs squashfs sysfs tmpfs udf vfat xfs zfs".split()
 )
 
-_OCTAL = re.compile(r"\\([0-7]{3})")
+_FOR_A_USER = pattern(r"\b(?:user=|uhelper=udisks)")
+_OCTAL = pattern(r"\\([0-7]{3})")
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,19 @@ def holding(mounts: Mapping[str, Mount], path: str) -> Optional[Mount]:
     while path not in mounts and path != "/":
         path = path.rsplit("/", 1)[0] or "/"
     return mounts.get(path)
+
+
+def by_users(mountinfo: str, utab: str, euid: int = 0) -> Iterator[str]:
+    """The mount points whose content another user than `euid` and root makes up, owners included: FUSE of a
+    user, and disks that users may mount. FUSE of root is root's choice, as a container's fuse-overlayfs."""
+    own = {"user_id=0", f"user_id={euid}"}
+    for mount in parse_mountinfo(mountinfo).values():
+        if mount.kind.startswith("fuse") and mount.kind != "fusectl" and own.isdisjoint(mount.options):
+            yield mount.point
+    for line in utab.splitlines():
+        target, options = re.search(r"\bTARGET=(\S+)", line), re.search(r"\bOPTS=(\S+)", line)
+        if target and options and _FOR_A_USER.search(options[1]):
+            yield _unescape(target[1])
 
 
 def _unescape(path: str) -> str:

@@ -6,6 +6,7 @@ import re
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Callable, Optional
 
@@ -14,6 +15,7 @@ from npudoctor.host.commands import FOLDERS, Answer
 from npudoctor.host.driver import folders
 from npudoctor.host.errors import CannotTell
 from npudoctor.host.npu_tables import Health, Screen, parse_health, parse_info
+from npudoctor.threads import together
 
 if TYPE_CHECKING:
     from npudoctor.host.host import Host
@@ -182,12 +184,12 @@ class NpuSmi:
 
     def _environment(self) -> dict[str, str]:
         """A small one with the driver's own libraries, as the driver's own script would set it."""
-        clean = {"PATH": ":".join(FOLDERS), "LC_ALL": "C"}
         host, found = self._host, []
+        clean = {"PATH": host.commands.path_of(FOLDERS), "LC_ALL": "C"}
         for folder in folders(host.files, "driver"):
             for part in ("lib64/common", "lib64/driver", "lib64"):
                 path = f"{folder}/{part}"
-                if self._is_folder(path) and (not host.identity.is_root or host.commands.trusted(path)):
+                if self._is_folder(path) and host.commands.may_load_from(path):
                     found.append(path)
         return {**clean, "LD_LIBRARY_PATH": ":".join(found)} if found else clean
 
@@ -214,15 +216,13 @@ def _has_device(files: Optional[list[tuple[int, str]]]) -> bool:
 def side_by_side(questions: Sequence[Callable[[], Answer]]) -> list[Optional[Answer]]:
     """The answers in the order of the questions, a bounded number at a time; None where asking failed."""
     answers: list[Optional[Answer]] = [None] * len(questions)
-    room = threading.BoundedSemaphore(SIDE_BY_SIDE)
+    left = list(enumerate(questions))
 
-    def work(index: int) -> None:
-        with room:
-            answers[index] = questions[index]()
+    def work() -> None:
+        while left:
+            with suppress(Exception):  # another one was faster; or this question failed, and has no answer
+                index, question = left.pop(0)
+                answers[index] = question()
 
-    threads = [threading.Thread(target=work, args=(i,), daemon=True) for i in range(len(questions))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(work, min(SIDE_BY_SIDE, len(questions)))
     return answers

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import field
 from typing import Optional
 
-from npudoctor.frozen import dataclass
+from npudoctor.frozen import dataclass, field
 
 Row = dict[str, str]
 

@@ -126,8 +126,9 @@ def chosen(value: str, gpus: Sequence[Gpu], by_bus: bool) -> Optional[list[Gpu]]
                 return None
             same = [gpu for gpu in gpus if gpu.index == int(text[:9])]
         else:
-            same = [gpu for gpu in gpus if text.startswith("GPU-") and gpu.uuid.startswith(text)]
-            if text.startswith("GPU-") and not same:
+            named = text.upper().startswith("GPU-")
+            same = [gpu for gpu in gpus if named and gpu.uuid.upper().startswith(text.upper())]
+            if named and not same:
                 same = [gpu for gpu in gpus if gpu.trouble and not gpu.uuid]
         if len(same) != 1 or same[0] in found:
             return found

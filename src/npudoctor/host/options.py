@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Optional
 
 from npudoctor.frozen import dataclass
@@ -16,7 +17,7 @@ class Options:
     `env_of` is the process whose variables are examined, 0 for none; `foreign_variables`: they were set by
     somebody who must not make root run something by them. `peers`: the addresses of the job's other nodes.
     `wait`: how long, in seconds, a file that is still being written may take. `only_user` and `only_job`
-    (of Slurm) limit leftovers to one owner or job.
+    (of Slurm) limit leftovers to one owner or job. `until`: when the run must be over, on the steady clock.
     """
 
     expect: str = "auto"
@@ -31,3 +32,4 @@ class Options:
     wait: float = 0.0
     only_user: Optional[str] = None
     only_job: Optional[str] = None
+    until: float = math.inf

@@ -9,13 +9,13 @@ from __future__ import annotations
 import base64
 import json
 import os
-import select
 import subprocess
 import sys
 import threading
 import time
 from typing import Any, Optional
 
+from npudoctor.descriptors import ready
 from npudoctor.host.errors import CannotTell
 from npudoctor.messages import _
 
@@ -30,6 +30,20 @@ def answer(op, path, limit, start):
         with os.scandir(path) as found:
             names = (entry.name for entry in itertools.islice(found, limit or None))
             return [base64.b64encode(name).decode() for name in names]
+    if op == "owners":
+        with os.scandir(path) as found:
+            entries = [(entry.name, entry.stat(follow_symlinks=False)) for entry in found]
+            return [(base64.b64encode(name).decode(), it.st_uid, it.st_mode) for name, it in entries]
+    if op == "sizes":
+        folder, *names = path.split(b"\0")
+        found = []
+        for name in names:
+            try:
+                it = os.lstat(folder + b"/" + name)
+                kind = it.st_mode & 0o170000
+                found.append(it.st_size if kind == 0o100000 else -3 if kind == 0o120000 else -2)
+            except (FileNotFoundError, NotADirectoryError): found.append(-1)
+        return found
     if op == "access": return os.access(path, limit)
     if op == "space":
         v = os.statvfs(path)
@@ -119,7 +133,7 @@ def _read_line(fd: int, deadline: float) -> Optional[dict[str, Any]]:
     received = b""
     while not received.endswith(b"\n"):
         left = until - time.monotonic()
-        if left <= 0 or not select.select([fd], [], [], left)[0]:
+        if left <= 0 or not ready(fd, left):
             return None
         part = os.read(fd, 1 << 16)
         if not part:

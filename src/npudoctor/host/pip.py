@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Optional
 
+from npudoctor.host.commands import FOLDERS
 from npudoctor.host.host import Host
-from npudoctor.host.interpreter import HOOK, Distribution
+from npudoctor.host.interpreter import Distribution
 
 Argv = tuple[str, ...]
 MANAGED = "EXTERNALLY-MANAGED"  # beside the standard library: pip refuses to change this Python (PEP 668)
@@ -91,9 +92,20 @@ def installer(host: Host, inputs: Sequence[str]) -> Optional[int]:
     pip = [found.folder.rpartition("/")[0] for found in host.interpreter.distributions("pip")[:1]]
     if entry is None or not pip or entry.uid not in (0, host.identity.euid):
         return None
-    if host.identity.is_root and not all(map(host.commands.trusted, _run_by_pip(host, pip[0], inputs))):
+    if host.identity.is_root and not _roots(host, (site or "", pip[0], *inputs)):
         return None
     return entry.uid
+
+
+def _roots(host: Host, paths: Sequence[str]) -> bool:
+    """Whether root may start pip: all that its start could import is root's, and these paths, too."""
+    commands = host.commands
+    search_path = (folder for folder in host.interpreter.layout().search_path if folder.startswith("/"))
+    return (
+        commands.why_not(pip_argv(host), {"PATH": commands.path_of(FOLDERS)}) is None
+        and all(map(commands.trusted, paths))
+        and all(commands.may_load_from(folder) for folder in search_path)
+    )
 
 
 def own_site(host: Host) -> Optional[str]:
@@ -106,17 +118,6 @@ def own_site(host: Host) -> Optional[str]:
 def in_users_site(host: Host, folder: str) -> bool:
     """Whether it is the folder for packages of one user, which no isolated start of Python knows."""
     return folder.endswith("/site-packages") and "/.local/lib/" in folder
-
-
-def _run_by_pip(host: Host, pip: str, inputs: Sequence[str]) -> Iterator[str]:
-    """What a start of pip runs, as far as one looks: program, folders, what a start of Python reads there."""
-    yield host.interpreter.path
-    yield from inputs
-    for folder in host.interpreter.layout().search_path:
-        if folder.startswith("/") and host.files.stat(folder) is not None:
-            yield folder
-            yield from (f"{folder}/{name}" for name in host.files.names(folder) if HOOK.search(name))
-    yield from (f"{pip}/pip/{name}" for name in host.files.names(f"{pip}/pip"))
 
 
 def _is_site(folder: str) -> bool:

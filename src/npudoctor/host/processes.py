@@ -12,9 +12,10 @@ from typing import Callable, Optional
 from npudoctor.frozen import dataclass
 from npudoctor.host.errors import CannotTell
 from npudoctor.host.files import Disk, Entry
+from npudoctor.lazy import pattern
 from npudoctor.messages import _, strerror
 
-_MAPPED = re.compile(r"^\S+ \S+ \S+ \S+ (\d+)\s+/SYSV([0-9a-f]{8})", re.MULTILINE)
+_MAPPED = pattern(r"^\S+ \S+ \S+ \S+ (\d+)\s+/SYSV([0-9a-f]{8})", re.MULTILINE)
 MAPS_LIMIT = 64 << 20
 
 

@@ -15,12 +15,21 @@ from npudoctor.messages import _
 # root, who starts it without LD_LIBRARY_PATH, a library that the loader does not find proves nothing.
 FAILED = (*range(1, 256), -signal.SIGILL, -signal.SIGABRT, -signal.SIGBUS, -signal.SIGSEGV)
 NOT_LOADED = 127
+_THREADS = "\nCurrent thread 0x"
 MARK = "NPUDOCTOR\0"
 QUESTION = (
     "import os,site,sys;"
     "told=[sys.version.split()[0],os.uname()[4],sys.prefix,sys.base_prefix,site.getusersitepackages()];"
     "told+=[entry for entry in sys.path if isinstance(entry,str)];"
     "os.write(1,b'NPUDOCTOR\\0'+b'\\0'.join(os.fsencode(str(word)) for word in told))"
+)
+# Of root, with -I -S besides: then nothing is loaded but from its standard library, and of that as little.
+# What the other question learns of folders for packages is read.
+ROOTS_QUESTION = (
+    "import posix,sys;"
+    "told=[sys.version.split()[0],posix.uname()[4],sys.prefix,sys.base_prefix,'']+sys.path;"
+    "posix.write(1,b'NPUDOCTOR\\0'+b'\\0'.join(word.encode(sys.getfilesystemencoding(),'surrogateescape')"
+    " for word in told if isinstance(word,str)))"
 )
 
 
@@ -31,7 +40,8 @@ def words_of(answer: Answer) -> list[str]:
 
 def no_answer(path: str, answer: Answer, as_root: bool) -> CannotTell:
     """Why there is no answer: that it does not run for the job either, or that it could not be told."""
-    said = "".join(answer.stderr.strip().splitlines()[-1:])
+    # What it died of; where its threads then were tells nobody anything.
+    said = "".join(answer.stderr.partition(_THREADS)[0].strip().splitlines()[-1:])
     text = _("the interpreter {path} does not answer: {why}")
     reason = text.format(path=path, why=said or answer.ended)
     known = not as_root or answer.status != NOT_LOADED

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
 from typing import Optional
 
-from npudoctor.frozen import dataclass
+from npudoctor.frozen import dataclass, field
 from npudoctor.messages import _
 
 SERVERS, PODS, LAB = "servers", "pods", "lab"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Optional
 
+from npudoctor.frozen import dataclass
 from npudoctor.host.errors import CannotTell
 from npudoctor.host.interpreter import Distribution, Layout, normal
 from npudoctor.messages import _
@@ -14,6 +16,18 @@ if TYPE_CHECKING:
     from packaging.version import Version
 
 # packaging is imported where it is used: it costs more than the rest of a start.
+
+
+_EXTRA = "extra =="
+
+
+@dataclass(frozen=True)
+class Requires:
+    """One thing that a distribution requires: of which name (PEP 503), which versions, with which extras."""
+
+    name: str
+    specifier: SpecifierSet
+    extras: tuple[str, ...] = ()
 
 
 def required(found: Distribution, name: str, layout: Layout) -> Optional[SpecifierSet]:
@@ -62,11 +76,11 @@ def _parse(line: str) -> Requirement:
         raise _senseless(line) from error
 
 
-def _applies(requirement: Requirement, layout: Layout) -> bool:
+def _applies(requirement: Requirement, layout: Layout, extra: str = "") -> bool:
     """Whether its marker holds; asked for the examined interpreter, not for ours."""
     from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
 
-    here = {"extra": ""}
+    here = {"extra": extra}
     if layout.version:
         here["python_full_version"] = layout.version
         here["python_version"] = ".".join(layout.version.split(".")[:2])
@@ -98,4 +112,24 @@ def all_required(found: Distribution, layout: Layout) -> dict[str, SpecifierSet]
             continue
         name = normal(requirement.name)
         wanted[name] = wanted[name] & requirement.specifier if name in wanted else requirement.specifier
+    return wanted
+
+
+def requirements_of(found: Distribution, layout: Layout, extras: Sequence[str] = ("",)) -> list[Requires]:
+    """What it requires in an interpreter of this layout when these extras are asked for ("" for none).
+
+    In the order of its metadata. A line that makes no sense is left out: it must not hide the others.
+    """
+    _expect_headers(found)
+    wanted = []
+    for line in found.all("Requires-Dist"):
+        if tuple(extras) == ("",) and _EXTRA in line and " or " not in line:
+            continue  # most lines of a large package, and dear to parse
+        try:
+            requirement = _parse(line)
+            if any(_applies(requirement, layout, extra) for extra in extras):
+                mine = tuple(sorted(requirement.extras))
+                wanted.append(Requires(normal(requirement.name), requirement.specifier, mine))
+        except CannotTell:
+            continue
     return wanted

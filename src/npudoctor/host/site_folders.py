@@ -3,56 +3,105 @@
 from __future__ import annotations
 
 import posixpath
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Optional
 
 from npudoctor.frozen import dataclass
 from npudoctor.host.errors import CannotTell
 from npudoctor.host.files import Files
 from npudoctor.host.users import home_of
+from npudoctor.lazy import pattern
 
 PTH_LIMIT = 1 << 20
-PYTHON_LIB = re.compile(r"python(\d+\.\d+)\Z")
-# Lines of code that add nothing to the search path: the file, and what its line must hold.
-_HARMLESS = {
-    "distutils-precedence.pth": "_distutils_hack",
-    "_virtualenv.pth": "import _virtualenv",
-    "easy-install.pth": "sys.__plen",  # it only changes the order
-}
-_NAMESPACE = "-nspkg.pth"  # setuptools: it declares a package, whose metadata lies beside it
-_EDITABLE = "__editable__."  # setuptools again: __editable__.NAME-VERSION.pth beside NAME-VERSION.dist-info
+PYTHON_LIB = pattern(r"python(\d+\.\d+)\Z")
+_EDITABLE = "__editable__."  # setuptools: __editable__.NAME-VERSION.pth beside NAME-VERSION.dist-info
+_FINDER = pattern(r"import (__editable___\w+_finder); \1\.install\(\)\s*\Z")
+_END = pattern(r"\r\n|\r|\n")
 _OWN_CODE = ("sitecustomize.py", "usercustomize.py")
 
 
 @dataclass(frozen=True)
 class Reached:
-    """Folders of the search path, and what may lead to more of them and was not followed."""
+    """Folders of the search path, and what may lead to more of them and was not followed.
+
+    `finders`: files whose code leads to no more distributions, but finds modules elsewhere. `first`: those
+    of the folders that are searched before all others, as easy_install puts its eggs.
+    """
 
     folders: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
+    finders: tuple[str, ...] = ()
+    first: tuple[str, ...] = ()
 
     def __add__(self, other: Reached) -> Reached:
-        return Reached((*self.folders, *other.folders), (*self.unread, *other.unread))
+        return Reached(
+            (*self.folders, *other.folders),
+            (*self.unread, *other.unread),
+            (*self.finders, *other.finders),
+            (*self.first, *other.first),
+        )
 
 
 def reached_from(files: Files, site: str) -> Reached:
     """A folder for packages with the folders that its .pth files name, as Python's own `site` adds them."""
-    folders, unread = [site], []
     names = files.names(site)
-    for name in names:
-        if name in _OWN_CODE:
-            unread.append(f"{site}/{name}")
-        elif name.endswith(".pth") and not name.startswith("."):
-            try:
-                lines = (files.text(f"{site}/{name}", PTH_LIMIT) or "").splitlines()
-                folders += (folder for folder in _plain(site, lines) if files.stat(folder))
-            except CannotTell:
-                unread.append(f"{site}/{name}")
-                continue
-            if any(_is_code(line) and not _harmless(name, line, names) for line in lines):
-                unread.append(f"{site}/{name}")
-    return Reached(tuple(folders), tuple(unread))
+    own = (f"{site}/{name}" for name in names if name in _OWN_CODE)
+    found = Reached((site,), tuple(path for path in own if not _is_idle(files, path)))
+    return sum((_of_pth(files, site, name, names) for name in names if name.endswith(".pth")), found)
+
+
+def _is_idle(files: Files, path: str) -> bool:
+    """Whether code of the user's own adds nothing to the search path."""
+    from npudoctor.host.own_code import adds_nothing  # few have such files
+
+    try:
+        return adds_nothing((files.read(path, PTH_LIMIT) or b"").decode("utf-8"))
+    except (CannotTell, UnicodeDecodeError):
+        return False
+
+
+def is_site(folder: str) -> bool:
+    """Whether Python reads .pth files there, by its name."""
+    return folder.endswith(("/site-packages", "/dist-packages"))
+
+
+def _of_pth(files: Files, site: str, name: str, beside: list[str]) -> Reached:
+    path = f"{site}/{name}"
+    try:
+        lines = _lines(files, path)
+        folders = tuple(folder for folder in _plain(site, lines or ()) if files.stat(folder))
+    except CannotTell:
+        lines, folders = None, ()
+    if lines is None:
+        return Reached(unread=(path,))
+    if name.startswith("."):
+        # Passed over since 3.8.19, 3.9.19, 3.10.14, 3.11.8 and 3.12.2.
+        return Reached(unread=(path,) if any(line.strip() for line in lines) else ())
+    code = [line for line in lines if _is_code(line)]
+    own = [line for line in code if _FINDER.match(line) and _is_editable(name, beside)]
+    first = folders if any(map(_puts_first, code)) else ()
+    if any(line not in own and not _harmless(files, site, line) for line in code):
+        return Reached(folders, (path,), first=first)
+    return Reached(folders, finders=(path,) if own else (), first=first)
+
+
+def _puts_first(line: str) -> bool:
+    """Whether it is easy_install's, which moves what its file named to the front."""
+    if "sys.__plen:" not in line:
+        return False
+    from npudoctor.host.pth_code import puts_first  # few have such lines
+
+    return puts_first(line)
+
+
+def _lines(files: Files, path: str) -> Optional[list[str]]:
+    """None where it is too long, or the releases of Python do not agree what its lines are: since 3.13 a mark
+    of the byte order is passed over, and a line ends at more signs."""
+    content = files.read(path, PTH_LIMIT) or b""
+    text = content.decode("utf-8", "surrogateescape")
+    lines = text.splitlines()
+    agreed = lines == _END.split(text)[: len(lines)] and not text.startswith("\ufeff")
+    return lines if agreed and len(content) < PTH_LIMIT else None
 
 
 def user_folders(files: Files, variables: Mapping[str, str], program: str, version: str) -> Reached:
@@ -83,7 +132,7 @@ def _bases(files: Files, variables: Mapping[str, str], program: str) -> Iterator
         yield f"{owner}/.local"
 
 
-def _plain(site: str, lines: list[str]) -> Iterator[str]:
+def _plain(site: str, lines: Sequence[str]) -> Iterator[str]:
     for line in lines:
         if line.strip() and not line.startswith("#") and not _is_code(line):
             yield posixpath.normpath(posixpath.join(site, line.rstrip()))
@@ -94,11 +143,16 @@ def _is_code(line: str) -> bool:
     return line.startswith(("import ", "import\t"))
 
 
-def _harmless(name: str, line: str, beside: list[str]) -> bool:
-    """Whether a line of code leads to no distribution that is not seen anyway."""
-    if name.startswith(_EDITABLE):
-        return f"{name[len(_EDITABLE) : -len('.pth')]}.dist-info" in beside
-    return name.endswith(_NAMESPACE) or _HARMLESS.get(name, line + " ") in line
+def _is_editable(name: str, beside: list[str]) -> bool:
+    return name.startswith(_EDITABLE) and f"{name[len(_EDITABLE) : -len('.pth')]}.dist-info" in beside
+
+
+def _harmless(files: Files, site: str, line: str) -> bool:
+    """Whether a line of code leads to no folder for packages and no module elsewhere."""
+    from npudoctor.host.pth_code import leads_nowhere  # few have such lines
+    from npudoctor.host.pth_modules import imports_what_leads_nowhere
+
+    return leads_nowhere(line) or imports_what_leads_nowhere(files, site, line)
 
 
 def alone(files: Files, program: str) -> bool:

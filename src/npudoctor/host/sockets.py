@@ -5,19 +5,20 @@ from __future__ import annotations
 import enum
 import errno
 import os
-import re
 from functools import cache
 from typing import Callable, Optional
 
+from npudoctor.descriptors import ready
 from npudoctor.frozen import dataclass
 from npudoctor.host.errors import CannotTell
 from npudoctor.host.files import Disk
+from npudoctor.lazy import pattern
 from npudoctor.messages import _, strerror
 
 CONNECT_SECONDS = 1.0
 LISTEN = "0A"  # TCP_LISTEN in /proc/net/tcp
 
-_SLASHES = re.compile(r"//+")
+_SLASHES = pattern(r"//+")
 
 
 class Listener(enum.Enum):
@@ -99,14 +100,13 @@ def probe(path: str, directory: Optional[int] = None) -> Listener:
 
 def _connect(path: bytes) -> int:
     """The errno of a connect() that does not wait; 0 for success."""
-    import select
     import socket
 
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         client.setblocking(False)
         number = client.connect_ex(path)
         if number == errno.EINPROGRESS:
-            if not select.select([], [client], [], CONNECT_SECONDS)[1]:
+            if not ready(client.fileno(), CONNECT_SECONDS, to_write=True):
                 return errno.ETIMEDOUT
             number = client.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         return number

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from typing import Optional
 
+from npudoctor.host.clock import Clock
 from npudoctor.host.errors import CannotTell
 from npudoctor.host.files import Disk, Files
+from npudoctor.lazy import pattern
 
-_CONTAINER_CGROUP = re.compile(r"docker|kubepods|containerd|libpod|lxc|crio", re.IGNORECASE)
+_CONTAINER_CGROUP = pattern(r"docker|kubepods|containerd|libpod|lxc|crio", re.IGNORECASE)
 
 
 class System:
     """Facts of the running kernel and of the distribution under the root."""
 
-    def __init__(self, disk: Disk, files: Files) -> None:
+    def __init__(self, disk: Disk, files: Files, clock: Optional[Clock] = None) -> None:
         self._disk = disk
         self._files = files
+        self._clock = clock or Clock()
 
     @property
     def name(self) -> str:
@@ -42,11 +44,8 @@ class System:
         return text.strip() if text else None
 
     def boot_time(self) -> float:
-        """When the machine booted, in seconds since the epoch; CannotTell where /proc does not say.
-
-        From the monotonic clocks, not from btime: btime is cut to seconds and follows clock changes late.
-        """
-        return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+        """When the machine booted, in seconds since the epoch."""
+        return self._clock.booted()
 
     def distribution(self) -> Optional[str]:
         """The distribution's name and version, as the os-release file under the root says."""

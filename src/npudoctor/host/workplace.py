@@ -9,6 +9,7 @@ from npudoctor.host.errors import CannotTell
 from npudoctor.host.files import Files
 from npudoctor.host.host import Host
 from npudoctor.host.identity import Identity, user_name
+from npudoctor.host.loader import split_path
 from npudoctor.host.users import home_of
 from npudoctor.messages import _
 
@@ -73,3 +74,21 @@ def pythonpath(entries: list[str], here: Optional[str]) -> list[str]:
         elif here is not None:
             folders.append(posixpath.normpath(f"{here}/{entry}"))
     return folders
+
+
+def anchored(host: Host) -> dict[str, str]:
+    """The variables that name folders by where the job is started, with these folders by their own paths:
+    they mean the same in a program that goes elsewhere. Empty where none does, or that folder is gone."""
+    here = working_directory(host)
+    told: dict[str, str] = {}
+    if here is None:
+        return told
+    for name, separators in (("PYTHONPATH", ":"), ("LD_LIBRARY_PATH", ":;")):
+        value = host.variables.get(name, "")
+        entries = split_path(value, separators)
+        if any(entry[:1] not in ("/", "$") for entry in entries):
+            told[name] = ":".join(
+                entry if entry[:1] in ("/", "$") else posixpath.join(here, entry) if entry else here
+                for entry in entries
+            )
+    return told

@@ -11,7 +11,7 @@ from npudoctor.model import Action, Finding
 # In this order they are asked for the site's rows: what breaks one file is said once.
 USERS = (
     *("torch-npu", "mindspore-cann", "vllm-ascend", "paddle-npu", "interpreter", "scipy-version"),
-    *("cann-python-deps", "cann-driver"),
+    *("cann-python-deps", "cann-driver", "package-requirements"),
 )
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from dataclasses import field
 from typing import TYPE_CHECKING
 
-from npudoctor.frozen import dataclass
+from npudoctor.frozen import dataclass, field
 from npudoctor.knowledge.versions import Order, cann_order, public, same_patch_line
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Callable, Optional
 
 from npudoctor.frozen import dataclass
@@ -30,9 +30,13 @@ _RANGES = {
     "cann_packages.numpy": ("specifier",),
     "cann_python.python": ("python",),
     "mindspore.scipy": ("versions", "scipy"),
+    "requirements.lenient": ("versions",),
+    "requirements.needs": ("versions",),
     "torch_npu.numpy": ("versions", "numpy"),
     "vllm_ascend.releases": ("python",),
 }
+# What is a requirement, with the name of the package: `numpy<2`.
+_REQUIREMENTS = {"requirements.needs": ("requires",)}
 _RELEASES = {
     "cann_packages.numpy": ("below",),
     "mindspore.cann": ("mindspore",),
@@ -185,13 +189,17 @@ def _wrong_value(where: str, key: str, value: object, ours: Sequence[dict[str, A
 
 def _comparable(where: str, key: str, text: str) -> bool:
     """Whether a text is the range or the release that it has to be; all other texts are."""
-    if key not in (*_RANGES.get(where, ()), *_RELEASES.get(where, ())):
+    tables: Sequence[Mapping[str, Sequence[str]]] = (_RANGES, _REQUIREMENTS, _RELEASES)
+    kind = next((kind for kind, table in enumerate(tables) if key in table.get(where, ())), None)
+    if kind is None:
         return True
+    from packaging.requirements import InvalidRequirement, Requirement
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
     from packaging.version import InvalidVersion, Version
 
+    parsers: tuple[Callable[[str], object], ...] = (SpecifierSet, Requirement, Version)
     try:
-        SpecifierSet(text) if key in _RANGES.get(where, ()) else Version(text)
-    except (InvalidSpecifier, InvalidVersion):
+        parsers[kind](text)
+    except (InvalidSpecifier, InvalidRequirement, InvalidVersion):
         return False
     return True

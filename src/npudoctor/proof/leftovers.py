@@ -17,7 +17,7 @@ from npudoctor.proof.creator import Life, creator
 from npudoctor.proof.scene import YOUNG, Scene
 from npudoctor.proof.segment import Judged, Kind, candidate, judge_segment, together
 from npudoctor.proof.socket import SocketState, State, judge_socket, recorded
-from npudoctor.proof.spill import ProvenSpill, SpillState, judge_spills, unlogged_folders
+from npudoctor.proof.spill import ProvenSpill, SpillState, judge_spills, named_too_often, unlogged_folders
 
 UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
 
@@ -28,6 +28,21 @@ class StaleSocket:
 
     file: SocketFile
     after: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class PassedOver:
+    """What of one owner is too much to be judged one by one: socket files, folders of login names, and
+    folders that logs name."""
+
+    uid: int
+    sockets: int
+    folders: int
+    spills: int
+
+    @property
+    def count(self) -> int:
+        return self.sockets + self.folders + self.spills
 
 
 @dataclass(frozen=True)
@@ -43,25 +58,35 @@ class Seen:
     spills: tuple[ProvenSpill, ...]
     unproven_spills: tuple[SpillState, ...]
     unlogged: tuple[SpillFolder, ...]
+    passed: tuple[PassedOver, ...] = ()
 
 
 def judge(scene: Scene) -> Seen:
     """Judge sockets, then segments by them, then spilled data by both."""
     states = [judge_socket(scene, found) for found in scene.sockets]
-    segments = [judge_segment(scene, segment, states) for segment in scene.segments if candidate(segment)]
+    of_key: dict[int, list[SocketState]] = {}
+    for state in states:
+        of_key.setdefault(state.file.key, []).append(state)
+    segments = [
+        judge_segment(scene, segment, of_key.get(segment.key, []))
+        for segment in scene.segments
+        if candidate(segment)
+    ]
     spills = judge_spills(scene, segments, states)
     pending = [judged for judged in segments if judged.kind in (Kind.ATTACHED, Kind.UNPROVEN)]
+    keys = {segment.key for segment in scene.segments}
     dead = [state.file for state in states if state.state is State.DEAD and not _proves(state.file, pending)]
-    in_use = [state for found in dead for state in _in_use(scene, found, segments)]
+    in_use = [state for found in dead if found.key in keys for state in _in_use(scene, found, segments)]
+    used = {id(state.file) for state in in_use}
     parked = [state for state in states if state.file.parked and state.state is State.ALIVE]
     return Seen(
         orphans=_of(segments, Kind.ORPHAN),
         attached=_of(segments, Kind.ATTACHED),
         unproven_segments=_of(segments, Kind.UNPROVEN),
         sockets=tuple(
-            StaleSocket(found, _after(found, segments))
+            StaleSocket(found, _after(found, segments) if found.key in keys else ())
             for found in dead
-            if all(found is not state.file for state in in_use)
+            if id(found) not in used
         ),
         displaced=tuple(state.file for state in parked if recorded(scene, state.file)),
         unproven_sockets=(
@@ -74,7 +99,15 @@ def judge(scene: Scene) -> Seen:
         ),
         unproven_spills=tuple(state for state in spills if state.why and not _of_pending(state, pending)),
         unlogged=tuple(unlogged_folders(scene)),
+        passed=tuple(_passed(scene)),
     )
+
+
+def _passed(scene: Scene) -> Iterator[PassedOver]:
+    spills = named_too_often(scene)
+    for uid in sorted({*scene.passed_sockets, *scene.passed_folders, *spills}):
+        sockets, folders = scene.passed_sockets.get(uid, 0), scene.passed_folders.get(uid, 0)
+        yield PassedOver(uid, sockets, folders, spills.get(uid, 0))
 
 
 def _of(segments: Sequence[Judged], kind: Kind) -> tuple[Judged, ...]:

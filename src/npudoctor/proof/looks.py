@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Callable, Optional
 
@@ -10,6 +9,7 @@ from npudoctor.frozen import dataclass
 from npudoctor.host import CannotTell, Host
 from npudoctor.host.processes import Process
 from npudoctor.host.sessions import of_the_kernel, service_of, session_of
+from npudoctor.lazy import pattern
 
 if TYPE_CHECKING:
     from npudoctor.host.npu_tables import Screen
@@ -20,7 +20,7 @@ TRAINING = (
     "python", "pt_", "torchrun", "mpirun", "mpiexec", "orterun", "orted", "prterun", "msrun", "deepspeed",
     "accelerate", "ray", "vllm",
 )  # fmt: skip
-_NODE = re.compile(r"/dev/(?:v?davinci|nvidia)(\d+)\Z")
+_NODE = pattern(r"/dev/(?:v?davinci|nvidia)(\d+)\Z")
 UTILISATION = ("nvidia-smi", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits")
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Optional
 
-from npudoctor.frozen import dataclass
+from npudoctor.frozen import dataclass, field
 from npudoctor.host import CannotTell, Host
 from npudoctor.host.cachelog import ServerLog, log_places, read_logs
-from npudoctor.host.cacheserver import PROGRAMS, Found, SocketFile, places, socket_files
+from npudoctor.host.cacheserver import PROGRAMS, Found, SocketFile, find_places, socket_files
 from npudoctor.host.processes import Process
 from npudoctor.host.sockets import Listener
 from npudoctor.host.sysvipc import Segment
@@ -41,7 +41,8 @@ class Living:
 @dataclass(frozen=True)
 class Scene:
     """Sockets and what connect() answered, segments, logs, living servers. `tmp` is free of links;
-    `hidden` and `unseen` are where we could not look."""
+    `hidden` and `unseen` are where we could not look;
+    `passed_sockets` and `passed_folders` count by owner what is too much to be judged."""
 
     host: Host
     tmp: str
@@ -54,14 +55,29 @@ class Scene:
     living: Living
     listed: frozenset[str]
     now: float
+    passed_sockets: Mapping[int, int] = field(default_factory=dict)
+    passed_folders: Mapping[int, int] = field(default_factory=dict)
+
+    def crowded(self, uid: int) -> str:
+        """Why nothing of this owner is proven by what is not there: not all of it was looked at; else empty.
+        What root's own folders hold too much of may be anybody's."""
+        if any(
+            owner in passed for owner in (0, uid) for passed in (self.passed_sockets, self.passed_folders)
+        ):
+            return _("its owner has more sockets and folders in {tmp} than are looked at").format(
+                tmp=self.tmp
+            )
+        return ""
 
 
 def gather(host: Host) -> Scene:
     """Look at the machine; waits for the second look only when a socket file refused the first."""
     tmp = host.files.real(host.options.tmp) or host.options.tmp
-    for folders in ((path for path, _old in places(tmp)), log_places(tmp)):
+    where = find_places(tmp)
+    for folders in ((path for path, _old in where.directories), log_places(tmp, where)):
         _may_not_block(host, folders)
-    found = socket_files(tmp)
+    segments = tuple(host.sysvipc.segments())
+    found = socket_files(tmp, where, {segment.key for segment in segments})
     now = host.clock.now()
     answers = _connect_twice(host, [one for one in found.sockets if one.entry.is_socket], now)
     return Scene(
@@ -71,11 +87,13 @@ def gather(host: Host) -> Scene:
         hidden=found.hidden,
         unseen=found.unseen,
         answers=answers,
-        segments=tuple(host.sysvipc.segments()),
-        logs=tuple(read_logs(tmp)),
+        segments=segments,
+        logs=tuple(read_logs(tmp, where)),
         living=living(host),
         listed=listed(host, found),
         now=now,
+        passed_sockets=found.passed,
+        passed_folders=where.passed,
     )
 
 
@@ -117,17 +135,28 @@ def connect(host: Host, found: SocketFile) -> Listener:
 def listed(host: Host, found: Found) -> frozenset[str]:
     """The socket files that /proc/net/unix lists, by whatever path their servers were told."""
     paths = {path for one in found.sockets for path in (one.path, one.original)}
-    return frozenset(path for path in paths if is_listed(host, path))
+    by_name = _by_name(host.sockets.unix_paths()) if paths else {}
+    return frozenset(
+        path for path in paths if _leads_to(host, path, by_name.get(path.rpartition("/")[2], ()))
+    )
 
 
 def is_listed(host: Host, path: str) -> bool:
     """Whether /proc/net/unix lists this path, free of links, under any name that leads to it."""
-    folder, _slash, name = path.rpartition("/")
-    return any(
-        other == path or _real(host, other.rpartition("/")[0]) in (folder, None)
-        for other in host.sockets.unix_paths()
-        if other.rpartition("/")[2] == name and not other.startswith("@")
-    )
+    return _leads_to(host, path, _by_name(host.sockets.unix_paths()).get(path.rpartition("/")[2], ()))
+
+
+def _by_name(paths: Iterable[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for path in paths:
+        if not path.startswith("@"):
+            found.setdefault(path.rpartition("/")[2], []).append(path)
+    return found
+
+
+def _leads_to(host: Host, path: str, others: Iterable[str]) -> bool:
+    folder = path.rpartition("/")[0]
+    return any(other == path or _real(host, other.rpartition("/")[0]) in (folder, None) for other in others)
 
 
 def _real(host: Host, folder: str) -> Optional[str]:

@@ -33,7 +33,8 @@ class Kind(enum.Enum):
 @dataclass(frozen=True)
 class Judged:
     """A segment and its kind. `proof` is "A" or "B", `socket` and `log` what it rests on; `why` says what
-    was missing."""
+    was missing. `ready_in`: the seconds after which it can be judged, where nothing but the youth of its
+    socket stood against that."""
 
     segment: Segment
     kind: Kind
@@ -41,6 +42,7 @@ class Judged:
     socket: Optional[SocketFile] = None
     log: Optional[ServerLog] = None
     why: str = ""
+    ready_in: float = 0.0
 
 
 def candidate(segment: Segment) -> bool:
@@ -62,11 +64,17 @@ def judge_segment(scene: Scene, segment: Segment, sockets: Sequence[SocketState]
     if made_by.life is Life.ALIVE:
         return Judged(segment, Kind.LIVING, why=made_by.why)
     doubts = [made_by.why] if made_by.life is Life.UNKNOWN else []
-    doubts += [state.why for state in mine if state.state in (State.UNKNOWN, State.ALIVE)]
+    unclear = [state for state in mine if state.state in (State.UNKNOWN, State.ALIVE)]
+    doubts += [state.why for state in unclear]
+    crowded = scene.crowded(segment.cuid)
+    if crowded:
+        doubts.append(crowded)
     if segment.destroyed:
         doubts.append(_("it is marked for destruction already"))
     if doubts:
-        return Judged(segment, Kind.UNPROVEN, why="; ".join(doubts))
+        young = len(doubts) == len(unclear) and all(state.ready_in for state in unclear)
+        ready_in = max(state.ready_in for state in unclear) if young else 0.0
+        return Judged(segment, Kind.UNPROVEN, why="; ".join(doubts), ready_in=ready_in)
     return _proven(scene, segment, mine)
 
 

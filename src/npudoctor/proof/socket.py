@@ -25,11 +25,13 @@ class State(enum.Enum):
 
 @dataclass(frozen=True)
 class SocketState:
-    """A socket file and its state; `why` says what stood against calling it dead."""
+    """A socket file and its state; `why` says what stood against calling it dead. `ready_in`: the seconds
+    after which it can be judged, where it was only too young for that."""
 
     file: SocketFile
     state: State
     why: str = ""
+    ready_in: float = 0.0
 
 
 def judge_socket(scene: Scene, found: SocketFile) -> SocketState:
@@ -40,12 +42,20 @@ def judge_socket(scene: Scene, found: SocketFile) -> SocketState:
     if Listener.ALIVE in answers:
         return SocketState(found, State.ALIVE, _("a server answers"))
     why = _doubt(scene, found, answers)
-    return SocketState(found, State.UNKNOWN, why) if why else SocketState(found, State.DEAD)
+    if why is None:
+        return SocketState(found, State.DEAD)
+    left = YOUNG - _age(scene, found)
+    # One of the future was made by another clock: nobody knows when that is over.
+    return SocketState(found, State.UNKNOWN, why, left if 0 <= left <= YOUNG else 0.0)
+
+
+def _age(scene: Scene, found: SocketFile) -> float:
+    return scene.now - found.entry.mtime_ns / 1e9
 
 
 def _doubt(scene: Scene, found: SocketFile, answers: Sequence[Listener]) -> Optional[str]:
     """The first rule that is not met, in words; None when all are."""
-    if scene.now - found.entry.mtime_ns / 1e9 <= YOUNG:
+    if _age(scene, found) <= YOUNG:
         return _("it is younger than {seconds:g} s: a server may be starting").format(seconds=YOUNG)
     if list(answers) != [Listener.REFUSED, Listener.REFUSED]:
         return _("connect() did not say twice that nobody listens")

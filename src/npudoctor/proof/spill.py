@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Optional, Union
 
 from npudoctor.frozen import dataclass
 from npudoctor.host import CannotTell
 from npudoctor.host.cachelog import ServerLog
-from npudoctor.host.cacheserver import CONTAINER, SPILL, SpillFolder, spill_folder
+from npudoctor.host.cacheserver import (
+    CONTAINER,
+    LOGINS,
+    SPILL,
+    SpillFolder,
+    spill_folder,
+    trusted_owners,
+    within,
+)
 from npudoctor.messages import _
 from npudoctor.proof.creator import Life, creator
 from npudoctor.proof.scene import Scene
 from npudoctor.proof.segment import TOGETHER, Judged, Kind, trusted_log
 from npudoctor.proof.socket import SocketState, State, untrusted_parent
 from npudoctor.proof.users import users_of
+
+NAMED = 2000  # folders that the logs of one other owner may name
 
 
 @dataclass(frozen=True)
@@ -54,8 +65,9 @@ def judge_spills(
     it, nothing may stand against it by any of them.
     """
     by_path: dict[str, list[SpillState]] = {}
+    crowds = named_too_often(scene)
     for log in scene.logs:
-        for path in log.spills:
+        for path in log.spills if log.entry.uid not in crowds else ():
             state = _judge(scene, path, log, segments, sockets)
             if state is not None:
                 by_path.setdefault(state.path, []).append(state)
@@ -64,6 +76,15 @@ def judge_spills(
         for states in by_path.values()
         if not any(state.living for state in states)
     ]
+
+
+def named_too_often(scene: Scene) -> dict[int, int]:
+    """The owners of logs that name more folders than are looked at, and how many those name. None of them is
+    judged: each log could say that a folder which another one names is a living server's."""
+    count: Counter[int] = Counter()
+    for log in scene.logs:
+        count[log.entry.uid] += len(log.spills)
+    return {uid: many for uid, many in count.items() if many > NAMED and uid not in trusted_owners()}
 
 
 def _judge(
@@ -136,7 +157,7 @@ def _death(
         return writer.why
     if any(_may_be_its(state, log) for state in sockets):
         return _("a server may still answer at its socket")
-    return Death(log.entry.mtime_ns // 1_000_000_000, "log")
+    return scene.crowded(log.entry.uid) or Death(log.entry.mtime_ns // 1_000_000_000, "log")
 
 
 def _death_of(judged: Judged) -> Union[Death, str, None]:
@@ -235,7 +256,8 @@ def _below(scene: Scene, root: str) -> list[str]:
     except CannotTell:
         return []  # not ours to look into, which is said already
     paths = [f"{root}/{name}" for name in names if SPILL.match(name)]
-    return [path for path in paths if not scene.host.files.may_block(path)]
+    owners = {path: _owner(scene, path) for path in paths if not scene.host.files.may_block(path)}
+    return within({path: uid for path, uid in owners.items() if uid is not None}, LOGINS)[0]
 
 
 def _look(path: str) -> Optional[SpillFolder]:

@@ -7,13 +7,13 @@ the group still lives: the slurmstepd of a job, the shim or conmon of a containe
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Optional
 
 from npudoctor.frozen import dataclass
 from npudoctor.host import Host
 from npudoctor.host.processes import Process
+from npudoctor.lazy import pattern
 from npudoctor.messages import _
 
 # The namespaces of the machine itself have fixed numbers (PROC_PID_INIT_INO, PROC_CGROUP_INIT_INO).
@@ -21,9 +21,9 @@ FIRST = {"pid": "pid:[4026531836]", "cgroup": "cgroup:[4026531835]"}
 
 # Version 1 has /slurm/uid_1000/job_7/step_0, version 2 /system.slice/slurmstepd.scope/job_7/step_0/user.
 # From the root on: nobody but root can make these.
-_JOB = re.compile(r"/(?:slurm[^/]*/uid_\d+|system\.slice/[^/]*slurmstepd\.scope)/job_(\d+)(?:/|\Z)")
-_CONTAINER = re.compile(r"/(docker[-/]|cri-containerd-|libpod-)([0-9a-f]{64})(?:\.scope)?(?=/|\Z)")
-_TITLE = re.compile(r"slurmstepd: \[(?:StepId=)?(\d+)")
+_JOB = pattern(r"/(?:slurm[^/]*/uid_\d+|system\.slice/[^/]*slurmstepd\.scope)/job_(\d+)(?:/|\Z)")
+_CONTAINER = pattern(r"/(docker[-/]|cri-containerd-|libpod-)([0-9a-f]{64})(?:\.scope)?(?=/|\Z)")
+_TITLE = pattern(r"slurmstepd: \[(?:StepId=)?(\d+)")
 
 
 @dataclass(frozen=True)

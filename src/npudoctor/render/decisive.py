@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
+from npudoctor.frozen import replace
 from npudoctor.model import Report, Result, Severity
 from npudoctor.render.rows import Paint, Rows
 from npudoctor.render.text import verdict_lines

@@ -7,10 +7,12 @@ from typing import Any, Optional
 from npudoctor.explain.answer import Explanation, Proof, said, shown
 from npudoctor.explain.candidates import Spot
 from npudoctor.explain.judge import Diagnosis
+from npudoctor.explain.runs import Run
 from npudoctor.messages import language
 from npudoctor.redact import redact
 
 SCHEMA = "npudoctor.explain/1"
+UNREAD = 100  # of so many inputs it is said why they were not read
 
 
 def explain_object(one: Explanation) -> dict[str, Any]:
@@ -24,7 +26,15 @@ def explain_object(one: Explanation) -> dict[str, Any]:
         "exit_code": one.exit_code,
         "msg": redact(one.msg),
         "diagnoses": [_diagnosis(diagnosis) for diagnosis in one.diagnoses],
+        "complete": one.complete,
+        "unread": {
+            "count": len(one.unread),
+            "first": [{"path": path, "reason": reason} for path, reason in one.unread[:UNREAD]],
+        },
+        "late": one.late,
     }
+    if one.runs:
+        document["runs"] = [_run(run) for run in one.runs]
     if one.proofs is not None:
         document["verified"] = [_proof(proof) for proof in one.proofs]
     return document
@@ -49,6 +59,18 @@ def _diagnosis(one: Diagnosis) -> dict[str, Any]:
 
 def _first(spot: Optional[Spot]) -> Optional[dict[str, Any]]:
     return None if spot is None else {"path": spot.path, "line": spot.seen.line, "text": shown(spot)}
+
+
+def _run(one: Run) -> dict[str, Any]:
+    """A run before the one that is judged."""
+    return {
+        "path": one.path,
+        "first_line": one.first,
+        "last_line": one.last,
+        "signature": one.signature.id if one.signature else None,
+        "title": said(one.signature.title, language()) if one.signature else None,
+        "error": {"line": one.seen.line, "text": redact(one.seen.text)} if one.seen else None,
+    }
 
 
 def _proof(one: Proof) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from npudoctor.render.printable import printable
 INDENT = "  "
 _ERRORS = 6
 _OTHERS = 6
+_RUNS = 6
 _LONG = 400  # characters of a line that are shown
 
 
@@ -39,10 +40,13 @@ def _lines(one: Explanation) -> Iterator[str]:
         if len(others) > _OTHERS:
             left = len(others) - _OTHERS
             yield INDENT + ngettext("and {count} more", "and {count} more", left).format(count=left)
+    if one.runs:
+        yield from _runs(one)
     if one.proofs is not None:
         yield from _proofs(one.proofs)
     yield ""
     yield from paragraph(_read(one), "", INDENT)
+    yield from _unread(one)
 
 
 def _verdict(one: Explanation) -> str:
@@ -99,6 +103,24 @@ def _other(one: Diagnosis) -> Iterator[str]:
     yield from paragraph(line, INDENT + "- ", INDENT * 2)
 
 
+def _runs(one: Explanation) -> Iterator[str]:
+    """The runs before the last one, which alone is judged."""
+    yield ""
+    yield _("earlier runs in the same file (only the last one is judged):")
+    for run in one.runs[-_RUNS:]:
+        if run.signature is not None:
+            text = said(run.signature.title, language())
+        else:
+            text = redact(run.seen.text)[:_LONG] if run.seen else _("no failure")
+        line = _("{path}, lines {first} to {last}: {text}")
+        yield from paragraph(
+            line.format(path=run.path, first=run.first, last=run.last, text=text), INDENT + "- ", INDENT * 2
+        )
+    if len(one.runs) > _RUNS:
+        left = len(one.runs) - _RUNS
+        yield INDENT + ngettext("and {count} more", "and {count} more", left).format(count=left)
+
+
 def _proofs(proofs: tuple[Proof, ...]) -> Iterator[str]:
     yield ""
     yield _("asked now:") if proofs else _("asked now: nothing, as no check proves this")
@@ -121,6 +143,21 @@ def _read(one: Explanation) -> str:
         len(one.inputs),
     )
     return text.format(files=len(one.inputs), lines=lines, size=_size(size))
+
+
+def _unread(one: Explanation) -> Iterator[str]:
+    """What the answer does not rest on."""
+    if one.late is not None:
+        text = _("reading stopped at the deadline of {seconds:g} s; --deadline SECONDS allows more")
+        yield from paragraph(text.format(seconds=one.late), "", INDENT)
+    if one.unread:
+        text = ngettext(
+            "not read, or not to its end: {count} input, {path}: {reason}",
+            "not read, or not to their end: {count} inputs, first {path}: {reason}",
+            len(one.unread),
+        )
+        path, reason = one.unread[0]
+        yield from paragraph(text.format(count=len(one.unread), path=path, reason=reason), "", INDENT)
 
 
 def _size(count: int) -> str:

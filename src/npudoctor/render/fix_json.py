@@ -5,6 +5,7 @@ from __future__ import annotations
 from npudoctor import __version__
 from npudoctor.fixing.engine import FixReport
 from npudoctor.fixing.plan import Done
+from npudoctor.redact import redact_value
 
 SCHEMA = "npudoctor.fix/1"
 
@@ -26,7 +27,7 @@ def fix_object(report: FixReport) -> dict[str, object]:
 
 def _action(done: Done) -> dict[str, object]:
     finding = done.item.finding
-    return {
+    shown = {
         "check": done.item.check,
         "code": finding.code,
         "title": finding.fix.title if finding.fix else finding.message,
@@ -37,3 +38,4 @@ def _action(done: Done) -> dict[str, object]:
         "undo": list(finding.fix.undo_commands) if finding.fix else [],
         "undoable": finding.fix is not None and finding.fix.undoable,
     }
+    return {key: redact_value(value) for key, value in shown.items()}

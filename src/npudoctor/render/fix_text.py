@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from npudoctor.fixing.engine import FixReport
+from npudoctor.fixing.answers import FixReport, by_hand
 from npudoctor.fixing.outcome import Ending
 from npudoctor.fixing.plan import Done, Item
 from npudoctor.messages import _
+from npudoctor.redact import redact, redact_lines
 from npudoctor.render.columns import paragraph
 from npudoctor.render.printable import printable
 
@@ -30,7 +31,10 @@ def plan_text(items: Sequence[Item]) -> str:
     """What is about to be asked or done, and what of it can be taken back."""
     lines = [_("to be undone:") if items[0].takes_back else _("the plan:")] if items else []
     for item in items:
-        lines += _head(item, _("refused") if item.refusal else _("planned"), item.refusal or "")
+        word = _("planned")
+        if item.refusal:
+            word = _("by hand") if item.by_hand else _("refused")
+        lines += _head(item, word, item.refusal or "")
         lines += what_runs(item)
     return "".join(line + "\n" for line in lines)
 
@@ -59,13 +63,14 @@ def fix_text(report: FixReport) -> str:
     lines = [line for done in report.actions for line in _done(done, words)]
     if report.run is not None:
         lines.append(_("journal of this run: {run}").format(run=report.run))
-    lines.append(printable(report.msg))
+    lines.append(printable(redact(report.msg)))
     return "\n".join(lines) + "\n"
 
 
 def _done(done: Done, words: dict[Ending, str]) -> Iterator[str]:
     """Of what is only planned all is told; else what can be undone was told with the plan."""
-    yield from _head(done.item, words[done.outcome.ending], done.outcome.reason)
+    word = _("by hand") if by_hand(done) else words[done.outcome.ending]
+    yield from _head(done.item, word, done.outcome.reason)
     if done.outcome.ending is Ending.PLANNED:
         yield from what_runs(done.item)
     else:
@@ -76,8 +81,8 @@ def _head(item: Item, word: str, reason: str) -> Iterator[str]:
     yield f"{INDENT}{word}: {printable(item.finding.code)}"
     yield from paragraph(item.finding.message, DEEPER, DEEPER)
     if reason:
-        yield from paragraph(_("why: {reason}").format(reason=reason), DEEPER, DEEPER)
+        yield from paragraph(_("why: {reason}").format(reason=redact(reason)), DEEPER, DEEPER)
 
 
 def _typed(commands: Sequence[str]) -> Iterator[str]:
-    return (f"{DEEPER}$ {printable(command)}" for command in commands)
+    return (f"{DEEPER}$ {printable(command)}" for command in redact_lines(commands))

@@ -11,6 +11,7 @@ from typing import Optional
 from npudoctor import __version__
 from npudoctor.fixing.history import FINISHED, INTERRUPTED, KILLED, RUNNING, UNKNOWN, Act, Run
 from npudoctor.messages import _
+from npudoctor.redact import redact, redact_lines, redact_value
 from npudoctor.render.columns import paragraph
 from npudoctor.render.fix_text import DEEPER, INDENT, ending_words
 from npudoctor.render.printable import printable
@@ -30,7 +31,7 @@ def _run_object(run: Run) -> dict[str, object]:
         "ended": run.ended,
         "status": run.ending,
         "exit_code": run.exit_code,
-        "msg": run.msg or None,
+        "msg": redact(run.msg) or None,
         "undoes": run.undoes,
         "undone_by": list(run.undone_by),
         "undoable": run.undoable,
@@ -39,7 +40,7 @@ def _run_object(run: Run) -> dict[str, object]:
 
 
 def _act_object(act: Act) -> dict[str, object]:
-    return {
+    shown = {
         "check": act.check,
         "code": act.code,
         "status": act.status,
@@ -49,6 +50,7 @@ def _act_object(act: Act) -> dict[str, object]:
         "commands": list(act.step.lines()) if act.step else [],
         "undo": list(act.back.lines()) if act.back else [],
     }
+    return {key: redact_value(value) for key, value in shown.items()}
 
 
 def history_text(runs: Sequence[Run]) -> str:
@@ -75,7 +77,7 @@ def _block(run: Run) -> Iterator[str]:
 
 def _ending(run: Run) -> str:
     texts = {
-        FINISHED: _("finished: {msg}").format(msg=run.msg),
+        FINISHED: _("finished: {msg}").format(msg=redact(run.msg)),
         INTERRUPTED: _("interrupted"),
         KILLED: _("killed midway"),
         RUNNING: _("still running"),
@@ -88,14 +90,14 @@ def _act(act: Act, run: Run) -> Iterator[str]:
     words[UNKNOWN] = _("begun, and not known how it ended")
     yield printable(f"{INDENT}{words.get(act.status, act.status)}: {act.code}")
     if act.reason:
-        yield from paragraph(_("why: {reason}").format(reason=act.reason), DEEPER, DEEPER)
-    for line in act.step.lines() if act.step else (act.kind,):
+        yield from paragraph(_("why: {reason}").format(reason=redact(act.reason)), DEEPER, DEEPER)
+    for line in redact_lines(act.step.lines()) if act.step else (act.kind,):
         yield f"{DEEPER}$ {printable(line)}"
     fate = _fate(act, run)
     if fate:
         yield f"{DEEPER}{fate}"
     if act.remains and act.back and run.undoes is None:
-        for line in act.back.lines():
+        for line in redact_lines(act.back.lines()):
             yield f"{DEEPER}$ {printable(line)}"
 
 

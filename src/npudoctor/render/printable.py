@@ -22,6 +22,8 @@ def escaped(char: str) -> str:
 
 def without_surrogates(text: str) -> str:
     """The text as valid UTF-8 can carry it: only lone surrogates are spelled out."""
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Optional
 
 from npudoctor.model import Finding, Fix, HostFacts, Report, Result, Target
+from npudoctor.redact import redact, redact_lines, redact_value
 from npudoctor.render.json_text import json_text
 
 SCHEMA = "npudoctor.report/1"
@@ -86,7 +87,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "device": finding.device,
         "action": finding.action.value,
         "caused_by": finding.caused_by,
-        "ignored": finding.ignored and {"reason": finding.ignored.reason},
+        "ignored": finding.ignored and {"reason": redact_value(finding.ignored.reason)},
         "fix": _fix(finding.fix),
     }
 
@@ -95,9 +96,9 @@ def _fix(fix: Optional[Fix]) -> Optional[dict[str, Any]]:
     if fix is None:
         return None
     return {
-        "title": fix.title,
+        "title": redact(fix.title),
         "risk": fix.risk.name.lower(),
         "needs_root": fix.needs_root,
-        "commands": list(fix.commands),
-        "undo": list(fix.undo_commands),
+        "commands": list(redact_lines(fix.commands)),
+        "undo": list(redact_lines(fix.undo_commands)),
     }

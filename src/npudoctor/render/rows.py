@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from npudoctor.frozen import dataclass
 from npudoctor.messages import _
 from npudoctor.model import Finding, Fix, Report, Result, Risk, Severity, Status
+from npudoctor.redact import redact, redact_lines
 from npudoctor.render.columns import pad, paragraph, width
 from npudoctor.render.printable import printable
 
@@ -76,7 +77,7 @@ class Rows:
     def _finding(self, finding: Finding) -> Iterator[str]:
         severity = self._severities[finding.weight]
         if finding.ignored is not None:
-            why = finding.ignored.reason or _("no reason given")
+            why = redact(finding.ignored.reason or _("no reason given"))
             text = _("ignored ({reason}): {message}").format(reason=why, message=finding.message)
             yield from paragraph(f"{finding.code} {text}", INDENT, DEEPER)
         elif finding.caused_by is not None:
@@ -107,7 +108,13 @@ def _colour(row: Result) -> str:
 
 
 def _fix_lines(fix: Fix) -> Iterator[str]:
-    """The remedy's title with its conditions, and its lines exactly as they are typed: never broken."""
+    """The remedy's title with its conditions, and its lines exactly as they are typed: never broken.
+
+    Without lines the title says it all: nothing is announced, and there are no conditions of typing it.
+    """
+    if not fix.commands:
+        yield from paragraph(redact(fix.title), DEEPER, DEEPER)
+        return
     notes = {
         Risk.SAFE: _("safe"),
         Risk.CAUTION: _("with care"),
@@ -117,8 +124,7 @@ def _fix_lines(fix: Fix) -> Iterator[str]:
         notes = _("{risk}, as root").format(risk=notes)
     if fix.unproven:
         notes = _("{risk}, not proven").format(risk=notes)
-    title = _("{title} ({notes}):").format(title=fix.title, notes=notes)
-    # Without lines the title says it all, and announces nothing.
-    yield from paragraph(title if fix.commands else title.rstrip(":："), DEEPER, DEEPER)
-    for command in fix.commands:
+    title = _("{title} ({notes}):").format(title=redact(fix.title), notes=notes)
+    yield from paragraph(title, DEEPER, DEEPER)
+    for command in redact_lines(fix.commands):
         yield f"{DEEPER}  {printable(command)}"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from npudoctor.messages import _, ngettext
-from npudoctor.model import Finding, Report, Result, Risk, Status, Verdict
+from npudoctor.model import Finding, Report, Result, Risk, Severity, Status, Verdict
 from npudoctor.render.columns import paragraph
 from npudoctor.render.printable import printable
 from npudoctor.render.rows import Paint, Rows
@@ -37,17 +37,22 @@ def _head(report: Report) -> Iterator[str]:
 
 def _body(report: Report, verbose: bool, paint: Paint) -> Iterator[str]:
     rows = Rows(report, verbose, paint)
-    shown = [row for row in report.results if verbose or row.status is not Status.SKIPPED]
+    shown = [row for row in report.results if verbose or not _hidden(row)]
     for group, members in groupby(sorted(shown, key=lambda row: row.group), key=lambda row: row.group):
         yield ""
         yield printable(group)
         for row in members:
             yield from rows.lines(row)
-    skipped = [row.check for row in report.results if row.status is Status.SKIPPED]
+    skipped = [row.check for row in report.results if _hidden(row)]
     if skipped and not verbose:
         yield ""
         text = _("skipped, -v says why: {checks}").format(checks=", ".join(skipped))
         yield from paragraph(text, "", "  ")
+
+
+def _hidden(row: Result) -> bool:
+    """Whether a row is only named: one that was skipped, unless it says something all the same."""
+    return row.status is Status.SKIPPED and not row.findings
 
 
 def _counts(report: Report) -> Iterator[str]:
@@ -108,10 +113,10 @@ def _reason(line: str) -> str:
 
 
 def _next(report: Report) -> str:
-    """The command that heals, where npudoctor can."""
+    """The command that heals, where npudoctor can; other commands are shown with what they are for."""
     healing = [(row, finding) for row in report.results for finding in row.findings if _heals(finding)]
     if not healing:
-        return _("what to type stands above") if any(_shown(row) for row in report.results) else ""
+        return ""
     checks = dict.fromkeys(row.check for row, _finding in healing)
     arguments = ["--cache-server" if check == "cache-server" else check for check in checks]
     command = "npudoctor fix " + " ".join(arguments)
@@ -128,6 +133,6 @@ def _heals(finding: Finding) -> bool:
 
 
 def _shown(row: Result) -> bool:
-    return any(
-        finding.counts and finding.fix is not None and finding.fix.commands for finding in row.findings
-    )
+    """Whether lines were shown that answer what was found; those of a mere note answer nothing."""
+    weighty = (one for one in row.findings if one.counts and one.weight > Severity.INFO)
+    return any(finding.fix is not None and finding.fix.commands for finding in weighty)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, field
+from dataclasses import asdict
 from typing import Any, Optional
 
-from npudoctor.frozen import dataclass
+from npudoctor.frozen import dataclass, field
 
 
 @dataclass(frozen=True)

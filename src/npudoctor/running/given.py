@@ -7,6 +7,7 @@ import signal
 from collections.abc import Mapping
 from contextlib import suppress
 
+from npudoctor.descriptors import beyond_standard, nowhere
 from npudoctor.frozen import dataclass
 
 # Python ignores these from its start on, and nobody can tell any more whether its caller did: they go back to
@@ -46,14 +47,15 @@ class Given:
 def let_go() -> None:
     """Close what the caller handed on, once the job has it: somebody may wait for the job to close it. Only
     standard error stays ours, too."""
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for number in (0, 1):
-        os.dup2(nothing, number, inheritable=False)
-    for name in os.listdir("/proc/self/fd"):
+    with suppress(OSError):  # where no descriptor is left
+        nothing = nowhere()
+        for number in (0, 1):
+            os.dup2(nothing, number, inheritable=False)
+        os.close(nothing)
+    for number in beyond_standard():
         with suppress(OSError):
-            if int(name) > 2 and os.get_inheritable(int(name)):
-                os.close(int(name))
-    os.close(nothing)
+            if os.get_inheritable(number):
+                os.close(number)
 
 
 def variables(ours: Mapping[str, str]) -> dict[str, str]:

@@ -13,9 +13,9 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any, Callable, Optional
 
+from npudoctor.frozen import replace
 from npudoctor.host.processes import Processes
 from npudoctor.running.answer import Answer, from_json, to_json
 from npudoctor.running.launch import Launch

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import select
 import signal
 import socket
 import struct
@@ -17,6 +16,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NoReturn, Optional
 
+from npudoctor.descriptors import beyond_standard, nowhere, ready
 from npudoctor.running.given import EVERY
 from npudoctor.running.naming import take_name
 
@@ -57,7 +57,7 @@ class Witness:
                     self._seen.remove(one)
                     return True
             left = until - time.monotonic()
-            if left <= 0 or not select.select([self._line], [], [], left)[0]:
+            if left <= 0 or not ready(self._line.fileno(), left):
                 break
         return False
 
@@ -108,10 +108,10 @@ def _ended(line: socket.socket) -> bool:
 
 def _close_all_but(line: int) -> None:
     """What the caller handed on is not the witness's to keep open: somebody may wait for its end."""
-    nothing = os.open(os.devnull, os.O_RDWR)
+    nothing = nowhere()
     for number in (0, 1, 2):
         os.dup2(nothing, number)
-    for name in os.listdir("/proc/self/fd"):
-        if int(name) > 2 and int(name) != line:
+    for number in beyond_standard():
+        if number != line:
             with suppress(OSError):
-                os.close(int(name))
+                os.close(number)

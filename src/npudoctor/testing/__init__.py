@@ -19,6 +19,7 @@ from npudoctor.testing.machine import fake_host as fake_host
 from npudoctor.testing.parts import OUR_PID as OUR_PID
 from npudoctor.testing.parts import SITE as SITE
 from npudoctor.testing.parts import TICKS as TICKS
+from npudoctor.testing.parts import UPTIME as UPTIME
 from npudoctor.testing.parts import FakeClock as FakeClock
 from npudoctor.testing.parts import FakeCommands as FakeCommands
 from npudoctor.testing.parts import package_files as package_files

@@ -5,10 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Mapping
-from typing import Union
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Optional, Union
 
 from npudoctor.frozen import dataclass
+from npudoctor.host.disk import LINK, NO_FILE, Opened
 from npudoctor.host.files import Entry, Space
 
 
@@ -105,11 +107,41 @@ class MemoryDisk:
         below = (name[len(prefix) :] for name in self._nodes if name.startswith(prefix) and name != "/")
         return sorted({name.split("/", 1)[0] for name in below})[: most or None]
 
+    def owners(self, path: str) -> list[tuple[str, int, int]]:
+        found = ((name, self._node(f"{path.rstrip('/')}/{name}")) for name in self.names(path))
+        return [(name, node.uid, node.kind | node.permissions) for name, node in found]
+
+    def sizes(self, folder: str, names: Sequence[str]) -> list[int]:
+        nodes = (self._nodes.get(f"{folder.rstrip('/')}/{name}") for name in names)
+        kinds = {stat.S_IFREG: 0, stat.S_IFLNK: LINK}
+        return [-1 if node is None else kinds.get(node.kind, NO_FILE) or len(node.content) for node in nodes]
+
     def read(self, path: str, limit: int, start: int = 0) -> bytes:
         node = self._node(path)
         if self._euid and not node.permissions & (0o400 if node.uid == self._euid else 0o004):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
         return node.content[start : start + limit]
+
+    def parts(
+        self, folder: str, names: Sequence[str], starts: Sequence[int], length: int
+    ) -> list[Optional[bytes]]:
+        return [
+            self._part(f"{folder.rstrip('/')}/{name}", start, length) for name, start in zip(names, starts)
+        ]
+
+    def _part(self, path: str, start: int, length: int) -> Optional[bytes]:
+        try:
+            return b"" if self._node(path).target else self.read(path, length, start)
+        except PermissionError:
+            return None
+        except OSError:
+            return b""
+
+    @contextmanager
+    def opened(self, path: str) -> Iterator[Opened]:
+        """Its parts as the kernel gives them; nothing here has a hole."""
+        moment = self.lstat(path).mtime_ns // 10**9
+        yield Opened(lambda start, size: self.read(path, size, start), lambda start: None, moment)
 
     def may_block(self, path: str) -> bool:
         return False

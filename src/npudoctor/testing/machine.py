@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Callable, Optional, Union
 
 from npudoctor.checking import Check, Skip
-from npudoctor.frozen import dataclass
+from npudoctor.frozen import dataclass, replace
 from npudoctor.host import CannotTell, Host, NotRunning, Options
 from npudoctor.host.commands import Answer
 from npudoctor.host.files import Files, Space
@@ -24,9 +23,9 @@ from npudoctor.host.variables import Variables
 from npudoctor.knowledge.site import Knowledge
 from npudoctor.model import Facts, Finding, Status
 from npudoctor.needs import missing
-from npudoctor.stamping import stamped
+from npudoctor.stamping import row_status, stamped
 from npudoctor.testing.disk import Content, MemoryDisk, Node, folder
-from npudoctor.testing.parts import OUR_PID, SITE, TICKS, FakeClock, FakeCommands, package_files
+from npudoctor.testing.parts import OUR_PID, SITE, TICKS, UPTIME, FakeClock, FakeCommands, package_files
 
 
 def fake_host(
@@ -55,6 +54,7 @@ def fake_host(
     options: Optional[Options] = None,
     spaces: Optional[Mapping[str, Space]] = None,
     synchronised: Optional[bool] = True,
+    uptime: float = UPTIME,
 ) -> Host:
     """A machine on which only what is given exists.
 
@@ -64,7 +64,7 @@ def fake_host(
     why there are none (see Meaning). `probe` answers connect() on socket files. `root` makes it an image.
     `knowledge` is a real directory with a site's rows. `options`: what else the user said.
     `spaces`: what statvfs says of the file system that begins at a path. `synchronised`: what the kernel
-    says of its clock.
+    says of its clock. `uptime`: seconds since it booted, at `now`.
     """
     given = files or {}
     disk = MemoryDisk({**dict.fromkeys(("/proc", "/dev", "/sys"), folder()), **given}, euid)
@@ -97,7 +97,7 @@ def fake_host(
         sockets=Sockets(disk, lambda: own, probe or (lambda *_args: Listener.UNKNOWN)),
         network=network,
         names=Names(lambda asked: {name: _meaning(name, names or {}) for name in asked}),
-        clock=FakeClock(now, synchronised),
+        clock=FakeClock(now, synchronised, uptime),
         records=kept,
         knowledge=Knowledge(knowledge),
         interpreter=Interpreter(
@@ -154,6 +154,4 @@ def ask(check: Check, host: Host) -> Asked:
         status, reason = Status.SKIPPED, "an image is not running"
     except CannotTell as unknown:
         status, reason, advisory = Status.UNKNOWN, unknown.reason, unknown.advisory
-    if status is Status.OK and any(finding.weight > 1 for finding in findings):
-        status = Status.PROBLEM
-    return Asked(status, tuple(findings), facts, reason, advisory)
+    return Asked(row_status(status, findings), tuple(findings), facts, reason, advisory)

@@ -13,6 +13,7 @@ from npudoctor.testing.disk import Content, MemoryDisk, folder, link
 SITE = "/usr/lib/python3.11/site-packages"
 # Ours on a fake machine: pid_max is never above it, so that no process of theirs is ever ourselves.
 OUR_PID = 1 << 22
+UPTIME = 30 * 86400.0  # seconds for which a machine is up that is not said to be newer
 TICKS = 100  # of a second: the unit of `started` in process_files()
 
 
@@ -39,6 +40,12 @@ class FakeCommands(Commands):
     def trusted(self, path: str) -> bool:
         return True
 
+    def may_load_from(self, folder: str) -> bool:
+        return True
+
+    def why_not(self, argv: Sequence[str], variables: Mapping[str, str]) -> Optional[str]:
+        return None
+
     def close(self) -> None:
         """Nothing runs."""
 
@@ -50,6 +57,8 @@ class FakeCommands(Commands):
         limit: int = 1 << 20,
         variables: Optional[Mapping[str, str]] = None,
         here: bool = False,
+        group: bool = False,
+        farewell: Optional[int] = None,
     ) -> Answer:
         told = tuple(argv)
         self.asked.append(told)
@@ -60,15 +69,25 @@ class FakeCommands(Commands):
 
 
 class FakeClock(Clock):
-    """A clock that stands at `now` and jumps where it is told to wait."""
+    """A clock that stands at `now` and jumps where it is told to wait. `uptime`: seconds since the machine
+    booted, at `now`; None for a real machine, whose processes began in its own time."""
 
-    def __init__(self, now: float = 1_800_000_000.0, synchronised: Optional[bool] = True) -> None:
+    def __init__(
+        self,
+        now: float = 1_800_000_000.0,
+        synchronised: Optional[bool] = True,
+        uptime: Optional[float] = None,
+    ) -> None:
         self.current = now
+        self.uptime = uptime
         self.waited = 0.0
         self.kept = synchronised
 
     def synchronised(self) -> Optional[bool]:
         return self.kept
+
+    def booted(self) -> float:
+        return super().booted() if self.uptime is None else self.current - self.uptime
 
     def now(self) -> float:
         return self.current + self.waited

@@ -131,17 +131,18 @@ def test_no_driver_where_a_job_is_to_use_npus() -> None:
         (finding,) = told.findings
         assert (finding.code, finding.severity) == ("cann-driver.missing", Severity.ERROR)
         assert finding.echo_of == ("accelerator.missing",)
-        assert finding.evidence == ()
+        assert (finding.evidence, finding.fix) == ((), None)
 
 
 def test_in_a_container_the_mounts_are_said() -> None:
     (finding,) = asked(cann_driver, cann(), NPU, CONTAINER).findings
     assert finding.code == "cann-driver.missing"
-    assert f"-v {DRIVER}/lib64:{DRIVER}/lib64:ro" in finding.evidence
+    assert finding.fix is not None and f" add -v {DRIVER}/lib64:{DRIVER}/lib64:ro" in finding.fix.title
     without_version = asked(cann_driver, cann(), driver(), NPU, CONTAINER, without=INFO_FILE)
     assert without_version.codes == ["cann-driver.not-mounted"]
     assert (without_version.status, without_version.advisory) == (Status.UNKNOWN, True)
-    assert f"-v {INFO_FILE}:{INFO_FILE}:ro" in without_version.findings[0].evidence
+    (finding,) = without_version.findings
+    assert finding.fix is not None and f"-v {INFO_FILE}:{INFO_FILE}:ro" in finding.fix.title
 
 
 def test_the_library_is_missing() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.others import let_through
 
 from npudoctor import Severity, Status
 from npudoctor.checks.cann.cann_env import cann_env
@@ -97,16 +98,18 @@ def test_where_an_install_record_says() -> None:
     assert asked.facts["active"] == "/data/Ascend/ascend-toolkit/latest"
 
 
-def test_missing() -> None:
-    asked = told({}, packages={"torch-npu": "2.5.1"})
-    assert (asked.codes, asked.status) == (["cann-install.missing"], Status.SKIPPED)
+@pytest.mark.parametrize("package", ["torch-npu", "mindspore", "vllm-ascend"])
+def test_missing(package: str) -> None:
+    asked = told({}, packages={package: "2.5.1"})
+    assert (asked.codes, asked.status) == (["cann-install.missing"], Status.PROBLEM)
 
 
 @pytest.mark.parametrize(
     "more",
     [
         {},
-        {"packages": {"mindspore": "2.7.0"}},
+        {"packages": {"mindspore": "2.7.0"}, "expect": "none"},
+        {"packages": {"mindspore": "2.7.0"}, "expect": "auto"},
         {"packages": {"torch-npu": "2.5.1"}, "expect": "none"},
         {"packages": {"torch-npu": "2.5.1"}, "expect": "auto"},
     ],
@@ -273,10 +276,7 @@ def _real(tmp_path: Path, change: Callable[[Path], None]) -> Asked:
         (root / part / "version.info").write_text("Version=7.7.0.1.238\n")
     (root / "lib64" / "libascendcl.so").write_bytes(elf(183))
     change(root)
-    for folder_above in (tmp_path, *tmp_path.parents):
-        if folder_above.name.startswith("pytest-"):
-            folder_above.chmod(0o755)
-    tmp_path.chmod(0o755)
+    let_through(tmp_path)
     host = fake_host(variables={"ASCEND_HOME_PATH": str(root)}, machine="aarch64", expect="npu")
 
     def answer() -> Asked:

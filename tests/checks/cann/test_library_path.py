@@ -8,7 +8,7 @@ import pytest
 
 from npudoctor import Action, Severity, Status
 from npudoctor.host import Options
-from npudoctor.testing import Content, Node, folder, link, unreadable
+from npudoctor.testing import SITE, Content, Node, folder, link, unreadable
 
 from ...elves import cache, library  # noqa: TID252
 from ...scenes.library_path import (  # noqa: TID252
@@ -198,6 +198,52 @@ def test_libraries_of_another_cann(product: str, severity: Severity) -> None:
     assert f"/opt/old/{product} ({product})" in finding.message
     assert finding.fix is not None
     assert finding.fix.commands == (f"export LD_LIBRARY_PATH={':'.join(ALL)}",)
+
+
+def copied(folder_of_it: str, *names: str) -> dict[str, Content]:
+    """Copies of CANN's libraries in a folder without version files."""
+    return {
+        f"{folder_of_it}/{name}": library("libascend_hal.so", soname=name, machine="aarch64")
+        for name in names or ("libhccl.so", "libruntime.so")
+    }
+
+
+@pytest.mark.parametrize(
+    "place", ["/opt/libs", "/opt/old/8.0.0/lib64", "/opt/conda/lib", f"{TOOLKIT}/7.0/lib64"]
+)
+def test_libraries_of_a_folder_that_is_no_part_of_cann(place: str) -> None:
+    (finding,) = judge({**HEALTHY, **copied(place)}, [place, *ALL]).findings
+    assert (finding.code, finding.severity) == ("library-path.outside-cann", Severity.WARNING)
+    assert f"libhccl.so, libruntime.so is taken from {place}" in finding.message
+    assert finding.fix is not None
+    line = ":".join((ALL[0], place, *ALL[1:]))
+    assert finding.fix.commands == (f"export LD_LIBRARY_PATH={line}",)
+    mended = finding.fix.commands[0].partition("=")[2].split(":")
+    assert judge({**HEALTHY, **copied(place)}, mended).codes == []
+
+
+def test_copies_that_do_no_harm() -> None:
+    place = "/opt/libs"
+    assert judge({**HEALTHY, **copied(place)}, [*ALL, place]).codes == []
+    own = {f"{SITE}/torch_npu/lib/libhccl.so": library(soname="libhccl.so", machine="aarch64")}
+    assert judge({**HEALTHY, **own}, ALL).codes == []  # what a wheel brings is the wheel's
+    farm: dict[str, Content] = {f"{place}/libhccl.so": link(f"{LATEST}/lib64/libhccl.so")}
+    assert judge({**HEALTHY, **farm}, [place, *ALL]).codes == []
+    assert judge({**HEALTHY, **copied(place, "libmmpa.so")}, [place, *ALL]).codes == []  # the driver's
+
+
+def test_a_copy_where_no_npu_is_expected_is_only_said() -> None:
+    (finding,) = judge({**HEALTHY, **copied("/opt/libs")}, ["/opt/libs", *ALL], wanted="none").findings
+    assert (finding.code, finding.severity) == ("library-path.outside-cann", Severity.INFO)
+
+
+def test_nothing_comes_before_an_rpath() -> None:
+    torch = f"{SITE}/torch_npu/lib/libtorch_npu.so"
+    files = {**HEALTHY, **copied("/opt/libs", "libhccl.so")}
+    files[torch] = library("libtorch.so", "libhccl.so", rpath="/opt/libs:$ORIGIN", machine="aarch64")
+    (finding,) = judge(files, ALL).findings
+    assert (finding.code, finding.fix) == ("library-path.outside-cann", None)
+    assert finding.evidence == ("libhccl.so: /opt/libs/libhccl.so (RPATH)",)
 
 
 def test_another_cann_behind_is_only_said() -> None:

@@ -50,12 +50,16 @@ def lines(asked: Asked) -> tuple[str, ...]:
         (healthy("8.3.RC1", "8.3.0.1.231"), sourced()),
         (later(), sourced(f"{CANN}-8.5.0")),
         ({**healthy(), **te("7.7.0.1.238")}, NONE),
-        ({path: text for path, text in healthy().items() if "/python/" not in path}, NONE),
     ],
 )
 def test_quiet_when_it_is_of_this_cann(files: Mapping[str, Content], variables: Mapping[str, str]) -> None:
     asked = told(files, variables)
     assert (asked.status, asked.codes) == (Status.OK, []), asked.findings
+
+
+def test_skipped_where_this_cann_brings_none() -> None:
+    asked = told({path: text for path, text in healthy().items() if "/python/" not in path}, NONE)
+    assert (asked.status, asked.codes) == (Status.SKIPPED, [])
 
 
 def test_facts_tell_every_copy() -> None:

@@ -40,10 +40,11 @@ def test_quiet_when_it_lies_elsewhere() -> None:
 def test_no_library_of_the_driver() -> None:
     (finding,) = told(GIVEN, CONTAINER, without=(HAL, "/usr/local/dcmi")).findings
     assert (finding.code, finding.severity) == ("container-mounts.driver", Severity.ERROR)
-    assert finding.evidence == (
+    options = (
         "-v /usr/local/Ascend/driver/lib64:/usr/local/Ascend/driver/lib64:ro",
         "-v /usr/local/dcmi:/usr/local/dcmi:ro",
     )
+    assert finding.fix is not None and finding.fix.title.endswith(" add " + " ".join(options))
     assert "cann-driver.missing" in finding.echo_of
     stub = {"LD_LIBRARY_PATH": "/opt/cann/devlib"}
     hal: dict[str, Content] = {"/opt/cann/devlib/libascend_hal.so": ""}
@@ -56,7 +57,7 @@ def test_what_a_job_does_not_need(path: str) -> None:
     answer = told(GIVEN, CONTAINER, without=(path,))
     (finding,) = answer.findings
     assert (finding.code, answer.status) == ("container-mounts.incomplete", Status.OK)
-    assert finding.evidence == (f"-v {path}:{path}:ro",)
+    assert finding.fix is not None and finding.fix.title.endswith(f" add -v {path}:{path}:ro")
 
 
 def test_skipped() -> None:

@@ -87,7 +87,7 @@ def test_a_node_is_missing(name: str) -> None:
     assert (finding.code, finding.severity) == ("device-nodes.missing", Severity.ERROR)
     assert f"/dev/{name}" in finding.message
     (finding,) = told(nodes(), CONTAINER, groups=OURS, without=f"/dev/{name}").findings
-    assert finding.evidence == (f"--device /dev/{name}",)
+    assert finding.fix is not None and finding.fix.title.endswith(f" add --device /dev/{name}")
 
 
 @pytest.mark.parametrize(("content", "what"), [(folder(), "a folder"), ("", "a plain file")])

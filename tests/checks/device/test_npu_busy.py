@@ -17,7 +17,7 @@ from npudoctor.host.accelerators import Accelerators
 from npudoctor.host.commands import Answer
 from npudoctor.host.files import Files, LocalDisk
 from npudoctor.host.system import System
-from npudoctor.testing import Content, ask, fake_host
+from npudoctor.testing import Content, ask, fake_host, link
 
 from ...scenes.npu_busy import BUSY, LATE, OLD, SELF, USERS, me, one  # noqa: TID252
 from ...scenes.npu_machine import CONTAINER, INFO, screen, told  # noqa: TID252
@@ -156,17 +156,39 @@ def test_in_a_container_the_hosts_pids_say_nothing() -> None:
     """A process of the container may well have the same number."""
     for processes in ({}, one(71001)):
         answer = told(npu_busy, BUSY, CONTAINER, me(), processes)
-        assert (answer.status, answer.advisory, answer.codes) == (Status.UNKNOWN, True, [])
+        (finding,) = answer.findings
+        assert (answer.status, finding.code) == (Status.PROBLEM, "npu-busy.memory-held")
+        assert finding.severity is Severity.WARNING
+        assert "this container does not see by whom" in finding.message
     answer = told(npu_busy, HELD, CONTAINER, count=8)
-    assert (answer.status, answer.advisory) == (Status.UNKNOWN, True)
+    assert (answer.status, answer.codes) == (Status.PROBLEM, ["npu-busy.memory-held"])
+
+
+def test_in_a_container_an_ai_core_that_computes_for_others() -> None:
+    text = IDLE.replace("0000:01:00.0  | 0 ", "0000:01:00.0  | 97")
+    (finding,) = told(npu_busy, text, CONTAINER, count=8).findings
+    assert (finding.code, "AI core is 97 % busy" in finding.message) == ("npu-busy.memory-held", True)
+    assert told(npu_busy, text, count=8).codes == []
+
+
+def test_in_a_container_what_we_hold_ourselves_is_no_strangers() -> None:
+    opened: dict[str, Content] = {f"/proc/{SELF}/fd/7": link("/dev/davinci1")}
+    answer = told(npu_busy, HELD, CONTAINER, me(), opened, count=8)
+    assert (answer.status, answer.advisory, answer.codes) == (Status.UNKNOWN, True, [])
+    other: dict[str, Content] = {f"/proc/{SELF}/fd/7": link("/dev/davinci2")}
+    assert told(npu_busy, HELD, CONTAINER, me(), other, count=8).codes == ["npu-busy.memory-held"]
 
 
 def test_in_a_container_with_its_own_pids() -> None:
     answer = told(npu_busy, LATE, CONTAINER, USERS, me(), one(77))
-    (finding,) = answer.findings
+    finding, unseen = answer.findings
     assert (finding.device, "pid 77 (python3, root)" in finding.message) == ("NPU 0", True)
-    assert (answer.status, answer.advisory) == (Status.UNKNOWN, True)
-    assert "NPU 1" in answer.reason
+    assert (unseen.code, unseen.device) == ("npu-busy.memory-held", "NPU 1")
+    assert unseen.evidence == ("not explained: 5990 MB",)
+    light = LATE.replace("5990", "90  ").replace("9403", "3503")
+    little = told(npu_busy, light, CONTAINER, me(), one(77, SELF))
+    assert (little.status, little.advisory, little.codes) == (Status.UNKNOWN, True, [])
+    assert "NPU 1" in little.reason
     assert told(npu_busy, LATE, CONTAINER, me(), one(77, SELF), variables={RT: "0"}).status is Status.OK
 
 

@@ -31,14 +31,20 @@ def test_the_table_is_whole() -> None:
         {**driver("450.80.02"), **mindspore()},
         {**driver("450.36.06"), **torch("'11.0'")},
         {**driver("418.87.00"), **mindspore("libcudart.so.10.1")},
-        {**driver("470.57.02"), **torch("None"), **paddle("False")},
         {**driver("470.57.02"), **torch("'14.1'")},  # newer than the table
-        driver("390.157"),
     ],
 )
 def test_quiet_when_well(files: Mapping[str, Content]) -> None:
     asked = judge(files)
     assert (asked.status, asked.codes) == (Status.OK, [])
+
+
+@pytest.mark.parametrize(
+    "files", [driver("390.157"), {**driver("470.57.02"), **torch("None"), **paddle("False")}]
+)
+def test_skipped_where_no_framework_uses_cuda(files: Mapping[str, Content]) -> None:
+    asked = judge(files)
+    assert (asked.status, asked.codes) == (Status.SKIPPED, [])
     assert is_driver(str(asked.facts["module"]))
 
 

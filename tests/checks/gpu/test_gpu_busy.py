@@ -17,7 +17,7 @@ from npudoctor import Action, Severity, Status
 from npudoctor.checks.gpu.gpu_busy import gpu_busy
 from npudoctor.host.commands import Answer
 from npudoctor.host.nvml import NO_MODULE, SCRIPT
-from npudoctor.testing import Content, ask, fake_host
+from npudoctor.testing import Content, ask, fake_host, link
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 SMI_IDLE = (
@@ -67,7 +67,8 @@ def test_how_bad_it_is(variables: Mapping[str, str], uid: int, severity: Severit
 )
 def test_only_the_gpus_of_this_job(value: str, labels: list[str]) -> None:
     asked = judge(IDLE, variables={VISIBLE: value})
-    assert (asked.status, list(asked.facts["devices"])) == (Status.OK, labels)  # type: ignore[call-overload]
+    assert list(asked.facts["devices"]) == labels  # type: ignore[call-overload]
+    assert asked.status is (Status.OK if labels else Status.SKIPPED)
 
 
 def test_numbers_of_several_models() -> None:
@@ -100,11 +101,16 @@ def test_memory_without_an_owner() -> None:
 
 
 def test_in_a_container() -> None:
-    asked = judge(FULL, CONTAINER)
+    pid_of_the_host = judge(BUSY, CONTAINER, me())
+    for asked, device in ((judge(FULL, CONTAINER), "GPU 1"), (pid_of_the_host, "GPU 0")):
+        (finding,) = asked.findings
+        assert (asked.status, finding.code) == (Status.PROBLEM, "gpu-busy.memory-held")
+        assert (finding.device, finding.severity) == (device, Severity.WARNING)
+        assert "this container does not see by whom" in finding.message
+    opened: dict[str, Content] = {f"/proc/{SELF}/fd/7": link("/dev/nvidia1")}
+    asked = judge(FULL, CONTAINER, me(), opened)
     assert (asked.status, asked.advisory, asked.codes) == (Status.UNKNOWN, True, [])
     assert "GPU 1" in asked.reason
-    asked = judge(BUSY, CONTAINER, me())  # a pid of the host
-    assert (asked.status, asked.advisory, asked.codes) == (Status.UNKNOWN, True, [])
     assert judge(BUSY, CONTAINER, me(), one(71001)).codes == ["gpu-busy.held"]
     assert judge(BUSY, CONTAINER, me(), one(71001, SELF)).status is Status.OK
 
@@ -200,7 +206,7 @@ def test_a_process_without_a_number() -> None:
     assert asked.reason == "GPU 0: the driver does not name a process that holds it"
     assert asked.findings[0].severity is Severity.WARNING  # no GPU is known to be free
     inside = judge(ABSENT, CONTAINER, me(), one(71001, uid=1001), tool=(busy, held))
-    assert (inside.status, inside.advisory, inside.codes) == (Status.UNKNOWN, True, ["gpu-busy.held"])
+    assert (inside.status, inside.codes) == (Status.PROBLEM, ["gpu-busy.held", "gpu-busy.memory-held"])
 
 
 def test_what_a_tool_says_is_a_line() -> None:
@@ -264,3 +270,9 @@ def test_the_child_itself(tmp_path: Path) -> None:
     (tmp_path / "pynvml.py").write_text(STAND_IN.replace("PID", "1"))
     broken = run(BROKEN="1")
     assert (broken.returncode, broken.stderr) == (1, "NVML: Driver/library version mismatch\n")
+
+
+def test_what_was_left_in_the_background_is_told() -> None:
+    (finding,) = judge(BUSY, me(), one(71001, 600, 500), variables={VISIBLE: "0"}).findings
+    assert (finding.code, finding.weight) == ("gpu-busy.held-by-session", Severity.INFO)
+    assert "pid 71001" in finding.message

@@ -133,3 +133,22 @@ def test_an_image_is_not_judged() -> None:
 
 def test_it_is_asked_under_every_scope_and_profile() -> None:
     assert accelerator.always
+
+
+def test_a_container_without_one_is_told_what_to_ask_for() -> None:
+    """All that is missing: the findings that would say the rest are folded under this one."""
+    container: dict[str, Content] = {
+        "/.dockerenv": "",
+        "/dev/davinci_manager": device(),
+        "/usr/local/dcmi": "",
+    }
+    (finding,) = ask(accelerator, fake_host(container, expect="npu")).findings
+    assert finding.fix is not None and finding.fix.commands == ()
+    _who, options = finding.fix.title.split(" add ")
+    assert options.startswith("--device /dev/davinci0 --device /dev/devmm_svm --device /dev/hisi_hdc -v ")
+    assert "/usr/local/Ascend/driver/lib64:/usr/local/Ascend/driver/lib64:ro" in options
+    assert "/dev/davinci_manager" not in options and "dcmi" not in options
+    (finding,) = ask(accelerator, fake_host(container, expect="gpu")).findings
+    assert finding.fix is not None and finding.fix.title.endswith(" add --gpus all")
+    (finding,) = ask(accelerator, fake_host(expect="npu")).findings
+    assert finding.fix is None

@@ -44,6 +44,9 @@ def told(
 @pytest.mark.parametrize(
     ("soft", "code", "status"),
     [
+        ("4", "file-limits.unusable", Status.PROBLEM),
+        ("31", "file-limits.unusable", Status.PROBLEM),
+        ("32", "file-limits.low", Status.PROBLEM),
         ("1024", "file-limits.low", Status.PROBLEM),
         ("4095", "file-limits.low", Status.PROBLEM),
         ("4096", "file-limits.below-guide", Status.OK),
@@ -163,12 +166,37 @@ def test_of_another_process_its_user_counts() -> None:
     assert ask(file_limits, host).codes == ["file-limits.next-login"]
 
 
-def test_a_container_is_made_anew() -> None:
+def test_a_container_is_started_with_more() -> None:
     (finding,) = told("1024", "4096", 1000, "/.dockerenv").findings
     assert finding.fix is not None and finding.fix.commands == ()
-    assert "docker run --ulimit nofile=512000:512000" in finding.fix.title
+    assert finding.fix.title == "ask whoever starts the container to add --ulimit nofile=512000:512000"
     (finding,) = told("1024", "1048576", 1000, "/.dockerenv").findings
     assert finding.fix is not None and finding.fix.commands == ("ulimit -Sn 512000",)
+
+
+@pytest.mark.parametrize(
+    ("files", "more"),
+    [
+        ({"/.dockerenv": ""}, "--ulimit nofile=512000:512000"),
+        ({"/proc/self/cgroup": "0::/system.slice/train.service\n"}, "systemctl edit train.service"),
+        ({"/proc/sys/fs/nr_open": "1024\n"}, "fs.nr_open"),
+    ],
+    ids=str,
+)
+def test_where_nobody_here_can_do_more_the_shell_goes_as_far_as_it_may(
+    files: dict[str, Content], more: str
+) -> None:
+    (finding,) = told("1024", "20000", 1000, files=files).findings
+    assert finding.fix is not None and more in finding.fix.title
+    assert (finding.fix.commands, finding.fix.needs_root) == (("ulimit -Sn 20000",), False)
+    assert told("20000", "20000", 1000, files=files).codes == ["file-limits.below-guide"]
+
+
+def test_beside_a_file_for_later_logins_the_line_for_now_is_told() -> None:
+    (finding,) = told("1024", "20000", 1000).findings
+    assert finding.fix is not None and finding.fix.commands[0] == LINE
+    assert finding.evidence[-1].endswith(": ulimit -Sn 20000")
+    assert len(told("1024", "4096", 1000).findings[0].evidence) == 1
 
 
 def test_cannot_tell() -> None:

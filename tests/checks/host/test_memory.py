@@ -11,6 +11,7 @@ from npudoctor.checks.host.memory import memory
 from npudoctor.testing import Asked, Content, ask, fake_host, unreadable
 
 GIB = 1 << 30
+LIMITS = "Limit                     Soft Limit           Hard Limit           Units     \n"
 V2 = "/sys/fs/cgroup/kubepods/pod1"
 V1 = "/sys/fs/cgroup/memory/slurm/job_7"
 
@@ -19,7 +20,43 @@ def told(available: int = 200 * GIB, files: Optional[dict[str, Content]] = None,
     meminfo = (
         f"MemTotal:       {256 * GIB >> 10} kB\nMemAvailable:   {available >> 10} kB\nHugePages_Free: 0\n"
     )
-    return ask(memory, fake_host({"/proc/meminfo": meminfo, **(files or {}), **more}))
+    limits = mapped("unlimited", "unlimited")
+    given: dict[str, Content] = {
+        "/proc/meminfo": meminfo,
+        "/proc/self/limits": limits,
+        **(files or {}),
+        **more,
+    }
+    return ask(memory, fake_host(given))
+
+
+def mapped(soft: str, hard: str) -> str:
+    """/proc/self/limits with a limit of the address space."""
+    return f"{LIMITS}Max address space         {soft:<20} {hard:<20} bytes     \n"
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "code", "commands"),
+    [
+        ("unlimited", "unlimited", None, ()),
+        (str(GIB), "unlimited", None, ()),
+        (str(GIB - 1), "unlimited", "memory.address-space", ("ulimit -Sv unlimited",)),
+        ("40960000", str(4 * GIB), "memory.address-space", (f"ulimit -Sv {4 * GIB >> 10}",)),
+        ("40960000", "40960000", "memory.address-space", ()),
+    ],
+)
+def test_what_a_process_may_map(soft: str, hard: str, code: Optional[str], commands: tuple[str, ...]) -> None:
+    asked = told(files={"/proc/self/limits": mapped(soft, hard)})
+    assert asked.codes == ([code] if code else [])
+    assert asked.status is (Status.PROBLEM if code else Status.OK)
+    for finding in asked.findings:
+        assert finding.fix is not None and finding.fix.commands == commands
+
+
+def test_a_kernel_that_does_not_tell_what_may_be_mapped() -> None:
+    asked = told(files={"/proc/self/limits": LIMITS})
+    assert asked.status is Status.UNKNOWN
+    assert asked.reason == "/proc/self/limits does not tell the limit Max address space"
 
 
 def second(limit: str, used: int, stat: str = "", events: str = "") -> dict[str, Content]:

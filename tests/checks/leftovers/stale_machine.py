@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any, Callable, Union
 
@@ -11,6 +10,7 @@ from npudoctor.host import Host
 from npudoctor.host.commands import Answer
 from npudoctor.testing import (
     OUR_PID,
+    UPTIME,
     Asked,
     Content,
     FakeClock,
@@ -22,7 +22,7 @@ from npudoctor.testing import (
     process_files,
 )
 
-NOW = time.time()
+NOW = 1_800_000_000.0
 ID = "5f" * 32
 JOB = "0::/system.slice/slurmstepd.scope/job_4242/step_0/user/task_0\n"
 CONTAINER = f"0::/system.slice/docker-{ID}.scope\n"
@@ -75,7 +75,7 @@ class Between(FakeClock):
     """Calls `happens` when it is told to wait."""
 
     def __init__(self, happens: Callable[[], object]) -> None:
-        super().__init__(NOW)
+        super().__init__(NOW, uptime=UPTIME)
         self._happens = happens
 
     def wait_until(self, steady: float) -> None:

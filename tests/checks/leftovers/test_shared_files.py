@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -14,11 +13,23 @@ from npudoctor import Risk, Severity, Status
 from npudoctor.checks.leftovers.shared_memory import shared_memory
 from npudoctor.host import Options
 from npudoctor.host.shmfiles import maker
-from npudoctor.testing import Asked, Content, Node, ask, fake_host, folder, link, process_files, unreadable
+from npudoctor.testing import (
+    TICKS,
+    UPTIME,
+    Asked,
+    Content,
+    Node,
+    ask,
+    fake_host,
+    folder,
+    link,
+    process_files,
+    unreadable,
+)
 
 from .test_shared_memory import tables
 
-NOW = time.time()
+NOW = 1_800_000_000.0
 HOUR = 3600.0
 MIB, GIB = 1 << 20, 1 << 30
 
@@ -140,7 +151,7 @@ def test_much_memory_is_a_warning() -> None:
 
 
 def test_a_pid_that_was_given_to_another_process_since() -> None:
-    later = int((time.clock_gettime(time.CLOCK_BOOTTIME) - 60) * 100)  # began a minute ago
+    later = int((UPTIME - 60) * TICKS)  # began a minute ago
     files = {TORCH: file(), **process(4711, exe="/usr/bin/bash", name="bash", started=later)}
     assert judged(files).codes == ["shared-memory.left-over"]
     files.update(process(4711, started=later))

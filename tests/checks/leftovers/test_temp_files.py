@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Optional
@@ -13,9 +12,21 @@ from npudoctor import RemoveUnused, Risk, Severity, Status
 from npudoctor.checks.leftovers.temp_files import temp_files
 from npudoctor.host import Options
 from npudoctor.host.temporary import build_locks, temp_folders
-from npudoctor.testing import Asked, Content, Node, ask, fake_host, folder, link, process_files, unreadable
+from npudoctor.testing import (
+    TICKS,
+    UPTIME,
+    Asked,
+    Content,
+    Node,
+    ask,
+    fake_host,
+    folder,
+    link,
+    process_files,
+    unreadable,
+)
 
-NOW = time.time()
+NOW = 1_800_000_000.0
 HOUR = 3600.0
 LOCAL = "21 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
 NFS = "22 21 0:40 / /root rw - nfs4 server:/home rw\n"
@@ -51,7 +62,7 @@ def left(age: float = 2 * HOUR, **more: Any) -> Node:
 
 def since(age: float) -> int:
     """When a process began, in ticks, that began so long ago."""
-    return int((time.clock_gettime(time.CLOCK_BOOTTIME) - age) * 100)
+    return int((UPTIME - age) * TICKS)
 
 
 def judged(files: Mapping[str, Content], **more: Any) -> Asked:

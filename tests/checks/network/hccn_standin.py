@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Optional
@@ -60,6 +61,12 @@ class Tool:
         """From now on it runs this."""
         (self._answers / f"{device}.{question}").write_text(script)
 
+    def saved(self) -> str:
+        """The addresses that it prints, as the driver's file keeps them."""
+        told = {number: (self._answers / f"{number}.ip").read_text() for number in self.devices}
+        found = {number: re.search(r"ipaddr: ?([0-9.]+)", text) for number, text in told.items()}
+        return "".join(f"address_{number}={match[1]}\n" for number, match in found.items() if match)
+
     def host(
         self,
         files: Optional[Mapping[str, Content]] = None,
@@ -78,6 +85,7 @@ class Tool:
             "/sys": folder(),
             "/etc/ascend_install.info": install,
             str(self.place): self.place.read_text(),
+            "/etc/hccn.conf": self.saved(),
             **{f"/dev/davinci{n}": device() for n in (self.devices if devices is None else devices)},
             **(files or {}),
         }

@@ -11,7 +11,7 @@ import pytest
 from npudoctor.checks.network.hccn_config import hccn_config
 from npudoctor.host import Host
 from npudoctor.model import Severity, Status
-from npudoctor.testing import Asked, Content, ask, device, fake_host, unreadable
+from npudoctor.testing import Asked, Content, ask, device, fake_host, link, unreadable
 
 from .hccn_standin import Tool
 
@@ -63,6 +63,25 @@ def test_quiet_on_a_healthy_machine(tool: Tool, files: Mapping[str, Content], pe
         "address": "198.51.100.12", "netmask": "255.255.255.0", "gateway": "198.51.100.1",
         "netdetect": "198.51.100.1", "link": "UP", "health": "Success", "tls": "0",
     }  # fmt: skip
+
+
+def test_an_address_that_was_not_saved(tool: Tool) -> None:
+    (finding,) = told(tool.host(file(address_2="", netmask_2=""))).findings
+    assert (finding.code, finding.severity) == ("hccn-config.not-saved", Severity.WARNING)
+    assert finding.evidence == ("address_2=198.51.100.12",)
+    assert finding.fix is not None
+    (line,) = finding.fix.commands
+    assert line.endswith("-i 2 -ip -s address 198.51.100.12 netmask 255.255.255.0")
+    lease = file(address_2="", udhcpc_enable_2="1")
+    by_another_name = file(address_2="", IPv6address_2="198.51.100.12")
+    for quiet in (lease, by_another_name):
+        assert told(tool.host(quiet)).codes == []
+
+
+def test_without_the_file_no_address_is_saved(tool: Tool) -> None:
+    gone: dict[str, Content] = {"/etc/hccn.conf": link("/gone")}
+    assert codes(told(tool.host(gone))) == ["not-saved"]
+    assert codes(told(tool.host({**gone, **CONTAINER}))) == []  # it was not mounted into it
 
 
 def test_quiet_where_nothing_was_ever_set_up(tool: Tool) -> None:

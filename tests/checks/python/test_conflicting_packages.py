@@ -12,6 +12,7 @@ import pytest
 
 from npudoctor import Risk, Severity, Status
 from npudoctor.checks.python.conflicting_packages import conflicting_packages
+from npudoctor.checks.python.package_files import package_files as package_files_check
 from npudoctor.host import Host, Options
 from npudoctor.host.extensions import elf_machine
 from npudoctor.testing import SITE, Asked, Content, ask, fake_host, package_files, unreadable
@@ -121,9 +122,21 @@ def test_two_versions_in_one_folder() -> None:
     (finding,) = told(beside("torch 2.1.0", "torch 2.10.0")).findings
     assert (finding.code, finding.severity) == ("conflicting-packages.mixed-copy", Severity.WARNING)
     assert finding.fix is not None
-    assert finding.fix.commands == (
-        "/usr/bin/python3 -m pip install --force-reinstall --no-deps torch==2.10.0",
-    )
+    words = [line.split("-m pip ")[1].split() for line in finding.fix.commands]
+    assert [line[0] for line in words] == ["download", "uninstall", "uninstall", "install"]
+    assert "torch==2.10.0" in words[0]
+
+
+def test_of_two_versions_the_one_that_suits_comes_back() -> None:
+    """What package-files says of it has the same remedy, and is the one that is shown."""
+    files = beside("numpy 1.26.4", "numpy 2.3.5", "torch 2.2.0")
+    files.update(package_files("mindspore", "2.7.0", "Requires-Dist: numpy<2"))
+    (finding,) = told(files).findings
+    (other,) = ask(package_files_check, fake_host(files)).findings
+    assert finding.fix is not None and other.fix is not None
+    assert finding.fix.commands == other.fix.commands
+    assert "numpy==1.26.4" in finding.fix.commands[0]
+    assert other.code in finding.echo_of and finding.code not in other.echo_of
 
 
 @pytest.mark.parametrize(
@@ -164,6 +177,47 @@ def test_built_for_another_python() -> None:
     assert finding.fix is not None
     files[f"{SITE}/mindspore/_c_expression.cpython-311-x86_64-linux-gnu.so"] = X86
     assert told(files).codes == []
+
+
+DYNLOAD = "/usr/lib/python3.11/lib-dynload"
+
+
+@pytest.mark.parametrize(("own", "other"), [("gnu", "musl"), ("musl", "gnu")])
+def test_built_for_another_c_library(own: str, other: str) -> None:
+    module = f"{SITE}/numpy/_core/_multiarray_umath.cpython-311-x86_64-linux-"
+    files: dict[str, Content] = {
+        **beside("numpy 2.2.6"),
+        f"{DYNLOAD}/math.cpython-311-x86_64-linux-{own}.so": X86,
+    }
+    path = (DYNLOAD, SITE)
+    (finding,) = told({**files, f"{module}{other}.so": X86}, search_path=path).findings
+    assert (finding.code, finding.severity) == ("conflicting-packages.other-c-library", Severity.ERROR)
+    assert finding.fix is not None
+    assert "install --force-reinstall --no-deps numpy==2.2.6" in finding.fix.commands[0]
+    assert told({**files, f"{module}{own}.so": X86}, search_path=path).codes == []
+    both: dict[str, Content] = {f"{module}{own}.so": X86, f"{module}{other}.so": X86}
+    assert told({**files, **both}, search_path=path).codes == []
+
+
+def test_a_name_without_a_c_library_is_for_all() -> None:
+    files: dict[str, Content] = {
+        **beside("torch 2.7.1", "numpy 2.2.6"),
+        f"{DYNLOAD}/math.cpython-311-x86_64-linux-gnu.so": X86,
+        f"{SITE}/numpy/_core/_multiarray_umath.abi3.so": X86,
+        f"{SITE}/torch/_C.so": X86,
+    }
+    assert told(files, search_path=(DYNLOAD, SITE)).codes == []
+    # And where Python's own modules tell nothing, nothing is said of others.
+    musl = f"{SITE}/numpy/_core/_multiarray_umath.cpython-311-x86_64-linux-musl.so"
+    assert told({**beside("numpy 2.2.6"), musl: X86}).codes == []
+
+
+def test_what_frameworks_import_is_judged_too() -> None:
+    files: dict[str, Content] = {
+        **beside("torch 2.7.1", "pillow 11.0.0"),
+        f"{SITE}/PIL/_imaging.cpython-310-x86_64-linux-gnu.so": X86,
+    }
+    assert told(files).codes == ["conflicting-packages.other-python"]
 
 
 def test_what_comes_from_pythonpath_is_taken_out_of_it() -> None:

@@ -149,5 +149,5 @@ def test_a_real_folder(tmp_path: Path) -> None:
     assert ask(identity, host).codes == ["identity.home-not-writable"]
     host.close()
     host = Host(variables={"HOME": str(tmp_path), "USER": "x"})
-    assert ask(identity, host).codes == []
+    assert "identity.home-not-writable" not in ask(identity, host).codes
     host.close()

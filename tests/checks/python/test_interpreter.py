@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.roots import python_that
 
 from npudoctor import Severity, Status
 from npudoctor.checks.python.interpreter import interpreter
@@ -54,7 +56,6 @@ def told(files: dict[str, Content], **more: Any) -> Asked:
         ({**TORCH_NPU, **cann("9.2.0")}, {}),
         (package_files("mindspore", "2.7.0"), {"python_version": "3.9.1"}),
         ({**TORCH_NPU, **cann("8.3.RC1"), **ELSEWHERE}, {"variables": {"PATH": "/opt/conda/bin"}}),
-        (cann("8.3.RC1"), {"variables": {"PATH": "/usr/bin"}}),
         (
             {**TORCH_NPU, "/usr/lib/python3.11/site-packages/torch/_dl.cpython-310-x86_64-linux-gnu.so": ""},
             {},
@@ -66,6 +67,11 @@ def test_quiet_when_it_is_the_right_one(files: dict[str, Content], more: dict[st
     assert (asked.status, asked.codes) == (Status.OK, [])
 
 
+def test_skipped_where_no_framework_is_anywhere() -> None:
+    asked = told(cann("8.3.RC1"), variables={"PATH": "/usr/bin"})
+    assert (asked.status, asked.codes) == (Status.SKIPPED, [])
+
+
 def test_modules_for_another_cpython() -> None:
     asked = told(TORCH_NPU, python_version="3.10.4")
     assert asked.codes == ["interpreter.other-abi"] * 2
@@ -75,22 +81,46 @@ def test_modules_for_another_cpython() -> None:
 
 def broken(folder: Path, line: str) -> Host:
     """A machine whose python3 is this line of a shell."""
-    path = folder / "python3"
+    path = folder / "python3.11"  # root starts none whose name does not tell its release
     path.write_text(f"#!/bin/sh\n{line}\n")
     path.chmod(0o755)
+    (folder / "python3").symlink_to(path.name)
     return Host(Options(expect="none"), variables={"PATH": str(folder)})
 
 
+def ending(folder: Path, code: str) -> Host:
+    """A machine whose python3 is a real one that does this while it starts."""
+    python_that(folder, code)
+    return Host(Options(expect="none"), variables={"PATH": f"{folder}/bin"})
+
+
 def test_one_that_does_not_run_is_what_the_job_will_fail_on(tmp_path: Path) -> None:
-    asked = ask(interpreter, broken(tmp_path, "echo 'no encodings' >&2; exit 3"))
+    asked = ask(interpreter, ending(tmp_path, "raise ImportError('half removed')"))
     (finding,) = asked.findings
     assert (finding.code, finding.severity) == ("interpreter.does-not-run", Severity.ERROR)
-    assert str(tmp_path) in finding.message and "status 3" in finding.message
-    assert (asked.status, finding.evidence) == (Status.PROBLEM, ("no encodings",))
+    assert str(tmp_path) in finding.message and "status 1" in finding.message
+    assert asked.status is Status.PROBLEM
+    assert finding.evidence == ("ImportError: half removed",), "not where its threads were"
+
+
+def test_a_wrapper_that_does_not_run(tmp_path: Path) -> None:
+    """Root runs none whose name does not tell its release: what that one says to the job is not known."""
+    host = broken(tmp_path, "echo 'no encodings' >&2; exit 3")
+    (finding,) = ask(interpreter, host).findings
+    assert (finding.code, finding.severity) == ("interpreter.does-not-run", Severity.ERROR)
+    assert "status 3" in finding.message and finding.evidence == ("no encodings",)
+    (tmp_path / "python3").unlink()
+    (tmp_path / "python3.11").rename(tmp_path / "python3")
+    asked = ask(interpreter, Host(host.options, variables={"PATH": str(tmp_path)}))
+    if os.geteuid() == 0:
+        assert (asked.status, asked.codes) == (Status.UNKNOWN, [])
+        assert "is a script, which root does not run" in asked.reason
+    else:
+        assert asked.codes == [finding.code]
 
 
 def test_one_that_hangs_is_not_known(tmp_path: Path) -> None:
-    broken(tmp_path, "exec sleep 30")
+    broken(tmp_path, "PATH=/usr/bin:/bin exec sleep 30")
     hasty = Host(Options(timeout=0.5), variables={"PATH": str(tmp_path)})
     assert ask(interpreter, hasty).status is Status.UNKNOWN
     hasty.close()

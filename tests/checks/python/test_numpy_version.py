@@ -33,14 +33,24 @@ def beside(numpy: str, *packages: dict[str, Content]) -> Asked:
         ("1.20.0", [MINDSPORE]),
         ("2.2.6", [NEW_MINDSPORE]),
         ("2.2.6", [TORCHVISION, TE]),
-        ("2.2.6", [package_files("torch-npu", "2.7.1", "Requires-Dist: torch==2.7.1+cpu")]),
-        ("", [package_files("torch", "2.7.1")]),
-        ("2.0.0", [package_files("torch", "2.9.0", "Requires-Dist: numpy<2; extra == 'old'")]),
     ],
 )
 def test_quiet_when_it_suits(numpy: str, packages: list[dict[str, Content]]) -> None:
     told = beside(numpy, *packages)
     assert (told.status, told.codes) == (Status.OK, [])
+
+
+@pytest.mark.parametrize(
+    ("numpy", "packages"),
+    [
+        ("2.2.6", [package_files("torch-npu", "2.7.1", "Requires-Dist: torch==2.7.1+cpu")]),
+        ("", [package_files("torch", "2.7.1")]),
+        ("2.0.0", [package_files("torch", "2.9.0", "Requires-Dist: numpy<2; extra == 'old'")]),
+    ],
+)
+def test_skipped_where_nobody_says_which(numpy: str, packages: list[dict[str, Content]]) -> None:
+    told = beside(numpy, *packages)
+    assert (told.status, told.codes) == (Status.SKIPPED, [])
 
 
 @pytest.mark.parametrize("numpy", ["2.2.6", "2.0.0rc1", "1.19.5"])
@@ -56,7 +66,8 @@ def test_one_finding_names_all_and_the_line_suits_all() -> None:
     assert len(finding.evidence) == 3
     assert finding.fix is not None and finding.fix.risk is Risk.MANUAL
     (line,) = finding.fix.commands
-    assert line == "/usr/bin/python3 -m pip install 'numpy<2.0.0,>=1.20.0'"
+    kept = "mindspore==2.7.0 torchvision==0.22.1 vllm-ascend==0.11.0"
+    assert line == f"/usr/bin/python3 -m pip install {kept} 'numpy<2.0.0,>=1.20.0'"
 
 
 @pytest.mark.parametrize(

@@ -36,13 +36,18 @@ def beside(
         ("3.0.0", "3.0.0", "8.0.RC1"),
         ("3.0.0", "3.0.1", "8.0.RC2"),
         ("0.0.0", "3.0.0.dev20241010", "8.0.RC1"),
-        ("3.0.0", "3.0.0", ""),
         ("2.6.1", "2.6.1", "7.0.0"),
     ],
 )
 def test_quiet_when_they_suit(plugin: str, paddle: str, version: str) -> None:
     told = beside(plugin, paddle, version)
     assert (told.status, told.codes) == (Status.OK, [])
+
+
+def test_skipped_without_cann() -> None:
+    told = beside("3.0.0", "3.0.0", "")
+    assert (told.status, told.codes) == (Status.SKIPPED, [])
+    assert "not compared" in told.reason
 
 
 def test_without_paddle() -> None:

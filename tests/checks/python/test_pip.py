@@ -130,3 +130,32 @@ def test_real_environments(tmp_path: Path, lack: Callable[[str], None]) -> None:
         lack("uv makes no environment")
     (line,) = works(tools / "bin/python", f"{whole}/bin:/usr/bin:/bin")
     assert line.startswith("uv pip install --python") and not (tools / "bin/pip").exists()
+
+
+CPU = ("--extra-index-url", "https://download.pytorch.org/whl/cpu")
+
+
+@pytest.mark.parametrize(
+    ("words", "added"),
+    [
+        (("torch==2.9.0+cpu",), CPU),
+        (("torch===2.9.0+cpu", "torchvision==0.24.0+cpu", "numpy<2"), CPU),
+        (("torch>=2.0,==2.9.0+cu126",), (CPU[0], CPU[1].replace("cpu", "cu126"))),
+        (("torch==2.9.0",), ()),
+        (("--no-deps", "--no-index", "torch==2.9.0+cpu"), ()),
+        (("mindspore==2.7.0+local",), ()),
+        (("/opt/wheels/torch-2.9.0+cpu-cp311-cp311-linux_x86_64.whl",), ()),
+    ],
+)
+def test_a_build_comes_with_the_index_that_has_it(words: tuple[str, ...], added: tuple[str, ...]) -> None:
+    (step,) = pip_fix(fake_host(), "so", ("install", *words)).steps
+    assert getattr(step, "argv")[-len(words) - len(added) :] == (*words, *added)  # noqa: B009
+
+
+def test_a_build_that_no_index_has_says_so() -> None:
+    fix = pip_fix(fake_host(), "so", ("install", "mindspore==2.7.0+local", "torch==2.9.0+git1234"))
+    assert fix.title == (
+        "so; no public index has mindspore==2.7.0+local, torch==2.9.0+git1234: "
+        "take it from where it was installed from"
+    )
+    assert pip_fix(fake_host(), "so", ("uninstall", "torch")).title == "so"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.others import let_through
 
 from npudoctor import Risk, Severity, Status
 from npudoctor.checks.python.source_shadowing import source_shadowing
@@ -17,12 +18,11 @@ from npudoctor.host import Host, Options
 from npudoctor.host.access import closed
 from npudoctor.host.files import Files, LocalDisk
 from npudoctor.host.identity import Identity
-from npudoctor.testing import SITE, Asked, Content, ask, fake_host, folder, link, unreadable
+from npudoctor.testing import SITE, Asked, Content, ask, fake_host, folder, link, package_files, unreadable
 
 STDLIB = "/usr/lib/python3.11"
 CANN = "/usr/local/Ascend/ascend-toolkit/latest/python/site-packages"
 INSTALLED: dict[str, Content] = {
-    f"{SITE}/torch/__init__.py": "",
     f"{SITE}/numpy/__init__.py": "",
     f"{CANN}/te/__init__.py": "",
     f"{CANN}/te-0.4.0.dist-info/METADATA": "Name: te\nVersion: 0.4.0\n",
@@ -31,6 +31,10 @@ INSTALLED: dict[str, Content] = {
     "/job": folder(),
     "/proc/self/cwd": link("/job"),
 }
+
+
+# A framework, without its metadata too: what it imports may not be hidden.
+TORCH: dict[str, Content] = {f"{SITE}/torch/__init__.py": ""}
 
 
 def told(files: dict[str, Content], path: str = "", /, **variables: str) -> Asked:
@@ -63,17 +67,20 @@ def test_quiet_when_well(files: dict[str, Content], path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "code"),
+    ("found", "code", "severity", "more"),
     [
-        ("/src/torch/__init__.py", "source-shadowing.package"),
-        ("/src/numpy.py", "source-shadowing.package"),
-        ("/src/random.py", "source-shadowing.standard-library"),
-        ("/src/json/__init__.py", "source-shadowing.standard-library"),
+        ("/src/torch/__init__.py", "source-shadowing.package", Severity.ERROR, TORCH),
+        ("/src/numpy.py", "source-shadowing.package", Severity.WARNING, {}),
+        ("/src/random.py", "source-shadowing.standard-library", Severity.WARNING, {}),
+        ("/src/random.py", "source-shadowing.standard-library", Severity.ERROR, TORCH),
+        ("/src/json/__init__.py", "source-shadowing.standard-library", Severity.WARNING, {}),
     ],
 )
-def test_an_entry_of_pythonpath_hides(found: str, code: str) -> None:
-    (finding,) = told({found: ""}, f"{CANN}:/src").findings
-    assert (finding.code, finding.severity) == (code, Severity.WARNING)
+def test_an_entry_of_pythonpath_hides(
+    found: str, code: str, severity: Severity, more: dict[str, Content]
+) -> None:
+    (finding,) = told({found: "", **more}, f"{CANN}:/src").findings
+    assert (finding.code, finding.severity) == (code, severity)
     assert found in finding.message
     assert f"found first: {found}" in finding.evidence
     assert finding.fix is not None
@@ -83,7 +90,7 @@ def test_an_entry_of_pythonpath_hides(found: str, code: str) -> None:
 
 
 def test_the_only_entry_is_taken_out_by_unset() -> None:
-    fix = told({"/src/torch/__init__.py": ""}, "/src").findings[0].fix
+    fix = told({"/src/torch/__init__.py": "", **TORCH}, "/src").findings[0].fix
     assert fix is not None
     assert fix.commands == ("unset PYTHONPATH",)
 
@@ -97,7 +104,7 @@ def test_an_empty_entry_is_the_working_directory(path: str) -> None:
 
 
 def test_a_relative_entry() -> None:
-    (finding,) = told({"/job/src/torch/__init__.py": ""}, "src").findings
+    (finding,) = told({"/job/src/torch/__init__.py": "", **TORCH}, "src").findings
     assert "/job/src/torch/__init__.py hides torch" in finding.message
 
 
@@ -146,7 +153,7 @@ def test_python_itself_agrees(tmp_path: Path) -> None:
 
 
 def test_an_entry_that_is_closed_is_passed_over_and_named() -> None:
-    asked = told({"/closed": unreadable(), "/src/torch/__init__.py": ""}, "/closed:/src:/closed")
+    asked = told({"/closed": unreadable(), "/src/torch/__init__.py": "", **TORCH}, "/closed:/src:/closed")
     assert (asked.status, asked.codes) == (
         Status.PROBLEM,
         ["source-shadowing.closed-entry", "source-shadowing.package"],
@@ -167,10 +174,7 @@ def test_python_itself_passes_over_a_closed_entry(tmp_path: Path, mode: int) -> 
     entry = tmp_path / "entry"
     entry.mkdir()
     (entry / "colours.py").write_text("raise SystemExit('loaded')\n")
-    for above in tmp_path.parents:
-        if above.stat().st_uid == 0 and not above.stat().st_mode & 0o001:
-            above.chmod(above.stat().st_mode | 0o011)
-    tmp_path.chmod(0o711)
+    let_through(tmp_path)
     entry.chmod(mode)
     script = (
         "import os, sys\nos.setgroups([]); os.setegid(65534); os.seteuid(65534)\n"
@@ -193,3 +197,30 @@ def test_a_folder_that_this_user_may_not_enter_hides_nothing() -> None:
     for variables in ({"PYTHONPATH": "/mine"}, {}):
         asked = ask(source_shadowing, fake_host(files, variables=variables))
         assert (asked.status, asked.codes) == (Status.OK, [])
+
+
+def backport(name: str, of: str) -> dict[str, Content]:
+    """An install folder with a distribution that brings a module of Python, beside that module."""
+    return {
+        f"/opt/old/{name}/__init__.py": "",
+        f"/opt/old/{of}-1.0.dist-info/METADATA": f"Name: {of}\nVersion: 1.0\n",
+        f"{STDLIB}/{name}/__init__.py": "",
+    }
+
+
+@pytest.mark.parametrize("name", ["enum", "typing", "dataclasses", "uuid", "contextvars", "pathlib"])
+def test_an_old_backport_in_an_install_folder(name: str) -> None:
+    torch = package_files("torch", "2.5.1")
+    (finding,) = told({**backport(name, f"{name}34"), **torch}, "/opt/old").findings
+    assert (finding.code, finding.severity) == ("source-shadowing.standard-library", Severity.ERROR)
+    assert finding.fix is not None
+    assert finding.fix.commands == ("unset PYTHONPATH",)
+
+
+def test_backports_that_do_no_harm() -> None:
+    torch, paddle = package_files("torch", "2.5.1"), package_files("paddlepaddle", "3.3.1")
+    assert told({**backport("statistics", "statistics"), **torch}, "/opt/old").codes == []
+    assert told({**backport("configparser", "configparser"), **torch}, "/opt/old").codes == []
+    asyncio = backport("asyncio", "asyncio")
+    assert told({**asyncio, **paddle}, "/opt/old").codes == []
+    assert told({**asyncio, **torch}, "/opt/old").codes == ["source-shadowing.standard-library"]

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from npudoctor import Risk, Severity, Status
+from npudoctor.checks.python import _torch_builds
 from npudoctor.checks.python.torch_family import torch_family
 from npudoctor.testing import SITE, Asked, Content, ask, fake_host, package_files, unreadable
 
@@ -37,15 +38,18 @@ def beside(torch: str, *packages: Mapping[str, Content]) -> Asked:
         ("2.7.1", [VISION, AUDIO]),
         ("2.7.1+cpu", [VISION, AUDIO]),
         ("2.7.1+cu126", [VISION, TRITON]),
-        ("2.7.1", [ASCEND]),
-        ("2.7.1", [package_files("torchvision", "0.22.1")]),
         ("2.5.1", [package_files("torchaudio", "2.5.1+cpu", "Requires-Dist: torch==2.5.1+cpu")]),
-        ("2.9.0", []),
     ],
 )
 def test_quiet_when_they_go_together(torch: str, packages: list[dict[str, Content]]) -> None:
     told = beside(torch, *packages)
     assert (told.status, told.codes) == (Status.OK, [])
+
+
+@pytest.mark.parametrize("packages", [[], [ASCEND], [package_files("torchvision", "0.22.1")]])
+def test_skipped_where_nothing_requires_a_torch(packages: list[dict[str, Content]]) -> None:
+    asked = beside("2.7.1", *packages)
+    assert (asked.status, asked.codes) == (Status.SKIPPED, [])
 
 
 def test_another_torch() -> None:
@@ -56,7 +60,7 @@ def test_another_torch() -> None:
     for words in ("torchvision 0.22.1", "torch==2.7.1", "torch 2.8.0"):
         assert words in finding.message
     assert finding.fix is not None and finding.fix.risk is Risk.MANUAL
-    assert finding.fix.commands == ("/usr/bin/python3 -m pip install --upgrade torchvision torch==2.8.0",)
+    assert finding.fix.commands == ("/usr/bin/python3 -m pip install torch==2.8.0 'torchvision==0.23.*'",)
 
 
 def test_a_post_release_is_a_warning() -> None:
@@ -69,6 +73,18 @@ def test_without_torch() -> None:
     assert (finding.code, finding.severity) == ("torch-family.torch-missing", Severity.ERROR)
     assert finding.echo_of == ("torch-npu.torch-missing",)
     assert finding.fix is not None and finding.fix.commands[0].endswith("install torch==2.7.1")
+
+
+def test_a_build_stays_that_build() -> None:
+    """torchvision of PyPI is made for CUDA: beside torch for CPUs it does not load."""
+    index = "--extra-index-url https://download.pytorch.org/whl/cpu"
+    pip = "/usr/bin/python3 -m pip install"
+    (finding,) = beside("2.8.0+cpu", VISION).findings
+    assert finding.fix is not None
+    assert finding.fix.commands == (f"{pip} torch==2.8.0+cpu 'torchvision==0.23.*' {index}",)
+    built = package_files("torchvision", "0.22.1+cpu", "Requires-Dist: torch==2.7.1")
+    (finding,) = beside("", built).findings
+    assert finding.fix is not None and finding.fix.commands == (f"{pip} torch==2.7.1+cpu {index}",)
 
 
 def test_on_a_machine_with_gpus_triton_stays() -> None:
@@ -171,3 +187,36 @@ def test_skipped_without_pytorch(packages: list[dict[str, Content]]) -> None:
 )
 def test_cannot_tell(files: dict[str, Content]) -> None:
     assert ask(torch_family, fake_host(files)).status is Status.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("torch", "member", "wanted"),
+    [
+        ("2.5.1", ("torchaudio", "2.4.1", "Requires-Dist: torch==2.4.1"), "'torchaudio==2.5.*'"),
+        ("2.12.0", ("torchaudio", "2.4.1", "Requires-Dist: torch==2.4.1"), "'torchaudio>=2.11'"),
+        ("2.5.1", ("torchvision", "0.19.1", "Requires-Dist: torch==2.4.1"), "'torchvision==0.20.*'"),
+    ],
+)
+def test_the_newest_is_not_taken(torch: str, member: tuple[str, ...], wanted: str) -> None:
+    (finding,) = beside(torch, package_files(*member)).findings
+    assert finding.fix is not None
+    assert finding.fix.commands == (f"/usr/bin/python3 -m pip install torch=={torch} {wanted}",)
+
+
+def test_a_torch_that_nobody_knows_is_left_to_pip() -> None:
+    (finding,) = beside("3.1.0", VISION).findings
+    assert finding.fix is not None
+    assert finding.fix.commands == ("/usr/bin/python3 -m pip install --upgrade torch==3.1.0 torchvision",)
+
+
+@pytest.mark.parametrize(
+    ("library", "of_torch"),
+    [
+        ("libtorch_cuda.so", True),
+        ("libc10.so", True),
+        ("libtorchaudio.so", False),
+        ("libcudart.so.12", False),
+    ],
+)
+def test_the_libraries_of_torch(library: str, of_torch: bool) -> None:
+    assert bool(_torch_builds._OF_TORCH.match(library)) is of_torch

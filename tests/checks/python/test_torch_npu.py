@@ -61,7 +61,12 @@ def test_another_release_of_torch_than_the_metadata_wants() -> None:
     assert "torch 2.8.0" in finding.message and "torch==2.7.1" in finding.message
     assert f"torch 2.8.0: {SITE}/torch-2.8.0.dist-info" in finding.evidence
     assert finding.fix is not None and finding.fix.risk is Risk.MANUAL
-    assert finding.fix.commands == ("/usr/bin/python3 -m pip install torch==2.7.1",)
+    # The build too, which PyPI does not have: pip calls another one unsuitable.
+    index = "--extra-index-url https://download.pytorch.org/whl/cpu"
+    other = f"/usr/bin/python3 -m pip install torch==2.7.1+cpu {index}"
+    assert finding.evidence[-1] == f"or install the torch that torch_npu was made for: {other}"
+    # What works now comes first: torch stays.
+    assert finding.fix.commands == ("/usr/bin/python3 -m pip install torch==2.8.0 torch-npu==2.8.0",)
 
 
 @pytest.mark.parametrize(

@@ -148,7 +148,8 @@ def test_a_refused_number_is_not_refused_where_nobody_looks() -> None:
 
 def test_without_the_reader_nothing_is_judged() -> None:
     asked = told("", TASK_QUEUE_ENABLE="3", PTCOPY_ENABLE="“1”")
-    assert (asked.status, asked.codes) == (Status.OK, [])
+    assert (asked.status, asked.codes) == (Status.SKIPPED, [])
+    assert "PTCOPY_ENABLE" in asked.reason
 
 
 def test_skipped_when_none_is_set() -> None:

@@ -52,9 +52,9 @@ def old(vllm: str = "0.11.0", cann_version: str = "8.3.RC2", **packages: Any) ->
         (old(), Status.OK),
         (old(torch_npu="2.7.1"), Status.OK),
         (old(torch="2.7.1+cpu", vllm="0.11.0+empty"), Status.OK),
-        (old(cann_version=""), Status.OK),
+        (old(cann_version=""), Status.SKIPPED),
         (beside("0.23.0", NEW, {"vllm": "0.23.0", **SUITS}, "9.1.0"), Status.OK),
-        (beside("0.11.0rc4.dev2+g1", (), {"vllm": "0.11.1"}), Status.OK),
+        (beside("0.11.0rc4.dev2+g1", (), {"vllm": "0.11.1"}), Status.SKIPPED),
         (beside("0.10.1rc1", (), {"vllm": "0.10.1.1"}, "8.2.RC1"), Status.OK),
     ],
 )

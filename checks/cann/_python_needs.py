@@ -1,0 +1,63 @@
+"""The Python packages that CANN needs in the job's interpreter: who asks for them, how much it matters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Optional
+
+from npudoctor import ERROR, INFO, WARNING, Host, Severity, _
+from npudoctor.frozen import dataclass
+from npudoctor.host.cann import Install, installs_of
+from npudoctor.host.cann_python import metadata_in, own_site
+from npudoctor.host.interpreter import Distribution, normal
+from npudoctor.host.requirements import all_required
+from npudoctor.host.wanted import on_cann
+
+if TYPE_CHECKING:
+    from packaging.specifiers import SpecifierSet
+
+
+@dataclass(frozen=True)
+class Need:
+    """One package that CANN needs: which versions, how much it matters, and who says so."""
+
+    name: str
+    specifier: SpecifierSet
+    weight: Severity
+    source: str
+
+    @property
+    def line(self) -> str:
+        """As pip writes it."""
+        return f"{self.name}{self.specifier}"
+
+
+def needs_of(host: Host, active: Install) -> list[Need]:
+    """All that this CANN needs, by te's own metadata and by our table."""
+    from packaging.specifiers import SpecifierSet
+
+    rows = {row["name"]: row for row in reversed(host.knowledge.rows("cann_packages", "packages"))}
+    te = _te(host, active)
+    told = all_required(te, host.interpreter.layout()) if te is not None else {}
+    vital = {name for name, row in rows.items() if row["start"]}
+    source = _("metadata of {name}").format(name=te.folder if te else "te")
+    asked = [Need(name, told[name], ERROR if name in vital else WARNING, source) for name in sorted(told)]
+    for name in sorted(rows):
+        row = rows[name]
+        if name not in told and (row["start"] or not told):
+            weight = WARNING if row["start"] and not told else INFO
+            asked.append(Need(name, SpecifierSet(row["specifier"]), weight, row["source"]))
+    return asked
+
+
+def _te(host: Host, active: Install) -> Optional[Distribution]:
+    """te's metadata: as the CANN in use ships it, else as the interpreter has it."""
+    site = own_site(host.files, active, "te")
+    own = metadata_in(host.files, site, "te") if site else None
+    return own or next(iter(host.interpreter.distributions("te")), None)
+
+
+def weight_for_cann(host: Host, name: str) -> Optional[Severity]:
+    """How much it matters to the CANN in use that this package is missing; None where it does not ask."""
+    installs = installs_of(host) if on_cann(host) else []
+    needs = needs_of(host, installs[0]) if installs else []
+    return next((need.weight for need in needs if normal(need.name) == normal(name)), None)

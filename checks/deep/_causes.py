@@ -1,0 +1,323 @@
+"""Why an import failed, by the exception that ended it: what it is about, whose that is, what to do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Callable, Optional
+
+from npudoctor import Fix, Host, _
+from npudoctor.checks.deep import _remedies as remedies
+from npudoctor.checks.deep._cause import Cause, about, deepest, place_of, spot_of, user_of
+from npudoctor.checks.deep._libraries import of_library
+from npudoctor.checks.deep._other_files import other_file, stale_byte_code
+from npudoctor.checks.deep._owners import brings, family, owner_of, path_of, shadowing
+from npudoctor.frozen import replace
+from npudoctor.host import CannotTell
+from npudoctor.host.installed_files import site_of
+from npudoctor.host.limits import limit_of
+from npudoctor.host.tracebacks import Raised
+
+_NO_MODULE = re.compile(r"No module named '?(?P<module>[\w.]+)'?")
+_NO_NAME = re.compile(
+    r"cannot import name '(?P<name>\w+)' from (?P<early>partially initialized module )?'(?P<module>[\w.]+)'"
+)
+_NO_ATTRIBUTE = re.compile(
+    r"(?P<early>partially initialized )?module '(?P<module>[\w.]+)' has no attribute '(?P<name>\w+)'"
+)
+_DAMAGED = re.compile(
+    r"(?i)null bytes|marshal data too short|bad marshal data|bad magic number|codec can't decode"
+    r"|source code string"
+)
+_OTHER_NUMPY = re.compile(
+    r"compiled using NumPy 1|numpy\.dtype size changed|numpy\.u?func size changed|multiarray failed to import"
+    r"|compiled against (?:API|ABI) version|umath failed to import|ndarray size changed"
+)
+# Said of a NumPy that is missing, too.
+_NO_NUMPY = re.compile(r"Numpy is not available|(?:multiarray|umath) failed to import")
+_ROOM = re.compile(r"Cannot allocate memory|out of memory|bad_alloc|can't start new thread", re.IGNORECASE)
+
+PROTOBUF = "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION"
+_LIBRARY = re.compile(r"/\S+\.so(?:\.[\d.]+)?\b")
+
+Kind = Callable[[Host, Raised], Optional[Cause]]
+
+
+def cause_of(host: Host, chain: Sequence[Raised]) -> Optional[Cause]:
+    """The cause by a chain of exceptions, the last one first; None where there is none.
+
+    What one was raised from says more than it does. What was merely being handled does so only where it is
+    of a kind that is understood, and the one that followed is not.
+    """
+    chosen: Optional[Cause] = None
+    outer = ""
+    for raised in chain:
+        named = _LIBRARY.search(outer)
+        if raised.path is None and named and raised.is_a("OSError"):  # of ctypes, which names no file
+            raised = replace(raised, path=named[0])
+        outer = raised.message
+        cause = _judge(host, raised)
+        if chosen is None or raised.how == "cause" or (cause.understood and not chosen.understood):
+            chosen = cause
+    return chosen
+
+
+def _judge(host: Host, raised: Raised) -> Cause:
+    for kind in _KINDS:
+        cause = kind(host, raised)
+        if cause is not None:
+            return cause
+    return _other(host, raised)
+
+
+def _missing_module(host: Host, raised: Raised) -> Optional[Cause]:
+    match = _NO_MODULE.match(raised.message)
+    if not raised.is_a("ModuleNotFoundError", "ImportError") or match is None:
+        return None
+    module = match["module"]
+    top = module.partition(".")[0]
+    hiding = shadowing(host, module)
+    if hiding is not None and (module != top or "not a package" in raised.message):
+        return _hidden(host, raised, hiding, module)
+    gone = _gone(host, raised, module)
+    if gone is not None:
+        return gone
+    near = family(host, top) if module != top else None
+    user, found = user_of(host, raised)
+    if near is not None and found is not None and near.folder == found.folder:
+        label = f"{near.name} {near.version}"
+        text = _(
+            "the files of {package} do not belong together: it has no module {module}, which {place} imports"
+        )
+        text = text.format(package=label, module=module, place=place_of(raised))
+        return Cause(text, raised, about(module, near.name), remedies.again(host, near), owner=label)
+    if near is not None:
+        text = _("{package} has no module {module}, which {user} imports")
+        label = f"{near.name} {near.version}"
+        fix = remedies.together(host, near, found)
+        words = about(module, near.name)
+        return Cause(text.format(package=label, module=module, user=user), raised, words, fix, owner=label)
+    text = _("the module {module} is not installed; {user} imports it").format(module=module, user=user)
+    return Cause(text, raised, about(module, top), remedies.bringing(host, top, found))
+
+
+def _gone(host: Host, raised: Raised, module: str) -> Optional[Cause]:
+    """The module's file, which was installed and is no longer there; None of all others."""
+    whole = brings(host, module)
+    if whole is None:
+        return None
+    path = path_of(whole)
+    entry = host.files.stat(path)
+    text = _("{path} of {package} is missing")
+    if entry is not None and entry.is_file:
+        if module.partition(".")[0] != module or not raised.is_a("ModuleNotFoundError"):
+            return None
+        text = _("{path} of {package} is there, and this Python does not find it")
+    text = text.format(path=path, package=whole.label)
+    words = about(path, module, whole.distribution.name)
+    fix = None if entry is not None and entry.is_file else remedies.again(host, whole.distribution)
+    return Cause(text, raised, words, fix, owner=whole.label)
+
+
+def _hidden(host: Host, raised: Raised, path: str, module: str) -> Cause:
+    """A file of the job's own is taken for a module."""
+    installed = brings(host, module.partition(".")[0]) or brings(host, module)
+    name = installed.label if installed else _("the module {module}").format(module=module.partition(".")[0])
+    text = _("{path} hides {package}: {error}").format(path=path, package=name, error=raised.message)
+    return Cause(text, raised, about(path, module), remedies.renamed(path), owner=name if installed else None)
+
+
+def _missing_name(host: Host, raised: Raised) -> Optional[Cause]:
+    match = _NO_NAME.match(raised.message) if raised.is_a("ImportError") else None
+    if match is None and raised.is_a("AttributeError"):
+        match = _NO_ATTRIBUTE.match(raised.message)
+    if match is None:
+        return None
+    module, name = match["module"], match["name"]
+    hiding = shadowing(host, module)
+    if hiding is not None and (raised.path is None or raised.path.startswith(hiding)):
+        return _hidden(host, raised, hiding, module)
+    gone = _gone(host, raised, f"{module}.{name}")
+    if gone is not None:
+        return gone
+    owner = owner_of(host, raised.path) or brings(host, module)
+    user, found = user_of(host, raised)
+    if match["early"]:
+        text = _(
+            "{module} has no {name} yet when {user} asks for it: modules that import each other in a circle"
+        )
+        words = about(module, owner.distribution.name if owner else "")
+        return Cause(text.format(module=module, name=name, user=place_of(raised) or user), raised, words)
+    if owner is None:
+        return None
+    words = about(raised.path or path_of(owner), module, owner.distribution.name)
+    own = found is not None and found.folder == owner.distribution.folder
+    path = raised.path or path_of(owner)
+    other = stale_byte_code(host, owner, path, name)
+    if other is None and not own and remedies.suits(host, owner.distribution, found):
+        other = other_file(host, owner, path, name)
+    if other is not None:
+        return Cause(other[0].replace("{user}", user), raised, words, other[1], owner=owner.label)
+    if own:
+        text = _(
+            "the files of {package} do not belong together: {module} has no {name}, which {place} asks for"
+        )
+        text = text.format(package=owner.label, module=module, name=name, place=place_of(raised))
+        return Cause(text, raised, words, remedies.again(host, owner.distribution), owner=owner.label)
+    text = _("{package} has no {name} in {module}, which {user} asks for")
+    text = text.format(package=owner.label, name=name, module=module, user=user)
+    return Cause(text, raised, words, remedies.together(host, owner.distribution, found), owner=owner.label)
+
+
+def _protobuf(host: Host, raised: Raised) -> Optional[Cause]:
+    """A variable asks for an implementation that the installed protobuf does not have."""
+    told = host.variables.get(PROTOBUF)
+    if not told or "google.protobuf.pyext" not in raised.message:
+        return None
+    found = host.interpreter.installed("protobuf")
+    label = f"{found.name} {found.version}" if found else "protobuf"
+    text = _("{variable}={value} asks for what {package} does not have: {error}")
+    text = text.format(variable=PROTOBUF, value=told, package=label, error=raised.message)
+    fix = remedies.by_hand(_("unset {variable}").format(variable=PROTOBUF))
+    return Cause(text, raised, about(PROTOBUF, "protobuf"), fix, owner=label)
+
+
+def _damaged_file(host: Host, raised: Raised) -> Optional[Cause]:
+    """A module that is no Python, or byte code that is none."""
+    syntax = raised.is_a("SyntaxError")
+    unread = raised.is_a("EOFError", "ValueError", "ImportError") and _DAMAGED.search(raised.message)
+    path = (raised.path if syntax else None) or raised.unread or (raised.path if unread else None)
+    if path is None or not (syntax or unread):
+        return None
+    owner = owner_of(host, path)
+    byte_code = bool(re.search("marshal|magic", raised.message))
+    text = _("{path} of {package} is damaged: {error}")
+    if byte_code and path.endswith(".py"):
+        text = _("the byte code of {path} of {package} is damaged: {error}")
+    if owner is None:
+        text = _("{path} cannot be read by this Python: {error}")
+    text = text.format(path=path, package=owner.label if owner else "", error=raised.message)
+    fix = remedies.again(host, owner.distribution) if owner else None
+    if byte_code and path.endswith(".py"):
+        fix = remedies.without_byte_code(path)
+    words = about(path, owner.distribution.name if owner else "")
+    return Cause(text, raised, words, fix, owner=owner.label if owner else None)
+
+
+def _unreadable_file(host: Host, raised: Raised) -> Optional[Cause]:
+    if not raised.is_a("OSError") or not raised.path:
+        return None
+    path = raised.path
+    owner = owner_of(host, path)
+    why = re.sub(r"\A\[Errno -?\d+\] ", "", raised.message).partition(": ")[0]
+    text = _("{path} of {package} cannot be used: {error}") if owner else _("{path} cannot be used: {error}")
+    text = text.format(path=path, package=owner.label if owner else "", error=why)
+    missing = raised.is_a("FileNotFoundError") and owner is not None
+    fix = remedies.again(host, owner.distribution) if owner and missing else None
+    words = about(path, owner.distribution.name if owner else "")
+    return Cause(text, raised, words, fix, owner=owner.label if owner else None)
+
+
+def _no_room(host: Host, raised: Raised) -> Optional[Cause]:
+    if not raised.is_a("MemoryError") and not (
+        raised.is_a("OSError", "ImportError", "RuntimeError") and _ROOM.search(raised.message)
+    ):
+        return None
+    if "static TLS" in raised.message:
+        return None
+    user, _found = user_of(host, raised)
+    text = _("no memory is left for {user}: {error}")
+    text, fix = within_limits(host, text.format(user=user, error=raised.message or raised.type))
+    return Cause(text, raised, ("ulimit -v", "ulimit -d"), fix)
+
+
+def is_no_room(text: str) -> bool:
+    """Whether these words say that memory could not be had."""
+    return bool(_ROOM.search(text))
+
+
+def within_limits(host: Host, text: str) -> tuple[str, Optional[Fix]]:
+    """What is said of memory, with the limits that the job has, and how they are raised."""
+    fix: Optional[Fix] = None
+    for name, command in (("Max address space", "ulimit -v"), ("Max data size", "ulimit -d")):
+        try:
+            soft = limit_of(host, name).soft
+        except CannotTell:
+            continue
+        if soft is not None:
+            told = _("{text} (the limit {command} is {size} MiB)")
+            text = told.format(text=text, command=command, size=soft >> 20)
+            fix = fix or remedies.by_hand(_("raise the limit: {command} unlimited").format(command=command))
+    return text, fix
+
+
+def _warning(host: Host, raised: Raised) -> Optional[Cause]:
+    """A warning that the job's own settings make an error."""
+    if not raised.is_a("Warning"):
+        return None
+    user, _found = user_of(host, raised)
+    told = host.variables.get("PYTHONWARNINGS", "")
+    text = _("a warning of {user} is made an error: {error}").format(user=user, error=raised.text)
+    if not told:
+        return Cause(text, raised, about("PYTHONWARNINGS"))
+    text = _("PYTHONWARNINGS={value} makes a warning of {user} an error: {error}")
+    text = text.format(value=told, user=user, error=raised.text)
+    fix = remedies.by_hand(_("unset PYTHONWARNINGS, or let it ignore {type}").format(type=raised.type))
+    return Cause(text, raised, about("PYTHONWARNINGS"), fix)
+
+
+def _no_numpy(host: Host, raised: Raised) -> Optional[Cause]:
+    """NumPy is not there: what needs it speaks of an interface that it did not get."""
+    if not _NO_NUMPY.search(raised.message):
+        return None
+    numpy = host.interpreter.installed("numpy")
+    path = f"{site_of(numpy)}/numpy/__init__.py" if numpy is not None else ""
+    user, found = user_of(host, raised)
+    if numpy is None:
+        text = _("the module {module} is not installed; {user} imports it").format(module="numpy", user=user)
+        return Cause(text, raised, about("numpy"), remedies.bringing(host, "numpy", found))
+    if numpy.folder.endswith("/numpy") or host.files.stat(path) is not None:
+        return None
+    label = f"{numpy.name} {numpy.version}"
+    text = _("{path} of {package} is missing; {user} needs it").format(path=path, package=label, user=user)
+    return Cause(text, raised, about(path, "numpy"), remedies.again(host, numpy), owner=label)
+
+
+def _other_numpy(host: Host, raised: Raised) -> Optional[Cause]:
+    if not _OTHER_NUMPY.search(raised.message):
+        return None
+    numpy = host.interpreter.installed("numpy")
+    user, found = user_of(host, raised)
+    if numpy is None or (found is not None and found.folder == numpy.folder):
+        return None
+    label = f"{numpy.name} {numpy.version}"
+    if not raised.frames or not deepest(raised.frames):
+        user = _("an extension module")
+    text = _("{user} was built for another release than the {numpy} that is installed: {error}")
+    error = raised.message.splitlines()[0]
+    fix = remedies.together(host, numpy, found)
+    return Cause(text.format(user=user, numpy=label, error=error), raised, about("numpy"), fix, owner=label)
+
+
+def _other(host: Host, raised: Raised) -> Cause:
+    """Its own words, and whose code it was."""
+    user, found = user_of(host, raised)
+    spot = spot_of(host, raised)
+    text = _("{error} (in {place})") if spot else "{error}"
+    sentence = text.format(error=" ".join(raised.text.split())[:300], place=spot)
+    words = about(place_of(raised).rpartition(":")[0], found.name if found else "")
+    return Cause(sentence, raised, words, understood=False, owner=user if found else None)
+
+
+_KINDS: tuple[Kind, ...] = (
+    _warning,
+    _no_room,
+    _no_numpy,
+    _other_numpy,
+    _protobuf,
+    _missing_module,
+    _missing_name,
+    of_library,
+    _damaged_file,
+    _unreadable_file,
+)

@@ -1,0 +1,177 @@
+"""What the loader says of a shared library that an import could not load."""
+
+from __future__ import annotations
+
+import re
+from typing import Callable, Optional
+
+from npudoctor import Host, _
+from npudoctor.checks.deep import _remedies as remedies
+from npudoctor.checks.deep._cause import Cause, about, user_of
+from npudoctor.checks.deep._owners import Owner, brings_library, owner_of, path_of
+from npudoctor.host import CannotTell
+from npudoctor.host.tracebacks import Raised
+
+_NOT_OPENED = re.compile(r"(?P<library>\S+): cannot open shared object file: (?P<why>.+)")
+_SYMBOL = re.compile(
+    r"(?P<library>\S+): undefined symbol: (?P<symbol>[^\s,]+)(?:, version (?P<version>\S+))?"
+)
+_VERSION = re.compile(
+    r"(?P<library>\S+): version .(?P<version>[\w.+-]+). not found \(required by (?P<by>[^)]+)\)"
+)
+_BROKEN = re.compile(
+    r"(?P<library>\S+): (?P<why>file too short|invalid ELF header|cannot read file data.*|ELF load command.*"
+    r"|ELF file's .*|object file has no .*|only ET_DYN and ET_EXEC can be loaded|internal error.*)"
+)
+_CLASS = re.compile(r"(?P<library>\S+): (?P<why>wrong ELF class: \w+|ELF file machine .*)")
+_TLS = re.compile(r"(?P<library>\S+): cannot allocate memory in static TLS block")
+_MAPPED = re.compile(
+    r"(?P<library>\S+): (?:failed to map segment from shared object"
+    r"|cannot change memory protections|cannot enable executable stack[^:]*)(?:: (?P<why>.+))?"
+)
+_ANY = re.compile(r"(?P<library>\S+\.so[\w.]*): (?P<why>.+)")
+
+
+def of_library(host: Host, raised: Raised) -> Optional[Cause]:
+    """The cause, where the exception is the loader's; None of all others."""
+    if not raised.is_a("ImportError", "OSError", "RuntimeError"):
+        return None
+    for pattern, kind in _KINDS:
+        match = pattern.search(raised.message)
+        if match is not None:
+            return kind(host, raised, match)
+    return None
+
+
+def _owner(host: Host, library: str) -> Optional[Owner]:
+    return owner_of(host, library) if library.startswith("/") else brings_library(host, library)
+
+
+def _file(library: str, owner: Optional[Owner]) -> str:
+    return _("{path} of {package}").format(path=library, package=owner.label) if owner else library
+
+
+def _words(library: str, owner: Optional[Owner]) -> tuple[str, ...]:
+    name = library.rpartition("/")[2]
+    told: tuple[str, ...] = about(library, name, owner.distribution.name if owner else "")
+    return told
+
+
+def _not_opened(host: Host, raised: Raised, match: re.Match[str]) -> Cause:
+    library, why = match["library"], match["why"].strip()
+    owner = _owner(host, library)
+    needing = owner_of(host, raised.path)
+    user = needing.label if needing else user_of(host, raised)[0]
+    if raised.path and raised.path != library:
+        user = f"{user} ({raised.path})"
+    there = host.files.stat(path_of(owner)) if owner else None
+    if not why.startswith("No such file"):
+        text = _("{file} cannot be opened: {why}").format(file=_file(library, owner), why=why)
+        return Cause(text, raised, _words(library, owner), owner=owner.label if owner else None)
+    if owner is not None and there is None:
+        text = _("{path} of {package} is missing; {user} needs it")
+        text = text.format(path=path_of(owner), package=owner.label, user=user)
+        fix = remedies.again(host, owner.distribution)
+        return Cause(text, raised, _words(library, owner), fix, owner=owner.label)
+    if owner is not None:
+        return _passed_over(host, raised, library, owner)
+    text = _("the library {library} is not found; {user} needs it").format(library=library, user=user)
+    return Cause(text, raised, _words(library, None), vague=True)
+
+
+def _passed_over(host: Host, raised: Raised, library: str, owner: Owner) -> Cause:
+    """A library that is there: of another processor, the loader does not even say that it saw it."""
+    path = path_of(owner)
+    machine, here = _machine(host, path), host.interpreter.layout().machine
+    if machine and here and machine != here:
+        text = _("{file} was built for {machine}, and this machine is {here}")
+        text = text.format(file=_file(path, owner), machine=machine, here=here)
+        fix = remedies.again(host, owner.distribution)
+        return Cause(text, raised, _words(path, owner), fix, owner=owner.label)
+    text = _("the loader does not look for {library} where it is, in {folder} of {package}")
+    text = text.format(library=library, folder=path.rpartition("/")[0], package=owner.label)
+    fix = remedies.by_hand(_("ldd the file that needs it; reinstall {package}").format(package=owner.label))
+    return Cause(text, raised, _words(path, owner), fix, owner=owner.label)
+
+
+def _machine(host: Host, path: str) -> Optional[str]:
+    try:
+        library = host.libraries.at(path)
+    except CannotTell:
+        return None
+    return library.machine if library else None
+
+
+def _symbol(host: Host, raised: Raised, match: re.Match[str]) -> Cause:
+    library, symbol = match["library"], match["symbol"]
+    owner = _owner(host, library)
+    text = _(
+        "{file} asks for the symbol {symbol}, which no loaded library has: it was built for another release"
+    )
+    text = text.format(file=_file(library, owner), symbol=symbol)
+    return Cause(text, raised, _words(library, owner), owner=owner.label if owner else None)
+
+
+def _version(host: Host, raised: Raised, match: re.Match[str]) -> Cause:
+    by = match["by"]
+    owner = _owner(host, by)
+    text = _("{file} needs {version} of {library}, which is older")
+    text = text.format(file=_file(by, owner), version=match["version"], library=match["library"])
+    words = about(match["version"], match["library"].rpartition("/")[2], *_words(by, owner))
+    return Cause(text, raised, words, owner=owner.label if owner else None)
+
+
+def _broken(host: Host, raised: Raised, match: re.Match[str]) -> Cause:
+    library = match["library"]
+    owner = _owner(host, library)
+    text = _("{file} is damaged: {why}").format(file=_file(library, owner), why=match["why"])
+    fix = remedies.again(host, owner.distribution) if owner else None
+    return Cause(text, raised, _words(library, owner), fix, owner=owner.label if owner else None)
+
+
+def _class(host: Host, raised: Raised, match: re.Match[str]) -> Cause:
+    library = match["library"]
+    owner = _owner(host, library)
+    text = _("{file} was built for another processor or word size: {why}")
+    text = text.format(file=_file(library, owner), why=match["why"])
+    fix = remedies.again(host, owner.distribution) if owner else None
+    return Cause(text, raised, _words(library, owner), fix, owner=owner.label if owner else None)
+
+
+def _tls(host: Host, raised: Raised, match: re.Match[str]) -> Cause:
+    library = match["library"]
+    owner = _owner(host, library)
+    text = _("no room is left for the thread-local data of {file} (static TLS block)")
+    text = text.format(file=_file(library, owner))
+    return Cause(text, raised, ("static TLS", *_words(library, owner)))
+
+
+def _mapped(host: Host, raised: Raised, match: re.Match[str]) -> Cause:
+    library = match["library"]
+    owner = _owner(host, library)
+    text = _("{file} may not be executed where it lies: {error}")
+    text = text.format(file=_file(library, owner), error=match[0].partition(": ")[2])
+    fix = None
+    if library.startswith("/") and (match["why"] or "").startswith("Operation not permitted"):
+        words = _("is {folder} mounted with noexec? findmnt -T {folder} -o TARGET,OPTIONS")
+        fix = remedies.by_hand(words.format(folder=library.rpartition("/")[0]))
+    return Cause(text, raised, _words(library, owner), fix, owner=owner.label if owner else None)
+
+
+def _any(host: Host, raised: Raised, match: re.Match[str]) -> Cause:
+    library = match["library"]
+    owner = _owner(host, library)
+    text = _("{file} cannot be loaded: {why}").format(file=_file(library, owner), why=match["why"])
+    return Cause(text, raised, _words(library, owner), vague=True, owner=owner.label if owner else None)
+
+
+_KINDS: tuple[tuple[re.Pattern[str], Callable[[Host, Raised, re.Match[str]], Cause]], ...] = (
+    (_SYMBOL, _symbol),
+    (_VERSION, _version),
+    (_CLASS, _class),
+    (_BROKEN, _broken),
+    (_TLS, _tls),
+    (_MAPPED, _mapped),
+    (_NOT_OPENED, _not_opened),
+    (_ANY, _any),
+)

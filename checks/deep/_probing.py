@@ -1,0 +1,207 @@
+"""What the deep checks share: how long a probe may take, and what is said of one that failed."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Sequence
+from typing import Optional
+
+from npudoctor import Action, Finding, Fix, Host, _
+from npudoctor.checks.deep import _remedies as remedies
+from npudoctor.checks.deep._cause import Cause, about, deepest, place_of, spot_of
+from npudoctor.checks.deep._causes import cause_of, is_no_room, within_limits
+from npudoctor.checks.deep._owners import owner_of
+from npudoctor.frozen import dataclass
+from npudoctor.host.probes import Probed, probe
+from npudoctor.host.tracebacks import Frame, Raised, stack_of
+
+SECONDS = 120.0  # for one framework
+LINES, LONGEST = 12, 400  # of the output, as evidence: its end says why
+SHOWN = 500  # characters of a sentence
+_NOISE = (
+    "Traceback (most recent call last)",
+    "Extension modules: ",
+    "The above exception was the direct cause",
+    "During handling of the above exception",
+)
+_THROWN = re.compile(
+    r"terminate called after throwing an instance of '(?P<type>[^']+)'(?:\s+what\(\):\s*(?P<what>[^\n]*))?"
+)
+_THREAD = re.compile(r"(Current t|T)hread 0x[0-9a-f]+ ")
+# How the frames of Python are called in which an extension module is loaded.
+_LOADS = ("create_module", "exec_module", "_call_with_frames_removed", "_load_unlocked", "module_from_spec")
+
+
+@dataclass(frozen=True)
+class Failure:
+    """How a probe ended, in a sentence; what is known of the cause."""
+
+    probed: Probed
+    sentence: str
+    cause: Optional[Cause]
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """The cause as data. `about`: the words by which another check would speak of it."""
+        cause = self.cause
+        if cause is None:
+            return {"ending": self.probed.ending}
+        frame = deepest(cause.raised.frames)
+        return {
+            "type": cause.raised.type,
+            "message": cause.raised.message[:LONGEST],
+            "file": frame.file if frame else None,
+            "line": frame.line if frame else None,
+            "package": cause.owner,
+            "about": list(cause.about),
+            "vague": cause.vague or not cause.understood,
+        }
+
+
+def import_of(host: Host, modules: Sequence[str]) -> Probed:
+    """What the import of these comes to; tried once for all checks. NoTimeLeft, CannotTell as `probe`."""
+    return host.once(f"import {' '.join(modules)}", lambda: probe(host, "imports.py", modules, SECONDS))
+
+
+def died_once(code: str, what: str, probed: Probed) -> Finding:
+    """Of one that crashed, and did not when it was tried again, or could not be tried again in time."""
+    if probed.died:
+        text = _("{what}: {ending} at the first try; the second one, with no setting of npudoctor's, worked")
+    else:
+        text = _("{what}: {ending}; no time was left to try it again")
+    message = text.format(what=what, ending=probed.died or probed.ending)
+    output = [line.strip()[:LONGEST] for line in probed.output.splitlines() if line.strip()]
+    return Finding(code, message, evidence=() if probed.died else tuple(output[-2:]), action=Action.NONE)
+
+
+def failure_of(host: Host, probed: Probed) -> Failure:
+    """What ended a probe that did not come to its end."""
+    cause = cause_of(host, probed.raised)
+    if cause is None or cause.raised.is_a("SystemExit"):
+        cause = _without_exception(host, probed, cause)
+    sentence = " ".join((cause.sentence if cause else probed.ending).split())
+    return Failure(probed, sentence if len(sentence) <= SHOWN else sentence[:SHOWN] + "...", cause)
+
+
+def _without_exception(host: Host, probed: Probed, left: Optional[Cause]) -> Optional[Cause]:
+    """It was killed, hung, or left: where it was then."""
+    stack = stack_of(probed.output)
+    if left is not None:
+        stack = left.raised.frames
+    name = _name(probed) if left is None else f"SystemExit({left.raised.message})"
+    raised = Raised(name, "", frames=stack)
+    frame = deepest(stack)
+    silent = not stack and probed.answer.ended == "exited"  # it ended without a word
+    loading = probed.loading if silent or (stack and _loads(stack)) else None
+    if probed.finished and left is None:
+        return Cause(
+            _("{ending} when Python ended, after all of it had worked").format(ending=probed.ending), raised
+        )
+    if frame is None and loading is None:
+        return None
+    words = {"ending": probed.ending, "place": spot_of(host, raised)}
+    owner = owner_of(host, loading or (frame.file if frame else None))
+    if loading:
+        library = _("{path} of {package}").format(path=loading, package=owner.label) if owner else loading
+        text = _("{ending} while {library} is loaded")
+        if silent:
+            text = _("{ending}; {library} was loaded last")
+        words.update(library=library)
+    elif probed.answer.ended == "timeout":
+        text = _("{ending}: it waits in {place}")
+    elif left is not None:
+        text = _("{ending}: {place} ends Python")
+    else:
+        text = _("{ending} in {place}")
+    words_about = about(loading or "", frame.file if frame else "", owner.distribution.name if owner else "")
+    sentence, fix = text.format(**words), _remedy(probed, loading is not None)
+    dying = _dying_words(probed) if left is None else left.raised.message
+    dying = "" if dying.lstrip("-").isdigit() else dying
+    if dying:
+        sentence = f"{sentence}: {dying}"
+    if is_no_room(dying):
+        sentence, fix = within_limits(host, sentence)
+        words_about = about("ulimit -v", "ulimit -d", *words_about)
+    return Cause(sentence, raised, words_about, fix, owner=owner.label if owner else None)
+
+
+def _dying_words(probed: Probed) -> str:
+    """What a library says before it aborts the process; "" where nothing was said."""
+    if probed.answer.status != -signal.SIGABRT:
+        return ""
+    match = _THROWN.search(probed.output)
+    if match:
+        words: list[str] = [match["type"], (match["what"] or "").strip()]
+        return ": ".join(dict.fromkeys(filter(None, words)))
+    before = probed.answer.stderr.partition("Fatal Python error: ")[0].splitlines()
+    return next((line.strip()[:LONGEST] for line in reversed(before) if line.strip()), "")
+
+
+def _remedy(probed: Probed, loading: bool) -> Optional[Fix]:
+    """What a signal says by itself of a program that only imports."""
+    status = probed.answer.status
+    if status is None or status >= 0:
+        return None
+    text = _(
+        "reinstall it, for this Python and with the NumPy that it was built for; then try the import alone"
+    )
+    if status == -signal.SIGILL:
+        text = _("install a build of it for this processor, which lacks one of its instructions")
+    elif status == -signal.SIGKILL:
+        text = _("look whether memory ran out: dmesg -T | grep -i 'killed process'")
+    elif status == -signal.SIGBUS and loading:
+        text = _("reinstall it: one of the libraries that are loaded with it is cut short")
+    fix: Fix = remedies.by_hand(text)
+    return fix
+
+
+def _name(probed: Probed) -> str:
+    """What stands in place of an exception's type."""
+    status = probed.answer.status
+    if status is None or status >= 0:
+        return probed.ending
+    try:
+        return signal.Signals(-status).name
+    except ValueError:
+        return probed.ending
+
+
+def _loads(stack: Sequence[Frame]) -> bool:
+    last = stack[-1]
+    return last.file.startswith("<frozen importlib") and last.function in _LOADS
+
+
+def failed(code: str, message: str, failure: Failure, echo_of: tuple[str, ...] = ()) -> Finding:
+    """The finding. The cause comes first, then where it was met, then what else was said."""
+    return Finding(
+        code,
+        message,
+        evidence=tuple(line[:LONGEST] for line in _evidence(failure))[:LINES],
+        action=Action.CONFIG,
+        fix=failure.cause.fix if failure.cause else None,
+        echo_of=echo_of,
+    )
+
+
+def _evidence(failure: Failure) -> list[str]:
+    first: list[str] = []
+    cause = failure.cause
+    if cause is not None:
+        text = [line.strip() for line in cause.raised.text.splitlines() if line.strip()]
+        place = place_of(cause.raised)
+        if place and cause.owner:
+            place = f"{place} ({cause.owner})" if not cause.understood else place
+        first = [*text[:2], *([place] if place else [])]
+        others = [one.text.splitlines()[0] for one in failure.probed.raised if one.text != cause.raised.text]
+        first += [one for one in others if one not in first]
+    lines = [line.rstrip() for line in failure.probed.output.splitlines() if line.strip()]
+    said = [line for line in lines if not line[0].isspace()] or lines
+    rest = [line for line in said if line not in first and not _noise(line)]
+    room = LINES - len(first)
+    return [*first, *(rest[-room:] if room > 0 else [])]
+
+
+def _noise(line: str) -> bool:
+    """What says nothing by itself."""
+    return line.startswith(_NOISE) or bool(_THREAD.match(line))

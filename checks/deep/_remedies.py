@@ -1,0 +1,104 @@
+"""What to do about a failed import, where its exception tells."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Optional
+
+from npudoctor import Fix, Host, Risk, _
+from npudoctor.checks.python._pip import pip_fix
+from npudoctor.host import CannotTell
+from npudoctor.host.interpreter import Distribution, normal
+from npudoctor.host.requirements import required
+
+if TYPE_CHECKING:
+    from packaging.specifiers import SpecifierSet
+
+# Modules of which the distribution has another name.
+_BRINGS = {
+    "cv2": "opencv-python",
+    "PIL": "pillow",
+    "yaml": "pyyaml",
+    "google": "protobuf",
+    "sklearn": "scikit-learn",
+    "attr": "attrs",
+    "dateutil": "python-dateutil",
+    "absl": "absl-py",
+    "pkg_resources": "setuptools",
+    "distutils": "setuptools",
+    "skimage": "scikit-image",
+    "past": "future",
+}
+
+
+def by_hand(title: str) -> Fix:
+    """A sentence."""
+    return Fix(title, steps=(), risk=Risk.MANUAL, needs_root=False)
+
+
+def again(host: Host, found: Distribution) -> Fix:
+    """The same release once more, over what is there."""
+    title = _("reinstall {name}").format(name=f"{found.name} {found.version}")
+    line = ("install", "--force-reinstall", "--no-deps", f"{normal(found.name)}=={found.version}")
+    fix: Fix = pip_fix(host, title, line)
+    return fix
+
+
+def together(host: Host, found: Distribution, user: Optional[Distribution]) -> Fix:
+    """The release that who uses it asks for; a sentence where it asks for none, or has it."""
+    from packaging.version import InvalidVersion
+
+    name = f"{found.name} {found.version}"
+    wanted = _wanted(host, user, found.name) if user else None
+    try:
+        if user and wanted and not wanted.contains(found.version, prereleases=True):
+            title = _("install the {name} that {user} requires").format(name=found.name, user=user.name)
+            fix: Fix = pip_fix(host, title, ("install", f"{normal(found.name)}{wanted}"))
+            return fix
+    except InvalidVersion:
+        pass
+    if user is None:
+        return by_hand(_("install a release of {name} that has it").format(name=found.name))
+    text = _("install releases of {user} and {name} that go together")
+    return by_hand(text.format(user=f"{user.name} {user.version}", name=name))
+
+
+def suits(host: Host, found: Distribution, user: Optional[Distribution]) -> bool:
+    """Whether its user asks for releases, and it is one of them."""
+    from packaging.version import InvalidVersion
+
+    wanted = _wanted(host, user, found.name) if user else None
+    try:
+        return wanted is not None and wanted.contains(found.version, prereleases=True)
+    except InvalidVersion:
+        return False
+
+
+def bringing(host: Host, module: str, user: Optional[Distribution]) -> Fix:
+    """What brings a module that is not there, in the release that its user asks for."""
+    name = _BRINGS.get(module, module)
+    wanted = _wanted(host, user, name) if user else None
+    if wanted is None and name == module:
+        text = _("install the package that brings the module {module} into {python}")
+        return by_hand(text.format(module=module, python=host.interpreter.path))
+    fix: Fix = pip_fix(
+        host, _("install {name}").format(name=name), ("install", f"{normal(name)}{wanted or ''}")
+    )
+    return fix
+
+
+def _wanted(host: Host, user: Distribution, name: str) -> Optional[SpecifierSet]:
+    try:
+        return required(user, name, host.interpreter.layout())
+    except CannotTell:
+        return None
+
+
+def renamed(path: str) -> Fix:
+    """Of a file of the job's own."""
+    return by_hand(_("rename {path}, or start the job from another folder").format(path=path))
+
+
+def without_byte_code(path: str) -> Fix:
+    """Python writes byte code once more where there is none."""
+    folder = path.rpartition("/")[0]
+    return by_hand(_("remove {folder}/__pycache__: Python makes it again").format(folder=folder))

@@ -1,0 +1,137 @@
+"""Can every installed framework be imported, as a job would?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Optional, Union
+
+from npudoctor import ERROR, WARNING, Action, Facts, Finding, Host, Scope, Skip, Unknown, _, check
+from npudoctor.checks.deep._probing import Failure, died_once, failed, failure_of, import_of
+from npudoctor.host.probes import NoTimeLeft, Probed
+
+# What is imported for a distribution: plug-ins after what they extend.
+MODULES = {
+    "torch": ("torch",),
+    "torch-npu": ("torch", "torch_npu"),
+    "torchvision": ("torchvision",),
+    "torchaudio": ("torchaudio",),
+    "mindspore": ("mindspore",),
+    "mindspore-ascend": ("mindspore",),
+    "mindspore-gpu": ("mindspore",),
+    "paddlepaddle": ("paddle",),
+    "paddlepaddle-gpu": ("paddle",),
+    "vllm": ("vllm",),
+    "vllm-ascend": ("vllm", "vllm_ascend"),
+    "tensorflow": ("tensorflow",),
+    "tensorflow-cpu": ("tensorflow",),
+}
+# What the import of these begins with, by their own modules: where that does not end, neither does theirs.
+BEGINS_WITH = dict.fromkeys(("torch_npu", "torchvision", "torchaudio", "vllm", "vllm_ascend"), "torch")
+SLOW = 60.0  # seconds
+
+
+@check(
+    "framework-imports",
+    scope=Scope.JOB,
+    tags={"mindspore", "paddle", "pytorch", "tensorflow"},
+    needs=tuple(MODULES),
+    quick=False,
+    codes={
+        "framework-imports.failed": ERROR,
+        "framework-imports.slow": WARNING,
+        "framework-imports.died-once": WARNING,
+    },
+)
+def framework_imports(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """Every installed framework can be imported.
+
+    ## What it does
+
+    Imports each installed framework in a child process of the examined interpreter, with the variables and
+    the working directory of the job: torch, torch with torch_npu, torchvision, torchaudio, mindspore, paddle,
+    vllm, vllm with vllm-ascend, tensorflow. One after the other, each with a deadline of its own (120 s).
+    Modules are found as from the working directory, and written is only to a temporary folder, which is
+    removed; what the import leaves running is ended. Asked with `--profile deep`, or by its name. As root
+    only where all that would be run is root's.
+
+    - `framework-imports.failed`: the import ended with an error, was killed, or did not end. The exception
+      tells what it is about: the module, library or file, whose package that is, and where it was met; of a
+      crash or a hang, where the program was. What `npudoctor explain` knows of such a failure is added.
+      Imports that fail for the same cause are told together; what another check names is folded under that.
+      What crashes is tried once more, plainly: only two crashes are a failure. Where `import torch` does not
+      end, what begins with it is not waited for.
+    - `framework-imports.died-once`: it crashed, and the second try came to its end.
+    - `framework-imports.slow`: it took more than 60 s.
+
+    ## Why it matters
+
+    No look at metadata proves that an import works. This does.
+
+    ## References
+
+    - `npudoctor explain --help`.
+    """
+    todo = _installed(host)
+    seconds: dict[str, float] = {}
+    memory: dict[str, int] = {}
+    versions: dict[str, object] = {}
+    failures: dict[str, list[tuple[str, Failure]]] = {}
+    untried: list[str] = []
+    for modules in todo:
+        probed = _probed(host, modules, todo)
+        if probed is None or probed.single:
+            untried.append(modules[-1])
+        if probed is not None and (probed.died or probed.single):
+            yield died_once("framework-imports.died-once", f"import {modules[-1]}", probed)
+        if probed is None or probed.told is None:
+            if probed is not None and not probed.single:
+                failure = failure_of(host, probed)
+                failures.setdefault(failure.sentence, []).append((modules[-1], failure))
+            continue
+        key = ".".join(modules)
+        seconds[key], memory[key] = probed.told["seconds"], probed.told["bytes"]
+        versions.update(probed.told["versions"])
+        if seconds[key] > SLOW:
+            yield _slow(modules[-1], seconds[key])
+    for sentence, alike in failures.items():
+        text = _("import {module} fails: {ending}")
+        names = ", ".join(name for name, _failure in alike)
+        message = text.format(module=names, ending=sentence)
+        yield failed("framework-imports.failed", message, alike[0][1])
+    told: dict[str, object] = {"seconds": seconds, "bytes": memory, "versions": versions}
+    if failures:
+        told["causes"] = {name: failure.facts for alike in failures.values() for name, failure in alike}
+    yield Facts(told)
+    if untried:
+        text = _("no result before the deadline of the run: {names}")
+        raise Unknown(text.format(names=", ".join(untried)))
+
+
+def _installed(host: Host) -> list[tuple[str, ...]]:
+    """What is to be imported; Skip where nothing is."""
+    todo = [modules for name, modules in MODULES.items() if host.interpreter.installed(name) is not None]
+    if not todo:
+        host.interpreter.be_sure_without(next(iter(MODULES)))
+        raise Skip(_("no framework is installed in {python}").format(python=host.interpreter.label))
+    return list(dict.fromkeys(todo))
+
+
+def _probed(host: Host, modules: tuple[str, ...], todo: list[tuple[str, ...]]) -> Optional[Probed]:
+    """How the import ended, or that with which it begins where that did not end: to wait for it again tells
+    no more. None where no time was left."""
+    first = (BEGINS_WITH.get(modules[-1], ""),)
+    try:
+        before = import_of(host, first) if first in todo else None
+        hung = before is not None and before.answer.ended == "timeout"
+        return before if hung else import_of(host, modules)
+    except NoTimeLeft:
+        return None
+
+
+def _slow(module: str, seconds: float) -> Finding:
+    text = _("import {module} took {seconds:.0f} s, more than {limit:.0f} s")
+    return Finding(
+        "framework-imports.slow",
+        text.format(module=module, seconds=seconds, limit=SLOW),
+        action=Action.NONE,
+    )

@@ -1,0 +1,105 @@
+"""Do the installed frameworks compute what they should?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Union
+
+from npudoctor import ERROR, WARNING, Facts, Finding, Host, Scope, Skip, Unknown, _, check
+from npudoctor.checks.deep._probing import SECONDS, Failure, died_once, failed, failure_of, import_of
+from npudoctor.host.probes import NoTimeLeft, probe
+
+# The distributions of which any brings the framework, and what makes it use an NPU.
+FRAMEWORKS = {
+    "torch": (("torch",), "torch-npu"),
+    "mindspore": (("mindspore", "mindspore-ascend", "mindspore-gpu"), "mindspore"),
+    "paddle": (("paddlepaddle", "paddlepaddle-gpu"), "paddle-custom-npu"),
+}
+
+
+@check(
+    "framework-selftest",
+    scope=Scope.JOB,
+    tags={"mindspore", "paddle", "pytorch"},
+    needs=tuple(name for names, _plugin in FRAMEWORKS.values() for name in names),
+    quick=False,
+    codes={"framework-selftest.failed": ERROR, "framework-selftest.died-once": WARNING},
+)
+def framework_selftest(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """Every installed framework computes.
+
+    ## What it does
+
+    In a child process of the examined interpreter, as `framework-imports` does: `mindspore.run_check()`,
+    `paddle.utils.run_check()`, for torch a matrix product, a convolution, a gradient, and NumPy in both
+    directions where that is installed. On the CPU with `--expect none` or where no accelerator is; else on
+    one device. Where the import alone fails, or does not end, it is not tried again.
+
+    - `framework-selftest.failed`: it ended with an error, was killed, or did not end.
+    - `framework-selftest.died-once`: it crashed, and the second try came to its end.
+
+    ## Why it matters
+
+    An import may succeed and the first operator fail: of another NumPy, of a library that is loaded late.
+
+    ## References
+
+    - MindSpore, installation guide: `mindspore.run_check()`. Paddle: `paddle.utils.run_check()`.
+    """
+    todo = [one for one in FRAMEWORKS.items() if any(map(host.interpreter.installed, one[1][0]))]
+    if not todo:
+        host.interpreter.be_sure_without("torch")
+        raise Skip(_("no framework is installed in {python}").format(python=host.interpreter.label))
+    seconds: dict[str, float] = {}
+    causes: dict[str, object] = {}
+    untried: list[str] = []
+    for framework, (_names, plugin) in todo:
+        device = _device(host, framework, plugin)
+        try:
+            imported = import_of(host, _modules(framework, device))
+            failing = imported if imported.told is None else None
+            probed = failing or probe(host, "selftest.py", (framework, device, *_without(host)), SECONDS)
+        except NoTimeLeft:
+            untried.append(framework)
+            continue
+        if probed.single:
+            untried.append(framework)
+        if (probed.died or probed.single) and not failing:
+            yield died_once("framework-selftest.died-once", f"{framework} ({device})", probed)
+        if probed.told is not None:
+            seconds[f"{framework} on {device}"] = probed.told["seconds"]
+        elif not probed.single:
+            failure = failure_of(host, probed)
+            causes[framework] = failure.facts
+            yield _failed(framework, device, failure, bool(failing))
+    yield Facts({"seconds": seconds, "causes": causes} if causes else {"seconds": seconds})
+    if untried:
+        text = _("no result before the deadline of the run: {names}")
+        raise Unknown(text.format(names=", ".join(untried)))
+
+
+def _modules(framework: str, device: str) -> tuple[str, ...]:
+    return ("torch", "torch_npu") if (framework, device) == ("torch", "npu") else (framework,)
+
+
+def _without(host: Host) -> tuple[str, ...]:
+    """To torch NumPy is a guest: where it is not installed, package-requirements says so."""
+    return () if host.interpreter.installed("numpy") is not None else ("without-numpy",)
+
+
+def _failed(framework: str, device: str, failure: Failure, importing: bool) -> Finding:
+    """Where the import fails already, the other check says so."""
+    text = _("{framework} fails on the {device}: {ending}")
+    message = text.format(framework=framework, device=device.upper(), ending=failure.sentence)
+    echo_of = ("framework-imports.failed",) if importing else ()
+    finding: Finding = failed("framework-selftest.failed", message, failure, echo_of)
+    return finding
+
+
+def _device(host: Host, framework: str, plugin: str) -> str:
+    """An NPU where one is to be used and the framework can; a GPU for torch alone."""
+    if host.options.expect == "none":
+        return "cpu"
+    if host.npus.usable and host.interpreter.installed(plugin) is not None:
+        return "npu"
+    return "cuda" if framework == "torch" and host.gpus.usable else "cpu"

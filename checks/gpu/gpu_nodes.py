@@ -1,0 +1,108 @@
+"""May this user open the GPUs' device nodes, and are those here that all of them share?"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from typing import Union
+
+from npudoctor import ERROR, Action, Facts, Finding, Host, Scope, Skip, Unknown, _, check
+from npudoctor.host.files import Entry
+
+SHARED = ("nvidiactl", "nvidia-uvm")
+
+
+@check(
+    "gpu-nodes",
+    scope=Scope.NODE,
+    tags={"nvidia"},
+    needs=("gpu",),
+    codes={
+        "gpu-nodes.missing": ERROR,
+        "gpu-nodes.not-a-device": ERROR,
+        "gpu-nodes.no-access": ERROR,
+    },
+    always=True,
+)
+def gpu_nodes(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """The GPUs' device nodes are complete, and this user may open them.
+
+    ## What it does
+
+    Beside `/dev/nvidiaN` a job opens `/dev/nvidiactl` and `/dev/nvidia-uvm`. This looks whether they are
+    character devices, and whether owner, group and mode let this user read and write them; where the mode
+    says no, the system itself is asked as well, since it sees access lists too. No node is opened. It is
+    asked in every scope and profile, as it speaks of the node and of the user.
+
+    - `gpu-nodes.no-access`: this user may open none of the GPUs, or not what all of them share.
+    - `gpu-nodes.not-a-device`: something else has the name of a node.
+    - `gpu-nodes.missing`: in a container: a shared node was not given to it. On a host CUDA has it made by
+      nvidia-modprobe when the first job starts, so there it is not looked for.
+
+    One GPU of several that may not be opened is no finding: that is how some sites share them.
+
+    ## Why it matters
+
+    Without `/dev/nvidiactl` or its right a job finds no GPU and may say so only by being slow; without
+    `/dev/nvidia-uvm` it ends in `CUDA unknown error` while nvidia-smi shows all as well.
+
+    ## Fix safety
+
+    The line is shown only: who may open a GPU is for the administrator to say.
+
+    ## References
+
+    - NVIDIA driver README: device files, NVreg_DeviceFileMode, nvidia-modprobe.
+    - What happens without each was measured with driver 580.159 on an H100.
+    """
+    from npudoctor.checks.device._node_access import denied, no_access
+    from npudoctor.checks.device.device_nodes import NOBODY, allowed
+
+    paths = list(host.gpus.nodes)
+    if not paths:
+        raise Skip(_("no GPU's device node is here"))
+    found = {path: host.running_files.lstat(path) for path in (*paths, *(f"/dev/{one}" for one in SHARED))}
+    there = {path: entry for path, entry in found.items() if entry is not None}
+    yield Facts(
+        {path: f"{stat.filemode(entry.mode)} {entry.uid}:{entry.gid}" for path, entry in there.items()}
+    )
+    yield from _kinds(there)
+    if host.system.container():
+        yield from _missing([path for path in found if path not in there])
+    closed = {path: entry for path, entry in there.items() if _is_node(entry) and not allowed(host, entry)}
+    if host.identity.is_root:
+        if any(entry.uid == NOBODY for entry in closed.values()):
+            raise Unknown(_("the device nodes belong to nobody in this user namespace"), advisory=True)
+        return
+    barred = denied(host, closed)
+    if not all(path in barred for path in paths):
+        barred = {path: entry for path, entry in barred.items() if path not in paths}
+    yield from no_access(host, barred, "gpu-nodes.no-access")
+
+
+def _is_node(entry: Entry) -> bool:
+    return stat.S_ISCHR(entry.mode)
+
+
+def _kinds(there: dict[str, Entry]) -> Iterator[Finding]:
+    for path, entry in there.items():
+        if not _is_node(entry):
+            yield Finding(
+                "gpu-nodes.not-a-device",
+                _("{path} is no device node: no job can use it").format(path=path),
+                evidence=(f"{stat.filemode(entry.mode)} {path}",),
+                device=path,
+                action=Action.CONFIG,
+            )
+
+
+def _missing(paths: list[str]) -> Iterator[Finding]:
+    from npudoctor.checks.device._container_options import to_add
+
+    if paths:
+        yield Finding(
+            "gpu-nodes.missing",
+            _("{paths} is not given to this container").format(paths=", ".join(paths)),
+            action=Action.CONFIG,
+            fix=to_add(paths),
+        )

@@ -1,0 +1,235 @@
+"""Values of variables with which an import of a framework was seen to fail, and what it takes instead.
+
+A row counts only where the installed release still has the lines that refuse the value: each names the file
+and words of it.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from typing import Callable, NamedTuple, Optional
+
+from npudoctor import Host, _
+from npudoctor.checks.python._installed_modules import modules_of
+from npudoctor.host import CannotTell
+from npudoctor.host.installed_files import site_of
+
+_LOGS_FILE = "torch/_logging/_registrations.py"
+_LOG_NAME = re.compile(r"register_(?:log|artifact)\(\s*[\"']([\w.]+)[\"']")
+_LOGS = re.compile(r"((\+|-)?[\w\.]+,\s*)*(\+|-)?[\w\.]+?")
+_CPUS = re.compile(r"[\d\s,:-]*")
+_WHOLE = re.compile(r"\s*[+-]?\d+(?:_\d+)*\s*")
+_TRUTH = ("y", "yes", "t", "true", "on", "1", "n", "no", "f", "false", "off", "0")
+_LEVELS = ("0", "1", "2", "3", "4")
+
+
+class Refusal(NamedTuple):
+    """What is imported and does not take the value, and what it takes."""
+
+    name: str
+    value: str
+    module: str
+    wanted: str
+
+
+def refusals(host: Host) -> Iterator[Refusal]:
+    """Of the variables that are set."""
+    for row in ROWS:
+        value = host.variables.get(row.name)
+        if value is not None and _applies(host, row):
+            wanted = row.wanted(host, value)
+            if wanted is not None:
+                yield Refusal(row.name, value, row.module, wanted)
+
+
+def _logs(host: Host, value: str) -> Optional[str]:
+    """torch takes its own names, and the full names of modules that there are."""
+    known = _LOG_NAME.findall(_text(host, "torch", _LOGS_FILE))
+    wanted = _("names of logs, such as {names}, or of modules, with commas between them").format(
+        names="dynamo, +inductor"
+    )
+    if not value or not known:
+        return None
+    if not _LOGS.fullmatch(value):
+        return wanted
+    names = [re.sub(r"\s+|^[+-]", "", name) for name in re.sub(r"\s+", "", value).split(",")]
+    strange = [name for name in names if name not in (*known, "all", *sys.builtin_module_names)]
+    modules = modules_of(host) if strange else None
+    return wanted if modules and any(modules.is_missing(name.lstrip("+-")) for name in strange) else None
+
+
+def _log_file(host: Host, value: str) -> Optional[str]:
+    folder = value.rpartition("/")[0]
+    try:
+        gone = value.startswith("/") and host.files.stat(folder or "/") is None
+    except CannotTell:
+        return None
+    return _("a file in a folder that exists") if gone else None
+
+
+def _log_format(host: Host, value: str) -> Optional[str]:
+    import logging  # of few
+
+    try:
+        logging.Formatter(value)
+    except ValueError:
+        return _("a format of Python's logging, such as {example}").format(
+            example="%(levelname)s: %(message)s"
+        )
+    except (TypeError, KeyError, IndexError):
+        return None
+    return None
+
+
+def _one_of(*values: str, exact: bool = True, empty: bool = False) -> Callable[[Host, str], Optional[str]]:
+    """`exact`: in these letters. `empty`: as if it were not set."""
+
+    def wanted(_host: Host, value: str) -> Optional[str]:
+        right = (value if exact else value.lower()) in values or (empty and not value)
+        return None if right else ", ".join(values)
+
+    return wanted
+
+
+def _level(_host: Host, value: str) -> Optional[str]:
+    return None if not value or value.strip() in _LEVELS else ", ".join(_LEVELS)
+
+
+def _to_stderr(host: Host, value: str) -> Optional[str]:
+    if value and value.strip() not in ("0", "1"):
+        return "0, 1"
+    nowhere = value.strip() == "0" and not host.variables.get("GLOG_log_dir")
+    return _("1, or 0 with {variable} beside it").format(variable="GLOG_log_dir") if nowhere else None
+
+
+def _whole(empty: bool) -> Callable[[Host, str], Optional[str]]:
+    def wanted(_host: Host, value: str) -> Optional[str]:
+        right = _WHOLE.fullmatch(value) is not None or (empty and not value)
+        return None if right else _("a whole number")
+
+    return wanted
+
+
+def _processors(_host: Host, value: str) -> Optional[str]:
+    return (
+        None
+        if _CPUS.fullmatch(value)
+        else _("numbers of processors, such as {example}").format(example="0-3 8")
+    )
+
+
+class Row(NamedTuple):
+    """`file` and `words`: where the installed `distributions` refuse it. `seen`: with what it was."""
+
+    name: str
+    module: str
+    distributions: tuple[str, ...]
+    file: str
+    words: str
+    wanted: Callable[[Host, str], Optional[str]]
+    seen: str
+
+
+_TORCH, _MINDSPORE = ("torch",), ("mindspore", "mindspore-ascend", "mindspore-gpu")
+_PADDLE, _NUMPY = ("paddlepaddle", "paddlepaddle-gpu"), ("numpy",)
+_LOG_PY, _INTERNAL = "mindspore/log.py", "torch/_logging/_internal.py"
+ROWS = (
+    Row("TORCH_LOGS", "torch", _TORCH, _INTERNAL, "_is_valid_module", _logs, "torch 2.13.0"),
+    Row("TORCH_LOGS_OUT", "torch", _TORCH, _INTERNAL, '"TORCH_LOGS_OUT"', _log_file, "torch 2.13.0"),
+    Row(
+        *("TORCH_LOGS_FORMAT", "torch", _TORCH, _INTERNAL, "logging.Formatter(fmt)"),
+        wanted=lambda host, value: None if value in ("short", "basic") else _log_format(host, value),
+        seen="torch 2.13.0",
+    ),
+    Row(
+        *("PYTORCH_JIT", "torch", _TORCH, "torch/jit/_state.py", "Unknown setting of"),
+        wanted=lambda host, value: (
+            None
+            if value in ("1v", "0v")
+            else _one_of("1", "true", "yes", "0", "false", "no", exact=False)(host, value)
+        ),
+        seen="torch 2.13.0",
+    ),
+    Row(
+        *("TORCH_DISTRIBUTED_DEBUG", "torch", _TORCH),
+        *("torch/distributed/__init__.py", "set_debug_level_from_env"),
+        wanted=lambda host, value: _one_of("OFF", "INFO", "DETAIL")(host, value.upper()),
+        seen="torch 2.13.0",
+    ),
+    # libgomp never comes back from what it cannot read.
+    Row(
+        "GOMP_CPU_AFFINITY", "torch", _TORCH, "torch/lib/libgomp.so.1", "", _processors, "torch 2.13.0 (CPU)"
+    ),
+    Row("GLOG_v", "mindspore", _MINDSPORE, _LOG_PY, "Incorrect log level", _level, "MindSpore 2.7.0"),
+    Row(
+        "GLOG_stderrthreshold",
+        "mindspore",
+        _MINDSPORE,
+        _LOG_PY,
+        "Incorrect log level",
+        _level,
+        "MindSpore 2.7.0",
+    ),
+    Row(
+        "GLOG_logtostderr", "mindspore", _MINDSPORE, _LOG_PY, "must be 0 or 1", _to_stderr, "MindSpore 2.7.0"
+    ),
+    Row(
+        "logger_maxBytes",
+        "mindspore",
+        _MINDSPORE,
+        _LOG_PY,
+        "logger_maxBytes",
+        _whole(True),
+        "MindSpore 2.7.0",
+    ),
+    Row(
+        "logger_backupCount",
+        "mindspore",
+        _MINDSPORE,
+        _LOG_PY,
+        "logger_backupCount",
+        _whole(True),
+        "MindSpore 2.7.0",
+    ),
+    *(
+        Row(
+            name,
+            "paddle",
+            _PADDLE,
+            "paddle/base/core.py",
+            f'"{name}"',
+            _one_of(*_TRUTH, exact=False),
+            "Paddle 3.3.1",
+        )
+        for name in ("FLAGS_prim_all", "FLAGS_prim_forward", "FLAGS_prim_backward")
+    ),
+    Row(
+        "NUMPY_MADVISE_HUGEPAGE",
+        "numpy",
+        _NUMPY,
+        "numpy/__init__.py",
+        "int(use_hugepage)",
+        _whole(False),
+        "NumPy 2.5.5",
+    ),
+    Row(
+        *("NPY_PROMOTION_STATE", "numpy", _NUMPY, "numpy/__init__.py", "_set_promotion_state("),
+        wanted=_one_of("weak", "legacy", "weak_and_warn"),
+        seen="NumPy 1.26.4",
+    ),
+)
+NAMES = tuple(row.name for row in ROWS)
+
+
+def _applies(host: Host, row: Row) -> bool:
+    if not row.words:  # a library, which is there or not
+        places = map(host.interpreter.installed, row.distributions)
+        return any(found and host.files.stat(f"{site_of(found)}/{row.file}") is not None for found in places)
+    return any(row.words in _text(host, name, row.file) for name in row.distributions)
+
+
+def _text(host: Host, distribution: str, file: str) -> str:
+    found = host.interpreter.installed(distribution)
+    return (host.files.text(f"{site_of(found)}/{file}") or "") if found is not None else ""

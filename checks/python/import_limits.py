@@ -1,0 +1,195 @@
+"""Do the limits of this shell, and the mounts, let an import of the frameworks map its libraries?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Optional, Union
+
+from npudoctor import (
+    ERROR,
+    WARNING,
+    Action,
+    Command,
+    Facts,
+    Finding,
+    Fix,
+    Host,
+    Risk,
+    Scope,
+    Skip,
+    _,
+    check,
+)
+from npudoctor.host import job
+from npudoctor.host.limits import Limit, limit_of
+from npudoctor.host.loader import Loader
+from npudoctor.host.mounts import Mount, holding, parse_mountinfo
+from npudoctor.host.sizes import size_text
+
+MIB = 1 << 20
+# What an import took at least besides its libraries, in MiB: address space, and of that what is data. Seen on
+# x86-64 with one thread, where it still succeeded: torch 2.13.0 (CPU) and 2.5.1, MindSpore 2.7.0 and 2.10.0,
+# PaddlePaddle 3.x, TensorFlow 2.x. Each further thread takes more.
+OWN = {"torch": (170, 105), "mindspore": (400, 180), "paddle": (170, 125), "tensorflow": (260, 160)}
+PLENTY = 4096 * MIB  # more than this beyond the libraries is no subject of an import
+KINDS = {
+    "address-space": ("Max address space", "-v"),
+    "data": ("Max data size", "-d"),
+}
+# With less an import was seen to die: MindSpore 2.7.0 and Paddle 3.3.1 with 280 KiB of stack, not with 320;
+# both where no file may grow; MindSpore with 3 processes and threads of the user and not with 5. torch 2.13.0
+# lived with all of these. Of open files Python itself needs as many as an import.
+LEAST = {
+    "stack": ("Max stack size", "-s", {"mindspore": 281 << 10, "paddle": 281 << 10}),
+    "file-size": ("Max file size", "-f", {"mindspore": 1, "paddle": 1}),
+    "processes": ("Max processes", "-u", {"mindspore": 4}),
+}
+
+
+@check(
+    "import-limits",
+    scope=Scope.JOB,
+    tags={"mindspore", "paddle", "pytorch", "tensorflow"},
+    needs=("framework", "tensorflow", "tensorflow-cpu"),
+    quick=False,
+    codes={
+        "import-limits.address-space": ERROR,
+        "import-limits.data": ERROR,
+        "import-limits.not-executable": ERROR,
+        "import-limits.too-low": ERROR,
+    },
+)
+def import_limits(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """The libraries of the frameworks may be mapped into memory.
+
+    ## What it does
+
+    Adds up what the libraries of each installed framework take of the address space, by their own headers,
+    and what an import of it was seen to take besides, and compares that with the limits of this shell (of the
+    process, with `--env-of PID`). Looks at the options of the mounts on which they lie.
+
+    - `import-limits.address-space`: `ulimit -v` is smaller than that; a warning where it leaves less than
+      4 GiB, which a training job soon takes.
+    - `import-limits.data`: the same for `ulimit -d`.
+    - `import-limits.not-executable`: an extension module lies on a mount with `noexec`.
+    - `import-limits.too-low`: a limit with which an import was seen to die: of MindSpore and Paddle a stack
+      of 280 KiB (`ulimit -s`), files of no size (`-f 0`); of MindSpore 3 processes of the user, threads too
+      (`-u`), where that is not root.
+
+    Without a limit, the common case, only the mounts are judged. torch lives with all of the low ones, and no
+    import needs locked memory.
+
+    ## Why it matters
+
+    `failed to map segment from shared object`, `MemoryError`, `OpenBLAS error: Memory allocation still
+    failed`: schedulers and login nodes set such limits, and a CUDA build of PyTorch maps 3 GB before it does
+    anything. With `noexec`, common for /home, /tmp and shared scratch, every extension module fails.
+
+    ## Fix safety
+
+    Shown only: a line for the shell that starts the job, where the hard limit allows it. What a mount allows
+    is for its administrator to say.
+
+    ## References
+
+    - getrlimit(2), RLIMIT_AS and RLIMIT_DATA; mount(8), noexec.
+    """
+    installed = job.frameworks(host, *OWN)
+    if not installed:
+        raise Skip(_("no framework is installed in {python}").format(python=host.interpreter.label))
+    if host.options.root is not None:
+        raise Skip(_("an image has no limits and no mounts of its own"))
+    limits = {kind: limit_of(host, name) for kind, (name, _flag) in KINDS.items()}
+    yield Facts({kind: limit.soft for kind, limit in limits.items()})
+    for number, (kind, limit) in enumerate(limits.items()):
+        if limit.soft is not None:
+            needs = {one.name: _need(host, one, number) for one in installed}
+            finding = _judge(kind, limit.soft, limit.hard, needs)
+            if finding is not None:
+                yield finding
+    for kind, (name, flag, least) in LEAST.items():
+        if kind != "processes" or not host.identity.is_root:
+            limit = limit_of(host, name)
+            dying = [one.name for one in installed if (limit.soft or 0) < least.get(one.name, 0)]
+            if limit.soft is not None and dying:
+                yield _too_low(flag, limit, dying)
+    yield from _not_executable(host, installed)
+
+
+def _too_low(flag: str, limit: Limit, dying: list[str]) -> Finding:
+    text = _("ulimit {flag} is {soft} here, with which the import of {frameworks} dies")
+    soft = limit.soft or 0
+    words = {"flag": flag, "soft": size_text(soft) if flag == "-s" else soft}
+    return Finding(
+        "import-limits.too-low",
+        text.format(frameworks=", ".join(dying), **words),
+        action=Action.CONFIG,
+        fix=_raise(flag, limit.hard) if limit.hard is None or limit.hard > soft else _ask(flag),
+    )
+
+
+def _need(host: Host, framework: job.Framework, number: int) -> int:
+    loader: Loader = job.process(host, framework)
+    libraries = [one.library for one in loader.loaded]
+    taken = sum(one.writable if number else one.mapped for one in libraries)
+    return taken + OWN[framework.name][number] * MIB
+
+
+def _judge(kind: str, soft: int, hard: Optional[int], needs: dict[str, int]) -> Optional[Finding]:
+    name, need = max(needs.items(), key=lambda item: item[1])
+    if soft >= need + PLENTY:
+        return None
+    text = _("a process may map {soft} (ulimit {flag}), and importing {framework} takes at least {need}")
+    if kind == "data":
+        text = _(
+            "a process may have {soft} of data (ulimit {flag}); importing {framework} takes at least {need}"
+        )
+    flag = KINDS[kind][1]
+    words = {"soft": size_text(soft), "need": size_text(need), "flag": flag, "framework": name}
+    enough = hard is None or hard >= need + PLENTY
+    return Finding(
+        f"import-limits.{kind}",
+        text.format(**words),
+        severity=ERROR if soft < need else WARNING,
+        action=Action.CONFIG,
+        fix=_raise(flag, hard) if enough else _ask(flag),
+    )
+
+
+def _raise(flag: str, hard: Optional[int]) -> Fix:
+    value = "unlimited" if hard is None else str(hard if flag == "-u" else hard // 1024)
+    return Fix(
+        _("raise the limit in the shell that starts the job"),
+        steps=(Command(("ulimit", f"-S{flag[1]}", value)),),
+        risk=Risk.MANUAL,
+        needs_root=False,
+    )
+
+
+def _ask(flag: str) -> Fix:
+    title = _("ask whoever sets the limits of this session for more: ulimit {flag} is a hard limit here")
+    return Fix(title.format(flag=flag), risk=Risk.MANUAL, needs_root=False)
+
+
+def _not_executable(host: Host, installed: list[job.Framework]) -> Iterator[Finding]:
+    mounts = parse_mountinfo(
+        host.running_files.text(f"/proc/{host.options.env_of or 'self'}/mountinfo") or ""
+    )
+    said: set[str] = set()
+    for path in (module for one in installed for module in one.modules):
+        mount = holding(mounts, host.files.real(path) or path)
+        if mount is not None and "noexec" in mount.own and mount.point not in said:
+            said.add(mount.point)
+            yield _noexec(path, mount)
+
+
+def _noexec(path: str, mount: Mount) -> Finding:
+    text = _("{path} cannot be loaded: {point} is mounted with noexec")
+    title = _("ask for {point} to be mounted without noexec, or install on another file system")
+    return Finding(
+        "import-limits.not-executable",
+        text.format(path=path, point=mount.point),
+        evidence=(f"{mount.point} {mount.kind} {','.join(mount.own)}",),
+        action=Action.CONFIG,
+        fix=Fix(title.format(point=mount.point), risk=Risk.MANUAL, needs_root=False),
+    )

@@ -1,0 +1,357 @@
+"""Are the files of the installed frameworks, and of what they require, there and whole?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Optional, Union
+
+from npudoctor import (
+    ERROR,
+    INFO,
+    WARNING,
+    Action,
+    Command,
+    Facts,
+    Finding,
+    Fix,
+    Host,
+    Risk,
+    Scope,
+    Skip,
+    _,
+    check,
+)
+from npudoctor.checks.python._conflicting_packages_findings import one_of_two
+from npudoctor.checks.python._installed_modules import modules_of, recorded_once
+from npudoctor.checks.python._pip import pip_fix
+from npudoctor.checks.python._requirements import FRAMEWORKS, closure_of, named
+from npudoctor.host.archives import members
+from npudoctor.host.installed_files import Damage, damage, is_whole, share_there, site_of
+from npudoctor.host.interpreter import Distribution, normal
+from npudoctor.host.spoiled import Looking
+
+# What jobs import besides frameworks, and what is often installed over one another.
+BESIDE = (
+    *("opencv-python", "opencv-python-headless", "opencv-contrib-python", "opencv-contrib-python-headless"),
+    *(
+        "transformers",
+        "tokenizers",
+        "accelerate",
+        "datasets",
+        "deepspeed",
+        "peft",
+        "triton",
+        "scipy",
+        "numpy",
+    ),
+)
+SHOWN = 3
+# Of MindSpore's plug-ins, as an import on the CPU uses them; seen of 2.7.0 and 2.10.0.
+_ALWAYS = re.compile(r"/plugin/(?:cpu/)?libmindspore_(?:ops_cpu|ops_host|cpu_res_manager)\.so")
+_OPENED = re.compile(r"/plugin/(?:ascend/)?libmindspore_(?:ascend|ops_ascend|ascend_res_manager)\.so")
+
+
+@check(
+    "package-files",
+    scope=Scope.JOB,
+    tags={"mindspore", "paddle", "pytorch", "tensorflow"},
+    quick=False,
+    codes={
+        "package-files.missing": ERROR,
+        "package-files.cut-short": ERROR,
+        "package-files.spoiled": ERROR,
+        "package-files.changed": WARNING,
+        "package-files.stale-code": ERROR,
+        "package-files.unreadable": ERROR,
+        "package-files.interrupted": ERROR,
+        "package-files.two-versions": ERROR,
+    },
+)
+def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """The files of the installed frameworks are there and whole.
+
+    ## What it does
+
+    Compares the modules and libraries (`.py`, `.so`) that the RECORD of each framework lists, and those of
+    all that it requires, with the disk: one stat a file. Headers, byte code, tests and data are left out.
+
+    - `package-files.missing`: files are gone, and in no zip file of the search path. A warning where only
+      plug-in libraries are, which some images leave out; so with the next two. An error where MindSpore
+      opens them on every machine: those of the CPU, and those of Ascend that are cut.
+    - `package-files.cut-short`: a file is empty, or a library ends before its own headers say.
+    - `package-files.spoiled`: what the file holds cannot be loaded: zeros after a crash, a pointer of Git
+      LFS, a source of another size that does not compile, byte code that is cut and that Python takes for
+      its source's, a folder in its place. Looked into are sources of another size, packages' own files, the
+      ends of many others, of every library its headers and tables, and samples of the code of the largest
+      and of those of another size. A package that imports parts of itself that are not there is another
+      version's.
+    - `package-files.changed`: of what a framework requires, a package's own `__init__.py`, or its only
+      module, has another size than was installed; or a library of its size holds something else, where it
+      was written after the installation.
+    - `package-files.stale-code`: byte code that Python does not compare with the source (PEP 552,
+      unchecked) was made of another source, and is what Python runs. A warning where the source itself is
+      not what was installed.
+    - `package-files.unreadable`: this user may not read files of a framework, or of what it requires, as
+      where root installed them under a strict umask.
+    - `package-files.interrupted`: pip was stopped while it replaced a package, which lies beside as `~orch`;
+      information where the package itself is whole.
+    - `package-files.two-versions`: metadata of two versions in one folder. An error where the files have the
+      sizes of the version that pip and the frameworks do not believe in.
+
+    All other files that are there and of another size are not complained of: people patch modules and strip
+    libraries.
+
+    ## Why it matters
+
+    pip believes its own metadata, and so does everybody who asks `pip list`. A full disk, a killed
+    installation, one of two opencv packages uninstalled: the import then fails, or kills Python with SIGBUS.
+
+    ## Fix safety
+
+    Shown only: it installs the same version once more, over what is there.
+
+    ## References
+
+    - Python packaging, "Recording installed projects".
+    - pip, "Ignoring invalid distribution".
+    """
+    looked_at = _distributions(host)
+    half_removed = _half_removed(host)
+    if not looked_at and not half_removed:
+        raise Skip(_("no framework is installed in {python}").format(python=host.interpreter.label))
+    seen = 0
+    for found in looked_at:
+        harm = damage(host.files, found, recorded_once(host, found))
+        seen += harm.listed
+        yield from _judge(host, found, harm)
+        yield from _look_into(host, found, harm)
+    yield Facts({"distributions": len(looked_at), "files": seen})
+    for site, name in half_removed:
+        yield _interrupted(host, site, name)
+
+
+def _distributions(host: Host) -> list[Distribution]:
+    """The frameworks, what they require, and what is often beside them; each once."""
+    whole = closure_of(host)
+    told = [*whole.roots, *(need.found for need in whole.needs)]
+    told += [host.interpreter.installed(name) for name in BESIDE]
+    told += _back_ends(host) if host.interpreter.installed("torch") else []
+    return list({found.folder: found for found in told if found is not None}.values())
+
+
+def _back_ends(host: Host) -> list[Optional[Distribution]]:
+    from npudoctor.checks.python._framework_backends import announced  # of torch only
+
+    return [_at(host, backend.folder) for backend in announced(host)]
+
+
+def _at(host: Host, folder: str) -> Optional[Distribution]:
+    """Who announces a back end to torch: it is loaded with torch."""
+    name = folder.rpartition("/")[2].partition("-")[0]
+    copies = host.interpreter.distributions(name)
+    return next((found for found in copies if found.folder == folder), None)
+
+
+def _judge(host: Host, found: Distribution, harm: Damage) -> Iterator[Finding]:
+    missing = _not_elsewhere(host, found, harm.missing)
+    if missing:
+        text = _("{name}: {count} of {all} modules and libraries are missing, such as {path}")
+        yield _finding(host, "package-files.missing", text, found, missing, harm.listed)
+    if harm.short:
+        text = _("{name}: {count} of {all} modules and libraries are cut short, such as {path}")
+        yield _finding(host, "package-files.cut-short", text, found, harm.short, harm.listed)
+    others = [copy for copy in host.interpreter.distributions(found.name) if copy.folder != found.folder]
+    for other in others:
+        if site_of(other) == site_of(found) and other.version != found.version:
+            yield _twice(host, found, other)
+
+
+def _not_elsewhere(host: Host, found: Distribution, missing: Sequence[str]) -> list[str]:
+    """Those that Python would miss: it takes byte code for a source, and looks into zip files."""
+    if not missing:
+        return []
+    inside: set[str] = set()
+    for place in host.interpreter.layout().search_path:
+        if place.startswith("/") and not modules_of(host).names(place):
+            inside |= members(host.files, place)
+    looking, site = _looking(host, found), site_of(found)
+    return [
+        path
+        for path in missing
+        if path not in inside
+        and not (
+            path.endswith(".py")
+            and host.files.stat(f"{site}/{path}c") is not None
+            and not looking.is_foreign_code(f"{path}c")
+        )
+    ]
+
+
+def _look_into(host: Host, found: Distribution, harm: Damage) -> Iterator[Finding]:
+    deep = normal(found.name) in FRAMEWORKS
+    listed, looking = recorded_once(host, found), _looking(host, found)
+    spoiled = [
+        path
+        for path in looking.spoiled(listed, harm.sizes, deep)
+        if path not in harm.short and path not in harm.missing
+    ]
+    changed = [] if deep or spoiled else looking.changed(listed, harm.sizes)
+    changed = [path for path in changed if path not in harm.short]
+    if changed:
+        text = _("{name}: {path} is not the file that was installed: its size is another")
+        yield _finding(host, "package-files.changed", text, found, changed, harm.listed)
+    if looking.other and not spoiled and _keeps_list(host, found):
+        text = _("{name}: {path} is not the file that was installed: it has the same size and other content")
+        yield _finding(host, "package-files.changed", text, found, looking.other, harm.listed)
+    if spoiled:
+        text = _(
+            "{name}: {path} is there, and what it holds cannot be loaded: zeros, half a file, or another"
+        )
+        yield _finding(host, "package-files.spoiled", text, found, spoiled, harm.listed)
+    if looking.unreadable:
+        yield _unreadable(host, found, looking.unreadable, harm)
+    if looking.stale:
+        yield _stale(host, found, looking.stale, harm)
+
+
+def _unreadable(host: Host, found: Distribution, paths: Sequence[str], harm: Damage) -> Finding:
+    text = _("{name}: this user may not read {count} of {all} modules and libraries, such as {path}")
+    site = site_of(found)
+    tops = sorted({f"{site}/{path.partition('/')[0]}" for path in paths})
+    return Finding(
+        "package-files.unreadable",
+        text.format(name=named(found), count=len(paths), all=harm.listed, path=f"{site}/{paths[0]}"),
+        evidence=tuple(f"{site}/{path}" for path in paths[:SHOWN]),
+        action=Action.CONFIG,
+        fix=Fix(
+            _("let everybody read what was installed, as its owner"),
+            steps=(Command(("chmod", "-R", "a+rX", *tops)),),
+            risk=Risk.MANUAL,
+        ),
+    )
+
+
+def _stale(host: Host, found: Distribution, stale: Sequence[str], harm: Damage) -> Finding:
+    """An error where the sources are those that were installed: nobody means them not to be run."""
+    site, sizes = site_of(found), dict(zip(recorded_once(host, found), harm.sizes))
+    original = {one.path for one, now in sizes.items() if one.size == now}
+    text = _("{name}: Python runs stale byte code in place of {path} and never compares the two")
+    folders = sorted({f"{site}/{path}".rpartition("/")[0] for path in stale})
+    return Finding(
+        "package-files.stale-code",
+        text.format(name=named(found), path=f"{site}/{stale[0]}"),
+        severity=ERROR if original.issuperset(stale) else WARNING,
+        evidence=tuple(f"{site}/{path}" for path in stale[:SHOWN]),
+        action=Action.CONFIG,
+        fix=Fix(
+            _("compile the sources again"),
+            steps=(Command((host.interpreter.program, "-m", "compileall", "-q", "-f", "-l", *folders)),),
+            risk=Risk.MANUAL,
+            needs_root=False,
+        ),
+    )
+
+
+def _looking(host: Host, found: Distribution) -> Looking:
+    told = ("PYTHONPYCACHEPREFIX", "PYTHONOPTIMIZE")  # other byte code is read
+    cached = not any(host.variables.get(name) for name in told)
+    written = host.files.stat(f"{found.folder}/RECORD")
+    at = written.mtime_ns // 10**9 if written is not None else None
+    return Looking(host.files, site_of(found), host.interpreter.layout().version, cached, at)
+
+
+def _keeps_list(host: Host, found: Distribution) -> bool:
+    """Whether who installed it left its files as its list says; conda writes its own folders into them."""
+    path = f"{found.folder}/INSTALLER"
+    entry = host.files.stat(path)
+    return entry is not None and entry.is_file and (host.files.text(path, 64) or "").strip() in ("pip", "uv")
+
+
+def _twice(host: Host, found: Distribution, other: Distribution) -> Finding:
+    """An error where the files are those of the version that nobody believes in."""
+    text = _("{name} is in one folder twice, as {first} and as {other}: an upgrade was interrupted")
+    mine, theirs = share_there(host.files, found), share_there(host.files, other)
+    if theirs > mine:
+        text = _("{name} passes for {first}, and its files are those of {other}: an upgrade was interrupted")
+    return Finding(
+        "package-files.two-versions",
+        text.format(name=found.name, first=found.version, other=other.version),
+        severity=ERROR if theirs > mine else WARNING,
+        evidence=(found.folder, other.folder),
+        action=Action.CONFIG,
+        fix=one_of_two(host, found, other),
+    )
+
+
+def _finding(
+    host: Host, code: str, text: str, found: Distribution, paths: Sequence[str], listed: int
+) -> Finding:
+    site = site_of(found)
+    grave = {path for path in paths if code != "package-files.changed" and _is_grave(host, site, path)}
+    paths = sorted(paths, key=lambda path: path not in grave)
+    return Finding(
+        code,
+        text.format(name=named(found), count=len(paths), all=listed, path=f"{site}/{paths[0]}"),
+        severity=ERROR if grave else WARNING,
+        evidence=tuple(f"{site}/{path}" for path in paths[:SHOWN]),
+        action=Action.CONFIG,
+        fix=_again(host, found),
+    )
+
+
+def _is_grave(host: Host, site: str, path: str) -> bool:
+    """Whether the import, or any job, fails of it: plug-ins are used only where their devices are. One that
+    is cut kills whoever opens it, and which devices are there MindSpore finds out by opening."""
+    if "/plugin" not in path or _ALWAYS.search(path):
+        return True
+    entry = host.files.stat(f"{site}/{path}") if _OPENED.search(path) else None
+    return entry is not None and entry.size > 0 and not is_whole(host.files, f"{site}/{path}")
+
+
+def _half_removed(host: Host) -> list[tuple[str, str]]:
+    """Folder and name of what pip has moved aside and never removed: ~orch."""
+    folders = [folder for folder in host.interpreter.layout().search_path if folder.endswith("-packages")]
+    return [
+        (folder, name)
+        for folder in folders
+        for name in host.files.names(folder)
+        if name.startswith("~") and not name.endswith("-info") and _whose(name) is not None
+    ]
+
+
+def _whose(name: str) -> Optional[str]:
+    """The framework, or what is often beside one, that lies under this name: ~orch is torch."""
+    tail = normal(name.lstrip("~-"))
+    known = (*FRAMEWORKS, *BESIDE, "paddle", "mindspore", "tensorflow")
+    return next((one for one in known if len(tail) > 2 and normal(one).endswith(tail)), None)
+
+
+def _interrupted(host: Host, site: str, name: str) -> Finding:
+    package = _whose(name) or name
+    there = host.files.stat(f"{site}/{package.replace('-', '_')}/__init__.py") is not None
+    text = _("{path} was left by an interrupted pip, and {package} itself is not there")
+    if there:
+        text = _("{path} was left by an interrupted pip; {package} itself is there")
+    return Finding(
+        "package-files.interrupted",
+        text.format(path=f"{site}/{name}", package=package),
+        severity=INFO if there else ERROR,
+        action=Action.NONE if there else Action.CONFIG,
+        fix=None if there else _back(host, site, name, package),
+    )
+
+
+def _back(host: Host, site: str, name: str, package: str) -> Fix:
+    found = host.interpreter.installed(package)
+    wanted = f"{package}=={found.version}" if found else package
+    title = _("reinstall {package}").format(package=package)
+    fix: Fix = pip_fix(host, title, ("install", "--force-reinstall", "--no-deps", wanted))
+    return fix
+
+
+def _again(host: Host, found: Distribution) -> Fix:
+    title = _("reinstall {name} over the damaged files").format(name=named(found))
+    line = ("install", "--force-reinstall", "--no-deps", f"{normal(found.name)}=={found.version}")
+    fix: Fix = pip_fix(host, title, line)
+    return fix

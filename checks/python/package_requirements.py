@@ -1,0 +1,130 @@
+"""Is everything installed that the installed frameworks require, in versions that they accept?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Union
+
+from npudoctor import ERROR, WARNING, Action, Facts, Finding, Host, Scope, Severity, Skip, Unknown, _, check
+from npudoctor.checks.cann._python_needs import weight_for_cann
+from npudoctor.checks.python._requirements import FRAMEWORKS, Need, closure_of, install, optional, order
+
+# Checks that say the same of one package, and more of it.
+ECHOES = {
+    "numpy": ("numpy-version.unsuitable", "numpy-version.missing", "cann-python-deps.numpy-2"),
+    "scipy": ("scipy-version.unsuitable", "scipy-version.missing", "scipy-version.slow-initialisation"),
+    "torch": (
+        *("torch-npu.torch-missing", "torch-npu.torch-mismatch", "torch-family.torch-missing"),
+        *("torch-family.mismatch", "torch-family.other-build", "vllm-ascend.unmet-requirement"),
+    ),
+    "vllm": ("vllm-ascend.vllm-missing", "vllm-ascend.vllm-mismatch"),
+    "torch-npu": ("vllm-ascend.unmet-requirement", "torch-npu.torch-mismatch"),
+    "torchvision": ("vllm-ascend.unmet-requirement", "torch-family.mismatch"),
+    "torchaudio": ("vllm-ascend.unmet-requirement", "torch-family.mismatch"),
+    "triton": ("torch-family.triton-mixed",),
+    "triton-ascend": ("vllm-ascend.unmet-requirement", "torch-family.triton-mixed"),
+    "paddlepaddle": ("paddle-npu.paddle-missing",),
+    "te": ("te-topi.missing", "te-topi.other-version"),
+    "topi": ("te-topi.missing", "te-topi.other-version"),
+    "setuptools": ("setuptools.pkg-resources-gone",),
+}
+NCCL = "nvidia-nccl"  # -cu12, -cu13
+
+
+@check(
+    "package-requirements",
+    scope=Scope.JOB,
+    tags={"mindspore", "paddle", "pytorch", "tensorflow"},
+    needs=FRAMEWORKS,
+    quick=False,
+    codes={
+        "package-requirements.missing": ERROR,
+        "package-requirements.unsuitable": ERROR,
+        "package-requirements.site-table": WARNING,
+    },
+)
+def package_requirements(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """Everything that the installed frameworks require is installed.
+
+    ## What it does
+
+    Follows the requirements (`Requires-Dist`) of each installed framework through all that they lead to, with
+    the extras and markers of the examined interpreter, and compares them with what is installed. Nothing is
+    imported.
+
+    - `package-requirements.missing`: a required distribution is not installed. A warning where the framework
+      is known to import without it (networkx for PyTorch).
+    - `package-requirements.unsuitable`: another version is installed than is required. An error where it is
+      older than required, or known to break the import; else a warning, as such bounds are often guesses.
+    - `package-requirements.site-table`: rows that this site added to our table cannot be used.
+
+    What is known to be needed and stands in no metadata is added: NumPy below 2 for MindSpore 2.10.0.
+
+    ## Why it matters
+
+    `import torch` or `import mindspore` ends with `No module named ...`, an hour after the job was queued.
+    It comes of `pip install --no-deps`, of an upgrade for something else, of `pip uninstall`.
+
+    ## Fix safety
+
+    Shown only. The line names the installed frameworks with their versions, so that pip takes only what all
+    of them accept. Where no version suits all, the two that exclude each other are named, without a line.
+
+    ## References
+
+    - The metadata of the wheels on PyPI; Python packaging, "Dependency specifiers".
+    """
+    whole = closure_of(host)
+    if not whole.roots:
+        raise Skip(_("no framework is installed in {python}").format(python=host.interpreter.label))
+    yield Facts(
+        {"frameworks": {root.name: root.version for root in whole.roots}, "required": len(whole.names)}
+    )
+    from npudoctor.knowledge.broken import broken_rows
+
+    yield from broken_rows(host, "package-requirements", "requirements")
+    unmet: dict[str, list[Need]] = {}
+    for need in whole.needs:
+        if not need.met:
+            unmet.setdefault(need.name, []).append(need)
+    for name, needs in sorted(unmet.items(), key=lambda item: order(item[1])):
+        yield _finding(host, name, needs)
+    if whole.unclear:
+        raise Unknown(whole.unclear[0].reason)
+
+
+def _finding(host: Host, name: str, needs: Sequence[Need]) -> Finding:
+    need = needs[0]
+    code, severity = "package-requirements.missing", WARNING if all(map(optional, needs)) else ERROR
+    text = _("{name} is not installed, and {user} {release} requires {name}{required}")
+    if need.found is not None:
+        code = "package-requirements.unsuitable"
+        text = _("{name} {version} is installed, and {user} {release} requires {name}{required}")
+    words = {"name": name, "version": need.found.version if need.found else ""}
+    words.update(user=need.user.name, release=need.user.version, required=str(need.specifier))
+    return Finding(
+        code,
+        text.format(**words),
+        severity=severity,
+        evidence=tuple(dict.fromkeys(map(_line, needs))),
+        action=Action.CONFIG,
+        fix=install(host, name),
+        echo_of=_causes(host, name, code, severity),
+    )
+
+
+def _causes(host: Host, name: str, code: str, severity: Severity) -> tuple[str, ...]:
+    """The codes of the checks that know more of this package. CANN's check counts where it is as strict."""
+    told = ECHOES.get(name, ())
+    if name.startswith(NCCL):
+        told = ("nccl-version.missing", "nccl-version.too-old", "nccl-version.missing-symbols")
+    missing = code == "package-requirements.missing"
+    weight = weight_for_cann(host, name)
+    if weight is not None and severity <= (weight if missing else WARNING):
+        told += ("cann-python-deps.missing" if missing else "cann-python-deps.unsuitable",)
+    return told
+
+
+def _line(need: Need) -> str:
+    way = " -> ".join((*need.way, f"{need.name}{need.specifier}"))
+    return f"{way}: {need.reason}" if need.reason else way

@@ -1,0 +1,67 @@
+"""Does the installed protobuf have the implementation that a variable asks for?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Union
+
+from npudoctor import ERROR, Action, Command, Facts, Finding, Fix, Host, Risk, Scope, Skip, _, check
+from npudoctor.host.installed_files import site_of
+
+VARIABLE = "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION"
+# The folder and the name of each implementation's extension module; the one in Python is always there.
+MODULES = {"cpp": ("google/protobuf/pyext", "_message."), "upb": ("google/_upb", "_message.")}
+
+
+@check(
+    "protobuf-implementation",
+    scope=Scope.JOB,
+    tags={"mindspore", "paddle", "tensorflow"},
+    needs=(f"${VARIABLE}",),
+    codes={"protobuf-implementation.not-there": ERROR},
+)
+def protobuf_implementation(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """protobuf has the implementation that the environment asks for.
+
+    ## What it does
+
+    Where PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION is `cpp` or `upb`, looks for the extension module of that
+    implementation in the installed protobuf. Nothing is imported.
+
+    ## Why it matters
+
+    Old instructions set `cpp` for speed. protobuf 4 and later have no such module: `import mindspore` ends
+    with `cannot import name '_message' from 'google.protobuf.pyext'`.
+
+    ## Fix safety
+
+    The line changes the variable of the shell that starts the job.
+
+    ## References
+
+    - protocolbuffers/protobuf, python/README.md: implementations.
+    """
+    wanted = host.variables.get(VARIABLE, "")
+    if wanted not in MODULES:
+        raise Skip(_("{variable} asks for no implementation that could be missing").format(variable=VARIABLE))
+    protobuf = host.interpreter.installed("protobuf")
+    if protobuf is None:
+        host.interpreter.be_sure_without("protobuf")
+        raise Skip(_("protobuf is not installed in {python}").format(python=host.interpreter.label))
+    folder, name = MODULES[wanted]
+    there = [one for one in host.files.names(f"{site_of(protobuf)}/{folder}") if one.startswith(name)]
+    yield Facts({"protobuf": protobuf.version, "wanted": wanted})
+    if not any(one.endswith(".so") for one in there):
+        text = _("{variable} is {value}, which protobuf {version} does not have")
+        yield Finding(
+            "protobuf-implementation.not-there",
+            text.format(variable=VARIABLE, value=wanted, version=protobuf.version),
+            evidence=(f"{site_of(protobuf)}/{folder}",),
+            action=Action.CONFIG,
+            fix=Fix(
+                _("let protobuf choose its implementation"),
+                steps=(Command(("unset", VARIABLE)),),
+                risk=Risk.MANUAL,
+                needs_root=False,
+            ),
+        )

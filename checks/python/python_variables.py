@@ -1,0 +1,219 @@
+"""Does Python start with the variables that it reads itself, and find its own library and packages?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Optional, Union
+
+from npudoctor import ERROR, Action, Command, Facts, Finding, Fix, Host, Risk, Scope, Skip, _, check
+from npudoctor.checks.python._framework_values import NAMES as OF_FRAMEWORKS
+from npudoctor.checks.python._framework_values import refusals
+from npudoctor.checks.python._python_values import NAMES, valid
+from npudoctor.host import CannotTell
+from npudoctor.host.installed_files import site_of
+from npudoctor.host.interpreter import Layout
+
+HOME, PLATLIBDIR, EXECUTABLE, WARNINGS = (
+    *("PYTHONHOME", "PYTHONPLATLIBDIR", "PYTHONEXECUTABLE", "PYTHONWARNINGS"),
+)
+# Where Paddle warns of it when it is imported.
+CCACHE = ("paddle/utils/cpp_extension/extension_utils.py", "No ccache found")
+
+
+@check(
+    "python-variables",
+    scope=Scope.JOB,
+    tags={"mindspore", "paddle", "pytorch", "tensorflow"},
+    needs=(
+        *(f"${name}" for name in (HOME, PLATLIBDIR, EXECUTABLE, WARNINGS)),
+        *(f"${name}" for name in (*NAMES, *OF_FRAMEWORKS)),
+    ),
+    quick=False,
+    codes={
+        "python-variables.no-standard-library": ERROR,
+        "python-variables.bad-value": ERROR,
+        "python-variables.hides-packages": ERROR,
+        "python-variables.warnings-as-errors": ERROR,
+        "python-variables.framework-refuses": ERROR,
+    },
+)
+def python_variables(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """Python starts with the variables that it reads itself.
+
+    ## What it does
+
+    Judges the variables of Python by what the examined release does with them; each was tried with Python
+    3.7 to 3.13. Nothing is run.
+
+    - `python-variables.no-standard-library`: PYTHONHOME or PYTHONPLATLIBDIR leads to a folder that has no
+      standard library of this release, or none of its extension modules.
+    - `python-variables.bad-value`: PYTHONHASHSEED, PYTHONMALLOC, PYTHONUTF8, PYTHONIOENCODING,
+      PYTHONTRACEMALLOC, PYTHONINTMAXSTRDIGITS, PYTHON_GIL, PYTHON_CPU_COUNT or PYTHON_FROZEN_MODULES has a
+      value with which Python does not start.
+    - `python-variables.hides-packages`: PYTHONEXECUTABLE names another Python; from 3.11 on the packages of a
+      virtual environment are then not found.
+    - `python-variables.warnings-as-errors`: PYTHONWARNINGS makes errors of all warnings, and Paddle gives one
+      when it is imported where ccache is not installed. torch, MindSpore and TensorFlow give none.
+
+    - `python-variables.framework-refuses`: a variable of torch, MindSpore, Paddle or NumPy has a value with
+      which its import was seen to fail, or never to end: TORCH_LOGS, TORCH_LOGS_OUT, TORCH_LOGS_FORMAT,
+      PYTORCH_JIT, TORCH_DISTRIBUTED_DEBUG, GOMP_CPU_AFFINITY; GLOG_v, GLOG_stderrthreshold, GLOG_logtostderr,
+      logger_maxBytes, logger_backupCount; FLAGS_prim_all, FLAGS_prim_forward, FLAGS_prim_backward;
+      NUMPY_MADVISE_HUGEPAGE, NPY_PROMOTION_STATE. Only where the installed release has the lines that refuse.
+
+    Others were tried and do no harm to an import: PYTHONOPTIMIZE, PYTHONDEVMODE, PYTHONSAFEPATH,
+    PYTHONNOUSERSITE, PYTHONCASEOK, PYTHONDONTWRITEBYTECODE. PYTHONPATH is the subject of `source-shadowing`.
+
+    ## Why it matters
+
+    `Fatal Python error: init_fs_encoding` or `No module named 'encodings'` before the first line of a job:
+    a module system or an old .bashrc sets PYTHONHOME for another Python. npudoctor itself is a Python
+    program: where its own Python does not start either, only `env -u PYTHONHOME npudoctor check` says so.
+
+    ## Fix safety
+
+    The line changes the variable of the shell that starts the job.
+
+    ## References
+
+    - Python, "Command line and environment": environment variables.
+    """
+    layout = host.interpreter.layout()
+    version = tuple(int(part) for part in (layout.version or "").split(".")[:2] if part.isdigit())
+    if len(version) < 2:
+        raise Skip(_("the release of {python} is not known").format(python=host.interpreter.label))
+    names = [HOME, PLATLIBDIR, EXECUTABLE, WARNINGS, *NAMES, *OF_FRAMEWORKS]
+    if not any(name in host.variables for name in names):
+        raise Skip(_("no variable changes how Python starts"))
+    yield Facts({"variables": {name: host.variables[name] for name in names if host.variables.get(name)}})
+    free = any(folder.endswith(f"/python{_dotted(version)}t") for folder in layout.search_path)
+    for name in NAMES:
+        yield from _value(host, name, version, free)
+    for one in refusals(host):
+        text = _("{name} is {value}, with which import {module} does not succeed; it takes {wanted}")
+        value = one.value or _("set and empty")
+        words = {"value": value, "module": one.module, "wanted": one.wanted}
+        yield _finding("python-variables.framework-refuses", one.name, text.format(name=one.name, **words))
+    for finding in (
+        _home(host, layout, version),
+        _platlibdir(host, layout, version),
+        _executable(host, layout, version),
+        _warnings(host),
+    ):
+        if finding is not None:
+            yield finding
+
+
+def _value(host: Host, name: str, version: tuple[int, ...], free: bool) -> Iterator[Finding]:
+    value = host.variables.get(name, "")
+    wanted = valid(name, value, version, free) if value else None
+    if wanted:
+        text = _("{name} is {value}, with which Python {version} does not start; it takes {wanted}")
+        words = {"name": name, "value": value, "wanted": wanted}
+        yield _finding("python-variables.bad-value", name, text.format(version=_dotted(version), **words))
+
+
+def _home(host: Host, layout: Layout, version: tuple[int, ...]) -> Optional[Finding]:
+    prefix, _colon, second = host.variables.get(HOME, "").partition(":")
+    if not prefix.startswith("/"):
+        return None
+    end = f"python{_dotted(version)}"
+    zipped = f"{prefix}/lib/{end.replace('.', '')}.zip"
+    wanted = [[*_in_libs(prefix, f"{end}/os.py", f"{end}/os.pyc"), zipped]]
+    for folder in layout.search_path:  # one that all import, where this Python has it as a file
+        names = host.files.names(folder) if folder.endswith("/lib-dynload") else []
+        modules = [f"{end}/lib-dynload/{name}" for name in names if name.startswith("_struct.")]
+        wanted += [_in_libs(second or prefix, module) for module in modules]
+    text = _("PYTHONHOME is {value}, where Python {version} does not find its standard library: no {path}")
+    return _without_library(host, HOME, version, text, wanted)
+
+
+def _in_libs(prefix: str, *names: str) -> list[str]:
+    return [f"{prefix.rstrip('/')}/{lib}/{name}" for name in names for lib in ("lib", "lib64")]
+
+
+def _platlibdir(host: Host, layout: Layout, version: tuple[int, ...]) -> Optional[Finding]:
+    """It takes the place of `lib` in the path of the standard library."""
+    value, end = host.variables.get(PLATLIBDIR, ""), f"/python{_dotted(version)}"
+    own = next((folder for folder in layout.search_path if folder.endswith(end)), "")
+    prefix = own[: -len(end)].rpartition("/")[0]
+    if not value or version < (3, 9) or not prefix or host.variables.get(HOME):
+        return None
+    text = _("PYTHONPLATLIBDIR is {value}, and Python {version} has no standard library there: no {path}")
+    return _without_library(host, PLATLIBDIR, version, text, [[f"{prefix}/{value}{end}/os.py"]])
+
+
+def _without_library(
+    host: Host, name: str, version: tuple[int, ...], text: str, wanted: list[list[str]]
+) -> Optional[Finding]:
+    """Of each of these lists one file must be there."""
+    for paths in wanted:
+        if all(host.files.stat(path) is None for path in paths):
+            words = {"value": host.variables[name], "version": _dotted(version), "path": paths[0]}
+            return _finding("python-variables.no-standard-library", name, text.format(**words))
+    return None
+
+
+def _executable(host: Host, layout: Layout, version: tuple[int, ...]) -> Optional[Finding]:
+    """Before 3.11 it counts on macOS alone."""
+    value = host.variables.get(EXECUTABLE, "")
+    own = host.interpreter.path.rpartition("/")[0].rpartition("/")[0]
+    if not value or version < (3, 11) or host.files.stat(f"{own}/pyvenv.cfg") is None:
+        return None
+    other = value.rpartition("/")[0].rpartition("/")[0]
+    if host.files.real(other) == host.files.real(own):
+        return None
+    text = _("PYTHONEXECUTABLE is {value}: Python does not find the packages of the environment {folder}")
+    return _finding("python-variables.hides-packages", EXECUTABLE, text.format(value=value, folder=own))
+
+
+def _warnings(host: Host) -> Optional[Finding]:
+    every = [one for one in host.variables.get(WARNINGS, "").split(",") if _every(one)]
+    paddle = host.interpreter.installed("paddlepaddle") or host.interpreter.installed("paddlepaddle-gpu")
+    if not every or paddle is None or _ccache(host):
+        return None
+    name, words = CCACHE
+    if words not in (host.files.text(f"{site_of(paddle)}/{name}") or ""):
+        return None
+    text = _(
+        "PYTHONWARNINGS is {value}, and Paddle {version} warns when it is imported without ccache on PATH"
+    )
+    message = text.format(value=host.variables[WARNINGS], version=paddle.version)
+    return _finding("python-variables.warnings-as-errors", WARNINGS, message)
+
+
+def _every(rule: str) -> bool:
+    """Whether a rule makes an error of a UserWarning, whatever it says and wherever it comes from."""
+    action, message, category, module, line = (*rule.strip().split(":"), "", "", "", "", "")[:5]
+    kinds = ("", "Warning", "UserWarning")
+    return (
+        bool(action) and "error".startswith(action) and category in kinds and not (message or module or line)
+    )
+
+
+def _ccache(host: Host) -> bool:
+    for folder in host.variables.path_list("PATH"):
+        try:
+            if folder.startswith("/") and host.files.stat(f"{folder}/ccache") is not None:
+                return True
+        except CannotTell:
+            continue
+    return False
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
+
+
+def _finding(code: str, name: str, message: str) -> Finding:
+    return Finding(
+        code,
+        message,
+        action=Action.CONFIG,
+        fix=Fix(
+            _("take {name} out of the environment").format(name=name),
+            steps=(Command(("unset", name)),),
+            risk=Risk.MANUAL,
+            needs_root=False,
+        ),
+    )

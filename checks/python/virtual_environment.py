@@ -1,0 +1,184 @@
+"""Does the virtual environment still have the Python that it was made of?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Optional, Union
+
+from npudoctor import ERROR, WARNING, Action, Command, Facts, Finding, Fix, Host, Risk, Scope, Skip, _, check
+from npudoctor.checks.python._environment_parts import launchers, not_executable, without_settings
+from npudoctor.host.errors import CannotTell
+from npudoctor.host.site_folders import PYTHON_LIB
+from npudoctor.lazy import pattern
+
+_LIST = 'python3 -m pip list --not-required --exclude pip --format freeze --path "$0" > "$1"'
+_PROGRAM = pattern(r"python[\d.]*\Z")
+
+
+@check(
+    "virtual-environment",
+    scope=Scope.JOB,
+    tags={"mindspore", "paddle", "pytorch"},
+    codes={
+        "virtual-environment.base-missing": ERROR,
+        "virtual-environment.other-python": ERROR,
+        "virtual-environment.settings-missing": ERROR,
+        "virtual-environment.not-executable": ERROR,
+        "virtual-environment.launcher-without-python": WARNING,
+    },
+)
+def virtual_environment(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """The virtual environment has the Python that it was made with.
+
+    ## What it does
+
+    Looks at the environment of the examined interpreter, at the one that VIRTUAL_ENV names, and at those of
+    PATH that come before it.
+
+    - `virtual-environment.base-missing`: its python3 is a link to a Python that is gone. A shell then runs
+      the next python3 of PATH, without a word.
+    - `virtual-environment.other-python`: its packages lie in `lib/python3.11`, and its python3 is another
+      release now, which does not look there.
+    - `virtual-environment.settings-missing`: its pyvenv.cfg is gone, and its python3 is a link: that then is
+      the Python to which the link leads, with the packages of that one only.
+    - `virtual-environment.not-executable`: its python3 is a file that nobody may execute.
+    - `virtual-environment.launcher-without-python`: the first line of torchrun, msrun, vllm or another
+      launcher in it names a Python that is not there: an environment that was moved. `python3 -m` works.
+
+    ## Why it matters
+
+    An environment holds a link to the Python of the system or of conda. When that is upgraded in place or
+    removed, `import torch` says that there is no module torch, and pip list shows nothing.
+
+    ## Fix safety
+
+    Shown only. Where a Python of the release of its packages is on PATH, the environment is led to that one
+    and keeps them; else it must be made once more, and its packages installed again.
+
+    ## References
+
+    - Python, `venv`: "environments are disposable".
+    """
+    folders = list(_environments(host))
+    lost = [finding for folder in _candidates(host) for finding in without_settings(host, folder)]
+    if not folders and not lost:
+        raise Skip(_("no virtual environment is in use"))
+    yield Facts({"environments": folders})
+    yield from lost
+    for folder in folders:
+        program = _program(host, folder)
+        finding = _base_missing(host, folder) or not_executable(host, program) or _other_python(host, folder)
+        if finding is not None:
+            yield finding
+        yield from launchers(host, folder)
+
+
+def _candidates(host: Host) -> Iterator[str]:
+    """The folders that may be one: of the examined interpreter, of VIRTUAL_ENV, of PATH before it."""
+    own = host.interpreter.path.rsplit("/", 2)[0]
+    told = [own]
+    if host.options.root is None and host.interpreter.chosen_by != "option":
+        entries = [entry for entry in host.variables.path_list("PATH") if entry.startswith("/")]
+        before = entries[: entries.index(f"{own}/bin")] if f"{own}/bin" in entries else entries
+        told += [
+            host.variables.get("VIRTUAL_ENV", ""),
+            *(entry.rstrip("/").rsplit("/", 1)[0] for entry in before),
+        ]
+    return (folder for folder in dict.fromkeys(told) if folder.startswith("/"))
+
+
+def _environments(host: Host) -> Iterator[str]:
+    """Those that hold a pyvenv.cfg."""
+    return (folder for folder in _candidates(host) if _is_environment(host, folder))
+
+
+def _is_environment(host: Host, folder: str) -> bool:
+    try:
+        return host.files.stat(f"{folder}/pyvenv.cfg") is not None
+    except CannotTell:
+        return False
+
+
+def _program(host: Host, folder: str) -> str:
+    path = host.interpreter.path
+    return path if path.startswith(f"{folder}/bin/") else f"{folder}/bin/python3"
+
+
+def _base_missing(host: Host, folder: str) -> Optional[Finding]:
+    program = _program(host, folder)
+    entry = host.files.lstat(program)
+    if entry is None or not entry.is_link or host.files.stat(program) is not None:
+        return None
+    text = _("the Python of the virtual environment {folder} is gone: {program} is a dangling link")
+    return Finding(
+        "virtual-environment.base-missing",
+        text.format(folder=folder, program=program),
+        evidence=_settings(host, folder),
+        action=Action.CONFIG,
+        fix=_anew(host, folder),
+    )
+
+
+def _other_python(host: Host, folder: str) -> Optional[Finding]:
+    """Only of the examined interpreter is the release known."""
+    if not host.interpreter.path.startswith(f"{folder}/bin/"):
+        return None
+    version = host.interpreter.layout().version or ""
+    minor = ".".join(version.split(".")[:2])
+    libs = [name for name in host.files.names(f"{folder}/lib") if PYTHON_LIB.match(name)]
+    filled = [name for name in libs if len(host.files.names(f"{folder}/lib/{name}/site-packages")) > 1]
+    if not minor or not filled or f"python{minor}" in filled:
+        return None
+    text = _("{python} is Python {version} now, but the packages of its environment are in {path}")
+    return Finding(
+        "virtual-environment.other-python",
+        text.format(python=host.interpreter.path, version=version, path=f"{folder}/lib/{filled[0]}"),
+        evidence=_settings(host, folder),
+        action=Action.CONFIG,
+        fix=_anew(host, folder),
+    )
+
+
+def _settings(host: Host, folder: str) -> tuple[str, ...]:
+    lines = (host.files.text(f"{folder}/pyvenv.cfg") or "").splitlines()
+    return tuple(
+        f"{folder}/pyvenv.cfg: {line.strip()}" for line in lines if line.startswith(("home", "version"))
+    )
+
+
+def _anew(host: Host, folder: str) -> Fix:
+    """Its packages stay where a Python of their release is on PATH; else they are installed again."""
+    libs = [name for name in host.files.names(f"{folder}/lib") if PYTHON_LIB.match(name)]
+    filled = [name for name in libs if len(host.files.names(f"{folder}/lib/{name}/site-packages")) > 1]
+    python = host.files.real(host.interpreter.path) or "python3"  # one outside of it
+    steps: tuple[tuple[str, ...], ...] = ((python, "-m", "venv", "--clear", folder),)
+    title = _("recreate the environment with a Python that exists, then install its packages again")
+    other = _on_path(host, folder, filled[0]) if filled else None
+    if other is not None:
+        title = _("lead the environment to {python}; its packages stay").format(python=other)
+        links = [f"{folder}/bin/{name}" for name in host.files.names(f"{folder}/bin") if _PROGRAM.match(name)]
+        steps = (("rm", "-f", *links), (other, "-m", "venv", "--upgrade", folder))
+    elif filled:
+        title = _("note its packages, make the environment once more, and install them again")
+        site, kept = f"{folder}/lib/{filled[0]}/site-packages", f"{folder}.packages.txt"
+        steps = (
+            # Not what they require: another Python may need other releases of that.
+            ("sh", "-c", _LIST, site, kept),
+            *steps,
+            (f"{folder}/bin/python3", "-m", "pip", "install", "-r", kept),
+        )
+    return Fix(title, steps=tuple(map(Command, steps)), risk=Risk.MANUAL, needs_root=False)
+
+
+def _on_path(host: Host, folder: str, name: str) -> Optional[str]:
+    """A python3.11, outside the environment, of the release of the packages."""
+    if host.options.root is not None:
+        return None
+    folders = dict.fromkeys((*host.variables.path_list("PATH"), "/usr/local/bin", "/usr/bin"))
+    for one in folders:
+        path = f"{one}/{name}"
+        if one.startswith("/") and one.rstrip("/") != f"{folder}/bin":
+            entry = host.files.stat(path)
+            if entry is not None and entry.is_file:
+                return path
+    return None

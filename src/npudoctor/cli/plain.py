@@ -1,0 +1,60 @@
+"""Reads a plain command line of `check`: loading typer takes as long as most checks together.
+
+What is not plain (help, errors, abbreviations, values that look like options) is left to typer, so that there
+is one grammar: a test compares the table with the options that typer has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Optional
+
+VALUES = {
+    "--format": "format",
+    "--output": "output",
+    "--scope": "scope",
+    "--expect": "expect",
+    "--profile": "profile",
+    "--fail-on": "fail_on",
+    "--deadline": "deadline",
+    "--timeout": "timeout",
+    "--python": "python",
+    "--root": "root",
+    "--env-of": "env_of",
+    "--source": "source",
+    "--peers": "peers",
+    "--wait": "wait",
+    "--user": "user",
+    "--job": "job",
+    "--lang": "lang",
+    "--config": "config",
+}
+LISTS = {"--ignore": "ignore"}
+SWITCHES = {"-v": "verbose", "--verbose": "verbose", "-q": "quiet", "--quiet": "quiet"}
+
+
+def check_flags(argv: Sequence[str]) -> Optional[dict[str, Any]]:
+    """The parameters of `check` as typer would tell them; None where typer must read the line itself."""
+    if argv[:1] != ["check"]:
+        return None
+    flags: dict[str, Any] = dict.fromkeys(VALUES.values())
+    flags.update(dict.fromkeys(("names", *LISTS.values()), ()))
+    flags.update(dict.fromkeys(SWITCHES.values(), False))
+    words = iter(argv[1:])
+    for word in words:
+        if word in SWITCHES:
+            flags[SWITCHES[word]] = True
+        elif not word.startswith("-"):
+            flags["names"] += (word,)
+        else:
+            option, _equal, value = word.partition("=")
+            value = value if _equal else next(words, "")
+            if not value or value.startswith("-"):
+                return None
+            if option in LISTS:
+                flags[LISTS[option]] += (value,)
+            elif option in VALUES and flags[VALUES[option]] is None:
+                flags[VALUES[option]] = value
+            else:
+                return None
+    return flags

@@ -1,0 +1,49 @@
+"""The numbers in a report of exhausted device memory: whether the job asks too much, or another process
+holds it."""
+
+from __future__ import annotations
+
+import re
+from typing import Optional
+
+_UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "KB": 10**3, "MB": 10**6, "GB": 10**9}
+_SIZE = r"([\d.]+) ?(GiB|MiB|KiB|GB|MB|KB|B)\b"
+_TRIED = re.compile(rf"Tried to allocate {_SIZE}")
+_TOTAL = re.compile(rf"{_SIZE} total capacity|total capacity of {_SIZE}")
+_FREE = re.compile(rf"{_SIZE} free\b|of which {_SIZE} is free")
+_MINE = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"this process has {_SIZE} memory in use",
+        rf"{_SIZE} reserved in total",
+        rf"{_SIZE} already allocated",
+    )
+)
+_NAMED = re.compile(r"\bProcess \d+ has [\d.]+ ?[KMG]i?B memory in use")
+# Of the card: less is what drivers and contexts take, and the buffers of collectives, of which the
+# allocator knows nothing; where other processes are named there is no doubt.
+_MUCH, _SURELY = 0.25, 0.1
+
+
+def held_elsewhere(text: str) -> bool:
+    """Whether the allocation would fit but for what no process of this job holds; False where that is not
+    said."""
+    tried, total, free = (_bytes(pattern, text) for pattern in (_TRIED, _TOTAL, _FREE))
+    mine = next((size for size in (_bytes(one, text) for one in _MINE) if size is not None), None)
+    if tried is None or total is None or free is None or mine is None:
+        return False
+    others = total - free - mine
+    much = _SURELY if _NAMED.search(text) else _MUCH
+    return free < tried <= free + others and others >= much * total
+
+
+def _bytes(pattern: re.Pattern[str], text: str) -> Optional[float]:
+    """The size that a pattern finds."""
+    found = pattern.search(text)
+    if found is None:
+        return None
+    number, unit = (part for part in found.groups() if part is not None)
+    try:
+        return float(number) * _UNITS[unit]
+    except ValueError:  # "1.2.3"
+        return None

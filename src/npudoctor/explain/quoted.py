@@ -1,0 +1,39 @@
+"""Lines that are no message of the job: what it shows of scripts, sources, settings and usage, and what it
+says
+itself that it ignores. A word in them means nothing."""
+
+from __future__ import annotations
+
+import re
+
+_QUOTED = re.compile(
+    r"^\++ (?! )"  # what `set -x` echoes
+    r"|^#(?:!|SBATCH|PBS|BSUB|\$ -)"
+    r"|^usage: |^ {2,}\[?-{1,2}\w[\w-]*[ =\]]"
+    r"|[Ii]gnor(?:e|ed|ing) (?:import |this |the )?(?:error|exception|warning)"
+    r"|^\[?[Ss]kip(?:ped|ping)?\b\]?:? .{0,80}(?:[Ff]ail|[Ee]rror|[Cc]annot|not found)"
+    r"|^--- Logging error ---$"
+    r"|:git root error: "  # W&B looks for a repository, and needs none
+    r"|\bException ignored (?:in|on calling)"
+    r"|\bHTTP/[\d.]+\"? 4\d\d\b"
+)
+_SOURCE = re.compile(r"^[ \t]*File \"[^\"]+\", line \d+(?:, in \S|$)")
+_PAIR = re.compile(r"\w=[^,;\s]{0,80}[,;]? |['\"]\w+['\"]: ")
+_TROUBLE = re.compile(r"(?i)error|fail|exception|fatal|abort")
+_DUMP, _PAIRS = 300, 8  # a line so long with so many settings is a dump of the configuration
+
+
+def quoted(line: str) -> bool:
+    """Whether a line only shows something."""
+    return bool(_QUOTED.search(line[:400])) or _dump(line)
+
+
+def _dump(line: str) -> bool:
+    if len(line) < _DUMP or _TROUBLE.search(line[:120]):
+        return False
+    return sum(1 for _pair in _PAIR.finditer(line[:4096])) >= _PAIRS
+
+
+def source(before: str) -> bool:
+    """Whether the line after this one is a line of a source that a traceback shows."""
+    return bool(_SOURCE.match(before))

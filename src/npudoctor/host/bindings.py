@@ -1,0 +1,76 @@
+"""Which names the source of a module offers to who imports from it, told without running it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import Optional
+
+# Names come from elsewhere, or are made while it runs.
+_DYNAMIC = re.compile(r"__getattr__|__path__|globals\(|sys\.modules|\bexec\(|import \*")
+
+
+def bindings(text: str) -> Optional[frozenset[str]]:
+    """All names that it may bind at its top level; None where that is not to be told from its text."""
+    if _DYNAMIC.search(text):
+        return None
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None  # perhaps of a later Python than ours
+    return frozenset(name for node in tree.body for name in _bound(node))
+
+
+def _bound(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        yield node.name
+    elif isinstance(node, (ast.Import, ast.ImportFrom)):
+        yield from (one.asname or one.name.split(".")[0] for one in node.names)
+    elif isinstance(node, ast.Name):
+        if isinstance(node.ctx, ast.Store):
+            yield node.id
+    else:
+        for inner in ast.iter_child_nodes(node):
+            yield from _bound(inner)
+
+
+def parts_wanted(text: str) -> frozenset[str]:
+    """The modules beside it that the source of a package imports without a condition: `from . import x`,
+    `from .x import y`. What stands in `try`, or depends on more than one plain name, is left out."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return frozenset()
+    own = {name for node in tree.body for name in _bound(node) if not _is_from_here(node)}
+    return frozenset(name for node in tree.body for name in _parts(node)) - own
+
+
+def _is_from_here(node: ast.AST) -> bool:
+    return isinstance(node, (ast.ImportFrom, ast.If))
+
+
+def _parts(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id != "TYPE_CHECKING":
+        for inner in (*node.body, *node.orelse):
+            yield from _parts(inner)
+    elif isinstance(node, ast.ImportFrom) and node.level == 1:
+        if node.module:
+            yield node.module.partition(".")[0]
+        else:
+            yield from (one.name for one in node.names if one.name != "*")
+
+
+def imports_wanted(text: str) -> frozenset[str]:
+    """The packages and modules elsewhere that a source imports without a condition, at its top level."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return frozenset()
+    names = [one.name for node in tree.body if isinstance(node, ast.Import) for one in node.names]
+    names += [
+        node.module
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom) and not node.level and node.module
+    ]
+    return frozenset(name.partition(".")[0] for name in names)

@@ -1,0 +1,148 @@
+"""Whether a line of code in a .pth file can add to the search path, told without running it.
+
+`site` runs it among its own names: `sys`, `os`, `addsitedir` and `known_paths` are there without an import.
+So only names count that the line itself imports or binds, and what is not understood may add anything.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+
+# Modules that such lines use and that lead to no folder for packages.
+_MODULES = ("os", "sys", "certifi", "coverage")
+_CALLS = frozenset(
+    "os.getenv os.environ.get os.environ.setdefault os.path.isfile os.path.isdir os.path.exists "
+    "os.path.getsize os.path.join os.path.dirname os.path.basename certifi.where "
+    "coverage.process_startup".split()
+)
+_VALUES = ("os.environ", "os.path", "os.name", "os.sep")
+_BUILT_IN = ("open", "len", "max", "min", "bool", "str", "int")
+# What is written to a file counts for the next start of Python, which is judged by what is there then.
+_METHODS = "read write seek close get lower upper strip startswith endswith split splitlines encode decode"
+_ERRORS = ("Exception", "ImportError", "OSError", "ValueError", "KeyError", "AttributeError")
+_NODES = (
+    ast.Module, ast.Import, ast.alias, ast.Expr, ast.Assign, ast.If, ast.IfExp, ast.Try, ast.ExceptHandler,
+    ast.With, ast.withitem, ast.Pass, ast.BoolOp, ast.boolop, ast.BinOp, ast.operator, ast.UnaryOp,
+    ast.unaryop, ast.Compare, ast.cmpop, ast.Constant, ast.Tuple, ast.List, ast.Subscript, ast.Slice,
+    ast.expr_context, ast.Call, ast.keyword, ast.Name, ast.Attribute,
+)  # fmt: skip
+_DEEP = 2  # texts in texts
+
+_QUOTED = r"'[A-Za-z_]\w*'"
+# setuptools: it declares a package whose parts lie in several folders.
+_NAMESPACE = (
+    (
+        r"import sys, types, os;(?:has_mfs = sys\.version_info > \(3, 5\);)?"
+        r"p = os\.path\.join\(sys\._getframe\(1\)\.f_locals\['sitedir'\], \*\((?:Q,(?: Q,?)*)\)\);"
+        r"(?:importlib = @__import__\('importlib\.util'\);"
+        r"@__import__\('importlib\.machinery'\);"
+        r"m = @sys\.modules\.setdefault\(D, importlib\.util\.module_from_spec\("
+        r"importlib\.machinery\.PathFinder\.find_spec\(D, \[os\.path\.dirname\(p\)\]\)\)\);"
+        r"m = m or sys\.modules\.setdefault\(D, types\.ModuleType\(D\)\);"
+        r"|ie = os\.path\.exists\(os\.path\.join\(p,'__init__\.py'\)\);"
+        r"m = not ie and sys\.modules\.setdefault\(D, types\.ModuleType\(D\)\);)"
+        r"mp = \(m or \[\]\) and m\.__dict__\.setdefault\('__path__',\[\]\);"
+        r"\(p not in mp\) and mp\.append\(p\)"
+        r"(?:;m and setattr\(sys\.modules\[D\], Q, m\))?"
+    )
+    .replace("@", "(?:has_mfs and )?")
+    .replace("Q", _QUOTED)
+    .replace("D", r"'[A-Za-z_][\w.]*'")
+)
+# As they are written by what everybody installs: setuptools, virtualenv, and easy_install, which changes the
+# order of the search path.
+_PRECEDENCE = (
+    r"import os; var = 'SETUPTOOLS_USE_DISTUTILS'; "
+    r"enabled = os\.environ\.get\(var, '(?:stdlib|local)'\) == 'local'; "
+    r"enabled and __import__\('_distutils_hack'\)(?:\.add_shim\(\))?;?"
+)
+_ORDER = (
+    r"import sys; new ?= ?sys\.path\[sys\.__plen:\]; del sys\.path\[sys\.__plen:\]; "
+    r"p ?= ?getattr\(sys, ?'__egginsert', ?0\); sys\.path\[p:p\] ?= ?new; "
+    r"sys\.__egginsert ?= ?p ?\+ ?len\(new\)"
+)
+# pytest-cov up to 6: the text of its file, in which only its own module is imported.
+_PYTEST_COV = re.escape(
+    r"""import os, sys;exec('if \'COV_CORE_SOURCE\' in os.environ:\n try:\n  from pytest_cov.embed """
+    r"""import init\n  init()\n except Exception as exc:\n  sys.stderr.write(\n   "pytest-cov: Failed to """
+    r"""setup subprocess coverage. "\n   "Environ: {0!r} "\n   "Exception: {1!r}\\n".format(\n    dict((k, v) for k, v in """  # noqa: E501
+    r"""os.environ.items() if k.startswith(\'COV_CORE\')),\n    exc\n   )\n  )\n')"""
+)
+_LENGTH = r"import sys; sys\.__plen = len\(sys\.path\)"
+_KNOWN = re.compile("|".join((_NAMESPACE, _PRECEDENCE, r"import _virtualenv", _LENGTH, _ORDER, _PYTEST_COV)))
+
+
+def leads_nowhere(line: str) -> bool:
+    """Whether it surely adds nothing."""
+    return _KNOWN.fullmatch(line.strip()) is not None or _is_harmless(line, frozenset(), frozenset(), 0)
+
+
+def puts_first(line: str) -> bool:
+    """Whether it moves what was added to the search path since easy_install's other line to the front."""
+    return re.fullmatch(_ORDER, line.strip()) is not None
+
+
+def _is_harmless(text: str, modules: frozenset[str], bound: frozenset[str], deep: int) -> bool:
+    """`modules` and `bound` are the names of the text around it, which runs among the same."""
+    try:
+        tree = ast.parse(text.strip())
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    nodes = list(ast.walk(tree))
+    if deep > _DEEP or not all(isinstance(node, _NODES) for node in nodes):
+        return False
+    names = [name for node in nodes if isinstance(node, ast.Import) for name in node.names]
+    if any(name.name not in _MODULES or name.asname for name in names):
+        return False
+    modules |= {name.name for name in names}
+    bound |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    bound |= {node.name for node in nodes if isinstance(node, ast.ExceptHandler) and node.name}
+    if bound & {*_MODULES, *_BUILT_IN, *_ERRORS, "exec"}:
+        return False
+    reader = _Reader(modules, bound, deep)
+    return all(map(reader.is_harmless, ast.iter_child_nodes(tree)))
+
+
+class _Reader:
+    """Looks at each expression with what it may name."""
+
+    def __init__(self, modules: frozenset[str], bound: frozenset[str], deep: int) -> None:
+        self._modules, self._bound, self._deep = modules, bound, deep
+
+    def is_harmless(self, node: ast.AST) -> bool:
+        if isinstance(node, ast.Call):
+            inner = [*node.args, *(word.value for word in node.keywords)]
+            return self._is_harmless_call(node) and all(map(self.is_harmless, inner))
+        if isinstance(node, ast.Attribute):
+            return isinstance(node.ctx, ast.Load) and self._dotted(node) in _VALUES
+        if isinstance(node, ast.Name):
+            return node.id in self._bound or node.id in _ERRORS
+        return all(map(self.is_harmless, ast.iter_child_nodes(node)))
+
+    def _is_harmless_call(self, call: ast.Call) -> bool:
+        function = call.func
+        if isinstance(function, ast.Name):
+            return function.id in _BUILT_IN or (function.id == "exec" and self._is_harmless_exec(call))
+        if not isinstance(function, ast.Attribute):
+            return False
+        dotted = self._dotted(function)
+        if dotted is not None:
+            return dotted in _CALLS
+        return function.attr in _METHODS.split() and self.is_harmless(function.value)
+
+    def _is_harmless_exec(self, call: ast.Call) -> bool:
+        text = call.args[0] if len(call.args) == 1 and not call.keywords else None
+        if not isinstance(text, ast.Constant) or not isinstance(text.value, str):
+            return False
+        return _is_harmless(text.value, self._modules, self._bound, self._deep + 1)
+
+    def _dotted(self, node: ast.Attribute) -> object:
+        """The name with its module, as os.path.isfile; None where it does not begin with one."""
+        words, here = [node.attr], node.value
+        while isinstance(here, ast.Attribute):
+            words.append(here.attr)
+            here = here.value
+        if not isinstance(here, ast.Name) or here.id not in self._modules:
+            return None
+        return ".".join((here.id, *reversed(words)))

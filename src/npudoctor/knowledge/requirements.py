@@ -1,0 +1,73 @@
+"""The rows on what an installation really needs, where metadata says more or less than the truth."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Optional
+
+from npudoctor.knowledge.site import Knowledge
+from npudoctor.knowledge.tables import Row
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
+
+def lenient(knowledge: Knowledge, user: str, version: str, name: str) -> Optional[Row]:
+    """The row that says that this release imports without what it requires; names by PEP 503."""
+    for row in knowledge.rows("requirements", "lenient"):
+        if user in row.texts("users") and name in row.texts("needs") and _covers(row, version):
+            return row
+    return None
+
+
+def seen_to_work(knowledge: Knowledge, user: str, version: str, name: str, found: str) -> bool:
+    """Whether this release was seen to work with this version of what it requires, or an older one."""
+    from packaging.requirements import InvalidRequirement, Requirement
+    from packaging.utils import canonicalize_name
+    from packaging.version import InvalidVersion
+
+    rows = [row for row in knowledge.rows("requirements", "older") if user in row.texts("users")]
+    try:
+        told = [Requirement(text) for row in rows if _covers(row, version) for text in row.texts("works")]
+        return any(one.name == canonicalize_name(name) and one.specifier.contains(found) for one in told)
+    except (InvalidRequirement, InvalidVersion):
+        return False
+
+
+def unsaid(knowledge: Knowledge, user: str, version: str) -> list[tuple[Requirement, Row]]:
+    """What this release needs and its metadata does not say, each with its row."""
+    from packaging.requirements import Requirement
+
+    rows = [row for row in knowledge.rows("requirements", "needs") if user in row.texts("users")]
+    return [
+        (Requirement(text), row) for row in rows if _covers(row, version) for text in row.texts("requires")
+    ]
+
+
+def stand_ins(knowledge: Knowledge) -> dict[str, dict[str, bool]]:
+    """By name, the distributions that bring the same modules, and whether their versions are alike."""
+    found: dict[str, dict[str, bool]] = {}
+    for row in knowledge.rows("requirements", "stand_ins"):
+        found.setdefault(row["name"], {}).update(dict.fromkeys(row.texts("by"), row["alike"]))
+    return found
+
+
+def overruling(knowledge: Knowledge) -> list[tuple[str, str]]:
+    """Pairs of distributions: the pins of the first count where the second has others."""
+    rows = knowledge.rows("requirements", "overruling")
+    return [(row["name"], user) for row in rows for user in row.texts("over")]
+
+
+def imported(knowledge: Knowledge, user: str, version: str) -> set[str]:
+    """The modules of others without which this release cannot be imported."""
+    rows = [row for row in knowledge.rows("requirements", "imported") if user in row.texts("users")]
+    return {module for row in rows if _covers(row, version) for module in row.texts("modules")}
+
+
+def _covers(row: Row, version: str) -> bool:
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        return bool(SpecifierSet(row["versions"]).contains(Version(version), prereleases=True))
+    except (InvalidSpecifier, InvalidVersion):  # a site's own row may say anything
+        return False

@@ -1,0 +1,139 @@
+"""Which names announce a secret, and how much their value must look like one before it is hidden."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import math
+import re
+from collections import Counter
+from typing import Optional
+
+
+class Weight(enum.Enum):
+    """What a name says of its value."""
+
+    NONE = 0
+    RANDOM = 1  # "key", "auth": hidden when the value looks random
+    TYPED = 2  # "PASS", "pwd": hidden when a person could have chosen the value as a password
+    TOKEN = 3  # hidden unless it is a number or a marker of a vocabulary, which language models call tokens
+    SECRET = 4  # hidden whatever it is
+
+
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_a-zA-Z]+|\d+")
+_SECRET = re.compile(r"passwo?r?d|passphrase|passcode|secret|credential")
+_KEY = re.compile(
+    r"(?:api|access|private|secret|account|signing|encryption|sharedaccess)keys?"
+    r"(?:id|data|value|secret|base64|b64|pem|prod|dev|test)?\d*$"
+    r"|clientkeydata$|sharedaccess(?:signature|token)$|(?:ak|access)sk$|identitytoken$"
+)
+_SPOKEN = re.compile(r"(?:密码|口令|密钥|令牌|私钥|凭证|凭据|秘钥)$")
+# A name that ends so tells about the secret, and is not it.
+_ABOUT = frozenset(
+    "file files path paths dir directory folder name names count type len length size policy expired expires"
+    " expiry expiration ttl url uri required enabled disabled prompt method provider manager store mount"
+    " version age min max hint field strength checker helper reset attempts mode format ref class error"
+    " missing invalid source env var index limit usage per num mask".split()
+)
+_AFTER_TOKEN = frozenset(
+    "value key data str string text header secret base64 b64 prod dev test old new".split()
+)
+# What language models count, or name in a vocabulary.
+_VOCABULARY = frozenset(
+    "pad bos eos unk sep cls mask special image video audio stop max min num n start end next last first"
+    " prompt completion generated per input output added seq total mean avg forced decoder begin additional"
+    " context".split()
+)
+_OWNERS = frozenset(
+    "db user smtp mail email redis root admin mysql pg postgres database ftp http https proxy login ssh"
+    " rabbit rabbitmq mongo ldap my key keystore store rsync ssl bind vnc bmc ipmi os node host registry"
+    " harbor".split()
+)
+_RANDOM = frozenset(
+    "key keys auth sig signature sign sk ak sid session sessionid cookie salt hmac pat cred creds jwt bearer"
+    " otp webhook dsn license jsessionid phpsessid sessdata".split()
+)
+_HARMLESS = re.compile(
+    r"(?i)(?:none|null|nil|true|false|undefined|unset|n/a|yes|no|not|on|off|files"
+    r"|(?:not )?(?:missing|expired|disabled|enabled|required|needed|set|found|given|provided|supported|empty)"
+    r"|\**|x{3,}|[.*-]+|<[^<>]*>|\[\w*\]|\{\}|\(\)"
+    r"|(?:none|null|true|false)[,;)\]}]+)$"
+)
+_NUMBER = re.compile(r"[-+]?[\d.][\d.,_/%:]*(?:e[-+]?\d+)?[a-z%/]{0,8}$", re.IGNORECASE)
+
+_JOINED_WORDS = re.compile(r"[a-z]+\d{0,4}(?:[_.:-](?:[a-z]+\d{0,4}|\d{1,4}))+$", re.IGNORECASE)
+
+
+@functools.lru_cache(maxsize=4096)
+def weight(name: str) -> Weight:
+    """What a name says, whichever way its words are joined: DB_PASSWORD, dbPassword, db-password."""
+    words = [word.lower() for word in _WORDS.findall(name)]
+    if not words:
+        return Weight.NONE
+    joined = "".join(words)
+    about = words[-1] in _ABOUT
+    if _KEY.search(joined) or _SPOKEN.search(joined):
+        return Weight.SECRET
+    if _SECRET.search(joined):
+        return Weight.RANDOM if about else Weight.SECRET
+    return _of_tokens(words, name) or _of_last(words, joined)
+
+
+def _of_tokens(words: list[str], name: str) -> Optional[Weight]:
+    kept = list(words)
+    while len(kept) > 1 and (kept[-1] in _AFTER_TOKEN or kept[-1].isdigit()):
+        kept.pop()
+    if kept[-1].endswith("token"):
+        vocabulary = len(kept) > 1 and kept[-2] in _VOCABULARY
+        return Weight.RANDOM if vocabulary else Weight.TOKEN
+    if kept[-1] == "tokens" and len(kept) > 1 and kept[-2] in ("auth", "access", "api", "secret", "refresh"):
+        return Weight.TOKEN
+    return None
+
+
+def _of_last(words: list[str], joined: str) -> Weight:
+    last = words[-1]
+    if last in ("pass", "pwd"):
+        owned = len(words) > 1 and (words[-2] in _OWNERS or last == "pwd")
+        return Weight.TYPED if not owned or last == "pwd" else Weight.SECRET
+    if joined.endswith(("sshpass", "dbpass", "userpass", "userpwd")):
+        return Weight.SECRET
+    return Weight.RANDOM if last in _RANDOM else Weight.NONE
+
+
+def looks_secret(value: str, known: Weight) -> bool:
+    """Whether a value under a name of this weight is to be hidden."""
+    if known is Weight.NONE or not value or _HARMLESS.match(value):
+        return False
+    if known is Weight.SECRET:
+        return True
+    if known is Weight.TOKEN:
+        return not _NUMBER.match(value)
+    if known is Weight.TYPED:
+        return _typed(value)
+    return _random(value)
+
+
+def _typed(value: str) -> bool:
+    if len(value) < 4 or value[0] in "/~.$" or _NUMBER.match(value):
+        return False
+    return any(not char.isalpha() for char in value) or len(value) >= 8
+
+
+def _random(value: str) -> bool:
+    """Long, of letters and digits, no path, no words: the entropy is that of a key, not of a sentence."""
+    text = value.rstrip("=")
+    if not 10 <= len(text) <= 4096 or any(char in "./ ()[]{}<>" for char in text[:2]) or " " in text:
+        return False
+    if sum(char.isdigit() for char in text) < max(2, len(text) // 12) or not any(map(str.isalpha, text)):
+        return False
+    if text.lower().startswith("0x") or _JOINED_WORDS.match(text) or ("/" in text and "." in text):
+        return False
+    need = 3.0 if len(text) >= 16 else 3.2
+    return entropy(text) >= need
+
+
+def entropy(text: str) -> float:
+    """Bits for each character, after Shannon."""
+    size = len(text)
+    return -sum(count / size * math.log2(count / size) for count in Counter(text).values())

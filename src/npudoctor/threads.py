@@ -1,0 +1,65 @@
+"""Threads whose start cannot hang, and that keep nobody: the process ends without them.
+
+threading.Thread.start() waits for a word of the new thread. One that runs out of memory before its first line
+(`ulimit -v`) never says it, and whoever started it would wait for ever.
+"""
+
+from __future__ import annotations
+
+import _thread
+import contextlib
+import threading
+from typing import Callable
+
+_TURN = 0.1
+_running: set[object] = set()
+
+
+def begin(work: Callable[[], None]) -> threading.Event:
+    """Do some work in a thread; the event is set by its first line, which may never come. RuntimeError, or
+    MemoryError, when none can be started."""
+    begun, token = threading.Event(), object()
+
+    def run() -> None:
+        try:
+            begun.set()
+            work()
+        finally:
+            _running.discard(token)
+
+    _running.add(token)
+    try:
+        _thread.start_new_thread(run, ())
+    except BaseException:
+        _running.discard(token)
+        raise
+    return begun
+
+
+def are_left() -> bool:
+    """Whether a thread besides the calling one may still be there."""
+    return bool(_running) or threading.active_count() > 1
+
+
+def together(work: Callable[[], None], most: int) -> None:
+    """Do the work here and in other threads, as far as they can be started, so that `most` take part.
+
+    It takes from what all share until nothing is left; who comes after that finds nothing to do. What another
+    thread raises is lost.
+    """
+    ended: list[tuple[threading.Event, threading.Event]] = []
+    for _number in range(most - 1):
+        done = threading.Event()
+        with contextlib.suppress(RuntimeError, MemoryError):
+            ended.append((begin(lambda done=done: _finally(work, done)), done))  # type: ignore[misc]
+    work()
+    for begun, done in ended:
+        while begun.is_set() and not done.wait(_TURN):
+            pass
+
+
+def _finally(work: Callable[[], None], done: threading.Event) -> None:
+    try:
+        work()
+    finally:
+        done.set()

@@ -1,0 +1,113 @@
+"""Real and made-up machines for the deep checks: an interpreter with a framework of a few lines."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Callable, Optional, Union
+
+from npudoctor.frozen import replace
+from npudoctor.host import Host, Options
+from npudoctor.host.commands import Answer
+from npudoctor.host.files import LocalDisk
+from npudoctor.host.identity import current_identity
+from npudoctor.testing import Asked, FakeCommands, ask, fake_host, package_files
+
+Says = Callable[[Sequence[str]], Union[Answer, dict[str, object]]]
+
+
+def package(site: Path, name: str, source: str, version: str = "2.13.0", module: str = "") -> None:
+    """Install a distribution whose module is these lines."""
+    info = site / f"{name.replace('-', '_')}-{version}.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    folder = site / (module or name.replace("-", "_"))
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text(f"__version__ = {version!r}\n{source}\n")
+
+
+def machine(
+    site: Path,
+    until: float = math.inf,
+    python: str = sys.executable,
+    variables: Optional[Mapping[str, str]] = None,
+) -> Host:
+    """This machine, with these packages in front of the interpreter's own."""
+    own = {"PATH": os.environ["PATH"], "HOME": str(site.parent / "home"), "PYTHONPATH": str(site)}
+    identity = current_identity(frozenset())
+    options = Options("none", python=python, until=until)
+    return Host(options, disk=LocalDisk(), variables={**own, **(variables or {})}, identity=identity)
+
+
+class Probes(FakeCommands):
+    """Answers a probe as `says` tells by its arguments: with words, which make an answer, or as it is."""
+
+    def __init__(self, says: Says) -> None:
+        super().__init__({})
+        self._says = says
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout: float = 5.0,
+        limit: int = 1 << 20,
+        variables: Optional[Mapping[str, str]] = None,
+        here: bool = False,
+        group: bool = False,
+        farewell: Optional[int] = None,
+    ) -> Answer:
+        answer = self._says(argv[5:])
+        if isinstance(answer, Answer):
+            return answer
+        Path(argv[3], argv[4]).write_text(json.dumps(answer))
+        return Answer(tuple(argv), "exited", 0)
+
+
+def ends(**words: object) -> Says:
+    """Every probe ends so."""
+    return lambda argv: Answer(tuple(argv), **words)  # type: ignore[arg-type]
+
+
+def each(*answers: Union[Answer, dict[str, object]], seen: Sequence[object] = ()) -> Says:
+    """One after the other; `seen` gets the arguments."""
+    left = iter(answers)
+
+    def says(argv: Sequence[str]) -> Union[Answer, dict[str, object]]:
+        if isinstance(seen, list):
+            seen.append(tuple(argv))
+        return next(left)
+
+    return says
+
+
+def died(number: int) -> Answer:
+    return Answer((), "exited", -number)
+
+
+def asked(check: object, says: Says, *names: str, until: float = math.inf) -> Asked:
+    """The answer where these are installed and probes end as told."""
+    files = {path: text for name in names for path, text in package_files(name, "2.13.0").items()}
+    host = fake_host(files, options=Options(until=until))
+    host._parts["commands"] = Probes(says)
+    return ask(check, host)  # type: ignore[arg-type]
+
+
+def dies_too_late(check: object, *before: dict[str, object]) -> Asked:
+    """torch dies, after these answers, when the run is over before it could be tried again."""
+    host = fake_host(package_files("torch", "2.13.0"), options=Options(until=time.monotonic() + 3600))
+    left = iter(before)
+
+    def says(argv: Sequence[str]) -> Union[Answer, dict[str, object]]:
+        told = next(left, None)
+        if told is None:
+            host.options = replace(host.options, until=time.monotonic())
+        return told or died(11)
+
+    host._parts["commands"] = Probes(says)
+    return ask(check, host)  # type: ignore[arg-type]

@@ -1,0 +1,105 @@
+"""import-limits: the shell's limits and the mounts let a framework map its libraries."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+
+import pytest
+from tests.scenes.import_limits import MIB, limits, mindspore, shell
+
+from npudoctor import Severity, Status
+from npudoctor.checks.python.import_limits import KINDS
+from npudoctor.host import Host, Options
+from npudoctor.host.limits import limit_of
+
+
+@pytest.mark.parametrize("text", [limits(), limits(9000), limits(data=9000), limits(9000, 9000)])
+def test_quiet_when_well(text: str) -> None:
+    asked = shell(text)
+    assert (asked.status, asked.codes) == (Status.OK, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "severity"),
+    [
+        (limits(100), "import-limits.address-space", Severity.ERROR),
+        (limits(2000), "import-limits.address-space", Severity.WARNING),
+        (limits(data=100), "import-limits.data", Severity.ERROR),
+        (limits(data=2000), "import-limits.data", Severity.WARNING),
+    ],
+)
+def test_too_small(text: str, code: str, severity: Severity) -> None:
+    (finding,) = shell(text).findings
+    assert (finding.code, finding.severity) == (code, severity)
+    flag = {"address-space": "-Sv", "data": "-Sd"}[code.partition(".")[2]]
+    assert finding.fix is not None
+    assert finding.fix.commands == (f"ulimit {flag} unlimited",)
+
+
+def test_a_hard_limit_is_for_others_to_raise() -> None:
+    (finding,) = shell(limits(100, hard=str(100 * MIB))).findings
+    assert finding.fix is not None
+    assert finding.fix.commands == ()
+    (finding,) = shell(limits(100, hard=str(9000 * MIB))).findings
+    assert finding.fix is not None
+    assert finding.fix.commands == ("ulimit -Sv 9216000",)
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "command"),
+    [
+        (limits(stack_size=280 << 10), "ulimit -s is 280 KiB here", "ulimit -Ss unlimited"),
+        (limits(file_size=0), "ulimit -f is 0 here", "ulimit -Sf unlimited"),
+        (limits(processes=3), "ulimit -u is 3 here", "ulimit -Su unlimited"),
+    ],
+)
+def test_so_low_that_an_import_dies(text: str, said: str, command: str) -> None:
+    (finding,) = mindspore(text).findings
+    assert (finding.code, finding.severity) == ("import-limits.too-low", Severity.ERROR)
+    assert said in finding.message and "the import of mindspore dies" in finding.message
+    assert finding.fix is not None and finding.fix.commands == (command,)
+    assert shell(text).codes == []  # torch lives
+
+
+@pytest.mark.parametrize(
+    "text", [limits(), limits(stack_size=320 << 10), limits(file_size=4096), limits(processes=5)]
+)
+def test_low_and_enough(text: str) -> None:
+    assert mindspore(text).codes == []
+
+
+def test_root_may_have_as_many_processes_as_it_likes() -> None:
+    assert mindspore(limits(processes=1), euid=0).codes == []
+
+
+def test_a_mount_without_exec() -> None:
+    (finding,) = shell(limits(), "rw,nosuid,noexec").findings
+    assert (finding.code, finding.severity) == ("import-limits.not-executable", Severity.ERROR)
+    assert "site-packages is mounted with noexec" in finding.message
+
+
+def test_cannot_tell_without_the_limits() -> None:
+    assert shell("Limit  Soft Limit  Hard Limit  Units\n").status is Status.UNKNOWN
+
+
+def test_the_kernel_calls_them_so() -> None:
+    """A name that is not in the kernel's table could not be told; one that is has a number or no limit."""
+    for name, _flag in KINDS.values():
+        soft = limit_of(Host(Options()), name).soft
+        assert soft is None or soft > 0
+
+
+def test_what_a_real_program_maps() -> None:
+    """No process of it fits into less."""
+    library = Host(Options()).libraries.at(sys.executable)
+    assert library is not None
+    assert 0 < library.writable <= library.mapped
+
+    def little() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (library.mapped // 2, library.mapped // 2))
+
+    if library.mapped > 2 * MIB:  # else the program is a stub, and the library beside it holds Python
+        done = subprocess.run([sys.executable, "-c", ""], preexec_fn=little, capture_output=True, check=False)
+        assert done.returncode

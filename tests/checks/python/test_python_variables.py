@@ -1,0 +1,165 @@
+"""python-variables: Python starts with the variables that it reads itself."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+
+import pytest
+from tests.scenes.python_variables import BASE, PADDLE, PATH, REFUSING, judge, python
+
+from npudoctor import Severity, Status
+from npudoctor.checks.python._python_values import NAMES, valid
+from npudoctor.checks.python.python_variables import python_variables
+from npudoctor.testing import Asked, Content, ask, fake_host, unreadable
+
+ENVIRONMENT: dict[str, Content] = {
+    "/env/pyvenv.cfg": "home = /opt/python/bin\n",
+    "/env/bin/python3": "",
+    "/usr/bin/python3": "",
+}
+VALUES = [
+    *("PYTHONHASHSEED=random", "PYTHONHASHSEED=0", "PYTHONHASHSEED=4294967296", "PYTHONHASHSEED=-1"),
+    *("PYTHONMALLOC=debug", "PYTHONMALLOC=jemalloc", "PYTHONUTF8=1", "PYTHONUTF8=true", "PYTHONUTF8=0"),
+    *("PYTHONIOENCODING=utf-8:replace", "PYTHONIOENCODING=:strict", "PYTHONIOENCODING=utf9"),
+    *("PYTHONTRACEMALLOC=1", "PYTHONTRACEMALLOC=yes", "PYTHONTRACEMALLOC=99999", "PYTHON_GIL=yes"),
+    *("PYTHONINTMAXSTRDIGITS=0", "PYTHONINTMAXSTRDIGITS=640", "PYTHON_CPU_COUNT=default"),
+    *("PYTHON_CPU_COUNT=0", "PYTHON_CPU_COUNT=2", "PYTHON_FROZEN_MODULES=on", "PYTHON_FROZEN_MODULES=no"),
+]
+
+
+@pytest.mark.parametrize("line", VALUES)
+def test_as_this_python_does(line: str) -> None:
+    """Python itself is asked whether it starts."""
+    name, _equals, value = line.partition("=")
+    variables = {key: text for key, text in os.environ.items() if not key.startswith("PYTHON")}
+    done = subprocess.run(
+        [sys.executable, "-c", ""], env={**variables, name: value}, capture_output=True, check=False
+    )
+    assert (valid(name, value, sys.version_info[:2], False) is None) is (done.returncode == 0), done.stderr
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_values_that_it_does_not_start_with(name: str) -> None:
+    (finding,) = judge({name: "what"}, python_version="3.13.1").findings
+    assert (finding.code, finding.severity) == ("python-variables.bad-value", Severity.ERROR)
+    assert finding.message.startswith(f"{name} is what")
+    assert finding.fix is not None
+    assert finding.fix.commands == (f"unset {name}",)
+    assert judge({name: ""}, python_version="3.13.1").codes == []
+
+
+def test_what_older_releases_do_not_read() -> None:
+    for name in ("PYTHON_GIL", "PYTHON_CPU_COUNT", "PYTHON_FROZEN_MODULES"):
+        assert judge({name: "what"}).codes == []
+    assert judge({"PYTHONINTMAXSTRDIGITS": "5"}, python_version="3.9.2").codes == []
+    free = ("/opt/python/lib/python3.13t",)
+    assert judge({"PYTHON_GIL": "0"}, python_version="3.13.0", search_path=free).codes == []
+    assert judge({"PYTHON_GIL": "0"}, python_version="3.13.0").codes == ["python-variables.bad-value"]
+
+
+@pytest.mark.parametrize(
+    "files", [{}, python("/opt/other/lib", "3.9"), python("/opt/other/lib", modules=False)]
+)
+def test_home_of_another_python(files: dict[str, Content]) -> None:
+    (finding,) = judge({"PYTHONHOME": "/opt/other"}, files).findings
+    assert (finding.code, finding.severity) == ("python-variables.no-standard-library", Severity.ERROR)
+    assert "/opt/other/lib/python3.11" in finding.message
+
+
+@pytest.mark.parametrize("lib", ["/opt/other/lib", "/opt/other/lib64"])
+def test_home_of_a_like_python(lib: str) -> None:
+    """Its own too; and one in a zip, of a Python that has its modules built in."""
+    assert judge({"PYTHONHOME": "/opt/other"}, python(lib)).codes == []
+    assert judge({"PYTHONHOME": "/opt/python"}).codes == []
+    zipped: dict[str, Content] = {"/opt/other/lib/python311.zip": ""}
+    assert judge({"PYTHONHOME": "/opt/other"}, zipped, search_path=PATH[:1]).codes == []
+
+
+def test_two_folders_of_home() -> None:
+    files = {**python("/a/lib", modules=False), f"/b/lib/python3.11/{'lib-dynload/x.so'}": ""}
+    assert judge({"PYTHONHOME": "/a:/b"}, files).codes == ["python-variables.no-standard-library"]
+    assert judge({"PYTHONHOME": "/a:/opt/python"}, files).codes == []
+
+
+def test_platlibdir() -> None:
+    assert judge({"PYTHONPLATLIBDIR": "lib"}).codes == []
+    assert judge({"PYTHONPLATLIBDIR": "lib64"}).codes == ["python-variables.no-standard-library"]
+    assert judge({"PYTHONPLATLIBDIR": "lib64"}, python(f"{BASE}64")).codes == []
+
+
+def test_executable() -> None:
+    led = {"PYTHONEXECUTABLE": "/usr/bin/python3"}
+    asked = judge(led, ENVIRONMENT, python="/env/bin/python3")
+    assert asked.codes == ["python-variables.hides-packages"]
+    assert judge(led, ENVIRONMENT).codes == []  # no environment, whose packages could be hidden
+    old = judge(led, ENVIRONMENT, python="/env/bin/python3", python_version="3.10.1")
+    assert old.codes == []
+    own = {"PYTHONEXECUTABLE": "/env/bin/python"}
+    assert judge(own, ENVIRONMENT, python="/env/bin/python3").codes == []
+
+
+@pytest.mark.parametrize("rule", ["error", "default,error", "e", "error::UserWarning", "error::Warning"])
+def test_warnings_as_errors(rule: str) -> None:
+    asked = judge({"PYTHONWARNINGS": rule, "PATH": "/usr/bin"}, PADDLE)
+    assert asked.codes == ["python-variables.warnings-as-errors"]
+    cached = {**PADDLE, "/usr/bin/ccache": ""}
+    assert judge({"PYTHONWARNINGS": rule, "PATH": "/usr/bin"}, cached).codes == []
+    assert judge({"PYTHONWARNINGS": rule}).codes == []
+
+
+@pytest.mark.parametrize("rule", ["ignore", "", "error::DeprecationWarning", "error:::torch", "error:text"])
+def test_other_rules_for_warnings(rule: str) -> None:
+    assert judge({"PYTHONWARNINGS": rule}, PADDLE).codes == []
+
+
+def test_skipped_and_cannot_tell() -> None:
+    assert ask(python_variables, fake_host()).status is Status.SKIPPED
+    assert judge({"PYTHONHOME": "/opt/other"}, {"/opt/other": unreadable()}).status is Status.UNKNOWN
+
+
+REFUSED = [
+    *("TORCH_LOGS=what", "TORCH_LOGS=help", "TORCH_LOGS=dynamo,", "TORCH_LOGS_OUT=/nowhere/log"),
+    *("TORCH_LOGS_FORMAT=%(", "PYTORCH_JIT=OFF", "PYTORCH_JIT=", "TORCH_DISTRIBUTED_DEBUG=what"),
+    *("GOMP_CPU_AFFINITY=what", "GLOG_v=9", "GLOG_v=03", "GLOG_stderrthreshold=what", "GLOG_logtostderr=2"),
+    *("GLOG_logtostderr=0", "logger_maxBytes=1.5", "logger_backupCount=what", "FLAGS_prim_all=what"),
+    *("FLAGS_prim_forward=", "FLAGS_prim_backward=2", "NUMPY_MADVISE_HUGEPAGE=", "NPY_PROMOTION_STATE=what"),
+]
+TAKEN = [
+    *(
+        "TORCH_LOGS=",
+        "TORCH_LOGS=+dynamo, -all",
+        "TORCH_LOGS=sys",
+        "TORCH_LOGS_OUT=/log",
+        "TORCH_LOGS_OUT=log",
+    ),
+    *("TORCH_LOGS_FORMAT=short", "TORCH_LOGS_FORMAT=%(message)s", "PYTORCH_JIT=True", "PYTORCH_JIT=0v"),
+    *("TORCH_DISTRIBUTED_DEBUG=Info", "GOMP_CPU_AFFINITY=0-3 8,9 10-20:2", "GOMP_CPU_AFFINITY=", "GLOG_v= 3"),
+    *("GLOG_v=", "GLOG_stderrthreshold=4", "GLOG_logtostderr=1", "logger_maxBytes=-1", "FLAGS_prim_all=True"),
+    *("NUMPY_MADVISE_HUGEPAGE=1", "NPY_PROMOTION_STATE=legacy", "OMP_NUM_THREADS=what", "KMP_AFFINITY=what"),
+]
+
+
+def framework_variables(line: str, files: Mapping[str, Content]) -> Asked:
+    name, _equals, value = line.partition("=")
+    return judge({name: value}, files)
+
+
+@pytest.mark.parametrize("line", REFUSED)
+def test_a_value_that_a_framework_refuses(line: str) -> None:
+    (finding,) = framework_variables(line, REFUSING).findings
+    assert (finding.code, finding.severity) == ("python-variables.framework-refuses", Severity.ERROR)
+    assert finding.fix is not None and finding.fix.commands == (f"unset {line.partition('=')[0]}",)
+    assert framework_variables(line, {}).codes == []  # no framework is here that would
+
+
+@pytest.mark.parametrize("line", TAKEN)
+def test_a_value_that_the_frameworks_take(line: str) -> None:
+    assert framework_variables(line, REFUSING).codes == []
+
+
+def test_logs_of_a_release_that_tells_no_names() -> None:
+    without = {path: "" if "_registrations" in path else text for path, text in REFUSING.items()}
+    assert framework_variables("TORCH_LOGS=what", without).codes == []

@@ -1,0 +1,121 @@
+"""What is no regular file is written to, never replaced, and nobody's link leads root astray."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from .command import Npudoctor
+
+STRANGER = 12345
+LOG = "ImportError: libhccl.so: cannot open shared object file: No such file or directory\n"
+# A /dev of its own, as a rename over the machine's would be the very fault.
+OWN_DEV = """
+mount -t tmpfs none /dev && mknod -m 666 /dev/null c 1 3 && mknod -m 666 /dev/urandom c 1 9
+ln -s /proc/self/fd /dev/fd; ln -s /proc/self/fd/1 /dev/stdout; ln -s /proc/self/fd/2 /dev/stderr
+"""
+QUICK = ("check", "hccl-env", "--expect", "none")
+
+
+def shell(npudoctor: Npudoctor, script: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["unshare", "-m", "bash", "-c", OWN_DEV + script, "npudoctor", *npudoctor.argv()],
+        env=npudoctor.environment({}), cwd=npudoctor.folder, capture_output=True, text=True, timeout=60,
+        check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.needs_root
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"{' '.join(QUICK)} --output /dev/stdout",
+        f"{' '.join(QUICK)} --output /dev/fd/1",
+        f"{' '.join(QUICK)} --output /proc/self/fd/1",
+        f"{' '.join(QUICK)} --output link-to-stdout",
+        "explain job.log --output /dev/stdout",
+    ],
+)
+def test_standard_output_is_written_to_and_stays(npudoctor: Npudoctor, line: str) -> None:
+    (npudoctor.folder / "job.log").write_text(LOG)
+    done = shell(npudoctor, f'ln -s /dev/stdout link-to-stdout; "$@" {line} | cat; readlink /dev/stdout')
+    assert done.stdout.endswith("/proc/self/fd/1\n")
+    assert len(done.stdout.splitlines()) > 1
+    assert "npudoctor:" not in done.stderr
+
+
+@pytest.mark.needs_root
+def test_devices_and_env_write(npudoctor: Npudoctor) -> None:
+    script = f'"$@" {" ".join(QUICK)} --output /dev/null; "$@" env --write /dev/stdout; '
+    done = shell(npudoctor, script + "stat -c %F /dev/null /dev/stdout")
+    assert done.stdout.splitlines()[-2:] == ["character special file", "symbolic link"]
+
+
+def test_an_inherited_descriptor_is_written_to(npudoctor: Npudoctor) -> None:
+    done = npudoctor.shell(f'"$@" {" ".join(QUICK)} --format json --output /dev/fd/7 7>seven; wc -c <seven')
+    assert int(done.out) > 100
+
+
+@pytest.mark.parametrize("path", ["/dev/fd/99", "/proc/self/fd/99", "/proc/1/fd/1"])
+def test_what_is_no_descriptor_of_ours_is_refused(npudoctor: Npudoctor, path: str) -> None:
+    done = npudoctor(*QUICK, "--output", path)
+    assert (done.status, done.out) == (64, "") and len(done.err.splitlines()) == 1
+
+
+def test_a_fifo_is_written_to(npudoctor: Npudoctor) -> None:
+    script = (
+        f'mkfifo pipe; cat pipe & "$@" {" ".join(QUICK)} --format json --output pipe; wait; stat -c %F pipe'
+    )
+    done = npudoctor.shell(script)
+    assert '"npudoctor.report/1"' in done.out and done.out.endswith("fifo\n")
+
+
+def test_a_fifo_that_nobody_reads_is_a_result_that_nobody_got(npudoctor: Npudoctor) -> None:
+    os.mkfifo(npudoctor.folder / "pipe")
+    done = npudoctor(*QUICK, "--output", "pipe")
+    assert done.status == 74 and "pipe: " in done.err
+    assert stat.S_ISFIFO(os.lstat(npudoctor.folder / "pipe").st_mode)
+
+
+@pytest.mark.parametrize("target", ["today", "nothing"])
+def test_a_link_to_a_file_or_to_nothing_is_replaced_and_not_followed(
+    npudoctor: Npudoctor, target: str
+) -> None:
+    (npudoctor.folder / "today").write_text("old")
+    link = npudoctor.folder / "newest"
+    link.symlink_to(target)
+    npudoctor(*QUICK, "--output", "newest")
+    assert not link.is_symlink() and link.read_text()
+    assert (npudoctor.folder / "today").read_text() == "old"
+    assert not (npudoctor.folder / "nothing").exists()
+
+
+@pytest.mark.needs_root
+@pytest.mark.parametrize("kind", ["link", "folder link", "file", "fifo"])
+def test_root_writes_through_nothing_that_another_user_put_there(npudoctor: Npudoctor, kind: str) -> None:
+    shared, victim = npudoctor.folder / "shared", npudoctor.folder / "mine" / "report"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    victim.parent.mkdir()
+    victim.write_text("mine")
+    path = _planted(shared / "theirs", victim, kind)
+    done = npudoctor(*QUICK, "--output", str(path))
+    assert (done.status, done.out) == (64, "") and "another user" in done.err
+    assert victim.read_text() == "mine" and os.lstat(shared / "theirs").st_uid == STRANGER
+
+
+def _planted(theirs: Path, victim: Path, kind: str) -> Path:
+    if kind == "link":
+        theirs.symlink_to(victim)
+    elif kind == "folder link":
+        theirs.symlink_to(victim.parent)
+    elif kind == "fifo":
+        os.mkfifo(theirs)
+    else:
+        theirs.write_text("theirs")
+    os.chown(theirs, STRANGER, STRANGER, follow_symlinks=False)
+    return theirs / "report" if kind == "folder link" else theirs

@@ -1,0 +1,80 @@
+"""The gate before the engine: few pieces, and the same answer whether little or much was seen by it."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from npudoctor.explain import gate
+from npudoctor.explain.fast import fast
+from npudoctor.explain.gate import gated
+from npudoctor.explain.patterns import Literal
+from npudoctor.explain.prepared import FILE, _read
+from npudoctor.explain.sample import Sample
+from npudoctor.explain.scan import Scan, ends_in
+from npudoctor.explain.signatures import built_in
+from npudoctor.explain.table import Table, joined, table_of
+
+SAMPLE = Sample(
+    b"[INFO] HCCL(1,python): error code is 0, memory of device 3, connected to port 29500\n" * 200
+)
+QUIET = b"[INFO] GE(1,python): nothing to see in this line, really nothing\n"
+
+
+def table() -> Table:
+    """As the package was built; else as it is worked out here."""
+    built = _read(FILE)
+    return table_of(built_in()) if built is None else joined(built.marks, built.entries, built.pieces)
+
+
+@pytest.mark.parametrize("dear", [20_000, -1], ids=["asked one by one", "asked for all"])
+def test_what_is_behind_the_gate_is_found_either_way(dear: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("hyperscan", reason="hyperscan is not installed: there is no gate")
+    monkeypatch.setattr(gate, "_DEAR", dear)
+    whole = table()
+    full, alone = fast(whole), fast(whole)
+    assert full is not None
+    assert alone is not None
+    matcher = gated(full, whole, SAMPLE)
+    examples = [one.log.encode() for signature in whole.signatures for one in signature.examples]
+    examples = examples or [one.log.encode() for signature in built_in() for one in signature.examples]
+    for log in random.Random(5).sample(examples, 150):  # noqa: S311  (the same logs every time)
+        content = QUIET * 200 + log + b"\n" + QUIET * 200
+        ours = Scan(whole, matcher, "rank_1.log", 2026).of([content])
+        theirs = Scan(whole, alone, "rank_1.log", 2026).of([content])
+        assert {owner: one.count for owner, one in ours.found.items()} == {
+            owner: one.count for owner, one in theirs.found.items()
+        }
+        assert (ours.counts, ours.aside, ours.lines) == (theirs.counts, theirs.aside, theirs.lines)
+
+
+def test_much_that_is_seen_is_looked_at_as_a_whole() -> None:
+    pytest.importorskip("hyperscan", reason="hyperscan is not installed: there is no gate")
+    whole = table()
+    full, alone = fast(whole), fast(whole)
+    assert full is not None
+    assert alone is not None
+    flood = b"[ERROR] GE(1,python): EZ9999: Inner Error! E19999, EF1003\n" * 400
+    found = gated(full, whole, SAMPLE).found(flood)
+    owners = {owner for number, _end in found for owner in full.owners[number]}
+    assert owners >= {owner for number, _end in alone.found(flood) for owner in alone.owners[number]}
+
+
+def test_codes_share_pieces() -> None:
+    codes = [frozenset(gate._Text(f"EF10{number}".encode(), False).pieces()) for number in range(10, 20)]
+    assert list(gate.cover(codes)) == [(b"EF101", False)]
+
+
+def test_a_code_is_known_as_it_is_written() -> None:
+    (known,) = gate.known_by(((Literal("EF1003"),),), Sample(b"0x12c0ef1003ab"))
+    assert known
+    assert not any(caseless for _text, caseless in known)
+
+
+def test_lines_are_counted_whatever_their_length() -> None:
+    chance = random.Random(3)  # noqa: S311  (the same lines every time)
+    for longest in (1, 3, 40, 150, 20_000):
+        text = b"".join(b"x" * chance.randrange(longest) + b"\n" for _line in range(900))
+        for piece in (text, text[:-1], text[5:], b""):
+            assert ends_in(piece) == piece.count(b"\n")

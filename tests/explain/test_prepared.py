@@ -1,0 +1,155 @@
+"""The table comes ready from the build, and is used only where it is of these sources."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from npudoctor.explain import prepared as source
+from npudoctor.explain import signatures
+from npudoctor.explain.prepared import prepared, write
+from npudoctor.explain.signatures import built_in
+from npudoctor.explain.table import Table, table_of
+from npudoctor.knowledge.site import Knowledge
+
+NONE = Knowledge("")
+ROOT = Path(__file__).parents[2]
+EXPLAIN = Path(source.__file__).parent
+# What `prepared` imports, and has nothing to say about what is in the file: it finds, opens and reads logs.
+READING = {"beneath.py", "bounded.py", "fast.py", "opening.py", "reading.py", "walk.py"}
+
+
+@pytest.fixture
+def built(tmp_path: Path) -> Path:
+    """A file as the build writes it."""
+    path = tmp_path / "table.json"
+    write(str(path))
+    return path
+
+
+def table(path: Path) -> Table:
+    return prepared(NONE, str(path)).table
+
+
+def without_gate(one: Table) -> Table:
+    return replace(one, pieces=(), known_by=tuple(() for _needle in one.needles))
+
+
+def test_the_file_says_what_is_worked_out(built: Path) -> None:
+    worked_out = table_of(replace(one, examples=()) for one in built_in())
+    assert table(built).pieces
+    assert without_gate(table(built)) == worked_out
+
+
+def test_what_is_missing_stale_or_damaged_is_worked_out(built: Path) -> None:
+    content = json.loads(built.read_text(encoding="utf-8"))
+    whole = without_gate(table(built))
+    content["entries"] = []
+    broken = [
+        "",
+        "[]",
+        "\0" * 100,
+        json.dumps({**content, "made_of": "0" * 64}),
+        json.dumps({**content, "literals": []}),
+        json.dumps({"made_of": content["made_of"]}),
+    ]
+    for text in broken:
+        built.write_text(text, encoding="utf-8")
+        found = table(built)
+        assert not found.pieces and [one.id for one in found.signatures] == [
+            one.id for one in whole.signatures
+        ]
+    assert not table(built.parent / "nothing.json").pieces
+
+
+def test_a_changed_signature_makes_the_file_stale(
+    built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "signatures"
+    folder.mkdir()
+    for path in Path(signatures.FOLDER).iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    monkeypatch.setattr(signatures, "FOLDER", str(folder))
+    assert table(built).pieces
+    disk = folder / "disk.toml"
+    disk.write_text(disk.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+    assert not table(built).pieces
+
+
+def _imported(path: Path) -> set[Path]:
+    """The modules of `explain` that a file imports, wherever in it."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module == "npudoctor.explain":
+            found |= {name.name for name in node.names}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("npudoctor.explain."):
+            found.add((node.module or "").rpartition(".")[2])
+        elif isinstance(node, ast.Import):
+            found |= {one.name.rpartition(".")[2] for one in node.names if ".explain." in one.name}
+    return {EXPLAIN / f"{name}.py" for name in found}
+
+
+def test_all_that_makes_the_file_is_in_its_digest() -> None:
+    reached, todo = set[Path](), {EXPLAIN / "prepared.py"}
+    while todo:
+        path = todo.pop()
+        reached.add(path)
+        todo |= {one for one in _imported(path) if one.name not in READING} - reached
+    assert {path.name for path in reached} == set(source._CODE)
+
+
+@pytest.mark.skipif(not shutil.which("make"), reason="needs make")
+def test_the_makefile_has_the_same_names() -> None:
+    done = subprocess.run(
+        ["make", "-pnq", "help"], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
+    )
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("SIGNATURES := ")]
+    assert {name.rpartition("/")[2] for name in line.split() if name.endswith(".py")} == set(source._CODE)
+
+
+def test_two_builds_write_the_same_bytes(built: Path, tmp_path: Path) -> None:
+    code = "import sys; from npudoctor.explain.prepared import write; write(sys.argv[1])"
+    for seed in ("1", "77"):
+        path = tmp_path / seed
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        subprocess.run([sys.executable, "-c", code, str(path)], env=environment, check=True)
+        assert path.read_bytes() == built.read_bytes()
+
+
+def test_only_a_sites_own_rows_are_worked_out(built: Path, trusted: Path) -> None:
+    """What the file says of ours is taken as it stands, even were it wrong: that is how the test can tell."""
+    content = json.loads(built.read_text(encoding="utf-8"))
+    content["literals"] = [[f"{text} (built)", caseless] for text, caseless in content["literals"]]
+    built.write_text(json.dumps(content), encoding="utf-8")
+    row = """
+[[signature]]
+id = "out-of-tune"
+category = "other"
+environment = true
+weight = 90
+patterns = ['frobnicator is out of tune']
+title = { en = "Out of tune", zh = "跑调" }
+cause = { en = "It is old.", zh = "旧了。" }
+remedy = { en = ["Tune it."], zh = ["调音。"] }
+source = "own work"
+as_of = "2026-11-21"
+"""
+    ours = built_in()[0].id
+    folder = trusted / "knowledge.d"
+    folder.mkdir(mode=0o755)
+    (folder / "own.toml").write_text(row + row.replace("out-of-tune", ours), encoding="utf-8")
+    found = prepared(Knowledge(str(folder)), str(built))
+    assert not found.broken
+    ids = [one.id for one in found.table.signatures]
+    assert sorted(ids) == sorted({*(one.id for one in built_in()), "out-of-tune"})
+    assert found.table.signatures[ids.index(ours)].patterns == ("frobnicator is out of tune",)
+    worked_out = [one.text for one in found.table.literals if not one.text.endswith(" (built)")]
+    assert worked_out == ["frobnicator is out of tune"]

@@ -1,0 +1,81 @@
+"""What is advised names nothing that is not there: on a machine that was looked at, and in general."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from tests.scenarios.machines import HOME, Machine, healthy, host_of
+
+from npudoctor.cli.explaining import installed_on
+from npudoctor.explain.remedies import Installed, remedy_on
+from npudoctor.explain.signatures import Signature, built_in
+from npudoctor.messages import activate
+from npudoctor.testing import unreadable
+
+NAMED = re.compile(r"source (/\S+?)(?=[;\s]|\Z)")
+ENV = "npudoctor env"
+LIBRARY = next(one for one in built_in() if "libhccl" in " ".join(one.patterns) and one.remedy["en"])
+
+
+def sourcing() -> list[Signature]:
+    """The signatures that advise to source a script, or what only CANN gives sense to."""
+    return [one for one in built_in() if any(NAMED.search(line) or ENV in line for line in one.remedy["en"])]
+
+
+def without_cann() -> Machine:
+    machine = healthy("8.5.0", "x86_64", "torch").copy()
+    machine.remove("/usr/local/Ascend/cann-8.5.0", "/usr/local/Ascend/cann", "/etc/Ascend")
+    machine.variables = {"HOME": HOME, "PATH": machine.variables["PATH"]}
+    return machine
+
+
+@pytest.mark.parametrize("signature", sourcing(), ids=lambda one: one.id)
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_in_general_a_line_names_its_condition(signature: Signature, language: str) -> None:
+    activate(language)
+    try:
+        lines = remedy_on(signature.remedy, None)
+    finally:
+        activate("en")
+    for line in lines:
+        if NAMED.search(line) or ENV in line:
+            assert line.startswith(("if CANN is installed: ", "if NNAL is installed: ", "若已安装 ")), line
+    if any(ENV in line or "/set_env.sh" in line for line in signature.remedy[language]):
+        assert len(lines) >= len(signature.remedy[language])
+
+
+@pytest.mark.parametrize("signature", sourcing(), ids=lambda one: one.id)
+def test_without_cann_nothing_is_sourced(signature: Signature) -> None:
+    here = installed_on(host_of(without_cann()))
+    assert here == Installed(None, None, None)
+    lines = remedy_on(signature.remedy, here)
+    assert not [line for line in lines if NAMED.search(line) or ENV in line]
+    assert [line for line in lines if "is not installed on this machine: install" in line]
+
+
+@pytest.mark.parametrize(
+    ("version", "framework"),
+    [("5.0.2", "torch"), ("8.1.RC1", "torch"), ("8.5.0", "vllm"), ("9.0.0", "torch")],
+)
+def test_what_is_named_on_a_machine_is_there(version: str, framework: str) -> None:
+    machine = healthy(version, "x86_64", framework)
+    host = host_of(machine)
+    here = installed_on(host)
+    assert here is not None and here.cann is not None
+    named = []
+    for signature in sourcing():
+        for line in remedy_on(signature.remedy, here):
+            named += NAMED.findall(line)
+            assert "/set_env.sh)" not in line
+            if here.nnal_script is None:
+                assert "nnal/atb/set_env.sh" not in line
+    assert [path for path in dict.fromkeys(named) if host.files.stat(path) is None] == []
+    assert bool(named) is (here.cann_script is not None or here.nnal_script is not None)
+
+
+def test_a_machine_that_cannot_be_looked_at_is_not_judged() -> None:
+    machine = without_cann()
+    machine.files["/usr/local/Ascend/cann-8.5.0"] = unreadable()
+    machine.variables["ASCEND_HOME_PATH"] = "/usr/local/Ascend/cann-8.5.0"
+    assert installed_on(host_of(machine)) is None

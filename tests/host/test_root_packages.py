@@ -1,0 +1,113 @@
+"""Folders for packages are read for root, and never run: real files, real uids."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Optional
+
+import pytest
+from tests.support.roots import commands, interpreter, leaving, looked, site, theirs
+
+from npudoctor.host import CannotTell
+
+pytestmark = pytest.mark.needs_root
+
+
+@pytest.mark.parametrize("name", ["hook.pth", "sitecustomize.py", "usercustomize.py"])
+@pytest.mark.parametrize("mode", [0o755, 0o1777])
+def test_folders_for_packages_are_read_and_not_run(base: Path, mark: Path, name: str, mode: int) -> None:
+    """Another user's, or sticky: also what is put there between the look and the start is not run."""
+    theirs(site(base) / name, leaving(mark).strip() + "\n")
+    (site(base) / "numpy-2.1.0.dist-info").mkdir()
+    if mode == 0o755:
+        theirs(site(base))
+    site(base).chmod(mode)
+    found = interpreter(base / "bin/python3")
+    assert found.layout().asked, "its standard library is root's"
+    assert found.version_of("numpy") == "2.1.0"
+    if name != "usercustomize.py":
+        with pytest.raises(CannotTell, match="was not run"):
+            found.version_of("torch-npu")
+    assert not mark.exists()
+
+
+def test_an_idle_sitecustomize_hides_nothing(base: Path, mark: Path) -> None:
+    """Whoever it belongs to: it is read. Another user's is still not run."""
+    own = site(base) / "sitecustomize.py"
+    own.write_text("import os\nos.environ.setdefault('A', '1')\n")
+    assert interpreter(base / "bin/python3").version_of("torch-npu") is None
+    assert pip(base) is None
+    own.unlink()
+    theirs(own, "import os\nos.environ.setdefault('A', '1')\n")
+    assert interpreter(base / "bin/python3").version_of("torch-npu") is None
+    assert str(own) in (pip(base) or "")
+    own.unlink()
+    own.write_text("import sys\nsys.path.append('/opt/more')\n")
+    with pytest.raises(CannotTell, match="sitecustomize"):
+        interpreter(base / "bin/python3").version_of("torch-npu")
+
+
+def pip(base: Path) -> Optional[str]:
+    """Why root does not start it with its folders for packages, as pip is."""
+    return commands().why_not([str(base / "bin/python3"), "-m", "pip"], {"PATH": "/usr/bin"})
+
+
+def test_code_of_roots_own_folders_may_lead_to_another_users(base: Path, tmp_path: Path, mark: Path) -> None:
+    theirs(tmp_path / "far/sitecustomize.py", leaving(mark))
+    (tmp_path / "far/torch_npu-2.7.1.dist-info").mkdir()
+    assert pip(base) is None
+    (site(base) / "dev.pth").write_text(f"import sys; sys.path.append({str(tmp_path / 'far')!r})\n")
+    found = interpreter(base / "bin/python3")
+    with pytest.raises(CannotTell, match=r"torch-npu is installed is not known: .*dev\.pth"):
+        found.version_of("torch-npu")
+    assert "dev.pth" in (pip(base) or "")
+    assert not mark.exists()
+
+
+EDITABLE = "import __editable___own_1_0_finder; __editable___own_1_0_finder.install()\n"
+
+
+PRECEDENCE = (
+    "import os; var = 'SETUPTOOLS_USE_DISTUTILS'; enabled = os.environ.get(var, 'local') == 'local'; "
+    "enabled and __import__('_distutils_hack').add_shim(); \n"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "may"),
+    [
+        ("distutils-precedence.pth", PRECEDENCE, True),
+        ("distutils-precedence.pth", PRECEDENCE.replace(";", "; sys.path.append('/x');", 1), False),
+        ("_virtualenv.pth", "import _virtualenv", True),
+        ("own.pth", "import os; addsitedir('/x')\n", False),
+        ("__editable__.own-1.0.pth", EDITABLE, False),
+        (".hidden.pth", "/x\n", False),
+        ("sitecustomize.py", "", True),
+        ("sitecustomize.py", "import mine\n", False),
+    ],
+)
+def test_what_pip_would_load(base: Path, name: str, text: str, may: bool) -> None:
+    (site(base) / "own-1.0.dist-info").mkdir()
+    (site(base) / name).write_text(text)
+    assert (pip(base) is None) is may
+    found = interpreter(base / "bin/python3")
+    if may or name.startswith("__editable__"):
+        assert found.version_of("torch-npu") is None, "no distribution is hidden"
+
+
+@pytest.mark.parametrize("deep", ["package/module.py", "package/deep/module.py"])
+def test_one_file_of_another_in_roots_own_folders(base: Path, tmp_path: Path, mark: Path, deep: str) -> None:
+    (site(base) / "dev.pth").write_text("import package.module, package.deep.module\n")
+    for name in ("package/module.py", "package/deep/module.py"):
+        (site(base) / name).parent.mkdir(parents=True, exist_ok=True)
+        (site(base) / name).write_text("")
+    theirs(site(base) / deep, leaving(mark))
+    assert looked(base / "bin/python3").unread
+    assert not mark.exists()
+
+
+def test_a_folder_to_which_a_line_leads(base: Path, tmp_path: Path, mark: Path) -> None:
+    theirs(tmp_path / "far/module.py", leaving(mark))
+    (site(base) / "dev.pth").write_text(f"{tmp_path / 'far'}\nimport module\n")
+    assert str(tmp_path / "far") in looked(base / "bin/python3").search_path
+    assert not mark.exists()

@@ -1,0 +1,40 @@
+"""Whether the text of a report says what its JSON says: the same findings, and as many as are counted."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from npudoctor.model import Report, Severity, Status
+from npudoctor.render.report_json import report_object
+from npudoctor.render.text import report_text
+
+_ALONE = re.compile(r"^    (error|warning|info) ([a-z0-9-]+\.[a-z0-9-]+)$", re.MULTILINE)
+_ECHO = re.compile(r"^    ([a-z0-9-]+\.[a-z0-9-]+): an echo\b", re.MULTILINE)
+
+
+def differences(report: Report) -> list[str]:
+    """What the text leaves out or adds, what is counted otherwise than shown, what a hidden row carries."""
+    text, rows = report_text(report), report_object(report)["results"]
+    findings = [finding for row in rows for finding in row["findings"]]
+    shown = Counter(_ALONE.findall(text))
+    told = Counter((one["severity"], one["code"]) for one in findings if not one["caused_by"])
+    echoes = Counter(one["code"] for one in findings if one["caused_by"])
+    counts = {name: report.counts[f"{name}s"] for name in ("error", "warning", "info")}
+    wrong = []
+    if shown != told:
+        wrong.append(f"text {shown - told} JSON {told - shown}")
+    if Counter(_ECHO.findall(text)) != echoes:
+        wrong.append(f"echoes {echoes} shown {_ECHO.findall(text)}")
+    if counts != {name: sum(n for (word, _code), n in shown.items() if word == name) for name in counts}:
+        wrong.append(f"counted {counts}, shown {shown}")
+    return wrong + _of_rows(report)
+
+
+def _of_rows(report: Report) -> list[str]:
+    return [
+        f"{row.check} is {row.status.value} and carries {finding.code}"
+        for row in report.results
+        for finding in row.findings
+        if row.status in (Status.OK, Status.SKIPPED) and finding.weight > Severity.INFO
+    ]
