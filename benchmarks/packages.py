@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 CONTENT = b"pass\n"
-# A library that is whole and holds nothing: the header of an ELF file alone, for this machine.
+# A library that is whole and holds nothing: an ELF header for this machine, and one part that is loaded.
 _MACHINE = {"x86_64": 62, "aarch64": 183}.get(platform.machine(), 62)
 LIBRARY = struct.pack(
-    "<4sBBBB8xHHIQQQIHHHHHH", b"\x7fELF", 2, 1, 1, 0, 3, _MACHINE, 1, 0, 0, 0, 0, 64, 56, 0, 64, 0, 0
-)
+    "<4sBBBB8xHHIQQQIHHHHHH", b"\x7fELF", 2, 1, 1, 0, 3, _MACHINE, 1, 0, 64, 0, 0, 64, 56, 1, 64, 0, 0
+) + struct.pack("<IIQQQQQQ", 1, 4, 0, 0, 0, 120, 120, 4096)
 IN_ONE_FOLDER = 40  # files
 
 
