@@ -66,6 +66,20 @@ def test_who_cannot_tell_lets_the_check_look() -> None:
     assert missing(("npu",), fake_host(root="/image")) is None
 
 
+@pytest.mark.parametrize(
+    "name", ["torch", "~orch", "x.pth", "torch.egg-link", "torch-2.5.0.dist-info", "pip_audit-2.0.dist-info"]
+)
+def test_whatever_was_installed_is_a_package(name: str) -> None:
+    assert missing(("packages",), fake_host({f"{SITE}/{name}": ""})) is None
+
+
+def test_an_empty_environment_has_no_packages() -> None:
+    files = {
+        f"{SITE}/{name}": "" for name in ("pip/__init__.py", "pip-26.3.dist-info/METADATA", "README.txt")
+    }
+    assert missing(("packages",), fake_host(files)) == "no framework is installed in /usr/bin/python3"
+
+
 def wrong(needs: Any) -> Optional[str]:
     return what_is_wrong("a", {"a.bad": Severity.ERROR}, (), needs)
 

@@ -34,6 +34,7 @@ _EDITABLE = "__editable__"
     "framework-modules",
     scope=Scope.JOB,
     tags={"mindspore", "paddle", "pytorch", "tensorflow"},
+    needs=("packages",),
     quick=False,
     codes={
         "framework-modules.source-gone": ERROR,

@@ -56,6 +56,7 @@ _OPENED = re.compile(r"/plugin/(?:ascend/)?libmindspore_(?:ascend|ops_ascend|asc
     "package-files",
     scope=Scope.JOB,
     tags={"mindspore", "paddle", "pytorch", "tensorflow"},
+    needs=("packages",),
     quick=False,
     codes={
         "package-files.missing": ERROR,

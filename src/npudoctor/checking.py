@@ -87,8 +87,8 @@ def check(
 ) -> Callable[[Question], Check]:
     """Declare a check; ValueError when id, codes, tags, needs or docstring are not as they must be.
 
-    `needs`: "$NAME", "$PREFIX*", a thing (cann, driver, npu, gpu, framework) or a distribution; where none of
-    them is, the check is skipped without being asked.
+    `needs`: "$NAME", "$PREFIX*", a thing (cann, driver, npu, gpu, framework, packages) or a distribution;
+    where none of them is, the check is skipped without being asked.
     """
     problem = what_is_wrong(id, codes, tags, needs)
     if problem:

@@ -9,7 +9,7 @@ from typing import Optional, Protocol
 from npudoctor.frozen import dataclass, field
 
 # What a check may need besides variables and distributions; npudoctor.needs knows how to look for each.
-THINGS = ("cann", "driver", "npu", "gpu", "framework")
+THINGS = ("cann", "driver", "npu", "gpu", "framework", "packages")
 
 
 class Severity(enum.IntEnum):

@@ -13,6 +13,12 @@ from npudoctor.messages import _
 
 # The folders that bring a framework's extension modules: they count without metadata too.
 FRAMEWORKS = ("torch", "torch_npu", "mindspore", "paddle", "paddle_custom_device")
+# What an environment has in which nobody has installed anything yet.
+_OF_AN_EMPTY_ONE = {
+    *("pip", "setuptools", "wheel", "pkg_resources", "_distutils_hack", "distutils-precedence.pth"),
+    *("_virtualenv.py", "_virtualenv.pth", "__pycache__", "README.txt", "README"),
+}
+_METADATA = (".dist-info", ".egg-info", ".egg-link", ".egg")
 
 
 def _cann(host: Host) -> bool:
@@ -36,6 +42,22 @@ def _framework(host: Host) -> bool:
     return False
 
 
+def _packages(host: Host) -> bool:
+    """Whether anything at all was installed for this interpreter, or was left behind by pip."""
+    for folder in host.interpreter.layout().search_path:
+        names = host.files.names(folder) if folder.startswith("/") else ()
+        of_packages = folder.endswith("-packages")
+        if any(_tells(name) for name in names if of_packages or name.endswith(_METADATA)):
+            return True
+    host.interpreter.be_sure_without(FRAMEWORKS[0])
+    return False
+
+
+def _tells(name: str) -> bool:
+    plain = name.partition("-")[0] if name.endswith(_METADATA) else name
+    return plain not in _OF_AN_EMPTY_ONE
+
+
 # What a need may name besides a variable ("$NAME", "$PREFIX*") and an installed distribution.
 THINGS: dict[str, Callable[[Host], bool]] = {
     "cann": _cann,
@@ -43,9 +65,10 @@ THINGS: dict[str, Callable[[Host], bool]] = {
     "npu": npu_here,
     "gpu": gpu_here,
     "framework": _framework,
+    "packages": _packages,
 }
 MANY = 5  # more packages are not listed in a reason: any framework would do
-_OF_THE_INTERPRETER = ("framework",)
+_OF_THE_INTERPRETER = ("framework", "packages")
 
 
 def slow(needs: Sequence[str]) -> bool:
@@ -99,7 +122,7 @@ def _reasons(needs: Sequence[str], host: Host) -> list[str]:
     }
     reasons = [texts[need] for need in needs if need in texts]
     packages = [need for need in needs if _is_package(need)]
-    if "framework" in needs or len(packages) > MANY:
+    if {"framework", "packages"} & {*needs} or len(packages) > MANY:
         reasons.append(_("no framework is installed in {python}").format(python=host.interpreter.label))
     elif packages:
         text = _("not installed in {python}: {names}")

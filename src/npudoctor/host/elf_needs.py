@@ -9,6 +9,7 @@ import struct
 from typing import Callable, Optional
 
 from npudoctor.frozen import dataclass
+from npudoctor.host.disk import Opened
 from npudoctor.host.errors import CannotTell
 from npudoctor.host.files import Files
 from npudoctor.messages import _
@@ -36,14 +37,24 @@ class Needs:
 
 def needs_of(files: Files, path: str) -> Optional[Needs]:
     """The needs of the file at a path; None where it is no ELF file. CannotTell where it is a damaged one."""
-    if files.read(path, len(MAGIC)) != MAGIC:
+    try:
+        with files.opened(path) as file:
+            return _needs(file, path)
+    except OSError:
+        return None  # nothing is there
+
+
+def _needs(file: Opened, path: str) -> Optional[Needs]:
+    head = file.read(0, _HEAD)
+    if not head.startswith(MAGIC):
         return None
 
     def part(start: int, size: int) -> bytes:
-        return files.read(path, min(size, _MOST), start) or b""
+        end = start + min(size, _MOST)
+        return head[start:end] if end <= len(head) else file.read(start, end - start)
 
     try:
-        return _parsed(part(0, _HEAD), part)
+        return _parsed(head, part)
     except (struct.error, IndexError, ValueError, OverflowError) as error:
         text = _("the ELF file {path} cannot be understood: {why}")
         raise CannotTell(text.format(path=path, why=error)) from error

@@ -61,10 +61,14 @@ def _entries(content: bytes, machine: str) -> Iterator[tuple[str, str, int]]:
     order = ">" if content[28] & 3 == 3 else "<"
     (count,) = struct.unpack_from(f"{order}I", content, len(MAGIC))
     shape = struct.Struct(f"{order}iIIIQ")
-    for number in range(min(count, (len(content) - _HEADER) // shape.size)):
-        flags, key, value, _osversion, hwcap = shape.unpack_from(content, _HEADER + number * shape.size)
+    rows = memoryview(content)[
+        _HEADER : _HEADER + min(count, (len(content) - _HEADER) // shape.size) * shape.size
+    ]
+    for flags, key, value, _osversion, hwcap in shape.iter_unpack(rows):
+        if flags != _FLAGS.get(machine, flags):
+            continue
         name, path = _text(content, key), _text(content, value)
-        if flags == _FLAGS.get(machine, flags) and name and path:
+        if name and path:
             yield name, path, hwcap
 
 
