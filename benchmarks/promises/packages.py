@@ -56,8 +56,8 @@ PROMISE = Promise(
         judged_nothing_of_them,
         shown="npudoctor check, without the checks of packages",
     ),
-    at_most=1.4,  # what holds on a machine that does other things too
-    aim=1.25,  # 60 ms where all others take 250
+    at_most=1.5,  # what holds on a machine that does other things too
+    aim=1.25,  # 70 ms where all others take 200: what the files hold is looked into, not only their sizes
     runs=15,
     in_packages=True,
 )
