@@ -63,6 +63,28 @@ def mismatch(host: Host, module: str, library: Library) -> Finding:
     )
 
 
+def compat_older(module: str, version: str, cuda: Library) -> Finding:
+    """A package for forward compatibility of which the driver has no need any more."""
+    text = _(
+        "the loader finds {path} of driver {library}, a package for forward compatibility that is older than "
+        "the loaded NVIDIA module {module}: CUDA ends with error 803; take its folder out of LD_LIBRARY_PATH"
+    )
+    words = {"path": cuda.path, "library": version, "module": module}
+    return Finding("cuda-driver.compat-unusable", text.format(**words), action=Action.CONFIG)
+
+
+def compat_on_geforce(model: str, cuda: Library) -> Finding:
+    """A package for forward compatibility, which only data centre GPUs have."""
+    text = _(
+        "the loader finds {path}, a package for forward compatibility, which NVIDIA offers for data centre "
+        "GPUs and not for {model}: CUDA ends with error 803 or 804; take its folder out of LD_LIBRARY_PATH, "
+        "or install a newer driver"
+    )
+    return Finding(
+        "cuda-driver.compat-unusable", text.format(path=cuda.path, model=model), action=Action.CONFIG
+    )
+
+
 def too_old(runtime: Runtime, module: str, row: Row, alone: bool) -> Finding:
     """A driver that does not know this CUDA."""
     text = _("{framework} was built for CUDA {cuda}, which needs driver {least} or newer; here is {module}")

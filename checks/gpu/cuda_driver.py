@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     codes={
         "cuda-driver.too-old": ERROR,
         "cuda-driver.mismatch": ERROR,
+        "cuda-driver.compat-unusable": ERROR,
         "cuda-driver.no-library": ERROR,
         "cuda-driver.stub-first": ERROR,
     },
@@ -40,6 +41,9 @@ def cuda_driver(host: Host) -> Iterator[Union[Finding, Facts]]:
       interpreter is served.
     - `cuda-driver.mismatch`: the libraries are of another version than the loaded module: NVML and CUDA
       refuse to start. A warning where the libraries are the older ones of the same major version.
+    - `cuda-driver.compat-unusable`: the libcuda that is found is of a package for forward compatibility
+      that is older than the loaded module, or the GPU is a GeForce, for which there is no forward
+      compatibility: CUDA ends with error 803 or 804.
     - `cuda-driver.no-library`: a framework for GPUs is installed, and libcuda.so.1 is not found.
     - `cuda-driver.stub-first`: the loader finds the stand-in that is meant for builds.
 
@@ -52,6 +56,8 @@ def cuda_driver(host: Host) -> Iterator[Union[Finding, Facts]]:
     ## References
 
     - NVIDIA, CUDA Compatibility: minor version and forward compatibility; CUDA Toolkit release notes.
+    - espressomd/espresso pull request 4090 (module 450.102.04, cuda-compat 450.80.02: error 803);
+      ggml-org/llama.cpp issue 17542 (cuda-compat 12.9 on GeForce).
     - Each row of the table cuda_driver names its own.
     """
     if not host.gpus.nodes:
@@ -72,6 +78,8 @@ def cuda_driver(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Unknown(text.format(path="/sys/module/nvidia/version"), advisory=True)
     for library in _apart(module, cuda, nvml):
         yield say.mismatch(host, module, library)
+    if cuda is not None and cuda.compat and cuda.version and found:
+        yield from _compat(host, module, cuda.version, cuda)
     yield from _too_old(host, module, found, cuda)
     if not found:
         raise Skip(_("no framework for CUDA is in {python}").format(python=host.interpreter.label))
@@ -83,6 +91,18 @@ def _apart(module: str, cuda: Optional[Library], nvml: Optional[Library]) -> Ite
         if library and library.version and not library.compat and library.version != module:
             yield library
             return
+
+
+def _compat(host: Host, module: str, version: str, cuda: Library) -> Iterator[Finding]:
+    from npudoctor.checks.gpu import _cuda_driver_findings as say
+    from npudoctor.host.cuda import consumer_gpu, order
+
+    if order(version) < order(module):
+        yield say.compat_older(module, version, cuda)
+    elif version != module:
+        model = consumer_gpu(host.running_files)
+        if model is not None:
+            yield say.compat_on_geforce(model, cuda)
 
 
 def _too_old(host: Host, module: str, found: list[Runtime], cuda: Optional[Library]) -> Iterator[Finding]:

@@ -12,6 +12,7 @@ from npudoctor.host.host import Host
 from npudoctor.host.nccl import package_folder, setting
 
 MODULE, PROC = "/sys/module/nvidia/version", "/proc/driver/nvidia/version"
+GPUS = "/proc/driver/nvidia/gpus"
 OLDEST = 100  # no driver's version begins with less; libcuda.so.1.1 of a Jetson does
 
 
@@ -63,6 +64,16 @@ def runtimes(host: Host) -> Iterator[Runtime]:
         if cuda[:1].isdecimal():
             yield Runtime(framework, cuda, f"{folder}/{path}")
     yield from _mindspore(host)
+
+
+def consumer_gpu(files: Files) -> Optional[str]:
+    """The model of a GeForce, for which NVIDIA supports no forward compatibility; None where none is seen."""
+    for name in files.names(GPUS):
+        for line in (files.text(f"{GPUS}/{name}/information", 4096) or "").splitlines():
+            key, _colon, model = line.partition(":")
+            if key.strip() == "Model" and "GeForce" in model:
+                return model.strip()
+    return None
 
 
 def driver_library(host: Host, name: str) -> Optional[Library]:

@@ -70,16 +70,46 @@ def test_one_of_two_frameworks_is_served() -> None:
     assert (finding.code, finding.severity) == ("cuda-driver.too-old", WARNING)
 
 
-def test_forward_compatibility() -> None:
-    compat = "/usr/local/cuda-12.8/compat"
-    files = {
-        **driver("470.57.02"),
+COMPAT = "/usr/local/cuda-12.8/compat"
+
+
+def compat(module: str, version: str = "570.86.10") -> dict[str, Content]:
+    """A package for forward compatibility beside a driver."""
+    return {
+        **driver(module),
         **torch(),
-        f"{compat}/libcuda.so.1": link("libcuda.so.570.86.10"),
-        f"{compat}/libcuda.so.570.86.10": library(soname="libcuda.so.1"),
+        f"{COMPAT}/libcuda.so.1": link(f"libcuda.so.{version}"),
+        f"{COMPAT}/libcuda.so.{version}": library(soname="libcuda.so.1"),
     }
-    assert judge(files, {"LD_LIBRARY_PATH": compat}).codes == []
+
+
+def gpu(model: str) -> dict[str, Content]:
+    """What the module says of a card."""
+    return {"/proc/driver/nvidia/gpus/0000:01:00.0/information": f"Model: \t\t {model}\nIRQ:   \t\t 154\n"}
+
+
+@pytest.mark.parametrize("card", [{}, gpu("NVIDIA H100 80GB HBM3"), {"/proc/driver/nvidia/gpus/x/y": ""}])
+def test_forward_compatibility(card: Mapping[str, Content]) -> None:
+    files = {**compat("470.57.02"), **card}
+    assert judge(files, {"LD_LIBRARY_PATH": COMPAT}).codes == []
     assert judge(files).codes == ["cuda-driver.too-old"]
+
+
+def test_forward_compatibility_for_a_driver_that_is_newer() -> None:
+    files = compat("580.65.06")
+    assert judge(files).codes == []
+    (finding,) = judge(files, {"LD_LIBRARY_PATH": COMPAT}).findings
+    assert (finding.code, finding.severity) == ("cuda-driver.compat-unusable", ERROR)
+    assert "older than the loaded NVIDIA module 580.65.06" in finding.message
+    assert judge(compat("570.86.10"), {"LD_LIBRARY_PATH": COMPAT}).codes == []
+
+
+def test_forward_compatibility_is_not_for_geforce() -> None:
+    files = {**compat("535.129.03"), **gpu("NVIDIA GeForce RTX 4090")}
+    (finding,) = judge(files, {"LD_LIBRARY_PATH": COMPAT}).findings
+    assert (finding.code, finding.severity) == ("cuda-driver.compat-unusable", ERROR)
+    assert "NVIDIA GeForce RTX 4090" in finding.message
+    assert judge(files).codes == []
 
 
 @pytest.mark.parametrize(
