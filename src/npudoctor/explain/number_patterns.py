@@ -1,24 +1,26 @@
 """How CANN's return numbers stand in logs: the keys `numbers` and `hccl` of a signature as patterns.
 
 A number by itself is a loss, a size or a process id; it is a return number only behind words such as
-"error code is" or "ret". Round ones (100000) are also what JSON answers and counters say behind `code` and
-`result`, so those need words that nobody else uses.
+"error code is" or "ret". Those of ACL itself (100000 to 500005) are also what counters say behind `result`,
+and what web services answer as {"code": 100001}: they need words that nobody else uses, and no quotes.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-_CALLED = r"(?:\)|acl\w+|rt[A-Z]\w+) failed|CANN failure|(?i:acl) ?[Ee]rror"
+_CALLED = r"(?:\)|acl\w+|rt[A-Z]\w+) failed|CANN failure|(?i:acl) ?[Ee]rror|错误码(?:为|是)?"
 _PLAIN = (
-    r"(?:[Ee]rror[ _]?[Cc]ode(?: is)?|ErrCode|error num|runtime result|[Rr]et[Cc]ode(?: is)?|acl_ret|ret(?: is)?"
-    rf"|result|errno|ERRNO|code|\brc|错误码(?:为|是)?|{_CALLED}|ERROR)\W{{1,4}}"
+    r"(?:(?:[Ee]rror[ _]?[Cc]ode(?: is)?|ErrCode|error num|runtime result|[Rr]et[Cc]ode(?: is)?|acl_ret"
+    rf"|ret(?: is)?|errno|ERRNO|{_CALLED})\W{{1,4}}|(?:result|code|\brc|ERROR)[^\w\"']{{1,4}})"
 )
-_ROUND = (
+_STRICT = (
     r"(?:\b[Ee]rror[ _]?[Cc]ode(?: is)?|ErrCode|error num|runtime result|\b[Rr]et[Cc]ode(?: is)?|acl_ret"
-    rf"|\bret(?: is)?|\berrno|ERRNO|错误码(?:为|是)?|{_CALLED})\W{{1,4}}"
+    rf"|\bret(?: is)?|\berrno|ERRNO|{_CALLED})[^\w\"']{{1,4}}"
 )
+_OF_ACL = re.compile(r"[1-5]000\d\d")
 _END = r"(?:[^\w.,]|[.,](?:\D|$)|$)"  # 507035.5 and 100,000 are no return numbers
 
 
@@ -26,8 +28,8 @@ def number_patterns(row: Mapping[str, Any]) -> Iterator[str]:
     """The patterns by which the numbers of a signature's row are found in a line."""
     numbers: Sequence[str] = row.get("numbers", ())
     for words, some in (
-        (_PLAIN, [one for one in numbers if not one.endswith("00000")]),
-        (_ROUND, [one for one in numbers if one.endswith("00000")]),
+        (_PLAIN, [one for one in numbers if not _OF_ACL.fullmatch(one)]),
+        (_STRICT, [one for one in numbers if _OF_ACL.fullmatch(one)]),
     ):
         if some:
             yield f"{words}(?:{'|'.join(some)}){_END}"

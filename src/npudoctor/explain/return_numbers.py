@@ -30,7 +30,9 @@ class ReturnNumber:
 def return_numbers() -> dict[str, ReturnNumber]:
     """All that are documented, by their number."""
     sections = [rows for rows in table("return_numbers").values() if isinstance(rows, list)]
-    made = [ReturnNumber(one["number"], one["name"], one["en"], one["zh"]) for rows in sections for one in rows]
+    made = [
+        ReturnNumber(one["number"], one["name"], one["en"], one["zh"]) for rows in sections for one in rows
+    ]
     return {one.number: one for one in made}
 
 
