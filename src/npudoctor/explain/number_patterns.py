@@ -1,8 +1,8 @@
 """How CANN's return numbers stand in logs: the keys `numbers` and `hccl` of a signature as patterns.
 
 A number by itself is a loss, a size or a process id; it is a return number only behind words such as
-"error code is" or "ret". Those of ACL itself (100000 to 500005) are also what counters say behind `result`,
-and what web services answer as {"code": 100001}: they need words that nobody else uses, and no quotes.
+"error code is" or "ret", without quotes: web services answer {"code": 100001}. Those of ACL itself (100000 to
+500005) are also what counters say behind `result`: they need words that nobody else uses.
 """
 
 from __future__ import annotations
@@ -11,15 +11,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-_CALLED = r"(?:\)|acl\w+|rt[A-Z]\w+) failed|CANN failure|(?i:acl) ?[Ee]rror|错误码(?:为|是)?"
-_PLAIN = (
-    r"(?:(?:[Ee]rror[ _]?[Cc]ode(?: is)?|ErrCode|error num|runtime result|[Rr]et[Cc]ode(?: is)?|acl_ret"
-    rf"|ret(?: is)?|errno|ERRNO|{_CALLED})\W{{1,4}}|(?:result|code|\brc|ERROR)[^\w\"']{{1,4}})"
+# Each way begins with a plain letter: only then does `re` skip to where one can begin.
+_WORDS = (
+    r"Error[ _]?[Cc]ode(?: is)?|error[ _]?[Cc]ode(?: is)?|ErrCode|error num|runtime result|Ret[Cc]ode(?: is)?"
+    r"|ret[Cc]ode(?: is)?|errno|ERRNO|acl_ret|acl\w+ failed|rt[A-Z]\w+ failed|\) failed|CANN failure"
+    r"|acl ?[Ee]rror|ACL ?[Ee]rror|Acl ?[Ee]rror|错误码(?:为|是)?"
 )
-_STRICT = (
-    r"(?:\b[Ee]rror[ _]?[Cc]ode(?: is)?|ErrCode|error num|runtime result|\b[Rr]et[Cc]ode(?: is)?|acl_ret"
-    rf"|\bret(?: is)?|\berrno|ERRNO|{_CALLED})[^\w\"']{{1,4}}"
-)
+_PLAIN = rf"(?:{_WORDS}|ret(?: is)?|result|code| rc|ERROR)[^\w\"']{{1,4}}"
+_STRICT = rf"(?:{_WORDS}| ret(?: is)?|ret\[)[^\w\"']{{0,4}}"
 _OF_ACL = re.compile(r"[1-5]000\d\d")
 _END = r"(?:[^\w.,]|[.,](?:\D|$)|$)"  # 507035.5 and 100,000 are no return numbers
 
