@@ -10,12 +10,14 @@ import pytest
 from npudoctor.explain.codes import found_by
 from npudoctor.explain.engine import Engine, engine_of
 from npudoctor.explain.judge import Diagnosis
-from npudoctor.explain.return_numbers import number_in, number_of, of_number, return_numbers
+from npudoctor.explain.return_numbers import ReturnNumber, number_in, number_of, of_number, return_number
 from npudoctor.explain.signatures import Invalid, built_in, signature_of
+from npudoctor.knowledge.tables import table
 
 ENGINE: Engine = engine_of(built_in())
 PLAIN: Engine = engine_of(built_in(), plain=True)
-ALL = return_numbers()
+SECTIONS = [rows for rows in table("return_numbers").values() if isinstance(rows, list)]
+ALL = {row["number"]: ReturnNumber(**row) for rows in SECTIONS for row in rows}
 HCCL = [number for number, one in ALL.items() if one.name.startswith("HCCL_E_")]
 ACL = [number for number in ALL if number not in HCCL]
 # What the manuals list without a gap, and how many there are where they have gaps.
@@ -62,6 +64,14 @@ def test_the_table_is_whole() -> None:
         assert not re.search("[\u4e00-\u9fff]", one.en) and not one.en.endswith("."), one
     names = [one.name for one in ALL.values()]
     assert {name for name in names if names.count(name) > 1} == {"ACL_ERROR_RTC_NAME_EXPR_NOT_VALID"}
+
+
+def test_a_row_is_found_by_its_number_and_by_its_name() -> None:
+    assert sum(map(len, SECTIONS)) == len(ALL)
+    for number, row in ALL.items():
+        assert return_number(number) == row and number_of(number) == number
+        assert number_of(row.name) == number or row.number == "276000"  # the manual has its name twice
+    assert return_number("599999") is None and return_number('"') is None
 
 
 def test_each_number_is_of_one_row_and_each_row_of_known_numbers() -> None:

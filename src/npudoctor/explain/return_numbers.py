@@ -1,18 +1,21 @@
 """What CANN's return numbers are called and mean, and a signature in which that is said of one of them.
 
-The table is read only when a number is asked for, or when one is all that is known of a failure.
+The table is looked into only when a number is asked for, or when one is all that is known of a failure; and
+of its file only the one line is read: a parser of TOML takes longer to load than a small log to judge.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from functools import cache
 from typing import Optional
 
+from npudoctor import knowledge
 from npudoctor.explain.signatures import Signature
 from npudoctor.frozen import dataclass, replace
-from npudoctor.knowledge.tables import table
 
+_FILE = os.path.join(os.path.dirname(knowledge.__file__), "return_numbers.toml")
 _HEX = 4  # so many digits of an errNo[0x...] are the HcclResult
 
 
@@ -26,23 +29,32 @@ class ReturnNumber:
     zh: str
 
 
-@cache
-def return_numbers() -> dict[str, ReturnNumber]:
-    """All that are documented, by their number."""
-    sections = [rows for rows in table("return_numbers").values() if isinstance(rows, list)]
-    made = [
-        ReturnNumber(one["number"], one["name"], one["en"], one["zh"]) for rows in sections for one in rows
-    ]
-    return {one.number: one for one in made}
+def return_number(number: str) -> Optional[ReturnNumber]:
+    """The row of a number; None where it is not documented."""
+    return _row("number", number)
 
 
 def number_of(word: str) -> str:
     """The number that a word stands for: of a name its number; else the word itself."""
     asked = word.strip()
-    if not asked[:1].isalpha() or "_" not in asked:
-        return asked
-    named = (one.number for one in return_numbers().values() if one.name == asked.upper())
-    return next(named, asked)
+    row = _row("name", asked.upper())
+    return asked if row is None else row.number
+
+
+def _row(key: str, value: str) -> Optional[ReturnNumber]:
+    """The row in which a key is of this value: each is a line, of plain texts only (a test says so)."""
+    text = _text()
+    at = -1 if '"' in value else text.find(f'{key} = "{value}"')
+    if at < 0:
+        return None
+    line = text[text.rindex("\n", 0, at) : text.index("\n", at)]
+    return ReturnNumber(**dict(re.findall(r'(\w+) = "([^"]*)"', line)))
+
+
+@cache
+def _text() -> str:
+    with open(_FILE, encoding="utf-8") as file:
+        return file.read()
 
 
 def of_number(signature: Signature, number: Optional[str]) -> Signature:
@@ -50,8 +62,10 @@ def of_number(signature: Signature, number: Optional[str]) -> Signature:
 
     A row that is nothing but numbers takes the meaning as its title; any other begins its cause with it.
     """
-    row = return_numbers().get(number or "")
-    if row is None or row.number not in signature.codes:
+    if number is None or not number.isdigit() or number not in signature.codes:
+        return signature
+    row = return_number(number)
+    if row is None:  # a site's own
         return signature
     said = {"en": f"{row.en} [{row.number} {row.name}]", "zh": f"{row.zh} [{row.number} {row.name}]"}
     if signature.numbered:
