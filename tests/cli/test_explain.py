@@ -82,6 +82,16 @@ def test_codes_of_cann_of_signatures_and_of_findings(npudoctor: Npudoctor) -> No
         assert list(Draft202012Validator(SCHEMA).iter_errors(done.json)) == []
 
 
+def test_return_numbers_and_their_names(npudoctor: Npudoctor) -> None:
+    for word in ("507022", "ACL_ERROR_RT_IPC_ERROR"):
+        for language, text in (("en", "(IPC)"), ("zh", "进程间通信异常")):
+            done = npudoctor("explain", word, "--lang", language)
+            assert done.status == 0 and text in done.out and "507022" in done.out
+    small = npudoctor("explain", "7", "--format", "json")
+    assert small.json["diagnoses"][0]["confidence"] == "possible" and "HCCL_E_UNAVAIL" in small.json["msg"]
+    assert npudoctor("explain", "599999").status == 64
+
+
 def test_standard_input(npudoctor: Npudoctor) -> None:
     done = npudoctor.shell(f"printf %s '{LINE.strip()}' | \"$@\" explain - --format json")
     assert done.json["inputs"] == [{"path": "-", "bytes": len(LINE) - 1, "lines": 1}] and done.status == 0

@@ -17,7 +17,7 @@ from ..checks.python.stack_machine import cann, installed, site  # noqa: TID252
 
 TEXT = (Path(__file__).parents[2] / "docs/knowledge.md").read_text(encoding="utf-8")
 EXAMPLE, PLUG_IN = re.findall(r"^```toml\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
-CLOSED = ("hccl_variables", "log_variables", "nccl_variables", "paddle_flags", "variables")
+CLOSED = ("hccl_variables", "log_variables", "nccl_variables", "paddle_flags", "return_numbers", "variables")
 
 
 def test_the_example_is_used(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 
 _SHOWN = 20  # lines on standard error about what was not read
+_TOLD_APART = 6  # digits of the return numbers of ACL, which are no others'
 _NAMED = 5  # logs named there of those that were found
 
 
@@ -91,8 +92,10 @@ def _about_code(word: str, signatures: tuple[Signature, ...], asked: Asked) -> E
     from npudoctor import __version__, registry
     from npudoctor.explain.codes import codes_of, found_by
     from npudoctor.explain.judge import Diagnosis
+    from npudoctor.explain.return_numbers import number_of, of_number
 
-    found = found_by(word, signatures)
+    number = number_of(word)
+    found = [of_number(one, number) for one in found_by(number, signatures)]
     if not found:
         loaded = registry.load_all(asked.variables)
         found = _by_check(word, loaded)
@@ -104,7 +107,9 @@ def _about_code(word: str, signatures: tuple[Signature, ...], asked: Asked) -> E
         text = _("{name}: no such file or folder, and no code that is known{suggestion}")
         raise Refused(text.format(name=word, suggestion=near))
     verdict = "environment" if found[0].environment else "not_environment"
-    diagnoses = tuple(Diagnosis(one, "certain" if one is found[0] else "possible", None, 0) for one in found)
+    # A number of so few digits may be of anything; HCCL's results are all that is known here.
+    best = "possible" if number.isdigit() and len(number) < _TOLD_APART else "certain"
+    diagnoses = tuple(Diagnosis(one, best if one is found[0] else "possible", None, 0) for one in found)
     return Explanation(__version__, round(time.monotonic() - asked.started, 3), (), verdict, diagnoses)
 
 

@@ -95,7 +95,16 @@ def _only_words(files: Sequence[tuple[Evidence, Ending]]) -> bool:
 def _diagnosis(one: Candidate) -> Diagnosis:
     certain = one.score >= 80 and not one.low
     confidence = "certain" if certain else "likely" if one.score >= 30 else "possible"
-    return Diagnosis(one.signature, confidence, one.first, one.count, one.last)
+    return Diagnosis(_speaking(one), confidence, one.first, one.count, one.last)
+
+
+def _speaking(one: Candidate) -> Signature:
+    """The signature; one of nothing but return numbers says what the number means that is in its line."""
+    if not one.signature.numbered:
+        return one.signature
+    from npudoctor.explain.return_numbers import number_in, of_number
+
+    return of_number(one.signature, number_in(one.signature, one.first.seen.text))
 
 
 def _weigh(found: Sequence[Candidate], root: Optional[int]) -> None:
@@ -144,8 +153,8 @@ def _shifts(one: Candidate, first: Spot, root: Optional[int]) -> Iterator[float]
 
 def _ended(one: Candidate) -> bool:
     """Whether this ended the job, and is not what a node says that cannot reach another one: why it cannot
-    may stand in a warning."""
-    if one.signature.category in _APART or one.echo:
+    may stand in a warning. A mere return number says only where the end was noticed."""
+    if one.signature.category in _APART or one.echo or one.signature.numbered:
         return False
     return one.failed and not one.outlived and one.score >= LEAST
 
@@ -162,7 +171,7 @@ def _waits(one: Candidate) -> bool:
 
 def _earlier(other: Candidate, waiting: Candidate) -> bool:
     """Whether another error of its own came before a rank began to wait, on a rank that does not."""
-    if _waits(other) or other.echo or not other.failed or other.score < _PLAIN:
+    if _waits(other) or other.echo or other.signature.numbered or not other.failed or other.score < _PLAIN:
         return False
     mine, theirs = other.first, waiting.first
     if mine.order == theirs.order and mine.seen.rank == theirs.seen.rank:

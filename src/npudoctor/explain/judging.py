@@ -39,14 +39,17 @@ _REQUIRED = {
     "category",
     "environment",
     "weight",
-    "patterns",
     "title",
     "cause",
     "remedy",
     "source",
     "as_of",
 }
+# A row has to have one of these: what it is found by.
+_FOUND_BY = {"patterns", "numbers", "hccl"}
 _OPTIONAL = {
+    *_FOUND_BY,
+    "numbered",
     "near",
     "without",
     "within",
@@ -69,6 +72,8 @@ def wrong(row: Mapping[str, Any]) -> Optional[str]:
 def _reasons(row: Mapping[str, Any]) -> Iterator[str]:
     for key in sorted(_REQUIRED - set(row)):
         yield _("the row lacks {key}").format(key=key)
+    if not _FOUND_BY & set(row):
+        yield _("the row lacks {key}").format(key="patterns")
     for key in sorted(set(row) - _REQUIRED - _OPTIONAL):
         yield _("unknown key {key}").format(key=key)
     for key, value in row.items():
@@ -117,6 +122,10 @@ def _matching(pattern: str) -> Callable[[object], bool]:
     return lambda value: isinstance(value, str) and bool(re.fullmatch(pattern, value))
 
 
+def _numbers(pattern: str) -> Callable[[object], bool]:
+    return lambda value: _some_texts(value) and all(re.fullmatch(pattern, one) for one in value)  # type: ignore[attr-defined]
+
+
 def _example(value: object) -> bool:
     return (
         isinstance(value, dict)
@@ -141,6 +150,9 @@ _RULES: Mapping[str, Callable[[Any], bool]] = {
     "environment": lambda value: type(value) is bool,
     "weight": _whole(0, 100),
     "patterns": _some_texts,
+    "numbers": _numbers(r"[1-9]\d{5}"),
+    "hccl": _numbers(r"[1-9]\d{0,3}"),
+    "numbered": lambda value: type(value) is bool,
     "near": _texts,
     "without": _texts,
     "within": _whole(0, 1000),

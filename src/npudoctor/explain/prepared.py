@@ -28,6 +28,7 @@ _CODE = (
     "gate.py",
     "judging.py",
     "matching.py",
+    "number_patterns.py",
     "patterns.py",
     "prepared.py",
     "sample.py",
@@ -126,9 +127,10 @@ class _Gate:
 
 
 def _plain(signature: Signature) -> dict[str, Any]:
-    """A signature without its examples, which are for tests."""
-    fields = {name: getattr(signature, name) for name in Signature.__annotations__}
-    return {**fields, "examples": ()}
+    """A signature without what it says as every other one does, and without its examples, which are for
+    tests."""
+    fields = {name: getattr(signature, name) for name in Signature.__annotations__ if name != "examples"}
+    return {name: one for name, one in fields.items() if one != getattr(Signature, name, None)}
 
 
 def _read(path: str) -> Optional[BuiltIn]:

@@ -9,6 +9,7 @@ from typing import Any, Optional
 
 from npudoctor import knowledge
 from npudoctor.explain.judging import wrong
+from npudoctor.explain.number_patterns import number_patterns
 from npudoctor.frozen import dataclass, field
 from npudoctor.knowledge.site import Broken, Knowledge
 from npudoctor.knowledge.tables import BUILT_IN, parse_toml
@@ -45,6 +46,7 @@ class Signature:
     within: int = 30
     own: bool = False  # only where the module that the line names is the job's own
     deepest: bool = False  # only where the last frame of the traceback above is of an installed package
+    numbered: bool = False  # nothing but return numbers: the title is what the number that was found means
     fallback: bool = False  # only asked of the line that ended a job, when nothing else explains it
     echo_of: tuple[str, ...] = ()
     codes: tuple[str, ...] = ()
@@ -105,6 +107,10 @@ def signature_of(row: Mapping[str, Any], origin: str) -> Signature:
         key: tuple(value) if isinstance(value, list) else value for key, value in row.items()
     }
     examples = tuple(Example(one["log"], one["match"]) for one in values.pop("example", ()))
+    numbers = (*values.pop("numbers", ()), *values.pop("hccl", ()))
+    if numbers:
+        values["patterns"] = (*values.get("patterns", ()), *number_patterns(row))
+        values["codes"] = (*numbers, *values.get("codes", ()))
     values.setdefault("checks", ())
     return Signature(**values, examples=examples, origin=origin)
 

@@ -17,8 +17,8 @@ SITE = "/etc/npudoctor/knowledge.d"  # NPUDOCTOR_KNOWLEDGE_DIR replaces it; empt
 _ALWAYS = ("source", "as_of", "compatible")
 # The keys of a file that has signatures: rows, and what all of them share.
 _SIGNATURES = ("signature", "source", "as_of")
-# These say how a variable is read, which no site can change: they take no rows.
-_CLOSED = ("hccl_variables", "log_variables", "nccl_variables", "paddle_flags", "variables")
+# These say how a variable is read and what a number means, which no site can change: they take no rows.
+_CLOSED = ("hccl_variables", "log_variables", "nccl_variables", "paddle_flags", "return_numbers", "variables")
 # What all our rows say, and nobody needs to know to judge a pair.
 _OPTIONAL = {
     "paddle_npu.cann": ("chip",),
