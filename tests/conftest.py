@@ -30,6 +30,37 @@ def pytest_configure() -> None:
 
 # They play with the same real users and with all processes of the machine: two at a time would meet.
 _ALONE = tuple(f"tests/{folder}/" for folder in ("checks/leftovers", "fixing", "proof", "torture"))
+# Real cache servers, and nodes that are sick of them: each is seen by the other.
+_SERVERS = ("tests/real/test_real_mindspore.py", "tests/integrations/")
+# Seconds that a test takes at most times, by what its path begins with; others take a tenth of one.
+_SECONDS = {
+    "tests/test_packaging.py": 6.0,
+    "tests/real/": 20.0,
+    "tests/checks/network/test_firewall": 8.0,
+    "tests/cli/": 1.5,
+    "tests/checks/deep/": 1.5,
+    "tests/environment/": 0.8,
+    "tests/scenarios/": 0.1,
+}
+
+
+def _scope(nodeid: str) -> str:
+    """What of the tests stays in one process."""
+    path = nodeid.partition("::")[0]
+    return "machine" if path.startswith(_ALONE) else "servers" if path.startswith(_SERVERS) else path
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Under pytest-xdist what takes longest begins first: else one process works alone in the end."""
+    if not hasattr(config, "workerinput"):
+        return
+    seconds: dict[str, float] = {}
+    for item in items:
+        known = (value for begin, value in _SECONDS.items() if item.nodeid.startswith(begin))
+        scope = _scope(item.nodeid)
+        seconds[scope] = seconds.get(scope, 0.0) + next(known, 0.1)
+    # By name where two are alike: all processes must have the same order.
+    items.sort(key=lambda item: (-seconds[_scope(item.nodeid)], _scope(item.nodeid)))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -45,9 +76,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
         """One process for each file, and one for all files that meet on the machine."""
 
         def _split_scope(self, nodeid: str) -> str:
-            path = nodeid.partition("::")[0]
-            return "machine" if path.startswith(_ALONE) else path
+            return _scope(nodeid)
 
+    config.option.loadscopereorder = False  # it would sort by how many tests there are in a file
     return ByFile(config, log)
 
 

@@ -197,8 +197,9 @@ def test_the_installed_wheel_answers_as_the_tree_does(
     output(found.stdout.strip(), "-m", "venv", "venv", cwd=tmp_path)
     folder = tmp_path / "venv" / "bin"
     pip = [str(folder / "python"), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-    for what in (["--upgrade", "pip"], [str(packages.wheel)]):
-        subprocess.run([*pip, *what], cwd=tmp_path, env=environment(), check=True)
+    # A Python's own pip is mostly new enough for today's wheels, and then nothing is fetched.
+    for what in ("pip>=22", str(packages.wheel)):
+        subprocess.run([*pip, what], cwd=tmp_path, env=environment(), check=True)
     for arguments in (["--version"], ["list", "--format", "json"], ["schema"]):
         installed = output(str(folder / "npudoctor"), *arguments, cwd=tmp_path)
         assert installed == output(sys.executable, "-m", "npudoctor", *arguments, cwd=tmp_path)

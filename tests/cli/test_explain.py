@@ -319,15 +319,21 @@ def test_lines_around_that_begin_within_a_key_do_not_show_it(npudoctor: Npudocto
             assert file is not None and b"keymaterial" not in file.read()
 
 
+# A pipe that the shell itself keeps open until the command has ended: its end never comes before.
+NEVER_ENDS = 'mkfifo pipe; exec 3<>pipe; {writes} >&3; "$@" explain - <pipe 3>&- --deadline {seconds} {more}'
+
+
 def test_a_deadline_is_said_and_what_was_read_until_then_explained(
     npudoctor: Npudoctor, tmp_path: Path
 ) -> None:
-    done = npudoctor.shell(f"(printf %s '{LINE}'; sleep 20) | \"$@\" explain - --deadline 3 --format json")
+    writes = f"printf %s '{LINE}'"
+    done = npudoctor.shell(NEVER_ENDS.format(writes=writes, seconds=3, more="--format json"))
     found = done.json
     assert (done.status, found["verdict"]) == (0, "environment"), done.err
     assert (found["complete"], found["late"], found["unread"]["count"]) == (False, 3, 1)
     assert list(Draft202012Validator(SCHEMA).iter_errors(found)) == []
-    text = npudoctor.shell('(echo quiet; sleep 9) | "$@" explain - --deadline 2')
+    (tmp_path / "pipe").unlink()
+    text = npudoctor.shell(NEVER_ENDS.format(writes="echo quiet", seconds=2, more=""))
     assert text.status == 1 and text.out.startswith("UNKNOWN") and "the deadline of 2 s" in text.out
     for told in ("0", "-1", "nan", "soon"):
         done = npudoctor("explain", str(tmp_path), "--deadline", told)

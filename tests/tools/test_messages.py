@@ -83,8 +83,9 @@ def test_translations_stay_and_rewordings_are_fuzzy(tool: ModuleType) -> None:
 
 
 def test_an_update_of_an_up_to_date_catalogue_changes_nothing(tool: ModuleType) -> None:
-    once = tool.updated(catalogue(), tool.extract())
-    assert str(tool.updated(once, tool.extract())) == str(once)
+    texts = tool.extract()
+    once = tool.updated(catalogue(), texts)
+    assert str(tool.updated(once, texts)) == str(once)
 
 
 @pytest.mark.parametrize("translation", ["缺少文件", "缺少文件 {paths}", "缺少 {path} {path!r}"])
