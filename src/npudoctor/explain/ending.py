@@ -109,7 +109,8 @@ class Ending:
             return False
         if _COMMAND.match(seen.text) and self._evidence.lines - seen.line >= _LONG:
             return True
-        if outline.progress is not None and outline.progress > seen.offset:
+        went = outline.moved if seen.offset in self._ended else outline.progress
+        if went is not None and went > seen.offset:
             return True
         quiet = seen.teardown or seen.offset not in self._loud
         if self._success is not None and seen.offset > self._success and quiet:
@@ -150,6 +151,11 @@ class Ending:
     def _cancelled(self) -> frozenset[int]:
         """The places at which a scheduler ended the job."""
         return self._places(("cancelled",))
+
+    @cached_property
+    def _ended(self) -> frozenset[int]:
+        """The places at which a process says that it was told to end: it may still save how far it came."""
+        return self._places(("ended",))
 
     @cached_property
     def _success(self) -> Optional[int]:

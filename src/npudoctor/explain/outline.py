@@ -53,12 +53,14 @@ class Start:
 class Outline:
     """The course of a log. `begin`: where what was looked at begins; `progress`: the last place that says
     that
-    the job went on; `success`: that it ended well; `shutdown`: where somebody began to end it after that;
+    the job went on; `moved`: in more than that it saved how far it came; `success`: that it ended well;
+    `shutdown`: where somebody began to end it after that;
     `last`: the last line that is not
     empty; `ordinary`: the places of lines of ordinary output; before `dense` of one in `each` lines."""
 
     begin: int = 0
     progress: Optional[int] = None
+    moved: Optional[int] = None
     success: Optional[int] = None
     shutdown: Optional[int] = None
     last: int = 0
@@ -92,7 +94,18 @@ def outline_of(block: bytes, begin: int, lines_before: int, head: bytes, first: 
     last = begin + block.rfind(b"\n", 0, len(block.rstrip())) + 1
     each, dense, ordinary = _ordinary(block, begin)
     starts = tuple(sorted(course.starts, key=lambda one: one.offset))
-    return Outline(begin, advance.progress, advance.success, shutdown, last, each, dense, ordinary, starts)
+    return Outline(
+        begin,
+        advance.progress,
+        advance.moved,
+        advance.success,
+        shutdown,
+        last,
+        each,
+        dense,
+        ordinary,
+        starts,
+    )
 
 
 def _ordinary(block: bytes, begin: int) -> tuple[int, int, tuple[int, ...]]:

@@ -20,6 +20,8 @@ _BY_SIGNAL = re.compile(
     r"|pickle data was truncated|termination signal"
     r"|with signal (?:15|2|9)\b|signal (?:15|2|9) |death signal|^Killed$|^Terminated$"
 )
+# What a launcher says of the process that it started: how that ended stands in the lines after it.
+_OF_LAUNCHER = re.compile(r"\b(?:ChildFailedError|CalledProcessError|ProcessExitedException)\b")
 
 Files = Sequence[tuple[Evidence, Ending]]
 
@@ -65,7 +67,7 @@ def _went_on(spot: Spot, end: Candidate, files: Files) -> bool:
 def _before(spot: Spot, ends: Sequence[Spot]) -> bool:
     """Whether a line is before an ending: in its file, or by the clocks; without them it is taken to be."""
     seen = spot.seen
-    if seen.handled or seen.low or _BY_SIGNAL.search(seen.text):
+    if seen.handled or seen.low or seen.teardown or _BY_SIGNAL.search(seen.text):
         return False
     mine = [end.seen for end in ends if end.order == spot.order]
     if mine:
@@ -82,7 +84,8 @@ def _unknown_before(end: Candidate, files: Files) -> bool:
     return any(
         name in ("exception", "crash")
         and seen.offset < first.get(order, 0)
-        and not (seen.handled or _BY_SIGNAL.search(seen.text) or ending.outlived(seen))
+        and not (seen.handled or seen.teardown or ending.outlived(seen))
+        and not (_BY_SIGNAL.search(seen.text) or _OF_LAUNCHER.search(seen.text))
         for order, (_evidence, ending) in enumerate(files)
         for name, seen in ending.failures()
     )

@@ -18,8 +18,11 @@ _TRAINS = re.compile(
     r"|\b(?:val|eval|valid|test|train)\w*[ _/-](?:acc\w*|loss|f1|auc|bleu|mAP|ppl"
     r"|perplexity)\b['\"]?\s*[:=]\s*\d"
     r"|\b(?:acc(?:uracy)?|mAP|bleu|perplexity|top-?[15]|f1)\b['\"]?\s*[:=]\s*\d+\.\d+"
-    r"|\b(?:saved?|saving) (?:the )?(?:model|checkpoint|weights)\b[^!?]{0,80}(?:to|at|in|[:=])\s*\S"
     r"|\b(?:step|epoch|iter)[:=] ?\d+ - \S|\b(?:train|test|val|valid|eval)\w*_(?:loss|acc\w*)\s+\d+\.\d+"
+)
+# What is also written while a job is being ended: it may be the last thing that it does.
+_SAVES = re.compile(
+    r"(?i)\b(?:saved?|saving) (?:the )?(?:model|checkpoint|weights)\b[^!?]{0,80}(?:to|at|in|[:=])\s*\S"
 )
 _SERVES = re.compile(
     r"\b(?:Decode|Prefill) batch[,. ]|\b[Aa]vg (?:prompt|generation) throughput|\bgen throughput \("
@@ -49,14 +52,15 @@ _BAR = re.compile(r"\d+%\|[█#▏▎▍▌▋▊▉ -]*\| *(\d+)/(\d+) \[")
 # The words without which none of these is found, in small letters: most lines are soon done with.
 _TRAINING = (
     "loss", "acc", "%|", "epoch", "step", "iter", "reward", "ppl", "perplex", "map", "bleu", "auc", "f1",
-    "top-1", "top-5", "top1", "top5", "save", "saving",
+    "top-1", "top-5", "top1", "top5",
 )  # fmt: skip
+_SAVING = ("save", "saving")
 _SERVING = ("batch", "throughput", "http/1", "capturing", "startup", "uvicorn", "ready")
 _SUCCESS = (
     "done", "complete", "finish", "succe", "exit", "rc=", "written", "saved", "passed",
     "train_runtime", "run_stop", "|\u00b1",
 )  # fmt: skip
-HINT = tuple({word.encode() for word in (*_TRAINING, *_SERVING, *_SUCCESS)})
+HINT = tuple({word.encode() for word in (*_TRAINING, *_SAVING, *_SERVING, *_SUCCESS)})
 _SHUTS_DOWN = re.compile(
     r"\[shutdown\]|^(?:INFO: +|.{0,60}\bINFO\b.{0,40})?(?:Shutting down|Waiting for application shutdown)"
     r"|\b[Gg]racefull?y? (?:shut|stop|exit|terminat)|\bSIGTERM received\b"
@@ -105,6 +109,11 @@ def goes_on(line: str) -> bool:
     """Whether a line says that the job went on."""
     line = line[:1000]
     return _says(line, _TRAINING, _TRAINS) or _says(line, _SERVING, _SERVES)
+
+
+def saves(line: str) -> bool:
+    """Whether a line says that a job saved how far it came."""
+    return _says(line[:1000], _SAVING, _SAVES)
 
 
 def succeeds(line: str) -> bool:
