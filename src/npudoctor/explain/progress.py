@@ -67,10 +67,25 @@ _SHUTS_DOWN = re.compile(
     r"|\b[Rr]eceived (?:SIGTERM|signal 15)\b"
     r"|receive shutdown event and so quit|[Ss]hut(?:ting)? ?down (?:requested|initiated|the server)"
 )
+# A command line that starts a job, as a person types it, or a shell or a notebook echoes it: to look around
+# after a job has died starts nothing.
+_LAUNCHES = (
+    r"(?:\w+=\S* )*(?:(?:nohup|sudo|time|exec|env|uv run|poetry run|numactl|taskset|setsid|timeout) (?:-\S+ )*"
+    r"(?:\w+=\S* )*){0,3}(?:\S*/)?(?:(?:python[\d.]*|pypy3?|ipython) (?:-[umBO] )*(?!-[cV]\b|--version|-m pip\b)[\w./~-]"
+    r"|(?:torchrun|accelerate launch|deepspeed|colossalai run|mpirun|mpiexec|msrun|horovodrun|srun|sbatch"
+    r"|msprof|nsys profile|vllm serve|llamafactory-cli|swift sft|swift rlhf|xtuner train|lightning run"
+    r"|trtllm-serve|docker run|kubectl apply) \S"
+    r"|(?:ba|z)?sh (?:-\S+ )*[\w./~-]+\.sh\b|\./\S+\.(?:sh|py)\b|\S+/\S+\.sh\b)"
+)
+_PROMPT = (
+    r"(?:\+{1,2} |!|[$#%>] |>>> !|(?:\([\w./-]+\) ?)*\[?[\w.-]+@[\w.-]+[: ][^$#%]{0,100}[$#%] ?"
+    r"|(?:\([\w./-]+\) ?)*(?:[➜❯λ] .{0,60}? |PS [A-Z]:\S*> |[A-Z]:\\\S*>|[\w./~-]{1,60}[$#] ))"
+)
+_TYPED = re.compile(rf"(?P<prompt>{_PROMPT})?{_LAUNCHES}")
 # The first words of a program or its launcher: after something died, they begin another run.
 _STARTS = re.compile(
-    r"^nohup: ignoring input|^-{5,} *Configuration Arguments *-{5,}|\*{5,}Start logging\*{5,}"
-    r"|^(?:\S{0,40}[\]:] ?)?LAUNCH INFO \S+ \S+ -{5,}|^(?:\([\w.-]+\) )?[\w.-]+@[\w.-]+:\S*[$#] \S"
+    r"^nohup: (?:ignoring input|忽略输入)|^wandb: (?:Currently logged in as|Tracking run with wandb version)|^-{5,} *Configuration Arguments *-{5,}|\*{5,}Start logging\*{5,}"
+    r"|^(?:\S{0,40}[\]:] ?)?LAUNCH INFO \S+ \S+ -{5,}"
     r"|\bAutomatically detected platform \w+|^\*{10,}$|^Setting OMP_NUM_THREADS environment variable"
     r"|^usage: \S+"
     r"|^(?:\[[^\]]{1,40}\] )*\[(?:INFO|WARNING)\] \[runner\.py:\d+:(?:\w+\] cmd = |fetch_hostfile)"
@@ -90,7 +105,9 @@ _STARTS = re.compile(
 
 # What may begin or end a program in order, in small letters.
 EDGE = (
-    b"nohup", b"argument", b"start", b"launch", b"platform", b"*****", b"omp_num", b"usage: ",
+    b"nohup", b"python", b"torchrun ", b"accelerate launch", b"deepspeed ", b".sh", b"mpirun ", b"msrun ",
+    b"mpiexec ", b"vllm serve", b"-cli ", b"wandb: ", b"./", b"swift ", b"xtuner train", b"docker run",
+    b"nsys profile", b"sbatch ", b"kubectl apply", b"argument", b"start", b"launch", b"platform", b"*****", b"omp_num", b"usage: ",
     b"runner.py", b"slurm",
     b"job", b"$ ", b"# ", b"shut", b"graceful", b"sigterm", b"signal 15", b"begin", b"run ", b"run-", b"run=",
     b"run.py", b"run:", b"worker group", b"`accelerate", b"namespace(", b"gen_comm_id", b"tcp_utils",
@@ -140,3 +157,10 @@ def shuts_down(line: str) -> bool:
 def starts(line: str) -> bool:
     """Whether a line is what a program or its launcher says first."""
     return bool(_STARTS.search(line[:300]))
+
+
+def typed(line: str) -> Optional[bool]:
+    """Whether a line is a command that starts a job: after a prompt; False without one, as a script may say
+    what it does, and an error what to try. None when it is no command."""
+    found = _TYPED.match(line[:300])
+    return None if found is None else bool(found["prompt"])
