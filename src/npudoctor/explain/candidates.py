@@ -53,9 +53,7 @@ class Candidate:
         if self.outside and found.final is not None:
             seen.append(found.final)
         # That a signal came is no warning, whatever level the one gives it whom it ends.
-        live = [
-            one for one in seen if (self.outside or not one.low) and not ending.survived(one, weight)
-        ]
+        live = [one for one in seen if (self.outside or not one.low) and not ending.survived(one, weight)]
         self.spots += [Spot(evidence.path, order, one) for one in live or found.ranks.values()]
         self.low = self.low and found.last is None and not self.outside
         self.survived = self.survived and not live

@@ -41,9 +41,7 @@ _CHATTER = re.compile(rb"^\[\w+\] ?\w+\(\d+,|NCCL INFO |\bDEBUG\b|\bTRACE\b|^[IW
 _FAILS = re.compile(rb"(?i)error|exception|fail|traceback|can't")
 _DIGITS = re.compile(rb"\d+")
 # The time as most logs write it, near the begin of a line; seconds say nothing of hours.
-_CLOCK = re.compile(
-    rb"(?:^|\n)[^\n]{0,40}?(20\d\d)[-/](\d\d)[-/](\d\d)[ T_-](\d\d):(\d\d):\d\d"
-)
+_CLOCK = re.compile(rb"(?:^|\n)[^\n]{0,40}?(20\d\d)[-/](\d\d)[-/](\d\d)[ T_-](\d\d):(\d\d):\d\d")
 _HOURS = 4
 
 

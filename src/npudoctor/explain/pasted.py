@@ -1,5 +1,5 @@
-"""Undoes what was done to a log on its way to us: HTML's entities, line ends that were spelled out, lines that
-a terminal broke, what a scheduler put before the output of a task.
+"""Undoes what was done to a log on its way to us: HTML's entities, line ends that were spelled out, lines
+that a terminal broke, what a scheduler put before the output of a task.
 
 What is wrong with a log is seen in its first piece; of most nothing is, and they are handed on as they are.
 Lines keep the numbers that they have in the file.
@@ -36,8 +36,8 @@ _ALIKE, _LETTERS = 24, 8  # characters by which lines are alike; of fewer differ
 _SHARE = 20  # one line in so many is full at least, where a terminal broke them
 # What begins a message: no line of a terminal was broken there.
 _BEGINS = re.compile(
-    r"[\[(|#>*]|\s{2,}|\d{1,5}: |\d{2,4}[-/:]\d\d|[EWIF]\d{4} |Traceback |(?:[A-Za-z_]\w*\.)*\w+(?:Error|Exception)\b|"
-    r"(?:ERROR|WARNING|INFO|DEBUG|FATAL|CRITICAL)\b|$"
+    r"[\[(|#>*]|\s{2,}|\d{1,5}: |\d{2,4}[-/:]\d\d|[EWIF]\d{4} |Traceback "
+    r"|(?:[A-Za-z_]\w*\.)*\w+(?:Error|Exception)\b|(?:ERROR|WARNING|INFO|DEBUG|FATAL|CRITICAL)\b|$"
 )
 
 Repair = Callable[[bytes], bytes]
@@ -163,5 +163,7 @@ def _joined(block: bytes, width: int) -> bytes:
         _JOINED if len(text) == width and _goes_on(texts, number) else b"\n"
         for number, text in enumerate(texts)
     )
-    mended = b"".join(line.rstrip(b"\r") + end if end == _JOINED else line + end for line, end in zip(lines, ends))
+    mended = b"".join(
+        line.rstrip(b"\r") + end if end == _JOINED else line + end for line, end in zip(lines, ends)
+    )
     return mended[:-1]

@@ -70,8 +70,9 @@ _SHUTS_DOWN = re.compile(
 # A command line that starts a job, as a person types it, or a shell or a notebook echoes it: to look around
 # after a job has died starts nothing.
 _LAUNCHES = (
-    r"(?:\w+=\S* )*(?:(?:nohup|sudo|time|exec|env|uv run|poetry run|numactl|taskset|setsid|timeout) (?:-\S+ )*"
-    r"(?:\w+=\S* )*){0,3}(?:\S*/)?(?:(?:python[\d.]*|pypy3?|ipython) (?:-[umBO] )*(?!-[cV]\b|--version|-m pip\b)[\w./~-]"
+    r"(?:\w+=\S* )*(?:(?:nohup|sudo|time|exec|env|uv run|poetry run|numactl|taskset|setsid|timeout) "
+    r"(?:-\S+ )*(?:\w+=\S* )*){0,3}(?:\S*/)?(?:(?:python[\d.]*|pypy3?|ipython) (?:-[umBO] )*"
+    r"(?!-[cV]\b|--version|-m pip\b)[\w./~-]"
     r"|(?:torchrun|accelerate launch|deepspeed|colossalai run|mpirun|mpiexec|msrun|horovodrun|srun|sbatch"
     r"|msprof|nsys profile|vllm serve|llamafactory-cli|swift sft|swift rlhf|xtuner train|lightning run"
     r"|trtllm-serve|docker run|kubectl apply) \S"
@@ -84,7 +85,8 @@ _PROMPT = (
 _TYPED = re.compile(rf"(?P<prompt>{_PROMPT})?{_LAUNCHES}")
 # The first words of a program or its launcher: after something died, they begin another run.
 _STARTS = re.compile(
-    r"^nohup: (?:ignoring input|忽略输入)|^wandb: (?:Currently logged in as|Tracking run with wandb version)|^-{5,} *Configuration Arguments *-{5,}|\*{5,}Start logging\*{5,}"
+    r"^nohup: (?:ignoring input|忽略输入)|^wandb: (?:Currently logged in as|Tracking run with wandb version)"
+    r"|^-{5,} *Configuration Arguments *-{5,}|\*{5,}Start logging\*{5,}"
     r"|^(?:\S{0,40}[\]:] ?)?LAUNCH INFO \S+ \S+ -{5,}"
     r"|\bAutomatically detected platform \w+|^\*{10,}$|^Setting OMP_NUM_THREADS environment variable"
     r"|^usage: \S+"
@@ -107,8 +109,8 @@ _STARTS = re.compile(
 EDGE = (
     b"nohup", b"python", b"torchrun ", b"accelerate launch", b"deepspeed ", b".sh", b"mpirun ", b"msrun ",
     b"mpiexec ", b"vllm serve", b"-cli ", b"wandb: ", b"./", b"swift ", b"xtuner train", b"docker run",
-    b"nsys profile", b"sbatch ", b"kubectl apply", b"argument", b"start", b"launch", b"platform", b"*****", b"omp_num", b"usage: ",
-    b"runner.py", b"slurm",
+    b"nsys profile", b"sbatch ", b"kubectl apply", b"argument",
+    b"start", b"launch", b"platform", b"*****", b"omp_num", b"usage: ", b"runner.py", b"slurm",
     b"job", b"$ ", b"# ", b"shut", b"graceful", b"sigterm", b"signal 15", b"begin", b"run ", b"run-", b"run=",
     b"run.py", b"run:", b"worker group", b"`accelerate", b"namespace(", b"gen_comm_id", b"tcp_utils",
     b"not ready, wait", b"modified flags", b"environment", b"port.cc", b"feature_guard", b"== pytorch",
