@@ -99,6 +99,7 @@ def outline_of(block: bytes, begin: int, lines_before: int, head: bytes, first: 
     advance = last_advance(block, begin)
     course = _Course(block, begin, lines_before)
     course.edges()
+    course.commands()
     course.gaps()
     course.again(head, first)
     went = -1 if advance.progress is None else advance.progress
@@ -156,20 +157,20 @@ class _Course:
     def edges(self) -> None:
         """Note the first words of programs, and the words with which they are ended in order."""
         small = self._block.lower()
-        plain: list[tuple[int, str]] = []
         for at in sorted({at for word in progress.EDGE for at in lines_with(small, word)}):
             text = bare(decoded(self._line(at)[:300]))
-            typed = progress.typed(text)
-            if typed or progress.starts(text):
+            if progress.starts(text):
                 self._start(at, text)
-            elif typed is not None:
-                plain.append((at, text))
             elif progress.shuts_down(text):
                 self.shutdowns.append(self._begin + at)
 
-        if len(plain) > 1:  # who says so once may only say what to try
-            for at, text in plain:
-                self._start(at, text)
+    def commands(self) -> None:
+        """Note the commands that start a job. Without a prompt, who says so once may only say what to try."""
+        found = [(typed.start(), bool(typed["prompt"])) for typed in progress.TYPED.finditer(self._block)]
+        told = sum(not prompt for _at, prompt in found) > 1
+        for at, prompt in found:
+            if prompt or told:
+                self._start(at, decoded(self._line(at)[:300]))
 
     def gaps(self) -> None:
         """Note where the clock says that nobody wrote for hours: no rank waits so long for another one."""

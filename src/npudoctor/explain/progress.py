@@ -80,9 +80,9 @@ _LAUNCHES = (
 )
 _PROMPT = (
     r"(?:\+{1,2} |!|[$#%>] |>>> !|(?:\([\w./-]+\) ?)*\[?[\w.-]+@[\w.-]+[: ][^$#%]{0,100}[$#%] ?"
-    r"|(?:\([\w./-]+\) ?)*(?:[➜❯λ] .{0,60}? |PS [A-Z]:\S*> |[A-Z]:\\\S*>|[\w./~-]{1,60}[$#] ))"
+    r"|(?:\([\w./-]+\) ?)*(?:(?:➜|❯|λ) .{0,60}? |PS [A-Z]:\S*> |[A-Z]:\\\S*>|[\w./~-]{1,60}[$#] ))"
 )
-_TYPED = re.compile(rf"(?P<prompt>{_PROMPT})?{_LAUNCHES}")
+TYPED = re.compile(rf"(?m)^(?P<prompt>{_PROMPT})?{_LAUNCHES}".encode())  # without one, it may be a hint
 # The first words of a program or its launcher: after something died, they begin another run.
 _STARTS = re.compile(
     r"^nohup: (?:ignoring input|忽略输入)|^wandb: (?:Currently logged in as|Tracking run with wandb version)"
@@ -107,9 +107,7 @@ _STARTS = re.compile(
 
 # What may begin or end a program in order, in small letters.
 EDGE = (
-    b"nohup", b"python", b"torchrun ", b"accelerate launch", b"deepspeed ", b".sh", b"mpirun ", b"msrun ",
-    b"mpiexec ", b"vllm serve", b"-cli ", b"wandb: ", b"./", b"swift ", b"xtuner train", b"docker run",
-    b"nsys profile", b"sbatch ", b"kubectl apply", b"argument",
+    b"nohup", b"wandb: currently", b"wandb: tracking", b"argument",
     b"start", b"launch", b"platform", b"*****", b"omp_num", b"usage: ", b"runner.py", b"slurm",
     b"job", b"$ ", b"# ", b"shut", b"graceful", b"sigterm", b"signal 15", b"begin", b"run ", b"run-", b"run=",
     b"run.py", b"run:", b"worker group", b"`accelerate", b"namespace(", b"gen_comm_id", b"tcp_utils",
@@ -159,10 +157,3 @@ def shuts_down(line: str) -> bool:
 def starts(line: str) -> bool:
     """Whether a line is what a program or its launcher says first."""
     return bool(_STARTS.search(line[:300]))
-
-
-def typed(line: str) -> Optional[bool]:
-    """Whether a line is a command that starts a job: after a prompt; False without one, as a script may say
-    what it does, and an error what to try. None when it is no command."""
-    found = _TYPED.match(line[:300])
-    return None if found is None else bool(found["prompt"])
