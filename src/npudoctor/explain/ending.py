@@ -115,7 +115,8 @@ class Ending:
         quiet = seen.teardown or seen.offset not in self._loud
         if self._success is not None and seen.offset > self._success and quiet:
             return True
-        if outline.shutdown is not None and outline.progress is not None and seen.offset > outline.shutdown:
+        orderly = outline.shutdown is not None and outline.progress is not None
+        if orderly and seen.offset > (outline.shutdown or 0) and seen.offset not in self._ended:
             return True
         enough = _LONG_LIFE if seen.offset in self._deaths else _LONG if weight >= _WEIGHTY else _LIFE
         return outline.lines_between(seen.offset) >= enough

@@ -49,7 +49,7 @@ MARKS = (
             r"(?i)segmentation fault",
             r"\bcore dumped\b",
             r"^(?:.*: line \d+: +\d+ )?Aborted\b",
-            r"^(?:.*: line \d+: +\d+ )?Killed\b",
+            r"^(?:.*: line \d+: +\d+ )?Killed\b|\]Killed$",
             r"^Bus error\b",
             r"\bIllegal instruction\b",
             r"^Floating point exception\b",
@@ -115,7 +115,7 @@ MARKS = (
         "ended",
         (
             r"signal`? is detected by the operating system",
-            r"^Terminated$|已终止$|: line \d+: +\d+ (?:Terminated|Hangup)\b",
+            r"(?:^|\])Terminated$|已终止$|: line \d+: +\d+ (?:Terminated|Hangup)\b",
             r"death signal, shutting down workers|rocess received SIG(?:INT|TERM|HUP)\b",
             r"Terminating with signal \d|Detected KeyboardInterrupt, attempting graceful",
             _BY_USER,

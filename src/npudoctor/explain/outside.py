@@ -22,6 +22,8 @@ _BY_SIGNAL = re.compile(
 )
 # What a launcher says of the process that it started: how that ended stands in the lines after it.
 _OF_LAUNCHER = re.compile(r"\b(?:ChildFailedError|CalledProcessError|ProcessExitedException)\b")
+# A task of a step that ended by itself, whereupon srun cancels the others.
+_OF_TASK = re.compile(r"^srun: error: .{1,80}: tasks? [\d,-]+: Exited with exit code (?!143|137|130|15\b)\d")
 
 Files = Sequence[tuple[Evidence, Ending]]
 
@@ -29,7 +31,7 @@ Files = Sequence[tuple[Evidence, Ending]]
 def weigh_endings(found: Sequence[Candidate], files: Files) -> None:
     """Let what ended a job from outside come first, unless the job had failed before."""
     for one in found:
-        if not one.outside or not one.failed:
+        if not one.outside or not one.failed or one.echo:
             continue
         weak = one.signature.weight < _STRONG
         follows = weak and (_failed_before(one, found, files) or _unknown_before(one, files))
@@ -82,7 +84,7 @@ def _unknown_before(end: Candidate, files: Files) -> bool:
     for spot in end.spots:
         first[spot.order] = min(spot.seen.offset, first.get(spot.order, spot.seen.offset))
     return any(
-        name in ("exception", "crash")
+        (name in ("exception", "crash") or _OF_TASK.search(seen.text))
         and seen.offset < first.get(order, 0)
         and not (seen.handled or seen.teardown or ending.outlived(seen))
         and not (_BY_SIGNAL.search(seen.text) or _OF_LAUNCHER.search(seen.text))
