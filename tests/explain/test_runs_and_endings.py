@@ -223,6 +223,27 @@ def test_what_a_launcher_says_of_its_process_comes_before_the_signal_and_is_none
         assert best(judged(TRAINS + TRACEBACK + said + end)) == ("not_environment", ident)
 
 
+CANCELLED = "slurmstepd: error: *** STEP 8.0 ON n1 CANCELLED AT 2024-01-01T00:00 ***\n"
+
+
+def test_a_cancel_that_follows_a_task_or_the_memory_killer_is_not_the_cause() -> None:
+    task = "srun: error: n1: task 5: Exited with exit code 255\nsrun: Terminating StepId=8.0\n"
+    assert best(judged(TRAINS + CANCELLED))[1] == "slurm-cancelled"
+    assert judged(TRAINS + task + CANCELLED).diagnoses[0].signature.category != "ended-from-outside"
+    told = task.replace("255", "143")
+    assert best(judged(TRAINS + told + CANCELLED))[1] in ("slurm-cancelled", "shell-terminated")
+    killed = "command terminated with exit code 137\n"
+    assert best(judged(TRAINS + killed)) == ("not_environment", "ended-killed")
+    assert best(judged(TRAINS + killed + "Reason: OOMKilled\n")) == ("environment", "host-oom-killer")
+
+
+@pytest.mark.parametrize("word", ["Terminated", "Killed"])
+def test_the_last_word_may_stand_behind_a_bar(word: str) -> None:
+    bar = "".join(f"\r {n}%|##   | {n}/100 [00:10<10:00,  2.74it/s]" for n in range(1, 50))
+    assert judged(bar + word + "\n").diagnoses[0].signature.category == "ended-from-outside"
+    assert judged(bar + "\n").verdict == "clean"
+
+
 @pytest.mark.parametrize(
     "command",
     [
