@@ -141,12 +141,143 @@ def test_a_restart_that_succeeded_is_a_success() -> None:
         ),
         ("The node was low on resource: ephemeral-storage. Container train was using 90Gi.", "ended-evicted"),
         ("Process finished with exit code 130 (interrupted by signal 2: SIGINT)", "python-interrupted"),
+        ("salloc: error: Job allocation 8 has been revoked due to time limit", "shell-time-limit"),
+        ("failed     37  : qmaster enforced h_rt, h_cpu, or h_vmem limit", "shell-time-limit"),
+        ("##[error]The operation was canceled.", "slurm-cancelled"),
+        ("Spot instance interruption notice received, ending at 11:02:00", "ended-preempted"),
+        ("zsh: terminated  python train.py", "shell-terminated"),
+        ("zsh: killed     python train.py", "ended-killed"),
+        ("trainer-1 exited with code 137", "ended-killed"),
+        ("systemd[1]: train.service: Main process exited, code=killed, status=15/TERM", "shell-terminated"),
+        ("exiting program after receiving SIGTERM.", "shell-terminated"),
+        ("Connection to gpu-3 closed by remote host.", "ended-hangup"),
+        ("YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Interrupt (signal 2)", "python-interrupted"),
     ],
 )
 def test_who_ended_a_job_is_said_at_whatever_level(line: str, ident: str) -> None:
     assert best(judged(f"{TRAINS}{line}\n")) == ("not_environment", ident)
     assert judged(f"{line}\n{TRAINS}").verdict == "clean"
     assert best(judged(f"{TRAINS}{BUG}{line}\n"))[1] in (ident, "python-key-error")
+
+
+SERVES = """INFO:     Application startup complete.
+INFO:     10.0.0.5:49152 - "POST /v1/completions HTTP/1.1" 200 OK
+"""
+STOPS = "INFO:     Shutting down\nINFO:     Application shutdown complete.\n"
+
+
+@pytest.mark.parametrize(
+    ("signal", "ident"),
+    [
+        ("INFO 03-02 11:00:00 [launcher.py:99] Received signal 15, shutting down", "shell-terminated"),
+        (
+            "[2025-03-02 11:00:00] SIGTERM received. signum=15 frame=None. Draining requests",
+            "shell-terminated",
+        ),
+        (
+            "2025-03-02T11:00:00Z  INFO router: signal received, starting graceful shutdown",
+            "shell-terminated",
+        ),
+        ("^CINFO 03-02 11:00:00 [launcher.py:74] Shutting down the HTTP server", "python-interrupted"),
+        ("^C", "ended-typed-interrupt"),
+    ],
+)
+def test_a_server_that_is_told_to_end_was_ended_from_outside(signal: str, ident: str) -> None:
+    assert best(judged(f"{SERVES}{signal}\n{STOPS}")) == ("not_environment", ident)
+    assert judged(SERVES + STOPS).verdict == "clean"
+    assert judged(f"{signal}\n{SERVES}").verdict == "clean"
+    bug = f"{SERVES}{BUG}{signal}\n{STOPS}"
+    assert best(judged(bug))[1] in ("python-key-error", ident)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Installed a handler for SIGTERM and SIGUSR1",
+        "Press CTRL+C to quit",
+        "W0302 10:00:00.1 71 multiprocessing/api.py:897] Sending process 80 closing signal SIGTERM",
+        "WARNING: Sequence group 12 is preempted by PreemptionMode.RECOMPUTE mode",
+        "systemd[1]: Stopping User Manager for UID 1000...",
+    ],
+)
+def test_a_line_that_only_speaks_of_signals_ended_nothing(line: str) -> None:
+    assert judged(f"start\n{line}\n").verdict == "clean"
+    assert judged(f"{TRAINS}{line}\n").verdict == "clean"
+
+
+def test_what_a_job_saves_while_it_is_ended_is_no_new_life() -> None:
+    saved = "Saved checkpoint to out/last.pt\n"
+    interrupted = "Training interrupted by user. Saving checkpoint...\n"
+    assert best(judged(TRAINS + interrupted + saved)) == ("not_environment", "python-interrupted")
+    assert best(judged(f"{TRAINS}Signal 15 received, saving\n{saved}"))[1] == "shell-terminated"
+    assert judged(TRAINS + interrupted + saved + TRAINS).verdict == "clean"
+
+
+def test_what_a_launcher_says_of_its_process_comes_before_the_signal_and_is_none_of_its_own() -> None:
+    said = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
+    for code, name, ident in (
+        ("-15", "15 (SIGTERM)", "shell-terminated"),
+        ("-2", "2 (SIGINT)", "python-interrupted"),
+    ):
+        end = f"[0]:\n  exitcode  : {code} (pid: 80)\n  traceback : Signal {name} received by PID 80\n"
+        assert best(judged(TRAINS + TRACEBACK + said + end)) == ("not_environment", ident)
+
+
+CANCELLED = "slurmstepd: error: *** STEP 8.0 ON n1 CANCELLED AT 2024-01-01T00:00 ***\n"
+
+
+def test_a_cancel_that_follows_a_task_or_the_memory_killer_is_not_the_cause() -> None:
+    task = "srun: error: n1: task 5: Exited with exit code 255\nsrun: Terminating StepId=8.0\n"
+    assert best(judged(TRAINS + CANCELLED))[1] == "slurm-cancelled"
+    assert judged(TRAINS + task + CANCELLED).diagnoses[0].signature.category != "ended-from-outside"
+    told = task.replace("255", "143")
+    assert best(judged(TRAINS + told + CANCELLED))[1] in ("slurm-cancelled", "shell-terminated")
+    killed = "command terminated with exit code 137\n"
+    assert best(judged(TRAINS + killed)) == ("not_environment", "ended-killed")
+    assert best(judged(TRAINS + killed + "Reason: OOMKilled\n")) == ("environment", "host-oom-killer")
+
+
+@pytest.mark.parametrize("word", ["Terminated", "Killed"])
+def test_the_last_word_may_stand_behind_a_bar(word: str) -> None:
+    bar = "".join(f"\r {n}%|##   | {n}/100 [00:10<10:00,  2.74it/s]" for n in range(1, 50))
+    assert judged(bar + word + "\n").diagnoses[0].signature.category == "ended-from-outside"
+    assert judged(bar + "\n").verdict == "clean"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "$ python train.py --lr 1",
+        "+ torchrun --nproc_per_node 8 train.py",
+        "(base) user@gpu-3:~/job$ CUDA_VISIBLE_DEVICES=0 nohup python3 -u train.py",
+        "[root@gpu-3 job]# bash run.sh",
+        "PS C:\\job> python train.py",
+        "!accelerate launch train.py",
+        "python train.py --cfg b.yaml",
+        "nohup: 忽略输入",
+        "wandb: Tracking run with wandb version 0.19.1",
+    ],
+)
+def test_a_command_that_starts_a_job_begins_a_run(command: str) -> None:
+    judgement = judged(f"{command}\nloading\n{BUG}{command}\nbuilding the model\n")
+    assert (judgement.verdict, len(judgement.runs)) == ("clean", 1)
+
+
+@pytest.mark.parametrize(
+    "command", ["user@gpu-3:~$ ls", "user@gpu-3:~$ nvidia-smi", "+ rm -rf /tmp/x", "python -m bitsandbytes"]
+)
+def test_a_command_that_only_looks_around_begins_no_run(command: str) -> None:
+    assert best(judged(f"loading\n{BUG}{command}\nsome words\n"))[1] == "python-key-error"
+
+
+def test_hours_without_a_word_after_a_death_are_another_run() -> None:
+    log = "2025-03-02 {}:00 INFO the data are read\n2025-03-02 {}:10 INFO the model is built\n"
+    first, later = log.format("10:00", "10:00"), "2025-03-02 18:30:00 INFO other data are read\n"
+    soon = later.replace("18:30", "11:00")
+    assert (judged(first + BUG + later).verdict, len(judged(first + BUG + later).runs)) == ("clean", 1)
+    assert best(judged(first + BUG + later + TYPE))[1] == "python-type-error"
+    assert best(judged(first + BUG + soon))[1] == "python-key-error"
+    assert not judged(first + later + BUG).runs
 
 
 def test_a_scheduler_that_enforced_the_memory_is_the_environment() -> None:

@@ -14,9 +14,11 @@ _LONG = 1000  # characters of a line that are looked at
 
 
 class Advance(NamedTuple):
-    """The last places that say that the job went on, and that it ended well; None where none does."""
+    """The last places that say that the job went on, in more than that it saved how far it came; and that it
+    ended well; None where none does."""
 
     progress: Optional[int] = None
+    moved: Optional[int] = None
     success: Optional[int] = None
 
 
@@ -36,15 +38,19 @@ def last_advance(block: bytes, begin: int) -> Advance:
 def _of(chunk: bytes, begin: int) -> Advance:
     bars = _Bars()
     last: Optional[int] = None
+    moved: Optional[int] = None
     success: Optional[int] = None
     for at, line in _lines(chunk, begin):
         if progress.succeeds(line):
-            last = success = at
+            last = moved = success = at
         elif progress.goes_on(line):
             bar = progress.bar(line)
             place = at if bar is None else bars.moved(at, *bar)
-            last = last if place is None else place
-    return Advance(last, success)
+            if place is not None:
+                last = moved = place
+        elif progress.saves(line):
+            last = at
+    return Advance(last, moved, success)
 
 
 def _lines(chunk: bytes, at: int) -> Iterator[tuple[int, str]]:

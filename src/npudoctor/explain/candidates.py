@@ -50,9 +50,12 @@ class Candidate:
         self.count += found.count
         seen = [*found.ranks.values(), *(one for one in (found.last,) if one is not None)]
         weight = self.signature.weight
-        live = [one for one in seen if not one.low and not ending.survived(one, weight)]
+        if self.outside and found.final is not None:
+            seen.append(found.final)
+        # That a signal came is no warning, whatever level the one gives it whom it ends.
+        live = [one for one in seen if (self.outside or not one.low) and not ending.survived(one, weight)]
         self.spots += [Spot(evidence.path, order, one) for one in live or found.ranks.values()]
-        self.low = self.low and found.last is None
+        self.low = self.low and found.last is None and not self.outside
         self.survived = self.survived and not live
         self.passed = self.passed and all(ending.survived(one, weight) for one in seen)
         self.outlived = self.outlived and all(ending.outlived(one) for one in live)

@@ -109,12 +109,14 @@ class Ending:
             return False
         if _COMMAND.match(seen.text) and self._evidence.lines - seen.line >= _LONG:
             return True
-        if outline.progress is not None and outline.progress > seen.offset:
+        went = outline.moved if seen.offset in self._ended else outline.progress
+        if went is not None and went > seen.offset:
             return True
         quiet = seen.teardown or seen.offset not in self._loud
         if self._success is not None and seen.offset > self._success and quiet:
             return True
-        if outline.shutdown is not None and outline.progress is not None and seen.offset > outline.shutdown:
+        orderly = outline.shutdown is not None and outline.progress is not None
+        if orderly and seen.offset > (outline.shutdown or 0) and seen.offset not in self._ended:
             return True
         enough = _LONG_LIFE if seen.offset in self._deaths else _LONG if weight >= _WEIGHTY else _LIFE
         return outline.lines_between(seen.offset) >= enough
@@ -150,6 +152,11 @@ class Ending:
     def _cancelled(self) -> frozenset[int]:
         """The places at which a scheduler ended the job."""
         return self._places(("cancelled",))
+
+    @cached_property
+    def _ended(self) -> frozenset[int]:
+        """The places at which a process says that it was told to end: it may still save how far it came."""
+        return self._places(("ended",))
 
     @cached_property
     def _success(self) -> Optional[int]:

@@ -12,6 +12,7 @@ from npudoctor.explain.fast import Fast, fast
 from npudoctor.explain.gate import WORTH, gated
 from npudoctor.explain.judge import Judgement, judge
 from npudoctor.explain.matching import Matcher, Plain
+from npudoctor.explain.pasted import Pasted
 from npudoctor.explain.pool import scanned
 from npudoctor.explain.reading import read_source
 from npudoctor.explain.sample import sample_of
@@ -63,7 +64,9 @@ class Engine:
 
     def raw(self, content: bytes, path: str = "-") -> Evidence:
         """What the bytes of a log say."""
-        evidence = Scan(self.table, self.matcher, path, time.localtime().tm_year).of([content])
+        pasted = Pasted([content])
+        scan = Scan(self.table, self.matcher, path, time.localtime().tm_year)
+        evidence = pasted.evidence(scan.of(pasted.pieces()))
         evidence.bytes = len(content)
         return evidence
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Callable, Optional
 
 from npudoctor.explain.outline import Outline
 from npudoctor.frozen import dataclass, replace
@@ -110,6 +110,20 @@ class Evidence:
             self.outline = replace(later.outline, starts=tuple(starts))
         self.end = later.end or self.end
         self.lines += later.lines
+
+    def renumber(self, renumbered: Callable[[Seen], Seen]) -> None:
+        """Give all lines other numbers."""
+        for found in self.found.values():
+            found.ranks = {rank: renumbered(seen) for rank, seen in found.ranks.items()}
+            found.last = found.last and renumbered(found.last)
+            found.final = found.final and renumbered(found.final)
+        self.marks = {index: list(map(renumbered, marks)) for index, marks in self.marks.items()}
+        if self.outline is not None:
+            starts = (
+                replace(one, line=renumbered(Seen(one.line, one.offset, one.text)).line)
+                for one in self.outline.starts
+            )
+            self.outline = replace(self.outline, starts=tuple(starts))
 
     def _moved(self, seen: Seen) -> Seen:
         """A line of a later part, numbered from the start of the file."""

@@ -19,6 +19,16 @@ class Mark:
 
 
 WORDS = "words"
+ENDED = ("ended", "closed", "cancelled")  # that a signal came counts at whatever level it is told
+_BY_USER = (
+    r"(?i)(?:^|[\]:-] ?)(?:(?:training|run|job|program|process|script|execution) )?(?:was )?"
+    r"interrupted by (?:the )?user\b"
+)
+_TOLD_TO_END = (
+    r"(?i)\b(?:received|caught|got|after receiving) (?:a |the )?(?:signal:? ?\(?(?:15|2|1)\b"
+    r"|(?:signal )?[^\w\s]?SIG(?:TERM|INT|HUP)\b)|\bSIG(?:TERM|INT) (?:was )?(?:received|caught)\b"
+    r"(?: ?[.,;:!)]|$| by )|\bsignal:? (?:15|2) .{0,12}(?:received|caught)\b"
+)
 MARKS = (
     # The line itself only begins what failed; it is shown when there is no better one.
     Mark("traceback", (r"Traceback \(most recent call last\)",), sure=False),
@@ -39,7 +49,7 @@ MARKS = (
             r"(?i)segmentation fault",
             r"\bcore dumped\b",
             r"^(?:.*: line \d+: +\d+ )?Aborted\b",
-            r"^(?:.*: line \d+: +\d+ )?Killed\b",
+            r"^(?:.*: line \d+: +\d+ )?Killed\b|\]Killed$",
             r"^Bus error\b",
             r"\bIllegal instruction\b",
             r"^Floating point exception\b",
@@ -105,9 +115,11 @@ MARKS = (
         "ended",
         (
             r"signal`? is detected by the operating system",
-            r"^Terminated$|已终止$|: line \d+: +\d+ (?:Terminated|Hangup)\b",
+            r"(?:^|\])Terminated$|已终止$|: line \d+: +\d+ (?:Terminated|Hangup)\b",
             r"death signal, shutting down workers|rocess received SIG(?:INT|TERM|HUP)\b",
             r"Terminating with signal \d|Detected KeyboardInterrupt, attempting graceful",
+            _BY_USER,
+            _TOLD_TO_END,
         ),
         own=False,
     ),

@@ -107,6 +107,8 @@ def _lines(tail: bytes, base: int) -> list[tuple[int, int, str]]:
 
 def _says(text: str, age: int) -> bool:
     """Whether a line says that something failed; `age`: how many lines follow it."""
+    if text.startswith("^C"):  # as a terminal shows that Ctrl-C was pressed
+        return True
     if _EXIT.search(text):  # whatever level a scheduler gives that
         return not _MILD_EXIT.search(text) and not quoted(text)
     if low(text) or quoted(text):

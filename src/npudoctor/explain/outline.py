@@ -22,9 +22,11 @@ _BEFORE = 64 << 10  # and so many before the first place at which something was 
 _OWN = 128 << 10  # and so many of the own log of a library, which says little of the job
 _LINES = 1500  # of so many lines at the end each is looked at, and about so many before
 _STARTS = 500
-_LETTERS = 16  # a first line of fewer letters is not known again
+_LETTERS = 16  # a first line of fewer letters is not known again,
+_FEW = 8  # nor one of several of fewer
 _FIRST = 12  # of so many lines at the begin of a log each may be known again,
-_TOGETHER, _NEAR = 3, 6 << 10  # so many of them at least, within so many bytes
+_TOGETHER, _NEAR = 3.0, 6 << 10  # so many of them at least, within so many bytes,
+_SHORT = 0.75  # where one of few letters counts less
 _OFTEN = 200  # a line that comes again so often tells nothing
 _LIKE = 12  # so much the length of it differs at most from run to run
 # Words of lines that are no ordinary output; looked for one by one, which is faster than one expression.
@@ -38,6 +40,15 @@ _TROUBLE = (
 _CHATTER = re.compile(rb"^\[\w+\] ?\w+\(\d+,|NCCL INFO |\bDEBUG\b|\bTRACE\b|^[IWE]\d{4} \d\d:")
 _FAILS = re.compile(rb"(?i)error|exception|fail|traceback|can't")
 _DIGITS = re.compile(rb"\d+")
+# The time as most logs write it, near the begin of a line; seconds say nothing of hours.
+_CLOCK = re.compile(rb"(?:^|\n)[^\n]{0,40}?(20\d\d)[-/](\d\d)[-/](\d\d)[ T_-](\d\d):(\d\d):\d\d")
+_HOURS = 4
+
+
+def _minute(found: re.Match[bytes]) -> int:
+    """The minute that a time is in, of months as long as any."""
+    year, month, day, hour, minute = map(int, found.groups())
+    return (((year * 12 + month) * 31 + day) * 24 + hour) * 60 + minute
 
 
 @dataclass(frozen=True)
@@ -53,12 +64,14 @@ class Start:
 class Outline:
     """The course of a log. `begin`: where what was looked at begins; `progress`: the last place that says
     that
-    the job went on; `success`: that it ended well; `shutdown`: where somebody began to end it after that;
+    the job went on; `moved`: in more than that it saved how far it came; `success`: that it ended well;
+    `shutdown`: where somebody began to end it after that;
     `last`: the last line that is not
     empty; `ordinary`: the places of lines of ordinary output; before `dense` of one in `each` lines."""
 
     begin: int = 0
     progress: Optional[int] = None
+    moved: Optional[int] = None
     success: Optional[int] = None
     shutdown: Optional[int] = None
     last: int = 0
@@ -86,13 +99,26 @@ def outline_of(block: bytes, begin: int, lines_before: int, head: bytes, first: 
     advance = last_advance(block, begin)
     course = _Course(block, begin, lines_before)
     course.edges()
+    course.commands()
+    course.gaps()
     course.again(head, first)
     went = -1 if advance.progress is None else advance.progress
     shutdown = next((place for place in course.shutdowns if place > went), None)
     last = begin + block.rfind(b"\n", 0, len(block.rstrip())) + 1
     each, dense, ordinary = _ordinary(block, begin)
     starts = tuple(sorted(course.starts, key=lambda one: one.offset))
-    return Outline(begin, advance.progress, advance.success, shutdown, last, each, dense, ordinary, starts)
+    return Outline(
+        begin,
+        advance.progress,
+        advance.moved,
+        advance.success,
+        shutdown,
+        last,
+        each,
+        dense,
+        ordinary,
+        starts,
+    )
 
 
 def _ordinary(block: bytes, begin: int) -> tuple[int, int, tuple[int, ...]]:
@@ -138,6 +164,25 @@ class _Course:
             elif progress.shuts_down(text):
                 self.shutdowns.append(self._begin + at)
 
+    def commands(self) -> None:
+        """Note the commands that start a job. Without a prompt, who says so once may only say what to try."""
+        found = [(typed.start(), bool(typed["prompt"])) for typed in progress.TYPED.finditer(self._block)]
+        told = sum(not prompt for _at, prompt in found) > 1
+        for at, prompt in found:
+            if prompt or told:
+                self._start(at, decoded(self._line(at)[:300]))
+
+    def gaps(self) -> None:
+        """Note where the clock says that nobody wrote for hours: no rank waits so long for another one."""
+        before: Optional[int] = None
+        for found in _CLOCK.finditer(self._block):
+            minute = _minute(found)
+            if before is not None and minute - before >= _HOURS * 60:
+                at = self._block.rfind(b"\n", 0, found.start(1)) + 1
+                if _plain(self._line(at)):
+                    self._start(at, decoded(self._line(at)[:300]))
+            before = minute if before is None else max(before, minute)
+
     def again(self, begin: bytes, first: int) -> None:
         """Note where the first line of the log comes again, or several of the first lines that are before
         the place at which something was found first."""
@@ -146,7 +191,7 @@ class _Course:
             for at in self._places_of(head):
                 self._start(at, decoded(self._line(at)[:300]))
         places = [
-            [at for at in self._places_of(one) if at + self._begin > own]
+            (one.weight, [at for at in self._places_of(one) if at + self._begin > own])
             for own, one in _heads(begin[:first] if first else begin)
         ]
         for at in _clusters(places):
@@ -166,13 +211,13 @@ class _Course:
             self.starts.append(Start(self._begin + at, line, text))
 
 
-def _head(begin: bytes) -> Optional[_Head]:
-    """The first line of a log, when it can be known again."""
+def _head(begin: bytes, least: int = _LETTERS) -> Optional[_Head]:
+    """The first line of a log, when it can be known again by its letters."""
     first = next((line for line in begin.split(b"\n")[:5] if line.strip()), b"")
     telling = not _FAILS.search(first[:300]) and not first[:1].isspace()
     said = bare(decoded(first[:300])).split('\\n","')[0]  # what docker puts after a line is no part of it
     letters = sum(map(str.isalpha, said))
-    return _Head(first) if telling and letters >= _LETTERS else None
+    return _Head(first, 1.0 if letters >= _LETTERS else _SHORT) if telling and letters >= least else None
 
 
 def _heads(begin: bytes) -> Iterator[tuple[int, _Head]]:
@@ -183,26 +228,29 @@ def _heads(begin: bytes) -> Iterator[tuple[int, _Head]]:
     times = Counter(map(_masked, lines[: 2 * _FIRST]))
     at = 0
     for line in lines[:_FIRST]:
-        head = _head(line)
+        head = _head(line, _FEW)
         if head is not None and times[_masked(line)] == 1 and not line.startswith((b"|", b"+")):
             yield at, head
         at += len(line) + 1
 
 
-def _clusters(places: Sequence[Sequence[int]]) -> Iterator[int]:
-    """Where several of the first lines of a log are again, close together and in their order."""
-    rare = [(at, number) for number, found in enumerate(places) if len(found) <= _OFTEN for at in found]
+def _clusters(places: Sequence[tuple[float, Sequence[int]]]) -> Iterator[int]:
+    """Where several of the first lines of a log are again, close together and in their order; each with
+    what it counts."""
+    rare = [
+        (at, number) for number, (_weight, found) in enumerate(places) if len(found) <= _OFTEN for at in found
+    ]
     rare.sort()
     upto = -1
     for index, (at, number) in enumerate(rare):
         if at <= upto:
             continue
-        last, together, end = number, 1, at
+        last, together, end = number, places[number][0], at
         for later, following in rare[index + 1 :]:
             if later > at + _NEAR:
                 break
             if following > last:
-                last, together, end = following, together + 1, later
+                last, together, end = following, together + places[following][0], later
         if together >= _TOGETHER:
             upto = end
             yield at
@@ -211,7 +259,8 @@ def _clusters(places: Sequence[Sequence[int]]) -> Iterator[int]:
 class _Head:
     """The first line of a log: a program that starts anew says it anew."""
 
-    def __init__(self, line: bytes) -> None:
+    def __init__(self, line: bytes, weight: float) -> None:
+        self.weight = weight
         self._length, self._line = len(line), _masked(line)
         self.piece = max(_DIGITS.split(line[:200]), key=len)  # what of it is the same each time
 

@@ -20,6 +20,10 @@ _BY_SIGNAL = re.compile(
     r"|pickle data was truncated|termination signal"
     r"|with signal (?:15|2|9)\b|signal (?:15|2|9) |death signal|^Killed$|^Terminated$"
 )
+# What a launcher says of the process that it started: how that ended stands in the lines after it.
+_OF_LAUNCHER = re.compile(r"\b(?:ChildFailedError|CalledProcessError|ProcessExitedException)\b")
+# A task of a step that ended by itself, whereupon srun cancels the others.
+_OF_TASK = re.compile(r"^srun: error: .{1,80}: tasks? [\d,-]+: Exited with exit code (?!143|137|130|15\b)\d")
 
 Files = Sequence[tuple[Evidence, Ending]]
 
@@ -27,7 +31,7 @@ Files = Sequence[tuple[Evidence, Ending]]
 def weigh_endings(found: Sequence[Candidate], files: Files) -> None:
     """Let what ended a job from outside come first, unless the job had failed before."""
     for one in found:
-        if not one.outside or not one.failed:
+        if not one.outside or not one.failed or one.echo:
             continue
         weak = one.signature.weight < _STRONG
         follows = weak and (_failed_before(one, found, files) or _unknown_before(one, files))
@@ -65,7 +69,7 @@ def _went_on(spot: Spot, end: Candidate, files: Files) -> bool:
 def _before(spot: Spot, ends: Sequence[Spot]) -> bool:
     """Whether a line is before an ending: in its file, or by the clocks; without them it is taken to be."""
     seen = spot.seen
-    if seen.handled or seen.low or _BY_SIGNAL.search(seen.text):
+    if seen.handled or seen.low or seen.teardown or _BY_SIGNAL.search(seen.text):
         return False
     mine = [end.seen for end in ends if end.order == spot.order]
     if mine:
@@ -80,9 +84,10 @@ def _unknown_before(end: Candidate, files: Files) -> bool:
     for spot in end.spots:
         first[spot.order] = min(spot.seen.offset, first.get(spot.order, spot.seen.offset))
     return any(
-        name in ("exception", "crash")
+        (name in ("exception", "crash") or _OF_TASK.search(seen.text))
         and seen.offset < first.get(order, 0)
-        and not (seen.handled or _BY_SIGNAL.search(seen.text) or ending.outlived(seen))
+        and not (seen.handled or seen.teardown or ending.outlived(seen))
+        and not (_BY_SIGNAL.search(seen.text) or _OF_LAUNCHER.search(seen.text))
         for order, (_evidence, ending) in enumerate(files)
         for name, seen in ending.failures()
     )

@@ -18,8 +18,11 @@ _TRAINS = re.compile(
     r"|\b(?:val|eval|valid|test|train)\w*[ _/-](?:acc\w*|loss|f1|auc|bleu|mAP|ppl"
     r"|perplexity)\b['\"]?\s*[:=]\s*\d"
     r"|\b(?:acc(?:uracy)?|mAP|bleu|perplexity|top-?[15]|f1)\b['\"]?\s*[:=]\s*\d+\.\d+"
-    r"|\b(?:saved?|saving) (?:the )?(?:model|checkpoint|weights)\b[^!?]{0,80}(?:to|at|in|[:=])\s*\S"
     r"|\b(?:step|epoch|iter)[:=] ?\d+ - \S|\b(?:train|test|val|valid|eval)\w*_(?:loss|acc\w*)\s+\d+\.\d+"
+)
+# What is also written while a job is being ended: it may be the last thing that it does.
+_SAVES = re.compile(
+    r"(?i)\b(?:saved?|saving) (?:the )?(?:model|checkpoint|weights)\b[^!?]{0,80}(?:to|at|in|[:=])\s*\S"
 )
 _SERVES = re.compile(
     r"\b(?:Decode|Prefill) batch[,. ]|\b[Aa]vg (?:prompt|generation) throughput|\bgen throughput \("
@@ -49,24 +52,42 @@ _BAR = re.compile(r"\d+%\|[█#▏▎▍▌▋▊▉ -]*\| *(\d+)/(\d+) \[")
 # The words without which none of these is found, in small letters: most lines are soon done with.
 _TRAINING = (
     "loss", "acc", "%|", "epoch", "step", "iter", "reward", "ppl", "perplex", "map", "bleu", "auc", "f1",
-    "top-1", "top-5", "top1", "top5", "save", "saving",
+    "top-1", "top-5", "top1", "top5",
 )  # fmt: skip
+_SAVING = ("save", "saving")
 _SERVING = ("batch", "throughput", "http/1", "capturing", "startup", "uvicorn", "ready")
 _SUCCESS = (
     "done", "complete", "finish", "succe", "exit", "rc=", "written", "saved", "passed",
     "train_runtime", "run_stop", "|\u00b1",
 )  # fmt: skip
-HINT = tuple({word.encode() for word in (*_TRAINING, *_SERVING, *_SUCCESS)})
+HINT = tuple({word.encode() for word in (*_TRAINING, *_SAVING, *_SERVING, *_SUCCESS)})
 _SHUTS_DOWN = re.compile(
     r"\[shutdown\]|^(?:INFO: +|.{0,60}\bINFO\b.{0,40})?(?:Shutting down|Waiting for application shutdown)"
     r"|\b[Gg]racefull?y? (?:shut|stop|exit|terminat)|\bSIGTERM received\b"
     r"|\b[Rr]eceived (?:SIGTERM|signal 15)\b"
     r"|receive shutdown event and so quit|[Ss]hut(?:ting)? ?down (?:requested|initiated|the server)"
 )
+# A command line that starts a job, as a person types it, or a shell or a notebook echoes it: to look around
+# after a job has died starts nothing.
+_LAUNCHES = (
+    r"(?:\w+=\S* )*(?:(?:nohup|sudo|time|exec|env|uv run|poetry run|numactl|taskset|setsid|timeout) "
+    r"(?:-\S+ )*(?:\w+=\S* )*){0,3}(?:\S*/)?(?:(?:python[\d.]*|pypy3?|ipython) (?:-[umBO] )*"
+    r"(?!-[cV]\b|--version|-m pip\b)[\w./~-]"
+    r"|(?:torchrun|accelerate launch|deepspeed|colossalai run|mpirun|mpiexec|msrun|horovodrun|srun|sbatch"
+    r"|msprof|nsys profile|vllm serve|llamafactory-cli|swift sft|swift rlhf|xtuner train|lightning run"
+    r"|trtllm-serve|docker run|kubectl apply) \S"
+    r"|(?:ba|z)?sh (?:-\S+ )*[\w./~-]+\.sh\b|\./\S+\.(?:sh|py)\b|\S+/\S+\.sh\b)"
+)
+_PROMPT = (
+    r"(?:\+{1,2} |!|[$#%>] |>>> !|(?:\([\w./-]+\) ?)*\[?[\w.-]+@[\w.-]+[: ][^$#%]{0,100}[$#%] ?"
+    r"|(?:\([\w./-]+\) ?)*(?:(?:➜|❯|λ) .{0,60}? |PS [A-Z]:\S*> |[A-Z]:\\\S*>|[\w./~-]{1,60}[$#] ))"
+)
+TYPED = re.compile(rf"(?m)^(?P<prompt>{_PROMPT})?{_LAUNCHES}".encode())  # without one, it may be a hint
 # The first words of a program or its launcher: after something died, they begin another run.
 _STARTS = re.compile(
-    r"^nohup: ignoring input|^-{5,} *Configuration Arguments *-{5,}|\*{5,}Start logging\*{5,}"
-    r"|^(?:\S{0,40}[\]:] ?)?LAUNCH INFO \S+ \S+ -{5,}|^(?:\([\w.-]+\) )?[\w.-]+@[\w.-]+:\S*[$#] \S"
+    r"^nohup: (?:ignoring input|忽略输入)|^wandb: (?:Currently logged in as|Tracking run with wandb version)"
+    r"|^-{5,} *Configuration Arguments *-{5,}|\*{5,}Start logging\*{5,}"
+    r"|^(?:\S{0,40}[\]:] ?)?LAUNCH INFO \S+ \S+ -{5,}"
     r"|\bAutomatically detected platform \w+|^\*{10,}$|^Setting OMP_NUM_THREADS environment variable"
     r"|^usage: \S+"
     r"|^(?:\[[^\]]{1,40}\] )*\[(?:INFO|WARNING)\] \[runner\.py:\d+:(?:\w+\] cmd = |fetch_hostfile)"
@@ -86,8 +107,8 @@ _STARTS = re.compile(
 
 # What may begin or end a program in order, in small letters.
 EDGE = (
-    b"nohup", b"argument", b"start", b"launch", b"platform", b"*****", b"omp_num", b"usage: ",
-    b"runner.py", b"slurm",
+    b"nohup", b"wandb: currently", b"wandb: tracking", b"argument",
+    b"start", b"launch", b"platform", b"*****", b"omp_num", b"usage: ", b"runner.py", b"slurm",
     b"job", b"$ ", b"# ", b"shut", b"graceful", b"sigterm", b"signal 15", b"begin", b"run ", b"run-", b"run=",
     b"run.py", b"run:", b"worker group", b"`accelerate", b"namespace(", b"gen_comm_id", b"tcp_utils",
     b"not ready, wait", b"modified flags", b"environment", b"port.cc", b"feature_guard", b"== pytorch",
@@ -105,6 +126,11 @@ def goes_on(line: str) -> bool:
     """Whether a line says that the job went on."""
     line = line[:1000]
     return _says(line, _TRAINING, _TRAINS) or _says(line, _SERVING, _SERVES)
+
+
+def saves(line: str) -> bool:
+    """Whether a line says that a job saved how far it came."""
+    return _says(line[:1000], _SAVING, _SAVES)
 
 
 def succeeds(line: str) -> bool:

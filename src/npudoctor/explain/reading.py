@@ -15,6 +15,7 @@ from npudoctor.explain.evidence import Evidence
 from npudoctor.explain.matching import Matcher
 from npudoctor.explain.opening import Opener, Unreadable
 from npudoctor.explain.outline import KEPT
+from npudoctor.explain.pasted import Pasted
 from npudoctor.explain.scan import CONTEXT, Scan
 from npudoctor.explain.sources import PIECE, Source, encoding_of, over, shorter, source_of
 from npudoctor.explain.table import Table
@@ -135,7 +136,8 @@ def read(
 
 def read_source(scan: Scan, source: Source) -> Evidence:
     """What an opened input says, and what is wrong with it."""
-    evidence = scan.of(source.pieces())
+    pasted = Pasted(source.pieces())
+    evidence = pasted.evidence(scan.of(pasted.pieces()))
     evidence.bytes, evidence.problem = source.bytes, source.problem or evidence.problem
     if not evidence.problem and binary(source.head):
         evidence.problem = _("binary data, no log: only what of it is text is explained")

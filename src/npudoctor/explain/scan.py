@@ -12,7 +12,7 @@ from typing import Optional, TypeVar
 
 from npudoctor.explain import ranks
 from npudoctor.explain.evidence import SHOWN, Evidence, Found, Seen
-from npudoctor.explain.failures import MARKS, WORDS
+from npudoctor.explain.failures import ENDED, MARKS, WORDS
 from npudoctor.explain.flood import Kinds
 from npudoctor.explain.last_words import last_words
 from npudoctor.explain.levels import low
@@ -275,7 +275,7 @@ class Scan:
         return Seen(place.number, place.offset, "", rank, low=place.low, teardown=place.teardown)
 
     def _mark(self, index: int, place: Place) -> None:
-        if place.low:
+        if place.low and MARKS[index].name not in ENDED:
             return
         # Of a flood of errors the first few are shown; of the rest it counts where they are.
         full = self.evidence.counts.get(index, 0) < SHOWN
