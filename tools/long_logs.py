@@ -24,7 +24,10 @@ OUTSIDE = "ended-from-outside"
 KINDS = ("succeeded", "running", "failed", OUTSIDE, "several-runs")
 _NEAR = 40  # lines between the line that a reader names and the one that explain does
 # How a reader's words about a file of several runs say how the last one ended.
-_LAST = re.compile(r"(?i)\b(?:last|then)\b(?: run)?[: ]*(.*)")
+_LAST = re.compile(r"(?i)(?:.*\blast\b|\bthen\b)(?: run)?[: ]*(.*)")
+_ENDED = re.compile(r"(?i)sigterm|keyboard|ctrl|scancel|time limit|signal|killed|preempt|shut down")
+_WELL = re.compile(r"(?i)\b(?:without|no) error")
+_FAILED = re.compile(r"\bF\b|(?i:fail|error|exited with|no space|out of memory|missing|abort|crash)")
 
 
 class Truth(NamedTuple):
@@ -108,9 +111,9 @@ def _last(words: str) -> str:
     """How the last run ended: clean, unless the reader says that it was ended or failed."""
     found = _LAST.search(words)
     told = found[1] if found else words
-    if re.search(r"(?i)sigterm|keyboard|ctrl|scancel|time limit|signal|killed|preempt", told):
+    if _ENDED.search(told):
         return OUTSIDE
-    return "failed" if re.search(r"(?i)fail|error|F\b", told) else "clean"
+    return "failed" if _FAILED.search(_WELL.sub("", told)) else "clean"
 
 
 def _ends(judged: Judgement, ending: str) -> bool:

@@ -99,7 +99,10 @@ MARKS = (
     # A scheduler has ended the job for good: what follows was only in a buffer, or said while it was killed.
     Mark(
         "cancelled",
-        (r"\*\*\* JOB \S+ ON \S+ CANCELLED AT \S+ (?:\*\*\*|DUE TO TIME LIMIT)",),
+        (
+            r"\*\*\* JOB \S+ ON \S+ CANCELLED AT \S+ (?:\*\*\*|DUE TO TIME LIMIT)",
+            r"\] Shutting down FastAPI HTTP server|\[shutdown\] API server: shutdown triggered",
+        ),
         own=False,
     ),
     # An engine of a server says that it is dead, or that it could not do what it was asked to.

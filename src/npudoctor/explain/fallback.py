@@ -15,7 +15,7 @@ from npudoctor.explain.signatures import Signature
 
 # Whose last word is believed first: the process that died, then what calls itself an error, then who
 # started the process. The first line of a traceback says nothing but that there is one.
-_ORDER = ("exception", "crash", "engine", "stillborn", "cann", "level", WORDS, "ended", "launcher")
+_ORDER = ("exception", "crash", "engine", "stillborn", "cann", "level", WORDS, "launcher")
 
 
 def fallback(signatures: Sequence[Signature], files: Sequence[tuple[Evidence, Ending]]) -> list[Candidate]:
@@ -38,6 +38,8 @@ def _spots(files: Sequence[tuple[Evidence, Ending]]) -> Iterator[tuple[int, Spot
     """The lines after which nothing went on, each with how late it is asked."""
     for order, (evidence, ending) in enumerate(files):
         for name, seen in ending.failures():
+            if name == "ended":  # that it was told to end is known: such a line has a row of its own
+                continue
             late = _ORDER.index(name) if name in _ORDER else 2 * len(_ORDER)
             bare = cut_off(seen.text) or seen.handled
             yield late + len(_ORDER) * bare, Spot(evidence.path, order, seen)

@@ -49,6 +49,7 @@ _MILD_EXIT = re.compile(r"(?i)ignor|allowed to|\bif\b|expected")
 _WORDS = re.compile(
     r"(?i)\b(?:errors?|failed|failure|fails|fatal|exception|aborted|aborting|panic|crash(?:ed)?|cannot|can't"
     r"|could ?n[o']t|unable to|no such|denied|refused|rejected|unreachable|timed out|exceed(?:s|ed|ing)"
+    r"|no longer (?:allowed|supported|available)|must match|insufficient|not enough|incompatible|inconsistent"
     r"|killed|terminated|deleted at request|corrupt(?:ed)?|mismatch(?:ed)?|invalid|illegal|unknown option"
     r"|(?:to|not|n't) exist|not (?:found|supported|permitted|allowed|available|configured|installed|ready"
     r"|connected|reachable))\b"

@@ -136,7 +136,7 @@ def saves(line: str) -> bool:
 def succeeds(line: str) -> bool:
     """Whether a line says that the job, or a part of it, ended well."""
     return (line.startswith("OK") and bool(_OK.match(line))) or (
-        _says(line[:1000], _SUCCESS, _SUCCEEDS) and not _NOT.search(line[:1000])
+        _says(line[:1000], _SUCCESS, _SUCCEEDS) and not _NOT.search(line[:1000]) and "[shutdown]" not in line
     )
 
 
