@@ -54,6 +54,24 @@ def mindspore(runtime: str = "libcudart.so.11.0") -> dict[str, Content]:
     }
 
 
+COMPAT = "/usr/local/cuda-12.8/compat"
+
+
+def compat(module: str, version: str = "570.86.10") -> dict[str, Content]:
+    """A package for forward compatibility beside a driver."""
+    return {
+        **driver(module),
+        **torch(),
+        f"{COMPAT}/libcuda.so.1": link(f"libcuda.so.{version}"),
+        f"{COMPAT}/libcuda.so.{version}": library(soname="libcuda.so.1"),
+    }
+
+
+def gpu(model: str) -> dict[str, Content]:
+    """What the module says of a card."""
+    return {"/proc/driver/nvidia/gpus/0000:01:00.0/information": f"Model: \t\t {model}\nIRQ:   \t\t 154\n"}
+
+
 def judge(files: Mapping[str, Content], variables: Optional[Mapping[str, str]] = None, **more: Any) -> Asked:
     """What cuda-driver says of it."""
     host = fake_host(files, variables=variables, python=f"{ENV}/bin/python3", search_path=(SITE,), **more)
@@ -73,3 +91,7 @@ def scene(tmp: Path) -> Iterator[Asked]:
         without = {path: content for path, content in driver().items() if "libcuda" not in path}
         yield judge({**without, **torch(), **inside})
     yield judge({**driver(), "/cuda/stubs/libcuda.so.1": library()}, {"LD_LIBRARY_PATH": "/cuda/stubs"})
+    on_path = {"LD_LIBRARY_PATH": COMPAT}
+    for inside in ({}, INSIDE):
+        yield judge({**compat("580.65.06"), **inside}, on_path)
+        yield judge({**compat("535.129.03"), **gpu("NVIDIA GeForce RTX 4090"), **inside}, on_path)

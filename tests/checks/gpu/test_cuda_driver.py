@@ -6,7 +6,19 @@ from collections.abc import Mapping
 
 import pytest
 from tests.elves import library
-from tests.scenes.cuda_driver import INSIDE, LIB, OPEN, driver, judge, mindspore, paddle, torch
+from tests.scenes.cuda_driver import (
+    COMPAT,
+    INSIDE,
+    LIB,
+    OPEN,
+    compat,
+    driver,
+    gpu,
+    judge,
+    mindspore,
+    paddle,
+    torch,
+)
 
 from npudoctor import Action, Severity, Status
 from npudoctor.host.cuda import is_driver
@@ -68,24 +80,6 @@ def test_too_old(module: str, files: dict[str, Content], needs: str) -> None:
 def test_one_of_two_frameworks_is_served() -> None:
     (finding,) = judge({**driver("470.57.02"), **torch(), **paddle()}).findings
     assert (finding.code, finding.severity) == ("cuda-driver.too-old", WARNING)
-
-
-COMPAT = "/usr/local/cuda-12.8/compat"
-
-
-def compat(module: str, version: str = "570.86.10") -> dict[str, Content]:
-    """A package for forward compatibility beside a driver."""
-    return {
-        **driver(module),
-        **torch(),
-        f"{COMPAT}/libcuda.so.1": link(f"libcuda.so.{version}"),
-        f"{COMPAT}/libcuda.so.{version}": library(soname="libcuda.so.1"),
-    }
-
-
-def gpu(model: str) -> dict[str, Content]:
-    """What the module says of a card."""
-    return {"/proc/driver/nvidia/gpus/0000:01:00.0/information": f"Model: \t\t {model}\nIRQ:   \t\t 154\n"}
 
 
 @pytest.mark.parametrize("card", [{}, gpu("NVIDIA H100 80GB HBM3"), {"/proc/driver/nvidia/gpus/x/y": ""}])
