@@ -102,7 +102,7 @@ def imports(path: Path) -> Iterator[str]:
 
 
 def part_of(name: str) -> str:
-    """`host` for npudoctor.host.files; empty for a name of the package itself, such as npudoctor.Finding."""
+    """`host` for npudoctor.host.options; empty for a name of the package itself, as npudoctor.Finding."""
     below = [*name.split("."), ""][1]
     known = below and ((SOURCE / below).is_dir() or (SOURCE / f"{below}.py").exists() or below == "checks")
     return below if known else ""
@@ -170,7 +170,9 @@ def test_what_is_private_to_a_group_stays_in_it(path: Path) -> None:
 
 def test_the_walk_sees_what_it_should(tmp_path: Path) -> None:
     bad = tmp_path / "bad.py"
-    bad.write_text("def f():\n    from npudoctor.cli import main\n    import npudoctor.runner, socket\n")
+    bad.write_text(
+        "def f():\n    from npudoctor.cli import main\n    import npudoctor.runner.runner, socket\n"
+    )
     assert ours(bad) == {"cli", "runner"} and "socket" in set(imports(bad))
     bad.write_text("from npudoctor import Finding, _, runner\n")
     assert ours(bad) == {"runner"}

@@ -22,13 +22,13 @@ from npudoctor import (
     check,
 )
 from npudoctor.checks.cann._caches import ACL, ASCEND, LOCK, Cache, caches, held_by_nobody, locks
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.workplace import job_user
+from npudoctor.core.errors import CannotTell
+from npudoctor.facts.job.workplace import job_user
 
 if TYPE_CHECKING:
-    from npudoctor.host.access import Place
-    from npudoctor.host.files import Entry
-    from npudoctor.host.mounts import Mount
+    from npudoctor.core.mounts import Mount
+    from npudoctor.host.fs.access import Place
+    from npudoctor.host.fs.files import Entry
 
 OLD = 3600  # seconds: a build of an operator takes minutes
 
@@ -85,7 +85,7 @@ def compile_cache(host: Host) -> Iterator[Union[Finding, Facts]]:
     found = list(caches(host))
     if not found:
         raise Skip(_("no compile cache is here, and no variable names one"))
-    from npudoctor.host.access import mounts_of
+    from npudoctor.host.fs.access import mounts_of
 
     yield Facts({"caches": [cache.path for cache in found]})
     mounts_of(host)  # what is not said of them is no question of permission
@@ -109,8 +109,8 @@ def compile_cache(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 def _of(host: Host, cache: Cache) -> Generator[Finding, None, str]:
     """All that is to be said of one cache; what cannot be told from here is the answer."""
-    from npudoctor.host.access import barred, mount_at, nearest
-    from npudoctor.host.workplace import foreign_user
+    from npudoctor.facts.job.workplace import foreign_user
+    from npudoctor.host.fs.access import barred, mount_at, nearest
 
     place, foreign = nearest(host.files, cache.path), foreign_user(host)
     closed = barred(host.files, place.path, foreign) if foreign else None
@@ -131,7 +131,7 @@ def _not_entered(host: Host, cache: Cache, reason: str) -> Finding:
 
 
 def _folder(host: Host, cache: Cache, place: Place, mount: Optional[Mount]) -> Generator[Finding, None, str]:
-    from npudoctor.host.access import may_make
+    from npudoctor.host.fs.access import may_make
 
     who = job_user(host)
     if cache.named_by == ASCEND and not place.there:

@@ -7,7 +7,7 @@ from typing import Optional, Union
 
 from npudoctor import INFO, WARNING, Action, Facts, Finding, Host, Scope, Skip, Unknown, _, check
 from npudoctor.host import CannotTell
-from npudoctor.host.driver import RECORD, Package, groups, install_record, key, package, within
+from npudoctor.host.devices.driver import RECORD, Package, groups, install_record, key, package, within
 
 
 @check(

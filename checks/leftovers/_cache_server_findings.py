@@ -9,8 +9,8 @@ from typing import Optional
 
 from npudoctor import INFO, Action, Command, Finding, Fix, Host, Risk, Step, _
 from npudoctor.checks.leftovers._folded import FEW, by_owner
-from npudoctor.host.cacheserver import SocketFile, SpillFolder
-from npudoctor.host.identity import user_name
+from npudoctor.facts.leftovers.cache_server import SocketFile, SpillFolder
+from npudoctor.host.process.identity import user_name
 from npudoctor.proof import leftovers
 from npudoctor.proof.leftovers import Seen, StaleSocket
 from npudoctor.proof.segment import Judged

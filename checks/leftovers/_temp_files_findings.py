@@ -7,10 +7,10 @@ from typing import Optional
 
 from npudoctor import Action, Command, FileMark, Finding, Fix, Host, RemoveFiles, Risk, _
 from npudoctor.checks.cann._caches import held_by_nobody
-from npudoctor.host.files import Entry
-from npudoctor.host.mounts import holding, parse_mountinfo
-from npudoctor.host.temporary import TempFolder
-from npudoctor.host.users import user_names
+from npudoctor.core.mounts import holding, parse_mountinfo
+from npudoctor.facts.leftovers.temporary import TempFolder
+from npudoctor.host.fs.files import Entry
+from npudoctor.host.process.users import user_names
 from npudoctor.proof.places import why_shared
 from npudoctor.proof.temporary import Owners
 from npudoctor.proof.unused import LEASED, remove_lock

@@ -11,15 +11,16 @@ from typing import Any, Optional
 
 import pytest
 
-from npudoctor import Status, index, needs
-from npudoctor.checking import Check, NotLoaded, check, what_is_wrong
+from npudoctor import Status
+from npudoctor.checking import index, needs
+from npudoctor.checking.check import Check, NotLoaded, check, what_is_wrong
+from npudoctor.checking.needs import missing, slow
+from npudoctor.core.model import THINGS, Scope, Severity
 from npudoctor.host import Host
-from npudoctor.model import THINGS, Scope, Severity
-from npudoctor.needs import missing, slow
-from npudoctor.registry import load_all
+from npudoctor.registry.registry import load_all
 from npudoctor.testing import SITE, ask, fake_host, folder, link, unreadable
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 BUILT_IN = load_all({"NPUDOCTOR_CHECKS_DIR": ""}).checks
 NEEDING = [check for check in BUILT_IN if check.needs]
 CANN = "/usr/local/Ascend/ascend-toolkit/latest"
@@ -148,7 +149,8 @@ def test_a_file_that_cannot_be_loaded_is_not_asked() -> None:
 
 def test_what_does_not_apply_is_not_even_loaded() -> None:
     script = (
-        "import sys\nfrom npudoctor import registry, runner\nfrom npudoctor.testing import fake_host\n"
+        "import sys\nfrom npudoctor.registry import registry\nfrom npudoctor.runner import runner\n"
+        "from npudoctor.testing import fake_host\n"
         "loaded = registry.load_all({'NPUDOCTOR_CHECKS_DIR': ''})\n"
         "runner.run(loaded, fake_host(), runner.Settings(select=('identity', 'torch-npu', 'cann-env')))\n"
         "print(*(name.rpartition('.')[2] for name in sys.modules if name.startswith('npudoctor.checks.')))"

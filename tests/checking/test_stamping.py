@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from npudoctor import Facts, Finding, Fix, Scope, Severity
-from npudoctor.checking import Check
-from npudoctor.stamping import stamped
+from npudoctor.checking.check import Check
+from npudoctor.checking.stamping import stamped
 
 CODES = {"a.bad": Severity.ERROR, "a.odd": Severity.WARNING}
 CHECK = Check("a", Scope.NODE, CODES, lambda host: iter(()), "A")

@@ -6,7 +6,7 @@ from typing import Optional
 
 import pytest
 
-from npudoctor.host.cann_version import accepts, at_least, order, train
+from npudoctor.core.cann_version import accepts, at_least, order, train
 
 IN_ORDER = [
     "5.0.4",

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from npudoctor.frozen import dataclass
+from npudoctor.core.frozen import dataclass
 
 
 @dataclass(frozen=True)

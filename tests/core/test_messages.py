@@ -12,15 +12,17 @@ from pathlib import Path
 import polib
 import pytest
 
-from npudoctor import knowledge, messages, registry
-from npudoctor.checking import Check
-from npudoctor.messages import _
+from npudoctor import knowledge
+from npudoctor.checking.check import Check
+from npudoctor.core import messages
+from npudoctor.core.messages import _
+from npudoctor.registry import registry
 from npudoctor.testing import Asked
 
-from .cli.command import Npudoctor
-from .speaking import SCENES
+from ..cli.command import Npudoctor  # noqa: TID252
+from ..speaking import SCENES  # noqa: TID252
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 CATALOGUE = ROOT / "src/npudoctor/locale/zh_CN/LC_MESSAGES/npudoctor.po"
 ENTRIES = list(polib.pofile(str(CATALOGUE), encoding="utf-8"))
 LOADED = registry.load_all({"NPUDOCTOR_CHECKS_DIR": ""})

@@ -6,8 +6,8 @@ from typing import Optional
 
 import pytest
 
+from npudoctor.core.mounts import Mount, Mounts, by_users, holding, parse_mountinfo
 from npudoctor.host import CannotTell
-from npudoctor.host.mounts import Mount, Mounts, by_users, holding, parse_mountinfo
 
 TABLE = r"""
 22 28 0:21 / /proc rw,nosuid shared:12 - proc proc rw
@@ -71,7 +71,7 @@ def test_which_mount_holds_a_path() -> None:
 
 
 def test_without_a_proc_it_cannot_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("npudoctor.host.mounts.MOUNTINFO", "/nonexistent/mountinfo")
+    monkeypatch.setattr("npudoctor.core.mounts.MOUNTINFO", "/nonexistent/mountinfo")
     with pytest.raises(CannotTell, match="/nonexistent/mountinfo"):
         Mounts.of_this_machine()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from npudoctor.host.ports import (
+from npudoctor.core.ports import (
     mask,
     overlap,
     parse_base,

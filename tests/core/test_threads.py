@@ -8,9 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from npudoctor import Facts, Host, Scope, Severity, Status, asking, threads
-from npudoctor.asking import Asked, Workers
-from npudoctor.checking import Answer, Check
+from npudoctor import Facts, Host, Scope, Severity, Status
+from npudoctor.checking.check import Answer, Check
+from npudoctor.core import threads
+from npudoctor.runner import asking
+from npudoctor.runner.asking import Asked, Workers
 from npudoctor.testing import fake_host
 
 

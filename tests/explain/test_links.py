@@ -15,13 +15,13 @@ from typing import Optional
 
 import pytest
 
+from npudoctor.core.redact.redactor import Redactor
 from npudoctor.explain import walk as walks
 from npudoctor.explain.engine import Engine, engine_of
 from npudoctor.explain.excerpts import excerpts
 from npudoctor.explain.opening import Opener, Unreadable, named
 from npudoctor.explain.signatures import built_in
 from npudoctor.explain.walk import Log, Walk
-from npudoctor.redact.redactor import Redactor
 
 ENGINE: Engine = engine_of(built_in())
 HIDDEN = "RuntimeError: what only root may read\n"

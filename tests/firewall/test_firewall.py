@@ -7,12 +7,12 @@ from typing import Any, Optional
 
 import pytest
 
-from npudoctor.host.firewall_hooks import Firewall
-from npudoctor.host.firewall_match import comparison
-from npudoctor.host.firewall_nft import parse_nft
-from npudoctor.host.firewall_packet import Packet, among, everything, joined, of_address, without
-from npudoctor.host.firewall_sets import elements
-from npudoctor.host.firewall_xt import parse_xt
+from npudoctor.firewall.hooks import Firewall
+from npudoctor.firewall.match import comparison
+from npudoctor.firewall.nft import parse_nft
+from npudoctor.firewall.packet import Packet, among, everything, joined, of_address, without
+from npudoctor.firewall.sets import elements
+from npudoctor.firewall.xt import parse_xt
 
 PACKET = Packet(
     False,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from npudoctor.host.firewall_nft import parse_nft
+from npudoctor.firewall.nft import parse_nft
 
 from .test_firewall import ACCEPT, DPORT, MARK, hooked, nft, rule
 

@@ -17,12 +17,12 @@ import pytest
 from tests.support.jobs import Node, playing
 from tests.support.others import become, forked
 
+from npudoctor.core.model import Risk
 from npudoctor.fixing.apply import apply_step
 from npudoctor.fixing.outcome import Ending, Observer, Outcome
 from npudoctor.fixing.plan import Wish, refusal_of
 from npudoctor.fixing.steps import SignalProcess, decode, encode
-from npudoctor.host.pidfds import Pidfds, pidfd_open
-from npudoctor.model import Risk
+from npudoctor.host.process.pidfds import Pidfds, pidfd_open
 
 Play = Callable[[Callable[[Node], Any]], Any]
 SOMEBODY = 61234

@@ -28,7 +28,7 @@ from npudoctor.fixing.steps import (
     RemoveSocket,
     RestoreSocket,
 )
-from npudoctor.host.sockets import Listener, Sockets, interface_addresses
+from npudoctor.host.network.sockets import Listener, Sockets, interface_addresses
 
 SOMEBODY = 61234
 Meanwhile = Callable[[], object]

@@ -28,7 +28,7 @@ from npudoctor.fixing.outcome import Ending, Observer, Outcome
 from npudoctor.fixing.plan import Done, Item
 from npudoctor.fixing.steps import FileMark, RemoveUnused
 from npudoctor.host import Host
-from npudoctor.host.processes import Process
+from npudoctor.host.process.processes import Process
 from npudoctor.proof.unused import remove_lock
 
 SOMEBODY = 61234

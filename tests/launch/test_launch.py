@@ -12,7 +12,7 @@ from typing import Optional
 import pytest
 
 from npudoctor.host import Host
-from npudoctor.running.launch import Launch, fingerprint, launch_of, slurm_tasks
+from npudoctor.launch.launch import Launch, fingerprint, launch_of, slurm_tasks
 
 TORCH = {"LOCAL_RANK": "3", "LOCAL_WORLD_SIZE": "8", "TORCHELASTIC_RUN_ID": "x", "MASTER_PORT": "29500"}
 
@@ -39,7 +39,7 @@ def test_another_launch_has_another_name(other: dict[str, str]) -> None:
 
 def test_another_launcher_process_is_another_launch() -> None:
     look = (
-        "import os; from npudoctor.host import Host; from npudoctor.running.launch import launch_of; "
+        "import os; from npudoctor.host import Host; from npudoctor.launch.launch import launch_of; "
         "v = dict(os.environ); print(launch_of(Host(variables=v), v, os.getpid()).key)"
     )
     rank = [sys.executable, "-c", look]

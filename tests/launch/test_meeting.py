@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from npudoctor.running import meeting
-from npudoctor.running.meeting import Meeting
+from npudoctor.launch import meeting
+from npudoctor.launch.meeting import Meeting
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from typing import Any, Callable
 
 import pytest
 
-from npudoctor.checking import NoAnswer
-from npudoctor.child import ANSWER_LIMIT, MEMORY_LIMIT, Child, _bound, in_child
+from npudoctor.checking.check import NoAnswer
+from npudoctor.registry.child import ANSWER_LIMIT, MEMORY_LIMIT, Child, _bound, in_child
 
 
 def soon(seconds: float = 5.0) -> float:

@@ -23,11 +23,11 @@ from npudoctor import (
     Severity,
     Skip,
 )
-from npudoctor.checking import Crashed
-from npudoctor.child import ANSWER_LIMIT
+from npudoctor.checking.check import Crashed
 from npudoctor.fixing.steps import FileMark
-from npudoctor.foreign import answers_of, asked, declaration, declared, load
 from npudoctor.host import CannotTell, NotRunning
+from npudoctor.registry.child import ANSWER_LIMIT
+from npudoctor.registry.foreign import answers_of, asked, declaration, declared, load
 from npudoctor.testing import fake_host
 
 SOURCE = """
@@ -138,7 +138,7 @@ FULL = Finding(
 
 
 def test_answers_come_out_the_same() -> None:
-    from npudoctor import foreign
+    from npudoctor.registry import foreign
 
     encoded = json.loads(json.dumps([foreign._encode(FULL), foreign._encode(Facts({"n": [1, None]}))]))
     assert list(answers_of({"answers": encoded, "ended": "done"})) == [FULL, Facts({"n": [1, None]})]

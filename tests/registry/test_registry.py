@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from npudoctor import Facts, Scope, Severity, Status
-from npudoctor.checking import Check
-from npudoctor.registry import Collector, Loaded, check_files, load_all
+from npudoctor.checking.check import Check
+from npudoctor.registry.registry import Collector, Loaded, check_files, load_all
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 BUILT_IN = load_all({"NPUDOCTOR_CHECKS_DIR": ""})
 
 

@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 
-from npudoctor import Facts, Host, Scope, Severity, Status, needs
-from npudoctor.checking import Answer, Check
+from npudoctor import Facts, Host, Scope, Severity, Status
+from npudoctor.checking import needs
+from npudoctor.checking.check import Answer, Check
+from npudoctor.core.model import Result
+from npudoctor.core.once import Once
+from npudoctor.core.patience import GRACE
 from npudoctor.host import CannotTell
-from npudoctor.host.once import Once
-from npudoctor.model import Result
-from npudoctor.patience import GRACE
-from npudoctor.registry import Loaded
-from npudoctor.runner import Settings, run
+from npudoctor.registry.registry import Loaded
+from npudoctor.runner.runner import Settings, run
 from npudoctor.testing import fake_host
 
 
@@ -151,8 +152,8 @@ def test_one_part_of_a_host_does_not_wait_for_another() -> None:
 
 
 def test_an_interpreter_that_hangs_is_asked_once_for_all() -> None:
-    from npudoctor.host.commands import Answer as Told
-    from npudoctor.host.interpreter import Interpreter
+    from npudoctor.host.process.commands import Answer as Told
+    from npudoctor.host.python.interpreter import Interpreter
     from npudoctor.host.variables import Variables
     from npudoctor.testing import FakeCommands
 

@@ -10,12 +10,12 @@ from typing import Any, Callable
 import pytest
 
 from npudoctor import Facts, Finding, Fix, Host, Scope, Severity, Skip, Status, Unknown
-from npudoctor.checking import Answer, Check, Question
+from npudoctor.checking.check import Answer, Check, Question
+from npudoctor.core.model import Report, Result, Verdict
+from npudoctor.core.patience import GRACE
 from npudoctor.host import NotRunning
-from npudoctor.model import Report, Result, Verdict
-from npudoctor.patience import GRACE
-from npudoctor.registry import Loaded
-from npudoctor.runner import Settings, run
+from npudoctor.registry.registry import Loaded
+from npudoctor.runner.runner import Settings, run
 from npudoctor.testing import fake_host
 
 CODES = {"bad": Severity.ERROR, "odd": Severity.WARNING, "note": Severity.INFO}

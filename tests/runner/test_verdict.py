@@ -7,9 +7,9 @@ from typing import Optional
 import pytest
 
 from npudoctor import Finding, Severity, Status
-from npudoctor.model import Ignored, Result, Verdict
-from npudoctor.reporting import one_line
-from npudoctor.verdict import count, fold, ignore, judge
+from npudoctor.core.model import Ignored, Result, Verdict
+from npudoctor.runner.reporting import one_line
+from npudoctor.runner.verdict import count, fold, ignore, judge
 
 
 def finding(code: str, severity: Severity = Severity.ERROR, *echo_of: str) -> Finding:

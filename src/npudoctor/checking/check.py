@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Callable, Optional, Union
 
-from npudoctor.frozen import dataclass
-from npudoctor.host.errors import CannotTell
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.lazy import pattern
+from npudoctor.core.model import THINGS, Facts, Finding, Scope, Severity
 from npudoctor.host.host import Host
-from npudoctor.lazy import pattern
-from npudoctor.model import THINGS, Facts, Finding, Scope, Severity
 
 Answer = Union[Finding, Facts]
 Question = Callable[[Host], Iterator[Answer]]
@@ -45,8 +45,8 @@ class Check:
     """One check: its identity, declared once, and its question.
 
     `title`: the first sentence of the manual, without its full stop. `needs`: it applies only where one of
-    these is (npudoctor.needs). `advisory`: its answer is not needed for a verdict. `quick`: asked in the
-    quick profile too. `always`: asked under every scope and profile. `origin`: built-in, or where from.
+    these is (npudoctor.checking.needs). `advisory`: its answer is not needed for a verdict. `quick`: asked in
+    the quick profile too. `always`: asked under every scope and profile. `origin`: built-in, or where from.
     """
 
     id: str

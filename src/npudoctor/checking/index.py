@@ -13,10 +13,10 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from npudoctor.checking import Answer, Check, NotLoaded
-from npudoctor.frozen import replace
+from npudoctor.checking.check import Answer, Check, NotLoaded
+from npudoctor.core.frozen import replace
+from npudoctor.core.model import Scope, Severity
 from npudoctor.host import Host
-from npudoctor.model import Scope, Severity
 
 FILE = os.path.join(os.path.dirname(__file__), "checks.json")
 SEVERITIES = {severity.name.lower(): severity for severity in Severity}

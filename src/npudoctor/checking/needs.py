@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Callable, Optional
 
-from npudoctor.host.cann import ASCEND, ENDINGS, installs_of
-from npudoctor.host.errors import CannotTell, NotRunning
+from npudoctor.core.errors import CannotTell, NotRunning
+from npudoctor.core.messages import _
+from npudoctor.facts.cann.installations import ASCEND, ENDINGS, installs_of
+from npudoctor.facts.job.wanted import gpu_here, npu_expected, npu_here
 from npudoctor.host.host import Host
-from npudoctor.host.wanted import gpu_here, npu_expected, npu_here
-from npudoctor.messages import _
 
 # The folders that bring a framework's extension modules: they count without metadata too.
 FRAMEWORKS = ("torch", "torch_npu", "mindspore", "paddle", "paddle_custom_device")

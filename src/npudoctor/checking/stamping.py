@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterable
 from typing import Any, Optional
 
-from npudoctor.checking import Answer, Check
-from npudoctor.frozen import replace
-from npudoctor.model import Action, Facts, Finding, Fix, Risk, Severity, Status
-from npudoctor.redact import redact, redact_lines, redact_value
+from npudoctor.checking.check import Answer, Check
+from npudoctor.core.frozen import replace
+from npudoctor.core.model import Action, Facts, Finding, Fix, Risk, Severity, Status
+from npudoctor.core.redact import redact, redact_lines, redact_value
 
 
 def stamped(check: Check, answer: object) -> Answer:

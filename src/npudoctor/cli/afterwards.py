@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Optional
 
-from npudoctor.frozen import dataclass
+from npudoctor.core.frozen import dataclass
 
 SECONDS = 30.0  # the longest that a job's end waits for it
 READING = 20.0  # of them for the logs
@@ -37,7 +37,7 @@ def said_of(status: int, beginning: Beginning, variables: Mapping[str, str]) -> 
     """The explanation as text; None where the job did not fail, no log was written, or none says why."""
     if status == 0 or status in ENDED or status in STATUSES_OF_A_SHELL:
         return None
-    from npudoctor.running.checker import asked
+    from npudoctor.launch.checker import asked
 
     def work() -> dict[str, Any]:
         _end_together()

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Optional
 
-from npudoctor.messages import _
+from npudoctor.core.messages import _
 
 if TYPE_CHECKING:
     from npudoctor.fixing.engine import FixReport

@@ -12,7 +12,7 @@ from npudoctor import __version__
 from npudoctor.cli import output
 from npudoctor.cli.options import Lang, Version
 from npudoctor.cli.parsing import Command, Group, Wrapper, evaluated
-from npudoctor.messages import _
+from npudoctor.core.messages import _
 
 COMMANDS = {
     "check": _("Judge this node; the exit status is the verdict."),

@@ -12,13 +12,13 @@ import stat
 import time
 from typing import Optional
 
-from npudoctor.config import Refused
+from npudoctor.cli.settings.config import Refused
+from npudoctor.core.lazy import pattern
+from npudoctor.core.messages import _
 from npudoctor.host import CannotTell
-from npudoctor.host.disk import Entry
-from npudoctor.host.files import Files
-from npudoctor.host.walk import open_directory
-from npudoctor.lazy import pattern
-from npudoctor.messages import _
+from npudoctor.host.fs.disk import Entry
+from npudoctor.host.fs.files import Files
+from npudoctor.host.fs.walk import open_directory
 
 _DESCRIPTOR = pattern(r"/proc/(\d+)(?:/task/\d+)?/fd/(\d+)")
 _LINKS = 40  # as many as the kernel follows

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from npudoctor.cli import options as o
-from npudoctor.messages import _
+from npudoctor.core.messages import _
 
 if TYPE_CHECKING:
     from npudoctor.environment import Wanted
@@ -64,7 +64,7 @@ def _answered(ctx: typer.Context, form: str, flags: dict[str, Optional[str]], wr
     from npudoctor.cli.session import opened
     from npudoctor.environment import wanted
     from npudoctor.host import CannotTell
-    from npudoctor.host.files import Files
+    from npudoctor.host.fs.files import Files
     from npudoctor.render.environment import Inexpressible, block
 
     with opened(flags, ctx.obj) as session:

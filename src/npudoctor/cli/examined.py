@@ -6,12 +6,13 @@ from collections.abc import Mapping
 
 from npudoctor.cli.output import complain
 from npudoctor.cli.paths import script
-from npudoctor.config import Refused
-from npudoctor.frozen import dataclass
-from npudoctor.host import CannotTell, examined
-from npudoctor.host.commands import Commands
-from npudoctor.host.files import Files
-from npudoctor.messages import _
+from npudoctor.cli.settings.config import Refused
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _
+from npudoctor.host import CannotTell
+from npudoctor.host.fs.files import Files
+from npudoctor.host.process import examined
+from npudoctor.host.process.commands import Commands
 
 LONGEST_PID = 10  # digits
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, List, Optional  # noqa: UP035
 import typer
 
 from npudoctor.cli import options as o
-from npudoctor.messages import _
+from npudoctor.core.messages import _
 
 if TYPE_CHECKING:
     from npudoctor.explain.answer import Explanation
@@ -63,7 +63,7 @@ def explain(
     from npudoctor.cli.paths import writable
     from npudoctor.cli.session import described, opened
     from npudoctor.explain.remedies import remedied
-    from npudoctor.host.files import Files, LocalDisk
+    from npudoctor.host.fs.files import Files, LocalDisk
 
     started = time.monotonic()
     flags = {"format": format, "lang": lang, "config": config}

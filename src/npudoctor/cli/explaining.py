@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Optional
 
 from npudoctor.cli import output
 from npudoctor.cli.session import knowledge_directory
-from npudoctor.config import Refused, suggestion
+from npudoctor.cli.settings.config import Refused, suggestion
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _, ngettext
 from npudoctor.explain.answer import Explanation, Proof, explanation
 from npudoctor.explain.engine import Engine, engine_for
 from npudoctor.explain.evidence import Evidence
@@ -22,14 +24,12 @@ from npudoctor.explain.remedies import Installed
 from npudoctor.explain.signatures import Signature
 from npudoctor.explain.table import Table
 from npudoctor.explain.walk import ENTRIES, Walk
-from npudoctor.frozen import dataclass
-from npudoctor.messages import _, ngettext
 
 if TYPE_CHECKING:
     from npudoctor.cli.session import Session
     from npudoctor.explain.gather import Inputs
     from npudoctor.host import Host
-    from npudoctor.registry import Loaded
+    from npudoctor.registry.registry import Loaded
 
 
 _SHOWN = 20  # lines on standard error about what was not read
@@ -89,10 +89,11 @@ def _table(variables: Mapping[str, str]) -> Table:
 
 
 def _about_code(word: str, signatures: tuple[Signature, ...], asked: Asked) -> Explanation:
-    from npudoctor import __version__, registry
+    from npudoctor import __version__
     from npudoctor.explain.codes import codes_of, found_by
     from npudoctor.explain.judge import Diagnosis
     from npudoctor.explain.return_numbers import number_of, of_number
+    from npudoctor.registry import registry
 
     number = number_of(word)
     found = [of_number(one, number) for one in found_by(number, signatures)]
@@ -225,8 +226,8 @@ def _say_chosen(paths: Sequence[str]) -> None:
 
 def verified(found: Explanation, session: Session) -> Explanation:
     """The same, with what the checks of the best diagnosis say now."""
-    from npudoctor import runner
-    from npudoctor.model import Status
+    from npudoctor.core.model import Status
+    from npudoctor.runner import runner
 
     known = {check.id for check in session.loaded.checks}
     wanted = tuple(check for one in found.diagnoses[:1] for check in one.signature.checks if check in known)
@@ -249,10 +250,10 @@ def verified(found: Explanation, session: Session) -> Explanation:
 
 def installed_on(host: Host) -> Optional[Installed]:
     """What is installed there; None when that cannot be told."""
+    from npudoctor.facts.cann.installations import installs_of, set_env_script
+    from npudoctor.facts.cann.nnal import scripts
+    from npudoctor.facts.job.workplace import job_user
     from npudoctor.host import CannotTell
-    from npudoctor.host.cann import installs_of, set_env_script
-    from npudoctor.host.nnal import scripts
-    from npudoctor.host.workplace import job_user
 
     try:
         active = next(iter(installs_of(host)), None)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Optional
 
-from npudoctor.config import Refused
-from npudoctor.messages import _
+from npudoctor.cli.settings.config import Refused
+from npudoctor.core.messages import _
 
 LONGEST = 10  # digits of a job id, and of a task's number in an array
 
@@ -16,7 +16,7 @@ def owner(flags: Mapping[str, object]) -> Optional[str]:
     told = flags.get("user")
     if told is None:
         return None
-    from npudoctor.host.identity import user_id
+    from npudoctor.host.process.identity import user_id
 
     name = str(told)
     if "\0" in name or user_id(name) is None:

@@ -13,9 +13,9 @@ def list_checks(
     """List all checks and their codes."""
     if knowledge:
         return _list_knowledge(ctx, format, lang)
-    from npudoctor import registry
     from npudoctor.cli import output
     from npudoctor.cli.session import described
+    from npudoctor.registry import registry
     from npudoctor.render.listing import listing_json, listing_text
 
     config = described({"format": format, "lang": lang}, ctx.obj)

@@ -10,10 +10,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Callable, NoReturn, Optional
 
-from npudoctor import messages, threads
 from npudoctor.cli import evaluated, output, signals
 from npudoctor.cli.plain import check_flags
-from npudoctor.frozen import dataclass
+from npudoctor.core import messages, threads
+from npudoctor.core.frozen import dataclass
 
 BUG = 70  # EX_SOFTWARE
 LOST = 74  # EX_IOERR
@@ -61,7 +61,7 @@ def _speak(language: str) -> None:
     import gettext
 
     os.environ["LANGUAGE"] = messages.LANGUAGES[language]
-    gettext.bindtextdomain("npudoctor", os.path.join(os.path.dirname(messages.__file__), "locale"))
+    gettext.bindtextdomain("npudoctor", messages.catalogues())
     gettext.textdomain("npudoctor")
 
 

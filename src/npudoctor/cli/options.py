@@ -6,7 +6,7 @@ from typing import Annotated, Any, List, Optional  # noqa: UP035
 
 import typer
 
-from npudoctor.messages import _
+from npudoctor.core.messages import _
 
 
 def _value(name: str, metavar: str, help: str) -> Any:
@@ -18,7 +18,7 @@ def _switch(*names: str, help: str) -> Any:
 
 
 # Optional and List, as typer evaluates hints on Python 3.9 too. Choices and numbers are judged by
-# npudoctor.keys, which judges files and variables too, and so says the same everywhere.
+# npudoctor.cli.settings.keys, which judges files and variables too, and so says the same everywhere.
 Texts = Optional[List[str]]  # noqa: UP006
 Text = Optional[str]
 

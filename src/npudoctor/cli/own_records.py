@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from npudoctor.cli import signals
 from npudoctor.cli.main import Caller
-from npudoctor.messages import _
+from npudoctor.core.messages import _
 
 if TYPE_CHECKING:
     from npudoctor.fixing.history import Run

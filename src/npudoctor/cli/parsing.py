@@ -7,8 +7,8 @@ from typing import Any, Callable, Union, get_args, get_origin, get_type_hints
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from npudoctor.config import Refused, suggestion
-from npudoctor.messages import _
+from npudoctor.cli.settings.config import Refused, suggestion
+from npudoctor.core.messages import _
 
 # typer carries its own click from 0.26 on: what a usage error is, only typer can tell.
 USAGE_ERROR: Any = typer.BadParameter.__mro__[2]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from typing import Callable, Optional, TypeVar
 
-from npudoctor.config import Config, Refused, absolute
+from npudoctor.cli.settings.config import Config, Refused, absolute
+from npudoctor.core.messages import _, strerror
 from npudoctor.host import CannotTell
-from npudoctor.host.files import Files
-from npudoctor.messages import _, strerror
+from npudoctor.host.fs.files import Files
 
 T = TypeVar("T")
 

@@ -9,9 +9,9 @@ import typer
 
 from npudoctor.cli import output
 from npudoctor.cli.parsing import USAGE_ERROR
-from npudoctor.config import Refused, suggestion
-from npudoctor.messages import _
-from npudoctor.redact import redact_lines
+from npudoctor.cli.settings.config import Refused, suggestion
+from npudoctor.core.messages import _
+from npudoctor.core.redact import redact_lines
 
 
 def refusal(error: Exception) -> tuple[int, Optional[str]]:

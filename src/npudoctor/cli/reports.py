@@ -6,7 +6,7 @@ import os
 from typing import Optional
 
 from npudoctor.cli import output
-from npudoctor.model import Report
+from npudoctor.core.model import Report
 
 
 def deliver(report: Report, format: str, target: Optional[str], *, verbose: bool, quiet: bool) -> None:

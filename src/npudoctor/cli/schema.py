@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from npudoctor.cli import options as o
-from npudoctor.messages import _
+from npudoctor.core.messages import _
 
 _DOCUMENT = _("Which document; default report.")
 Document = Annotated[
@@ -21,7 +21,7 @@ def schema(ctx: typer.Context, document: Document = "report", lang: o.Lang = Non
 
     from npudoctor.cli import output
     from npudoctor.cli.session import described
-    from npudoctor.config import Refused, suggestion
+    from npudoctor.cli.settings.config import Refused, suggestion
 
     described({"lang": lang}, ctx.obj)
     known = {"report", "fix", "explain", "history"}

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Optional
 
-from npudoctor.config import Refused
-from npudoctor.messages import _
+from npudoctor.cli.settings.config import Refused
+from npudoctor.core.messages import _
 from npudoctor.render.environment import FORMATS, SHELLS
 
 # By the name of the program: what understands which syntax.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from npudoctor.cli import options as o
-from npudoctor.messages import _
+from npudoctor.core.messages import _
 
 if TYPE_CHECKING:
     from npudoctor.fixing.history import Run
@@ -53,7 +53,7 @@ def undo(
 
 def _chosen(runs: Sequence[Run], name: Optional[str]) -> Optional[Run]:
     """The run that is meant; Refused for a name that means none, or several."""
-    from npudoctor.config import Refused, suggestion
+    from npudoctor.cli.settings.config import Refused, suggestion
     from npudoctor.fixing.undoing import named, newest
 
     if name is None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from npudoctor.config import Refused
-from npudoctor.keys import KEYS, Invalid
+from npudoctor.cli.settings.config import Refused
+from npudoctor.cli.settings.keys import KEYS, Invalid
 
 
 def one_of(key: str, told: object) -> Any:

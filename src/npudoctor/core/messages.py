@@ -22,10 +22,15 @@ def activate(language: str) -> None:
         _catalogue = None
         return
     import gettext
+
+    _catalogue = gettext.translation("npudoctor", catalogues(), [LANGUAGES[language]], fallback=True)
+
+
+def catalogues() -> str:
+    """The folder in which the catalogues of all languages lie."""
     import os
 
-    folder = os.path.join(os.path.dirname(__file__), "locale")
-    _catalogue = gettext.translation("npudoctor", folder, [LANGUAGES[language]], fallback=True)
+    return os.path.join(os.path.dirname(os.path.dirname(__file__)), "locale")
 
 
 def language() -> str:

@@ -6,9 +6,9 @@ import enum
 from collections.abc import Mapping
 from typing import Optional, Protocol
 
-from npudoctor.frozen import dataclass, field
+from npudoctor.core.frozen import dataclass, field
 
-# What a check may need besides variables and distributions; npudoctor.needs knows how to look for each.
+# What a check may need besides variables and distributions; checking.needs knows how to look for each.
 THINGS = ("cann", "driver", "npu", "gpu", "framework", "packages")
 
 

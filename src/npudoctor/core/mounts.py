@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Optional
 
-from npudoctor.frozen import dataclass
-from npudoctor.host.errors import CannotTell
-from npudoctor.lazy import pattern
-from npudoctor.messages import _, strerror
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.lazy import pattern
+from npudoctor.core.messages import _, strerror
 
 MOUNTINFO = "/proc/self/mountinfo"
 UTAB = "/run/mount/utab"  # where mount(8) notes for whom it mounted

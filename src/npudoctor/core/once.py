@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Callable, Generic, Optional, TypeVar
 
-from npudoctor.host.errors import CannotTell
+from npudoctor.core.errors import CannotTell
 
 T = TypeVar("T")
 

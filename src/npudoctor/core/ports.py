@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from itertools import compress
 from typing import Optional
 
-from npudoctor.messages import _
+from npudoctor.core.messages import _
 
 LAST = 65535
 HCCL_WIDTH = 32  # HCCL uses this many ports from its base; releases before 8.2 used 16

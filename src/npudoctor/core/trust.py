@@ -6,7 +6,7 @@ import os
 import stat
 from typing import Optional
 
-from npudoctor.messages import _, strerror
+from npudoctor.core.messages import _, strerror
 
 LINKS = 40
 MOUNTINFO = "/proc/self/mountinfo"
@@ -77,7 +77,7 @@ def mounts_are_told() -> bool:
 def mounted_by_others(euid: int) -> tuple[str, ...]:
     """The mount points whose content, owners included, another user makes up; read each time, as others mount
     while we run."""
-    from npudoctor.host.mounts import UTAB, by_users
+    from npudoctor.core.mounts import UTAB, by_users
 
     return tuple(by_users(_text(MOUNTINFO), _text(UTAB), euid))
 

@@ -10,9 +10,9 @@ from contextlib import suppress
 from functools import cache, cached_property
 from typing import Optional
 
+from npudoctor.core.mounts import LOCAL, MOUNTINFO, parse_mountinfo
 from npudoctor.explain import bounded, opening
 from npudoctor.explain.opening import Identity, identity
-from npudoctor.host.mounts import LOCAL, MOUNTINFO, parse_mountinfo
 
 _LINKS = 40  # as the kernel
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Optional
 
+from npudoctor.core.frozen import dataclass
 from npudoctor.explain.device_memory import held_elsewhere
 from npudoctor.explain.ending import Ending
 from npudoctor.explain.evidence import Evidence, Found, Seen
 from npudoctor.explain.signatures import Signature
 from npudoctor.explain.table import NEAR, WITHOUT
-from npudoctor.frozen import dataclass
 
 OUTSIDE = "ended-from-outside"
 _SPENT, _BUSY = "out-of-device-memory", "device-busy-occupied"

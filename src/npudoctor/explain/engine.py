@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Callable, Optional
 
+from npudoctor.core.frozen import dataclass
 from npudoctor.explain.evidence import Evidence
 from npudoctor.explain.fast import Fast, fast
 from npudoctor.explain.gate import WORTH, gated
@@ -21,7 +22,6 @@ from npudoctor.explain.signatures import Signature
 from npudoctor.explain.sources import Source
 from npudoctor.explain.table import Table, table_of
 from npudoctor.explain.walk import Log
-from npudoctor.frozen import dataclass
 
 Progress = Callable[[int, int], None]  # bytes done, bytes in all
 _LARGE = 8 << 20  # with less data, to look at a sample first saves nothing

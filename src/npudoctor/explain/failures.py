@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from npudoctor.frozen import dataclass
+from npudoctor.core.frozen import dataclass
 
 
 @dataclass(frozen=True)

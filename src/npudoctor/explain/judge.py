@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Optional
 
+from npudoctor.core.frozen import dataclass
 from npudoctor.explain.candidates import Candidate, Spot, candidates_of
 from npudoctor.explain.ending import Ending
 from npudoctor.explain.evidence import Evidence
@@ -14,7 +15,6 @@ from npudoctor.explain.outside import weigh_endings
 from npudoctor.explain.runs import Run, earlier_runs
 from npudoctor.explain.signatures import Signature
 from npudoctor.explain.warned import take_warned
-from npudoctor.frozen import dataclass
 
 # Below this nothing is said to be the cause: it only tells that something failed.
 LEAST = 10

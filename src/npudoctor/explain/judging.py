@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Callable, Optional
 
+from npudoctor.core.messages import _
 from npudoctor.explain.patterns import Unsuitable, judged, literals_of
-from npudoctor.messages import _
 
 CATEGORIES = (
     "cann-env-not-sourced",

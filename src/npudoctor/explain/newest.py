@@ -9,8 +9,8 @@ import stat
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Callable, Optional
 
+from npudoctor.core.frozen import dataclass
 from npudoctor.explain.ranks import of_path
-from npudoctor.frozen import dataclass
 
 _FOLDERS = (
     ("msrun", "msrun_log"),

@@ -16,8 +16,8 @@ from contextlib import suppress
 from functools import cache
 from typing import Optional
 
-from npudoctor.host.mounts import LOCAL, MOUNTINFO
-from npudoctor.messages import _, strerror
+from npudoctor.core.messages import _, strerror
+from npudoctor.core.mounts import LOCAL, MOUNTINFO
 
 WAY = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PLACE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC

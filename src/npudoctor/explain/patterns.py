@@ -20,8 +20,8 @@ else:
     import sre_constants as c
     import sre_parse as parser
 
-from npudoctor.frozen import dataclass
-from npudoctor.messages import _
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _
 
 LEAST = 4  # the shortest literal that is worth looking for
 _RARE = 14  # a literal of so many bytes hardly stands in a line that has nothing to do with it

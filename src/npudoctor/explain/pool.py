@@ -12,6 +12,7 @@ import time
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Callable, NoReturn, Optional
 
+from npudoctor.core.messages import _
 from npudoctor.explain import bounded
 from npudoctor.explain.evidence import Evidence
 from npudoctor.explain.matching import Matcher, Plain
@@ -20,7 +21,6 @@ from npudoctor.explain.reading import PART, PARTS, Task, failed, read, tasks_of
 from npudoctor.explain.sources import over
 from npudoctor.explain.table import Table
 from npudoctor.explain.walk import Log
-from npudoctor.messages import _
 
 GRACE = 1.0  # seconds in which a process says what it had read when the time was over
 _SMALL = 256 << 10

@@ -13,11 +13,11 @@ import os
 from collections.abc import Mapping
 from typing import Any, Optional
 
+from npudoctor.core.frozen import dataclass
 from npudoctor.explain import signatures as source
 from npudoctor.explain.patterns import COMMON, Literal
 from npudoctor.explain.signatures import Signature, built_in, site_signatures
 from npudoctor.explain.table import Entry, Piece, Search, Table, entry_of, joined, marks
-from npudoctor.frozen import dataclass
 from npudoctor.knowledge.site import Broken, Knowledge
 
 FILE = os.path.join(os.path.dirname(__file__), "table.json")

@@ -10,6 +10,8 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Optional
 
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _, strerror
 from npudoctor.explain import bounded
 from npudoctor.explain.evidence import Evidence
 from npudoctor.explain.matching import Matcher
@@ -20,8 +22,6 @@ from npudoctor.explain.scan import CONTEXT, Scan
 from npudoctor.explain.sources import PIECE, Source, encoding_of, over, shorter, source_of
 from npudoctor.explain.table import Table
 from npudoctor.explain.walk import Log
-from npudoctor.frozen import dataclass
-from npudoctor.messages import _, strerror
 
 PART = 32 << 20
 PARTS = 16_384  # of all files together: half a TiB; what is larger is not read to its end

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Optional
 
-from npudoctor.frozen import dataclass
-from npudoctor.messages import _, language
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _, language
 
 if TYPE_CHECKING:
     from npudoctor.explain.answer import Explanation

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Optional
 
+from npudoctor.core.frozen import dataclass
 from npudoctor.explain.ending import Ending
 from npudoctor.explain.evidence import Evidence, Seen
 from npudoctor.explain.signatures import Signature
-from npudoctor.frozen import dataclass
 
 _MOST = 20  # of a file
 

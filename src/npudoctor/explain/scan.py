@@ -10,6 +10,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Optional, TypeVar
 
+from npudoctor.core.frozen import replace
+from npudoctor.core.messages import _
 from npudoctor.explain import ranks
 from npudoctor.explain.evidence import SHOWN, Evidence, Found, Seen
 from npudoctor.explain.failures import ENDED, MARKS, WORDS
@@ -22,8 +24,6 @@ from npudoctor.explain.place import Place
 from npudoctor.explain.recognise import UNIT_LINES
 from npudoctor.explain.table import Needle, Table
 from npudoctor.explain.window import Window
-from npudoctor.frozen import replace
-from npudoctor.messages import _
 
 T = TypeVar("T")
 

@@ -8,12 +8,12 @@ from functools import cache
 from typing import Any, Optional
 
 from npudoctor import knowledge
+from npudoctor.core.frozen import dataclass, field
+from npudoctor.core.messages import _
 from npudoctor.explain.judging import wrong
 from npudoctor.explain.number_patterns import number_patterns
-from npudoctor.frozen import dataclass, field
 from npudoctor.knowledge.site import Broken, Knowledge
 from npudoctor.knowledge.tables import BUILT_IN, parse_toml
-from npudoctor.messages import _
 
 FOLDER = os.path.join(os.path.dirname(knowledge.__file__), "signatures")
 

@@ -13,9 +13,9 @@ import time
 from collections.abc import Iterator
 from typing import Optional
 
-from npudoctor.descriptors import ready
+from npudoctor.core.descriptors import ready
+from npudoctor.core.messages import _, strerror
 from npudoctor.explain.opening import Opener, Unreadable
-from npudoctor.messages import _, strerror
 
 PIECE = 1 << 20
 UNPACKED = 4 << 30  # of one compressed file; more is no log

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from npudoctor.core.frozen import dataclass
 from npudoctor.explain.failures import MARKS
 from npudoctor.explain.patterns import Literal, analysed
 from npudoctor.explain.signatures import Signature
-from npudoctor.frozen import dataclass
 
 NEAR, WITHOUT = 1, 2
 Piece = tuple[bytes, bool]  # a text, and whether in any case: then in small letters

@@ -16,12 +16,12 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Optional
 
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _, strerror
 from npudoctor.explain import opening
 from npudoctor.explain.beneath import Below, Here, answers, system
 from npudoctor.explain.opening import Identity, Unreadable, identity
 from npudoctor.explain.ranks import of_path
-from npudoctor.frozen import dataclass
-from npudoctor.messages import _, strerror
 
 ENTRIES = 250_000  # so many are looked at; of more it is only said that they are there
 _DEEP = 64

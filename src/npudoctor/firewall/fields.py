@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Callable, Optional, Union
 
-from npudoctor.frozen import dataclass
-from npudoctor.host.firewall_packet import (
+from npudoctor.core.frozen import dataclass
+from npudoctor.firewall.packet import (
     ICMPV6,
     TCP,
     WORD,

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Callable, Optional
 
-from npudoctor.frozen import dataclass, replace
-from npudoctor.host.firewall_packet import (
+from npudoctor.core.frozen import dataclass, replace
+from npudoctor.firewall.packet import (
     ACK,
     ICMPV6,
     SYN_ACK,
@@ -18,8 +18,8 @@ from npudoctor.host.firewall_packet import (
     of_address,
     single,
 )
-from npudoctor.host.firewall_rules import Chain, Table
-from npudoctor.host.firewall_walk import CONNTRACK, Fate, TooLong, Walk
+from npudoctor.firewall.rules import Chain, Table
+from npudoctor.firewall.walk import CONNTRACK, Fate, TooLong, Walk
 
 Hooks = tuple[str, ...]
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Optional
 
-from npudoctor.frozen import dataclass
-from npudoctor.host.firewall_hooks import Firewall, Verdict
-from npudoctor.host.firewall_packet import (
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.ports import Span
+from npudoctor.firewall.hooks import Firewall, Verdict
+from npudoctor.firewall.packet import (
     UNPRIVILEGED,
     Packet,
     Ranges,
@@ -16,10 +17,9 @@ from npudoctor.host.firewall_packet import (
     of_address,
     without,
 )
-from npudoctor.host.firewall_walk import TooLong
+from npudoctor.firewall.walk import TooLong
 from npudoctor.host.host import Host
-from npudoctor.host.interfaces import Interface
-from npudoctor.host.ports import Span
+from npudoctor.host.network.interfaces import Interface
 
 # Addresses that no other node has: this network, loopback, multicast and beyond; ::, ::1, multicast.
 _NOBODY = {False: ("0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/3"), True: ("::/127", "ff00::/8")}
@@ -98,7 +98,7 @@ def _nobody(ipv6: bool) -> Ranges:
 
 def judge(firewall: Firewall, caller: Caller, spans: Sequence[Span]) -> Iterator[tuple[Span, Verdict]]:
     """The verdicts for ports, those of equal fate together as far as that is cheap to say."""
-    from npudoctor.frozen import replace
+    from npudoctor.core.frozen import replace
 
     todo = list(reversed(spans))
     while todo:

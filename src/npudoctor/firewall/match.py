@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Callable, Optional, Union
 
-from npudoctor.host.firewall_fields import (
+from npudoctor.firewall.fields import (
     Absent,
     Field,
     Value,
@@ -14,7 +14,7 @@ from npudoctor.host.firewall_fields import (
     same_name,
     same_words,
 )
-from npudoctor.host.firewall_packet import (
+from npudoctor.firewall.packet import (
     Packet,
     Ranges,
     Truth,
@@ -24,9 +24,9 @@ from npudoctor.host.firewall_packet import (
     joined,
     negated,
 )
-from npudoctor.host.firewall_rules import Verdict
-from npudoctor.host.firewall_sets import Elements, Sets, elements_of, verdict_of
-from npudoctor.host.firewall_special import special_question
+from npudoctor.firewall.rules import Verdict
+from npudoctor.firewall.sets import Elements, Sets, elements_of, verdict_of
+from npudoctor.firewall.special import special_question
 
 # One value that a field is compared with; None where we cannot read it.
 Wanted = Union[Ranges, str, tuple[str, ...], None]

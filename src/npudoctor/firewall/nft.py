@@ -6,11 +6,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Callable, Optional
 
-from npudoctor.frozen import replace
-from npudoctor.host.firewall_fields import marks_of
-from npudoctor.host.firewall_match import choices, comparison
-from npudoctor.host.firewall_packet import Packet, spoilt
-from npudoctor.host.firewall_rules import (
+from npudoctor.core.frozen import replace
+from npudoctor.firewall.fields import marks_of
+from npudoctor.firewall.match import choices, comparison
+from npudoctor.firewall.packet import Packet, spoilt
+from npudoctor.firewall.rules import (
     ODD,
     UNKNOWN,
     Base,
@@ -24,7 +24,7 @@ from npudoctor.host.firewall_rules import (
     decide,
     unclear,
 )
-from npudoctor.host.firewall_sets import Elements, Sets, elements, verdict_of
+from npudoctor.firewall.sets import Elements, Sets, elements, verdict_of
 
 # The rules of one chain of iptables, as iptables-save prints them: by family, table and chain.
 Borrowed = Callable[[str, str, str], Optional[Sequence[Rule]]]

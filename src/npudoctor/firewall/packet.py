@@ -7,7 +7,7 @@ from dataclasses import fields
 from ipaddress import ip_address, ip_network
 from typing import Any, Optional
 
-from npudoctor.frozen import dataclass, replace
+from npudoctor.core.frozen import dataclass, replace
 
 # Values that a number may have, as ranges with both ends: sorted, apart from each other.
 Ranges = tuple[tuple[int, int], ...]

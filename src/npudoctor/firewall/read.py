@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Optional
 
-from npudoctor.frozen import dataclass
-from npudoctor.host.commands import Answer
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.firewall_nft import parse_nft
-from npudoctor.host.firewall_rules import Rule, Table
-from npudoctor.host.firewall_xt import parse_xt
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _
+from npudoctor.firewall.nft import parse_nft
+from npudoctor.firewall.rules import Rule, Table
+from npudoctor.firewall.xt import parse_xt
 from npudoctor.host.host import Host
-from npudoctor.messages import _
+from npudoctor.host.process.commands import Answer
 
 LIST = ("nft", "-j", "list", "ruleset")
 LIMIT = 64 << 20  # of a rule set

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Callable, Optional, Union
 
-from npudoctor.frozen import dataclass
-from npudoctor.host.firewall_packet import Packet, Truth
+from npudoctor.core.frozen import dataclass
+from npudoctor.firewall.packet import Packet, Truth
 
 # What a rule decides: accept, drop, return, continue, jump and goto with a chain; "unknown" is anything.
 Verdict = tuple[str, str]

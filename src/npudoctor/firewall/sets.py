@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from npudoctor.frozen import dataclass
-from npudoctor.host.firewall_rules import Verdict
+from npudoctor.core.frozen import dataclass
+from npudoctor.firewall.rules import Verdict
 
 _PLAIN = {"val", "timeout", "expires", "comment", "counter"}
 

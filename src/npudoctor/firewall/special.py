@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Callable, Optional
 
-from npudoctor.host.firewall_packet import TCP, ZERO, Packet, Truth, negated
+from npudoctor.firewall.packet import TCP, ZERO, Packet, Truth, negated
 
 Test = Callable[[Packet], Truth]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Callable, Optional
 
-from npudoctor.frozen import dataclass, replace
-from npudoctor.host.firewall_packet import Packet, Truth, merged, spoilt
-from npudoctor.host.firewall_rules import (
+from npudoctor.core.frozen import dataclass, replace
+from npudoctor.firewall.packet import Packet, Truth, merged, spoilt
+from npudoctor.firewall.rules import (
     CONTINUE,
     ODD,
     UNKNOWN,

@@ -6,10 +6,10 @@ import shlex
 from collections.abc import Sequence
 from typing import Optional
 
-from npudoctor.frozen import replace
-from npudoctor.host.firewall_nft import untracked
-from npudoctor.host.firewall_packet import Packet, Ranges, few, joined, spoilt
-from npudoctor.host.firewall_rules import (
+from npudoctor.core.frozen import replace
+from npudoctor.firewall.nft import untracked
+from npudoctor.firewall.packet import Packet, Ranges, few, joined, spoilt
+from npudoctor.firewall.rules import (
     ACCEPT,
     DROP,
     RETURN,
@@ -23,7 +23,7 @@ from npudoctor.host.firewall_rules import (
     Table,
     decide,
 )
-from npudoctor.host.firewall_xt_match import KNOWN, option_test, unknown_match
+from npudoctor.firewall.xt_match import KNOWN, option_test, unknown_match
 
 _PRIORITIES = {"raw": -300, "mangle": -150, "filter": 0, "security": 50}
 _HOOKS = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Callable, Optional
 
-from npudoctor.host.firewall_fields import PROTOCOLS, TCP_FLAGS, any_bit, same_words
-from npudoctor.host.firewall_packet import (
+from npudoctor.firewall.fields import PROTOCOLS, TCP_FLAGS, any_bit, same_words
+from npudoctor.firewall.packet import (
     ICMPV6,
     TCP,
     ZERO,

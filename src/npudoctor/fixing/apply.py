@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Callable, Optional
 
+from npudoctor.core.messages import _, strerror
+from npudoctor.core.model import Step
+from npudoctor.facts.leftovers.temporary import library_of
 from npudoctor.fixing.ending import end_processes
 from npudoctor.fixing.kernel import set_kernel
 from npudoctor.fixing.outcome import Broken, Ending, Failed, Gone, Observer, Outcome, Refused
@@ -30,9 +33,6 @@ from npudoctor.fixing.temporary import remove_temporary
 from npudoctor.fixing.unused import remove_unused
 from npudoctor.fixing.writing import put_back, write_file
 from npudoctor.host import CannotTell, Host
-from npudoctor.host.temporary import library_of
-from npudoctor.messages import _, strerror
-from npudoctor.model import Step
 
 # Words of a shell: no program of ours does the same for it. Of these, `npudoctor env` speaks of variables.
 OF_VARIABLES = ("export", "unset", "source", ".")
@@ -98,7 +98,7 @@ def why_forbidden(step: Step, host: Host) -> Optional[str]:
     owner = getattr(step, "owner", None)
     if owner is None or host.identity.may_remove(owner):
         return None
-    from npudoctor.host.identity import user_name
+    from npudoctor.host.process.identity import user_name
 
     name = user_name(owner)
     if host.identity.is_root:

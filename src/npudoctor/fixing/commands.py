@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Optional
 
+from npudoctor.core.frozen import dataclass
 from npudoctor.fixing.leftovers import FileMark
 from npudoctor.fixing.shell import line_of, quote
-from npudoctor.frozen import dataclass
 
 
 @dataclass(frozen=True)

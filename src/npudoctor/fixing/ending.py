@@ -9,14 +9,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Optional
 
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _
 from npudoctor.fixing.outcome import Failed, Gone, Observer, Refused, changing
 from npudoctor.fixing.steps import ProcessMark, SignalProcess
 from npudoctor.fixing.syscalls import signal_process
-from npudoctor.frozen import dataclass
 from npudoctor.host import CannotTell, Host
-from npudoctor.host.pidfds import ended
-from npudoctor.host.processes import parse_stat
-from npudoctor.messages import _
+from npudoctor.host.process.pidfds import ended
+from npudoctor.host.process.processes import parse_stat
 from npudoctor.proof.ending import Endings
 
 SPARE = 64  # descriptors for all else that is open

@@ -6,11 +6,11 @@ import os
 import stat
 from typing import Optional
 
+from npudoctor.core.messages import _
 from npudoctor.fixing.journal import own_folder, sync
 from npudoctor.fixing.outcome import Observer, Refused, changing
 from npudoctor.fixing.texts import LIMIT, digest, kept_path
 from npudoctor.host import Host
-from npudoctor.messages import _
 
 
 def keep(path: Optional[str], content: bytes, host: Host, at: Observer) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Optional
 
+from npudoctor.core.frozen import dataclass
 from npudoctor.fixing.shell import quote
-from npudoctor.frozen import dataclass
 
 
 @dataclass(frozen=True)

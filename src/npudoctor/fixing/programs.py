@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from npudoctor.core.messages import _
 from npudoctor.fixing.outcome import Broken, Refused
-from npudoctor.host.commands import Answer
-from npudoctor.messages import _
+from npudoctor.host.process.commands import Answer
 
 _UNSTARTED = ("missing", "untrusted", "not-started")
 LINES = 3  # of what it said last

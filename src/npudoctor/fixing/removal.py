@@ -9,16 +9,16 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from npudoctor.core.messages import _
+from npudoctor.facts.leftovers.cache_server import PARKED
 from npudoctor.fixing.opening import opened
 from npudoctor.fixing.outcome import Gone, Observer, Refused, changing
 from npudoctor.fixing.steps import RemoveSharedMemory, RemoveSocket, RestoreSocket
 from npudoctor.fixing.syscalls import remove_segment, rename_without_replacing
 from npudoctor.host import Host
-from npudoctor.host.cacheserver import PARKED
-from npudoctor.host.sockets import Listener
-from npudoctor.host.sysvipc import Segment
-from npudoctor.host.walk import Parent
-from npudoctor.messages import _
+from npudoctor.host.fs.walk import Parent
+from npudoctor.host.network.sockets import Listener
+from npudoctor.host.process.sysvipc import Segment
 from npudoctor.proof.creator import Life, creator
 from npudoctor.proof.scene import is_listed, living
 from npudoctor.proof.socket import served, untrusted_parent

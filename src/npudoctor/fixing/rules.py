@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from npudoctor.core.frozen import dataclass
 from npudoctor.fixing.shell import line_of, quote
-from npudoctor.frozen import dataclass
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ import json
 from collections.abc import Sequence
 from typing import Optional
 
+from npudoctor.core.messages import _
 from npudoctor.fixing.outcome import Failed, Gone, Observer, Refused, changing
 from npudoctor.fixing.programs import refuse_or_tell, told
 from npudoctor.fixing.steps import Command, DeleteRule, FileMark, InsertRule, Remount
 from npudoctor.host import Host
-from npudoctor.host.commands import Answer
-from npudoctor.messages import _
+from npudoctor.host.process.commands import Answer
 
 COMMAND_SECONDS = 600.0
 LIMIT = 64 << 20  # of a listed chain

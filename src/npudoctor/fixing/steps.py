@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, Union
 
+from npudoctor.core.model import Step
 from npudoctor.fixing.commands import Command as Command
 from npudoctor.fixing.commands import Export as Export
 from npudoctor.fixing.kernel import SetKernel as SetKernel
@@ -25,7 +26,6 @@ from npudoctor.fixing.sound import sound
 from npudoctor.fixing.texts import PutBack as PutBack
 from npudoctor.fixing.texts import Was
 from npudoctor.fixing.texts import WriteFile as WriteFile
-from npudoctor.model import Step
 
 Known = Union[
     Command,

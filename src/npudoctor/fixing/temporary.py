@@ -6,16 +6,16 @@ import os
 import stat
 from collections.abc import Mapping
 
+from npudoctor.core.messages import _
+from npudoctor.facts.leftovers.temporary import TempFolder, library_of
 from npudoctor.fixing.opening import explained, opened, opened_in
 from npudoctor.fixing.outcome import Observer, Refused, changing
 from npudoctor.fixing.spilled import same_folder
 from npudoctor.fixing.steps import FileMark, RemoveFiles
 from npudoctor.host import Host
-from npudoctor.host.files import Entry
-from npudoctor.host.sockets import Listener
-from npudoctor.host.temporary import TempFolder, library_of
-from npudoctor.host.walk import entry_of, files_in
-from npudoctor.messages import _
+from npudoctor.host.fs.files import Entry
+from npudoctor.host.fs.walk import entry_of, files_in
+from npudoctor.host.network.sockets import Listener
 from npudoctor.proof.socket import untrusted_parent
 from npudoctor.proof.temporary import Owners
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from typing import Optional
 
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _
 from npudoctor.fixing.shell import printing, quote
-from npudoctor.frozen import dataclass
 from npudoctor.host import CannotTell, Host
-from npudoctor.host.files import Entry
-from npudoctor.messages import _
+from npudoctor.host.fs.files import Entry
 
 LIMIT = 1 << 20  # bytes of a text that is replaced
 KEPT = "kept"  # the folder of the copies, beside the journal

@@ -19,15 +19,15 @@ import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
+from npudoctor.core.messages import _, ngettext, strerror
+from npudoctor.facts.leftovers.shm_files import FOLDER, SharedFile, maker
 from npudoctor.fixing.opening import explained, opened
 from npudoctor.fixing.outcome import Gone, Observer, Refused, changing
 from npudoctor.fixing.spilled import same_file
 from npudoctor.fixing.steps import FileMark, RemoveUnused
 from npudoctor.fixing.syscalls import file_system
 from npudoctor.host import Host
-from npudoctor.host.shmfiles import FOLDER, SharedFile, maker
-from npudoctor.host.walk import entry_of
-from npudoctor.messages import _, ngettext, strerror
+from npudoctor.host.fs.walk import entry_of
 from npudoctor.proof.places import why_shared
 from npudoctor.proof.shared import judge
 from npudoctor.proof.socket import untrusted_parent

@@ -9,15 +9,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Optional
 
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _
 from npudoctor.fixing.keeping import keep, kept_content
 from npudoctor.fixing.opening import opened
 from npudoctor.fixing.outcome import Failed, Gone, Observer, Refused, changing
 from npudoctor.fixing.syscalls import rename_without_replacing
 from npudoctor.fixing.texts import LIMIT, PutBack, Was, WriteFile, digest
-from npudoctor.frozen import dataclass
 from npudoctor.host import Host
-from npudoctor.host.walk import Parent, entry_of
-from npudoctor.messages import _
+from npudoctor.host.fs.walk import Parent, entry_of
 
 
 @dataclass(frozen=True)

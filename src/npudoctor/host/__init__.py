@@ -1,6 +1,6 @@
 """The only door to the machine: read-only, one file a subject."""
 
-from npudoctor.host.errors import CannotTell, NotRunning
+from npudoctor.core.errors import CannotTell, NotRunning
 from npudoctor.host.host import Host, Options
 
 __all__ = ["CannotTell", "Host", "NotRunning", "Options"]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, Optional
 
-from npudoctor.frozen import dataclass, field
+from npudoctor.core.frozen import dataclass, field
 
 
 @dataclass(frozen=True)

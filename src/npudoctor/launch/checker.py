@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Callable, NoReturn, Optional
 
-from npudoctor.descriptors import nowhere
-from npudoctor.running.answer import dumped
+from npudoctor.core.descriptors import nowhere
+from npudoctor.launch.answer import dumped
 
 END_SECONDS = 2.0  # how long it may take to end what it started
 REAP_SECONDS = 0.5

@@ -7,8 +7,8 @@ import signal
 from collections.abc import Mapping
 from contextlib import suppress
 
-from npudoctor.descriptors import beyond_standard, nowhere
-from npudoctor.frozen import dataclass
+from npudoctor.core.descriptors import beyond_standard, nowhere
+from npudoctor.core.frozen import dataclass
 
 # Python ignores these from its start on, and nobody can tell any more whether its caller did: they go back to
 # what the system does, as subprocess has it.

@@ -8,9 +8,9 @@ import re
 from collections.abc import Mapping
 from typing import Optional
 
-from npudoctor.frozen import dataclass
+from npudoctor.core.frozen import dataclass
 from npudoctor.host import Host
-from npudoctor.host.processes import Process, Processes
+from npudoctor.host.process.processes import Process, Processes
 
 # The innermost launcher first: srun may start a torchrun on each node. The number of a node's ranks, where
 # the launcher says it.

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Optional
 
-from npudoctor.running.answer import dumped
+from npudoctor.launch.answer import dumped
 
 LARGEST = 1 << 20
 

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Mapping
 from typing import Optional
 
-from npudoctor.messages import _, strerror
+from npudoctor.core.messages import _, strerror
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 _PYTHON = re.compile(r"python(\d+(\.\d+)*)?\Z")

@@ -15,11 +15,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Callable, Optional
 
-from npudoctor.frozen import replace
-from npudoctor.host.processes import Processes
-from npudoctor.running.answer import Answer, from_json, to_json
-from npudoctor.running.launch import Launch
-from npudoctor.running.meeting import Meeting
+from npudoctor.core.frozen import replace
+from npudoctor.host.process.processes import Processes
+from npudoctor.launch.answer import Answer, from_json, to_json
+from npudoctor.launch.launch import Launch
+from npudoctor.launch.meeting import Meeting
 
 TURN = 0.02
 LINGER = 2.0  # how long an answer stays at least for the others to take it, whatever becomes of the job

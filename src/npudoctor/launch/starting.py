@@ -9,8 +9,8 @@ import signal
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
-from npudoctor.running.given import Given
-from npudoctor.running.program import found, is_script, why_not
+from npudoctor.launch.given import Given
+from npudoctor.launch.program import found, is_script, why_not
 
 PR_SET_PDEATHSIG = 1
 

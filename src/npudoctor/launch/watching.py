@@ -11,10 +11,10 @@ import signal
 from contextlib import suppress
 from typing import Optional
 
-from npudoctor.host.files import LocalDisk
-from npudoctor.host.processes import Processes
-from npudoctor.running.given import EVERY
-from npudoctor.running.witness import Witness
+from npudoctor.host.fs.files import LocalDisk
+from npudoctor.host.process.processes import Processes
+from npudoctor.launch.given import EVERY
+from npudoctor.launch.witness import Witness
 
 KERNEL = 0x80  # si_code of what a terminal sends, but also of alarm() and the like
 _TO_THE_GROUP = (

@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NoReturn, Optional
 
-from npudoctor.descriptors import beyond_standard, nowhere, ready
-from npudoctor.running.given import EVERY
-from npudoctor.running.naming import take_name
+from npudoctor.core.descriptors import beyond_standard, nowhere, ready
+from npudoctor.launch.given import EVERY
+from npudoctor.launch.naming import take_name
 
 PATIENCE = 0.05  # seconds that one who signals process by process (slurmstepd) may need for all of them
 RECENT = 2.0  # what it got longer ago was another signal

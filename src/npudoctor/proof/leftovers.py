@@ -6,13 +6,13 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Optional
 
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _
+from npudoctor.facts.leftovers.cache_log import ServerLog
+from npudoctor.facts.leftovers.cache_server import SocketFile, SpillFolder
 from npudoctor.fixing.leftovers import FileMark, RemoveFiles, RemoveSharedMemory, RemoveSocket, RestoreSocket
-from npudoctor.frozen import dataclass
-from npudoctor.host.cachelog import ServerLog
-from npudoctor.host.cacheserver import SocketFile, SpillFolder
-from npudoctor.host.identity import user_name
-from npudoctor.host.sysvipc import Segment
-from npudoctor.messages import _
+from npudoctor.host.process.identity import user_name
+from npudoctor.host.process.sysvipc import Segment
 from npudoctor.proof.creator import Life, creator
 from npudoctor.proof.scene import YOUNG, Scene
 from npudoctor.proof.segment import Judged, Kind, candidate, judge_segment, together

@@ -8,11 +8,11 @@ that could be of such a job and is as old as the file, or is the orphan of one, 
 
 from __future__ import annotations
 
+from npudoctor.core.messages import _
+from npudoctor.facts.leftovers.shm_files import SharedFile
 from npudoctor.fixing.leftovers import FileMark, RemoveUnused
 from npudoctor.host import Host
-from npudoctor.host.files import Entry
-from npudoctor.host.shmfiles import SharedFile
-from npudoctor.messages import _
+from npudoctor.host.fs.files import Entry
 from npudoctor.proof.creator import CLOCK_SLACK
 from npudoctor.proof.temporary import Owners
 

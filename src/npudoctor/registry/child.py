@@ -15,9 +15,9 @@ import time
 from dataclasses import dataclass
 from typing import Any, Callable, NoReturn, Optional
 
-from npudoctor.checking import NoAnswer
-from npudoctor.descriptors import beyond_standard, nowhere, ready
-from npudoctor.patience import TURN
+from npudoctor.checking.check import NoAnswer
+from npudoctor.core.descriptors import beyond_standard, nowhere, ready
+from npudoctor.core.patience import TURN
 
 ANSWER_LIMIT = 4 << 20
 MEMORY_LIMIT = 2 << 30  # of the work, and of each program that it starts

@@ -7,17 +7,17 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Callable, Optional
 
-from npudoctor import foreign
-from npudoctor.checking import Answer, Check, Crashed, NoAnswer
+from npudoctor.checking.check import Answer, Check, Crashed, NoAnswer
+from npudoctor.core.messages import _, strerror
+from npudoctor.core.trust import read_trusted, why_untrusted
 from npudoctor.host import CannotTell, Host
-from npudoctor.host.files import Files, LocalDisk
-from npudoctor.messages import _, strerror
-from npudoctor.registry import DROP_IN_GROUP
-from npudoctor.trust import read_trusted, why_untrusted
+from npudoctor.host.fs.files import Files, LocalDisk
+from npudoctor.registry import foreign
+from npudoctor.registry.registry import DROP_IN_GROUP
 
 if TYPE_CHECKING:
-    from npudoctor.child import Child
-    from npudoctor.registry import Asking, Collector
+    from npudoctor.registry.child import Child
+    from npudoctor.registry.registry import Asking, Collector
 
 
 def load(collector: Collector, directory: str, seconds: float, *, named: bool) -> None:
@@ -82,7 +82,7 @@ class Foreign:
 
     def begin(self) -> None:
         """Load it in a child."""
-        from npudoctor.child import in_child
+        from npudoctor.registry.child import in_child
 
         try:
             self._child = in_child(lambda: foreign.declaration(self._load))
@@ -111,7 +111,7 @@ class Foreign:
             self._collector.foreign[check.id] = self._asking()
 
     def _asking(self) -> Asking:
-        from npudoctor.child import in_child
+        from npudoctor.registry.child import in_child
 
         def ask(host: Host) -> Callable[[float], Iterator[Answer]]:
             try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 
-from npudoctor.frozen import dataclass
+from npudoctor.core.frozen import dataclass
 
 GROUP = "npudoctor.checks"
 INSTALLED = ("site-packages", "dist-packages")  # neither the working directory nor folders of sources

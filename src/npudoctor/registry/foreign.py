@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Callable, Optional
 
-from npudoctor.checking import Check, Crashed, Skip, title_of, what_is_wrong
-from npudoctor.child import ANSWER_LIMIT
+from npudoctor.checking.check import Check, Crashed, Skip, title_of, what_is_wrong
+from npudoctor.checking.needs import missing
+from npudoctor.core.messages import _
+from npudoctor.core.model import Action, Facts, Finding, Fix, Risk, Scope, Severity
 from npudoctor.fixing.steps import Command, Known, decode, encode
 from npudoctor.host import CannotTell, Host, NotRunning
-from npudoctor.host.files import LocalDisk
-from npudoctor.messages import _
-from npudoctor.model import Action, Facts, Finding, Fix, Risk, Scope, Severity
-from npudoctor.needs import missing
+from npudoctor.host.fs.files import LocalDisk
+from npudoctor.registry.child import ANSWER_LIMIT
 
 
 def load(source: bytes, path: str, name: str) -> Check:

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Optional
 
-from npudoctor import foreign
-from npudoctor.checking import is_name
-from npudoctor.dropins import Foreign
-from npudoctor.entrypoints import EntryPoint
-from npudoctor.messages import _, strerror
-from npudoctor.registry import PLUG_IN_GROUP, Collector
-from npudoctor.trust import why_untrusted
+from npudoctor.checking.check import is_name
+from npudoctor.core.messages import _, strerror
+from npudoctor.core.trust import why_untrusted
+from npudoctor.registry import foreign
+from npudoctor.registry.dropins import Foreign
+from npudoctor.registry.entrypoints import EntryPoint
+from npudoctor.registry.registry import PLUG_IN_GROUP, Collector
 
 _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\Z")
 UNNAMED = "unnamed-plug-in"

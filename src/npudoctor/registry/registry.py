@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Callable, Optional
 
-from npudoctor import index
-from npudoctor.checking import Answer, Check
-from npudoctor.entrypoints import entry_points
-from npudoctor.frozen import dataclass
+from npudoctor.checking import index
+from npudoctor.checking.check import Answer, Check
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _
+from npudoctor.core.model import Result, Status
 from npudoctor.host import Host
-from npudoctor.messages import _
-from npudoctor.model import Result, Status
+from npudoctor.registry.entrypoints import entry_points
 
 DROP_INS = "/etc/npudoctor/checks.d"
 DROP_IN_GROUP, PLUG_IN_GROUP = "drop-in", "plug-in"
@@ -114,12 +114,12 @@ def load_all(variables: Mapping[str, str], seconds: float = LOAD_SECONDS) -> Loa
     until = time.monotonic() + min(seconds, LOAD_SECONDS)
     named = entry_points(sys.path)
     if named:
-        from npudoctor import plugins
+        from npudoctor.registry import plugins
 
         plugins.load(collector, named, until)
     directory = variables.get("NPUDOCTOR_CHECKS_DIR", DROP_INS)
     if directory and (directory != DROP_INS or os.path.lexists(DROP_INS)):
-        from npudoctor import dropins  # loaded only here: most machines have none
+        from npudoctor.registry import dropins  # loaded only here: most machines have none
 
         left = max(0.1, until - time.monotonic())
         dropins.load(collector, directory, left, named=directory != DROP_INS)

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Callable, Optional
 
-from npudoctor.checking import Answer, Check, Crashed, NoAnswer, NotLoaded, Skip
+from npudoctor.checking.check import Answer, Check, Crashed, NoAnswer, NotLoaded, Skip
+from npudoctor.checking.needs import missing, slow
+from npudoctor.checking.stamping import stamped
+from npudoctor.core.messages import _, strerror
+from npudoctor.core.model import Status
+from npudoctor.core.threads import begin
 from npudoctor.host import CannotTell, Host, NotRunning
-from npudoctor.messages import _, strerror
-from npudoctor.model import Status
-from npudoctor.needs import missing, slow
-from npudoctor.stamping import stamped
-from npudoctor.threads import begin
 
 Asking = Callable[[float], Iterator[Answer]]
 

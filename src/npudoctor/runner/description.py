@@ -7,11 +7,11 @@ import threading
 import time
 from typing import Optional
 
+from npudoctor.core.model import HostFacts, Target
+from npudoctor.core.patience import GRACE, wait
+from npudoctor.core.threads import begin
 from npudoctor.host import Host
-from npudoctor.model import HostFacts, Target
-from npudoctor.patience import GRACE, wait
-from npudoctor.reporting import describe_host, describe_target, nameless_host, nameless_target
-from npudoctor.threads import begin
+from npudoctor.runner.reporting import describe_host, describe_target, nameless_host, nameless_target
 
 BIRTH = 1.0  # seconds in which a thread must have begun, after all checks were asked
 

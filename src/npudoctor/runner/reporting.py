@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Optional
 
+from npudoctor.core.messages import _, ngettext
+from npudoctor.core.model import HostFacts, PythonFacts, Result, Severity, Target, Verdict
 from npudoctor.host import CannotTell, Host
-from npudoctor.host.accelerators import Accelerators
-from npudoctor.messages import _, ngettext
-from npudoctor.model import HostFacts, PythonFacts, Result, Severity, Target, Verdict
-from npudoctor.verdict import UNANSWERED
+from npudoctor.host.devices.accelerators import Accelerators
+from npudoctor.runner.verdict import UNANSWERED
 
 
 def describe_host(host: Host) -> HostFacts:

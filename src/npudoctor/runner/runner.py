@@ -6,19 +6,19 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Callable, Optional, Union
 
-from npudoctor import verdict
-from npudoctor.asking import Asked, Asking, Workers
-from npudoctor.checking import Check
-from npudoctor.description import Description
-from npudoctor.frozen import dataclass, field, replace
+from npudoctor.checking.check import Check
+from npudoctor.checking.stamping import row_status
+from npudoctor.core.frozen import dataclass, field, replace
+from npudoctor.core.messages import _
+from npudoctor.core.model import Facts, Finding, Report, Result, Severity, Status
+from npudoctor.core.patience import GRACE, wait
+from npudoctor.core.redact import redact
 from npudoctor.host import Host
-from npudoctor.messages import _
-from npudoctor.model import Facts, Finding, Report, Result, Severity, Status
-from npudoctor.patience import GRACE, wait
-from npudoctor.redact import redact
-from npudoctor.registry import Loaded
-from npudoctor.reporting import one_line
-from npudoctor.stamping import row_status
+from npudoctor.registry.registry import Loaded
+from npudoctor.runner import verdict
+from npudoctor.runner.asking import Asked, Asking, Workers
+from npudoctor.runner.description import Description
+from npudoctor.runner.reporting import one_line
 
 DEEP = "deep"  # a profile, and the group of the checks that only it asks: they run something of the job
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Optional
 
-from npudoctor.frozen import replace
-from npudoctor.model import Finding, Ignored, Result, Severity, Status, Verdict
+from npudoctor.core.frozen import replace
+from npudoctor.core.model import Finding, Ignored, Result, Severity, Status, Verdict
 
 ANSWERED = (Status.OK, Status.PROBLEM)
 UNANSWERED = (Status.UNKNOWN, Status.TIMEOUT, Status.CRASHED, Status.BROKEN)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Optional
 
-from npudoctor.frozen import replace
-from npudoctor.host.interfaces import Address, Interface
-from npudoctor.host.network import Network
-from npudoctor.host.routes import Way
+from npudoctor.core.frozen import replace
+from npudoctor.host.network.interfaces import Address, Interface
+from npudoctor.host.network.network import Network
+from npudoctor.host.network.routes import Way
 
 
 class FakeNetwork(Network):

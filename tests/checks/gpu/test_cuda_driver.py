@@ -9,7 +9,7 @@ from tests.elves import library
 from tests.scenes.cuda_driver import INSIDE, LIB, OPEN, driver, judge, mindspore, paddle, torch
 
 from npudoctor import Action, Severity, Status
-from npudoctor.host.cuda import is_driver
+from npudoctor.facts.gpu.cuda import is_driver
 from npudoctor.knowledge import tables
 from npudoctor.testing import Content, device, link
 

@@ -8,10 +8,17 @@ from typing import Optional
 
 import pytest
 
+from npudoctor.facts.cann.installations import (
+    Install,
+    find_installs,
+    install_at,
+    named_root,
+    operators,
+    set_env_script,
+)
 from npudoctor.host import CannotTell
-from npudoctor.host.cann import Install, find_installs, install_at, named_root, operators, set_env_script
-from npudoctor.host.cann_info import settings
-from npudoctor.host.files import Files
+from npudoctor.host.devices.cann_info import settings
+from npudoctor.host.fs.files import Files
 from npudoctor.testing import Content, MemoryDisk, folder, link, unreadable
 
 ASCEND = "/usr/local/Ascend"

@@ -9,9 +9,10 @@ from typing import Optional
 
 import pytest
 
-from npudoctor.host import Options, names
-from npudoctor.host.jobnodes import is_here, is_rank_zero, node_count
-from npudoctor.host.names import Meaning, Names, ask_system
+from npudoctor.facts.job.nodes import is_here, is_rank_zero, node_count
+from npudoctor.host import Options
+from npudoctor.host.network import names
+from npudoctor.host.network.names import Meaning, Names, ask_system
 from npudoctor.testing import fake_host
 
 

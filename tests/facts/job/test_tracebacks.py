@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from npudoctor.host.tracebacks import Frame, from_text, from_words, stack_of
+from npudoctor.facts.job.tracebacks import Frame, from_text, from_words, stack_of
 
 CHAIN = """\
 try:

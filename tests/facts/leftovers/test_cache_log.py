@@ -9,7 +9,7 @@ from typing import Optional
 
 import pytest
 
-from npudoctor.host.cachelog import (
+from npudoctor.facts.leftovers.cache_log import (
     OWNER_LIMIT,
     Allowance,
     Created,
@@ -20,7 +20,7 @@ from npudoctor.host.cachelog import (
     read_logs,
     telling_lines,
 )
-from npudoctor.host.files import Entry
+from npudoctor.host.fs.files import Entry
 
 FOLDER = "/data/spill/k2x9w7f0q4m1z8c6v3b5n7l9j2h4g6d8s0a1"
 HEAD = """\
@@ -291,7 +291,7 @@ def test_a_log_with_two_names_is_not_read(tmp: Path) -> None:
 
 
 def test_of_many_logs_the_newest_are_read(tmp: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("npudoctor.host.cachelog.LOGS_LIMIT", 3)
+    monkeypatch.setattr("npudoctor.facts.leftovers.cache_log.LOGS_LIMIT", 3)
     for number in range(5):
         os.utime(put(tmp, f"{NAME}{number}"), (100 - number, 100 - number))
     assert [log.pid for log in read_logs(str(tmp))] == [47112, 47111, 47110]
@@ -299,8 +299,8 @@ def test_of_many_logs_the_newest_are_read(tmp: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.needs_root
 def test_one_user_cannot_push_out_the_logs_of_another(tmp: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("npudoctor.host.cachelog.LOGS_LIMIT", 2)
-    monkeypatch.setattr("npudoctor.host.cachelog.OWNER_LIMIT", 100)
+    monkeypatch.setattr("npudoctor.facts.leftovers.cache_log.LOGS_LIMIT", 2)
+    monkeypatch.setattr("npudoctor.facts.leftovers.cache_log.OWNER_LIMIT", 100)
     os.utime(put(tmp, NAME), (1, 1))
     for number in range(5):
         os.chown(put(tmp, f"{NAME}{number}"), 61234, 61234)
@@ -310,7 +310,7 @@ def test_one_user_cannot_push_out_the_logs_of_another(tmp: Path, monkeypatch: py
 def test_what_is_beyond_the_limit_of_a_run_is_not_read(tmp: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = put(tmp, NAME), put(tmp, NAME + "1")
     os.utime(first, (1, 1))
-    monkeypatch.setattr("npudoctor.host.cachelog.RUN_LIMIT", second.stat().st_size)
+    monkeypatch.setattr("npudoctor.facts.leftovers.cache_log.RUN_LIMIT", second.stat().st_size)
     assert [log.path for log in read_logs(str(tmp))] == [str(second)]
 
 
@@ -328,7 +328,7 @@ def test_huge_sparse_logs_of_others_cost_little(tmp: Path) -> None:
 
 
 def test_only_so_many_lines_of_a_log_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("npudoctor.host.cachelog.LINES_LIMIT", 5)
+    monkeypatch.setattr("npudoctor.facts.leftovers.cache_log.LINES_LIMIT", 5)
     folders = [f"/data/{number:036}" for number in range(100)]
     lines = (line(f"CachePool will use disk folder: {one}") for one in folders)
     path = written(logs_folder(tmp_path), 1, *(line("x" * 80) for _ in range(200)), *lines)
@@ -367,8 +367,8 @@ def test_a_long_log_loses_nothing(tmp_path: Path) -> None:
 def test_a_line_across_two_reads_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = logs_folder(tmp_path)
     written(folder, 1, line(PORT), *(line("x" * 50) for _ in range(40)), line(KEY, second=2), line(SPILL))
-    monkeypatch.setattr("npudoctor.host.cachelog.CHUNK", 37)
-    monkeypatch.setattr("npudoctor.host.cachelog.TAIL", 10)
+    monkeypatch.setattr("npudoctor.facts.leftovers.cache_log.CHUNK", 37)
+    monkeypatch.setattr("npudoctor.facts.leftovers.cache_log.TAIL", 10)
     (log,) = read_logs(str(tmp_path))
     assert (len(log.created), log.spills) == (1, (FOLDER,))
 

@@ -14,8 +14,8 @@ import pytest
 from tests.support import ipc
 from tests.support.others import as_user
 
-from npudoctor.host.cacheserver import ftok, places, socket_files, spill_folder
-from npudoctor.host.walk import Parent, open_directory
+from npudoctor.facts.leftovers.cache_server import ftok, places, socket_files, spill_folder
+from npudoctor.host.fs.walk import Parent, open_directory
 
 SPILL = "3lr1ylspns1shnov0vme7jt8iphsjcv6wbhh"
 SOMEBODY = 61234

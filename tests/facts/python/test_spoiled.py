@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 from tests.elves import library
 
-from npudoctor.host.byte_code import ByteCode
-from npudoctor.host.disk import NO_FILE
-from npudoctor.host.files import Files, LocalDisk
-from npudoctor.host.installed_files import Installed
-from npudoctor.host.spoiled import Looking
+from npudoctor.facts.python.spoiled import Looking
+from npudoctor.host.fs.disk import NO_FILE
+from npudoctor.host.fs.files import Files, LocalDisk
+from npudoctor.host.python.byte_code import ByteCode
+from npudoctor.host.python.installed_files import Installed
 
 VERSION = "{}.{}.{}".format(*sys.version_info)
 KNOWN = sys.version_info[:2] <= (3, 13)

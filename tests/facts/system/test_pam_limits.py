@@ -6,7 +6,7 @@ from typing import Optional
 
 import pytest
 
-from npudoctor.host.pam_limits import CONF, UNLIMITED, given, sources
+from npudoctor.facts.system.pam_limits import CONF, UNLIMITED, given, sources
 from npudoctor.testing import fake_host, folder
 
 A, B = "/etc/security/limits.d/10-a.conf", "/etc/security/limits.d/20-b.conf"

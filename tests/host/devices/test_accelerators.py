@@ -8,8 +8,8 @@ from collections.abc import Mapping
 import pytest
 
 from npudoctor.host import CannotTell
-from npudoctor.host.accelerators import find_gpus, find_npus
-from npudoctor.host.files import Files
+from npudoctor.host.devices.accelerators import find_gpus, find_npus
+from npudoctor.host.fs.files import Files
 from npudoctor.testing import Content, MemoryDisk, device, folder, link, unreadable
 
 BASE: dict[str, Content] = {"/dev": folder(), "/sys/bus/pci/devices": folder()}

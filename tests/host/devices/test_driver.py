@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from npudoctor.host.driver import groups, key, libraries, package, starts, within
+from npudoctor.host.devices.driver import groups, key, libraries, package, starts, within
 from npudoctor.testing import Content, fake_host, unreadable
 
 RECORD = "/etc/ascend_install.info"

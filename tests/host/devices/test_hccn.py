@@ -11,11 +11,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from npudoctor.host.commands import Answer
-from npudoctor.host.hccn import QUESTIONS, SIDE_BY_SIDE, Port, parse, reply_to
-from npudoctor.host.hccnconf import in_network, is_netmask, parse_conf
+from npudoctor.host.devices.hccn import QUESTIONS, SIDE_BY_SIDE, Port, parse, reply_to
+from npudoctor.host.devices.hccnconf import in_network, is_netmask, parse_conf
+from npudoctor.host.process.commands import Answer
 
-from ..checks.network.hccn_standin import Tool  # noqa: TID252
+from ...checks.network.hccn_standin import Tool  # noqa: TID252
 
 SAMPLES = Path(__file__).parent / "hccn_tool"
 

@@ -16,11 +16,11 @@ import pytest
 from npudoctor import Severity, Status
 from npudoctor.checks.device.npu_tool import npu_tool
 from npudoctor.host import Host, Options
-from npudoctor.host.accelerators import Accelerators
+from npudoctor.host.devices.accelerators import Accelerators
 from npudoctor.testing import Asked, Node, ask, fake_host, folder
 
-from ..scenes import npu_machine as npu  # noqa: TID252
-from ..scenes.npu_machine import SCREENS, screen  # noqa: TID252
+from ...scenes import npu_machine as npu  # noqa: TID252
+from ...scenes.npu_machine import SCREENS, screen  # noqa: TID252
 
 MINE = Accelerators("npu", ("/dev/davinci0",), (), (), None)
 # A process that waits for its child to exec is in state D; a kill ends it all the same.

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from npudoctor.host.npu_smi import failure
-from npudoctor.host.npu_tables import Chip, Health, Held, parse_health, parse_info
+from npudoctor.host.devices.npu_smi import failure
+from npudoctor.host.devices.npu_tables import Chip, Health, Held, parse_health, parse_info
 
-from ..scenes import npu_machine as npu  # noqa: TID252
-from ..scenes.npu_machine import screen  # noqa: TID252
+from ...scenes import npu_machine as npu  # noqa: TID252
+from ...scenes.npu_machine import screen  # noqa: TID252
 
 SCREENS = sorted(Path(__file__).parent.glob("npu_smi/[a-g]_*.txt"))
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from tests.support.others import let_through
 
+from npudoctor.core.mounts import Mount, Mounts
 from npudoctor.host import CannotTell
-from npudoctor.host.files import LINKS, Entry, Files, LocalDisk
-from npudoctor.host.mounts import Mount, Mounts
+from npudoctor.host.fs.files import LINKS, Entry, Files, LocalDisk
 from npudoctor.testing import MemoryDisk, folder, link, unreadable
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from npudoctor.core.mounts import Mount, Mounts
 from npudoctor.host import CannotTell
-from npudoctor.host.files import Files, LocalDisk
-from npudoctor.host.mounts import Mount, Mounts
+from npudoctor.host.fs.files import Files, LocalDisk
 
 
 @pytest.fixture

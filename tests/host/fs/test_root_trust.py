@@ -13,9 +13,9 @@ from tests.support.ipc import unshare
 from tests.support.others import forked
 from tests.support.roots import SOMEBODY, theirs
 
-from npudoctor.host.files import Files, LocalDisk
-from npudoctor.host.root_trust import RootTrust
-from npudoctor.trust import why_untrusted
+from npudoctor.core.trust import why_untrusted
+from npudoctor.host.fs.files import Files, LocalDisk
+from npudoctor.host.fs.root_trust import RootTrust
 
 pytestmark = pytest.mark.needs_root
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from npudoctor.host.commands import Commands
-from npudoctor.host.files import Files, LocalDisk
+from npudoctor.host.fs.files import Files, LocalDisk
+from npudoctor.host.process.commands import Commands
 
 pytestmark = pytest.mark.needs_root
 SOMEBODY = 65534

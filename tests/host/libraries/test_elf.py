@@ -8,11 +8,11 @@ import struct
 import pytest
 
 from npudoctor.host import CannotTell
-from npudoctor.host.elf import BadLibrary, Libraries
-from npudoctor.host.files import Files
+from npudoctor.host.fs.files import Files
+from npudoctor.host.libraries.elf import BadLibrary, Libraries
 from npudoctor.testing import Content, MemoryDisk, folder, link, unreadable
 
-from ..elves import library  # noqa: TID252
+from ...elves import library  # noqa: TID252
 
 MADE = library(
     "libc.so.6",

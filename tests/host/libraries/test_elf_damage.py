@@ -10,8 +10,8 @@ from typing import Callable
 import pytest
 from tests.elves import library
 
-from npudoctor.host.disk import LocalDisk
-from npudoctor.host.elf_damage import PAGE, is_damaged
+from npudoctor.host.fs.disk import LocalDisk
+from npudoctor.host.libraries.elf_damage import PAGE, is_damaged
 
 DISK = LocalDisk()
 # The largest extension module of the Python that runs the tests, and what it has besides.

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from npudoctor.host import CannotTell
-from npudoctor.host.elf import Libraries
-from npudoctor.host.elf_needs import needs_of
-from npudoctor.host.files import Files, LocalDisk
+from npudoctor.host.fs.files import Files, LocalDisk
+from npudoctor.host.libraries.elf import Libraries
+from npudoctor.host.libraries.elf_needs import needs_of
 
 FILES = Files(LocalDisk())
 PATTERNS = ("/usr/bin/*", "/usr/sbin/*", "/lib64/*.so*", "/usr/lib/*/*.so*", f"{sys.base_prefix}/lib/*.so*")

@@ -11,13 +11,13 @@ from typing import Optional
 
 import pytest
 
-from npudoctor.host.elf import Libraries
-from npudoctor.host.files import Files, LocalDisk
-from npudoctor.host.ldcache import CACHE, parse_cache, read_cache
-from npudoctor.host.loader import LOADERS, Loader
+from npudoctor.host.fs.files import Files, LocalDisk
+from npudoctor.host.libraries.elf import Libraries
+from npudoctor.host.libraries.ldcache import CACHE, parse_cache, read_cache
+from npudoctor.host.libraries.loader import LOADERS, Loader
 from npudoctor.testing import Content, MemoryDisk, unreadable
 
-from ..elves import cache, library  # noqa: TID252
+from ...elves import cache, library  # noqa: TID252
 
 HERE = platform.machine()
 SYSTEM = ("libc.so.6", "libm.so.6", "libstdc++.so.6", "libz.so.1")

@@ -10,16 +10,16 @@ from typing import Any, Callable
 import pytest
 
 from npudoctor.host import Host
-from npudoctor.host.interfaces import Interface, interfaces, is_inner, parse_interfaces
-from npudoctor.host.netlink import attributes, parse, split
-from npudoctor.host.routes import parse_way, way_to
+from npudoctor.host.network.interfaces import Interface, interfaces, is_inner, parse_interfaces
+from npudoctor.host.network.netlink import attributes, parse, split
+from npudoctor.host.network.routes import parse_way, way_to
 from npudoctor.testing import FakeNetwork, interface
 
 LOOK = """
 import json, sys
 from dataclasses import asdict
-from npudoctor.host.interfaces import interfaces
-from npudoctor.host.routes import way_to
+from npudoctor.host.network.interfaces import interfaces
+from npudoctor.host.network.routes import way_to
 ways = {one: way_to(*one.split("<")) for one in sys.argv[1:]}
 print(json.dumps([[asdict(one) for one in interfaces()], {k: w and asdict(w) for k, w in ways.items()}]))
 """

@@ -17,8 +17,8 @@ import pytest
 from tests.support.others import let_through
 
 from npudoctor.host import CannotTell
-from npudoctor.host.files import LocalDisk
-from npudoctor.host.sockets import (
+from npudoctor.host.fs.files import LocalDisk
+from npudoctor.host.network.sockets import (
     Bound,
     Listener,
     Sockets,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.examined import of_process
+from npudoctor.core.errors import CannotTell
+from npudoctor.host.process.examined import of_process
 from npudoctor.testing import MemoryDisk, process_files, unreadable
 
 

@@ -17,8 +17,15 @@ import pytest
 from tests.headless import headless
 
 from npudoctor.host import CannotTell
-from npudoctor.host.files import LocalDisk
-from npudoctor.host.processes import Process, Processes, parse_maps, parse_stat, pid_exists, ticks_per_second
+from npudoctor.host.fs.files import LocalDisk
+from npudoctor.host.process.processes import (
+    Process,
+    Processes,
+    parse_maps,
+    parse_stat,
+    pid_exists,
+    ticks_per_second,
+)
 from npudoctor.testing import OUR_PID, MemoryDisk, fake_host, link, process_files, unreadable
 
 STAT = (
@@ -293,7 +300,7 @@ def test_a_main_thread_that_ended_and_threads_that_cannot_be_read() -> None:
 
 def test_maps_that_are_longer_than_is_read_are_unseen(monkeypatch: pytest.MonkeyPatch) -> None:
     processes = Processes(MemoryDisk(process_files(7, maps=MAPS)))
-    monkeypatch.setattr("npudoctor.host.processes.MAPS_LIMIT", len(MAPS) + 1)
+    monkeypatch.setattr("npudoctor.host.process.processes.MAPS_LIMIT", len(MAPS) + 1)
     assert processes.maps(7) == MAPS.encode()
-    monkeypatch.setattr("npudoctor.host.processes.MAPS_LIMIT", len(MAPS))
+    monkeypatch.setattr("npudoctor.host.process.processes.MAPS_LIMIT", len(MAPS))
     assert [processes.maps(7), processes.segments(7)] == [None] * 2

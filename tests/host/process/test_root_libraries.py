@@ -10,8 +10,8 @@ from typing import Callable
 import pytest
 from tests.support.roots import commands, python_in, theirs
 
-from npudoctor.host.elf_needs import needs_of
-from npudoctor.host.files import Files, LocalDisk
+from npudoctor.host.fs.files import Files, LocalDisk
+from npudoctor.host.libraries.elf_needs import needs_of
 
 pytestmark = pytest.mark.needs_root
 
@@ -65,7 +65,7 @@ def test_what_is_no_library_is_passed_over_and_the_next_is_judged(linked: Path, 
 
 
 def test_more_files_than_are_judged(linked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("npudoctor.host.program_start.MOST", 2)
+    monkeypatch.setattr("npudoctor.host.process.program_start.MOST", 2)
     assert "more than 2 files" in (commands().why_not([str(linked)], {}) or "")
 
 

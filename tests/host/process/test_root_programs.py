@@ -12,9 +12,9 @@ from tests.support.ipc import unshare
 from tests.support.others import forked
 from tests.support.roots import SOMEBODY, VERSION, commands, python_in, shim, theirs
 
-from npudoctor.host.commands import NOWHERE, Answer
-from npudoctor.host.examined import after_script
-from npudoctor.trust import read_trusted
+from npudoctor.core.trust import read_trusted
+from npudoctor.host.process.commands import NOWHERE, Answer
+from npudoctor.host.process.examined import after_script
 
 pytestmark = pytest.mark.needs_root
 

@@ -14,8 +14,15 @@ from dataclasses import replace
 import pytest
 
 from npudoctor.host import CannotTell
-from npudoctor.host.files import LocalDisk
-from npudoctor.host.sysvipc import Other, Segment, SysVIPC, parse_queues, parse_segments, parse_semaphores
+from npudoctor.host.fs.files import LocalDisk
+from npudoctor.host.process.sysvipc import (
+    Other,
+    Segment,
+    SysVIPC,
+    parse_queues,
+    parse_segments,
+    parse_semaphores,
+)
 from npudoctor.testing import Content, MemoryDisk, unreadable
 
 SHM = (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import errno
 
-from npudoctor.host.files import Files
-from npudoctor.host.users import user_names
+from npudoctor.host.fs.files import Files
+from npudoctor.host.process.users import user_names
 from npudoctor.testing import MemoryDisk, unreadable
 
 

@@ -7,7 +7,7 @@ import zipfile
 
 import pytest
 
-from npudoctor.host.archives import members
+from npudoctor.host.fs.archives import members
 from npudoctor.testing import SITE, Content, fake_host, package_files
 
 UNKNOWN = "try:\n    __version__ = metadata()\nexcept Exception:\n    __version__ = '0.dev0+unknown'\n"

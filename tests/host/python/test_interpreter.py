@@ -13,12 +13,12 @@ from typing import Optional
 
 import pytest
 
+from npudoctor.core.errors import DoesNotRun
 from npudoctor.host import CannotTell, Host, Options
-from npudoctor.host.commands import Answer, Commands
-from npudoctor.host.errors import DoesNotRun
-from npudoctor.host.files import Files, LocalDisk
-from npudoctor.host.interpreter import Interpreter, normal
-from npudoctor.host.metadata import parse_headers
+from npudoctor.host.fs.files import Files, LocalDisk
+from npudoctor.host.process.commands import Answer, Commands
+from npudoctor.host.python.interpreter import Interpreter, normal
+from npudoctor.host.python.metadata import parse_headers
 from npudoctor.host.variables import Variables
 from npudoctor.testing import (
     Content,

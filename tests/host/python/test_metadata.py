@@ -11,8 +11,8 @@ from typing import Optional
 import pytest
 
 from npudoctor.host import CannotTell, Host, Options
-from npudoctor.host.interpreter import Layout
-from npudoctor.host.requirements import all_required, required
+from npudoctor.host.python.interpreter import Layout
+from npudoctor.host.python.requirements import all_required, required
 from npudoctor.testing import SITE, Content, fake_host, folder
 
 EGG = f"{SITE}/torchvision-0.16.0-py3.11-linux-aarch64.egg"

@@ -7,12 +7,12 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, Optional
 
-from npudoctor.frozen import dataclass, field
+from npudoctor.cli.settings.keys import KEYS, REASONS, Invalid
+from npudoctor.core.frozen import dataclass, field
+from npudoctor.core.messages import _
 from npudoctor.host import CannotTell
-from npudoctor.host.files import Files
-from npudoctor.host.root_trust import RootTrust
-from npudoctor.keys import KEYS, REASONS, Invalid
-from npudoctor.messages import _
+from npudoctor.host.fs.files import Files
+from npudoctor.host.fs.root_trust import RootTrust
 
 SYSTEM_FILE = "/etc/npudoctor/config.toml"
 PREFIX = "NPUDOCTOR_"

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, Callable, Optional
 
-from npudoctor.frozen import dataclass
-from npudoctor.messages import _
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _
 
 REASONS = "ignore"
 LONGEST = 86400.0  # a run that may take longer than a day is a mistake

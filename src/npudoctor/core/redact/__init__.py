@@ -76,7 +76,7 @@ def _telling_of(text: str) -> bool:
 def _telling(text: str) -> bool:
     lowered = text.lower()
     if "\\u00" in lowered:
-        from npudoctor.redact.escapes import plain
+        from npudoctor.core.redact.escapes import plain
 
         lowered = f"{lowered}\n{plain(lowered)[0]}"
     if any(name in lowered for name in _NAMES) and (
@@ -92,7 +92,7 @@ def redact(text: str) -> str:
     """The text without its secrets: `password=***`, `https://bob:***@host`."""
     if not telling(text):
         return text
-    from npudoctor.redact.redactor import Redactor
+    from npudoctor.core.redact.redactor import Redactor
 
     return Redactor().text(text)
 
@@ -102,7 +102,7 @@ def redact_lines(lines: Iterable[str]) -> tuple[str, ...]:
     lines = tuple(lines)
     if not any(map(telling, lines)):
         return lines
-    from npudoctor.redact.redactor import Redactor
+    from npudoctor.core.redact.redactor import Redactor
 
     redactor = Redactor()
     return tuple(redactor.line(line) for line in lines)
@@ -123,7 +123,7 @@ def redact_value(value: object) -> object:
 
 def _under(key: object, value: object) -> object:
     if isinstance(key, str) and isinstance(value, str) and telling(f"{key}="):
-        from npudoctor.redact.named import hides
+        from npudoctor.core.redact.named import hides
 
         if hides(key, value):
             return HIDDEN

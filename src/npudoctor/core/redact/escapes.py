@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from npudoctor.redact.names import looks_secret, weight
+from npudoctor.core.redact.names import looks_secret, weight
 
 Span = tuple[int, int]
 

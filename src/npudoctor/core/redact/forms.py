@@ -1,7 +1,7 @@
 """Forms of secrets that no assignment announces: options of programs, headers, tokens that their shape tells.
 
 Every repetition is bounded and every start is anchored to a word, so that no text makes them slow
-(tests/test_redact.py).
+(tests/core/test_redact.py).
 """
 
 from __future__ import annotations

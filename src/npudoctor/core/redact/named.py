@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from npudoctor.redact.names import Weight, looks_secret, weight
-from npudoctor.redact.values import Values
+from npudoctor.core.redact.names import Weight, looks_secret, weight
+from npudoctor.core.redact.values import Values
 
 _GAP = r"[^\S\n]{0,8}"
 # A name is tried once, at its beginning; what separates it from its value is bounded: all is linear.

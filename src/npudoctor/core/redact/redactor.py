@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from npudoctor.redact import HIDDEN, telling
-from npudoctor.redact.escapes import UNICODE_MARK, encoded, plain
-from npudoctor.redact.forms import (
+from npudoctor.core.redact import HIDDEN, telling
+from npudoctor.core.redact.escapes import UNICODE_MARK, encoded, plain
+from npudoctor.core.redact.forms import (
     COMMANDS,
     HEADERS,
     KEY_BEGIN,
@@ -20,10 +20,10 @@ from npudoctor.redact.forms import (
     WEB,
     userinfo,
 )
-from npudoctor.redact.named import spans
-from npudoctor.redact.names import Weight, entropy, looks_secret
-from npudoctor.redact.phrases import phrases
-from npudoctor.redact.values import Values
+from npudoctor.core.redact.named import spans
+from npudoctor.core.redact.names import Weight, entropy, looks_secret
+from npudoctor.core.redact.phrases import phrases
+from npudoctor.core.redact.values import Values
 
 # Lines of a private key whose end is nowhere: a 16384-bit RSA key has 200.
 LONGEST_KEY = 250

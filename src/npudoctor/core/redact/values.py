@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Optional
 
-from npudoctor.redact.names import Weight, looks_secret
+from npudoctor.core.redact.names import Weight, looks_secret
 
 _OPENING = re.compile(r"[bBrRuUfF]{0,2}(\\{0,7})([\"'`])")
 # The lookbehind lets a run of backslashes be tried once, not once for each of them.

@@ -6,15 +6,15 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Optional
 
-from npudoctor.frozen import dataclass
-from npudoctor.host import cann_info
-from npudoctor.host.cann_places import ASCEND as ASCEND
-from npudoctor.host.cann_places import ENDINGS as ENDINGS
-from npudoctor.host.cann_places import candidates
-from npudoctor.host.cann_places import named_root as named_root
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.files import Files
-from npudoctor.host.workplace import job_user
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass
+from npudoctor.facts.cann.places import ASCEND as ASCEND
+from npudoctor.facts.cann.places import ENDINGS as ENDINGS
+from npudoctor.facts.cann.places import candidates
+from npudoctor.facts.cann.places import named_root as named_root
+from npudoctor.facts.job.workplace import job_user
+from npudoctor.host.devices import cann_info
+from npudoctor.host.fs.files import Files
 
 if TYPE_CHECKING:
     from npudoctor.host.host import Host

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 from typing import Optional
 
-from npudoctor.host.cann import ASCEND, Install
-from npudoctor.host.elf import Libraries
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.files import Files
+from npudoctor.core.errors import CannotTell
+from npudoctor.facts.cann.installations import ASCEND, Install
+from npudoctor.host.fs.files import Files
+from npudoctor.host.libraries.elf import Libraries
 
 _ABI = re.compile(r"/cxx_abi_([01])(?:/|\Z)")
 _VERSION = re.compile(r"^[ \t]*Ascend-cann-atb[ \t]*:[ \t]*(\S+)", re.MULTILINE)

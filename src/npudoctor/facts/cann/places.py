@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from npudoctor.host import cann_info
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.files import Files
-from npudoctor.lazy import pattern
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.lazy import pattern
+from npudoctor.host.devices import cann_info
+from npudoctor.host.fs.files import Files
 
 ASCEND = "/usr/local/Ascend"
 # The variables that name an installation, and what each adds to its path.

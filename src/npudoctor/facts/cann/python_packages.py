@@ -6,17 +6,17 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Optional
 
-from npudoctor.frozen import dataclass
-from npudoctor.host import cann_env
-from npudoctor.host.access import ENTER, READ, barred
-from npudoctor.host.cann import Install
-from npudoctor.host.cann_version import at_least
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.files import Files
+from npudoctor.core.cann_version import at_least
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass
+from npudoctor.facts.cann import set_env as cann_env
+from npudoctor.facts.cann.installations import Install
+from npudoctor.facts.job.workplace import foreign_user
+from npudoctor.host.fs.access import ENTER, READ, barred
+from npudoctor.host.fs.files import Files
 from npudoctor.host.host import Host
-from npudoctor.host.interpreter import Distribution
-from npudoctor.host.metadata import parse_headers
-from npudoctor.host.workplace import foreign_user
+from npudoctor.host.python.interpreter import Distribution
+from npudoctor.host.python.metadata import parse_headers
 
 # Where each tells the version of the CANN that it is of: the version that pip knows never changes.
 MARKS = {"te": "te/version.py", "hccl": "hccl/sys_version.py"}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Optional
 
-from npudoctor.host.cann import Install, install_at
-from npudoctor.host.cann_places import ENDINGS, named_root, parents
-from npudoctor.host.cann_version import at_least
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.files import Files
+from npudoctor.core.cann_version import at_least
+from npudoctor.core.errors import CannotTell
+from npudoctor.facts.cann.installations import Install, install_at
+from npudoctor.facts.cann.places import ENDINGS, named_root, parents
+from npudoctor.host.fs.files import Files
 
 TOOLCHAIN = "TOOLCHAIN_HOME"
 # Where Python finds te and hccl, and where it finds the operators' implementations, by age.

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Optional
 
-from npudoctor.frozen import dataclass
-from npudoctor.host.files import Files
+from npudoctor.core.frozen import dataclass
+from npudoctor.host.fs.files import Files
 
 _NAMED = re.compile(r"g\+\+-(\d+(?:\.\d+)*)\Z")
 _NUMBER = re.compile(r"\d+(?:\.\d+)*\Z")

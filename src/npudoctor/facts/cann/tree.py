@@ -7,15 +7,15 @@ import re
 from collections.abc import Iterator
 from typing import Optional
 
-from npudoctor.host import cann_info
-from npudoctor.host.access import ENTER, READ, barred
-from npudoctor.host.cann import Install
-from npudoctor.host.cann_env import SITES
-from npudoctor.host.cann_version import accepts, at_least, train
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.files import Files
-from npudoctor.host.identity import Identity
-from npudoctor.messages import _, strerror
+from npudoctor.core.cann_version import accepts, at_least, train
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.messages import _, strerror
+from npudoctor.facts.cann.installations import Install
+from npudoctor.facts.cann.set_env import SITES
+from npudoctor.host.devices import cann_info
+from npudoctor.host.fs.access import ENTER, READ, barred
+from npudoctor.host.fs.files import Files
+from npudoctor.host.process.identity import Identity
 
 # What every release of its time has, and what a job cannot do without.
 CORE = ("compiler", "runtime", "hccl", "opp", "toolkit", "fwkacllib")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Optional
 
-from npudoctor.frozen import dataclass
-from npudoctor.host import job
-from npudoctor.host.files import Files
+from npudoctor.core.frozen import dataclass
+from npudoctor.facts.gpu.nccl import package_folder, setting
+from npudoctor.facts.job import process as job
+from npudoctor.host.fs.files import Files
 from npudoctor.host.host import Host
-from npudoctor.host.nccl import package_folder, setting
 
 MODULE, PROC = "/sys/module/nvidia/version", "/proc/driver/nvidia/version"
 GPUS = "/proc/driver/nvidia/gpus"

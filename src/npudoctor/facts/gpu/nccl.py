@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Optional
 
-from npudoctor.frozen import dataclass
-from npudoctor.host import job
-from npudoctor.host.errors import CannotTell
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass
+from npudoctor.facts.job import process as job
 from npudoctor.host.host import Host
-from npudoctor.host.loader import Loaded, Loader
+from npudoctor.host.libraries.loader import Loaded, Loader
 
 NAME = "libnccl.so.2"
 MARK = b"NCCL version "  # followed by 2.27.5+cuda12.9 in every build

@@ -7,11 +7,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, Optional
 
-from npudoctor.frozen import dataclass
-from npudoctor.host.commands import Answer
-from npudoctor.host.errors import CannotTell
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _
 from npudoctor.host.host import Host
-from npudoctor.messages import _
+from npudoctor.host.process.commands import Answer
 
 TOOL = "nvidia-smi"
 LIMIT = 1 << 20

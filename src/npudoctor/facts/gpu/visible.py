@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Optional
 
-from npudoctor.frozen import dataclass
+from npudoctor.core.frozen import dataclass
 
 RUNTIME = "CUDA_VISIBLE_DEVICES"
 LONGEST = 4096  # characters of a value: more than any machine has use for

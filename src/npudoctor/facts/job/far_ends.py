@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Optional
 
-from npudoctor.frozen import dataclass
+from npudoctor.core.frozen import dataclass
+from npudoctor.facts.job.nodes import is_here, node_count
+from npudoctor.facts.job.ourselves import is_us
 from npudoctor.host.host import Host
-from npudoctor.host.jobnodes import is_here, node_count
-from npudoctor.host.ourselves import is_us
 
 MEETING = ("MASTER_ADDR", "MS_SCHED_HOST", "CM_CHIEF_IP")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from npudoctor.frozen import dataclass
-from npudoctor.host.interfaces import Address, Interface
-from npudoctor.messages import _
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _
+from npudoctor.host.network.interfaces import Address, Interface
 
 HCCL, NCCL, GLOO, TENSORPIPE = (f"{one}_SOCKET_IFNAME" for one in ("HCCL", "NCCL", "GLOO", "TP"))
 

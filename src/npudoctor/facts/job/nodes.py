@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Optional
 
+from npudoctor.facts.job.ourselves import is_us
 from npudoctor.host.host import Host
-from npudoctor.host.ourselves import is_us
 
 # What a launcher or a batch system says outright.
 _TOLD = ("GROUP_WORLD_SIZE", "SLURM_STEP_NUM_NODES", "SLURM_JOB_NUM_NODES", "SLURM_NNODES", "NNODES")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Optional
 
-from npudoctor.frozen import dataclass
-from npudoctor.host import job
-from npudoctor.host.errors import CannotTell
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass
+from npudoctor.facts.job import process as job
 from npudoctor.host.host import Host
 
 PREFIX = "libmpi.so."

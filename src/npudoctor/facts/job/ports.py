@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Callable, Union
 
-from npudoctor.frozen import dataclass
-from npudoctor.host.host import Host
-from npudoctor.host.ourselves import is_us
-from npudoctor.host.ports import (
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _
+from npudoctor.core.ports import (
     HCCL_BASE,
     HCCL_WIDTH,
     Span,
@@ -18,7 +17,8 @@ from npudoctor.host.ports import (
     spell,
     width,
 )
-from npudoctor.messages import _
+from npudoctor.facts.job.ourselves import is_us
+from npudoctor.host.host import Host
 
 RANGE, BASE = "HCCL_HOST_SOCKET_PORT_RANGE", "HCCL_IF_BASE_PORT"
 

@@ -7,11 +7,11 @@ import time
 from collections.abc import Iterator
 from typing import Optional
 
+from npudoctor.core.messages import _
+from npudoctor.facts.job.workplace import anchored, working_directory
+from npudoctor.host.fs.root_trust import RootTrust
 from npudoctor.host.host import Host
-from npudoctor.host.loader import split_path
-from npudoctor.host.root_trust import RootTrust
-from npudoctor.host.workplace import anchored, working_directory
-from npudoctor.messages import _
+from npudoctor.host.libraries.loader import split_path
 
 # What CANN and ATB load code by; where they only write is not among these.
 _CODE = ("ASCEND_", "ATB_HOME_PATH", "TOOLCHAIN_HOME", "ASDOPS_HOME_PATH")

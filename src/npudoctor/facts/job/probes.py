@@ -15,17 +15,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Optional
 
-from npudoctor.frozen import dataclass, field, replace
-from npudoctor.host.commands import Answer
-from npudoctor.host.errors import CannotTell
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass, field, replace
+from npudoctor.core.messages import _, strerror
+from npudoctor.facts.job.probe_trust import why_not
+from npudoctor.facts.job.tracebacks import Raised, from_text, from_words
+from npudoctor.facts.job.workplace import anchored
 from npudoctor.host.host import Host
-from npudoctor.host.marked import end_marked, now
-from npudoctor.host.probe_trust import why_not
-from npudoctor.host.tracebacks import Raised, from_text, from_words
-from npudoctor.host.workplace import anchored
-from npudoctor.messages import _, strerror
+from npudoctor.host.process.commands import Answer
+from npudoctor.host.process.marked import end_marked, now
 
-FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "probes")
+FOLDER = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", "probes"))
 OUTPUT_LIMIT = 1 << 20
 LEAST = 2.0  # seconds: with less left nothing is begun
 MARGIN = 1.0  # seconds: what is left of the run after the last probe

@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Optional
 
-from npudoctor.frozen import dataclass
-from npudoctor.host.elf import BadLibrary
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.extensions import extensions
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _
+from npudoctor.facts.job.workplace import working_directory
 from npudoctor.host.host import Host
-from npudoctor.host.loader import LOADERS, Loader
-from npudoctor.host.workplace import working_directory
-from npudoctor.messages import _
+from npudoctor.host.libraries.elf import BadLibrary
+from npudoctor.host.libraries.extensions import extensions
+from npudoctor.host.libraries.loader import LOADERS, Loader
 
 _STDLIB = re.compile(r"(.*)/lib(?:64)?/python(\d+\.\d+)\Z")
 _NUMBER = re.compile(r"\d+")

@@ -6,12 +6,12 @@ import errno
 from collections.abc import Mapping
 from typing import Optional
 
-from npudoctor.frozen import dataclass
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.files import Files
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _, strerror
+from npudoctor.facts.job.workplace import working_directory
+from npudoctor.host.fs.files import Files
 from npudoctor.host.host import Host
-from npudoctor.host.workplace import working_directory
-from npudoctor.messages import _, strerror
 
 VARIABLE = "RANK_TABLE_FILE"
 OLDER = "MINDSPORE_HCCL_CONFIG_PATH"  # MindSpore 1.x looks here first

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Optional
 
-from npudoctor.frozen import dataclass, field
-from npudoctor.messages import _
+from npudoctor.core.frozen import dataclass, field
+from npudoctor.core.messages import _
 
 SERVERS, PODS, LAB = "servers", "pods", "lab"
 SUPER_POD = "1.2"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
-from npudoctor.frozen import dataclass, field, replace
+from npudoctor.core.frozen import dataclass, field, replace
 
 _FRAME = re.compile(r'\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:,? in (?P<function>.+))?\s*\Z')
 _HEAD = "Traceback (most recent call last):"

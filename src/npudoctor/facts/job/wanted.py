@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from npudoctor.host.errors import CannotTell
+from npudoctor.core.errors import CannotTell
 from npudoctor.host.host import Host
 
 # Distributions that bring code that runs on CANN; mindspore itself may be for the CPU only.

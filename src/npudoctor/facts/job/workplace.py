@@ -5,13 +5,13 @@ from __future__ import annotations
 import posixpath
 from typing import Optional
 
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.files import Files
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.messages import _
+from npudoctor.host.fs.files import Files
 from npudoctor.host.host import Host
-from npudoctor.host.identity import Identity, user_name
-from npudoctor.host.loader import split_path
-from npudoctor.host.users import home_of
-from npudoctor.messages import _
+from npudoctor.host.libraries.loader import split_path
+from npudoctor.host.process.identity import Identity, user_name
+from npudoctor.host.process.users import home_of
 
 
 def working_directory(host: Host) -> Optional[str]:

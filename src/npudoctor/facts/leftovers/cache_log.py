@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import BinaryIO, Optional
 
-from npudoctor.frozen import dataclass, replace
-from npudoctor.host.cacheserver import LOG, SPILL, Places, find_places
-from npudoctor.host.files import Entry
-from npudoctor.host.walk import Parent, entry_of, open_directory
+from npudoctor.core.frozen import dataclass, replace
+from npudoctor.facts.leftovers.cache_server import LOG, SPILL, Places, find_places
+from npudoctor.host.fs.files import Entry
+from npudoctor.host.fs.walk import Parent, entry_of, open_directory
 
 # A server whose cache is full logs a line for each row that it does not keep: megabytes in minutes. So only
 # the lines that tell something are kept while a log is read, and what lies beyond the limit proves nothing.

@@ -15,10 +15,10 @@ from contextlib import suppress
 from itertools import islice
 from typing import Optional, TypeVar
 
-from npudoctor.frozen import dataclass, field
-from npudoctor.host.files import Entry
-from npudoctor.host.walk import Parent, entry_of, files_in, open_directory
-from npudoctor.messages import _, strerror
+from npudoctor.core.frozen import dataclass, field
+from npudoctor.core.messages import _, strerror
+from npudoctor.host.fs.files import Entry
+from npudoctor.host.fs.walk import Parent, entry_of, files_in, open_directory
 
 PROGRAMS = ("dataset-cache-server", "cache_server")
 SOCKET = re.compile(r"cache_server_p([0-9]{1,5})\Z")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from npudoctor.host.errors import CannotTell
+from npudoctor.core.errors import CannotTell
 from npudoctor.host.host import Host
 
 WORDS = ("cache_server", "cache-server", "mindspore")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from npudoctor.host.host import Host
-from npudoctor.host.processes import Process
+from npudoctor.host.process.processes import Process
 
 # First processes, of a machine or a container, that take in orphans. A launcher that is one is none of these.
 INIT = ("systemd", "init", "tini", "dumb-init", "docker-init", "catatonit", "s6-svscan", "runit", "pause")

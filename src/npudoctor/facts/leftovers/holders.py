@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Optional
 
-from npudoctor.frozen import dataclass, field
-from npudoctor.host.examined_job import INIT, job_pids
+from npudoctor.core.frozen import dataclass, field
+from npudoctor.core.ports import mask
+from npudoctor.facts.job.examined_job import INIT, job_pids
+from npudoctor.facts.job.ports import Claim
 from npudoctor.host.host import Host
-from npudoctor.host.jobports import Claim
-from npudoctor.host.ports import mask
-from npudoctor.host.sockets import Bound
-from npudoctor.host.users import user_names
+from npudoctor.host.network.sockets import Bound
+from npudoctor.host.process.users import user_names
 
 LOOPBACK = ("127.", "::1", "::ffff:127.")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Optional
 
-from npudoctor.host.errors import CannotTell
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.messages import _
 from npudoctor.host.host import Host
-from npudoctor.host.identity import user_id
-from npudoctor.host.users import user_names
-from npudoctor.messages import _
+from npudoctor.host.process.identity import user_id
+from npudoctor.host.process.users import user_names
 
 
 def wanted_owner(host: Host) -> Optional[int]:

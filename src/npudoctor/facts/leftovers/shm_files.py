@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Optional
 
-from npudoctor.frozen import dataclass
-from npudoctor.host.files import Entry, Files
+from npudoctor.core.frozen import dataclass
+from npudoctor.host.fs.files import Entry, Files
 
 FOLDER = "/dev/shm"  # noqa: S108  (looked at, never written)
 NAMES = 200_000  # names of one look: a job that leaks may leave more

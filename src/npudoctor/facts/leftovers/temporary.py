@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Optional
 
-from npudoctor.frozen import dataclass
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.files import Entry, Files
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass
+from npudoctor.host.fs.files import Entry, Files
 
 MANY = 100_000  # names of one folder that are read: /tmp may hold millions
 MOST = 500  # folders of one look; a job that leaks may leave more

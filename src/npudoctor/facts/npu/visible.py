@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Optional
 
-from npudoctor.frozen import dataclass
+from npudoctor.core.frozen import dataclass
+from npudoctor.host.devices.npu_tables import Chip
 from npudoctor.host.host import Host
-from npudoctor.host.npu_tables import Chip
 
 RUNTIME = "ASCEND_RT_VISIBLE_DEVICES"
 CONTAINER = "ASCEND_VISIBLE_DEVICES"

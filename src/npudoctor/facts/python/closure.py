@@ -6,10 +6,10 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Callable, Optional
 
-from npudoctor.frozen import dataclass
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.interpreter import Distribution, Interpreter, normal
-from npudoctor.host.requirements import Requires, requirements_of
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass
+from npudoctor.host.python.interpreter import Distribution, Interpreter, normal
+from npudoctor.host.python.requirements import Requires, requirements_of
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Optional
 
-from npudoctor.host.commands import FOLDERS
 from npudoctor.host.host import Host
-from npudoctor.host.interpreter import Distribution
+from npudoctor.host.process.commands import FOLDERS
+from npudoctor.host.python.interpreter import Distribution
 
 Argv = tuple[str, ...]
 MANAGED = "EXTERNALLY-MANAGED"  # beside the standard library: pip refuses to change this Python (PEP 668)

@@ -8,12 +8,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Optional
 
-from npudoctor.host.bindings import parts_wanted
-from npudoctor.host.byte_code import HEADER, ByteCode, is_unchecked
-from npudoctor.host.disk import NO_FILE
-from npudoctor.host.files import Files
-from npudoctor.host.installed_files import Installed
-from npudoctor.host.spoiled_libraries import LFS, SpoiledLibraries
+from npudoctor.facts.python.spoiled_libraries import LFS, SpoiledLibraries
+from npudoctor.host.fs.disk import NO_FILE
+from npudoctor.host.fs.files import Files
+from npudoctor.host.python.bindings import parts_wanted
+from npudoctor.host.python.byte_code import HEADER, ByteCode, is_unchecked
+from npudoctor.host.python.installed_files import Installed
 
 SOURCE_LIMIT = 1 << 20
 CHANGED = 40  # sources of another size that are read; people change a few, a mixed tree has hundreds

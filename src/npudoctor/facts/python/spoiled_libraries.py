@@ -6,11 +6,11 @@ import base64
 import heapq
 from collections.abc import Iterator, Sequence
 
-from npudoctor.host.disk import Opened
-from npudoctor.host.elf_damage import is_damaged
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.files import Files
-from npudoctor.host.installed_files import Installed
+from npudoctor.core.errors import CannotTell
+from npudoctor.host.fs.disk import Opened
+from npudoctor.host.fs.files import Files
+from npudoctor.host.libraries.elf_damage import is_damaged
+from npudoctor.host.python.installed_files import Installed
 
 LARGEST = 8  # libraries of one distribution that are none if they do not begin as one
 HEAD = 512

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Optional
 
-from npudoctor.frozen import dataclass
-from npudoctor.host.elf import Symbols
-from npudoctor.host.errors import CannotTell
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass
 from npudoctor.host.host import Host
-from npudoctor.host.loader import Loaded, Loader
+from npudoctor.host.libraries.elf import Symbols
+from npudoctor.host.libraries.loader import Loaded, Loader
 
 LED_BY = "LD_LIBRARY_PATH"
 PRELOAD = "LD_PRELOAD"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from npudoctor.core.messages import _
+from npudoctor.core.model import Action, Finding
 from npudoctor.host.host import Host
-from npudoctor.messages import _
-from npudoctor.model import Action, Finding
 
 # In this order they are asked for the site's rows: what breaks one file is said once.
 USERS = (

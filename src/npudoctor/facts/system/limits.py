@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Optional
 
-from npudoctor.frozen import dataclass
-from npudoctor.host.errors import CannotTell
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.lazy import pattern
+from npudoctor.core.messages import _
 from npudoctor.host.host import Host
-from npudoctor.lazy import pattern
-from npudoctor.messages import _
 
 UNLIMITED = 1 << 62  # what is as large as that is no limit: cgroup v1 writes the largest number of pages
 CGROUPS = "/sys/fs/cgroup"

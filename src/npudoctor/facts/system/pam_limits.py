@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Optional
 
-from npudoctor.frozen import dataclass
-from npudoctor.host.files import Files
+from npudoctor.core.frozen import dataclass
+from npudoctor.host.fs.files import Files
 
 CONF, FOLDER = "/etc/security/limits.conf", "/etc/security/limits.d"
 STACKS = ("/etc/pam.d", "/usr/lib/pam.d")

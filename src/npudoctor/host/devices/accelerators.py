@@ -7,11 +7,11 @@ import stat
 from collections.abc import Iterator
 from typing import Optional
 
-from npudoctor.frozen import dataclass
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.files import Files
-from npudoctor.lazy import pattern
-from npudoctor.messages import _
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.lazy import pattern
+from npudoctor.core.messages import _
+from npudoctor.host.fs.files import Files
 
 HUAWEI, NVIDIA = "0x19e5", "0x10de"
 PCI = "/sys/bus/pci/devices"

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import Optional
 
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.files import Files
-from npudoctor.lazy import pattern
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.lazy import pattern
+from npudoctor.host.fs.files import Files
 
 # In this order they tell which tree is meant: from 5.1 to 8.3 `latest` is a real folder full of links.
 COMPONENTS = ("compiler", "runtime", "opp", "fwkacllib", "atc")

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Optional
 
-from npudoctor.frozen import dataclass
-from npudoctor.host.cann_info import settings
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.files import Files
-from npudoctor.lazy import pattern
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.lazy import pattern
+from npudoctor.host.devices.cann_info import settings
+from npudoctor.host.fs.files import Files
 
 RECORD = "/etc/ascend_install.info"
 USUAL = "/usr/local/Ascend"

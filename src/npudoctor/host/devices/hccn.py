@@ -7,11 +7,11 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Optional
 
-from npudoctor.frozen import dataclass
-from npudoctor.host.commands import FOLDERS, Answer
-from npudoctor.host.driver import folders
-from npudoctor.host.errors import CannotTell
-from npudoctor.threads import together
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.threads import together
+from npudoctor.host.devices.driver import folders
+from npudoctor.host.process.commands import FOLDERS, Answer
 
 if TYPE_CHECKING:
     from npudoctor.host.host import Host

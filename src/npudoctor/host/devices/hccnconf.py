@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Optional
 
-from npudoctor.frozen import dataclass
-from npudoctor.host.files import Files
+from npudoctor.core.frozen import dataclass
+from npudoctor.host.fs.files import Files
 
 CONF = "/etc/hccn.conf"
 LIMIT = 1 << 20

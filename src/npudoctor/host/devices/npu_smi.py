@@ -10,16 +10,16 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Callable, Optional
 
-from npudoctor.frozen import dataclass
-from npudoctor.host.commands import FOLDERS, Answer
-from npudoctor.host.driver import folders
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.npu_tables import Health, Screen, parse_health, parse_info
-from npudoctor.threads import together
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.threads import together
+from npudoctor.host.devices.driver import folders
+from npudoctor.host.devices.npu_tables import Health, Screen, parse_health, parse_info
+from npudoctor.host.process.commands import FOLDERS, Answer
 
 if TYPE_CHECKING:
     from npudoctor.host.host import Host
-    from npudoctor.host.processes import Process
+    from npudoctor.host.process.processes import Process
 
 NAME = "npu-smi"
 # Parts of the time of one check. A real one takes 1.5 s; the answers must be there before the check's end.
@@ -142,7 +142,7 @@ class NpuSmi:
 
     def _stuck(self) -> Iterator[Process]:
         """Those in state D now that are at work with the driver. Read anew: a state is of a moment."""
-        from npudoctor.host.processes import Processes, pid_exists
+        from npudoctor.host.process.processes import Processes, pid_exists
 
         now = Processes(self._host.disk, self._host.processes.ticks, pid_exists)
         for process in now.all().values():

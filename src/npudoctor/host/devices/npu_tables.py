@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Optional
 
-from npudoctor.frozen import dataclass, field
+from npudoctor.core.frozen import dataclass, field
 
 Row = dict[str, str]
 

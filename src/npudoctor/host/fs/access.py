@@ -6,11 +6,11 @@ import stat
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Optional
 
-from npudoctor.frozen import dataclass
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.files import Entry, Files
-from npudoctor.host.identity import Identity
-from npudoctor.host.mounts import MOUNTINFO, Mount, holding, parse_mountinfo
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.mounts import MOUNTINFO, Mount, holding, parse_mountinfo
+from npudoctor.host.fs.files import Entry, Files
+from npudoctor.host.process.identity import Identity
 
 if TYPE_CHECKING:
     from npudoctor.host.host import Host

@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.files import Files
+from npudoctor.core.errors import CannotTell
+from npudoctor.host.fs.files import Files
 
 # The last record: 22 bytes and a comment of at most 64 KiB. A directory of more is not read.
 _END = b"PK\5\6"

@@ -11,11 +11,11 @@ from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, BinaryIO, Optional, Protocol
 
-from npudoctor.frozen import dataclass
-from npudoctor.host.mounts import Mounts
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.mounts import Mounts
 
 if TYPE_CHECKING:
-    from npudoctor.host.outside import Outside
+    from npudoctor.host.fs.outside import Outside
 
 
 @dataclass(frozen=True)
@@ -281,7 +281,7 @@ class LocalDisk:
         return self._child(mount.point)
 
     def _child(self, point: str) -> Outside:
-        from npudoctor.host.outside import Outside  # most machines have only local mounts
+        from npudoctor.host.fs.outside import Outside  # most machines have only local mounts
 
         return self._outside.setdefault(point, Outside(point, self.deadline))
 

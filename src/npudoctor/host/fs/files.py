@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple, Optional
 
-from npudoctor.host.disk import Disk as Disk
-from npudoctor.host.disk import Entry as Entry
-from npudoctor.host.disk import LocalDisk as LocalDisk
-from npudoctor.host.disk import Opened as Opened
-from npudoctor.host.disk import Space as Space
-from npudoctor.host.errors import CannotTell
-from npudoctor.messages import _, strerror
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.messages import _, strerror
+from npudoctor.host.fs.disk import Disk as Disk
+from npudoctor.host.fs.disk import Entry as Entry
+from npudoctor.host.fs.disk import LocalDisk as LocalDisk
+from npudoctor.host.fs.disk import Opened as Opened
+from npudoctor.host.fs.disk import Space as Space
 
 LINKS = 40  # as the kernel: more in one path is a loop
 READ_LIMIT = 4 << 20

@@ -15,9 +15,9 @@ import threading
 import time
 from typing import Any, Optional
 
-from npudoctor.descriptors import ready
-from npudoctor.host.errors import CannotTell
-from npudoctor.messages import _
+from npudoctor.core.descriptors import ready
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.messages import _
 
 SERVER = r"""
 import base64, itertools, json, os, sys

@@ -10,11 +10,11 @@ import stat
 from collections.abc import Iterator
 from typing import Optional
 
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.files import Entry, Files
-from npudoctor.host.mounts import MOUNTINFO, UTAB, by_users
-from npudoctor.lazy import pattern
-from npudoctor.messages import _, strerror
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.lazy import pattern
+from npudoctor.core.messages import _, strerror
+from npudoctor.core.mounts import MOUNTINFO, UTAB, by_users
+from npudoctor.host.fs.files import Entry, Files
 
 MOST = 20_000  # folders of one tree
 PACKAGES = ("site-packages", "dist-packages")

@@ -10,8 +10,8 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 
-from npudoctor.frozen import dataclass
-from npudoctor.host.files import Entry
+from npudoctor.core.frozen import dataclass
+from npudoctor.host.fs.files import Entry
 
 # Who may pass a folder need not be able to list it: those on the way are opened by O_PATH.
 _WAY = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

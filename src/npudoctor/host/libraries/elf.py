@@ -8,13 +8,13 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Callable, Optional, TypeVar
 
-from npudoctor.frozen import dataclass
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.files import Files
-from npudoctor.messages import _
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _
+from npudoctor.host.fs.files import Files
 
 if TYPE_CHECKING:
-    from npudoctor.host.elf_parts import Elf
+    from npudoctor.host.libraries.elf_parts import Elf
 
 MAGIC = b"\x7fELF"
 NODEFLIB = 0x800  # of DT_FLAGS_1
@@ -118,7 +118,7 @@ class Libraries:
             raise BadLibrary(_("{path} is not a regular file").format(path=real))
         if self._files.read(real, 4) != MAGIC:
             raise BadLibrary(_("{path} is no ELF file").format(path=real))
-        from npudoctor.host.elf_parts import Elf
+        from npudoctor.host.libraries.elf_parts import Elf
 
         try:
             return read(real, Elf(self._files, real))

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Optional
 
-from npudoctor.host.disk import Opened
+from npudoctor.host.fs.disk import Opened
 
 PAGE = 4096
 STEP = 4 << 20  # bytes of code for each sample

@@ -8,11 +8,11 @@ from __future__ import annotations
 import struct
 from typing import Callable, Optional
 
-from npudoctor.frozen import dataclass
-from npudoctor.host.disk import Opened
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.files import Files
-from npudoctor.messages import _
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _
+from npudoctor.host.fs.disk import Opened
+from npudoctor.host.fs.files import Files
 
 MAGIC = b"\x7fELF"
 MACHINES = {3: "i386", 62: "x86_64", 183: "aarch64"}

@@ -14,9 +14,9 @@ from typing import IO, Any, Optional
 from elftools.common.utils import struct_parse
 from elftools.elf.elffile import ELFFile
 
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.files import Files
-from npudoctor.messages import _
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.messages import _
+from npudoctor.host.fs.files import Files
 
 BLOCK = 1 << 16
 MOST_BYTES = 64 << 20  # of one file; symbol names of the largest libraries take some 30 MiB

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Optional
 
-from npudoctor.frozen import dataclass
-from npudoctor.host.files import Files
+from npudoctor.core.frozen import dataclass
+from npudoctor.host.fs.files import Files
 
 # e_machine of the ELF header, as uname calls the machine.
 MACHINES = {3: "i686", 21: "ppc64le", 22: "s390x", 40: "armv7l", 62: "x86_64", 183: "aarch64", 243: "riscv64"}

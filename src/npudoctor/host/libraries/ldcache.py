@@ -6,8 +6,8 @@ import struct
 from collections.abc import Iterator
 from typing import Optional
 
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.files import Files
+from npudoctor.core.errors import CannotTell
+from npudoctor.host.fs.files import Files
 
 CACHE = "/etc/ld.so.cache"
 LIMIT = 32 << 20

@@ -11,13 +11,13 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Optional
 
-from npudoctor.frozen import dataclass, field
-from npudoctor.host.elf import BadLibrary, Libraries, Library
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.files import Files
-from npudoctor.host.ldcache import read_cache
-from npudoctor.lazy import pattern
-from npudoctor.messages import _
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass, field
+from npudoctor.core.lazy import pattern
+from npudoctor.core.messages import _
+from npudoctor.host.fs.files import Files
+from npudoctor.host.libraries.elf import BadLibrary, Libraries, Library
+from npudoctor.host.libraries.ldcache import read_cache
 
 MOST = 4096  # objects of one process
 FOLDERS = ("/lib64", "/usr/lib64", "/lib", "/usr/lib")

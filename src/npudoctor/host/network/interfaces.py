@@ -7,10 +7,10 @@ import struct
 from collections.abc import Iterable
 from typing import Optional
 
-from npudoctor.frozen import dataclass, replace
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.netlink import GET_ADDRESS, GET_LINK, Message, dump
-from npudoctor.messages import _, strerror
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass, replace
+from npudoctor.core.messages import _, strerror
+from npudoctor.host.network.netlink import GET_ADDRESS, GET_LINK, Message, dump
 
 _UP, _LOOPBACK = 0x1, 0x8
 _NAME, _MASTER, _STATE, _INFO = 3, 10, 16, 18  # IFLA_IFNAME, IFLA_MASTER, IFLA_OPERSTATE, IFLA_LINKINFO
@@ -119,7 +119,7 @@ def parse_interfaces(links: Iterable[Message], addresses: Iterable[Message]) -> 
 
 
 def _link(fixed: bytes, attributes: dict[int, bytes]) -> Interface:
-    from npudoctor.host.netlink import attributes as nested
+    from npudoctor.host.network.netlink import attributes as nested
 
     _family, _type, index, flags = struct.unpack_from("=BxHiI", fixed)
     state = attributes.get(_STATE, b"\0")[0]

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Callable
 
-from npudoctor.frozen import dataclass
+from npudoctor.core.frozen import dataclass
 
 SECONDS = 4.0  # a resolver asks its first server for 5
 SHARE = 0.4  # of the time of a check, at most: there may be a second question

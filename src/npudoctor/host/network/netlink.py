@@ -10,8 +10,8 @@ import socket
 import struct
 from collections.abc import Iterator, Mapping
 
-from npudoctor.host.errors import CannotTell
-from npudoctor.messages import _, strerror
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.messages import _, strerror
 
 GET_LINK, GET_ADDRESS, GET_ROUTE = 18, 22, 26
 SECONDS = 2.0  # for one answer: the kernel has it at once

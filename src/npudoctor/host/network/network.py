@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Callable, Optional
 
-from npudoctor.host.interfaces import Interface, interfaces
-from npudoctor.host.routes import Way, way_to
+from npudoctor.host.network.interfaces import Interface, interfaces
+from npudoctor.host.network.routes import Way, way_to
 
 
 class Network:

@@ -6,10 +6,10 @@ import socket
 import struct
 from typing import Optional
 
-from npudoctor.frozen import dataclass
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.netlink import GET_ROUTE, ask
-from npudoctor.messages import _, strerror
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _, strerror
+from npudoctor.host.network.netlink import GET_ROUTE, ask
 
 UNICAST, LOCAL = 1, 2  # RTN_*
 _DESTINATION, _SOURCE, _OUT, _GATEWAY, _PREFERRED = 1, 2, 4, 5, 7  # RTA_*

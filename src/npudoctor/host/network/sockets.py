@@ -8,12 +8,12 @@ import os
 from functools import cache
 from typing import Callable, Optional
 
-from npudoctor.descriptors import ready
-from npudoctor.frozen import dataclass
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.files import Disk
-from npudoctor.lazy import pattern
-from npudoctor.messages import _, strerror
+from npudoctor.core.descriptors import ready
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.lazy import pattern
+from npudoctor.core.messages import _, strerror
+from npudoctor.host.fs.files import Disk
 
 CONNECT_SECONDS = 1.0
 LISTEN = "0A"  # TCP_LISTEN in /proc/net/tcp

@@ -11,14 +11,14 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Callable, Optional
 
-from npudoctor.descriptors import nowhere
-from npudoctor.frozen import dataclass
-from npudoctor.host.files import Files
-from npudoctor.host.running import collected, end, kill_group
+from npudoctor.core.descriptors import nowhere
+from npudoctor.core.frozen import dataclass
+from npudoctor.host.fs.files import Files
+from npudoctor.host.process.running import collected, end, kill_group
 
 if TYPE_CHECKING:
-    from npudoctor.host.program_start import ProgramStart
-    from npudoctor.host.root_trust import RootTrust
+    from npudoctor.host.fs.root_trust import RootTrust
+    from npudoctor.host.process.program_start import ProgramStart
 
 FOLDERS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 OUTPUT_LIMIT = 4 << 20
@@ -159,7 +159,7 @@ class Commands:
     def trust(self) -> RootTrust:
         """What root may run or load."""
         if self._trust is None:
-            from npudoctor.host.root_trust import RootTrust  # for root only
+            from npudoctor.host.fs.root_trust import RootTrust  # for root only
 
             self._trust = RootTrust(self._files)
         return self._trust
@@ -170,7 +170,7 @@ class Commands:
 
     def _program_start(self) -> ProgramStart:
         if self._start_of is None:
-            from npudoctor.host.program_start import ProgramStart
+            from npudoctor.host.process.program_start import ProgramStart
 
             self._start_of = ProgramStart(self._files, self.trust)
         return self._start_of

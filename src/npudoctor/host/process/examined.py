@@ -6,11 +6,11 @@ import errno
 from collections.abc import Iterator, Mapping
 from typing import Optional
 
-from npudoctor.frozen import dataclass
-from npudoctor.host.commands import Answer, Commands
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.files import Disk
-from npudoctor.messages import _, strerror
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _, strerror
+from npudoctor.host.fs.files import Disk
+from npudoctor.host.process.commands import Answer, Commands
 
 BASH = "/bin/bash"
 ENVIRON_LIMIT = 4 << 20

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Optional
 
-from npudoctor.frozen import dataclass
+from npudoctor.core.frozen import dataclass
 
 if TYPE_CHECKING:
-    from npudoctor.host.files import Entry
+    from npudoctor.host.fs.files import Entry
 
 
 @dataclass(frozen=True)

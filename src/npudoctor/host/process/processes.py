@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Callable, Optional
 
-from npudoctor.frozen import dataclass
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.files import Disk, Entry
-from npudoctor.lazy import pattern
-from npudoctor.messages import _, strerror
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.lazy import pattern
+from npudoctor.core.messages import _, strerror
+from npudoctor.host.fs.files import Disk, Entry
 
 _MAPPED = pattern(r"^\S+ \S+ \S+ \S+ (\d+)\s+/SYSV([0-9a-f]{8})", re.MULTILINE)
 MAPS_LIMIT = 64 << 20

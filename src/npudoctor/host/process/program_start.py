@@ -8,16 +8,16 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Optional
 
-from npudoctor.host.elf_needs import Needs, needs_of
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.files import Files
-from npudoctor.host.ldcache import read_copies
-from npudoctor.host.loader import FOLDERS
-from npudoctor.host.python_start import is_python, why_not_python
-from npudoctor.host.root_trust import RootTrust
-from npudoctor.host.users import home_of
-from npudoctor.lazy import pattern
-from npudoctor.messages import _
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.lazy import pattern
+from npudoctor.core.messages import _
+from npudoctor.host.fs.files import Files
+from npudoctor.host.fs.root_trust import RootTrust
+from npudoctor.host.libraries.elf_needs import Needs, needs_of
+from npudoctor.host.libraries.ldcache import read_copies
+from npudoctor.host.libraries.loader import FOLDERS
+from npudoctor.host.process.users import home_of
+from npudoctor.host.python.python_start import is_python, why_not_python
 
 DEEP = 4  # scripts that are run by scripts: no kernel follows more
 MOST = 512  # files of one program

@@ -7,10 +7,10 @@ import os
 import struct
 from typing import Optional
 
-from npudoctor.frozen import dataclass
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.files import Disk
-from npudoctor.messages import _, strerror
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _, strerror
+from npudoctor.host.fs.files import Disk
 
 IPC_STAT = 2
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Optional
 
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.files import Files
+from npudoctor.core.errors import CannotTell
+from npudoctor.host.fs.files import Files
 
 
 def user_names(files: Files) -> dict[int, str]:

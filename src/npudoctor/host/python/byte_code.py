@@ -6,8 +6,8 @@ import re
 import sys
 from typing import NamedTuple, Optional
 
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.files import Files
+from npudoctor.core.errors import CannotTell
+from npudoctor.host.fs.files import Files
 
 CODE_LIMIT = 8 << 20
 SOURCE_LIMIT = 4 << 20

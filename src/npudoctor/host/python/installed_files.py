@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from npudoctor.frozen import dataclass
-from npudoctor.host.disk import LINK, NO_FILE
-from npudoctor.host.files import Files
-from npudoctor.host.interpreter import Distribution
-from npudoctor.lazy import pattern
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.lazy import pattern
+from npudoctor.host.fs.disk import LINK, NO_FILE
+from npudoctor.host.fs.files import Files
+from npudoctor.host.python.interpreter import Distribution
 
 RECORD_LIMIT = 16 << 20
 PIECE = 2000  # files between two looks at the clock

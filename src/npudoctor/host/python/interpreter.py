@@ -6,16 +6,18 @@ import errno
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Optional
 
-from npudoctor.frozen import dataclass, field
-from npudoctor.host.access import closed
-from npudoctor.host.bare import version_in, without_metadata
-from npudoctor.host.commands import Answer, Commands
-from npudoctor.host.errors import CannotTell, DoesNotRun
-from npudoctor.host.files import Files
-from npudoctor.host.metadata import distributions_in, egg_requirements, metadata_of, parse_headers
-from npudoctor.host.once import Once
-from npudoctor.host.question import QUESTION, ROOTS_QUESTION, no_answer, words_of
-from npudoctor.host.site_folders import (
+from npudoctor.core.errors import CannotTell, DoesNotRun
+from npudoctor.core.frozen import dataclass, field
+from npudoctor.core.lazy import pattern
+from npudoctor.core.messages import _
+from npudoctor.core.once import Once
+from npudoctor.host.fs.access import closed
+from npudoctor.host.fs.files import Files
+from npudoctor.host.process.commands import Answer, Commands
+from npudoctor.host.python.bare import version_in, without_metadata
+from npudoctor.host.python.metadata import distributions_in, egg_requirements, metadata_of, parse_headers
+from npudoctor.host.python.question import QUESTION, ROOTS_QUESTION, no_answer, words_of
+from npudoctor.host.python.site_folders import (
     PYTHON_LIB,
     Reached,
     alone,
@@ -25,8 +27,6 @@ from npudoctor.host.site_folders import (
     user_folders,
 )
 from npudoctor.host.variables import Variables
-from npudoctor.lazy import pattern
-from npudoctor.messages import _
 
 _SEPARATORS = pattern(r"[-_.]+")
 
@@ -202,7 +202,7 @@ class Interpreter:
     def _ask_as_root(self, commands: Commands) -> Optional[Layout]:
         """What it says without its folders for packages, which are only read; None where root does not
         start it, as what it loads may be another user's."""
-        from npudoctor.host.python_start import has_version  # for root only, as all that it needs
+        from npudoctor.host.python.python_start import has_version  # for root only, as all that it needs
 
         program = self._program()
         if not has_version(self._files, program):
@@ -231,7 +231,7 @@ class Interpreter:
 
     def _program(self) -> str:
         """The interpreter itself, where the path is a shim that root does not run."""
-        from npudoctor.host.shims import shimmed
+        from npudoctor.host.python.shims import shimmed
 
         return shimmed(self._files, self._variables, self.path, self._here) or self.path
 
@@ -298,7 +298,7 @@ class Interpreter:
         return user_folders(self._files, self._variables, program, version)
 
     def _without_library(self, program: str) -> str:
-        from npudoctor.host.program_start import shebang
+        from npudoctor.host.process.program_start import shebang
 
         if self._commands is not None and self._as_root and shebang(self._files, program):
             text = _("{path} is a script, which root does not run: name the interpreter itself with --python")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Optional
 
-from npudoctor.host.files import Files
+from npudoctor.host.fs.files import Files
 
 METADATA_LIMIT = 1 << 20
 

@@ -7,12 +7,12 @@ import re
 from collections.abc import Sequence
 from typing import Optional
 
-from npudoctor.frozen import dataclass
-from npudoctor.host.archives import members
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.files import Files
-from npudoctor.host.interpreter import Layout
-from npudoctor.host.site_folders import is_site, reached_from
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass
+from npudoctor.host.fs.archives import members
+from npudoctor.host.fs.files import Files
+from npudoctor.host.python.interpreter import Layout
+from npudoctor.host.python.site_folders import is_site, reached_from
 
 TEXT_LIMIT = 1 << 20
 _SOURCES = (".py", ".pyc")

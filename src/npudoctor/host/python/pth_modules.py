@@ -12,7 +12,7 @@ import ast
 import re
 from typing import Optional
 
-from npudoctor.host.files import Files
+from npudoctor.host.fs.files import Files
 
 _LINE = re.compile(r"import\s+([A-Za-z_]\w*)\s*;?\s*")
 LIMIT = 1 << 18  # bytes of a source

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Callable, Optional
 
-from npudoctor.host.files import Files
-from npudoctor.host.root_trust import RootTrust
-from npudoctor.host.site_folders import reached_from
-from npudoctor.lazy import pattern
-from npudoctor.messages import _
+from npudoctor.core.lazy import pattern
+from npudoctor.core.messages import _
+from npudoctor.host.fs.files import Files
+from npudoctor.host.fs.root_trust import RootTrust
+from npudoctor.host.python.site_folders import reached_from
 
 _NAME = pattern(r"python(\d+)\.(\d+)[a-z]*\Z")
 _ANY_NAME = pattern(r"python[\d.]*[a-z]*\Z")

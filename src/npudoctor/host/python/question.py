@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import signal
 
-from npudoctor.host.commands import Answer
-from npudoctor.host.errors import CannotTell, DoesNotRun
-from npudoctor.messages import _
+from npudoctor.core.errors import CannotTell, DoesNotRun
+from npudoctor.core.messages import _
+from npudoctor.host.process.commands import Answer
 
 # Asked with -I: neither the working directory nor PYTHONPATH reaches the interpreter while we ask;
 # the folders that the job would see in front are added by us afterwards.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Optional
 
-from npudoctor.frozen import dataclass
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.interpreter import Distribution, Layout, normal
-from npudoctor.messages import _
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _
+from npudoctor.host.python.interpreter import Distribution, Layout, normal
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement

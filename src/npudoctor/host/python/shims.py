@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Optional
 
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.files import Files
-from npudoctor.lazy import pattern
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.lazy import pattern
+from npudoctor.host.fs.files import Files
 
 _LIMIT = 4096
 _SHIM = pattern(r'^exec "(/[^"$`\\]+)/libexec/pyenv" exec ', re.MULTILINE)
