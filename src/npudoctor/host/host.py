@@ -308,8 +308,8 @@ def _open_pidfds() -> Pidfds:
 
 def _names_of(host: Host) -> Names:
     """With all that the job names: several names that nobody answers cost the time of one."""
-    from npudoctor.facts.job.far_ends import MEETING, ip_address
-    from npudoctor.host.network.names import SECONDS, SHARE, Names, ask_system
+    from npudoctor.core.addresses import ip_address
+    from npudoctor.host.network.names import MEETING, SECONDS, SHARE, Names, ask_system
 
     seconds = min(SECONDS, SHARE * host.options.timeout)
     places = (*host.options.peers, *(host.variables.get(name, "") for name in MEETING))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Optional
 
+from npudoctor.core.addresses import ip_address
 from npudoctor.core.frozen import dataclass
 from npudoctor.facts.job.nodes import is_here, node_count
 from npudoctor.facts.job.ourselves import is_us
 from npudoctor.host.host import Host
-
-MEETING = ("MASTER_ADDR", "MS_SCHED_HOST", "CM_CHIEF_IP")
+from npudoctor.host.network.names import MEETING
 
 
 @dataclass(frozen=True)
@@ -49,16 +49,6 @@ def far_end(host: Host) -> Optional[FarEnd]:
         if others:
             return FarEnd(min(others, key=lambda one: ":" in one), named_by)
     return None
-
-
-def ip_address(text: str) -> Optional[str]:
-    """The usual spelling of an IP address, without brackets and zone; None when it is none."""
-    import ipaddress
-
-    try:
-        return str(ipaddress.ip_address(text.strip("[]").partition("%")[0]))
-    except ValueError:
-        return None
 
 
 def _places(host: Host) -> Iterator[tuple[str, str]]:

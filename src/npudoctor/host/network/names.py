@@ -13,6 +13,8 @@ from npudoctor.core.frozen import dataclass
 
 SECONDS = 4.0  # a resolver asks its first server for 5
 SHARE = 0.4  # of the time of a check, at most: there may be a second question
+# The variables that name where the ranks of a job meet.
+MEETING = ("MASTER_ADDR", "MS_SCHED_HOST", "CM_CHIEF_IP")
 
 # Each name has a thread of its own: one that nobody answers holds no other up. The answers come line by line,
 # so that those that are there count when the time is over.
