@@ -12,12 +12,12 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from npudoctor.checking.check import Check, Skip, Unknown, check
+    from npudoctor.core.marks import FileMark
     from npudoctor.core.messages import _, ngettext
     from npudoctor.core.model import Action, Facts, Finding, Fix, Risk, Scope, Severity, Status, Step
     from npudoctor.fixing.steps import (
         Command,
         Export,
-        FileMark,
         InsertRule,
         Remount,
         RemoveFiles,
@@ -36,7 +36,6 @@ _HOME = {
     "npudoctor.fixing.commands": ("Command", "Export"),
     "npudoctor.fixing.kernel": ("SetKernel",),
     "npudoctor.fixing.leftovers": (
-        "FileMark",
         "RemoveFiles",
         "RemoveSharedMemory",
         "RemoveSocket",
@@ -48,6 +47,7 @@ _HOME = {
     "npudoctor.fixing.rules": ("InsertRule",),
     "npudoctor.fixing.texts": ("WriteFile",),
     "npudoctor.host": ("Host",),
+    "npudoctor.core.marks": ("FileMark",),
     "npudoctor.core.messages": ("_", "ngettext"),
     "npudoctor.core.model": (
         "Action",

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import gc
 import os
-import sys
-from collections.abc import Mapping, Sequence
-from typing import Callable, NoReturn, Optional
+from collections.abc import Sequence
+from typing import Callable, Optional
 
 from npudoctor.cli import evaluated, output, signals
+from npudoctor.cli.caller import Caller, leave
 from npudoctor.cli.plain import check_flags
 from npudoctor.core import messages, threads
-from npudoctor.core.frozen import dataclass
 
 BUG = 70  # EX_SOFTWARE
 LOST = 74  # EX_IOERR
 _NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-
-
-@dataclass(frozen=True)
-class Caller:
-    """Who called: the variables as they were, and the language asked for by --lang."""
-
-    variables: Mapping[str, str]
-    language: Optional[str]
 
 
 def run(argv: list[str]) -> int:
@@ -127,11 +117,3 @@ def _lost(why: str) -> int:
     output.give_up()
     output.complain(messages._("the result could not be written: {why}").format(why=why))
     return LOST
-
-
-def leave(status: int) -> NoReturn:
-    """End at once: a thread that was left behind would keep the process. All output was written before."""
-    with contextlib.suppress(OSError, ValueError):
-        if sys.stderr is not None:
-            sys.stderr.flush()
-    os._exit(status)

@@ -15,7 +15,7 @@ from npudoctor.environment.remedies import Taken
 from npudoctor.environment.scripts import Scripts
 from npudoctor.facts.cann.installations import Install
 from npudoctor.host import CannotTell, Host
-from npudoctor.registry import registry
+from npudoctor.registry.collecting import Loaded
 from npudoctor.runner import runner
 
 MOST = 6  # rounds; each mends something that the one before uncovered
@@ -136,9 +136,9 @@ def _left(report: Report) -> Iterator[str]:
     yield from folding.unanswered(report)
 
 
-def _environment_checks() -> registry.Loaded:
+def _environment_checks() -> Loaded:
     """The built-in checks that are asked; those of a site or a plug-in do not speak of variables to us."""
     from npudoctor.checking.index import listed
 
     wanted = (*folding.CHECKS, *folding.CAUSES)
-    return registry.Loaded(tuple(check for check in listed().values() if check.id in wanted), (), {})
+    return Loaded(tuple(check for check in listed().values() if check.id in wanted), (), {})

@@ -5,18 +5,8 @@ from __future__ import annotations
 from typing import Optional
 
 from npudoctor.core.frozen import dataclass
+from npudoctor.core.marks import FileMark, ProcessMark
 from npudoctor.fixing.shell import quote
-
-
-@dataclass(frozen=True)
-class FileMark:
-    """Which file is meant: its name in its folder, device, inode, size, and mtime in nanoseconds."""
-
-    name: str
-    device: int
-    inode: int
-    size: int
-    mtime_ns: int
 
 
 @dataclass(frozen=True)
@@ -111,15 +101,6 @@ class RemoveUnused:
     def lines(self) -> tuple[str, ...]:
         folder = self.directory.rstrip("/")
         return tuple(f"rm -- {quote(f'{folder}/{mark.name}')}" for mark in self.files)
-
-
-@dataclass(frozen=True)
-class ProcessMark:
-    """Which process is meant: its pid, when it began (clock ticks since boot), its control groups."""
-
-    pid: int
-    started: int
-    cgroups: tuple[str, ...]
 
 
 @dataclass(frozen=True)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Optional
+from collections.abc import Iterator
+from typing import Optional
 
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
-from npudoctor.core.mounts import MOUNTINFO, Mount, holding, parse_mountinfo
+from npudoctor.core.mounts import Mount
 from npudoctor.host.fs.files import Entry, Files
 from npudoctor.host.process.identity import Identity
-
-if TYPE_CHECKING:
-    from npudoctor.host.host import Host
 
 READ, ENTER = 4, 1
 
@@ -53,16 +50,6 @@ def closed(files: Files, folder: str) -> bool:
     except CannotTell as unknown:
         return isinstance(unknown.__cause__, PermissionError)
     return False
-
-
-def mounts_of(host: Host) -> Mapping[str, Mount]:
-    """The mounts of the running machine, by mount point."""
-    return host.once("mounts", lambda: parse_mountinfo(host.running_files.text(MOUNTINFO) or ""))
-
-
-def mount_at(host: Host, place: Place) -> Optional[Mount]:
-    """The mount on which a folder lies; None where the machine does not tell."""
-    return holding(mounts_of(host), host.files.real(place.path) or "/")
 
 
 def barred(files: Files, path: str, identity: Identity) -> Optional[str]:
