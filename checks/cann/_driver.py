@@ -6,10 +6,11 @@ import re
 from typing import Optional
 
 from npudoctor import Host
+from npudoctor.core.driver_version import groups
 from npudoctor.core.errors import CannotTell
 from npudoctor.facts.cann.installations import Install, installs_of
 from npudoctor.host.devices.cann_info import record, settings
-from npudoctor.host.devices.driver import Package, groups
+from npudoctor.host.devices.driver import Package
 from npudoctor.host.fs.files import Files
 
 _REQUIRED = re.compile(r"required_driver_(\w+)_version\Z")

@@ -21,10 +21,11 @@ from npudoctor import (
 )
 from npudoctor.checks.cann._driver import branches_agree, first_install, required_interfaces
 from npudoctor.checks.device._container_options import to_add
+from npudoctor.core.driver_version import within
 from npudoctor.core.frozen import replace
 from npudoctor.facts.cann.installations import Install
 from npudoctor.host import CannotTell
-from npudoctor.host.devices.driver import LIBRARY, Package, has_library, package, within
+from npudoctor.host.devices.driver import LIBRARY, Package, has_library, package
 from npudoctor.knowledge.drivers import Declared, declared
 
 MOUNTS = (

@@ -12,7 +12,8 @@ from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.mounts import Mount
 from npudoctor.facts.job.workplace import foreign_user, job_user
-from npudoctor.host.fs.access import barred, may_make, mount_at, nearest
+from npudoctor.facts.system.mounts import mount_at
+from npudoctor.host.fs.access import barred, may_make, nearest
 from npudoctor.host.fs.files import Entry
 from npudoctor.host.process.users import user_names
 

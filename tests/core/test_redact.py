@@ -8,10 +8,11 @@ import pytest
 from tests.support import secret_forms as forms
 from tests.support.samples import samples
 
-from npudoctor.core.redact import redact, redact_lines, redact_value, telling
 from npudoctor.core.redact.forms import HEADERS, OPTIONS, TOKENS, WEB
 from npudoctor.core.redact.leaving import Leaving
+from npudoctor.core.redact.redact import redact, redact_lines, redact_value
 from npudoctor.core.redact.redactor import Redactor
+from npudoctor.core.redact.telling import telling
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from npudoctor import (
     Skip,
 )
 from npudoctor.checking.check import Crashed
-from npudoctor.fixing.steps import FileMark
+from npudoctor.core.marks import FileMark
 from npudoctor.host import CannotTell, NotRunning
 from npudoctor.registry.child import ANSWER_LIMIT
 from npudoctor.registry.foreign import answers_of, asked, declaration, declared, load

@@ -11,7 +11,8 @@ import pytest
 
 from npudoctor import Facts, Scope, Severity, Status
 from npudoctor.checking.check import Check
-from npudoctor.registry.registry import Collector, Loaded, check_files, load_all
+from npudoctor.registry.collecting import Collector, Loaded
+from npudoctor.registry.registry import check_files, load_all
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILT_IN = load_all({"NPUDOCTOR_CHECKS_DIR": ""})

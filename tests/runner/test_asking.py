@@ -17,7 +17,7 @@ from npudoctor.core.model import Result
 from npudoctor.core.once import Once
 from npudoctor.core.patience import GRACE
 from npudoctor.host import CannotTell
-from npudoctor.registry.registry import Loaded
+from npudoctor.registry.collecting import Loaded
 from npudoctor.runner.runner import Settings, run
 from npudoctor.testing import fake_host
 

@@ -14,7 +14,7 @@ from npudoctor.checking.check import Answer, Check, Question
 from npudoctor.core.model import Report, Result, Verdict
 from npudoctor.core.patience import GRACE
 from npudoctor.host import NotRunning
-from npudoctor.registry.registry import Loaded
+from npudoctor.registry.collecting import Loaded
 from npudoctor.runner.runner import Settings, run
 from npudoctor.testing import fake_host
 

@@ -17,7 +17,7 @@ from npudoctor.host.network.interfaces import Interface
 from npudoctor.host.process.commands import Answer, Commands
 from npudoctor.host.python.question import QUESTION
 from npudoctor.knowledge.site import Knowledge
-from npudoctor.registry.registry import Loaded
+from npudoctor.registry.collecting import Loaded
 from npudoctor.runner.runner import Settings, run
 from npudoctor.testing import Content, FakeNetwork, MemoryDisk, fake_host
 

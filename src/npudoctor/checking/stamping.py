@@ -9,7 +9,7 @@ from typing import Any, Optional
 from npudoctor.checking.check import Answer, Check
 from npudoctor.core.frozen import replace
 from npudoctor.core.model import Action, Facts, Finding, Fix, Risk, Severity, Status
-from npudoctor.core.redact import redact, redact_lines, redact_value
+from npudoctor.core.redact.redact import redact, redact_lines, redact_value
 
 
 def stamped(check: Check, answer: object) -> Answer:

@@ -15,7 +15,8 @@ from npudoctor.cli.output import Lost, complain, within
 from npudoctor.cli.paths import writable
 from npudoctor.cli.settings.config import Refused, absolute
 from npudoctor.core.messages import _, strerror
-from npudoctor.core.redact import HIDDEN, redact
+from npudoctor.core.redact.redact import redact
+from npudoctor.core.redact.telling import HIDDEN
 from npudoctor.host import CannotTell
 from npudoctor.render.printable import printable
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from npudoctor.cli.session import Session
     from npudoctor.explain.gather import Inputs
     from npudoctor.host import Host
-    from npudoctor.registry.registry import Loaded
+    from npudoctor.registry.collecting import Loaded
 
 
 _SHOWN = 20  # lines on standard error about what was not read

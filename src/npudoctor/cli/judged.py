@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Optional
 
-from npudoctor.cli.main import Caller
+from npudoctor.cli.caller import Caller
 from npudoctor.cli.session import Session, opened
 from npudoctor.cli.settings.config import Refused
 from npudoctor.core import messages

@@ -9,7 +9,7 @@ from typing import Callable
 
 from npudoctor.core.descriptors import nowhere, ready
 from npudoctor.core.messages import _, strerror
-from npudoctor.core.redact import redact
+from npudoctor.core.redact.redact import redact
 from npudoctor.render.printable import printable
 
 WRITING = 30.0  # seconds that a file may take; the deadline of a run, by default

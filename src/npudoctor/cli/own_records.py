@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from npudoctor.cli import signals
-from npudoctor.cli.main import Caller
+from npudoctor.cli.caller import Caller
 from npudoctor.core.messages import _
 
 if TYPE_CHECKING:

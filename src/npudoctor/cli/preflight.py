@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from npudoctor.cli.main import Caller
+from npudoctor.cli.caller import Caller
 from npudoctor.cli.paths import writable
 from npudoctor.cli.reports import deliver
 from npudoctor.cli.session import opened

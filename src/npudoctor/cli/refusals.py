@@ -11,7 +11,7 @@ from npudoctor.cli import output
 from npudoctor.cli.parsing import USAGE_ERROR
 from npudoctor.cli.settings.config import Refused, suggestion
 from npudoctor.core.messages import _
-from npudoctor.core.redact import redact_lines
+from npudoctor.core.redact.redact import redact_lines
 
 
 def refusal(error: Exception) -> tuple[int, Optional[str]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Optional
 import typer
 
 from npudoctor.cli import options as o
-from npudoctor.cli.main import Caller, leave
+from npudoctor.cli.caller import Caller, leave
 from npudoctor.cli.output import complain, explain
 from npudoctor.cli.settings.config import Refused
 from npudoctor.core import messages

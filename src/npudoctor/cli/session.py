@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Optional
 
 from npudoctor.cli import output, signals
+from npudoctor.cli.caller import Caller
 from npudoctor.cli.examined import chosen
 from npudoctor.cli.limits import job, owner
-from npudoctor.cli.main import Caller
 from npudoctor.cli.paths import image, program
 from npudoctor.cli.settings.config import Config, Refused, load, suggestion
 from npudoctor.core import messages
@@ -23,7 +23,7 @@ from npudoctor.host.fs.files import Files, LocalDisk
 from npudoctor.host.process.identity import current_identity
 from npudoctor.host.records import Records
 from npudoctor.registry import registry
-from npudoctor.registry.registry import Loaded
+from npudoctor.registry.collecting import Loaded
 from npudoctor.runner.runner import DEEP, Settings
 
 KNOWLEDGE = "/etc/npudoctor/knowledge.d"  # the rows of a site

@@ -7,7 +7,7 @@ from typing import Optional
 
 from npudoctor.core.frozen import dataclass, field
 from npudoctor.core.messages import _, ngettext
-from npudoctor.core.redact import redact
+from npudoctor.core.redact.redact import redact
 from npudoctor.explain.candidates import Spot
 from npudoctor.explain.evidence import Evidence
 from npudoctor.explain.judge import Diagnosis, Judgement

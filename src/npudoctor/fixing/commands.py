@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Optional
 
 from npudoctor.core.frozen import dataclass
-from npudoctor.fixing.leftovers import FileMark
+from npudoctor.core.marks import FileMark
 from npudoctor.fixing.shell import line_of, quote
 
 

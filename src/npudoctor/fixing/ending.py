@@ -10,9 +10,10 @@ from contextlib import ExitStack, contextmanager
 from typing import Optional
 
 from npudoctor.core.frozen import dataclass
+from npudoctor.core.marks import ProcessMark
 from npudoctor.core.messages import _
 from npudoctor.fixing.outcome import Failed, Gone, Observer, Refused, changing
-from npudoctor.fixing.steps import ProcessMark, SignalProcess
+from npudoctor.fixing.steps import SignalProcess
 from npudoctor.fixing.syscalls import signal_process
 from npudoctor.host import CannotTell, Host
 from npudoctor.host.process.pidfds import ended

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Optional
 
 from npudoctor.core.messages import _, strerror
-from npudoctor.core.redact import redact_value
+from npudoctor.core.redact.redact import redact_value
 from npudoctor.fixing.outcome import Observer, changing
 
 

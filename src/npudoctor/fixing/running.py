@@ -6,10 +6,11 @@ import json
 from collections.abc import Sequence
 from typing import Optional
 
+from npudoctor.core.marks import FileMark
 from npudoctor.core.messages import _
 from npudoctor.fixing.outcome import Failed, Gone, Observer, Refused, changing
 from npudoctor.fixing.programs import refuse_or_tell, told
-from npudoctor.fixing.steps import Command, DeleteRule, FileMark, InsertRule, Remount
+from npudoctor.fixing.steps import Command, DeleteRule, InsertRule, Remount
 from npudoctor.host import Host
 from npudoctor.host.process.commands import Answer
 

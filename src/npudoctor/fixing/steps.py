@@ -6,12 +6,12 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, Union
 
+from npudoctor.core.marks import FileMark as FileMark
+from npudoctor.core.marks import ProcessMark as ProcessMark
 from npudoctor.core.model import Step
 from npudoctor.fixing.commands import Command as Command
 from npudoctor.fixing.commands import Export as Export
 from npudoctor.fixing.kernel import SetKernel as SetKernel
-from npudoctor.fixing.leftovers import FileMark as FileMark
-from npudoctor.fixing.leftovers import ProcessMark as ProcessMark
 from npudoctor.fixing.leftovers import RemoveFiles as RemoveFiles
 from npudoctor.fixing.leftovers import RemoveSharedMemory as RemoveSharedMemory
 from npudoctor.fixing.leftovers import RemoveSocket as RemoveSocket

@@ -6,12 +6,13 @@ import os
 import stat
 from collections.abc import Mapping
 
+from npudoctor.core.marks import FileMark
 from npudoctor.core.messages import _
 from npudoctor.facts.leftovers.temporary import TempFolder, library_of
 from npudoctor.fixing.opening import explained, opened, opened_in
 from npudoctor.fixing.outcome import Observer, Refused, changing
 from npudoctor.fixing.spilled import same_folder
-from npudoctor.fixing.steps import FileMark, RemoveFiles
+from npudoctor.fixing.steps import RemoveFiles
 from npudoctor.host import Host
 from npudoctor.host.fs.files import Entry
 from npudoctor.host.fs.walk import entry_of, files_in

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Optional
 
+from npudoctor.core.driver_version import Key, key, starts
 from npudoctor.core.frozen import dataclass
-from npudoctor.host.devices.driver import Key, key, starts
 from npudoctor.knowledge.tables import Row
 
 

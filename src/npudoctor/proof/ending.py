@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import Optional
 
+from npudoctor.core.marks import ProcessMark
 from npudoctor.core.messages import _
 from npudoctor.facts.leftovers.sessions import of_the_kernel, session_of
-from npudoctor.fixing.leftovers import ProcessMark
 from npudoctor.host import Host
 from npudoctor.proof.slurm import why_not_over
 from npudoctor.proof.stale import Judge, jobs_of

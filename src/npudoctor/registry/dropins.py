@@ -13,11 +13,11 @@ from npudoctor.core.trust import read_trusted, why_untrusted
 from npudoctor.host import CannotTell, Host
 from npudoctor.host.fs.files import Files, LocalDisk
 from npudoctor.registry import foreign
-from npudoctor.registry.registry import DROP_IN_GROUP
+from npudoctor.registry.collecting import DROP_IN_GROUP
 
 if TYPE_CHECKING:
     from npudoctor.registry.child import Child
-    from npudoctor.registry.registry import Asking, Collector
+    from npudoctor.registry.collecting import Asking, Collector
 
 
 def load(collector: Collector, directory: str, seconds: float, *, named: bool) -> None:

@@ -12,9 +12,9 @@ from npudoctor.checking.check import is_name
 from npudoctor.core.messages import _, strerror
 from npudoctor.core.trust import why_untrusted
 from npudoctor.registry import foreign
+from npudoctor.registry.collecting import PLUG_IN_GROUP, Collector
 from npudoctor.registry.dropins import Foreign
 from npudoctor.registry.entrypoints import EntryPoint
-from npudoctor.registry.registry import PLUG_IN_GROUP, Collector
 
 _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\Z")
 UNNAMED = "unnamed-plug-in"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Optional
 
 from npudoctor.core.messages import language
-from npudoctor.core.redact import redact
+from npudoctor.core.redact.redact import redact
 from npudoctor.explain.answer import Explanation, Proof, said, shown
 from npudoctor.explain.candidates import Spot
 from npudoctor.explain.judge import Diagnosis

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from npudoctor.core.messages import _, language, ngettext
-from npudoctor.core.redact import redact
+from npudoctor.core.redact.redact import redact
 from npudoctor.explain.answer import Explanation, Proof, said, shown, sure, where
 from npudoctor.explain.candidates import Spot
 from npudoctor.explain.judge import Diagnosis

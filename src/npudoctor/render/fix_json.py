@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from npudoctor import __version__
-from npudoctor.core.redact import redact_value
+from npudoctor.core.redact.redact import redact_value
 from npudoctor.fixing.engine import FixReport
 from npudoctor.fixing.plan import Done
 

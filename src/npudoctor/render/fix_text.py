@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from npudoctor.core.messages import _
-from npudoctor.core.redact import redact, redact_lines
+from npudoctor.core.redact.redact import redact, redact_lines
 from npudoctor.fixing.answers import FixReport, by_hand
 from npudoctor.fixing.outcome import Ending
 from npudoctor.fixing.plan import Done, Item

@@ -10,7 +10,7 @@ from typing import Optional
 
 from npudoctor import __version__
 from npudoctor.core.messages import _
-from npudoctor.core.redact import redact, redact_lines, redact_value
+from npudoctor.core.redact.redact import redact, redact_lines, redact_value
 from npudoctor.fixing.history import FINISHED, INTERRUPTED, KILLED, RUNNING, UNKNOWN, Act, Run
 from npudoctor.render.columns import paragraph
 from npudoctor.render.fix_text import DEEPER, INDENT, ending_words

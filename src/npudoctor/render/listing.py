@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from npudoctor.core.messages import _
-from npudoctor.registry.registry import Loaded
+from npudoctor.registry.collecting import Loaded
 from npudoctor.render.json_text import json_text
 from npudoctor.render.printable import printable
 

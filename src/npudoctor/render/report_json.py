@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Optional
 
 from npudoctor.core.model import Finding, Fix, HostFacts, Report, Result, Target
-from npudoctor.core.redact import redact, redact_lines, redact_value
+from npudoctor.core.redact.redact import redact, redact_lines, redact_value
 from npudoctor.render.json_text import json_text
 
 SCHEMA = "npudoctor.report/1"

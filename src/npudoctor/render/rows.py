@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
 from npudoctor.core.model import Finding, Fix, Report, Result, Risk, Severity, Status
-from npudoctor.core.redact import redact, redact_lines
+from npudoctor.core.redact.redact import redact, redact_lines
 from npudoctor.render.columns import pad, paragraph, width
 from npudoctor.render.printable import printable
 

@@ -12,9 +12,9 @@ from npudoctor.core.frozen import dataclass, field, replace
 from npudoctor.core.messages import _
 from npudoctor.core.model import Facts, Finding, Report, Result, Severity, Status
 from npudoctor.core.patience import GRACE, wait
-from npudoctor.core.redact import redact
+from npudoctor.core.redact.redact import redact
 from npudoctor.host import Host
-from npudoctor.registry.registry import Loaded
+from npudoctor.registry.collecting import Loaded
 from npudoctor.runner import verdict
 from npudoctor.runner.asking import Asked, Asking, Workers
 from npudoctor.runner.description import Description

@@ -6,7 +6,8 @@ import errno
 
 import pytest
 
-from npudoctor.host.devices.driver import groups, key, libraries, package, starts, within
+from npudoctor.core.driver_version import groups, key, starts, within
+from npudoctor.host.devices.driver import libraries, package
 from npudoctor.testing import Content, fake_host, unreadable
 
 RECORD = "/etc/ascend_install.info"

@@ -7,10 +7,10 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 
-from npudoctor.core.redact import HIDDEN
 from npudoctor.core.redact.dumps import Span, dumped, replaced
 from npudoctor.core.redact.names import Weight, looks_secret, weight
 from npudoctor.core.redact.redactor import Redactor
+from npudoctor.core.redact.telling import HIDDEN
 from npudoctor.core.redact.vendors import patterns
 
 # A support engineer needs these; every other variable of a dump of the environment is somebody's own.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from npudoctor.core.redact import HIDDEN, telling
 from npudoctor.core.redact.escapes import UNICODE_MARK, encoded, plain
 from npudoctor.core.redact.forms import (
     COMMANDS,
@@ -23,6 +22,7 @@ from npudoctor.core.redact.forms import (
 from npudoctor.core.redact.named import spans
 from npudoctor.core.redact.names import Weight, entropy, looks_secret
 from npudoctor.core.redact.phrases import phrases
+from npudoctor.core.redact.telling import HIDDEN, telling
 from npudoctor.core.redact.values import Values
 
 # Lines of a private key whose end is nowhere: a 16384-bit RSA key has 200.
