@@ -232,12 +232,18 @@ class Host:
     def _make_hccn(self) -> Hccn:
         from npudoctor.host.devices.hccn import Hccn
 
-        return Hccn(self)
+        return Hccn(self.files, self.commands, lambda: self.npus, self.options.timeout)
 
     def _make_npu_smi(self) -> NpuSmi:
         from npudoctor.host.devices.npu_smi import NpuSmi
 
-        return NpuSmi(self)
+        return NpuSmi(
+            self.files,
+            self.commands,
+            path=lambda: () if self.options.foreign_variables else self.variables.path_list("PATH"),
+            processes=lambda: Processes(self.disk, self.processes.ticks, pid_exists),
+            timeout=self.options.timeout,
+        )
 
     def _open_tables(self) -> Knowledge:
         from npudoctor.knowledge.site import Knowledge

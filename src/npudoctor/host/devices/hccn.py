@@ -5,16 +5,15 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Optional
+from typing import Callable, Optional
 
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.threads import together
+from npudoctor.host.devices.accelerators import Accelerators
 from npudoctor.host.devices.driver import folders
-from npudoctor.host.process.commands import FOLDERS, Answer
-
-if TYPE_CHECKING:
-    from npudoctor.host.host import Host
+from npudoctor.host.fs.files import Files
+from npudoctor.host.process.commands import FOLDERS, Answer, Commands
 
 NAME = "hccn_tool"
 NODE = "/dev/davinci"
@@ -101,29 +100,35 @@ def reply_to(question: str, answer: Answer) -> Reply:
 
 
 class Hccn:
-    """The tool of the running machine. Safe for parallel checks: the first that asks waits for all."""
+    """The tool of the running machine. Safe for parallel checks: the first that asks waits for all.
 
-    def __init__(self, host: Host) -> None:
-        self._host = host
+    `timeout`: of one check, in seconds.
+    """
+
+    def __init__(
+        self, files: Files, commands: Commands, npus: Callable[[], Accelerators], timeout: float
+    ) -> None:
+        self._files, self._commands = files, commands
+        self._npus, self._timeout = npus, timeout
         self._lock = threading.Lock()
         self._ports: Optional[list[Port]] = None
 
     def devices(self) -> list[int]:
         """The physical ids of the NPUs whose device nodes are here."""
-        nodes = (node[len(NODE) :] for node in self._host.npus.nodes if node.startswith(NODE))
+        nodes = (node[len(NODE) :] for node in self._npus().nodes if node.startswith(NODE))
         return sorted(int(number) for number in nodes)
 
     def program(self) -> Optional[str]:
         """The tool in the driver's folder, else in the system's; None where there is none."""
-        for folder in folders(self._host.files, "driver"):
+        for folder in folders(self._files, "driver"):
             path = f"{folder}/tools/{NAME}"
             try:
-                entry = self._host.files.stat(path)
+                entry = self._files.stat(path)
             except CannotTell:
                 return path  # a folder that is closed to us: starting it will say so
             if entry is not None and entry.is_file:
                 return path
-        return self._host.commands.find(NAME)
+        return self._commands.find(NAME)
 
     def ports(self) -> list[Port]:
         """All answers about all devices."""
@@ -134,7 +139,7 @@ class Hccn:
 
     def _ask_all(self) -> list[Port]:
         devices, program = self.devices(), self.program() or NAME
-        until = time.monotonic() + ALL * self._host.options.timeout
+        until = time.monotonic() + ALL * self._timeout
         variables = self._environment()
         found: dict[int, Port] = {}
         left = list(reversed(devices))
@@ -160,9 +165,9 @@ class Hccn:
             if left < 0.1 or any(reply.kind == HUNG for reply in replies.values()):
                 replies[question] = Reply(NOT_ASKED, {})
                 continue
-            answer = self._host.commands.run(
+            answer = self._commands.run(
                 (program, "-i", str(device), f"-{question}", "-g"),
-                timeout=min(left, ONE * self._host.options.timeout),
+                timeout=min(left, ONE * self._timeout),
                 limit=OUTPUT,
                 variables=variables,
             )
@@ -171,11 +176,11 @@ class Hccn:
 
     def _environment(self) -> dict[str, str]:
         """A small one with the driver's own libraries; for root only those that nobody else can write."""
-        host, libraries = self._host, []
-        for folder in folders(host.files, "driver"):
+        libraries = []
+        for folder in folders(self._files, "driver"):
             for part in ("lib64/common", "lib64/driver", "lib64"):
                 path = f"{folder}/{part}"
-                if host.files.stat(path) and host.commands.may_load_from(path):
+                if self._files.stat(path) and self._commands.may_load_from(path):
                     libraries.append(path)
-        clean = {"PATH": host.commands.path_of(FOLDERS), "LC_ALL": "C"}
+        clean = {"PATH": self._commands.path_of(FOLDERS), "LC_ALL": "C"}
         return {**clean, "LD_LIBRARY_PATH": ":".join(libraries)} if libraries else clean

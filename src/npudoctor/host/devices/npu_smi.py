@@ -15,11 +15,11 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.core.threads import together
 from npudoctor.host.devices.driver import folders
 from npudoctor.host.devices.npu_tables import Health, Screen, parse_health, parse_info
-from npudoctor.host.process.commands import FOLDERS, Answer
+from npudoctor.host.fs.files import Files
+from npudoctor.host.process.commands import FOLDERS, Answer, Commands
 
 if TYPE_CHECKING:
-    from npudoctor.host.host import Host
-    from npudoctor.host.process.processes import Process
+    from npudoctor.host.process.processes import Process, Processes
 
 NAME = "npu-smi"
 # Parts of the time of one check. A real one takes 1.5 s; the answers must be there before the check's end.
@@ -80,15 +80,29 @@ def _line(text: str, words: str) -> str:
 
 
 class NpuSmi:
-    """The tool of the running machine. Safe for parallel checks: the first that asks waits for all."""
+    """The tool of the running machine. Safe for parallel checks: the first that asks waits for all.
 
-    def __init__(self, host: Host) -> None:
-        self._host = host
+    `path`: the caller's folders of programs, none where the variables are of somebody else. `processes` reads
+    them anew. `timeout`: of one check, in seconds.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        commands: Commands,
+        *,
+        path: Callable[[], Sequence[str]],
+        processes: Callable[[], Processes],
+        timeout: float,
+    ) -> None:
+        self._files, self._commands = files, commands
+        self._path, self._processes = path, processes
+        self._timeout = timeout
         self._lock = threading.Lock()
         self._locks: dict[tuple[str, ...], threading.Lock] = {}
         self._answers: dict[tuple[str, ...], Answer] = {}
         self._look: Optional[Look] = None
-        self._until = time.monotonic() + ALL * host.options.timeout
+        self._until = time.monotonic() + ALL * timeout
         self._program: Optional[tuple[Optional[str]]] = None
 
     def program(self) -> Optional[str]:
@@ -129,12 +143,11 @@ class NpuSmi:
             return self._answers[arguments]
 
     def _ask_info(self) -> Look:
-        timeout = self._host.options.timeout
-        answer = self._run(("info",), FIRST * timeout)
+        answer = self._run(("info",), FIRST * self._timeout)
         if answer.ended != "timeout":
             return _seen(answer, 1)
         before = {(process.pid, process.started) for process in self._stuck()}
-        answer = self._run(("info",), SECOND * timeout)
+        answer = self._run(("info",), SECOND * self._timeout)
         if answer.ended != "timeout":
             return _seen(answer, 2)
         stuck = [process for process in self._stuck() if (process.pid, process.started) in before]
@@ -142,9 +155,7 @@ class NpuSmi:
 
     def _stuck(self) -> Iterator[Process]:
         """Those in state D now that are at work with the driver. Read anew: a state is of a moment."""
-        from npudoctor.host.process.processes import Processes, pid_exists
-
-        now = Processes(self._host.disk, self._host.processes.ticks, pid_exists)
+        now = self._processes()
         for process in now.all().values():
             if process.state == "D" and (process.name in TALKERS or _has_device(now.open_files(process.pid))):
                 yield process
@@ -154,21 +165,17 @@ class NpuSmi:
         if program is None:
             return Answer((NAME, *arguments), "missing", 127)
         # By its name where it is found by it: so it is asked as the other programs of the machine are.
-        name = NAME if program == self._host.commands.find(NAME) else program
-        return self._host.commands.run(
+        name = NAME if program == self._commands.find(NAME) else program
+        return self._commands.run(
             [name, *arguments], timeout=timeout, limit=OUTPUT, variables=self._environment()
         )
 
     def _find(self) -> Optional[str]:
-        found = self._host.commands.find(NAME)
+        found = self._commands.find(NAME)
         if found is not None:
             return found
-        host = self._host
-        drivers = [f"{folder}/tools/{NAME}" for folder in folders(host.files, "driver")]
-        others: list[str] = []
-        if not host.options.foreign_variables:
-            names = (folder for folder in host.variables.path_list("PATH") if folder.startswith("/"))
-            others = [f"{folder}/{NAME}" for folder in names]
+        drivers = [f"{folder}/tools/{NAME}" for folder in folders(self._files, "driver")]
+        others = [f"{folder}/{NAME}" for folder in self._path() if folder.startswith("/")]
         runnable = (path for path in (*drivers, *others) if self._runnable(path))
         # A driver's folder that is closed to us is not "not found": starting it will say so.
         closed = (path for path in drivers if self._runnable(path) is None)
@@ -177,25 +184,25 @@ class NpuSmi:
     def _runnable(self, path: str) -> Optional[bool]:
         """Whether it is a program; None where its folder is closed."""
         try:
-            entry = self._host.files.stat(path)
+            entry = self._files.stat(path)
         except CannotTell:
             return None
         return entry is not None and entry.is_file and bool(entry.mode & 0o111)
 
     def _environment(self) -> dict[str, str]:
         """A small one with the driver's own libraries, as the driver's own script would set it."""
-        host, found = self._host, []
-        clean = {"PATH": host.commands.path_of(FOLDERS), "LC_ALL": "C"}
-        for folder in folders(host.files, "driver"):
+        found = []
+        clean = {"PATH": self._commands.path_of(FOLDERS), "LC_ALL": "C"}
+        for folder in folders(self._files, "driver"):
             for part in ("lib64/common", "lib64/driver", "lib64"):
                 path = f"{folder}/{part}"
-                if self._is_folder(path) and host.commands.may_load_from(path):
+                if self._is_folder(path) and self._commands.may_load_from(path):
                     found.append(path)
         return {**clean, "LD_LIBRARY_PATH": ":".join(found)} if found else clean
 
     def _is_folder(self, path: str) -> bool:
         try:
-            entry = self._host.files.stat(path)
+            entry = self._files.stat(path)
         except CannotTell:
             return False
         return entry is not None and entry.is_dir
