@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from npudoctor.core.marks import FileMark
     from npudoctor.core.messages import _, ngettext
     from npudoctor.core.model import Action, Facts, Finding, Fix, Risk, Scope, Severity, Status, Step
-    from npudoctor.fixing.steps import (
+    from npudoctor.fixing.steps.steps import (
         Command,
         Export,
         InsertRule,
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 _HOME = {
     "npudoctor.checking.check": ("Check", "Skip", "Unknown", "check"),
-    "npudoctor.fixing.commands": ("Command", "Export"),
-    "npudoctor.fixing.kernel": ("SetKernel",),
-    "npudoctor.fixing.leftovers": (
+    "npudoctor.fixing.steps.commands": ("Command", "Export"),
+    "npudoctor.fixing.steps.kernel": ("SetKernel",),
+    "npudoctor.fixing.steps.leftovers": (
         "RemoveFiles",
         "RemoveSharedMemory",
         "RemoveSocket",
@@ -43,9 +43,9 @@ _HOME = {
         "RestoreSocket",
         "SignalProcess",
     ),
-    "npudoctor.fixing.remount": ("Remount",),
-    "npudoctor.fixing.rules": ("InsertRule",),
-    "npudoctor.fixing.texts": ("WriteFile",),
+    "npudoctor.fixing.steps.remount": ("Remount",),
+    "npudoctor.fixing.steps.rules": ("InsertRule",),
+    "npudoctor.fixing.steps.texts": ("WriteFile",),
     "npudoctor.host": ("Host",),
     "npudoctor.core.marks": ("FileMark",),
     "npudoctor.core.messages": ("_", "ngettext"),

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
-from npudoctor.cli import bundle, output, paths
+from npudoctor.cli import bundle
+from npudoctor.cli.arguments import paths
 from npudoctor.cli.settings.config import Refused
-from npudoctor.explain import bounded
+from npudoctor.cli.terminal import output
+from npudoctor.explain.reading import bounded
 from npudoctor.host.fs.files import Files, LocalDisk
 
 

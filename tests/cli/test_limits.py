@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from npudoctor.cli import limits
+from npudoctor.cli.arguments import limits
 from npudoctor.cli.settings.config import Refused
 from npudoctor.cli.settings.keys import KEYS, Invalid
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from npudoctor.explain.recognise import first
-from npudoctor.explain.signatures import Signature, built_in, names
+from npudoctor.explain.signatures.recognise import first
+from npudoctor.explain.signatures.signatures import Signature, built_in, names
 from npudoctor.registry import registry
 
 ALL = built_in()

@@ -17,7 +17,7 @@ from npudoctor.fixing.engine import FixReport, Tools, fix
 from npudoctor.fixing.journal import Journal
 from npudoctor.fixing.outcome import Ending
 from npudoctor.fixing.plan import Item, Wish, items_of, refusal_of
-from npudoctor.fixing.steps import Command, Export
+from npudoctor.fixing.steps.steps import Command, Export
 from npudoctor.host import Host
 from npudoctor.runner.reporting import nameless_host, nameless_target
 from npudoctor.testing import fake_host

@@ -13,7 +13,7 @@ from tests.support.machine import Machine
 from npudoctor.core.model import Finding, Fix, Report, Result, Risk, Severity, Status, Step, Verdict
 from npudoctor.fixing.engine import FixReport, Tools, fix
 from npudoctor.fixing.plan import Wish
-from npudoctor.fixing.steps import Command, Export
+from npudoctor.fixing.steps.steps import Command, Export
 from npudoctor.render.fix_json import fix_object
 from npudoctor.render.fix_text import fix_text
 from npudoctor.runner.reporting import nameless_host, nameless_target

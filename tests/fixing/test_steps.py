@@ -9,7 +9,7 @@ import pytest
 
 from npudoctor.core.marks import FileMark, ProcessMark
 from npudoctor.fixing.plan import target
-from npudoctor.fixing.steps import (
+from npudoctor.fixing.steps.steps import (
     Command,
     DeleteRule,
     Export,

@@ -19,7 +19,7 @@ from npudoctor.fixing.history import Run, runs_of
 from npudoctor.fixing.journal import Journal
 from npudoctor.fixing.outcome import Ending, Observer, Outcome
 from npudoctor.fixing.plan import Done, Item, Wish
-from npudoctor.fixing.steps import Command, Known, RemoveSharedMemory, encode
+from npudoctor.fixing.steps.steps import Command, Known, RemoveSharedMemory, encode
 from npudoctor.fixing.undoing import UndoTools, named, newest, undo
 from npudoctor.render.history import history_text
 

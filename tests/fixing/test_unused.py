@@ -22,12 +22,12 @@ from npudoctor import Risk
 from npudoctor.checks.leftovers.shared_memory import shared_memory
 from npudoctor.checks.leftovers.temp_files import temp_files
 from npudoctor.core.marks import FileMark
-from npudoctor.fixing.apply import apply_step
+from npudoctor.fixing.actions.apply import apply_step
 from npudoctor.fixing.engine import Tools, apply_item
 from npudoctor.fixing.journal import Journal
 from npudoctor.fixing.outcome import Ending, Observer, Outcome
 from npudoctor.fixing.plan import Done, Item
-from npudoctor.fixing.steps import RemoveUnused
+from npudoctor.fixing.steps.steps import RemoveUnused
 from npudoctor.host import Host
 from npudoctor.host.process.processes import Process
 from npudoctor.proof.unused import mark_of

@@ -12,7 +12,7 @@ from tests.support.others import as_user, in_pid_namespace
 
 from npudoctor.checks.leftovers import _cache_server_steps as steps
 from npudoctor.fixing.journal import Journal
-from npudoctor.fixing.steps import RemoveSharedMemory, RemoveSocket, encode
+from npudoctor.fixing.steps.steps import RemoveSharedMemory, RemoveSocket, encode
 from npudoctor.proof import leftovers
 from npudoctor.proof.leftovers import Seen, StaleSocket, judge, moment, sized
 from npudoctor.proof.scene import gather

@@ -18,7 +18,7 @@ from tests.support.others import as_user, forked, with_hidden_processes
 from npudoctor.checks.leftovers._cache_server_steps import remove_socket
 from npudoctor.facts.leftovers.cache_server import SocketFile
 from npudoctor.fixing.journal import Journal
-from npudoctor.fixing.steps import encode
+from npudoctor.fixing.steps.steps import encode
 from npudoctor.host.fs.walk import Parent
 from npudoctor.host.network.sockets import Listener
 from npudoctor.proof.leftovers import StaleSocket

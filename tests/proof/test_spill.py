@@ -17,7 +17,7 @@ from tests.support.others import as_user, become, in_pid_namespace
 
 from npudoctor.checks.leftovers import _cache_server_steps as steps
 from npudoctor.fixing.journal import Journal
-from npudoctor.fixing.steps import encode
+from npudoctor.fixing.steps.steps import encode
 from npudoctor.proof.leftovers import Seen, judge
 from npudoctor.proof.scene import gather
 

@@ -19,7 +19,7 @@ from npudoctor.core.model import (
     Status,
     Target,
 )
-from npudoctor.fixing.steps import Command, Export, RemoveSharedMemory, RemoveSocket
+from npudoctor.fixing.steps.steps import Command, Export, RemoveSharedMemory, RemoveSocket
 from npudoctor.runner import verdict
 from npudoctor.runner.reporting import one_line
 

@@ -19,7 +19,7 @@ from typing import Any, Callable, Optional, TypeVar
 
 from npudoctor.checking.check import Check
 from npudoctor.checks.leftovers.stale_processes import stale_processes
-from npudoctor.fixing.steps import SignalProcess
+from npudoctor.fixing.steps.steps import SignalProcess
 from npudoctor.host import Host, Options
 from npudoctor.host.process.identity import current_identity
 from npudoctor.host.process.pidfds import Pidfds

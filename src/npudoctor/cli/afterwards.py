@@ -84,9 +84,9 @@ def _end_together() -> None:
 def _explained(beginning: Beginning, variables: Mapping[str, str]) -> str:
     """A log that shows no failure, or one that nobody knows, is no explanation."""
     from npudoctor.cli.explaining import Asked, answered
-    from npudoctor.explain.gather import automatic
-    from npudoctor.explain.newest import LOOSE
-    from npudoctor.explain.remedies import remedied
+    from npudoctor.explain.reading.gather import automatic
+    from npudoctor.explain.reading.newest import LOOSE
+    from npudoctor.explain.signatures.remedies import remedied
     from npudoctor.render.explain_text import explain_text
 
     started = time.monotonic()
@@ -104,7 +104,7 @@ def _outputs() -> tuple[str, ...]:
     descriptors = [number for number in (1, 2) if not _path(number).startswith(("/dev/", "pipe:", "socket:"))]
     if not descriptors:
         return ()
-    from npudoctor.explain.bounded import Late, ask
+    from npudoctor.explain.reading.bounded import Late, ask
 
     try:
         return ask(

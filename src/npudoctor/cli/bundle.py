@@ -10,10 +10,10 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from npudoctor.cli.destinations import opened_folder
-from npudoctor.cli.output import Lost, complain, within
-from npudoctor.cli.paths import writable
+from npudoctor.cli.arguments.paths import writable
 from npudoctor.cli.settings.config import Refused, absolute
+from npudoctor.cli.terminal.destinations import opened_folder
+from npudoctor.cli.terminal.output import Lost, complain, within
 from npudoctor.core.messages import _, strerror
 from npudoctor.core.redact.redact import redact
 from npudoctor.core.redact.telling import HIDDEN

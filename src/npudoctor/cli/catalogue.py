@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Optional
 
-from npudoctor.cli import output
+from npudoctor.cli.arguments.values import one_of
 from npudoctor.cli.caller import Caller
 from npudoctor.cli.session import speak
-from npudoctor.cli.values import one_of
+from npudoctor.cli.terminal import output
 from npudoctor.registry import registry
 from npudoctor.registry.collecting import Loaded
 

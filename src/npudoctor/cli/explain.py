@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, List, Optional  # noqa: UP035
 
 import typer
 
-from npudoctor.cli import options as o
+from npudoctor.cli.arguments import options as o
 from npudoctor.core.messages import _
 
 if TYPE_CHECKING:
@@ -59,10 +59,10 @@ def explain(
 ) -> int:
     """Say what a failing log means."""
     from npudoctor.cli import bundle
+    from npudoctor.cli.arguments.paths import writable
     from npudoctor.cli.explaining import Asked, answered, installed_on, verified
-    from npudoctor.cli.paths import writable
     from npudoctor.cli.session import described, opened
-    from npudoctor.explain.remedies import remedied
+    from npudoctor.explain.signatures.remedies import remedied
     from npudoctor.host.fs.files import Files, LocalDisk
 
     started = time.monotonic()
@@ -89,7 +89,7 @@ def explain(
 
 
 def _deliver(found: Explanation, format: str, target: Optional[str]) -> None:
-    from npudoctor.cli import output
+    from npudoctor.cli.terminal import output
 
     if format == "json":
         from npudoctor.render.explain_json import explain_object

@@ -9,25 +9,25 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Optional
 
-from npudoctor.cli import output
 from npudoctor.cli.session import knowledge_directory
 from npudoctor.cli.settings.config import Refused, suggestion
+from npudoctor.cli.terminal import output
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _, ngettext
 from npudoctor.explain.answer import Explanation, Proof, explanation
 from npudoctor.explain.engine import Engine, engine_for
-from npudoctor.explain.evidence import Evidence
-from npudoctor.explain.gather import FILES
-from npudoctor.explain.opening import Unreadable
-from npudoctor.explain.prepared import prepared
-from npudoctor.explain.remedies import Installed
-from npudoctor.explain.signatures import Signature
-from npudoctor.explain.table import Table
-from npudoctor.explain.walk import ENTRIES, Walk
+from npudoctor.explain.reading.gather import FILES
+from npudoctor.explain.reading.opening import Unreadable
+from npudoctor.explain.reading.walk import ENTRIES, Walk
+from npudoctor.explain.scanning.evidence import Evidence
+from npudoctor.explain.signatures.prepared import prepared
+from npudoctor.explain.signatures.remedies import Installed
+from npudoctor.explain.signatures.signatures import Signature
+from npudoctor.explain.signatures.table import Table
 
 if TYPE_CHECKING:
     from npudoctor.cli.session import Session
-    from npudoctor.explain.gather import Inputs
+    from npudoctor.explain.reading.gather import Inputs
     from npudoctor.host import Host
     from npudoctor.registry.collecting import Loaded
 
@@ -51,7 +51,7 @@ class Asked:
 
 def answered(asked: Asked) -> Explanation:
     """The answer to what was asked: about a code, about logs, or about the newest log here."""
-    from npudoctor.explain.gather import Absent, gathered
+    from npudoctor.explain.reading.gather import Absent, gathered
 
     silent: tuple[str, ...] = ()
     words = asked.words
@@ -90,9 +90,9 @@ def _table(variables: Mapping[str, str]) -> Table:
 
 def _about_code(word: str, signatures: tuple[Signature, ...], asked: Asked) -> Explanation:
     from npudoctor import __version__
-    from npudoctor.explain.codes import codes_of, found_by
-    from npudoctor.explain.judge import Diagnosis
-    from npudoctor.explain.return_numbers import number_of, of_number
+    from npudoctor.explain.ranking.judge import Diagnosis
+    from npudoctor.explain.signatures.codes import codes_of, found_by
+    from npudoctor.explain.signatures.return_numbers import number_of, of_number
     from npudoctor.registry import registry
 
     number = number_of(word)
@@ -116,7 +116,7 @@ def _about_code(word: str, signatures: tuple[Signature, ...], asked: Asked) -> E
 
 def _by_check(word: str, loaded: Loaded) -> list[Signature]:
     """What a finding's code stands for: its check's manual, as if it were a signature."""
-    from npudoctor.explain.codes import of_check
+    from npudoctor.explain.signatures.codes import of_check
 
     for check in loaded.checks:
         if word in check.codes:
@@ -125,7 +125,7 @@ def _by_check(word: str, loaded: Loaded) -> list[Signature]:
 
 
 def _about_logs(inputs: Inputs, engine: Engine, asked: Asked) -> Explanation:
-    from npudoctor.cli.progress import Progress
+    from npudoctor.cli.terminal.progress import Progress
 
     walk = inputs.walk
     with Progress() as progress:
@@ -157,8 +157,8 @@ def _uncounted(walk: Walk) -> Iterator[tuple[str, str]]:
 
 def _read_once(engine: Engine, path: str, inputs: Inputs, asked: Asked) -> Evidence:
     """What a pipe says."""
-    from npudoctor.explain.reading import failed
-    from npudoctor.explain.sources import opened, standard_input
+    from npudoctor.explain.reading.reading import failed
+    from npudoctor.explain.reading.sources import opened, standard_input
 
     # Who pipes something in may take as long as he likes, unless he says otherwise.
     until = math.inf if path == "-" and asked.seconds is None else inputs.until
@@ -192,8 +192,8 @@ def _complain(walk: Walk, evidence: list[Evidence], unread: list[tuple[str, str]
 
 def _newest(asked: Asked) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The logs of the newest run that are here, and the places that do not answer; other logs are named."""
-    from npudoctor.explain.gather import automatic
-    from npudoctor.explain.newest import together
+    from npudoctor.explain.reading.gather import automatic
+    from npudoctor.explain.reading.newest import together
 
     places = automatic(asked.variables)
     found = places.found

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, List, Optional  # noqa: UP035
 
 import typer
 
-from npudoctor.cli import options as o
+from npudoctor.cli.arguments import options as o
 from npudoctor.core.messages import _
 
 if TYPE_CHECKING:
@@ -78,8 +78,8 @@ def fix(
     config: o.ConfigFile = None,
 ) -> int:
     """Mend what can be mended safely."""
-    from npudoctor.cli.answers import deliver
     from npudoctor.cli.session import opened
+    from npudoctor.cli.terminal.answers import deliver
 
     wanted = [*(names or ()), *(["cache-server"] if cache_server else ())]
     # What the checks are asked about is said as for `check`; the rest is ours.
@@ -131,7 +131,7 @@ def _carry_out(session: Session, wish: Wish) -> FixReport:
     import dataclasses
     import time
 
-    from npudoctor.cli.answers import confirm
+    from npudoctor.cli.terminal.answers import confirm
     from npudoctor.core.model import Report
     from npudoctor.fixing.engine import Tools, fix
     from npudoctor.runner import runner
@@ -149,6 +149,6 @@ def _carry_out(session: Session, wish: Wish) -> FixReport:
 def _show(items: Sequence[Item], wish: Wish) -> None:
     """The plan, before anything is asked or done. A run that only shows has it as its result instead."""
     if not wish.only_shows:
-        from npudoctor.cli.answers import show
+        from npudoctor.cli.terminal.answers import show
 
         show(items)

@@ -8,9 +8,9 @@ import os
 from collections.abc import Sequence
 from typing import Callable, Optional
 
-from npudoctor.cli import evaluated, output, signals
+from npudoctor.cli.arguments.plain import check_flags
 from npudoctor.cli.caller import Caller, leave
-from npudoctor.cli.plain import check_flags
+from npudoctor.cli.terminal import evaluated, output, signals
 from npudoctor.core import messages, threads
 
 BUG = 70  # EX_SOFTWARE
@@ -103,7 +103,7 @@ def _ended(work: Callable[[], int], argv: Sequence[str] = ()) -> int:
 
 def _refused(error: Exception) -> int:
     try:
-        from npudoctor.cli.refusals import refusal
+        from npudoctor.cli.terminal.refusals import refusal
     except Exception:  # not even typer is here; Python's own status 1 would mean "not ready"
         output.complain(f"{type(error).__name__}: {error}")
         return BUG

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Optional
 
 import typer
 
-from npudoctor.cli import options as o
+from npudoctor.cli.arguments import options as o
 from npudoctor.cli.caller import Caller, leave
-from npudoctor.cli.output import complain, explain
 from npudoctor.cli.settings.config import Refused
+from npudoctor.cli.terminal.output import complain, explain
 from npudoctor.core import messages
 from npudoctor.core.messages import _, strerror
 from npudoctor.launch.answer import Answer, from_json

@@ -7,12 +7,12 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Optional
 
-from npudoctor.cli import output, signals
+from npudoctor.cli.arguments.examined import chosen
+from npudoctor.cli.arguments.limits import job, owner
+from npudoctor.cli.arguments.paths import image, program
 from npudoctor.cli.caller import Caller
-from npudoctor.cli.examined import chosen
-from npudoctor.cli.limits import job, owner
-from npudoctor.cli.paths import image, program
 from npudoctor.cli.settings.config import Config, Refused, load, suggestion
+from npudoctor.cli.terminal import output, signals
 from npudoctor.core import messages
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _

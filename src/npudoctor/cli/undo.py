@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from npudoctor.cli import options as o
+from npudoctor.cli.arguments import options as o
 from npudoctor.core.messages import _
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ def undo(
 
     Status 1: something of it is not undone; 0: all of it is, or there was nothing to undo.
     """
-    from npudoctor.cli.answers import confirm, deliver, show
     from npudoctor.cli.own_records import own_machine, own_runs
     from npudoctor.cli.session import described
+    from npudoctor.cli.terminal.answers import confirm, deliver, show
     from npudoctor.fixing.plan import Wish
     from npudoctor.fixing.undoing import UndoTools
     from npudoctor.fixing.undoing import undo as take_back

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Optional
 
 from npudoctor.core.model import Finding, Report, Severity, Status, Step
-from npudoctor.fixing.commands import Command, Export
+from npudoctor.fixing.steps.commands import Command, Export
 
 # What is asked: the checks of a shell's variables, and, to know causes from echoes, what is installed.
 CHECKS = (

@@ -8,11 +8,11 @@ from typing import Optional
 from npudoctor.core.frozen import dataclass, field
 from npudoctor.core.messages import _, ngettext
 from npudoctor.core.redact.redact import redact
-from npudoctor.explain.candidates import Spot
-from npudoctor.explain.evidence import Evidence
-from npudoctor.explain.judge import Diagnosis, Judgement
-from npudoctor.explain.runs import Run
-from npudoctor.explain.walk import Log
+from npudoctor.explain.ranking.candidates import Spot
+from npudoctor.explain.ranking.judge import Diagnosis, Judgement
+from npudoctor.explain.ranking.runs import Run
+from npudoctor.explain.reading.walk import Log
+from npudoctor.explain.scanning.evidence import Evidence
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from npudoctor.core.messages import language
 from npudoctor.core.model import Finding, Fix, Result, Risk, Severity
 from npudoctor.explain.answer import said
 from npudoctor.explain.engine import Engine, engine_of
-from npudoctor.explain.judge import Judgement
-from npudoctor.explain.signatures import all_signatures
+from npudoctor.explain.ranking.judge import Judgement
+from npudoctor.explain.signatures.signatures import all_signatures
 from npudoctor.knowledge.site import Knowledge
 
 GROUP = "deep"

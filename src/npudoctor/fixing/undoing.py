@@ -10,8 +10,8 @@ from typing import Callable, Optional
 from npudoctor.core.frozen import dataclass, replace
 from npudoctor.core.messages import _
 from npudoctor.core.model import Finding, Fix, Risk, Step
+from npudoctor.fixing.actions.apply import why_forbidden
 from npudoctor.fixing.answers import FixReport, answered
-from npudoctor.fixing.apply import why_forbidden
 from npudoctor.fixing.engine import (
     Confirm,
     Hands,
@@ -24,7 +24,7 @@ from npudoctor.fixing.history import UNKNOWN, Act, Run, runs_of
 from npudoctor.fixing.journal import Journal, NoJournal
 from npudoctor.fixing.outcome import Ending, Observer, Outcome
 from npudoctor.fixing.plan import Done, Item, Wish
-from npudoctor.fixing.steps import Command
+from npudoctor.fixing.steps.steps import Command
 from npudoctor.host import Host
 
 

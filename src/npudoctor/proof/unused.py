@@ -16,7 +16,14 @@ from npudoctor.host.fs.files import Entry
 from npudoctor.proof.creator import CLOCK_SLACK
 from npudoctor.proof.temporary import Owners
 
-LEASED = ("tmpfs", "ext2", "ext3", "ext4", "xfs", "btrfs")  # where a lease proves it, see fixing.unused
+LEASED = (
+    "tmpfs",
+    "ext2",
+    "ext3",
+    "ext4",
+    "xfs",
+    "btrfs",
+)  # where a lease proves it, see fixing.actions.unused
 
 
 class Knowers:

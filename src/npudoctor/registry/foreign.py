@@ -12,7 +12,7 @@ from npudoctor.checking.check import Check, Crashed, Skip, title_of, what_is_wro
 from npudoctor.checking.needs import missing
 from npudoctor.core.messages import _
 from npudoctor.core.model import Action, Facts, Finding, Fix, Risk, Scope, Severity
-from npudoctor.fixing.steps import Command, Known, decode, encode
+from npudoctor.fixing.steps.steps import Command, Known, decode, encode
 from npudoctor.host import CannotTell, Host, NotRunning
 from npudoctor.host.fs.files import LocalDisk
 from npudoctor.registry.child import ANSWER_LIMIT

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from npudoctor.cli.output import complain
-from npudoctor.cli.paths import script
+from npudoctor.cli.arguments.paths import script
 from npudoctor.cli.settings.config import Refused
+from npudoctor.cli.terminal.output import complain
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
 from npudoctor.host import CannotTell

@@ -58,7 +58,7 @@ def writable(told: Optional[str], files: Files, option: str = "--output") -> Opt
 
     What is a pipe or a device is named without links, a descriptor of ours as /proc/self/fd/N.
     """
-    from npudoctor.cli.destinations import judge, own_descriptor
+    from npudoctor.cli.terminal.destinations import judge, own_descriptor
 
     if told is None or told == "-":
         return None
@@ -77,7 +77,7 @@ def writable(told: Optional[str], files: Files, option: str = "--output") -> Opt
 
 def _try(folder: str, path: str, option: str) -> None:
     """Refused where no file can be put into the folder, or nothing is heard of it: it may be frozen."""
-    from npudoctor.explain.bounded import PATIENCE, Late, ask
+    from npudoctor.explain.reading.bounded import PATIENCE, Late, ask
 
     try:
         ask(lambda: _put_and_remove(folder))
@@ -89,7 +89,7 @@ def _try(folder: str, path: str, option: str) -> None:
 
 
 def _put_and_remove(folder: str) -> None:
-    from npudoctor.cli.destinations import opened_folder
+    from npudoctor.cli.terminal.destinations import opened_folder
 
     trial = f".npudoctor-{os.urandom(8).hex()}"
     descriptor = opened_folder(folder)

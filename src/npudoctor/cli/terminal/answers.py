@@ -37,7 +37,7 @@ def confirm(item: Item) -> Optional[bool]:
 
 def deliver(report: FixReport, format: str) -> None:
     """Write what became of everything."""
-    from npudoctor.cli import output
+    from npudoctor.cli.terminal import output
 
     if format == "json":
         from npudoctor.render.fix_json import fix_object

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 
-from npudoctor.cli import output
+from npudoctor.cli.terminal import output
 
 # These leave standard output empty: usage and configuration errors, and what could not be written.
 EMPTY = (64, 74)

@@ -104,7 +104,7 @@ def save(path: str, text: str, errors: str = "backslashreplace") -> None:
 def within(work: Callable[[], None], path: str) -> None:
     """Write something, in a child: a file system that is frozen, or whose server is gone, holds in the kernel
     whoever writes. OSError as the work has it; Lost where it does not end."""
-    from npudoctor.explain.bounded import Late, ask
+    from npudoctor.explain.reading.bounded import Late, ask
 
     try:
         ask(work, WRITING)
@@ -114,7 +114,7 @@ def within(work: Callable[[], None], path: str) -> None:
 
 
 def _save(path: str, content: bytes) -> None:
-    from npudoctor.cli.destinations import opened_stream
+    from npudoctor.cli.terminal.destinations import opened_stream
 
     stream = opened_stream(path)
     if stream is None:
@@ -127,7 +127,7 @@ def _save(path: str, content: bytes) -> None:
 
 
 def _replace(path: str, content: bytes) -> None:
-    from npudoctor.cli.destinations import opened_folder
+    from npudoctor.cli.terminal.destinations import opened_folder
 
     folder, name = opened_folder(os.path.dirname(path)), os.path.basename(path)
     temporary = f".npudoctor-{os.urandom(8).hex()}"

@@ -7,9 +7,9 @@ from typing import Any, Optional
 
 import typer
 
-from npudoctor.cli import output
-from npudoctor.cli.parsing import USAGE_ERROR
+from npudoctor.cli.arguments.parsing import USAGE_ERROR
 from npudoctor.cli.settings.config import Refused, suggestion
+from npudoctor.cli.terminal import output
 from npudoctor.core.messages import _
 from npudoctor.core.redact.redact import redact_lines
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Optional
 
-from npudoctor.cli import output
+from npudoctor.cli.terminal import output
 from npudoctor.core.model import Report
 
 

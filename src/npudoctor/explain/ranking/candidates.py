@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import Optional
 
 from npudoctor.core.frozen import dataclass
-from npudoctor.explain.device_memory import held_elsewhere
-from npudoctor.explain.ending import Ending
-from npudoctor.explain.evidence import Evidence, Found, Seen
-from npudoctor.explain.signatures import Signature
-from npudoctor.explain.table import NEAR, WITHOUT
+from npudoctor.explain.ranking.ending import Ending
+from npudoctor.explain.scanning.evidence import Evidence, Found, Seen
+from npudoctor.explain.signatures.device_memory import held_elsewhere
+from npudoctor.explain.signatures.signatures import Signature
+from npudoctor.explain.signatures.table import NEAR, WITHOUT
 
 OUTSIDE = "ended-from-outside"
 _SPENT, _BUSY = "out-of-device-memory", "device-busy-occupied"

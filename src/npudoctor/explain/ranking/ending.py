@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Optional
 
-from npudoctor.explain import levels
-from npudoctor.explain.evidence import Evidence, Seen
-from npudoctor.explain.failures import MARKS, WORDS
-from npudoctor.explain.outline import Outline, Start, noted
+from npudoctor.explain.scanning import levels
+from npudoctor.explain.scanning.evidence import Evidence, Seen
+from npudoctor.explain.scanning.outline import Outline, Start, noted
+from npudoctor.explain.signatures.failures import MARKS, WORDS
 
 TAIL = 16 << 10  # the end of a log, which tells how it went
 _ENDS = ("level", "cann", WORDS)  # these count only where they end a log: healthy jobs write errors too

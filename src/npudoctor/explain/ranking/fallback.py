@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from npudoctor.explain.candidates import Candidate, Spot
-from npudoctor.explain.ending import Ending
-from npudoctor.explain.evidence import Evidence
-from npudoctor.explain.failures import WORDS
-from npudoctor.explain.last_words import cut_off
-from npudoctor.explain.recognise import compiled
-from npudoctor.explain.signatures import Signature
+from npudoctor.explain.ranking.candidates import Candidate, Spot
+from npudoctor.explain.ranking.ending import Ending
+from npudoctor.explain.scanning.evidence import Evidence
+from npudoctor.explain.scanning.last_words import cut_off
+from npudoctor.explain.signatures.failures import WORDS
+from npudoctor.explain.signatures.recognise import compiled
+from npudoctor.explain.signatures.signatures import Signature
 
 # Whose last word is believed first: the process that died, then what calls itself an error, then who
 # started the process. The first line of a traceback says nothing but that there is one.

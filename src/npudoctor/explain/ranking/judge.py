@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 from typing import Optional
 
 from npudoctor.core.frozen import dataclass
-from npudoctor.explain.candidates import Candidate, Spot, candidates_of
-from npudoctor.explain.ending import Ending
-from npudoctor.explain.evidence import Evidence
-from npudoctor.explain.failures import WORDS
-from npudoctor.explain.fallback import fallback
-from npudoctor.explain.outside import weigh_endings
-from npudoctor.explain.runs import Run, earlier_runs
-from npudoctor.explain.signatures import Signature
-from npudoctor.explain.warned import take_warned
+from npudoctor.explain.ranking.candidates import Candidate, Spot, candidates_of
+from npudoctor.explain.ranking.ending import Ending
+from npudoctor.explain.ranking.fallback import fallback
+from npudoctor.explain.ranking.outside import weigh_endings
+from npudoctor.explain.ranking.runs import Run, earlier_runs
+from npudoctor.explain.ranking.warned import take_warned
+from npudoctor.explain.scanning.evidence import Evidence
+from npudoctor.explain.signatures.failures import WORDS
+from npudoctor.explain.signatures.signatures import Signature
 
 # Below this nothing is said to be the cause: it only tells that something failed.
 LEAST = 10
@@ -102,7 +102,7 @@ def _speaking(one: Candidate) -> Signature:
     """The signature; one of nothing but return numbers says what the number means that is in its line."""
     if not one.signature.numbered:
         return one.signature
-    from npudoctor.explain.return_numbers import number_in, of_number
+    from npudoctor.explain.signatures.return_numbers import number_in, of_number
 
     return of_number(one.signature, number_in(one.signature, one.first.seen.text))
 

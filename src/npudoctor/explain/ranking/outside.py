@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from npudoctor.explain.candidates import Candidate, Spot
-from npudoctor.explain.ending import Ending
-from npudoctor.explain.evidence import Evidence
+from npudoctor.explain.ranking.candidates import Candidate, Spot
+from npudoctor.explain.ranking.ending import Ending
+from npudoctor.explain.scanning.evidence import Evidence
 
 _STRONG = 60  # what weighs so much comes to a job however well it is
 _CERTAIN = 100  # more than anything else weighs

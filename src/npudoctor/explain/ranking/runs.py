@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Optional
 
 from npudoctor.core.frozen import dataclass
-from npudoctor.explain.ending import Ending
-from npudoctor.explain.evidence import Evidence, Seen
-from npudoctor.explain.signatures import Signature
+from npudoctor.explain.ranking.ending import Ending
+from npudoctor.explain.scanning.evidence import Evidence, Seen
+from npudoctor.explain.signatures.signatures import Signature
 
 _MOST = 20  # of a file
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from npudoctor.explain.candidates import Candidate
-from npudoctor.explain.ending import Ending
-from npudoctor.explain.evidence import Evidence, Seen
+from npudoctor.explain.ranking.candidates import Candidate
+from npudoctor.explain.ranking.ending import Ending
+from npudoctor.explain.scanning.evidence import Evidence, Seen
 
 # What was warned of, and what then fails of it.
 _PAIRS = (

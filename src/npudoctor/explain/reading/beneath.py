@@ -11,8 +11,8 @@ from functools import cache, cached_property
 from typing import Optional
 
 from npudoctor.core.mounts import LOCAL, MOUNTINFO, parse_mountinfo
-from npudoctor.explain import bounded, opening
-from npudoctor.explain.opening import Identity, identity
+from npudoctor.explain.reading import bounded, opening
+from npudoctor.explain.reading.opening import Identity, identity
 
 _LINKS = 40  # as the kernel
 

@@ -13,9 +13,9 @@ from typing import Optional
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _, strerror
-from npudoctor.explain import bounded, newest, opening
-from npudoctor.explain.opening import Unreadable
-from npudoctor.explain.walk import Walk
+from npudoctor.explain.reading import bounded, newest, opening
+from npudoctor.explain.reading.opening import Unreadable
+from npudoctor.explain.reading.walk import Walk
 
 FOLDER, FILE = 60.0, 600.0  # seconds: of a folder nobody knows what is in it, a file was meant as a whole
 FILES = 50_000  # of more files the newest are read

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Callable, Optional
 
 from npudoctor.core.frozen import dataclass
-from npudoctor.explain.ranks import of_path
+from npudoctor.explain.scanning.ranks import of_path
 
 _FOLDERS = (
     ("msrun", "msrun_log"),

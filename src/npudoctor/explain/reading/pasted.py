@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator
 from typing import Callable, Optional
 
 from npudoctor.core.frozen import replace
-from npudoctor.explain.evidence import Evidence, Seen
-from npudoctor.explain.window import decoded
+from npudoctor.explain.scanning.evidence import Evidence, Seen
+from npudoctor.explain.scanning.window import decoded
 
 _SOFT, _JOINED = b"\n\x1f", b"\x1e"  # a line end that is none in the file; one of the file that is left out
 _MARKED = re.compile(_SOFT + b"|" + _JOINED)

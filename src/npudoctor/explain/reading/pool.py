@@ -13,14 +13,14 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Callable, NoReturn, Optional
 
 from npudoctor.core.messages import _
-from npudoctor.explain import bounded
-from npudoctor.explain.evidence import Evidence
-from npudoctor.explain.matching import Matcher, Plain
-from npudoctor.explain.opening import Opener, local
-from npudoctor.explain.reading import PART, PARTS, Task, failed, read, tasks_of
-from npudoctor.explain.sources import over
-from npudoctor.explain.table import Table
-from npudoctor.explain.walk import Log
+from npudoctor.explain.reading import bounded
+from npudoctor.explain.reading.opening import Opener, local
+from npudoctor.explain.reading.reading import PART, PARTS, Task, failed, read, tasks_of
+from npudoctor.explain.reading.sources import over
+from npudoctor.explain.reading.walk import Log
+from npudoctor.explain.scanning.evidence import Evidence
+from npudoctor.explain.scanning.matching import Matcher, Plain
+from npudoctor.explain.signatures.table import Table
 
 GRACE = 1.0  # seconds in which a process says what it had read when the time was over
 _SMALL = 256 << 10

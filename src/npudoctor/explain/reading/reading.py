@@ -12,16 +12,16 @@ from typing import Optional
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _, strerror
-from npudoctor.explain import bounded
-from npudoctor.explain.evidence import Evidence
-from npudoctor.explain.matching import Matcher
-from npudoctor.explain.opening import Opener, Unreadable
-from npudoctor.explain.outline import KEPT
-from npudoctor.explain.pasted import Pasted
-from npudoctor.explain.scan import CONTEXT, Scan
-from npudoctor.explain.sources import PIECE, Source, encoding_of, over, shorter, source_of
-from npudoctor.explain.table import Table
-from npudoctor.explain.walk import Log
+from npudoctor.explain.reading import bounded
+from npudoctor.explain.reading.opening import Opener, Unreadable
+from npudoctor.explain.reading.pasted import Pasted
+from npudoctor.explain.reading.sources import PIECE, Source, encoding_of, over, shorter, source_of
+from npudoctor.explain.reading.walk import Log
+from npudoctor.explain.scanning.evidence import Evidence
+from npudoctor.explain.scanning.matching import Matcher
+from npudoctor.explain.scanning.outline import KEPT
+from npudoctor.explain.scanning.scan import CONTEXT, Scan
+from npudoctor.explain.signatures.table import Table
 
 PART = 32 << 20
 PARTS = 16_384  # of all files together: half a TiB; what is larger is not read to its end

@@ -6,7 +6,7 @@ import contextlib
 import os
 from collections.abc import Sequence
 
-from npudoctor.explain.walk import Log
+from npudoctor.explain.reading.walk import Log
 
 SIZE = 8  # bytes of a piece: so many hyperscan compares before it looks closer
 _LOGS, _BYTES = 8, 16 << 10
@@ -30,7 +30,7 @@ class Sample:
 
 def sample_of(logs: Sequence[Log]) -> Sample:
     """What the largest logs look like, in their middle; nothing of them when they do not answer."""
-    from npudoctor.explain import bounded  # the table is built without what reads logs
+    from npudoctor.explain.reading import bounded  # the table is built without what reads logs
 
     try:
         return Sample(bounded.ask(lambda: _middles(logs)))
@@ -39,8 +39,8 @@ def sample_of(logs: Sequence[Log]) -> Sample:
 
 
 def _middles(logs: Sequence[Log]) -> bytes:
-    from npudoctor.explain.opening import Opener, Unreadable
-    from npudoctor.explain.reading import opened_log
+    from npudoctor.explain.reading.opening import Opener, Unreadable
+    from npudoctor.explain.reading.reading import opened_log
 
     parts, opener = [], Opener()
     for log in sorted(logs, key=lambda log: -log.size)[:_LOGS]:

@@ -15,7 +15,7 @@ from typing import Optional
 
 from npudoctor.core.descriptors import ready
 from npudoctor.core.messages import _, strerror
-from npudoctor.explain.opening import Opener, Unreadable
+from npudoctor.explain.reading.opening import Opener, Unreadable
 
 PIECE = 1 << 20
 UNPACKED = 4 << 30  # of one compressed file; more is no log

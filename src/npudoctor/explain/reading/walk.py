@@ -18,10 +18,10 @@ from typing import Optional
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _, strerror
-from npudoctor.explain import opening
-from npudoctor.explain.beneath import Below, Here, answers, system
-from npudoctor.explain.opening import Identity, Unreadable, identity
-from npudoctor.explain.ranks import of_path
+from npudoctor.explain.reading import opening
+from npudoctor.explain.reading.beneath import Below, Here, answers, system
+from npudoctor.explain.reading.opening import Identity, Unreadable, identity
+from npudoctor.explain.scanning.ranks import of_path
 
 ENTRIES = 250_000  # so many are looked at; of more it is only said that they are there
 _DEEP = 64

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple, Optional
 
-from npudoctor.explain import progress
-from npudoctor.explain.window import decoded, lines_with, places
+from npudoctor.explain.scanning.window import decoded, lines_with, places
+from npudoctor.explain.signatures import progress
 
 _CHUNK = 48 << 10  # so much is looked at at a time; a bar is followed within it
 _LONG = 1000  # characters of a line that are looked at

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Callable, Optional
 
 from npudoctor.core.frozen import dataclass, replace
-from npudoctor.explain.outline import Outline
+from npudoctor.explain.scanning.outline import Outline
 
 RANKS = 4096  # so many ranks are told apart in one file
 SHOWN = 8  # so many marks of a kind are kept from the start, and as many from the end

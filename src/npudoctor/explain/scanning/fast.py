@@ -13,10 +13,10 @@ from collections.abc import Collection, Sequence
 from importlib import import_module
 from typing import Any, Callable, Optional
 
-from npudoctor.explain.matching import Hit, spellings
-from npudoctor.explain.patterns import Literal
-from npudoctor.explain.sample import Sample
-from npudoctor.explain.table import Table
+from npudoctor.explain.reading.sample import Sample
+from npudoctor.explain.scanning.matching import Hit, spellings
+from npudoctor.explain.signatures.patterns import Literal
+from npudoctor.explain.signatures.table import Table
 
 Has = Callable[[bytes], bool]  # whether a text in small letters is in what was looked at
 Text = tuple[int, bytes, bool]  # a number, what is found, and whether in any case

@@ -12,11 +12,11 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from npudoctor.explain.fast import Fast, compiled, noted
-from npudoctor.explain.matching import Hit, spellings
-from npudoctor.explain.patterns import Literal
-from npudoctor.explain.sample import SIZE, Sample, pieces_of
-from npudoctor.explain.table import Piece, Table
+from npudoctor.explain.reading.sample import SIZE, Sample, pieces_of
+from npudoctor.explain.scanning.fast import Fast, compiled, noted
+from npudoctor.explain.scanning.matching import Hit, spellings
+from npudoctor.explain.signatures.patterns import Literal
+from npudoctor.explain.signatures.table import Piece, Table
 
 Links = tuple[tuple[Literal, ...], ...]
 WORTH = 192 << 20  # with less data, choosing takes longer than it saves

@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from npudoctor.explain.levels import low
-from npudoctor.explain.quoted import quoted
-from npudoctor.explain.recognise import bare
-from npudoctor.explain.window import decoded
+from npudoctor.explain.scanning.levels import low
+from npudoctor.explain.scanning.window import decoded
+from npudoctor.explain.signatures.quoted import quoted
+from npudoctor.explain.signatures.recognise import bare
 
 TAIL = 16 << 10  # bytes of the end of a log that are looked at,
 _LINES = 60  # and lines that are not empty

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Protocol, Union
 
-from npudoctor.explain.patterns import Literal
-from npudoctor.explain.table import Table
+from npudoctor.explain.signatures.patterns import Literal
+from npudoctor.explain.signatures.table import Table
 
 Hit = tuple[int, int]  # what was found, and where it ends
 # A node of the tree of all literals: what follows by the next byte, and under -1 that one ends here.

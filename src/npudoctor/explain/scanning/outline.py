@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from typing import Optional
 
 from npudoctor.core.frozen import dataclass, field
-from npudoctor.explain import progress
-from npudoctor.explain.advance import last_advance
-from npudoctor.explain.recognise import bare, indented
-from npudoctor.explain.window import decoded, lines_with
+from npudoctor.explain.scanning.advance import last_advance
+from npudoctor.explain.scanning.window import decoded, lines_with
+from npudoctor.explain.signatures import progress
+from npudoctor.explain.signatures.recognise import bare, indented
 
 KEPT = 1 << 20  # bytes of the end of a log that are looked at
 _BEFORE = 64 << 10  # and so many before the first place at which something was found

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Optional
 
-from npudoctor.explain import levels, moments, ranks
-from npudoctor.explain.evidence import Seen
-from npudoctor.explain.quoted import quoted
-from npudoctor.explain.recognise import (
+from npudoctor.explain.scanning import levels, moments, ranks
+from npudoctor.explain.scanning.evidence import Seen
+from npudoctor.explain.scanning.window import Window, decoded
+from npudoctor.explain.signatures.quoted import quoted
+from npudoctor.explain.signatures.recognise import (
     UNIT_LINES,
     around,
     bare,
@@ -21,8 +22,7 @@ from npudoctor.explain.recognise import (
     shown_source,
     unit,
 )
-from npudoctor.explain.signatures import Signature
-from npudoctor.explain.window import Window, decoded
+from npudoctor.explain.signatures.signatures import Signature
 
 SHOWN = 2000  # characters of a line that are kept
 _LOGGING = 16 << 10  # bytes of what `logging` writes about a message that it cannot format

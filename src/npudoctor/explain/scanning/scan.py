@@ -12,18 +12,18 @@ from typing import Optional, TypeVar
 
 from npudoctor.core.frozen import replace
 from npudoctor.core.messages import _
-from npudoctor.explain import ranks
-from npudoctor.explain.evidence import SHOWN, Evidence, Found, Seen
-from npudoctor.explain.failures import ENDED, MARKS, WORDS
-from npudoctor.explain.flood import Kinds
-from npudoctor.explain.last_words import last_words
-from npudoctor.explain.levels import low
-from npudoctor.explain.matching import Hit, Matcher
-from npudoctor.explain.outline import KEPT, outline_of
-from npudoctor.explain.place import Place
-from npudoctor.explain.recognise import UNIT_LINES
-from npudoctor.explain.table import Needle, Table
-from npudoctor.explain.window import Window
+from npudoctor.explain.scanning import ranks
+from npudoctor.explain.scanning.evidence import SHOWN, Evidence, Found, Seen
+from npudoctor.explain.scanning.flood import Kinds
+from npudoctor.explain.scanning.last_words import last_words
+from npudoctor.explain.scanning.levels import low
+from npudoctor.explain.scanning.matching import Hit, Matcher
+from npudoctor.explain.scanning.outline import KEPT, outline_of
+from npudoctor.explain.scanning.place import Place
+from npudoctor.explain.scanning.window import Window
+from npudoctor.explain.signatures.failures import ENDED, MARKS, WORDS
+from npudoctor.explain.signatures.recognise import UNIT_LINES
+from npudoctor.explain.signatures.table import Needle, Table
 
 T = TypeVar("T")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from npudoctor.explain.signatures import Signature
+from npudoctor.explain.signatures.signatures import Signature
 
 
 def codes_of(signatures: Sequence[Signature]) -> set[str]:

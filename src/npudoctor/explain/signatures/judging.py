@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Callable, Optional
 
 from npudoctor.core.messages import _
-from npudoctor.explain.patterns import Unsuitable, judged, literals_of
+from npudoctor.explain.signatures.patterns import Unsuitable, judged, literals_of
 
 CATEGORIES = (
     "cann-env-not-sourced",

@@ -14,26 +14,27 @@ from collections.abc import Mapping
 from typing import Any, Optional
 
 from npudoctor.core.frozen import dataclass
-from npudoctor.explain import signatures as source
-from npudoctor.explain.patterns import COMMON, Literal
-from npudoctor.explain.signatures import Signature, built_in, site_signatures
-from npudoctor.explain.table import Entry, Piece, Search, Table, entry_of, joined, marks
+from npudoctor.explain.signatures import signatures as source
+from npudoctor.explain.signatures.patterns import COMMON, Literal
+from npudoctor.explain.signatures.signatures import Signature, built_in, site_signatures
+from npudoctor.explain.signatures.table import Entry, Piece, Search, Table, entry_of, joined, marks
 from npudoctor.knowledge.site import Broken, Knowledge
 
-FILE = os.path.join(os.path.dirname(__file__), "table.json")
+EXPLAIN = os.path.dirname(os.path.dirname(__file__))
+FILE = os.path.join(EXPLAIN, "table.json")
 # What the file is made by; what it is made of are these and the signatures.
 # The Makefile reads the names here.
 _CODE = (
-    "failures.py",
-    "gate.py",
-    "judging.py",
-    "matching.py",
-    "number_patterns.py",
-    "patterns.py",
-    "prepared.py",
-    "sample.py",
-    "signatures.py",
-    "table.py",
+    "reading/sample.py",
+    "scanning/gate.py",
+    "scanning/matching.py",
+    "signatures/failures.py",
+    "signatures/judging.py",
+    "signatures/number_patterns.py",
+    "signatures/patterns.py",
+    "signatures/prepared.py",
+    "signatures/signatures.py",
+    "signatures/table.py",
 )
 
 
@@ -79,8 +80,7 @@ def _made_of() -> str:
     import hashlib
 
     digest = hashlib.sha256()
-    here = os.path.dirname(__file__)
-    paths = [os.path.join(here, name) for name in _CODE]
+    paths = [os.path.join(EXPLAIN, name) for name in _CODE]
     for path in (*paths, *(os.path.join(source.FOLDER, name) for name in source.names())):
         with open(path, "rb") as file:
             content = file.read()
@@ -112,8 +112,8 @@ class _Gate:
     """The gate that suits logs of nothing but common words."""
 
     def __init__(self, made: BuiltIn) -> None:
-        from npudoctor.explain.gate import cover, known_by
-        from npudoctor.explain.sample import Sample
+        from npudoctor.explain.reading.sample import Sample
+        from npudoctor.explain.scanning.gate import cover, known_by
 
         words = Sample(" ".join(sorted(COMMON)).encode())
         links = joined(made.marks, made.entries).links

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Optional
 
-from npudoctor.explain.own import of_a_package, of_the_job
-from npudoctor.explain.quoted import quoted, source
-from npudoctor.explain.signatures import Signature
+from npudoctor.explain.signatures.own import of_a_package, of_the_job
+from npudoctor.explain.signatures.quoted import quoted, source
+from npudoctor.explain.signatures.signatures import Signature
 
 UNIT_LINES = 12  # so many lines are one message at most,
 LONGEST = 4096  # and so many characters

@@ -13,7 +13,7 @@ from typing import Optional
 
 from npudoctor import knowledge
 from npudoctor.core.frozen import dataclass, replace
-from npudoctor.explain.signatures import Signature
+from npudoctor.explain.signatures.signatures import Signature
 
 _FILE = os.path.join(os.path.dirname(knowledge.__file__), "return_numbers.toml")
 _HEX = 4  # so many digits of an errNo[0x...] are the HcclResult

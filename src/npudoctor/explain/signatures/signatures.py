@@ -10,8 +10,8 @@ from typing import Any, Optional
 from npudoctor import knowledge
 from npudoctor.core.frozen import dataclass, field
 from npudoctor.core.messages import _
-from npudoctor.explain.judging import wrong
-from npudoctor.explain.number_patterns import number_patterns
+from npudoctor.explain.signatures.judging import wrong
+from npudoctor.explain.signatures.number_patterns import number_patterns
 from npudoctor.knowledge.site import Broken, Knowledge
 from npudoctor.knowledge.tables import BUILT_IN, parse_toml
 

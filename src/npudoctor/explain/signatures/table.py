@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from npudoctor.core.frozen import dataclass
-from npudoctor.explain.failures import MARKS
-from npudoctor.explain.patterns import Literal, analysed
-from npudoctor.explain.signatures import Signature
+from npudoctor.explain.signatures.failures import MARKS
+from npudoctor.explain.signatures.patterns import Literal, analysed
+from npudoctor.explain.signatures.signatures import Signature
 
 NEAR, WITHOUT = 1, 2
 Piece = tuple[bytes, bool]  # a text, and whether in any case: then in small letters

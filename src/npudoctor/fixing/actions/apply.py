@@ -7,13 +7,16 @@ from typing import Any, Callable, Optional
 from npudoctor.core.messages import _, strerror
 from npudoctor.core.model import Step
 from npudoctor.facts.leftovers.temporary import library_of
-from npudoctor.fixing.ending import end_processes
-from npudoctor.fixing.kernel import set_kernel
+from npudoctor.fixing.actions.ending import end_processes
+from npudoctor.fixing.actions.removal import remove_shared_memory, remove_socket, restore_socket
+from npudoctor.fixing.actions.running import delete_rule, insert_rule, remount, run_command
+from npudoctor.fixing.actions.spilled import remove_files
+from npudoctor.fixing.actions.temporary import remove_temporary
+from npudoctor.fixing.actions.unused import remove_unused
+from npudoctor.fixing.actions.writing import put_back, write_file
 from npudoctor.fixing.outcome import Broken, Ending, Failed, Gone, Observer, Outcome, Refused
-from npudoctor.fixing.removal import remove_shared_memory, remove_socket, restore_socket
-from npudoctor.fixing.running import delete_rule, insert_rule, remount, run_command
-from npudoctor.fixing.spilled import remove_files
-from npudoctor.fixing.steps import (
+from npudoctor.fixing.steps.kernel import set_kernel
+from npudoctor.fixing.steps.steps import (
     Command,
     DeleteRule,
     Export,
@@ -29,9 +32,6 @@ from npudoctor.fixing.steps import (
     SignalProcess,
     WriteFile,
 )
-from npudoctor.fixing.temporary import remove_temporary
-from npudoctor.fixing.unused import remove_unused
-from npudoctor.fixing.writing import put_back, write_file
 from npudoctor.host import CannotTell, Host
 
 # Words of a shell: no program of ours does the same for it. Of these, `npudoctor env` speaks of variables.

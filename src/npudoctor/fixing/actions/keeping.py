@@ -9,7 +9,7 @@ from typing import Optional
 from npudoctor.core.messages import _
 from npudoctor.fixing.journal import own_folder, sync
 from npudoctor.fixing.outcome import Observer, Refused, changing
-from npudoctor.fixing.texts import LIMIT, digest, kept_path
+from npudoctor.fixing.steps.texts import LIMIT, digest, kept_path
 from npudoctor.host import Host
 
 

@@ -11,10 +11,10 @@ from contextlib import contextmanager
 
 from npudoctor.core.messages import _
 from npudoctor.facts.leftovers.cache_server import PARKED
-from npudoctor.fixing.opening import opened
+from npudoctor.fixing.actions.opening import opened
+from npudoctor.fixing.actions.syscalls import remove_segment, rename_without_replacing
 from npudoctor.fixing.outcome import Gone, Observer, Refused, changing
-from npudoctor.fixing.steps import RemoveSharedMemory, RemoveSocket, RestoreSocket
-from npudoctor.fixing.syscalls import remove_segment, rename_without_replacing
+from npudoctor.fixing.steps.steps import RemoveSharedMemory, RemoveSocket, RestoreSocket
 from npudoctor.host import Host
 from npudoctor.host.fs.walk import Parent
 from npudoctor.host.network.sockets import Listener

@@ -8,9 +8,9 @@ from typing import Optional
 
 from npudoctor.core.marks import FileMark
 from npudoctor.core.messages import _
+from npudoctor.fixing.actions.programs import refuse_or_tell, told
 from npudoctor.fixing.outcome import Failed, Gone, Observer, Refused, changing
-from npudoctor.fixing.programs import refuse_or_tell, told
-from npudoctor.fixing.steps import Command, DeleteRule, InsertRule, Remount
+from npudoctor.fixing.steps.steps import Command, DeleteRule, InsertRule, Remount
 from npudoctor.host import Host
 from npudoctor.host.process.commands import Answer
 

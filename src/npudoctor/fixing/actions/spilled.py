@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from npudoctor.core.marks import FileMark
 from npudoctor.core.messages import _
 from npudoctor.facts.leftovers.cache_server import SpillFolder
-from npudoctor.fixing.opening import explained, opened, opened_in
+from npudoctor.fixing.actions.opening import explained, opened, opened_in
 from npudoctor.fixing.outcome import Observer, Refused, changing
-from npudoctor.fixing.steps import RemoveFiles
+from npudoctor.fixing.steps.steps import RemoveFiles
 from npudoctor.host import Host
 from npudoctor.host.fs.files import Entry
 from npudoctor.host.fs.walk import Parent, entry_of, files_in

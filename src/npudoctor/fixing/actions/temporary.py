@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from npudoctor.core.marks import FileMark
 from npudoctor.core.messages import _
 from npudoctor.facts.leftovers.temporary import TempFolder, library_of
-from npudoctor.fixing.opening import explained, opened, opened_in
+from npudoctor.fixing.actions.opening import explained, opened, opened_in
+from npudoctor.fixing.actions.spilled import same_folder
 from npudoctor.fixing.outcome import Observer, Refused, changing
-from npudoctor.fixing.spilled import same_folder
-from npudoctor.fixing.steps import RemoveFiles
+from npudoctor.fixing.steps.steps import RemoveFiles
 from npudoctor.host import Host
 from npudoctor.host.fs.files import Entry
 from npudoctor.host.fs.walk import entry_of, files_in

@@ -22,11 +22,11 @@ from contextlib import contextmanager, suppress
 from npudoctor.core.marks import FileMark
 from npudoctor.core.messages import _, ngettext, strerror
 from npudoctor.facts.leftovers.shm_files import FOLDER, SharedFile, maker
-from npudoctor.fixing.opening import explained, opened
+from npudoctor.fixing.actions.opening import explained, opened
+from npudoctor.fixing.actions.spilled import same_file
+from npudoctor.fixing.actions.syscalls import file_system
 from npudoctor.fixing.outcome import Gone, Observer, Refused, changing
-from npudoctor.fixing.spilled import same_file
-from npudoctor.fixing.steps import RemoveUnused
-from npudoctor.fixing.syscalls import file_system
+from npudoctor.fixing.steps.steps import RemoveUnused
 from npudoctor.host import Host
 from npudoctor.host.fs.walk import entry_of
 from npudoctor.proof.places import why_shared

@@ -11,11 +11,11 @@ from typing import Optional
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
-from npudoctor.fixing.keeping import keep, kept_content
-from npudoctor.fixing.opening import opened
+from npudoctor.fixing.actions.keeping import keep, kept_content
+from npudoctor.fixing.actions.opening import opened
+from npudoctor.fixing.actions.syscalls import rename_without_replacing
 from npudoctor.fixing.outcome import Failed, Gone, Observer, Refused, changing
-from npudoctor.fixing.syscalls import rename_without_replacing
-from npudoctor.fixing.texts import LIMIT, PutBack, Was, WriteFile, digest
+from npudoctor.fixing.steps.texts import LIMIT, PutBack, Was, WriteFile, digest
 from npudoctor.host import Host
 from npudoctor.host.fs.walk import Parent, entry_of
 

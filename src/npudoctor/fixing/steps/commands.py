@@ -6,7 +6,7 @@ from typing import Optional
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.marks import FileMark
-from npudoctor.fixing.shell import line_of, quote
+from npudoctor.fixing.steps.shell import line_of, quote
 
 
 @dataclass(frozen=True)

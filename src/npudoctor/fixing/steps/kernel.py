@@ -7,7 +7,7 @@ import os
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
 from npudoctor.fixing.outcome import Broken, Gone, Observer, Refused, changing
-from npudoctor.fixing.shell import quote
+from npudoctor.fixing.steps.shell import quote
 
 SYSCTL = "/proc/sys"
 LIMIT = 1 << 20  # of 4 MiB and more the kernel refuses to read anything there

@@ -6,7 +6,7 @@ from typing import Optional
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.marks import FileMark, ProcessMark
-from npudoctor.fixing.shell import quote
+from npudoctor.fixing.steps.shell import quote
 
 
 @dataclass(frozen=True)

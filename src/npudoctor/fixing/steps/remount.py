@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from npudoctor.core.frozen import dataclass
-from npudoctor.fixing.shell import line_of
+from npudoctor.fixing.steps.shell import line_of
 
 _UNITS = ((1 << 30, "g"), (1 << 20, "m"), (1 << 10, "k"))
 

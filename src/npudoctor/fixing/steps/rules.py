@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from npudoctor.core.frozen import dataclass
-from npudoctor.fixing.shell import line_of, quote
+from npudoctor.fixing.steps.shell import line_of, quote
 
 
 @dataclass(frozen=True)

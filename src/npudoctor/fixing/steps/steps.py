@@ -9,23 +9,23 @@ from typing import Any, Union
 from npudoctor.core.marks import FileMark as FileMark
 from npudoctor.core.marks import ProcessMark as ProcessMark
 from npudoctor.core.model import Step
-from npudoctor.fixing.commands import Command as Command
-from npudoctor.fixing.commands import Export as Export
-from npudoctor.fixing.kernel import SetKernel as SetKernel
-from npudoctor.fixing.leftovers import RemoveFiles as RemoveFiles
-from npudoctor.fixing.leftovers import RemoveSharedMemory as RemoveSharedMemory
-from npudoctor.fixing.leftovers import RemoveSocket as RemoveSocket
-from npudoctor.fixing.leftovers import RemoveUnused as RemoveUnused
-from npudoctor.fixing.leftovers import RestoreSocket as RestoreSocket
-from npudoctor.fixing.leftovers import SignalProcess as SignalProcess
-from npudoctor.fixing.remount import Remount as Remount
-from npudoctor.fixing.rules import DeleteRule as DeleteRule
-from npudoctor.fixing.rules import InsertRule as InsertRule
-from npudoctor.fixing.shell import quote as quote
-from npudoctor.fixing.sound import sound
-from npudoctor.fixing.texts import PutBack as PutBack
-from npudoctor.fixing.texts import Was
-from npudoctor.fixing.texts import WriteFile as WriteFile
+from npudoctor.fixing.steps.commands import Command as Command
+from npudoctor.fixing.steps.commands import Export as Export
+from npudoctor.fixing.steps.kernel import SetKernel as SetKernel
+from npudoctor.fixing.steps.leftovers import RemoveFiles as RemoveFiles
+from npudoctor.fixing.steps.leftovers import RemoveSharedMemory as RemoveSharedMemory
+from npudoctor.fixing.steps.leftovers import RemoveSocket as RemoveSocket
+from npudoctor.fixing.steps.leftovers import RemoveUnused as RemoveUnused
+from npudoctor.fixing.steps.leftovers import RestoreSocket as RestoreSocket
+from npudoctor.fixing.steps.leftovers import SignalProcess as SignalProcess
+from npudoctor.fixing.steps.remount import Remount as Remount
+from npudoctor.fixing.steps.rules import DeleteRule as DeleteRule
+from npudoctor.fixing.steps.rules import InsertRule as InsertRule
+from npudoctor.fixing.steps.shell import quote as quote
+from npudoctor.fixing.steps.sound import sound
+from npudoctor.fixing.steps.texts import PutBack as PutBack
+from npudoctor.fixing.steps.texts import Was
+from npudoctor.fixing.steps.texts import WriteFile as WriteFile
 
 Known = Union[
     Command,

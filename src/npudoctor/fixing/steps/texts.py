@@ -7,7 +7,7 @@ from typing import Optional
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
-from npudoctor.fixing.shell import printing, quote
+from npudoctor.fixing.steps.shell import printing, quote
 from npudoctor.host import CannotTell, Host
 from npudoctor.host.fs.files import Entry
 
