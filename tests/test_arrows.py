@@ -119,6 +119,13 @@ def test_no_files_import_each_other_in_a_circle() -> None:
         left = {path: imported for path, imported in left.items() if path not in free}
 
 
+def test_no_room_of_the_host_knows_the_host() -> None:
+    """It is made of them; what takes a Host concludes something, and is one of the facts."""
+    for path in (SOURCE / "host").rglob("*/*.py"):
+        assert SOURCE / "host/host.py" not in files_imported(path), path
+        assert SOURCE / "host/__init__.py" not in files_imported(path), path
+
+
 def files_imported(path: Path) -> Iterator[Path]:
     """The files of ours that a file imports; of `from package import name` the module, if it is one."""
     for name in imports(path):
