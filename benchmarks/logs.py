@@ -47,8 +47,8 @@ def start() -> int:
 
 def write_literals(path: Path) -> int:
     """All that `explain` looks for, one a line; how many."""
-    from npudoctor.explain.signatures import built_in
-    from npudoctor.explain.table import table_of
+    from npudoctor.explain.signatures.signatures import built_in
+    from npudoctor.explain.signatures.table import table_of
 
     texts = sorted({literal.text for literal in table_of(built_in()).literals})
     path.write_text("\n".join(texts) + "\n", encoding="utf-8")

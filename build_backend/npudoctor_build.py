@@ -55,7 +55,10 @@ def compile_signatures(root: Path = ROOT) -> Path:
     this tree: another one may be installed here. What it needs lies where it does for us, which in a build
     environment of pip's is told by PYTHONPATH."""
     source = root / "src"
-    code = "import sys; sys.path[:0] = sys.argv[1:]; import npudoctor.explain.prepared as p; p.write()"
+    code = (
+        "import sys; sys.path[:0] = sys.argv[1:]; "
+        "from npudoctor.explain.signatures.prepared import write; write()"
+    )
     ours = [path for path in sys.path if path]
     subprocess.run([sys.executable, "-I", "-B", "-c", code, str(source), *ours], check=True)
     return source / "npudoctor" / "explain" / "table.json"

@@ -12,60 +12,29 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src/npudoctor"
 CHECKS = sorted((ROOT / "checks").rglob("*.py"))
 
-# What each part may import of ours; a part is the folder or the module below npudoctor.
-CORE = {"model", "messages", "frozen", "descriptors", "lazy", "threads"}
-ALLOWED = {
-    "model": {"frozen"},
-    "frozen": set(),
-    "lazy": set(),
-    "threads": set(),
-    "messages": set(),
-    "descriptors": set(),
-    "redact": {"redact"},
-    # Who mounted what, the table of mounts says.
-    "trust": {"messages", "host"},
-    "keys": CORE,
-    # What runs in the job's own interpreter can import nothing of ours.
-    "probes": set(),
-    "host": CORE | {"host", "knowledge"},
-    "knowledge": CORE | {"knowledge", "host", "trust"},
-    "checking": CORE | {"host"},
-    "proof": CORE | {"host", "proof", "fixing", "knowledge", "checking"},
-    "stamping": CORE | {"checking", "redact"},
-    "verdict": CORE,
-    "reporting": CORE | {"host", "verdict"},
-    "patience": set(),
-    "description": CORE | {"host", "patience", "reporting"},
-    "child": CORE | {"checking", "patience"},
-    "needs": CORE | {"host"},
-    "index": CORE | {"checking", "host"},
-    "asking": CORE | {"checking", "host", "needs", "stamping"},
-    "foreign": CORE | {"checking", "child", "host", "fixing", "needs"},
-    "dropins": CORE | {"checking", "host", "trust", "foreign", "child", "registry"},
-    "registry": CORE | {"checking", "host", "dropins", "entrypoints", "index", "plugins"},
-    "entrypoints": CORE | {"host", "trust"},
-    "plugins": CORE | {"checking", "host", "dropins", "foreign", "entrypoints", "registry", "trust"},
-    "runner": CORE
-    | {
-        "asking",
-        "checking",
-        "description",
-        "host",
-        "patience",
-        "redact",
-        "registry",
-        "reporting",
-        "stamping",
-        "verdict",
-    },
-    "environment": CORE | {"environment", "fixing", "host", "index", "registry", "runner"},
-    "render": CORE | {"render", "checking", "registry", "fixing", "knowledge", "explain", "redact"},
-    "explain": CORE | {"checking", "explain", "host", "knowledge", "redact"},
-    "fixing": CORE | {"fixing", "host", "proof", "checking", "redact", "verdict"},
-    "running": CORE | {"host", "running"},
-    "config": CORE | {"host", "keys"},
+# Each part may import what stands in a row above its own, and nothing else of ours.
+ORDER = (
+    ("core",),
+    ("knowledge",),
+    ("host",),
+    ("facts", "firewall"),
+    ("proof",),
+    ("checking", "fixing"),
+    ("registry",),
+    ("runner",),
+    ("environment", "explain", "launch"),
+    ("render",),
+    ("cli",),
+)
+RANK = {part: rank for rank, parts in enumerate(ORDER) for part in parts}
+# What runs in the job's own interpreter can import nothing of ours; a fake host is a host, and is asked.
+ASIDE = {"probes": set[str](), "testing": {"core", "knowledge", "host", "checking"}}
+# What a check may import of the core besides the public names: values in the host's answers.
+CORE_FOR_CHECKS = {
+    *("addresses", "cann_version", "driver_version", "errors", "frozen", "lazy", "marks", "mounts", "ports"),
+    "sizes",
 }
-PUBLIC = {"host", "knowledge", "proof", "frozen", "lazy", "checks"}
+PUBLIC = {"core", "knowledge", "host", "facts", "firewall", "proof", "checks"}
 # The one helper for pip's lines; whose a process is; whether somebody holds a lock.
 LENT = (
     "npudoctor.checks.python._pip.",
@@ -102,10 +71,9 @@ def imports(path: Path) -> Iterator[str]:
 
 
 def part_of(name: str) -> str:
-    """`host` for npudoctor.host.files; empty for a name of the package itself, such as npudoctor.Finding."""
+    """`host` for npudoctor.host.options; empty for a name of the package itself, as npudoctor.Finding."""
     below = [*name.split("."), ""][1]
-    known = below and ((SOURCE / below).is_dir() or (SOURCE / f"{below}.py").exists() or below == "checks")
-    return below if known else ""
+    return below if below and ((SOURCE / below).is_dir() or below == "checks") else ""
 
 
 def ours(path: Path) -> set[str]:
@@ -114,37 +82,72 @@ def ours(path: Path) -> set[str]:
     return {part_of(name) for name in names} - {""}
 
 
-@pytest.mark.parametrize("part", ALLOWED)
+@pytest.mark.parametrize("part", [*RANK, *ASIDE])
 def test_each_part_imports_only_what_lies_below_it(part: str) -> None:
-    folder = SOURCE / part
-    for path in sorted(folder.rglob("*.py")) if folder.is_dir() else [SOURCE / f"{part}.py"]:
-        assert ours(path) <= ALLOWED[part] | {part}, path
+    below = {other for other in RANK if part in RANK and RANK[other] < RANK[part]} | ASIDE.get(part, set())
+    for path in sorted((SOURCE / part).rglob("*.py")):
+        assert ours(path) <= below | {part}, path
 
 
-def test_every_part_has_its_arrows() -> None:
-    parts = {
-        path.stem for path in SOURCE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
-    }
-    assert parts - {"__init__", "__main__", "testing", "cli"} == set(ALLOWED)
+def test_every_part_has_its_place() -> None:
+    parts = {path.parent.name for path in SOURCE.glob("*/__init__.py")}
+    assert parts == {*RANK, *ASIDE}
+
+
+def test_no_module_lies_beside_the_parts() -> None:
+    assert {path.name for path in SOURCE.glob("*.py")} == {"__init__.py", "__main__.py"}
+
+
+def test_every_part_says_what_belongs_in_it() -> None:
+    for path in SOURCE.rglob("__init__.py"):
+        assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))), path
 
 
 def test_every_part_is_described() -> None:
     text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
     rows = " ".join(line.split("|")[1] for line in text.splitlines() if line.startswith("| `"))
-    for part in ALLOWED:
-        assert f"`{part}`" in rows or f"`{part}/`" in rows, part
+    for part in (*RANK, *ASIDE):
+        assert f"`{part}/`" in rows, part
 
 
-def test_only_the_command_line_knows_the_command_line() -> None:
-    for path in SOURCE.rglob("*.py"):
-        if "cli" not in path.parts and path.name != "__main__.py":
-            assert "cli" not in ours(path), path
+def test_no_files_import_each_other_in_a_circle() -> None:
+    """What is imported for type checkers alone counts too: two files that need each other are one subject."""
+    left = {path: set(files_imported(path)) - {path} for path in SOURCE.rglob("*.py")}
+    while left:
+        free = {path for path, imported in left.items() if not imported & set(left)}
+        assert free, sorted(path.relative_to(SOURCE).as_posix() for path in left)
+        left = {path: imported for path, imported in left.items() if path not in free}
+
+
+def test_no_room_of_the_host_knows_the_host() -> None:
+    """It is made of them; what takes a Host concludes something, and is one of the facts."""
+    for path in (SOURCE / "host").rglob("*/*.py"):
+        assert SOURCE / "host/host.py" not in files_imported(path), path
+        assert SOURCE / "host/__init__.py" not in files_imported(path), path
+
+
+def files_imported(path: Path) -> Iterator[Path]:
+    """The files of ours that a file imports; of `from package import name` the module, if it is one."""
+    for name in imports(path):
+        parts = name.split(".")
+        if parts[0] != "npudoctor":
+            continue
+        for end in range(len(parts), 0, -1):
+            found = SOURCE.joinpath(*parts[1:end])
+            if end > 1 and found.with_suffix(".py").is_file():
+                yield found.with_suffix(".py")
+                break
+            if end > 1 and (found / "__init__.py").is_file():
+                yield found / "__init__.py"
+                break
 
 
 @pytest.mark.parametrize("path", CHECKS, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_a_check_asks_the_host_only(path: Path) -> None:
     assert ours(path) <= PUBLIC, path
     for name in imports(path):
+        if name.startswith("npudoctor.core."):
+            assert name.split(".")[2] in CORE_FOR_CHECKS, name
         assert name.split(".")[0] not in FORBIDDEN_MODULES, name
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Name):
@@ -170,7 +173,10 @@ def test_what_is_private_to_a_group_stays_in_it(path: Path) -> None:
 
 def test_the_walk_sees_what_it_should(tmp_path: Path) -> None:
     bad = tmp_path / "bad.py"
-    bad.write_text("def f():\n    from npudoctor.cli import main\n    import npudoctor.runner, socket\n")
+    bad.write_text(
+        "def f():\n    from npudoctor.cli import main\n    import npudoctor.runner.runner, socket\n"
+    )
     assert ours(bad) == {"cli", "runner"} and "socket" in set(imports(bad))
+    assert set(files_imported(bad)) == {SOURCE / "cli/main.py", SOURCE / "runner/runner.py"}
     bad.write_text("from npudoctor import Finding, _, runner\n")
-    assert ours(bad) == {"runner"}
+    assert ours(bad) == {"runner"} and set(files_imported(bad)) == {SOURCE / "runner/__init__.py"}

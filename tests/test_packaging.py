@@ -127,7 +127,7 @@ def test_the_table_of_explain_is_of_the_sources_in_the_wheel(packages: Packages,
         archive.extractall(tmp_path)  # noqa: S202  (our own wheel)
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from npudoctor.explain.prepared import prepared\n"
+        "from npudoctor.explain.signatures.prepared import prepared\n"
         "from npudoctor.knowledge.site import Knowledge\n"
         "print(len(prepared(Knowledge()).table.pieces) > 100)"
     )

@@ -12,30 +12,21 @@ from typing import Callable
 
 import pytest
 
-from npudoctor import entrypoints
 from npudoctor.checks.python import mindspore_cann, paddle_cpu
 from npudoctor.checks.python import setuptools as setuptools_check
-from npudoctor.host import (
-    cann_info,
-    cann_python,
-    cann_version,
-    driver,
-    examined,
-    interpreter,
-    ldcache,
-    metadata,
-    mounts,
-    nnal,
-    pasted,
-    ports,
-    processes,
-    requirements,
-    sockets,
-    system,
-    sysvipc,
-)
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.interpreter import Distribution, Layout
+from npudoctor.core import cann_version, driver_version, mounts, ports
+from npudoctor.core.errors import CannotTell
+from npudoctor.facts.cann import nnal
+from npudoctor.facts.cann import python_packages as cann_python
+from npudoctor.facts.job import pasted
+from npudoctor.host import system
+from npudoctor.host.devices import cann_info
+from npudoctor.host.libraries import ldcache
+from npudoctor.host.network import sockets
+from npudoctor.host.process import examined, processes, sysvipc
+from npudoctor.host.python import interpreter, metadata, requirements
+from npudoctor.host.python.interpreter import Distribution, Layout
+from npudoctor.registry import entrypoints
 
 ROOT = Path(__file__).resolve().parent.parent
 SIZE = 1 << 20
@@ -55,9 +46,9 @@ PARSERS: dict[str, Callable[[str], object]] = {
     "train": cann_version.train,
     "accepts": lambda text: cann_version.accepts(text, "7.7"),
     "accepted": lambda text: cann_version.accepts(">=7.7", text),
-    "key": driver.key,
-    "groups": driver.groups,
-    "within": lambda text: driver.within("7.7", text),
+    "key": driver_version.key,
+    "groups": driver_version.groups,
+    "within": lambda text: driver_version.within("7.7", text),
     "parse_headers": metadata.parse_headers,
     "egg": lambda text: list(metadata._required(text)),
     "normal": interpreter.normal,

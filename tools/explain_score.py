@@ -18,8 +18,8 @@ from typing import Any, Optional
 import long_logs
 import signature_audit
 from npudoctor.explain.engine import Engine, engine_of
-from npudoctor.explain.judge import Judgement
-from npudoctor.explain.signatures import all_signatures
+from npudoctor.explain.ranking.judge import Judgement
+from npudoctor.explain.signatures.signatures import all_signatures
 from npudoctor.knowledge.site import Knowledge
 
 

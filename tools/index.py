@@ -8,8 +8,8 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from npudoctor.index import FILE, loaded, row_of
-from npudoctor.registry import check_files
+from npudoctor.checking.index import FILE, loaded, row_of
+from npudoctor.registry.registry import check_files
 
 
 def text() -> str:

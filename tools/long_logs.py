@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import NamedTuple, Optional
 
 from npudoctor.explain.engine import Engine
-from npudoctor.explain.evidence import Evidence
-from npudoctor.explain.judge import Judgement
-from npudoctor.explain.sources import encoding_of
+from npudoctor.explain.ranking.judge import Judgement
+from npudoctor.explain.reading.sources import encoding_of
+from npudoctor.explain.scanning.evidence import Evidence
 
 OUTSIDE = "ended-from-outside"
 KINDS = ("succeeded", "running", "failed", OUTSIDE, "several-runs")

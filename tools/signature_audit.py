@@ -8,7 +8,7 @@ from pathlib import Path
 
 import long_logs
 from npudoctor.explain.engine import Engine
-from npudoctor.explain.evidence import Evidence
+from npudoctor.explain.scanning.evidence import Evidence
 
 _HEALTHY = ("succeeded", "running")
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Optional
 
 from npudoctor import Host
-from npudoctor.frozen import dataclass
-from npudoctor.host.cann import installs_of
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.workplace import job_user, working_directory
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass
+from npudoctor.facts.cann.installations import installs_of
+from npudoctor.facts.job.workplace import job_user, working_directory
 
 ACL, ASCEND, MINDSPORE = "ACL_OP_COMPILER_CACHE_DIR", "ASCEND_CACHE_PATH", "MS_COMPILER_CACHE_PATH"
 NAMES = (ACL, ASCEND, MINDSPORE)

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Optional
 
 from npudoctor import Action, Command, Export, Finding, Fix, Host, Risk, Severity, Step, _
-from npudoctor.host import cann_env, cann_tree
-from npudoctor.host.cann import Install, named_root, set_env_script
-from npudoctor.host.workplace import job_user
+from npudoctor.facts.cann import set_env as cann_env
+from npudoctor.facts.cann import tree as cann_tree
+from npudoctor.facts.cann.installations import Install, named_root, set_env_script
+from npudoctor.facts.job.workplace import job_user
 
 
 def not_sourced(host: Host, install: Install, severity: Severity) -> Finding:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Optional
 
 from npudoctor import ERROR, INFO, WARNING, Action, Command, Finding, Fix, Host, Risk, Severity, _
-from npudoctor.host.cann import Install
-from npudoctor.host.cann_version import at_least
-from npudoctor.host.workplace import job_user
+from npudoctor.core.cann_version import at_least
+from npudoctor.facts.cann.installations import Install
+from npudoctor.facts.job.workplace import job_user
 
 
 def missing(frameworks: Sequence[str], python: str) -> Finding:

@@ -6,11 +6,12 @@ import re
 from typing import Optional
 
 from npudoctor import Host
-from npudoctor.host.cann import Install, installs_of
-from npudoctor.host.cann_info import record, settings
-from npudoctor.host.driver import Package, groups
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.files import Files
+from npudoctor.core.driver_version import groups
+from npudoctor.core.errors import CannotTell
+from npudoctor.facts.cann.installations import Install, installs_of
+from npudoctor.host.devices.cann_info import record, settings
+from npudoctor.host.devices.driver import Package
+from npudoctor.host.fs.files import Files
 
 _REQUIRED = re.compile(r"required_driver_(\w+)_version\Z")
 _BRANCH = re.compile(r"(V\d+R\d+)C(\d+)")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from npudoctor import Host, _
-from npudoctor.host.access import nearest
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.workplace import job_user, working_directory
+from npudoctor.core.errors import CannotTell
+from npudoctor.facts.job.workplace import job_user, working_directory
+from npudoctor.host.fs.access import nearest
 
 EVERYBODY = 0o002
 

@@ -8,12 +8,12 @@ from typing import Optional
 from npudoctor import ERROR, INFO, WARNING, Action, Export, Finding, Fix, Host, Risk, Severity, _
 from npudoctor.checks.cann._library_path_entries import by_kind, meant, open_to_all, words
 from npudoctor.checks.cann._library_path_places import HAL, OF_DRIVER, Places
-from npudoctor.host.cann import ENDINGS, Install, named_root, set_env_script
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.job import machine_of
-from npudoctor.host.loader import Loaded, Loader, Missing
-from npudoctor.host.wanted import npu_expected, on_cann
-from npudoctor.host.workplace import working_directory
+from npudoctor.core.errors import CannotTell
+from npudoctor.facts.cann.installations import ENDINGS, Install, named_root, set_env_script
+from npudoctor.facts.job.process import machine_of
+from npudoctor.facts.job.wanted import npu_expected, on_cann
+from npudoctor.facts.job.workplace import working_directory
+from npudoctor.host.libraries.loader import Loaded, Loader, Missing
 
 PATH = "LD_LIBRARY_PATH"
 SHOWN = 6

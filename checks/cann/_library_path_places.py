@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Optional
 
+from npudoctor.facts.cann.installations import Install, install_at
+from npudoctor.facts.cann.tree import elf_machine, is_closed
 from npudoctor.host import CannotTell, Host
-from npudoctor.host import driver as drivers
-from npudoctor.host.cann import Install, install_at
-from npudoctor.host.cann_tree import elf_machine, is_closed
+from npudoctor.host.devices import driver as drivers
 
 # Below an installation, in the order of its own script; the last ones are of the 5.x era.
 CANN_FOLDERS = (

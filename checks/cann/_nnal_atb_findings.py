@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Optional
 
 from npudoctor import ERROR, INFO, WARNING, Action, Command, Finding, Fix, Host, Risk, Severity, _
-from npudoctor.host import nnal
-from npudoctor.host.cann import Install
-from npudoctor.host.loader import Loaded, Loader
-from npudoctor.host.wanted import npu_expected
-from npudoctor.host.workplace import job_user
+from npudoctor.facts.cann import nnal
+from npudoctor.facts.cann.installations import Install
+from npudoctor.facts.job.wanted import npu_expected
+from npudoctor.facts.job.workplace import job_user
+from npudoctor.host.libraries.loader import Loaded, Loader
 
 ATB = "libatb.so"
 MARKS = ("_ZN3atb", "_ZNK3atb", "_ZTIN3atb", "_ZTVN3atb")

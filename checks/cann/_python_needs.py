@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Optional
 
 from npudoctor import ERROR, INFO, WARNING, Host, Severity, _
-from npudoctor.frozen import dataclass
-from npudoctor.host.cann import Install, installs_of
-from npudoctor.host.cann_python import metadata_in, own_site
-from npudoctor.host.interpreter import Distribution, normal
-from npudoctor.host.requirements import all_required
-from npudoctor.host.wanted import on_cann
+from npudoctor.core.frozen import dataclass
+from npudoctor.facts.cann.installations import Install, installs_of
+from npudoctor.facts.cann.python_packages import metadata_in, own_site
+from npudoctor.facts.job.wanted import on_cann
+from npudoctor.host.python.interpreter import Distribution, normal
+from npudoctor.host.python.requirements import all_required
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet

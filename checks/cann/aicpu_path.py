@@ -21,9 +21,8 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.frozen import replace
-from npudoctor.host import CannotTell
-from npudoctor.host.cann import (
+from npudoctor.core.frozen import replace
+from npudoctor.facts.cann.installations import (
     ASCEND,
     ENDINGS,
     Install,
@@ -33,7 +32,8 @@ from npudoctor.host.cann import (
     operators,
     set_env_script,
 )
-from npudoctor.host.wanted import npu_expected
+from npudoctor.facts.job.wanted import npu_expected
+from npudoctor.host import CannotTell
 
 AICPU = "ASCEND_AICPU_PATH"
 

@@ -21,10 +21,11 @@ from npudoctor import (
 )
 from npudoctor.checks.cann._driver import branches_agree, first_install, required_interfaces
 from npudoctor.checks.device._container_options import to_add
-from npudoctor.frozen import replace
+from npudoctor.core.driver_version import within
+from npudoctor.core.frozen import replace
+from npudoctor.facts.cann.installations import Install
 from npudoctor.host import CannotTell
-from npudoctor.host.cann import Install
-from npudoctor.host.driver import LIBRARY, Package, has_library, package, within
+from npudoctor.host.devices.driver import LIBRARY, Package, has_library, package
 from npudoctor.knowledge.drivers import Declared, declared
 
 MOUNTS = (
@@ -152,7 +153,7 @@ def _has_library(host: Host) -> bool:
 def _compare(host: Host, install: Install, driver: Package) -> Iterator[Union[Finding, Facts]]:
     required = required_interfaces(host.files, install)
     told = None
-    from npudoctor.knowledge.broken import broken_rows
+    from npudoctor.facts.system.broken_rows import broken_rows
 
     yield from broken_rows(host, "cann-driver", "cann_driver")
     if install.version and driver.version:

@@ -7,11 +7,11 @@ from typing import Optional, Union
 
 from npudoctor import ERROR, INFO, WARNING, Facts, Finding, Host, Scope, Skip, _, check
 from npudoctor.checks.cann import _cann_env_findings as findings
+from npudoctor.facts.cann import set_env as environment
+from npudoctor.facts.cann.installations import ENDINGS, Install, installs_of
+from npudoctor.facts.job.wanted import npu_expected, on_cann
+from npudoctor.facts.job.workplace import job_user
 from npudoctor.host import CannotTell
-from npudoctor.host import cann_env as environment
-from npudoctor.host.cann import ENDINGS, Install, installs_of
-from npudoctor.host.wanted import npu_expected, on_cann
-from npudoctor.host.workplace import job_user
 
 WEIGHTS = {"ASCEND_OPP_PATH": ERROR, "ASCEND_HOME_PATH": WARNING}
 AICPU = "ASCEND_AICPU_PATH"
@@ -80,7 +80,7 @@ def cann_env(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _noted(finding: Finding) -> Finding:
-    from npudoctor.frozen import replace
+    from npudoctor.core.frozen import replace
 
     return replace(finding, severity=INFO)
 

@@ -7,12 +7,15 @@ from typing import Optional, Union
 
 from npudoctor import ERROR, INFO, WARNING, Facts, Finding, Fix, Host, Scope, Severity, Skip, _, check
 from npudoctor.checks.cann import _cann_install_findings as findings
-from npudoctor.host import CannotTell, cann_env, cann_python, cann_tree
-from npudoctor.host.cann import ENDINGS, Install, installs_of, named_root
-from npudoctor.host.cann_places import LATER, parents
-from npudoctor.host.cann_version import at_least, train
-from npudoctor.host.wanted import npu_expected, on_cann
-from npudoctor.host.workplace import foreign_user, job_user
+from npudoctor.core.cann_version import at_least, train
+from npudoctor.facts.cann import python_packages as cann_python
+from npudoctor.facts.cann import set_env as cann_env
+from npudoctor.facts.cann import tree as cann_tree
+from npudoctor.facts.cann.installations import ENDINGS, Install, installs_of, named_root
+from npudoctor.facts.cann.places import LATER, parents
+from npudoctor.facts.job.wanted import npu_expected, on_cann
+from npudoctor.facts.job.workplace import foreign_user, job_user
+from npudoctor.host import CannotTell
 
 Answers = Iterator[Union[Finding, Facts]]
 

@@ -21,13 +21,13 @@ from npudoctor import (
     check,
 )
 from npudoctor.checks.cann._python_needs import Need, needs_of
+from npudoctor.core.cann_version import at_least
+from npudoctor.facts.cann.installations import Install, installs_of
+from npudoctor.facts.cann.python_packages import metadata_in, own_site
+from npudoctor.facts.cann.set_env import contradicting
+from npudoctor.facts.job.wanted import on_cann
 from npudoctor.host import CannotTell
-from npudoctor.host.cann import Install, installs_of
-from npudoctor.host.cann_env import contradicting
-from npudoctor.host.cann_python import metadata_in, own_site
-from npudoctor.host.cann_version import at_least
-from npudoctor.host.requirements import version_number
-from npudoctor.host.wanted import on_cann
+from npudoctor.host.python.requirements import version_number
 
 
 @check(
@@ -78,7 +78,7 @@ def cann_python_deps(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("CANN is not installed here"))
     if not on_cann(host):
         raise Skip(_("no framework that runs on CANN is in {python}").format(python=host.interpreter.label))
-    from npudoctor.knowledge.broken import broken_rows
+    from npudoctor.facts.system.broken_rows import broken_rows
 
     yield from broken_rows(host, "cann-python-deps", "cann_packages")
     needs = needs_of(host, installs[0])

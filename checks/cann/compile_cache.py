@@ -22,13 +22,13 @@ from npudoctor import (
     check,
 )
 from npudoctor.checks.cann._caches import ACL, ASCEND, LOCK, Cache, caches, held_by_nobody, locks
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.workplace import job_user
+from npudoctor.core.errors import CannotTell
+from npudoctor.facts.job.workplace import job_user
 
 if TYPE_CHECKING:
-    from npudoctor.host.access import Place
-    from npudoctor.host.files import Entry
-    from npudoctor.host.mounts import Mount
+    from npudoctor.core.mounts import Mount
+    from npudoctor.host.fs.access import Place
+    from npudoctor.host.fs.files import Entry
 
 OLD = 3600  # seconds: a build of an operator takes minutes
 
@@ -85,7 +85,7 @@ def compile_cache(host: Host) -> Iterator[Union[Finding, Facts]]:
     found = list(caches(host))
     if not found:
         raise Skip(_("no compile cache is here, and no variable names one"))
-    from npudoctor.host.access import mounts_of
+    from npudoctor.facts.system.mounts import mounts_of
 
     yield Facts({"caches": [cache.path for cache in found]})
     mounts_of(host)  # what is not said of them is no question of permission
@@ -109,8 +109,9 @@ def compile_cache(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 def _of(host: Host, cache: Cache) -> Generator[Finding, None, str]:
     """All that is to be said of one cache; what cannot be told from here is the answer."""
-    from npudoctor.host.access import barred, mount_at, nearest
-    from npudoctor.host.workplace import foreign_user
+    from npudoctor.facts.job.workplace import foreign_user
+    from npudoctor.facts.system.mounts import mount_at
+    from npudoctor.host.fs.access import barred, nearest
 
     place, foreign = nearest(host.files, cache.path), foreign_user(host)
     closed = barred(host.files, place.path, foreign) if foreign else None
@@ -131,7 +132,7 @@ def _not_entered(host: Host, cache: Cache, reason: str) -> Finding:
 
 
 def _folder(host: Host, cache: Cache, place: Place, mount: Optional[Mount]) -> Generator[Finding, None, str]:
-    from npudoctor.host.access import may_make
+    from npudoctor.host.fs.access import may_make
 
     who = job_user(host)
     if cache.named_by == ASCEND and not place.there:
@@ -190,13 +191,15 @@ def _lock(host: Host, path: str, mount: Optional[Mount]) -> Finding:
 
 def _unlocking(host: Host, path: str, entry: Entry, mount: Optional[Mount]) -> Fix:
     """By a step that proves anew that nobody has the lock open, where the file system can tell."""
-    from npudoctor.proof.unused import LEASED, remove_lock
+    from npudoctor import RemoveUnused
+    from npudoctor.proof.unused import LEASED, mark_of
 
     title, needs_root = _("remove the stale {name}").format(name=LOCK), entry.uid != job_user(host).euid
     if mount is None or mount.kind not in LEASED:
         steps = (Command(("rm", "--", path)),)
         return Fix(title, steps=steps, risk=Risk.MANUAL, needs_root=needs_root)
-    return Fix(title, steps=(remove_lock(path, entry),), risk=Risk.SAFE, needs_root=needs_root)
+    step = RemoveUnused(path.rpartition("/")[0], entry.uid, (mark_of(path, entry),))
+    return Fix(title, steps=(step,), risk=Risk.SAFE, needs_root=needs_root)
 
 
 def _said(code: str, text: str, cache: Cache, evidence: tuple[str, ...] = (), **words: str) -> Finding:

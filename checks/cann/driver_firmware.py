@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import Optional, Union
 
 from npudoctor import INFO, WARNING, Action, Facts, Finding, Host, Scope, Skip, Unknown, _, check
+from npudoctor.core.driver_version import groups, key, within
 from npudoctor.host import CannotTell
-from npudoctor.host.driver import RECORD, Package, groups, install_record, key, package, within
+from npudoctor.host.devices.driver import RECORD, Package, install_record, package
 
 
 @check(

@@ -7,10 +7,10 @@ from typing import Union
 
 from npudoctor import ERROR, WARNING, Facts, Finding, Host, Scope, Skip, _, check
 from npudoctor.checks.cann import _library_path_findings as findings
-from npudoctor.host import job
-from npudoctor.host.cann import ENDINGS, Install, installs_of
-from npudoctor.host.loader import Loader
-from npudoctor.host.wanted import npu_expected
+from npudoctor.facts.cann.installations import ENDINGS, Install, installs_of
+from npudoctor.facts.job import process as job
+from npudoctor.facts.job.wanted import npu_expected
+from npudoctor.host.libraries.loader import Loader
 
 # What every training job on an NPU loads, whatever its framework.
 BASIC = ("libascendcl.so", "libhccl.so", "libge_runner.so", "libascend_hal.so")

@@ -22,11 +22,12 @@ from npudoctor import (
     _,
     check,
 )
+from npudoctor.core.mounts import Mount
+from npudoctor.facts.cann.installations import installs_of
+from npudoctor.facts.job.workplace import foreign_user, job_user
+from npudoctor.facts.system.mounts import mount_at, mounts_of
 from npudoctor.host import CannotTell
-from npudoctor.host.access import Place, barred, may_make, mount_at, mounts_of, nearest
-from npudoctor.host.cann import installs_of
-from npudoctor.host.mounts import Mount
-from npudoctor.host.workplace import foreign_user, job_user
+from npudoctor.host.fs.access import Place, barred, may_make, nearest
 
 OWN, WORK = "ASCEND_PROCESS_LOG_PATH", "ASCEND_WORK_PATH"
 USUAL = "ascend/log"

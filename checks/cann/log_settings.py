@@ -21,10 +21,10 @@ from npudoctor import (
     _,
     check,
 )
+from npudoctor.core.cann_version import at_least
+from npudoctor.facts.cann.installations import installs_of
+from npudoctor.facts.job.pasted import as_meant
 from npudoctor.host import CannotTell
-from npudoctor.host.cann import installs_of
-from npudoctor.host.cann_version import at_least
-from npudoctor.host.pasted import as_meant
 from npudoctor.knowledge import tables
 
 OLD, NEW = "ASCEND_SLOG_PRINT_TO_STDOUT", "ASCEND_LOG_PRINT_TO_STDOUT"

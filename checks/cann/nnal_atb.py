@@ -7,9 +7,10 @@ from typing import Optional, Union
 
 from npudoctor import ERROR, INFO, WARNING, Facts, Finding, Host, Scope, Skip, _, check
 from npudoctor.checks.cann import _nnal_atb_findings as findings
-from npudoctor.host import job, nnal
-from npudoctor.host.cann import installs_of
-from npudoctor.host.job import Framework
+from npudoctor.facts.cann import nnal
+from npudoctor.facts.cann.installations import installs_of
+from npudoctor.facts.job import process as job
+from npudoctor.facts.job.process import Framework
 
 ATB = findings.ATB
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from typing import Union
 
 from npudoctor import INFO, WARNING, Action, Facts, Finding, Host, Scope, Skip, Unknown, _, check
+from npudoctor.core.cann_version import at_least
+from npudoctor.facts.cann.installations import Install, installs_of
 from npudoctor.host import CannotTell
-from npudoctor.host.cann import Install, installs_of
-from npudoctor.host.cann_info import folders, settings
-from npudoctor.host.cann_version import at_least
-from npudoctor.host.files import Files
+from npudoctor.host.devices.cann_info import folders, settings
+from npudoctor.host.fs.files import Files
 
 KERNELS = "opp/built-in/op_impl/ai_core/tbe/kernel"
 # What the chips of PCI ids are called there; the ids of those in DOCUMENTED are documented, others inferred.

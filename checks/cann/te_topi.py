@@ -23,13 +23,23 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.host import CannotTell, access
-from npudoctor.host.cann import Install, installs_of
-from npudoctor.host.cann_env import first_site, python_folders
-from npudoctor.host.cann_python import MARKS, Copy, closed_copy, closed_in, copies, own_site, ships, wheels
-from npudoctor.host.cann_version import train
-from npudoctor.host.wanted import on_cann
-from npudoctor.host.workplace import job_user
+from npudoctor.core.cann_version import train
+from npudoctor.facts.cann.installations import Install, installs_of
+from npudoctor.facts.cann.python_packages import (
+    MARKS,
+    Copy,
+    closed_copy,
+    closed_in,
+    copies,
+    own_site,
+    ships,
+    wheels,
+)
+from npudoctor.facts.cann.set_env import first_site, python_folders
+from npudoctor.facts.job.wanted import on_cann
+from npudoctor.facts.job.workplace import job_user
+from npudoctor.host import CannotTell
+from npudoctor.host.fs import access
 
 # What keeps te out of sight, in the words of cann-env.
 ENV = ("not-sourced", "no-such-path", "missing-entry", "other-install-first")

@@ -6,9 +6,9 @@ from typing import Optional
 
 from npudoctor import Fix, Host, _
 from npudoctor.checks.deep._owners import is_standard, owner_of
-from npudoctor.frozen import dataclass
-from npudoctor.host.interpreter import Distribution
-from npudoctor.host.tracebacks import Frame, Raised
+from npudoctor.core.frozen import dataclass
+from npudoctor.facts.job.tracebacks import Frame, Raised
+from npudoctor.host.python.interpreter import Distribution
 
 
 @dataclass(frozen=True)

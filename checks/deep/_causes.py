@@ -12,11 +12,11 @@ from npudoctor.checks.deep._cause import Cause, about, deepest, place_of, spot_o
 from npudoctor.checks.deep._libraries import of_library
 from npudoctor.checks.deep._other_files import other_file, stale_byte_code
 from npudoctor.checks.deep._owners import brings, family, owner_of, path_of, shadowing
-from npudoctor.frozen import replace
+from npudoctor.core.frozen import replace
+from npudoctor.facts.job.tracebacks import Raised
+from npudoctor.facts.system.limits import limit_of
 from npudoctor.host import CannotTell
-from npudoctor.host.installed_files import site_of
-from npudoctor.host.limits import limit_of
-from npudoctor.host.tracebacks import Raised
+from npudoctor.host.python.installed_files import site_of
 
 _NO_MODULE = re.compile(r"No module named '?(?P<module>[\w.]+)'?")
 _NO_NAME = re.compile(

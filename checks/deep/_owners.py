@@ -8,11 +8,11 @@ from functools import partial
 from typing import Optional
 
 from npudoctor import Host
-from npudoctor.frozen import dataclass
+from npudoctor.core.frozen import dataclass
+from npudoctor.facts.job.workplace import working_directory
 from npudoctor.host import CannotTell
-from npudoctor.host.installed_files import RECORD_LIMIT, site_of
-from npudoctor.host.interpreter import Distribution
-from npudoctor.host.workplace import working_directory
+from npudoctor.host.python.installed_files import RECORD_LIMIT, site_of
+from npudoctor.host.python.interpreter import Distribution
 
 _STANDARD = re.compile(r"/(?:lib|lib64)/python[\d.]+t?(?:/(?!site-packages/|dist-packages/)|\Z)")
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Optional
 from npudoctor import Fix, Host, Risk, _
 from npudoctor.checks.python._pip import pip_fix
 from npudoctor.host import CannotTell
-from npudoctor.host.interpreter import Distribution, normal
-from npudoctor.host.requirements import required
+from npudoctor.host.python.interpreter import Distribution, normal
+from npudoctor.host.python.requirements import required
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet

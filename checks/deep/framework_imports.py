@@ -7,7 +7,7 @@ from typing import Optional, Union
 
 from npudoctor import ERROR, WARNING, Action, Facts, Finding, Host, Scope, Skip, Unknown, _, check
 from npudoctor.checks.deep._probing import Failure, died_once, failed, failure_of, import_of
-from npudoctor.host.probes import NoTimeLeft, Probed
+from npudoctor.facts.job.probes import NoTimeLeft, Probed
 
 # What is imported for a distribution: plug-ins after what they extend.
 MODULES = {

@@ -7,7 +7,7 @@ from typing import Union
 
 from npudoctor import ERROR, WARNING, Facts, Finding, Host, Scope, Skip, Unknown, _, check
 from npudoctor.checks.deep._probing import SECONDS, Failure, died_once, failed, failure_of, import_of
-from npudoctor.host.probes import NoTimeLeft, probe
+from npudoctor.facts.job.probes import NoTimeLeft, probe
 
 # The distributions of which any brings the framework, and what makes it use an NPU.
 FRAMEWORKS = {

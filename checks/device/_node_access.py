@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import Optional
 
 from npudoctor import Action, Command, Finding, Fix, Host, Risk, _
-from npudoctor.host.files import Entry
-from npudoctor.host.holders import told
-from npudoctor.host.users import group_of
+from npudoctor.facts.leftovers.holders import told
+from npudoctor.host.fs.files import Entry
+from npudoctor.host.process.users import group_of
 
 
 def denied(host: Host, closed: dict[str, Entry]) -> dict[str, Entry]:

@@ -7,8 +7,8 @@ from typing import Optional
 
 from npudoctor import Action, Finding, Host, Severity, Unknown, _
 from npudoctor.checks.device._npu_owners import Owners
-from npudoctor.frozen import dataclass
-from npudoctor.host.npu_tables import Chip, Held
+from npudoctor.core.frozen import dataclass
+from npudoctor.host.devices.npu_tables import Chip, Held
 
 MARGIN = 1024  # MB: what else an idle chip may have in use
 MOST = 8  # processes that npu-smi lists of one chip

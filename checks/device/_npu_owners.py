@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Optional
 
 from npudoctor import Host
-from npudoctor.host.examined_job import deepest_group, job_pids
-from npudoctor.host.npu_tables import Held
-from npudoctor.host.processes import Process
-from npudoctor.host.users import user_names
+from npudoctor.facts.job.examined_job import deepest_group, job_pids
+from npudoctor.host.devices.npu_tables import Held
+from npudoctor.host.process.processes import Process
+from npudoctor.host.process.users import user_names
 
 
 class Owners:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Optional
 
 from npudoctor import Action, Finding, Host, Severity, _
-from npudoctor.host.npu_smi import Failure, Look
+from npudoctor.host.devices.npu_smi import Failure, Look
 
 # What each complaint is called here, and which other findings are its cause.
 CODES = {

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from npudoctor import Host, Skip, Unknown, _
-from npudoctor.host.npu_smi import Look
-from npudoctor.host.npu_tables import Screen
+from npudoctor.host.devices.npu_smi import Look
+from npudoctor.host.devices.npu_tables import Screen
 
 
 def screen_of(host: Host) -> Screen:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Optional
 
 from npudoctor import Action, Command, Export, Finding, Fix, Host, Risk, _
-from npudoctor.host.holders import told
-from npudoctor.host.npu_visible import (
+from npudoctor.facts.leftovers.holders import told
+from npudoctor.facts.npu.visible import (
     CONTAINER,
     LONGEST,
     RUNTIME,

@@ -59,7 +59,7 @@ def container_mounts(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("this is no container"))
     if not host.npu_wanted():
         raise Skip(_("no NPU has a device node here"))
-    from npudoctor.host.driver import has_library
+    from npudoctor.host.devices.driver import has_library
 
     library = has_library(host.files, host.variables.path_list("LD_LIBRARY_PATH"))
     absent = missing(host)

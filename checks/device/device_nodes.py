@@ -8,7 +8,7 @@ from typing import Union
 
 from npudoctor import ERROR, Action, Facts, Finding, Host, Scope, Skip, Unknown, _, check
 from npudoctor.checks.device._container_options import to_add
-from npudoctor.host.files import Entry
+from npudoctor.host.fs.files import Entry
 
 # Each line: one of these must be here. The 950 has asdrv_svm in place of devmm_svm.
 NEEDED = (("davinci_manager",), ("devmm_svm", "asdrv_svm"), ("hisi_hdc",))

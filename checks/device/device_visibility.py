@@ -65,7 +65,7 @@ def device_visibility(host: Host) -> Iterator[Union[Finding, Facts]]:
     - Ascend Docker Runtime: ASCEND_VISIBLE_DEVICES, ASCEND_RUNTIME_OPTIONS.
     - Slurm, "Prolog and Epilog Guide": SLURM_JOB_GPUS.
     """
-    from npudoctor.host.npu_visible import CONTAINER, RUNTIME, SLURM
+    from npudoctor.facts.npu.visible import CONTAINER, RUNTIME, SLURM
 
     variables = host.variables
     if not host.npus.usable:

@@ -54,7 +54,7 @@ def npu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     from npudoctor.checks.device._npu_busy_findings import Use, judge
     from npudoctor.checks.device._screen import screen_of
-    from npudoctor.host.npu_visible import chips_of_job
+    from npudoctor.facts.npu.visible import chips_of_job
 
     screen = screen_of(host)
     chips, named = chips_of_job(host, screen.chips)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Optional, Union
 from npudoctor import ERROR, WARNING, Action, Facts, Finding, Host, Scope, Unknown, _, check
 
 if TYPE_CHECKING:
-    from npudoctor.host.npu_tables import Chip, Health
+    from npudoctor.host.devices.npu_tables import Chip, Health
 
 LEVELS = {
     "warning": ("npu-health.warning", Action.NONE),
@@ -59,7 +59,7 @@ def npu_health(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     chips: Sequence[Chip] = screen_of(host).chips
     if host.system.container():
-        from npudoctor.host.npu_visible import chips_here
+        from npudoctor.facts.npu.visible import chips_here
 
         chips = chips_here(host, chips) or chips  # others' devices are not this container's trouble
     yield Facts({"health": {f"{chip.npu}/{chip.chip}": chip.health for chip in chips}})

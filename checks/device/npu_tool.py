@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Union
 from npudoctor import ERROR, INFO, WARNING, Action, Facts, Finding, Host, Scope, Skip, Unknown, _, check
 
 if TYPE_CHECKING:
-    from npudoctor.host.npu_smi import Look
+    from npudoctor.host.devices.npu_smi import Look
 
 
 @check(

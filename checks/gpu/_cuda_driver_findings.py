@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Optional
 
 from npudoctor import ERROR, WARNING, Action, Finding, Host, _
-from npudoctor.host.cuda import Library, Runtime, order
+from npudoctor.facts.gpu.cuda import Library, Runtime, order
 from npudoctor.knowledge.tables import Row
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from npudoctor import ERROR, INFO, WARNING, Host, Severity
-from npudoctor.host.errors import CannotTell, NotRunning
+from npudoctor.core.errors import CannotTell, NotRunning
 
 # The number of processes, as each launcher tells it.
 SIZES = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PADDLE_TRAINERS_NUM", "MS_WORKER_NUM", "RANK_SIZE")

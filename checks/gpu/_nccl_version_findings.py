@@ -8,8 +8,8 @@ from typing import Optional
 from npudoctor import ERROR, WARNING, Action, Export, Finding, Fix, Host, Risk, _
 from npudoctor.checks.gpu._job import weight
 from npudoctor.checks.python._pip import pip_install
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.nccl import Build, Use, build_of
+from npudoctor.core.errors import CannotTell
+from npudoctor.facts.gpu.nccl import Build, Use, build_of
 
 PATH = "LD_LIBRARY_PATH"
 WHEELS = ("nvidia-nccl-cu11", "nvidia-nccl-cu12", "nvidia-nccl-cu13")

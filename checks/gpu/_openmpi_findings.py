@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from npudoctor import Action, Export, Finding, Fix, Host, Risk, _
 from npudoctor.checks.gpu._job import weight
-from npudoctor.host.openmpi import Mpi
+from npudoctor.facts.job.openmpi import Mpi
 
 ROOT = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")
 

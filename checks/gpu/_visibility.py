@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from npudoctor import Action, Command, Export, Finding, Fix, Host, Risk, Severity, _
-from npudoctor.host.gpu_visible import LONGEST, RUNTIME, Visible, cuda_visible
+from npudoctor.facts.gpu.visible import LONGEST, RUNTIME, Visible, cuda_visible
 
 SHOWN = 200  # characters of a value
 
@@ -16,7 +16,7 @@ def seen(host: Host, value: str) -> Visible:
     found = cuda_visible(value[:LONGEST], count)
     if not found.unknown.upper().startswith("GPU-"):
         return found
-    from npudoctor.host.nvml import look
+    from npudoctor.facts.gpu.nvml import look
 
     gpus = look(host)
     return cuda_visible(value[:LONGEST], len(gpus), [gpu.uuid for gpu in gpus])

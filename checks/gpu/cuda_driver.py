@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Optional, Union
 from npudoctor import ERROR, Facts, Finding, Host, Scope, Skip, Unknown, _, check
 
 if TYPE_CHECKING:
-    from npudoctor.host.cuda import Library, Runtime
+    from npudoctor.facts.gpu.cuda import Library, Runtime
     from npudoctor.knowledge.tables import Row
 
 
@@ -63,7 +63,7 @@ def cuda_driver(host: Host) -> Iterator[Union[Finding, Facts]]:
     if not host.gpus.nodes:
         raise Skip(_("no GPU's device node is here"))
     from npudoctor.checks.gpu import _cuda_driver_findings as say
-    from npudoctor.host.cuda import driver_library, module_version, runtimes
+    from npudoctor.facts.gpu.cuda import driver_library, module_version, runtimes
 
     module = module_version(host.running_files)
     found = list(runtimes(host))
@@ -95,7 +95,7 @@ def _apart(module: str, cuda: Optional[Library], nvml: Optional[Library]) -> Ite
 
 def _compat(host: Host, module: str, version: str, cuda: Library) -> Iterator[Finding]:
     from npudoctor.checks.gpu import _cuda_driver_findings as say
-    from npudoctor.host.cuda import consumer_gpu, order
+    from npudoctor.facts.gpu.cuda import consumer_gpu, order
 
     if order(version) < order(module):
         yield say.compat_older(module, version, cuda)
@@ -107,7 +107,7 @@ def _compat(host: Host, module: str, version: str, cuda: Library) -> Iterator[Fi
 
 def _too_old(host: Host, module: str, found: list[Runtime], cuda: Optional[Library]) -> Iterator[Finding]:
     from npudoctor.checks.gpu import _cuda_driver_findings as say
-    from npudoctor.host.cuda import order
+    from npudoctor.facts.gpu.cuda import order
 
     served = cuda.version if cuda and cuda.compat and cuda.version else module
     rows = {runtime: _least(host, runtime.cuda) for runtime in found}

@@ -63,7 +63,7 @@ def gpu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
     if not host.gpus.nodes:
         raise Skip(_("no GPU's device node is here"))
     from npudoctor.checks.gpu._gpu_busy_findings import ill, judge, split
-    from npudoctor.host.nvml import chosen, look
+    from npudoctor.facts.gpu.nvml import chosen, look
 
     gpus = look(host)
     value = host.variables.get(VISIBLE)

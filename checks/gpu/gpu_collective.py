@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Union
 from npudoctor import ERROR, Action, Facts, Finding, Host, Scope, Skip, _, check
 
 if TYPE_CHECKING:
-    from npudoctor.host.loader import Missing
+    from npudoctor.host.libraries.loader import Missing
 
 WITH_MPI = "libgpu_collective.so"
 
@@ -44,13 +44,13 @@ def gpu_collective(host: Host) -> Iterator[Union[Finding, Facts]]:
     - MindSpore FAQ: Loading libgpu_collective.so failed.
     - ld.so(8), dlopen(3).
     """
-    from npudoctor.host.wanted import gpu_expected
+    from npudoctor.facts.job.wanted import gpu_expected
 
     if not gpu_expected(host):
         raise Skip(_("no GPU is here or expected"))
     from npudoctor.checks.gpu._job import without_mpi
-    from npudoctor.host import job
-    from npudoctor.host.nccl import collectives
+    from npudoctor.facts.gpu.nccl import collectives
+    from npudoctor.facts.job import process as job
 
     installed = job.frameworks(host, "mindspore")
     module = installed[0].modules[0] if installed else ""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Union
 
 from npudoctor import ERROR, Action, Facts, Finding, Host, Scope, Skip, Unknown, _, check
-from npudoctor.host.files import Entry
+from npudoctor.host.fs.files import Entry
 
 SHARED = ("nvidiactl", "nvidia-uvm")
 

@@ -55,7 +55,7 @@ def gpu_visibility(host: Host) -> Iterator[Union[Finding, Facts]]:
     - How the parts are read was measured with driver 580.159 on an H100.
     """
     from npudoctor.checks.gpu import _visibility
-    from npudoctor.host.gpu_visible import HIDING, RUNTIME
+    from npudoctor.facts.gpu.visible import HIDING, RUNTIME
 
     value = host.variables.get(RUNTIME)
     if value is None:

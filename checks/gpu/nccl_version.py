@@ -60,12 +60,12 @@ def nccl_version(host: Host) -> Iterator[Union[Finding, Facts]]:
     - PaddlePaddle/Paddle, dynamic_loader.cc: where Paddle looks.
     - ld.so(8).
     """
-    from npudoctor.host.wanted import gpu_expected
+    from npudoctor.facts.job.wanted import gpu_expected
 
     if not gpu_expected(host):
         raise Skip(_("no GPU is here or expected"))
     from npudoctor.checks.gpu import _nccl_version_findings as findings
-    from npudoctor.host.nccl import build_of, uses
+    from npudoctor.facts.gpu.nccl import build_of, uses
 
     found = [(use, build_of(host, use.path) if use.path and not use.built_in else None) for use in uses(host)]
     if not found:

@@ -60,7 +60,7 @@ def openmpi(host: Host) -> Iterator[Union[Finding, Facts]]:
     - Open MPI FAQ: running as root.
     """
     from npudoctor.checks.gpu._job import without_mpi
-    from npudoctor.host.wanted import gpu_expected
+    from npudoctor.facts.job.wanted import gpu_expected
 
     if not gpu_expected(host):
         raise Skip(_("no GPU is here or expected"))
@@ -68,7 +68,7 @@ def openmpi(host: Host) -> Iterator[Union[Finding, Facts]]:
     if without_mpi(host):
         raise Skip(_("the job's processes meet without MPI"))
     from npudoctor.checks.gpu import _openmpi_findings as say
-    from npudoctor.host.openmpi import library
+    from npudoctor.facts.job.openmpi import library
 
     name = _needed(host)
     if name is None:
@@ -88,7 +88,7 @@ def openmpi(host: Host) -> Iterator[Union[Finding, Facts]]:
 def _launcher(host: Host, name: str, version: Optional[str]) -> Iterator[Finding]:
     """What starts the processes, where they are not started yet."""
     from npudoctor.checks.gpu import _openmpi_findings as say
-    from npudoctor.host.openmpi import beside, is_other, launcher
+    from npudoctor.facts.job.openmpi import beside, is_other, launcher
 
     path = launcher(host)
     if path is None:
@@ -106,9 +106,9 @@ def _launcher(host: Host, name: str, version: Optional[str]) -> Iterator[Finding
 
 
 def _needed(host: Host) -> Optional[str]:
-    from npudoctor.host import job
-    from npudoctor.host.nccl import collectives
-    from npudoctor.host.openmpi import needed
+    from npudoctor.facts.gpu.nccl import collectives
+    from npudoctor.facts.job import process as job
+    from npudoctor.facts.job.openmpi import needed
 
     installed = job.frameworks(host, "mindspore")
     folder = installed[0].modules[0].rpartition("/")[0] if installed else ""
@@ -119,7 +119,7 @@ def _is_old(version: Optional[str], exact: bool) -> bool:
     """Whether it is older; where only its series is known, the series must be."""
     if version is None:
         return False
-    from npudoctor.host.cuda import order
+    from npudoctor.facts.gpu.cuda import order
 
     least = order(LEAST)
     return order(version) < (least if exact else least[:2])

@@ -6,9 +6,9 @@ from collections import Counter, deque
 from typing import Optional
 
 from npudoctor import Host, _
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.sizes import size_text
-from npudoctor.host.users import user_names
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.sizes import size_text
+from npudoctor.host.process.users import user_names
 
 MOST = 20000  # entries that are looked at: a full /tmp may hold millions
 SHOWN = 8

@@ -6,9 +6,9 @@ import re
 from typing import Optional
 
 from npudoctor import Command, Fix, Host, Risk, WriteFile, _
-from npudoctor.host.pam_limits import FOLDER, Given, given, logins_read_them, sources
-from npudoctor.host.users import groups_of, user_names
-from npudoctor.lazy import pattern
+from npudoctor.core.lazy import pattern
+from npudoctor.facts.system.pam_limits import FOLDER, Given, given, logins_read_them, sources
+from npudoctor.host.process.users import groups_of, user_names
 
 ENOUGH, RECOMMENDED = 65536, 512000
 LIMITS = f"{FOLDER}/90-npudoctor.conf"

@@ -8,13 +8,14 @@ from collections.abc import Iterable, Iterator
 from typing import Optional
 
 from npudoctor import ERROR, WARNING, Action, Command, Finding, Fix, Host, Risk, Severity, Unknown, _
-from npudoctor.frozen import dataclass
-from npudoctor.host.access import barred, may_make, mount_at, nearest
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.files import Entry
-from npudoctor.host.mounts import Mount
-from npudoctor.host.users import user_names
-from npudoctor.host.workplace import foreign_user, job_user
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.mounts import Mount
+from npudoctor.facts.job.workplace import foreign_user, job_user
+from npudoctor.facts.system.mounts import mount_at
+from npudoctor.host.fs.access import barred, may_make, nearest
+from npudoctor.host.fs.files import Entry
+from npudoctor.host.process.users import user_names
 
 CACHE = ("MS_CACHE_HOST", "MS_CACHE_PORT")
 WHEELS = ("mindspore", "mindspore-ascend", "mindspore-gpu")

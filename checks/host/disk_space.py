@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import Optional, Union
 
 from npudoctor import ERROR, INFO, WARNING, Action, Facts, Finding, Host, Scope, Skip, Unknown, _, check
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.files import Space
-from npudoctor.host.sizes import size_text
-from npudoctor.host.workplace import working_directory
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.sizes import size_text
+from npudoctor.facts.job.workplace import working_directory
+from npudoctor.host.fs.files import Space
 
 MIB, GIB = 1 << 20, 1 << 30
 FULL, LOW = 16 * MIB, GIB

@@ -7,7 +7,7 @@ from typing import Optional, Union
 
 from npudoctor import ERROR, INFO, WARNING, Action, Command, Facts, Finding, Fix, Host, Risk, Scope, _, check
 from npudoctor.checks.host._file_limits_fixes import ENOUGH, RECOMMENDED, coming, raised
-from npudoctor.host.limits import Limit, limit_of
+from npudoctor.facts.system.limits import Limit, limit_of
 
 FEW = 4096
 NONE_AT_ALL = 32  # a Python that loads a framework has as many open at once

@@ -21,8 +21,8 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.host.limits import Limit, MemoryGroup, limit_of, meminfo, memory_group
-from npudoctor.host.sizes import size_text
+from npudoctor.core.sizes import size_text
+from npudoctor.facts.system.limits import Limit, MemoryGroup, limit_of, meminfo, memory_group
 
 GIB = 1 << 30
 SHARE = 0.05

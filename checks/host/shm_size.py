@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Optional, Union
 
 from npudoctor import INFO, WARNING, Action, Facts, Finding, Fix, Host, Remount, Risk, Scope, _, check
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.mounts import MOUNTINFO, parse_mountinfo
-from npudoctor.host.sizes import size_text
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.mounts import MOUNTINFO, parse_mountinfo
+from npudoctor.core.sizes import size_text
 
 SHM = "/dev/shm"  # noqa: S108
 MIB, GIB = 1 << 20, 1 << 30
@@ -79,7 +79,7 @@ def shm_size(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 def _larger(host: Host, now: int) -> Optional[Fix]:
     """A line for the size that a small machine can give too; None where it has that, or does not tell."""
-    from npudoctor.host.limits import meminfo
+    from npudoctor.facts.system.limits import meminfo
 
     try:
         size = min(meminfo(host).get("MemTotal", 0) // 2 // MIB * MIB, MOST)

@@ -7,7 +7,7 @@ from typing import Union
 
 from npudoctor import ERROR, WARNING, Facts, Finding, Host, Scope, check
 from npudoctor.checks.host import _temporary_folders_places as places
-from npudoctor.host.errors import CannotTell
+from npudoctor.core.errors import CannotTell
 
 TMP, SHM = "/tmp", "/dev/shm"  # noqa: S108  (looked at, never written)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Union
 
 from npudoctor import ERROR, WARNING, Action, Facts, Finding, Host, Scope, _, check
-from npudoctor.host.workplace import job_user, working_directory
+from npudoctor.facts.job.workplace import job_user, working_directory
 
 
 @check(
@@ -41,7 +41,8 @@ def working_directory_check(host: Host) -> Iterator[Union[Finding, Facts]]:
         text = _("the working directory was removed: go to one that is there")
         yield Finding("working-directory.gone", text, action=Action.RESTART_JOB)
         return
-    from npudoctor.host.access import may_make, mount_at, nearest
+    from npudoctor.facts.system.mounts import mount_at
+    from npudoctor.host.fs.access import may_make, nearest
 
     place = nearest(host.files, here)
     user, mount = job_user(host), mount_at(host, place)

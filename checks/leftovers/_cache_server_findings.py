@@ -8,9 +8,10 @@ from functools import partial
 from typing import Optional
 
 from npudoctor import INFO, Action, Command, Finding, Fix, Host, Risk, Step, _
+from npudoctor.checks.leftovers import _cache_server_steps as steps
 from npudoctor.checks.leftovers._folded import FEW, by_owner
-from npudoctor.host.cacheserver import SocketFile, SpillFolder
-from npudoctor.host.identity import user_name
+from npudoctor.facts.leftovers.cache_server import SocketFile, SpillFolder
+from npudoctor.host.process.identity import user_name
 from npudoctor.proof import leftovers
 from npudoctor.proof.leftovers import Seen, StaleSocket
 from npudoctor.proof.segment import Judged
@@ -34,7 +35,7 @@ def orphan_segment(host: Host, judged: Judged) -> Finding:
         fix=_safe(
             host,
             _("remove the shared memory of the dead cache server"),
-            leftovers.remove_segment(segment, judged.log),
+            steps.remove_segment(segment, judged.log),
             segment.cuid,
         ),
     )
@@ -72,7 +73,7 @@ def orphan_socket(host: Host, stale: StaleSocket) -> Finding:
         fix=_safe(
             host,
             _("remove the socket of the dead cache server"),
-            leftovers.remove_socket(stale),
+            steps.remove_socket(stale),
             stale.file.entry.uid,
         ),
     )
@@ -85,7 +86,7 @@ def displaced(host: Host, found: SocketFile) -> Finding:
         "cache-server.orphan-socket",
         text.format(path=found.original),
         action=Action.CLEANUP,
-        fix=_safe(host, _("give the socket its name back"), leftovers.restore_socket(found), found.entry.uid),
+        fix=_safe(host, _("give the socket its name back"), steps.restore_socket(found), found.entry.uid),
     )
 
 
@@ -101,7 +102,7 @@ def orphan_spill(host: Host, proven: ProvenSpill) -> Finding:
         fix=_safe(
             host,
             _("remove the spilled data of the dead cache server"),
-            leftovers.remove_spill(folder),
+            steps.remove_spill(folder),
             folder.entry.uid,
         ),
     )
@@ -206,7 +207,7 @@ def _unproven_segment(judged: Judged) -> Finding:
         severity=INFO if segment.nattch else None,
         evidence=leftovers.segment_evidence(judged),
         # What somebody uses is nothing that a person should be told to remove either.
-        fix=None if segment.nattch else _by_hand(leftovers.remove_segment(segment)),
+        fix=None if segment.nattch else _by_hand(steps.remove_segment(segment)),
     )
 
 
@@ -246,15 +247,17 @@ def _unproven_folder(path: str, folder: Optional[SpillFolder], why: str) -> Find
         text.format(path=path),
         evidence=(why,),
         # Lines that remove something else than containers are shown to nobody, whatever a log says.
-        fix=_by_hand(leftovers.remove_spill(folder)) if folder and folder.plain else _by_hand(),
+        fix=_by_hand(steps.remove_spill(folder)) if folder and folder.plain else _by_hand(),
     )
 
 
 def _socket_step(state: SocketState) -> Step:
     """For a person: a socket that answers under a name that a removal gave it wants its own name back."""
-    if state.state is State.ALIVE:
-        return leftovers.restore_socket(state.file)
-    return leftovers.remove_socket(StaleSocket(state.file, ()))
+    alive = state.state is State.ALIVE
+    step: Step = (
+        steps.restore_socket(state.file) if alive else steps.remove_socket(StaleSocket(state.file, ()))
+    )
+    return step
 
 
 def _safe(host: Host, title: str, step: Step, owner: int) -> Fix:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Callable, TypeVar
 
 from npudoctor import Finding, Fix, Host, Risk, _
-from npudoctor.frozen import replace
-from npudoctor.host.identity import user_name
+from npudoctor.core.frozen import replace
+from npudoctor.host.process.identity import user_name
 from npudoctor.proof.leftovers import sized
 
 FEW = 20  # of one kind and owner that are told one by one

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Callable
 
 from npudoctor import Host, Skip, _
-from npudoctor.host.owners import wanted_owner
+from npudoctor.facts.leftovers.owners import wanted_owner
 
 if TYPE_CHECKING:
     from npudoctor.proof.leftovers import Seen

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Optional, Union
 
 from npudoctor import INFO, Action, Command, Facts, FileMark, Finding, Fix, Host, RemoveUnused, Risk, _
-from npudoctor.frozen import replace
-from npudoctor.host.shmfiles import FOLDER, SharedFile
-from npudoctor.host.users import user_names
+from npudoctor.core.frozen import replace
+from npudoctor.facts.leftovers.shm_files import FOLDER, SharedFile
+from npudoctor.host.process.users import user_names
 from npudoctor.proof.leftovers import sized
 from npudoctor.proof.shared import Judged, judge
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Optional
 
 from npudoctor import INFO, Action, Command, Finding, Fix, Host, Risk, _
-from npudoctor.host.processes import Process
-from npudoctor.host.users import user_names
+from npudoctor.host.process.processes import Process
+from npudoctor.host.process.users import user_names
 from npudoctor.proof.looks import Holder
 
 if TYPE_CHECKING:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from npudoctor.facts.leftovers.owners import wanted_owner
+from npudoctor.facts.leftovers.sessions import of_the_kernel, session_of
 from npudoctor.host import Host
-from npudoctor.host.owners import wanted_owner
-from npudoctor.host.processes import Process
-from npudoctor.host.sessions import of_the_kernel, session_of
+from npudoctor.host.process.processes import Process
 from npudoctor.proof.slurm import has_slurm, jobs_over
 from npudoctor.proof.stale import Judge, containers_of, jobs_of
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Optional
 
-from npudoctor import Action, Command, FileMark, Finding, Fix, Host, RemoveFiles, Risk, _
+from npudoctor import Action, Command, FileMark, Finding, Fix, Host, RemoveFiles, RemoveUnused, Risk, _
 from npudoctor.checks.cann._caches import held_by_nobody
-from npudoctor.host.files import Entry
-from npudoctor.host.mounts import holding, parse_mountinfo
-from npudoctor.host.temporary import TempFolder
-from npudoctor.host.users import user_names
+from npudoctor.core.mounts import holding, parse_mountinfo
+from npudoctor.facts.leftovers.temporary import TempFolder
+from npudoctor.host.fs.files import Entry
+from npudoctor.host.process.users import user_names
 from npudoctor.proof.places import why_shared
 from npudoctor.proof.temporary import Owners
-from npudoctor.proof.unused import LEASED, remove_lock
+from npudoctor.proof.unused import LEASED, mark_of
 
 YOUNG, OLD = 600, 3600  # seconds: a build of an extension takes minutes
 SHOWN = 20  # folders of one finding
@@ -59,7 +59,7 @@ def _unlocking(host: Host, path: str, entry: Entry, kind: str) -> Fix:
     if kind not in LEASED:
         return _removal(host, entry.uid, (Command(("rm", "--", path)),), unproven=False)
     needs_root = entry.uid != host.identity.euid
-    steps = (remove_lock(path, entry),)
+    steps = (RemoveUnused(path.rpartition("/")[0], entry.uid, (mark_of(path, entry),)),)
     return Fix(_("remove what nobody uses"), steps=steps, risk=Risk.SAFE, needs_root=needs_root)
 
 

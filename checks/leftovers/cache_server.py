@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from npudoctor import ERROR, WARNING, Finding, Host, Scope, Unknown, _, check
 from npudoctor.checks.leftovers._limits import limited, of_owner
-from npudoctor.host.cachetraces import any_trace
+from npudoctor.facts.leftovers.cache_traces import any_trace
 
 
 @check(

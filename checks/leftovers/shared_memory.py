@@ -7,9 +7,9 @@ from typing import Union
 
 from npudoctor import INFO, WARNING, Facts, Finding, Host, Scope, Unknown, _, check, ngettext
 from npudoctor.checks.leftovers._limits import limited
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.shmfiles import shared_files
-from npudoctor.host.sysvipc import Other, Segment
+from npudoctor.core.errors import CannotTell
+from npudoctor.facts.leftovers.shm_files import shared_files
+from npudoctor.host.process.sysvipc import Other, Segment
 
 SHOWN = 20  # evidence lines of one finding; a database or a leaking job may have hundreds of segments
 
@@ -140,7 +140,7 @@ def _foreign(host: Host, segments: Sequence[Segment], others: Sequence[Other]) -
         "{count} System V objects of other programs may be left over; they are not judged",
         count,
     )
-    from npudoctor.host.users import user_names
+    from npudoctor.host.process.users import user_names
 
     names = user_names(host.files)
     lines = _listed(host, segments, names) + [_other_line(other, names) for other in others[:SHOWN]]
@@ -155,7 +155,7 @@ def _unattached(host: Host, segments: Sequence[Segment]) -> Finding:
         "{count} shared memory segments of other programs, {size} in all, are attached to no process",
         len(segments),
     )
-    from npudoctor.host.users import user_names
+    from npudoctor.host.process.users import user_names
 
     size = _size(sum(segment.size for segment in segments))
     return Finding(

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Union
 
 from npudoctor import INFO, WARNING, Facts, Finding, Host, Scope, Unknown, _, check
+from npudoctor.facts.job.wanted import gpu_here, npu_here
 from npudoctor.host import CannotTell
-from npudoctor.host.processes import Process
-from npudoctor.host.wanted import gpu_here, npu_here
+from npudoctor.host.process.processes import Process
 
 
 @check(
@@ -82,8 +82,8 @@ def stale_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
         return
     from npudoctor.checks.leftovers import _stale_processes_findings as say
     from npudoctor.checks.leftovers._stale_processes_wanted import Wanted, outlived
-    from npudoctor.host.compilers import is_orphaned_compiler
-    from npudoctor.host.sessions import session_of
+    from npudoctor.facts.leftovers.compilers import is_orphaned_compiler
+    from npudoctor.facts.leftovers.sessions import session_of
     from npudoctor.proof.looks import look_twice
     from npudoctor.proof.stale import Judge
 

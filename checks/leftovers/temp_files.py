@@ -7,11 +7,11 @@ from typing import Optional, Union
 
 from npudoctor import INFO, WARNING, Facts, Finding, Host, Scope, Unknown, check
 from npudoctor.checks.leftovers._limits import limited
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.owners import wanted_owner
-from npudoctor.host.temporary import TempFolder, build_locks, temp_folders
-from npudoctor.host.users import home_of
-from npudoctor.host.workplace import job_user
+from npudoctor.core.errors import CannotTell
+from npudoctor.facts.job.workplace import job_user
+from npudoctor.facts.leftovers.owners import wanted_owner
+from npudoctor.facts.leftovers.temporary import TempFolder, build_locks, temp_folders
+from npudoctor.host.process.users import home_of
 
 EXTENSIONS = "TORCH_EXTENSIONS_DIR"
 TMP = "/tmp"  # noqa: S108  (looked at, never written)

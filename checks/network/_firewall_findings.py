@@ -7,14 +7,14 @@ from typing import Optional
 
 from npudoctor import Action, Finding, Host, Severity, _, ngettext
 from npudoctor.checks.network._firewall_fixes import Side, way_in, zone_of
-from npudoctor.host.firewall import Caller, anybody, callers, judge, worst
-from npudoctor.host.firewall_hooks import Firewall, Verdict
-from npudoctor.host.firewall_read import read_rules
-from npudoctor.host.holders import told
-from npudoctor.host.jobnodes import is_here, is_rank_zero, node_count
-from npudoctor.host.jobports import Claim
-from npudoctor.host.ports import Span, overlap, runs, spell, without
-from npudoctor.host.wanted import for_elsewhere
+from npudoctor.core.ports import Span, overlap, runs, spell, without
+from npudoctor.facts.job.nodes import is_here, is_rank_zero, node_count
+from npudoctor.facts.job.ports import Claim
+from npudoctor.facts.job.wanted import for_elsewhere
+from npudoctor.facts.leftovers.holders import told
+from npudoctor.firewall.hooks import Firewall, Verdict
+from npudoctor.firewall.inbound import Caller, anybody, callers, judge, worst
+from npudoctor.firewall.read import read_rules
 
 Blocked = tuple[Caller, Span, Verdict]
 

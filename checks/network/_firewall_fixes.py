@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Callable, Optional, Union
 
 from npudoctor import Command, Fix, Host, InsertRule, Risk, _
-from npudoctor.frozen import dataclass
-from npudoctor.host.ports import Span
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.ports import Span
 
 MOST = 32  # lines of a fix
 

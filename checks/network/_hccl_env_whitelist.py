@@ -49,8 +49,8 @@ def _unusable(host: Host, path: str) -> str:
 
 def _on_by_default(host: Host) -> bool:
     """Whether the CANN in use is so old that an unset switch means on."""
-    from npudoctor.host.cann import installs_of
-    from npudoctor.host.cann_version import at_least
+    from npudoctor.core.cann_version import at_least
+    from npudoctor.facts.cann.installations import installs_of
 
     try:
         if not host.npu_wanted():

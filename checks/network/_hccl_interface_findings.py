@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Optional
 
 from npudoctor import Action, Command, Export, Finding, Fix, Risk, Severity, _
-from npudoctor.host.farends import FarEnd
-from npudoctor.host.interfaces import Interface
+from npudoctor.facts.job.far_ends import FarEnd
+from npudoctor.host.network.interfaces import Interface
 
 NAME = "HCCL_IF_IP"
 SHOWN = 16  # interfaces in the evidence

@@ -7,10 +7,10 @@ from typing import Optional
 
 from npudoctor import Action, Command, Finding, Fix, Host, Risk, Severity, _, ngettext
 from npudoctor.checks.network._hccl_ports_fixes import OUTGOING, RESERVED, kernel_ports, reserve
-from npudoctor.host.holders import Holders, told
-from npudoctor.host.jobports import DEFAULTS, RANGE, Bad, Claim
-from npudoctor.host.ports import Span, overlap, runs, spell, without
-from npudoctor.host.sockets import Bound
+from npudoctor.core.ports import Span, overlap, runs, spell, without
+from npudoctor.facts.job.ports import DEFAULTS, RANGE, Bad, Claim
+from npudoctor.facts.leftovers.holders import Holders, told
+from npudoctor.host.network.sockets import Bound
 
 SHOWN = 32  # evidence lines of one finding
 

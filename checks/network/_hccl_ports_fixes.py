@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from typing import Optional
 
 from npudoctor import Export, Fix, Host, Risk, SetKernel, WriteFile, _
-from npudoctor.host import CannotTell
-from npudoctor.host.jobports import BASE, DEFAULTS, RANGE, Claim
-from npudoctor.host.ports import (
+from npudoctor.core.ports import (
     HCCL_BASE,
     HCCL_WIDTH,
     Span,
@@ -20,7 +18,9 @@ from npudoctor.host.ports import (
     width,
     without,
 )
-from npudoctor.host.sockets import Bound
+from npudoctor.facts.job.ports import BASE, DEFAULTS, RANGE, Claim
+from npudoctor.host import CannotTell
+from npudoctor.host.network.sockets import Bound
 
 WIDEST = 1024  # of a range that is proposed
 BOOT = ("/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d", "/lib/sysctl.d")

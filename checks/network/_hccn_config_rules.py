@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Optional
 
 from npudoctor import ERROR, WARNING, Action, Command, Finding, Fix, Risk, Severity, _
-from npudoctor.frozen import dataclass
-from npudoctor.host.hccn import NAME, Port
-from npudoctor.host.hccnconf import CONF, HccnConf, in_network, is_address, is_netmask
+from npudoctor.core.frozen import dataclass
+from npudoctor.host.devices.hccn import NAME, Port
+from npudoctor.host.devices.hccnconf import CONF, HccnConf, in_network, is_address, is_netmask
 
 ADDRESSES = ("address", "gateway", "netdetect")
 DHCP = ("udhcpc_enable", "udhcpc_ipv6_enable")

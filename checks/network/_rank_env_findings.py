@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Optional
 
 from npudoctor import Action, Command, Finding, Fix, Risk, Severity, _
-from npudoctor.host.launchers import Names, Told
+from npudoctor.facts.job.launchers import Names, Told
 
 SHOWN = 80  # of a value
 

@@ -7,11 +7,11 @@ from typing import Optional
 
 from npudoctor import INFO, WARNING, Host, _
 from npudoctor.checks.network._rank_table_rules import Fault, is_address, listed, retries
+from npudoctor.facts.job.ourselves import is_us
+from npudoctor.facts.job.rank_table_model import PODS, Device, Server, Table
+from npudoctor.facts.npu.visible import runtime_ids
 from npudoctor.host import CannotTell
-from npudoctor.host.hccnconf import CONF, HccnConf, read_conf
-from npudoctor.host.npu_visible import runtime_ids
-from npudoctor.host.ourselves import is_us
-from npudoctor.host.ranktable_model import PODS, Device, Server, Table
+from npudoctor.host.devices.hccnconf import CONF, HccnConf, read_conf
 
 RANKS = ("RANK_ID", "RANK")  # of MindSpore and TensorFlow, of torchrun
 SIZES = ("RANK_SIZE", "WORLD_SIZE")

@@ -7,8 +7,8 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 from npudoctor import ERROR, INFO, WARNING, Severity, _
-from npudoctor.frozen import dataclass
-from npudoctor.host.ranktable_model import LAB, PODS, SERVERS, SUPER_POD, Device, Server, Table
+from npudoctor.core.frozen import dataclass
+from npudoctor.facts.job.rank_table_model import LAB, PODS, SERVERS, SUPER_POD, Device, Server, Table
 
 NAME_BYTES = 64
 PER_SERVER = (1, 2, 4, 8, 16)

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Optional
 
 from npudoctor import Action, Command, Export, Finding, Fix, Risk, Severity, _
-from npudoctor.host.ifnames import HCCL
-from npudoctor.host.interfaces import Interface
+from npudoctor.facts.job.interface_names import HCCL
+from npudoctor.host.network.interfaces import Interface
 
 SHOWN = 16  # interfaces in the evidence
 LONGEST = 200  # characters of a value that are shown

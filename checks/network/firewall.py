@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Union
 
 from npudoctor import ERROR, Facts, Finding, Host, Scope, Skip, Unknown, _, check
-from npudoctor.host.jobnodes import is_here, is_rank_zero
-from npudoctor.host.jobports import Claim, named_ports
-from npudoctor.host.ports import Span
+from npudoctor.core.ports import Span
+from npudoctor.facts.job.nodes import is_here, is_rank_zero
+from npudoctor.facts.job.ports import Claim, named_ports
 
 MOST = 1024  # ports that are judged, of the widest range
 _PLACES = {"MASTER_PORT": "MASTER_ADDR", "MS_SCHED_PORT": "MS_SCHED_HOST"}

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Optional, Union
 
 from npudoctor import ERROR, WARNING, Facts, Finding, Host, Scope, Skip, Unknown, _, check
 from npudoctor.host import CannotTell
-from npudoctor.host.hccnconf import CONF, HccnConf, read_conf
+from npudoctor.host.devices.hccnconf import CONF, HccnConf, read_conf
 
 if TYPE_CHECKING:
-    from npudoctor.host.hccn import Port, Reply
+    from npudoctor.host.devices.hccn import Port, Reply
 
 # Cards for inference have no port; the questions to an Ascend 950 are known from documents only.
 WITHOUT_PORT = ("Ascend 310", "Ascend 310P")

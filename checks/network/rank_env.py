@@ -73,7 +73,7 @@ def rank_env(host: Host) -> Iterator[Union[Finding, Facts]]:
     variables = host.variables
     if not any(name in variables for name in TELLING):
         raise Skip(_("no variable tells a rank"))
-    from npudoctor.host.launchers import LAUNCHERS, NODES
+    from npudoctor.facts.job.launchers import LAUNCHERS, NODES
 
     names = [name for one in (*LAUNCHERS, *NODES) for name in one.all if name in variables]
     yield Facts({"variables": {name: variables[name] for name in dict.fromkeys(names)}})
@@ -88,7 +88,7 @@ def rank_env(host: Host) -> Iterator[Union[Finding, Facts]]:
 def _each(variables: Mapping[str, str]) -> Iterator[Finding]:
     """What is wrong with one launcher's variables alone."""
     from npudoctor.checks.network import _rank_env_findings as say
-    from npudoctor.host.launchers import ASCEND, MSRUN, NODES, PADDLE, TORCH, beyond, number, unreadable
+    from npudoctor.facts.job.launchers import ASCEND, MSRUN, NODES, PADDLE, TORCH, beyond, number, unreadable
 
     for names in (TORCH, MSRUN, ASCEND, PADDLE):
         wrong = unreadable(names, variables)
@@ -108,7 +108,7 @@ def _each(variables: Mapping[str, str]) -> Iterator[Finding]:
 def _pairs(variables: Mapping[str, str]) -> Iterator[Finding]:
     """What two launchers say against each other."""
     from npudoctor.checks.network import _rank_env_findings as say
-    from npudoctor.host.launchers import clashing_sizes, contradictions
+    from npudoctor.facts.job.launchers import clashing_sizes, contradictions
 
     for one, other in contradictions(variables):
         yield say.ranks_disagree(one, other, variables)
@@ -118,7 +118,7 @@ def _pairs(variables: Mapping[str, str]) -> Iterator[Finding]:
 
 def _mindspore(variables: Mapping[str, str]) -> Iterator[Finding]:
     from npudoctor.checks.network import _rank_env_findings as say
-    from npudoctor.host.launchers import MSRUN, number
+    from npudoctor.facts.job.launchers import MSRUN, number
 
     role = variables.get("MS_ROLE")
     if role is None:
@@ -138,7 +138,7 @@ def _mindspore(variables: Mapping[str, str]) -> Iterator[Finding]:
 def _paddle(variables: Mapping[str, str]) -> Iterator[Finding]:
     """Paddle's list of endpoints: as many as trainers, none twice, ours at our rank."""
     from npudoctor.checks.network import _rank_env_findings as say
-    from npudoctor.host.launchers import PADDLE, number
+    from npudoctor.facts.job.launchers import PADDLE, number
 
     names = (*PADDLE.all, "PADDLE_TRAINER_ENDPOINTS", "PADDLE_CURRENT_ENDPOINT")
     listed = variables.get("PADDLE_TRAINER_ENDPOINTS", "")
@@ -161,7 +161,7 @@ def _paddle(variables: Mapping[str, str]) -> Iterator[Finding]:
 
 def _devices(host: Host, variables: Mapping[str, str]) -> Iterator[Finding]:
     from npudoctor.checks.network import _rank_env_findings as say
-    from npudoctor.host.launchers import number
+    from npudoctor.facts.job.launchers import number
 
     devices = _count(host, variables)
     if devices < 2:  # with one for each process LOCAL_RANK counts processes: so pin Ray, vLLM and Slurm
@@ -195,6 +195,6 @@ def _half(variables: Mapping[str, str]) -> Iterator[Finding]:
     missing = [name for name in ("WORLD_SIZE", *MEETING) if not variables.get(name)]
     if missing:
         from npudoctor.checks.network import _rank_env_findings as say
-        from npudoctor.host.launchers import TORCH
+        from npudoctor.facts.job.launchers import TORCH
 
         yield say.half_set("torchrun", missing, (*TORCH.all, *MEETING), variables, INFO)

@@ -23,11 +23,11 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.frozen import replace
+from npudoctor.core.frozen import replace
 
 if TYPE_CHECKING:
     from npudoctor.checks.network._rank_table_rules import Fault
-    from npudoctor.host.ranktable import Look
+    from npudoctor.facts.job.rank_table import Look
 
 SHOWN = 20
 # A rank that is none, or that the job does not have, is none of the table's either.
@@ -124,7 +124,7 @@ def rank_table(host: Host) -> Iterator[Union[Finding, Facts]]:
     - HCCL user guide, rank table configuration for Atlas training series, A2, A3 and 300I Duo.
     - HCCL's public source, the parsers of the rank table.
     """
-    from npudoctor.host import ranktable
+    from npudoctor.facts.job import rank_table as ranktable
 
     variable = next(
         (name for name in (ranktable.VARIABLE, ranktable.OLDER) if host.variables.get(name)), None
@@ -193,7 +193,7 @@ def _only_torch(host: Host) -> bool:
 def _of_the_table(host: Host, path: str, look: Look) -> Iterator[Union[Finding, Facts]]:
     from npudoctor.checks.network._rank_table_here import Here
     from npudoctor.checks.network._rank_table_rules import Fault, inner_faults
-    from npudoctor.host.ranktable_model import SERVERS, VERSIONS, Reader, template_of
+    from npudoctor.facts.job.rank_table_model import SERVERS, VERSIONS, Reader, template_of
 
     version = look.table.get("version")
     if template_of(look.table) == SERVERS and isinstance(version, str) and version not in ("", *VERSIONS):

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Optional, Union
 
 from npudoctor import ERROR, INFO, WARNING, Facts, Finding, Host, Scope, Severity, Skip, _, check
-from npudoctor.host.wanted import accelerators, for_elsewhere
+from npudoctor.facts.job.wanted import accelerators, for_elsewhere
 
 if TYPE_CHECKING:
-    from npudoctor.host.ifnames import Chosen
-    from npudoctor.host.interfaces import Interface
+    from npudoctor.facts.job.interface_names import Chosen
+    from npudoctor.host.network.interfaces import Interface
 
 HCCL, GLOO, TENSORPIPE, NCCL = (f"{one}_SOCKET_IFNAME" for one in ("HCCL", "GLOO", "TP", "NCCL"))
 # What a name that leads nowhere does: HCCL and Gloo stop; TensorPipe warns and takes the host's name; how
@@ -85,7 +85,7 @@ def socket_interfaces(host: Host) -> Iterator[Union[Finding, Facts]]:
     given = [name for name in WORST if name in host.variables and _concerns(host, name)]
     if not given and not _left_to_hccl(host):
         raise Skip(_("no variable names an interface"))
-    from npudoctor.host.farends import several_nodes
+    from npudoctor.facts.job.far_ends import several_nodes
 
     several = several_nodes(host)
     picks: dict[str, Sequence[Interface]] = {}
@@ -124,7 +124,7 @@ def _cap(host: Host, variable: str) -> Severity:
 
 
 def _at_most(finding: Finding, cap: Severity) -> Finding:
-    from npudoctor.frozen import replace
+    from npudoctor.core.frozen import replace
 
     if finding.severity is None or finding.code.endswith(("bad-value", "pasted-punctuation")):
         return finding
@@ -132,7 +132,7 @@ def _at_most(finding: Finding, cap: Severity) -> Finding:
 
 
 def _read(variable: str, value: str) -> Optional[Chosen]:
-    from npudoctor.host.ifnames import read
+    from npudoctor.facts.job.interface_names import read
 
     try:
         chosen = read(variable, value)
@@ -142,7 +142,7 @@ def _read(variable: str, value: str) -> Optional[Chosen]:
 
 
 def _useful(one: Interface) -> bool:
-    from npudoctor.host.ifnames import addresses
+    from npudoctor.facts.job.interface_names import addresses
 
     return one.alive and bool(addresses(one))
 
@@ -150,7 +150,7 @@ def _useful(one: Interface) -> bool:
 def _judge(host: Host, variable: str, chosen: Optional[Chosen], several: bool) -> Iterator[Finding]:
     """The first thing that is wrong with a variable."""
     from npudoctor.checks.network import _socket_interfaces_findings as say
-    from npudoctor.host.ifnames import addresses, read
+    from npudoctor.facts.job.interface_names import addresses, read
 
     value, worst = host.variables[variable], WORST[variable]
     if chosen is None:
@@ -183,7 +183,7 @@ def _judge(host: Host, variable: str, chosen: Optional[Chosen], several: bool) -
 
 def _meant(variable: str, value: str, there: Sequence[Interface]) -> str:
     """The value without what a document left in it, where that names interfaces; "" otherwise."""
-    from npudoctor.host.pasted import as_meant
+    from npudoctor.facts.job.pasted import as_meant
 
     meant = ",".join(as_meant(part) for part in as_meant(value).replace("，", ",").split(","))
     chosen = _read(variable, meant)
@@ -221,8 +221,8 @@ def _together(host: Host, picks: dict[str, Sequence[Interface]], several: bool) 
 
 def _unasked(host: Host) -> Iterator[Finding]:
     from npudoctor.checks.network import _socket_interfaces_findings as say
-    from npudoctor.host.farends import far_end
-    from npudoctor.host.ifnames import default_order
+    from npudoctor.facts.job.far_ends import far_end
+    from npudoctor.facts.job.interface_names import default_order
 
     order = default_order(host.network.interfaces())
     if len([one for one in order if not one.loopback]) < 2:

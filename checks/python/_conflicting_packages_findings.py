@@ -8,7 +8,7 @@ from typing import Optional
 from npudoctor import Action, Finding, Fix, Host, _
 from npudoctor.checks.python._pip import pip_fix, pip_replace
 from npudoctor.checks.python._requirements import closure_of, suits
-from npudoctor.host.interpreter import Distribution, normal
+from npudoctor.host.python.interpreter import Distribution, normal
 
 
 def site(found: Distribution) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Optional
 
 from npudoctor import WARNING, Action, Command, Finding, Fix, Host, Risk, _
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.site_folders import PYTHON_LIB
-from npudoctor.lazy import pattern
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.lazy import pattern
+from npudoctor.host.python.site_folders import PYTHON_LIB
 
 _LAUNCHERS = ("torchrun", "msrun", "vllm", "accelerate", "deepspeed", "fleetrun", "paddle")
 _FIRST = pattern(r"#![ \t]*(/\S+)")

@@ -9,9 +9,9 @@ from typing import NamedTuple, Optional
 from npudoctor import Action, Command, Export, Finding, Fix, Host, Risk, _
 from npudoctor.checks.python._installed_modules import module_of, modules_of
 from npudoctor.checks.python._torch_autoload import SINCE, SWITCH
-from npudoctor.host.bindings import bindings, imports_wanted, parts_wanted
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.requirements import version_number
+from npudoctor.core.errors import CannotTell
+from npudoctor.host.python.bindings import bindings, imports_wanted, parts_wanted
+from npudoctor.host.python.requirements import version_number
 
 _GROUP = "[torch.backends]"
 MOST = 8  # libraries of one back end

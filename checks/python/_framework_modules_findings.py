@@ -5,9 +5,9 @@ from __future__ import annotations
 from npudoctor import ERROR, WARNING, Action, Command, Finding, Fix, Host, Risk, _
 from npudoctor.checks.python._pip import out_of_pythonpath, pip_fix
 from npudoctor.checks.python._requirements import install
-from npudoctor.host.interpreter import Distribution, normal
-from npudoctor.host.modules import Module
-from npudoctor.host.site_folders import is_site
+from npudoctor.host.python.interpreter import Distribution, normal
+from npudoctor.host.python.modules import Module
+from npudoctor.host.python.site_folders import is_site
 
 
 def source_gone(host: Host, name: str, version: str, path: str, module: str, mild: bool) -> Finding:

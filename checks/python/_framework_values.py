@@ -14,7 +14,7 @@ from typing import Callable, NamedTuple, Optional
 from npudoctor import Host, _
 from npudoctor.checks.python._installed_modules import modules_of
 from npudoctor.host import CannotTell
-from npudoctor.host.installed_files import site_of
+from npudoctor.host.python.installed_files import site_of
 
 _LOGS_FILE = "torch/_logging/_registrations.py"
 _LOG_NAME = re.compile(r"register_(?:log|artifact)\(\s*[\"']([\w.]+)[\"']")

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Optional
 
 from npudoctor import Host
-from npudoctor.host import bare
-from npudoctor.host.access import closed
-from npudoctor.host.bindings import bindings
-from npudoctor.host.installed_files import Installed, recorded, site_of
-from npudoctor.host.interpreter import Distribution, normal
-from npudoctor.host.modules import Module, Modules
-from npudoctor.host.workplace import working_directory
+from npudoctor.facts.job.workplace import working_directory
+from npudoctor.host.fs.access import closed
+from npudoctor.host.python import bare
+from npudoctor.host.python.bindings import bindings
+from npudoctor.host.python.installed_files import Installed, recorded, site_of
+from npudoctor.host.python.interpreter import Distribution, normal
+from npudoctor.host.python.modules import Module, Modules
 
 # No framework imports these packages: it looks for the libraries in their folders.
 _NEVER_IMPORTED = ("nvidia",)

@@ -9,7 +9,7 @@ from typing import Optional
 
 from npudoctor import Host
 from npudoctor.host import CannotTell
-from npudoctor.host.interpreter import Distribution, Interpreter
+from npudoctor.host.python.interpreter import Distribution, Interpreter
 from npudoctor.host.variables import Variables
 
 OF_THE_USER = ("HOME", "PYTHONUSERBASE", "PYTHONNOUSERSITE")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Optional
 
 from npudoctor import INFO, WARNING, Action, Finding, Host, _
-from npudoctor.host.interpreter import Distribution
+from npudoctor.host.python.interpreter import Distribution
 from npudoctor.knowledge.frameworks import pythons_of
 from npudoctor.knowledge.tables import Row
 

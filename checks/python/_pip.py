@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import Optional
 
 from npudoctor import Command, Export, FileMark, Fix, Host, Risk, _
-from npudoctor.host.pip import (
+from npudoctor.core.lazy import pattern
+from npudoctor.facts.python.pip import (
     by_uv,
     entry_of,
     in_users_site,
@@ -17,7 +18,6 @@ from npudoctor.host.pip import (
     pip_first,
     refused,
 )
-from npudoctor.lazy import pattern
 
 Line = tuple[str, ...]
 WHEELS = "npudoctor-wheels"  # below the working directory of who types the lines

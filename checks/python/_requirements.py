@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Optional
 from npudoctor import Fix, Host, Risk, _
 from npudoctor.checks.python._pip import pip_fix
 from npudoctor.checks.python._triton import overwritten_by_torch
-from npudoctor.frozen import replace
-from npudoctor.host.closure import Closure, Overruled, Unsaid, closure
-from npudoctor.host.closure import Need as Need
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.interpreter import Distribution, Layout, normal
-from npudoctor.host.requirements import all_required, required
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import replace
+from npudoctor.facts.python.closure import Closure, Overruled, Unsaid, closure
+from npudoctor.facts.python.closure import Need as Need
+from npudoctor.host.python.interpreter import Distribution, Layout, normal
+from npudoctor.host.python.requirements import all_required, required
 from npudoctor.knowledge import requirements as rows
 from npudoctor.knowledge.tables import Row
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Optional
 
 from npudoctor import INFO, Action, Finding, Host, _
 from npudoctor.checks.python._pip import pip_install as pip_install
-from npudoctor.host import cann_env
-from npudoctor.host.cann import Install, installs_of
-from npudoctor.host.cann_tree import releases_of
-from npudoctor.host.interpreter import Distribution
-from npudoctor.knowledge.broken import broken_rows as broken_rows
+from npudoctor.facts.cann import set_env as cann_env
+from npudoctor.facts.cann.installations import Install, installs_of
+from npudoctor.facts.cann.tree import releases_of
+from npudoctor.facts.system.broken_rows import broken_rows as broken_rows
+from npudoctor.host.python.interpreter import Distribution
 from npudoctor.knowledge.frameworks import product_of
 from npudoctor.knowledge.judging import Answer, Judged, Pair
 from npudoctor.knowledge.versions import public

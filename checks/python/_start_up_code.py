@@ -8,10 +8,10 @@ from typing import Optional
 from npudoctor import ERROR, WARNING, Action, Finding, Fix, Host, Risk, _
 from npudoctor.checks.python.source_shadowing import PACKAGES
 from npudoctor.host import CannotTell
-from npudoctor.host.modules import TEXT_LIMIT, Modules
-from npudoctor.host.own_code import adds_nothing
-from npudoctor.host.own_end import Told, told_by
-from npudoctor.host.site_folders import PTH_LIMIT, alone, is_site
+from npudoctor.host.python.modules import TEXT_LIMIT, Modules
+from npudoctor.host.python.own_code import adds_nothing
+from npudoctor.host.python.own_end import Told, told_by
+from npudoctor.host.python.site_folders import PTH_LIMIT, alone, is_site
 
 _CODE = ("import ", "import\t")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Optional
 
 from npudoctor import Export, Finding, Fix, Host, Risk, _
-from npudoctor.host.job import machine_of
-from npudoctor.host.loader import Loader
+from npudoctor.facts.job.process import machine_of
+from npudoctor.host.libraries.loader import Loader
 
 GOMP = "libgomp.so.1"
 # From here on the C library keeps some static TLS for what is loaded late.

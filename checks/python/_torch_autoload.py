@@ -6,10 +6,10 @@ from typing import Optional
 
 from npudoctor import Action, Export, Finding, Fix, Host, Risk, _
 from npudoctor.checks.python._stack import at, cann_in_use
-from npudoctor.host import job
-from npudoctor.host.interpreter import Distribution
-from npudoctor.host.requirements import version_number
-from npudoctor.host.wanted import gpu_here, npu_expected
+from npudoctor.facts.job import process as job
+from npudoctor.facts.job.wanted import gpu_here, npu_expected
+from npudoctor.host.python.interpreter import Distribution
+from npudoctor.host.python.requirements import version_number
 
 SWITCH = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 SINCE = (2, 5)

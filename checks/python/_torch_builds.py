@@ -10,9 +10,9 @@ from npudoctor.checks.python._pip import pip_fix
 from npudoctor.checks.python._requirements import held
 from npudoctor.checks.python._stack import accepts, at
 from npudoctor.checks.python._triton import overwritten_by_torch
-from npudoctor.host.installed_files import site_of
-from npudoctor.host.interpreter import Distribution
-from npudoctor.host.requirements import required
+from npudoctor.host.python.installed_files import site_of
+from npudoctor.host.python.interpreter import Distribution
+from npudoctor.host.python.requirements import required
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet

@@ -9,8 +9,8 @@ from npudoctor.checks.python._pip import pip_fix
 from npudoctor.checks.python._requirements import closure_of, held
 from npudoctor.checks.python._stack import accepts, cann_in_use, product
 from npudoctor.checks.python._triton import torch_install
-from npudoctor.host.interpreter import Distribution, normal
-from npudoctor.host.pip import entry_of
+from npudoctor.facts.python.pip import entry_of
+from npudoctor.host.python.interpreter import Distribution, normal
 from npudoctor.knowledge.frameworks import torch_npu_pairs
 from npudoctor.knowledge.judging import Answer, judge
 from npudoctor.knowledge.versions import public

@@ -18,7 +18,7 @@ from npudoctor import (
     Severity,
     _,
 )
-from npudoctor.frozen import dataclass
+from npudoctor.core.frozen import dataclass
 
 
 @dataclass(frozen=True)

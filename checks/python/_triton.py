@@ -6,7 +6,7 @@ from typing import Optional
 
 from npudoctor import Fix, Host, _
 from npudoctor.checks.python._pip import pip_install
-from npudoctor.host.interpreter import Distribution
+from npudoctor.host.python.interpreter import Distribution
 
 ASCEND = "triton-ascend"
 

@@ -7,10 +7,10 @@ from typing import Optional, Union
 
 from npudoctor import ERROR, INFO, WARNING, Facts, Finding, Host, Scope, Skip, _, check
 from npudoctor.checks.python import _conflicting_packages_findings as say
-from npudoctor.frozen import dataclass
-from npudoctor.host.extensions import Extension, extensions, machine_of, own_c_library
-from npudoctor.host.interpreter import Distribution
-from npudoctor.host.requirements import required
+from npudoctor.core.frozen import dataclass
+from npudoctor.host.libraries.extensions import Extension, extensions, machine_of, own_c_library
+from npudoctor.host.python.interpreter import Distribution
+from npudoctor.host.python.requirements import required
 
 MINDSPORE = ("mindspore", "mindspore-ascend", "mindspore-gpu")
 PADDLE = ("paddlepaddle", "paddlepaddle-gpu")

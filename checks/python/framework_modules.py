@@ -20,11 +20,11 @@ from npudoctor.checks.python._requirements import FRAMEWORKS, closure_of
 from npudoctor.checks.python._start_up_code import start_up_code, undetermined
 from npudoctor.checks.python.conflicting_packages import EXTENSIONS
 from npudoctor.checks.python.source_shadowing import PACKAGES
-from npudoctor.host.archives import members
-from npudoctor.host.installed_files import Installed, site_of
-from npudoctor.host.interpreter import Distribution, normal
-from npudoctor.host.modules import Module
-from npudoctor.host.site_folders import is_site
+from npudoctor.host.fs.archives import members
+from npudoctor.host.python.installed_files import Installed, site_of
+from npudoctor.host.python.interpreter import Distribution, normal
+from npudoctor.host.python.modules import Module
+from npudoctor.host.python.site_folders import is_site
 from npudoctor.knowledge.requirements import imported
 
 _EDITABLE = "__editable__"

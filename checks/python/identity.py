@@ -20,9 +20,9 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.host.identity import Identity
-from npudoctor.host.users import home_of, user_names
-from npudoctor.host.workplace import job_user
+from npudoctor.facts.job.workplace import job_user
+from npudoctor.host.process.identity import Identity
+from npudoctor.host.process.users import home_of, user_names
 
 # Where getpass.getuser() looks before it asks the machine for the name.
 NAMES = ("LOGNAME", "USER", "LNAME", "USERNAME")

@@ -20,11 +20,11 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.host import job
-from npudoctor.host.limits import Limit, limit_of
-from npudoctor.host.loader import Loader
-from npudoctor.host.mounts import Mount, holding, parse_mountinfo
-from npudoctor.host.sizes import size_text
+from npudoctor.core.mounts import Mount, holding, parse_mountinfo
+from npudoctor.core.sizes import size_text
+from npudoctor.facts.job import process as job
+from npudoctor.facts.system.limits import Limit, limit_of
+from npudoctor.host.libraries.loader import Loader
 
 MIB = 1 << 20
 # What an import took at least besides its libraries, in MiB: address space, and of that what is data. Seen on

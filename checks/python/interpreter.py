@@ -25,9 +25,9 @@ from npudoctor import (
 from npudoctor.checks.python._interpreter_others import kernel_of_notebook, others
 from npudoctor.checks.python._interpreter_published import not_listed
 from npudoctor.checks.python._stack import at, broken_rows, cann_in_use, product
-from npudoctor.host.cann_version import train
-from npudoctor.host.errors import DoesNotRun
-from npudoctor.host.interpreter import Distribution
+from npudoctor.core.cann_version import train
+from npudoctor.core.errors import DoesNotRun
+from npudoctor.host.python.interpreter import Distribution
 
 # The distributions that train on NPUs, and the folder of each.
 FRAMEWORKS = {

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import Optional, Union
 
 from npudoctor import INFO, WARNING, Action, Export, Facts, Finding, Fix, Host, Risk, Scope, Skip, _, check
-from npudoctor.host import CannotTell, job
-from npudoctor.host.cann import installs_of
-from npudoctor.host.loader import Missing
+from npudoctor.facts.cann.installations import installs_of
+from npudoctor.facts.job import process as job
+from npudoctor.host import CannotTell
+from npudoctor.host.libraries.loader import Missing
 
 PATH = "LD_LIBRARY_PATH"
 # The cache server and its tool, under their new and their old names.

@@ -21,12 +21,13 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.host import CannotTell, job
-from npudoctor.host.cann import installs_of
-from npudoctor.host.commands import FOLDERS
-from npudoctor.host.loader import Loaded, Loader
-from npudoctor.host.toolchain import compiler
-from npudoctor.host.wanted import npu_expected
+from npudoctor.facts.cann.installations import installs_of
+from npudoctor.facts.cann.toolchain import compiler
+from npudoctor.facts.job import process as job
+from npudoctor.facts.job.wanted import npu_expected
+from npudoctor.host import CannotTell
+from npudoctor.host.libraries.loader import Loaded, Loader
+from npudoctor.host.process.commands import FOLDERS
 
 PATH = "LD_LIBRARY_PATH"
 STDCXX, LIBC = "libstdc++.so.6", "libc.so.6"

@@ -8,9 +8,9 @@ from typing import Union
 from npudoctor import ERROR, WARNING, Facts, Finding, Host, Scope, Skip, _, check
 from npudoctor.checks.python import _loaded_libraries_findings as findings
 from npudoctor.checks.python._framework_backends import announced, libraries_of
-from npudoctor.host import job
-from npudoctor.host.loader import Loader
-from npudoctor.host.taken_libraries import LED_BY
+from npudoctor.facts.job import process as job
+from npudoctor.facts.python.taken_libraries import LED_BY
+from npudoctor.host.libraries.loader import Loader
 
 FRAMEWORKS = ("torch", "mindspore", "paddle", "tensorflow")
 

@@ -16,12 +16,12 @@ from npudoctor.checks.python._stack import (
     product,
     unclear,
 )
-from npudoctor.frozen import dataclass
+from npudoctor.core.cann_version import numbers
+from npudoctor.core.frozen import dataclass
+from npudoctor.facts.cann.installations import Install
 from npudoctor.host import CannotTell
-from npudoctor.host.cann import Install
-from npudoctor.host.cann_version import numbers
-from npudoctor.host.interpreter import Distribution
-from npudoctor.host.requirements import version_number
+from npudoctor.host.python.interpreter import Distribution
+from npudoctor.host.python.requirements import version_number
 from npudoctor.knowledge.frameworks import accepted_by, component_of, mindspore_pairs, newest_accepting, pairs
 from npudoctor.knowledge.judging import Answer, judge
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Optional, Union
 from npudoctor import ERROR, Action, Facts, Finding, Host, Scope, Skip, _, check
 from npudoctor.checks.python._requirements import install
 from npudoctor.checks.python._stack import at
-from npudoctor.frozen import replace
-from npudoctor.host.interpreter import Distribution
-from npudoctor.host.requirements import required, version_number
+from npudoctor.core.frozen import replace
+from npudoctor.host.python.interpreter import Distribution
+from npudoctor.host.python.requirements import required, version_number
 from npudoctor.knowledge.frameworks import numpy_for
 from npudoctor.knowledge.tables import Row
 

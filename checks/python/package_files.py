@@ -26,10 +26,10 @@ from npudoctor.checks.python._conflicting_packages_findings import one_of_two
 from npudoctor.checks.python._installed_modules import modules_of, recorded_once
 from npudoctor.checks.python._pip import pip_fix
 from npudoctor.checks.python._requirements import FRAMEWORKS, closure_of, named
-from npudoctor.host.archives import members
-from npudoctor.host.installed_files import Damage, damage, is_whole, share_there, site_of
-from npudoctor.host.interpreter import Distribution, normal
-from npudoctor.host.spoiled import Looking
+from npudoctor.facts.python.spoiled import Looking
+from npudoctor.host.fs.archives import members
+from npudoctor.host.python.installed_files import Damage, damage, is_whole, share_there, site_of
+from npudoctor.host.python.interpreter import Distribution, normal
 
 # What jobs import besides frameworks, and what is often installed over one another.
 BESIDE = (

@@ -80,7 +80,7 @@ def package_requirements(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield Facts(
         {"frameworks": {root.name: root.version for root in whole.roots}, "required": len(whole.names)}
     )
-    from npudoctor.knowledge.broken import broken_rows
+    from npudoctor.facts.system.broken_rows import broken_rows
 
     yield from broken_rows(host, "package-requirements", "requirements")
     unmet: dict[str, list[Need]] = {}

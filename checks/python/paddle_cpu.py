@@ -8,7 +8,7 @@ from typing import Optional, Union
 
 from npudoctor import INFO, Facts, Finding, Host, Scope, Skip, Unknown, _, check
 from npudoctor.checks.python._stack import at, pip_install
-from npudoctor.host.interpreter import Distribution
+from npudoctor.host.python.interpreter import Distribution
 
 BUILD = ("paddle/version/__init__.py", "paddle/version.py")
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Optional, Union
 from npudoctor import ERROR, INFO, WARNING, Action, Facts, Finding, Host, Scope, Skip, Unknown, _, check
 from npudoctor.checks.python._pip import pip_install, pip_replace
 from npudoctor.checks.python._stack import at, broken_rows, cann_in_use, pair_finding, product, without_cann
-from npudoctor.host.interpreter import Distribution
-from npudoctor.host.requirements import version_number
+from npudoctor.host.python.interpreter import Distribution
+from npudoctor.host.python.requirements import version_number
 from npudoctor.knowledge.judging import Pair, judge
 from npudoctor.knowledge.versions import public
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Union
 
 from npudoctor import ERROR, Action, Command, Facts, Finding, Fix, Host, Risk, Scope, Skip, _, check
-from npudoctor.host.installed_files import site_of
+from npudoctor.host.python.installed_files import site_of
 
 VARIABLE = "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION"
 # The folder and the name of each implementation's extension module; the one in Python is always there.

@@ -10,8 +10,8 @@ from npudoctor.checks.python._framework_values import NAMES as OF_FRAMEWORKS
 from npudoctor.checks.python._framework_values import refusals
 from npudoctor.checks.python._python_values import NAMES, valid
 from npudoctor.host import CannotTell
-from npudoctor.host.installed_files import site_of
-from npudoctor.host.interpreter import Layout
+from npudoctor.host.python.installed_files import site_of
+from npudoctor.host.python.interpreter import Layout
 
 HOME, PLATLIBDIR, EXECUTABLE, WARNINGS = (
     *("PYTHONHOME", "PYTHONPLATLIBDIR", "PYTHONEXECUTABLE", "PYTHONWARNINGS"),

@@ -22,9 +22,9 @@ from npudoctor import (
 from npudoctor.checks.python._pip import pip_fix
 from npudoctor.checks.python._requirements import held, install
 from npudoctor.checks.python._stack import broken_rows
-from npudoctor.frozen import dataclass
-from npudoctor.host.interpreter import Distribution, Layout
-from npudoctor.host.requirements import required, version_number
+from npudoctor.core.frozen import dataclass
+from npudoctor.host.python.interpreter import Distribution, Layout
+from npudoctor.host.python.requirements import required, version_number
 from npudoctor.knowledge import tables
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import Optional, Union
 
 from npudoctor import WARNING, Action, Facts, Finding, Fix, Host, Scope, Skip, _, check
 from npudoctor.checks.python._requirements import install
-from npudoctor.frozen import dataclass
-from npudoctor.host.interpreter import Distribution
-from npudoctor.host.workplace import provided
+from npudoctor.core.frozen import dataclass
+from npudoctor.facts.job.workplace import provided
+from npudoctor.host.python.interpreter import Distribution
 
 # The file of each distribution in which old releases import it, and what such a release cannot do without.
 READERS = {"tensorboard": "tensorboard/default.py", "torch": "torch/utils/cpp_extension.py"}

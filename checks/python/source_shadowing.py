@@ -23,11 +23,11 @@ from npudoctor import (
     check,
 )
 from npudoctor.checks.python._requirements import closure_of
-from npudoctor.frozen import dataclass
+from npudoctor.core.frozen import dataclass
+from npudoctor.facts.job.workplace import provided, pythonpath, working_directory
 from npudoctor.host import CannotTell
-from npudoctor.host.access import closed
-from npudoctor.host.interpreter import normal
-from npudoctor.host.workplace import provided, pythonpath, working_directory
+from npudoctor.host.fs.access import closed
+from npudoctor.host.python.interpreter import normal
 
 PACKAGES = (
     *("mindspore", "torch", "torch_npu", "paddle", "numpy", "scipy", "triton", "vllm", "vllm_ascend"),

@@ -25,8 +25,8 @@ from npudoctor.checks.python._stack import accepts, at, built_alike, exact, plai
 from npudoctor.checks.python._torch_builds import matching, needed_by, other_build
 from npudoctor.checks.python._triton import overwritten_by_torch, torch_install, where_from
 from npudoctor.host import CannotTell
-from npudoctor.host.interpreter import Distribution
-from npudoctor.host.requirements import required, version_number
+from npudoctor.host.python.interpreter import Distribution
+from npudoctor.host.python.requirements import required, version_number
 
 FAMILY = ("torchvision", "torchaudio", "torchtext")
 FIRST = "triton/__init__.py"

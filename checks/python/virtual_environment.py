@@ -7,9 +7,9 @@ from typing import Optional, Union
 
 from npudoctor import ERROR, WARNING, Action, Command, Facts, Finding, Fix, Host, Risk, Scope, Skip, _, check
 from npudoctor.checks.python._environment_parts import launchers, not_executable, without_settings
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.site_folders import PYTHON_LIB
-from npudoctor.lazy import pattern
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.lazy import pattern
+from npudoctor.host.python.site_folders import PYTHON_LIB
 
 _LIST = 'python3 -m pip list --not-required --exclude pip --format freeze --path "$0" > "$1"'
 _PROGRAM = pattern(r"python[\d.]*\Z")

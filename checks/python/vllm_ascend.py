@@ -33,9 +33,9 @@ from npudoctor.checks.python._stack import (
     without_cann,
 )
 from npudoctor.checks.python._triton import where_from
-from npudoctor.frozen import dataclass, replace
-from npudoctor.host.interpreter import Distribution
-from npudoctor.host.requirements import required, version_number
+from npudoctor.core.frozen import dataclass, replace
+from npudoctor.host.python.interpreter import Distribution
+from npudoctor.host.python.requirements import required, version_number
 from npudoctor.knowledge.frameworks import pairs
 from npudoctor.knowledge.judging import judge
 from npudoctor.knowledge.tables import Row

@@ -11,11 +11,13 @@ TYPE_CHECKING = False
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from npudoctor.checking import Check, Skip, Unknown, check
-    from npudoctor.fixing.steps import (
+    from npudoctor.checking.check import Check, Skip, Unknown, check
+    from npudoctor.core.marks import FileMark
+    from npudoctor.core.messages import _, ngettext
+    from npudoctor.core.model import Action, Facts, Finding, Fix, Risk, Scope, Severity, Status, Step
+    from npudoctor.fixing.steps.steps import (
         Command,
         Export,
-        FileMark,
         InsertRule,
         Remount,
         RemoveFiles,
@@ -28,15 +30,12 @@ if TYPE_CHECKING:
         WriteFile,
     )
     from npudoctor.host import Host
-    from npudoctor.messages import _, ngettext
-    from npudoctor.model import Action, Facts, Finding, Fix, Risk, Scope, Severity, Status, Step
 
 _HOME = {
-    "npudoctor.checking": ("Check", "Skip", "Unknown", "check"),
-    "npudoctor.fixing.commands": ("Command", "Export"),
-    "npudoctor.fixing.kernel": ("SetKernel",),
-    "npudoctor.fixing.leftovers": (
-        "FileMark",
+    "npudoctor.checking.check": ("Check", "Skip", "Unknown", "check"),
+    "npudoctor.fixing.steps.commands": ("Command", "Export"),
+    "npudoctor.fixing.steps.kernel": ("SetKernel",),
+    "npudoctor.fixing.steps.leftovers": (
         "RemoveFiles",
         "RemoveSharedMemory",
         "RemoveSocket",
@@ -44,12 +43,23 @@ _HOME = {
         "RestoreSocket",
         "SignalProcess",
     ),
-    "npudoctor.fixing.remount": ("Remount",),
-    "npudoctor.fixing.rules": ("InsertRule",),
-    "npudoctor.fixing.texts": ("WriteFile",),
+    "npudoctor.fixing.steps.remount": ("Remount",),
+    "npudoctor.fixing.steps.rules": ("InsertRule",),
+    "npudoctor.fixing.steps.texts": ("WriteFile",),
     "npudoctor.host": ("Host",),
-    "npudoctor.messages": ("_", "ngettext"),
-    "npudoctor.model": ("Action", "Facts", "Finding", "Fix", "Risk", "Scope", "Severity", "Status", "Step"),
+    "npudoctor.core.marks": ("FileMark",),
+    "npudoctor.core.messages": ("_", "ngettext"),
+    "npudoctor.core.model": (
+        "Action",
+        "Facts",
+        "Finding",
+        "Fix",
+        "Risk",
+        "Scope",
+        "Severity",
+        "Status",
+        "Step",
+    ),
 }
 _SEVERITIES = ("INFO", "WARNING", "ERROR")
 
@@ -97,7 +107,7 @@ def __getattr__(name: str) -> object:
     from importlib import import_module
 
     if name in _SEVERITIES:
-        value = getattr(import_module("npudoctor.model").Severity, name)
+        value = getattr(import_module("npudoctor.core.model").Severity, name)
     else:
         home = next((module for module, names in _HOME.items() if name in names), None)
         if home is None:

@@ -41,7 +41,7 @@ def main() -> int:
         status = _no_room(error)
     if os.environ.get("PYTHONINSPECT"):
         # Else the interpreter would become interactive now, and end with a status of its own.
-        from npudoctor.cli.main import leave
+        from npudoctor.cli.caller import leave
 
         leave(status)
     return status

@@ -1,4 +1,4 @@
-"""The layers of the configuration, as a run sees them; the rules of each key are in tests/test_config.py."""
+"""The layers of the configuration, as a run sees them; the rules of each key: cli/settings/test_config.py."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ import json, os, subprocess, sys, tempfile
 from npudoctor.__main__ import main
 from npudoctor.cli import main as _main
 from npudoctor.cli.app import command_line
-from npudoctor.registry import load_all
+from npudoctor.registry.registry import load_all
 
 load_all({"NPUDOCTOR_CHECKS_DIR": ""})
 command_line(["show"])

@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
-from npudoctor.cli import bundle, output, paths
-from npudoctor.config import Refused
-from npudoctor.explain import bounded
-from npudoctor.host.files import Files, LocalDisk
+from npudoctor.cli import bundle
+from npudoctor.cli.arguments import paths
+from npudoctor.cli.settings.config import Refused
+from npudoctor.cli.terminal import output
+from npudoctor.explain.reading import bounded
+from npudoctor.host.fs.files import Files, LocalDisk
 
 
 def _frozen(*_told: Any, **_named: Any) -> None:

@@ -14,9 +14,9 @@ from .command import Npudoctor
 
 SCRIPT = """
 import os, sys, threading, time
-from npudoctor import registry
-from npudoctor.checking import check
-from npudoctor.model import Finding, Scope, Severity
+from npudoctor.registry import registry
+from npudoctor.checking.check import check
+from npudoctor.core.model import Finding, Scope, Severity
 
 def made(id, ask):
     ask.__doc__ = f"{id} is fine."

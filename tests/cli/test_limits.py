@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from npudoctor.cli import limits
-from npudoctor.config import Refused
-from npudoctor.keys import KEYS, Invalid
+from npudoctor.cli.arguments import limits
+from npudoctor.cli.settings.config import Refused
+from npudoctor.cli.settings.keys import KEYS, Invalid
 
 from .command import Npudoctor
 

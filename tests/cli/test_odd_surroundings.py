@@ -263,7 +263,7 @@ def test_a_signal_at_any_moment_ends_it_without_a_traceback_of_ours(
 
 LOST = """
 import os, signal, time, weakref
-from npudoctor.cli import signals
+from npudoctor.cli.terminal import signals
 signals.listen()
 class Thing: pass
 thing = Thing()

@@ -9,8 +9,8 @@ from typing import Any, Optional
 
 import pytest
 
-from npudoctor.cli import plain
 from npudoctor.cli.app import command_line
+from npudoctor.cli.arguments import plain
 
 PLAIN = (
     ("check",),

@@ -9,7 +9,7 @@ from typing import Any, Callable
 
 import pytest
 
-from npudoctor.entrypoints import entry_points, parse
+from npudoctor.registry.entrypoints import entry_points, parse
 
 from .command import Done, Npudoctor
 

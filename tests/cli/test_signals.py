@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.support.roots import NOTE, python_that
 
-from npudoctor.cli import signals
+from npudoctor.cli.terminal import signals
 
 from .command import Npudoctor
 
@@ -129,7 +129,7 @@ def test_a_signal_that_python_hides_in_another_error_is_found() -> None:
 def test_one_that_was_hidden_ends_it_all_the_same() -> None:
     """The whole way: the status of the signal, and no traceback."""
     line = (
-        "from npudoctor.cli import main, signals\n"
+        "from npudoctor.cli import main; from npudoctor.cli.terminal import signals\n"
         "def work():\n"
         "    try:\n        raise signals.Stopped(15)\n"
         "    except signals.Stopped as stopped:\n        raise RuntimeError('x') from stopped\n"

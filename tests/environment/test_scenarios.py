@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from npudoctor import runner
+from npudoctor.core.model import Finding
 from npudoctor.environment import Wanted, folding, wanted
 from npudoctor.environment.rounds import _environment_checks
 from npudoctor.host import CannotTell
-from npudoctor.model import Finding
+from npudoctor.runner import runner
 
 from ..scenarios import faults_cann  # noqa: TID252
 from ..scenarios.fault import Fault  # noqa: TID252

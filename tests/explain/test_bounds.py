@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from npudoctor.explain import bounded, gather, pool, reading, scan, sources
 from npudoctor.explain.answer import Explanation, explanation
 from npudoctor.explain.engine import Engine, engine_of
-from npudoctor.explain.gather import gathered
-from npudoctor.explain.signatures import built_in
+from npudoctor.explain.reading import bounded, gather, pool, reading, sources
+from npudoctor.explain.reading.gather import gathered
+from npudoctor.explain.scanning import scan
+from npudoctor.explain.signatures.signatures import built_in
 
 ENGINE: Engine = engine_of(built_in())
 LINE = "ImportError: libhccl.so: cannot open shared object file: No such file or directory\n"

@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from npudoctor.explain.engine import engine_of
-from npudoctor.explain.judge import Judgement
-from npudoctor.explain.signatures import built_in
+from npudoctor.explain.ranking.judge import Judgement
+from npudoctor.explain.signatures.signatures import built_in
 
 ENGINE = engine_of(built_in())
 TRAINS = "epoch: 1, step: 10, loss: 2.31\nepoch: 1, step: 20, loss: 2.11\n"

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from npudoctor.explain.evidence import Evidence
-from npudoctor.explain.fast import Fast, fast
-from npudoctor.explain.gate import gated
-from npudoctor.explain.matching import Matcher, Plain
-from npudoctor.explain.prepared import prepared, write
-from npudoctor.explain.sample import Sample, sample_of
-from npudoctor.explain.scan import Scan
-from npudoctor.explain.signatures import built_in
-from npudoctor.explain.table import Table, table_of
-from npudoctor.explain.walk import Log
+from npudoctor.explain.reading.sample import Sample, sample_of
+from npudoctor.explain.reading.walk import Log
+from npudoctor.explain.scanning.evidence import Evidence
+from npudoctor.explain.scanning.fast import Fast, fast
+from npudoctor.explain.scanning.gate import gated
+from npudoctor.explain.scanning.matching import Matcher, Plain
+from npudoctor.explain.scanning.scan import Scan
+from npudoctor.explain.signatures.prepared import prepared, write
+from npudoctor.explain.signatures.signatures import built_in
+from npudoctor.explain.signatures.table import Table, table_of
 from npudoctor.knowledge.site import Knowledge
 
 TABLE = table_of(built_in())

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from npudoctor import registry
-from npudoctor.explain.recognise import first
-from npudoctor.explain.signatures import Signature, built_in, names
+from npudoctor.explain.signatures.recognise import first
+from npudoctor.explain.signatures.signatures import Signature, built_in, names
+from npudoctor.registry import registry
 
 ALL = built_in()
 CHECKS = {check.id for check in registry.load_all({"NPUDOCTOR_CHECKS_DIR": ""}).checks}

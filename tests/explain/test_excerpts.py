@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from npudoctor.core.redact.redactor import Redactor
 from npudoctor.explain import excerpts as module
 from npudoctor.explain.engine import Engine, engine_of
 from npudoctor.explain.excerpts import Excerpt, excerpts
-from npudoctor.explain.signatures import built_in
-from npudoctor.explain.walk import Log, Walk
-from npudoctor.redact.redactor import Redactor
+from npudoctor.explain.reading.walk import Log, Walk
+from npudoctor.explain.signatures.signatures import built_in
 
 ENGINE: Engine = engine_of(built_in())
 # One failure for each file, so that the lines of each are asked for.

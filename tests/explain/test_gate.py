@@ -6,15 +6,15 @@ import random
 
 import pytest
 
-from npudoctor.explain import gate
-from npudoctor.explain.fast import fast
-from npudoctor.explain.gate import gated
-from npudoctor.explain.patterns import Literal
-from npudoctor.explain.prepared import FILE, _read
-from npudoctor.explain.sample import Sample
-from npudoctor.explain.scan import Scan, ends_in
-from npudoctor.explain.signatures import built_in
-from npudoctor.explain.table import Table, joined, table_of
+from npudoctor.explain.reading.sample import Sample
+from npudoctor.explain.scanning import gate
+from npudoctor.explain.scanning.fast import fast
+from npudoctor.explain.scanning.gate import gated
+from npudoctor.explain.scanning.scan import Scan, ends_in
+from npudoctor.explain.signatures.patterns import Literal
+from npudoctor.explain.signatures.prepared import FILE, _read
+from npudoctor.explain.signatures.signatures import built_in
+from npudoctor.explain.signatures.table import Table, joined, table_of
 
 SAMPLE = Sample(
     b"[INFO] HCCL(1,python): error code is 0, memory of device 3, connected to port 29500\n" * 200

@@ -6,8 +6,8 @@ import pytest
 
 from npudoctor.explain.answer import explanation
 from npudoctor.explain.engine import engine_of
-from npudoctor.explain.judge import Judgement
-from npudoctor.explain.signatures import Signature, built_in
+from npudoctor.explain.ranking.judge import Judgement
+from npudoctor.explain.signatures.signatures import Signature, built_in
 
 ENGINE = engine_of(built_in())
 TIMEOUT = (

@@ -8,9 +8,9 @@ import pytest
 
 from npudoctor.explain.answer import explanation
 from npudoctor.explain.engine import engine_of
-from npudoctor.explain.judge import Judgement
-from npudoctor.explain.last_words import last_words
-from npudoctor.explain.signatures import built_in
+from npudoctor.explain.ranking.judge import Judgement
+from npudoctor.explain.scanning.last_words import last_words
+from npudoctor.explain.signatures.signatures import built_in
 
 ENGINE = engine_of(built_in(), plain=True)
 FRAMES = 'Traceback (most recent call last):\n  File "run.py", line 3, in <module>\n    main()\n'

@@ -15,13 +15,13 @@ from typing import Optional
 
 import pytest
 
-from npudoctor.explain import walk as walks
+from npudoctor.core.redact.redactor import Redactor
 from npudoctor.explain.engine import Engine, engine_of
 from npudoctor.explain.excerpts import excerpts
-from npudoctor.explain.opening import Opener, Unreadable, named
-from npudoctor.explain.signatures import built_in
-from npudoctor.explain.walk import Log, Walk
-from npudoctor.redact.redactor import Redactor
+from npudoctor.explain.reading import walk as walks
+from npudoctor.explain.reading.opening import Opener, Unreadable, named
+from npudoctor.explain.reading.walk import Log, Walk
+from npudoctor.explain.signatures.signatures import built_in
 
 ENGINE: Engine = engine_of(built_in())
 HIDDEN = "RuntimeError: what only root may read\n"
@@ -140,7 +140,8 @@ def test_nor_do_they_where_they_are_mounted_elsewhere(folder: Path) -> None:
     (folder / "kernel").mkdir()
     (folder / "kmsg.log").touch()
     script = (
-        "import sys; from npudoctor.explain.walk import Walk; walk = Walk(); walk.folder(sys.argv[1])\n"
+        "import sys; from npudoctor.explain.reading.walk import Walk\n"
+        "walk = Walk(); walk.folder(sys.argv[1])\n"
         "print([log.below for log in walk.logs], len(walk.notes), len(walk.problems))"
     )
     shell = (

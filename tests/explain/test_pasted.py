@@ -8,9 +8,9 @@ import json
 import pytest
 
 from npudoctor.explain.engine import engine_of
-from npudoctor.explain.judge import Judgement
-from npudoctor.explain.pasted import Pasted
-from npudoctor.explain.signatures import built_in
+from npudoctor.explain.ranking.judge import Judgement
+from npudoctor.explain.reading.pasted import Pasted
+from npudoctor.explain.signatures.signatures import built_in
 
 ENGINE = engine_of(built_in())
 LOG = """reading the configuration of the experiment

@@ -13,16 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from npudoctor.explain import prepared as source
-from npudoctor.explain import signatures
-from npudoctor.explain.prepared import prepared, write
-from npudoctor.explain.signatures import built_in
-from npudoctor.explain.table import Table, table_of
+from npudoctor.explain.signatures import prepared as source
+from npudoctor.explain.signatures import signatures
+from npudoctor.explain.signatures.prepared import prepared, write
+from npudoctor.explain.signatures.signatures import built_in
+from npudoctor.explain.signatures.table import Table, table_of
 from npudoctor.knowledge.site import Knowledge
 
 NONE = Knowledge("")
 ROOT = Path(__file__).parents[2]
-EXPLAIN = Path(source.__file__).parent
+EXPLAIN = Path(source.EXPLAIN)
 # What `prepared` imports, and has nothing to say about what is in the file: it finds, opens and reads logs.
 READING = {"beneath.py", "bounded.py", "fast.py", "opening.py", "reading.py", "walk.py"}
 
@@ -88,22 +88,21 @@ def _imported(path: Path) -> set[Path]:
     """The modules of `explain` that a file imports, wherever in it."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.module == "npudoctor.explain":
-            found |= {name.name for name in node.names}
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("npudoctor.explain."):
-            found.add((node.module or "").rpartition(".")[2])
+        if isinstance(node, ast.ImportFrom):
+            found |= {f"{node.module}.{name.name}" for name in node.names} | {node.module or ""}
         elif isinstance(node, ast.Import):
-            found |= {one.name.rpartition(".")[2] for one in node.names if ".explain." in one.name}
-    return {EXPLAIN / f"{name}.py" for name in found}
+            found |= {one.name for one in node.names}
+    ours = [name.split(".")[2:] for name in found if name.startswith("npudoctor.explain.")]
+    return {path for path in (EXPLAIN.joinpath(*name).with_suffix(".py") for name in ours) if path.is_file()}
 
 
 def test_all_that_makes_the_file_is_in_its_digest() -> None:
-    reached, todo = set[Path](), {EXPLAIN / "prepared.py"}
+    reached, todo = set[Path](), {Path(source.__file__)}
     while todo:
         path = todo.pop()
         reached.add(path)
         todo |= {one for one in _imported(path) if one.name not in READING} - reached
-    assert {path.name for path in reached} == set(source._CODE)
+    assert {path.relative_to(EXPLAIN).as_posix() for path in reached} == set(source._CODE)
 
 
 @pytest.mark.skipif(not shutil.which("make"), reason="needs make")
@@ -112,11 +111,12 @@ def test_the_makefile_has_the_same_names() -> None:
         ["make", "-pnq", "help"], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
     )
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("SIGNATURES := ")]
-    assert {name.rpartition("/")[2] for name in line.split() if name.endswith(".py")} == set(source._CODE)
+    names = {name.partition("/explain/")[2] for name in line.split() if name.endswith(".py")}
+    assert names == set(source._CODE)
 
 
 def test_two_builds_write_the_same_bytes(built: Path, tmp_path: Path) -> None:
-    code = "import sys; from npudoctor.explain.prepared import write; write(sys.argv[1])"
+    code = "import sys; from npudoctor.explain.signatures.prepared import write; write(sys.argv[1])"
     for seed in ("1", "77"):
         path = tmp_path / seed
         environment = {**os.environ, "PYTHONHASHSEED": seed}

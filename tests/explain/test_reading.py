@@ -13,13 +13,13 @@ from typing import Optional
 import pytest
 from tests.support.others import as_user
 
-from npudoctor.explain import reading, sources
 from npudoctor.explain.answer import explanation
 from npudoctor.explain.engine import Engine, engine_of
-from npudoctor.explain.evidence import Evidence
-from npudoctor.explain.opening import Unreadable
-from npudoctor.explain.signatures import built_in
-from npudoctor.explain.walk import Walk
+from npudoctor.explain.reading import reading, sources
+from npudoctor.explain.reading.opening import Unreadable
+from npudoctor.explain.reading.walk import Walk
+from npudoctor.explain.scanning.evidence import Evidence
+from npudoctor.explain.signatures.signatures import built_in
 
 ENGINE = engine_of(built_in())
 LINE = "ImportError: libhccl.so: cannot open shared object file: No such file or directory"
@@ -158,7 +158,7 @@ def test_what_a_process_read_that_died_is_read_again(tmp_path: Path, monkeypatch
             os._exit(9)
         return ours(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("npudoctor.explain.pool.read", dying)
+    monkeypatch.setattr("npudoctor.explain.reading.pool.read", dying)
     found = ENGINE.logs(walk.logs, processes=2)
     assert [ids(one).get(ID) for one in found] == [1] * 300
 

@@ -8,9 +8,9 @@ import pytest
 from tests.scenarios.machines import HOME, Machine, healthy, host_of
 
 from npudoctor.cli.explaining import installed_on
-from npudoctor.explain.remedies import Installed, remedy_on
-from npudoctor.explain.signatures import Signature, built_in
-from npudoctor.messages import activate
+from npudoctor.core.messages import activate
+from npudoctor.explain.signatures.remedies import Installed, remedy_on
+from npudoctor.explain.signatures.signatures import Signature, built_in
 from npudoctor.testing import unreadable
 
 NAMED = re.compile(r"source (/\S+?)(?=[;\s]|\Z)")

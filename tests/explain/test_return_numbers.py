@@ -7,11 +7,17 @@ from typing import Optional
 
 import pytest
 
-from npudoctor.explain.codes import found_by
 from npudoctor.explain.engine import Engine, engine_of
-from npudoctor.explain.judge import Diagnosis
-from npudoctor.explain.return_numbers import ReturnNumber, number_in, number_of, of_number, return_number
-from npudoctor.explain.signatures import Invalid, built_in, signature_of
+from npudoctor.explain.ranking.judge import Diagnosis
+from npudoctor.explain.signatures.codes import found_by
+from npudoctor.explain.signatures.return_numbers import (
+    ReturnNumber,
+    number_in,
+    number_of,
+    of_number,
+    return_number,
+)
+from npudoctor.explain.signatures.signatures import Invalid, built_in, signature_of
 from npudoctor.knowledge.tables import table
 
 ENGINE: Engine = engine_of(built_in())

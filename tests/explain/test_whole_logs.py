@@ -8,8 +8,8 @@ from typing import Optional
 import pytest
 
 from npudoctor.explain.engine import engine_of
-from npudoctor.explain.judge import Judgement
-from npudoctor.explain.signatures import built_in
+from npudoctor.explain.ranking.judge import Judgement
+from npudoctor.explain.signatures.signatures import built_in
 
 ENGINE = engine_of(built_in())
 TRACEBACK = """Traceback (most recent call last):

@@ -17,12 +17,12 @@ import pytest
 from tests.support.jobs import Node, playing
 from tests.support.others import become, forked
 
-from npudoctor.fixing.apply import apply_step
+from npudoctor.core.model import Risk
+from npudoctor.fixing.actions.apply import apply_step
 from npudoctor.fixing.outcome import Ending, Observer, Outcome
 from npudoctor.fixing.plan import Wish, refusal_of
-from npudoctor.fixing.steps import SignalProcess, decode, encode
-from npudoctor.host.pidfds import Pidfds, pidfd_open
-from npudoctor.model import Risk
+from npudoctor.fixing.steps.steps import SignalProcess, decode, encode
+from npudoctor.host.process.pidfds import Pidfds, pidfd_open
 
 Play = Callable[[Callable[[Node], Any]], Any]
 SOMEBODY = 61234
@@ -522,7 +522,7 @@ def test_the_step_in_the_journal_is_the_step() -> None:
 
 def test_pidfds_by_number() -> None:
     """As where Python knows neither call."""
-    from npudoctor.fixing.syscalls import signal_process
+    from npudoctor.fixing.actions.syscalls import signal_process
 
     child = subprocess.Popen(["sleep", "600"])
 

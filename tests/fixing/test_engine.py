@@ -12,14 +12,14 @@ from tests.support import ipc
 from tests.support.machine import PORT, Machine, told
 from tests.support.others import forked
 
+from npudoctor.core.model import Finding, Fix, Report, Result, Risk, Severity, Status, Verdict
 from npudoctor.fixing.engine import FixReport, Tools, fix
 from npudoctor.fixing.journal import Journal
 from npudoctor.fixing.outcome import Ending
 from npudoctor.fixing.plan import Item, Wish, items_of, refusal_of
-from npudoctor.fixing.steps import Command, Export
+from npudoctor.fixing.steps.steps import Command, Export
 from npudoctor.host import Host
-from npudoctor.model import Finding, Fix, Report, Result, Risk, Severity, Status, Verdict
-from npudoctor.reporting import nameless_host, nameless_target
+from npudoctor.runner.reporting import nameless_host, nameless_target
 from npudoctor.testing import fake_host
 
 DONE = ["orphan-segment", "orphan-socket", "orphan-spill"]

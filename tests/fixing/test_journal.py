@@ -14,7 +14,7 @@ from tests.support.others import as_user, forked
 
 from npudoctor.fixing.journal import Journal, NoJournal
 from npudoctor.host import Host, Options
-from npudoctor.host.identity import current_identity
+from npudoctor.host.process.identity import current_identity
 from npudoctor.host.records import Records
 
 SOMEBODY = 61234

@@ -12,7 +12,7 @@ from tests.support.desk import Desk
 from tests.support.others import forked
 
 from npudoctor.fixing.outcome import Ending, Outcome
-from npudoctor.fixing.steps import SetKernel, decode, encode
+from npudoctor.fixing.steps.steps import SetKernel, decode, encode
 
 NAME = "net.ipv4.ip_local_reserved_ports"
 PATH = Path("/proc/sys/net/ipv4/ip_local_reserved_ports")

@@ -16,11 +16,11 @@ from tests.support import ipc
 from tests.support.machine import PORT, Machine, Server, older
 from tests.support.others import become, forked, in_pid_namespace
 
-from npudoctor.fixing import removal
-from npudoctor.fixing.apply import apply_step
+from npudoctor.fixing.actions import removal
+from npudoctor.fixing.actions.apply import apply_step
 from npudoctor.fixing.engine import FixReport
 from npudoctor.fixing.outcome import Ending, Outcome
-from npudoctor.fixing.steps import (
+from npudoctor.fixing.steps.steps import (
     Command,
     Export,
     RemoveFiles,
@@ -28,7 +28,7 @@ from npudoctor.fixing.steps import (
     RemoveSocket,
     RestoreSocket,
 )
-from npudoctor.host.sockets import Listener, Sockets, interface_addresses
+from npudoctor.host.network.sockets import Listener, Sockets, interface_addresses
 
 SOMEBODY = 61234
 Meanwhile = Callable[[], object]

@@ -9,11 +9,12 @@ from typing import Union
 
 import pytest
 
-from npudoctor.fixing.apply import apply_step
+from npudoctor.core.marks import FileMark
+from npudoctor.fixing.actions.apply import apply_step
 from npudoctor.fixing.outcome import Ending, Outcome
-from npudoctor.fixing.steps import Command, DeleteRule, FileMark, InsertRule, Known
+from npudoctor.fixing.steps.steps import Command, DeleteRule, InsertRule, Known
 from npudoctor.host import Host, Options
-from npudoctor.host.commands import Answer
+from npudoctor.host.process.commands import Answer
 from npudoctor.testing import fake_host
 
 

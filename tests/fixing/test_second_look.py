@@ -10,13 +10,13 @@ from typing import Optional
 import pytest
 from tests.support.machine import Machine
 
+from npudoctor.core.model import Finding, Fix, Report, Result, Risk, Severity, Status, Step, Verdict
 from npudoctor.fixing.engine import FixReport, Tools, fix
 from npudoctor.fixing.plan import Wish
-from npudoctor.fixing.steps import Command, Export
-from npudoctor.model import Finding, Fix, Report, Result, Risk, Severity, Status, Step, Verdict
+from npudoctor.fixing.steps.steps import Command, Export
 from npudoctor.render.fix_json import fix_object
 from npudoctor.render.fix_text import fix_text
-from npudoctor.reporting import nameless_host, nameless_target
+from npudoctor.runner.reporting import nameless_host, nameless_target
 
 WISH = Wish(("x",), yes=True, risk=Risk.CAUTION)
 GIVEN_UP = (Status.UNKNOWN, Status.TIMEOUT, Status.CRASHED)

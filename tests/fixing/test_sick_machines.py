@@ -154,7 +154,7 @@ def test_a_fix_that_was_killed_midway_is_finished_by_the_next(tmp_path: Path, ne
     bring it back."""
     need("unshare", "sysctl", "timeout")
     kill = (
-        "import os, sys; import npudoctor.fixing.kernel as k, npudoctor.fixing.apply as a; "
+        "import os, sys; import npudoctor.fixing.steps.kernel as k, npudoctor.fixing.actions.apply as a; "
         "a._ACTS[k.SetKernel] = lambda *all: os.kill(os.getpid(), 9); "
         "from npudoctor.cli.main import run; "
         "run(['fix', 'hccl-ports.ephemeral', '--yes', '--risk', 'caution'])"

@@ -7,15 +7,14 @@ import subprocess
 
 import pytest
 
+from npudoctor.core.marks import FileMark, ProcessMark
 from npudoctor.fixing.plan import target
-from npudoctor.fixing.steps import (
+from npudoctor.fixing.steps.steps import (
     Command,
     DeleteRule,
     Export,
-    FileMark,
     InsertRule,
     Known,
-    ProcessMark,
     Remount,
     RemoveFiles,
     RemoveSharedMemory,

@@ -12,15 +12,15 @@ from typing import Any, Callable, Optional
 import pytest
 from tests.support.desk import Desk
 
+from npudoctor.core.model import Finding, Fix, Risk
 from npudoctor.fixing import answers, engine
 from npudoctor.fixing.answers import FixReport
 from npudoctor.fixing.history import Run, runs_of
 from npudoctor.fixing.journal import Journal
 from npudoctor.fixing.outcome import Ending, Observer, Outcome
 from npudoctor.fixing.plan import Done, Item, Wish
-from npudoctor.fixing.steps import Command, Known, RemoveSharedMemory, encode
+from npudoctor.fixing.steps.steps import Command, Known, RemoveSharedMemory, encode
 from npudoctor.fixing.undoing import UndoTools, named, newest, undo
-from npudoctor.model import Finding, Fix, Risk
 from npudoctor.render.history import history_text
 
 SEGMENT = RemoveSharedMemory(1, 2, 3, 4, 5, 6, 7)

@@ -21,15 +21,16 @@ from tests.support.others import become, forked
 from npudoctor import Risk
 from npudoctor.checks.leftovers.shared_memory import shared_memory
 from npudoctor.checks.leftovers.temp_files import temp_files
-from npudoctor.fixing.apply import apply_step
+from npudoctor.core.marks import FileMark
+from npudoctor.fixing.actions.apply import apply_step
 from npudoctor.fixing.engine import Tools, apply_item
 from npudoctor.fixing.journal import Journal
 from npudoctor.fixing.outcome import Ending, Observer, Outcome
 from npudoctor.fixing.plan import Done, Item
-from npudoctor.fixing.steps import FileMark, RemoveUnused
+from npudoctor.fixing.steps.steps import RemoveUnused
 from npudoctor.host import Host
-from npudoctor.host.processes import Process
-from npudoctor.proof.unused import remove_lock
+from npudoctor.host.process.processes import Process
+from npudoctor.proof.unused import mark_of
 
 SOMEBODY = 61234
 SHM = "/dev/shm"
@@ -578,7 +579,9 @@ def test_a_folder_that_is_given_to_other_machines_by_then(play: Play) -> None:
         lock = Path("/mnt/ext/fused/lock")
         lock.touch()
         host = node.host()
-        step = remove_lock(str(lock), host.running_files.lstat(str(lock)))  # type: ignore[arg-type]
+        entry = host.running_files.lstat(str(lock))
+        assert entry is not None
+        step = RemoveUnused(str(lock.parent), entry.uid, (mark_of(str(lock), entry),))
         os.makedirs("/var/lib/nfs")
         table = Path("/var/lib/nfs/etab")
         table.write_text("/mnt/ext\t10.0.0.0/24(rw,sync)\n")

@@ -18,7 +18,7 @@ from tests.support.desk import Desk
 from tests.support.others import as_user, forked
 
 from npudoctor.fixing.outcome import Ending, Outcome
-from npudoctor.fixing.steps import WriteFile, decode, encode
+from npudoctor.fixing.steps.steps import WriteFile, decode, encode
 
 SOMEBODY = 61234
 APPLIED = Outcome(Ending.APPLIED, changed=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from npudoctor.checking.needs import THINGS
 from npudoctor.checks.python.interpreter import interpreter
 from npudoctor.checks.python.torch_npu import torch_npu
-from npudoctor.entrypoints import parse
 from npudoctor.knowledge.site import Knowledge
 from npudoctor.knowledge.tables import names, table
-from npudoctor.needs import THINGS
+from npudoctor.registry.entrypoints import parse
 from npudoctor.testing import ask, fake_host, package_files
 
 from ..checks.python.stack_machine import cann, installed, site  # noqa: TID252

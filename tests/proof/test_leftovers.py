@@ -10,8 +10,9 @@ from tests.support import ipc
 from tests.support.machine import PORT, Machine, older
 from tests.support.others import as_user, in_pid_namespace
 
+from npudoctor.checks.leftovers import _cache_server_steps as steps
 from npudoctor.fixing.journal import Journal
-from npudoctor.fixing.steps import RemoveSharedMemory, RemoveSocket, encode
+from npudoctor.fixing.steps.steps import RemoveSharedMemory, RemoveSocket, encode
 from npudoctor.proof import leftovers
 from npudoctor.proof.leftovers import Seen, StaleSocket, judge, moment, sized
 from npudoctor.proof.scene import gather
@@ -107,7 +108,7 @@ def parked(machine: Machine, path: Path, *, journal: bool) -> None:
     if journal:
         found = gather(machine.host()).sockets[0]
         with Journal(str(machine.state), None) as written:
-            written.write("before", step=encode(leftovers.remove_socket(StaleSocket(found, ()))))
+            written.write("before", step=encode(steps.remove_socket(StaleSocket(found, ()))))
     path.rename(path.with_name(f".{path.name}.npudoctor.0123456789abcdef"))
 
 
@@ -140,15 +141,15 @@ def test_the_steps_name_the_very_objects(machine: Machine) -> None:
     found = seen(machine)
     row, status, log = ipc.rows()[server.shmid], server.socket.lstat(), server.log.lstat()
     (judged,) = found.orphans
-    assert leftovers.remove_segment(judged.segment, judged.log) == RemoveSharedMemory(
+    assert steps.remove_segment(judged.segment, judged.log) == RemoveSharedMemory(
         server.shmid, server.key, server.pid, row["ctime"], row["dtime"], ipc.GIB, row["cuid"],
         log.st_dev, log.st_ino,
     )  # fmt: skip
-    assert leftovers.remove_socket(found.sockets[0]) == RemoveSocket(
+    assert steps.remove_socket(found.sockets[0]) == RemoveSocket(
         str(server.socket), status.st_dev, status.st_ino, status.st_mtime_ns, status.st_uid, PORT,
         (server.shmid,),
     )  # fmt: skip
-    step = leftovers.remove_spill(found.spills[0].folder)
+    step = steps.remove_spill(found.spills[0].folder)
     assert (step.directory, step.inode) == (str(server.spill), server.spill.stat().st_ino)
     assert [mark.inode for mark in step.files] == [
         file.stat().st_ino for file in sorted(server.spill.iterdir())

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from npudoctor.core.mounts import Mount, Mounts
+from npudoctor.facts.leftovers.cache_traces import any_trace
 from npudoctor.host import CannotTell, Host, Options
-from npudoctor.host.cachetraces import any_trace
-from npudoctor.host.files import LocalDisk
-from npudoctor.host.mounts import Mount, Mounts
+from npudoctor.host.fs.files import LocalDisk
 from npudoctor.proof.scene import gather
 
 

@@ -12,7 +12,7 @@ from tests.support import ipc
 from tests.support.machine import PORT, Machine, Server, older
 from tests.support.others import in_pid_namespace
 
-from npudoctor.host.sysvipc import Segment
+from npudoctor.host.process.sysvipc import Segment
 from npudoctor.proof.scene import gather
 from npudoctor.proof.segment import GIB, Judged, Kind, candidate, judge_segment
 from npudoctor.proof.socket import judge_socket

@@ -15,12 +15,13 @@ from tests.support import ipc
 from tests.support.machine import PORT, Machine, older, program
 from tests.support.others import as_user, forked, with_hidden_processes
 
+from npudoctor.checks.leftovers._cache_server_steps import remove_socket
+from npudoctor.facts.leftovers.cache_server import SocketFile
 from npudoctor.fixing.journal import Journal
-from npudoctor.fixing.steps import encode
-from npudoctor.host.cacheserver import SocketFile
-from npudoctor.host.sockets import Listener
-from npudoctor.host.walk import Parent
-from npudoctor.proof.leftovers import StaleSocket, remove_socket
+from npudoctor.fixing.steps.steps import encode
+from npudoctor.host.fs.walk import Parent
+from npudoctor.host.network.sockets import Listener
+from npudoctor.proof.leftovers import StaleSocket
 from npudoctor.proof.scene import gather, is_listed
 from npudoctor.proof.socket import SocketState, State, judge_socket, untrusted_parent
 

@@ -15,9 +15,9 @@ from tests.support import ipc
 from tests.support.machine import PORT, Machine, Server, older
 from tests.support.others import as_user, become, in_pid_namespace
 
+from npudoctor.checks.leftovers import _cache_server_steps as steps
 from npudoctor.fixing.journal import Journal
-from npudoctor.fixing.steps import encode
-from npudoctor.proof import leftovers
+from npudoctor.fixing.steps.steps import encode
 from npudoctor.proof.leftovers import Seen, judge
 from npudoctor.proof.scene import gather
 
@@ -300,7 +300,7 @@ def journal(machine: Machine, **changed: object) -> None:
     """Write down the removal of the one proven segment, as the engine does before it acts."""
     (judged,) = seen(machine).orphans
     host = machine.host()
-    step = {**encode(leftovers.remove_segment(judged.segment, judged.log)), **changed}
+    step = {**encode(steps.remove_segment(judged.segment, judged.log)), **changed}
     with Journal(str(machine.state), str(changed.get("boot_id") or host.system.boot_id())) as written:
         written.write("before", step=step)
 

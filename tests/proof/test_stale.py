@@ -13,7 +13,7 @@ from typing import Callable, Optional
 import pytest
 
 from npudoctor.host import Host
-from npudoctor.host.files import Files, LocalDisk
+from npudoctor.host.fs.files import Files, LocalDisk
 from npudoctor.host.system import System
 from npudoctor.proof.stale import Staleness, staleness
 from npudoctor.testing import Content, fake_host, link, process_files, unreadable

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from tests.elves import library
 
+from npudoctor.facts.gpu.nccl import Build, build_of
 from npudoctor.host import Host
-from npudoctor.host.nccl import Build, build_of
 
 from . import nccl_wheels
 from .conftest import lacking

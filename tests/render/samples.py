@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from npudoctor import verdict
-from npudoctor.fixing.steps import Command, Export, RemoveSharedMemory, RemoveSocket
-from npudoctor.model import (
+from npudoctor.core.model import (
     Action,
     Finding,
     Fix,
@@ -21,7 +19,9 @@ from npudoctor.model import (
     Status,
     Target,
 )
-from npudoctor.reporting import one_line
+from npudoctor.fixing.steps.steps import Command, Export, RemoveSharedMemory, RemoveSocket
+from npudoctor.runner import verdict
+from npudoctor.runner.reporting import one_line
 
 SEGMENT = RemoveSharedMemory(32769, 0x6100C354, 4242, 1_790_000_000, 1_790_000_300, 4 << 30, 1000)
 SOCKET = RemoveSocket(

@@ -6,11 +6,11 @@ from typing import Any, Optional
 
 import pytest
 
+from npudoctor.core.model import Finding, Fix
 from npudoctor.fixing.answers import answered
 from npudoctor.fixing.outcome import Ending, Outcome
 from npudoctor.fixing.plan import Done, Item
-from npudoctor.fixing.steps import Command, Known, WriteFile
-from npudoctor.model import Finding, Fix
+from npudoctor.fixing.steps.steps import Command, Known, WriteFile
 from npudoctor.render.fix_json import fix_object
 from npudoctor.render.fix_text import fix_text, plan_text
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from npudoctor.model import Action, Risk, Scope, Severity, Status, Verdict
+from npudoctor.core.model import Action, Risk, Scope, Severity, Status, Verdict
 from npudoctor.render.report_json import report_json, report_object
-from npudoctor.verdict import EXIT
+from npudoctor.runner.verdict import EXIT
 
 from .samples import report
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from npudoctor import messages
-from npudoctor.fixing.steps import Export
-from npudoctor.model import Finding, Fix, Result, Risk, Severity, Status
+from npudoctor.core import messages
+from npudoctor.core.model import Finding, Fix, Result, Risk, Severity, Status
+from npudoctor.fixing.steps.steps import Export
 from npudoctor.render.columns import width
 from npudoctor.render.text import report_text
 

@@ -7,8 +7,8 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
-from npudoctor.model import Severity, Status, Verdict
-from npudoctor.registry import load_all
+from npudoctor.core.model import Severity, Status, Verdict
+from npudoctor.registry.registry import load_all
 
 from .fault import Outcome, outcome
 from .gpu import gpu_machines

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from npudoctor.model import Report, Severity, Status
+from npudoctor.core.model import Report, Severity, Status
 from npudoctor.render.report_json import report_object
 from npudoctor.render.text import report_text
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from npudoctor.frozen import dataclass
+from npudoctor.core.frozen import dataclass
 
 SCRIPT_OF_9 = "9"
 

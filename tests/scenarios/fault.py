@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Callable, Optional
 
-from npudoctor.frozen import dataclass
-from npudoctor.model import Finding, Report, Severity, Status
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.model import Finding, Report, Severity, Status
 
 from .machines import Machine
 

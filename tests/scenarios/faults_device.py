@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from npudoctor.host.commands import Answer
+from npudoctor.host.process.commands import Answer
 from npudoctor.testing import device, folder, process_files
 
 from ..scenes import npu_machine as tool  # noqa: TID252

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from npudoctor.host.files import Space
+from npudoctor.host.fs.files import Space
 from npudoctor.testing import folder
 
 from ..scenes import npu_machine as tool  # noqa: TID252

@@ -6,8 +6,8 @@ import sys
 from dataclasses import replace
 from typing import Callable
 
-from npudoctor.host.commands import Answer
-from npudoctor.host.nvml import APPS, FORMAT, GPUS, NO_MODULE, SCRIPT
+from npudoctor.facts.gpu.nvml import APPS, FORMAT, GPUS, NO_MODULE, SCRIPT
+from npudoctor.host.process.commands import Answer
 from npudoctor.testing import Content, device, link
 
 from ..elves import cache, library  # noqa: TID252

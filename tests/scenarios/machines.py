@@ -10,15 +10,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Callable, Optional, Union
 
+from npudoctor.core.model import Report
 from npudoctor.host import Host, Options
-from npudoctor.host.commands import Answer, Commands
-from npudoctor.host.files import Space
-from npudoctor.host.interfaces import Interface
-from npudoctor.host.question import QUESTION
+from npudoctor.host.fs.files import Space
+from npudoctor.host.network.interfaces import Interface
+from npudoctor.host.process.commands import Answer, Commands
+from npudoctor.host.python.question import QUESTION
 from npudoctor.knowledge.site import Knowledge
-from npudoctor.model import Report
-from npudoctor.registry import Loaded
-from npudoctor.runner import Settings, run
+from npudoctor.registry.collecting import Loaded
+from npudoctor.runner.runner import Settings, run
 from npudoctor.testing import Content, FakeNetwork, MemoryDisk, fake_host
 
 from ..scenes.cache_server import Leftovers  # noqa: TID252

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from npudoctor.host.interfaces import Interface
+from npudoctor.host.network.interfaces import Interface
 from npudoctor.testing import interface
 
 from . import npu

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Union
 
-from npudoctor.host.commands import Answer
+from npudoctor.host.process.commands import Answer
 
 from .eras import Era
 

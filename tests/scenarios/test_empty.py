@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from npudoctor.model import Report, Status
-from npudoctor.registry import load_all
+from npudoctor.core.model import Report, Status
+from npudoctor.registry.registry import load_all
 
 from . import python_env
 from .gpu import gpu_machines

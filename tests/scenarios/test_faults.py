@@ -5,7 +5,7 @@
 
 import pytest
 
-from npudoctor.registry import load_all
+from npudoctor.registry.registry import load_all
 
 from .alike import differences
 from .fault import Fault, outcome

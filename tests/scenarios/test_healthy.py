@@ -2,8 +2,8 @@
 
 import pytest
 
-from npudoctor.model import Severity, Status, Verdict
-from npudoctor.registry import load_all
+from npudoctor.core.model import Severity, Status, Verdict
+from npudoctor.registry.registry import load_all
 
 from .alike import differences
 from .gpu import gpu_machines

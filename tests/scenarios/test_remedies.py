@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from npudoctor.core.model import Finding
 from npudoctor.host import Host
-from npudoctor.model import Finding
-from npudoctor.runner import Settings, run
+from npudoctor.runner.runner import Settings, run
 
 from .fault import Fault
 from .machines import Machine, host_of, judge

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from npudoctor.core.model import Status
 from npudoctor.knowledge.tables import names, table
-from npudoctor.model import Status
-from npudoctor.registry import load_all
+from npudoctor.registry.registry import load_all
 
 from .machines import healthy, judge
 

@@ -8,10 +8,10 @@ import time
 from pathlib import Path
 from typing import Optional
 
+from npudoctor.facts.leftovers.cache_server import ftok
 from npudoctor.host import Host, Options
-from npudoctor.host.cacheserver import ftok
+from npudoctor.host.network.sockets import Listener
 from npudoctor.host.records import Record
-from npudoctor.host.sockets import Listener
 from npudoctor.testing import Content, fake_host, folder, process_files
 
 GIB = 1 << 30

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from npudoctor.checks.host import _disk_space_owners as owners
-from npudoctor.host.files import Space
+from npudoctor.host.fs.files import Space
 from npudoctor.testing import Asked, Content, Node, unreadable
 
 from ..checks.host.test_disk_space import GIB, MIB, PLENTY, told  # noqa: TID252

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from npudoctor.checking import Check
+from npudoctor.checking.check import Check
 from npudoctor.testing import Asked, Content, ask, device, fake_host
 
 DRIVER = "/usr/local/Ascend/driver"

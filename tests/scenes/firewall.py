@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from npudoctor.host import Options
-from npudoctor.host.commands import Answer
+from npudoctor.host.process.commands import Answer
 from npudoctor.testing import Asked
 
 from ..checks.network.firewall_machine import (  # noqa: TID252

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Optional, Union
 
 from npudoctor.checks.gpu.gpu_busy import gpu_busy
-from npudoctor.host.commands import Answer
-from npudoctor.host.nvml import APPS, FORMAT, GPUS, NO_MODULE
+from npudoctor.facts.gpu.nvml import APPS, FORMAT, GPUS, NO_MODULE
+from npudoctor.host.process.commands import Answer
 from npudoctor.testing import Asked, Content, ask, device, fake_host
 
 from .npu_busy import USERS, me, one

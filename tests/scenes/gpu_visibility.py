@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from npudoctor.checks.gpu.gpu_visibility import gpu_visibility
-from npudoctor.host.gpu_visible import RUNTIME
+from npudoctor.facts.gpu.visible import RUNTIME
 from npudoctor.testing import Asked, ask, device, fake_host
 
 from .gpu_busy import PYTHON, gpu

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from npudoctor.checks.network.hccl_interface import hccl_interface as check
-from npudoctor.host.network import Network
+from npudoctor.host.network.network import Network
 from npudoctor.testing import Asked, FakeNetwork, ask, device, fake_host, interface
 
 SEVERAL = {"MASTER_ADDR": "192.0.2.9"}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from npudoctor.checks.python.identity import identity as check
-from npudoctor.host.identity import Identity
+from npudoctor.host.process.identity import Identity
 from npudoctor.testing import Asked, Content, ask, fake_host, folder
 
 MACHINE: dict[str, Content] = {

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from npudoctor.checks.device.npu_tool import npu_tool
-from npudoctor.host.commands import Answer
+from npudoctor.host.process.commands import Answer
 from npudoctor.testing import Asked, ask, fake_host, process_files
 
 from . import npu_machine as npu

@@ -6,13 +6,13 @@ import os
 from pathlib import Path
 from typing import Any, Optional
 
-from npudoctor.fixing.apply import apply_step
+from npudoctor.core.model import Step
+from npudoctor.fixing.actions.apply import apply_step
 from npudoctor.fixing.outcome import Outcome
-from npudoctor.fixing.steps import WriteFile
+from npudoctor.fixing.steps.steps import WriteFile
 from npudoctor.host import Host, Options
-from npudoctor.host.identity import current_identity
+from npudoctor.host.process.identity import current_identity
 from npudoctor.host.records import Records
-from npudoctor.model import Step
 
 
 class Desk:

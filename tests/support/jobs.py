@@ -17,12 +17,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Callable, Optional, TypeVar
 
-from npudoctor.checking import Check
+from npudoctor.checking.check import Check
 from npudoctor.checks.leftovers.stale_processes import stale_processes
-from npudoctor.fixing.steps import SignalProcess
+from npudoctor.fixing.steps.steps import SignalProcess
 from npudoctor.host import Host, Options
-from npudoctor.host.identity import current_identity
-from npudoctor.host.pidfds import Pidfds
+from npudoctor.host.process.identity import current_identity
+from npudoctor.host.process.pidfds import Pidfds
 from npudoctor.host.system import System
 from npudoctor.proof import stale
 from npudoctor.testing import Asked, FakeClock, ask

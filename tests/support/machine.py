@@ -20,13 +20,13 @@ from typing import Any, Callable, Optional
 
 from npudoctor import Status
 from npudoctor.checks.leftovers.cache_server import cache_server
+from npudoctor.core.model import Report, Result, Verdict
 from npudoctor.fixing.engine import FixReport, Tools, fix
 from npudoctor.fixing.plan import Item, Wish
 from npudoctor.host import Host, Options
-from npudoctor.host.identity import current_identity
+from npudoctor.host.process.identity import current_identity
 from npudoctor.host.records import Records
-from npudoctor.model import Report, Result, Verdict
-from npudoctor.reporting import nameless_host, nameless_target
+from npudoctor.runner.reporting import nameless_host, nameless_target
 from npudoctor.testing import Asked, FakeClock, ask
 
 from . import ipc

@@ -8,9 +8,9 @@ import sysconfig
 from pathlib import Path
 from typing import Optional
 
-from npudoctor.host.commands import Commands
-from npudoctor.host.files import Files, LocalDisk
-from npudoctor.host.interpreter import Interpreter, Layout
+from npudoctor.host.fs.files import Files, LocalDisk
+from npudoctor.host.process.commands import Commands
+from npudoctor.host.python.interpreter import Interpreter, Layout
 from npudoctor.host.variables import Variables
 
 SOMEBODY = 12345

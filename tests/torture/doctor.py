@@ -23,7 +23,7 @@ from tests.support.machine import Machine
 
 from npudoctor.host import Host, Options
 from npudoctor.host.clock import Clock
-from npudoctor.host.identity import current_identity
+from npudoctor.host.process.identity import current_identity
 from npudoctor.host.records import Records
 
 AHEAD = 60.0  # seconds by which its clock is ahead, so that nothing is too young

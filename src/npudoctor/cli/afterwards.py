@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Optional
 
-from npudoctor.frozen import dataclass
+from npudoctor.core.frozen import dataclass
 
 SECONDS = 30.0  # the longest that a job's end waits for it
 READING = 20.0  # of them for the logs
@@ -37,7 +37,7 @@ def said_of(status: int, beginning: Beginning, variables: Mapping[str, str]) -> 
     """The explanation as text; None where the job did not fail, no log was written, or none says why."""
     if status == 0 or status in ENDED or status in STATUSES_OF_A_SHELL:
         return None
-    from npudoctor.running.checker import asked
+    from npudoctor.launch.checker import asked
 
     def work() -> dict[str, Any]:
         _end_together()
@@ -84,9 +84,9 @@ def _end_together() -> None:
 def _explained(beginning: Beginning, variables: Mapping[str, str]) -> str:
     """A log that shows no failure, or one that nobody knows, is no explanation."""
     from npudoctor.cli.explaining import Asked, answered
-    from npudoctor.explain.gather import automatic
-    from npudoctor.explain.newest import LOOSE
-    from npudoctor.explain.remedies import remedied
+    from npudoctor.explain.reading.gather import automatic
+    from npudoctor.explain.reading.newest import LOOSE
+    from npudoctor.explain.signatures.remedies import remedied
     from npudoctor.render.explain_text import explain_text
 
     started = time.monotonic()
@@ -104,7 +104,7 @@ def _outputs() -> tuple[str, ...]:
     descriptors = [number for number in (1, 2) if not _path(number).startswith(("/dev/", "pipe:", "socket:"))]
     if not descriptors:
         return ()
-    from npudoctor.explain.bounded import Late, ask
+    from npudoctor.explain.reading.bounded import Late, ask
 
     try:
         return ask(

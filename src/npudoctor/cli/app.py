@@ -9,10 +9,10 @@ from typing import Any, Optional
 import typer
 
 from npudoctor import __version__
-from npudoctor.cli import output
-from npudoctor.cli.options import Lang, Version
-from npudoctor.cli.parsing import Command, Group, Wrapper, evaluated
-from npudoctor.messages import _
+from npudoctor.cli.arguments.options import Lang, Version
+from npudoctor.cli.arguments.parsing import Command, Group, Wrapper, evaluated
+from npudoctor.cli.terminal import output
+from npudoctor.core.messages import _
 
 COMMANDS = {
     "check": _("Judge this node; the exit status is the verdict."),
@@ -53,7 +53,7 @@ def command_line(argv: Sequence[str] = ()) -> Any:
 
 def npudoctor(ctx: typer.Context, version: Version = False, lang: Lang = None) -> Optional[int]:
     """What stands before a command; alone it is a usage error, answered with the help."""
-    from npudoctor.cli.values import one_of
+    from npudoctor.cli.arguments.values import one_of
 
     one_of("lang", lang)
     if version:

@@ -10,19 +10,20 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from npudoctor.cli.destinations import opened_folder
-from npudoctor.cli.output import Lost, complain, within
-from npudoctor.cli.paths import writable
-from npudoctor.config import Refused, absolute
+from npudoctor.cli.arguments.paths import writable
+from npudoctor.cli.settings.config import Refused, absolute
+from npudoctor.cli.terminal.destinations import opened_folder
+from npudoctor.cli.terminal.output import Lost, complain, within
+from npudoctor.core.messages import _, strerror
+from npudoctor.core.redact.redact import redact
+from npudoctor.core.redact.telling import HIDDEN
 from npudoctor.host import CannotTell
-from npudoctor.messages import _, strerror
-from npudoctor.redact import HIDDEN, redact
 from npudoctor.render.printable import printable
 
 if TYPE_CHECKING:
     from npudoctor.cli.session import Session
     from npudoctor.explain.answer import Explanation
-    from npudoctor.host.files import Files
+    from npudoctor.host.fs.files import Files
 
 _OPTION = "--collect"
 _PACKAGES = (
@@ -50,12 +51,12 @@ def place(told: str, files: Files) -> str:
 
 def collect(path: str, found: Explanation, session: Session) -> None:
     """Ask all checks, and pack what they and the logs say."""
-    from npudoctor import runner
+    from npudoctor.core.redact.leaving import Leaving
     from npudoctor.explain.excerpts import excerpts, named
-    from npudoctor.redact.leaving import Leaving
     from npudoctor.render.explain_json import explain_object
     from npudoctor.render.json_text import json_text
     from npudoctor.render.report_json import report_json
+    from npudoctor.runner import runner
 
     report = runner.run(session.loaded, session.host, session.settings(), session.until)
     redactor = Leaving(session.host.variables)

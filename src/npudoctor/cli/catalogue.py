@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Optional
 
-from npudoctor import registry
-from npudoctor.cli import output
-from npudoctor.cli.main import Caller
+from npudoctor.cli.arguments.values import one_of
+from npudoctor.cli.caller import Caller
 from npudoctor.cli.session import speak
-from npudoctor.cli.values import one_of
-from npudoctor.registry import Loaded
+from npudoctor.cli.terminal import output
+from npudoctor.registry import registry
+from npudoctor.registry.collecting import Loaded
 
 
 def loaded_checks(format: Optional[str], lang: Optional[str], caller: Caller) -> tuple[Loaded, str]:

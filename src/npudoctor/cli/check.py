@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from npudoctor.cli import options as o
+from npudoctor.cli.arguments import options as o
 
 
 def check(

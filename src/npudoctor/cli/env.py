@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from npudoctor.cli import options as o
-from npudoctor.messages import _
+from npudoctor.cli.arguments import options as o
+from npudoctor.core.messages import _
 
 if TYPE_CHECKING:
     from npudoctor.environment import Wanted
@@ -51,7 +51,7 @@ def env(
     config: o.ConfigFile = None,
 ) -> int:
     """Print the export lines with which the environment checks pass."""
-    from npudoctor.cli.shells import form_of
+    from npudoctor.cli.arguments.shells import form_of
 
     form = form_of(shell, format, ctx.obj.variables)
     return _answered(ctx, form, {"python": python, "lang": lang, "config": config}, write)
@@ -59,12 +59,12 @@ def env(
 
 def _answered(ctx: typer.Context, form: str, flags: dict[str, Optional[str]], write: Optional[str]) -> int:
     """What ends otherwise than with 0 and lines makes an `eval` fail: cli/evaluated.py."""
-    from npudoctor.cli import output
-    from npudoctor.cli.paths import own_file
+    from npudoctor.cli.arguments.paths import own_file
     from npudoctor.cli.session import opened
+    from npudoctor.cli.terminal import output
     from npudoctor.environment import wanted
     from npudoctor.host import CannotTell
-    from npudoctor.host.files import Files
+    from npudoctor.host.fs.files import Files
     from npudoctor.render.environment import Inexpressible, block
 
     with opened(flags, ctx.obj) as session:
@@ -88,7 +88,7 @@ def _answered(ctx: typer.Context, form: str, flags: dict[str, Optional[str]], wr
 
 def _say(found: Wanted, form: str, target: Optional[str]) -> None:
     """What a person should know beside the lines."""
-    from npudoctor.cli import output
+    from npudoctor.cli.terminal import output
     from npudoctor.render.environment import SHELLS, cut_by_old_slurm, hint, untold
 
     for note in found.notes:

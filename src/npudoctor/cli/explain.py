@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, List, Optional  # noqa: UP035
 
 import typer
 
-from npudoctor.cli import options as o
-from npudoctor.messages import _
+from npudoctor.cli.arguments import options as o
+from npudoctor.core.messages import _
 
 if TYPE_CHECKING:
     from npudoctor.explain.answer import Explanation
@@ -59,11 +59,11 @@ def explain(
 ) -> int:
     """Say what a failing log means."""
     from npudoctor.cli import bundle
+    from npudoctor.cli.arguments.paths import writable
     from npudoctor.cli.explaining import Asked, answered, installed_on, verified
-    from npudoctor.cli.paths import writable
     from npudoctor.cli.session import described, opened
-    from npudoctor.explain.remedies import remedied
-    from npudoctor.host.files import Files, LocalDisk
+    from npudoctor.explain.signatures.remedies import remedied
+    from npudoctor.host.fs.files import Files, LocalDisk
 
     started = time.monotonic()
     flags = {"format": format, "lang": lang, "config": config}
@@ -89,7 +89,7 @@ def explain(
 
 
 def _deliver(found: Explanation, format: str, target: Optional[str]) -> None:
-    from npudoctor.cli import output
+    from npudoctor.cli.terminal import output
 
     if format == "json":
         from npudoctor.render.explain_json import explain_object

@@ -9,27 +9,27 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Optional
 
-from npudoctor.cli import output
 from npudoctor.cli.session import knowledge_directory
-from npudoctor.config import Refused, suggestion
+from npudoctor.cli.settings.config import Refused, suggestion
+from npudoctor.cli.terminal import output
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _, ngettext
 from npudoctor.explain.answer import Explanation, Proof, explanation
 from npudoctor.explain.engine import Engine, engine_for
-from npudoctor.explain.evidence import Evidence
-from npudoctor.explain.gather import FILES
-from npudoctor.explain.opening import Unreadable
-from npudoctor.explain.prepared import prepared
-from npudoctor.explain.remedies import Installed
-from npudoctor.explain.signatures import Signature
-from npudoctor.explain.table import Table
-from npudoctor.explain.walk import ENTRIES, Walk
-from npudoctor.frozen import dataclass
-from npudoctor.messages import _, ngettext
+from npudoctor.explain.reading.gather import FILES
+from npudoctor.explain.reading.opening import Unreadable
+from npudoctor.explain.reading.walk import ENTRIES, Walk
+from npudoctor.explain.scanning.evidence import Evidence
+from npudoctor.explain.signatures.prepared import prepared
+from npudoctor.explain.signatures.remedies import Installed
+from npudoctor.explain.signatures.signatures import Signature
+from npudoctor.explain.signatures.table import Table
 
 if TYPE_CHECKING:
     from npudoctor.cli.session import Session
-    from npudoctor.explain.gather import Inputs
+    from npudoctor.explain.reading.gather import Inputs
     from npudoctor.host import Host
-    from npudoctor.registry import Loaded
+    from npudoctor.registry.collecting import Loaded
 
 
 _SHOWN = 20  # lines on standard error about what was not read
@@ -51,7 +51,7 @@ class Asked:
 
 def answered(asked: Asked) -> Explanation:
     """The answer to what was asked: about a code, about logs, or about the newest log here."""
-    from npudoctor.explain.gather import Absent, gathered
+    from npudoctor.explain.reading.gather import Absent, gathered
 
     silent: tuple[str, ...] = ()
     words = asked.words
@@ -89,10 +89,11 @@ def _table(variables: Mapping[str, str]) -> Table:
 
 
 def _about_code(word: str, signatures: tuple[Signature, ...], asked: Asked) -> Explanation:
-    from npudoctor import __version__, registry
-    from npudoctor.explain.codes import codes_of, found_by
-    from npudoctor.explain.judge import Diagnosis
-    from npudoctor.explain.return_numbers import number_of, of_number
+    from npudoctor import __version__
+    from npudoctor.explain.ranking.judge import Diagnosis
+    from npudoctor.explain.signatures.codes import codes_of, found_by
+    from npudoctor.explain.signatures.return_numbers import number_of, of_number
+    from npudoctor.registry import registry
 
     number = number_of(word)
     found = [of_number(one, number) for one in found_by(number, signatures)]
@@ -115,7 +116,7 @@ def _about_code(word: str, signatures: tuple[Signature, ...], asked: Asked) -> E
 
 def _by_check(word: str, loaded: Loaded) -> list[Signature]:
     """What a finding's code stands for: its check's manual, as if it were a signature."""
-    from npudoctor.explain.codes import of_check
+    from npudoctor.explain.signatures.codes import of_check
 
     for check in loaded.checks:
         if word in check.codes:
@@ -124,7 +125,7 @@ def _by_check(word: str, loaded: Loaded) -> list[Signature]:
 
 
 def _about_logs(inputs: Inputs, engine: Engine, asked: Asked) -> Explanation:
-    from npudoctor.cli.progress import Progress
+    from npudoctor.cli.terminal.progress import Progress
 
     walk = inputs.walk
     with Progress() as progress:
@@ -156,8 +157,8 @@ def _uncounted(walk: Walk) -> Iterator[tuple[str, str]]:
 
 def _read_once(engine: Engine, path: str, inputs: Inputs, asked: Asked) -> Evidence:
     """What a pipe says."""
-    from npudoctor.explain.reading import failed
-    from npudoctor.explain.sources import opened, standard_input
+    from npudoctor.explain.reading.reading import failed
+    from npudoctor.explain.reading.sources import opened, standard_input
 
     # Who pipes something in may take as long as he likes, unless he says otherwise.
     until = math.inf if path == "-" and asked.seconds is None else inputs.until
@@ -191,8 +192,8 @@ def _complain(walk: Walk, evidence: list[Evidence], unread: list[tuple[str, str]
 
 def _newest(asked: Asked) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The logs of the newest run that are here, and the places that do not answer; other logs are named."""
-    from npudoctor.explain.gather import automatic
-    from npudoctor.explain.newest import together
+    from npudoctor.explain.reading.gather import automatic
+    from npudoctor.explain.reading.newest import together
 
     places = automatic(asked.variables)
     found = places.found
@@ -225,8 +226,8 @@ def _say_chosen(paths: Sequence[str]) -> None:
 
 def verified(found: Explanation, session: Session) -> Explanation:
     """The same, with what the checks of the best diagnosis say now."""
-    from npudoctor import runner
-    from npudoctor.model import Status
+    from npudoctor.core.model import Status
+    from npudoctor.runner import runner
 
     known = {check.id for check in session.loaded.checks}
     wanted = tuple(check for one in found.diagnoses[:1] for check in one.signature.checks if check in known)
@@ -249,10 +250,10 @@ def verified(found: Explanation, session: Session) -> Explanation:
 
 def installed_on(host: Host) -> Optional[Installed]:
     """What is installed there; None when that cannot be told."""
+    from npudoctor.facts.cann.installations import installs_of, set_env_script
+    from npudoctor.facts.cann.nnal import scripts
+    from npudoctor.facts.job.workplace import job_user
     from npudoctor.host import CannotTell
-    from npudoctor.host.cann import installs_of, set_env_script
-    from npudoctor.host.nnal import scripts
-    from npudoctor.host.workplace import job_user
 
     try:
         active = next(iter(installs_of(host)), None)

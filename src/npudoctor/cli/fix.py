@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, List, Optional  # noqa: UP035
 
 import typer
 
-from npudoctor.cli import options as o
-from npudoctor.messages import _
+from npudoctor.cli.arguments import options as o
+from npudoctor.core.messages import _
 
 if TYPE_CHECKING:
     from npudoctor.cli.session import Session
@@ -78,8 +78,8 @@ def fix(
     config: o.ConfigFile = None,
 ) -> int:
     """Mend what can be mended safely."""
-    from npudoctor.cli.answers import deliver
     from npudoctor.cli.session import opened
+    from npudoctor.cli.terminal.answers import deliver
 
     wanted = [*(names or ()), *(["cache-server"] if cache_server else ())]
     # What the checks are asked about is said as for `check`; the rest is ours.
@@ -95,8 +95,8 @@ def _owners(names: Sequence[str]) -> frozenset[int]:
     """The uids of the users named by --owner; Refused for who is unknown, and for who is not root."""
     import os
 
-    from npudoctor.config import Refused
-    from npudoctor.host.identity import user_id
+    from npudoctor.cli.settings.config import Refused
+    from npudoctor.host.process.identity import user_id
 
     if names and os.geteuid() != 0:
         raise Refused(_("--owner is for root: others remove only what is their own"))
@@ -110,9 +110,9 @@ def _owners(names: Sequence[str]) -> frozenset[int]:
 def _wish(
     session: Session, names: Sequence[str], everything: bool, *, dry_run: bool, yes: bool, risk: str
 ) -> Wish:
-    from npudoctor.config import Refused
+    from npudoctor.cli.settings.config import Refused
+    from npudoctor.core.model import Risk
     from npudoctor.fixing.plan import Wish
-    from npudoctor.model import Risk
 
     if risk not in ("safe", "caution"):
         raise Refused(_("--risk: {value} is not one of safe, caution").format(value=risk))
@@ -131,10 +131,10 @@ def _carry_out(session: Session, wish: Wish) -> FixReport:
     import dataclasses
     import time
 
-    from npudoctor import runner
-    from npudoctor.cli.answers import confirm
+    from npudoctor.cli.terminal.answers import confirm
+    from npudoctor.core.model import Report
     from npudoctor.fixing.engine import Tools, fix
-    from npudoctor.model import Report
+    from npudoctor.runner import runner
 
     settings = dataclasses.replace(session.settings(), select=wish.select, scope="all", profile="full")
 
@@ -149,6 +149,6 @@ def _carry_out(session: Session, wish: Wish) -> FixReport:
 def _show(items: Sequence[Item], wish: Wish) -> None:
     """The plan, before anything is asked or done. A run that only shows has it as its result instead."""
     if not wish.only_shows:
-        from npudoctor.cli.answers import show
+        from npudoctor.cli.terminal.answers import show
 
         show(items)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import typer
 
-from npudoctor.cli import options as o
+from npudoctor.cli.arguments import options as o
 
 
 def history(
     ctx: typer.Context, format: o.Format = None, lang: o.Lang = None, config: o.ConfigFile = None
 ) -> int:
     """Show what earlier runs did, and what of it can be undone."""
-    from npudoctor.cli import output
     from npudoctor.cli.own_records import own_machine, own_runs
     from npudoctor.cli.session import described
+    from npudoctor.cli.terminal import output
 
     settings = described({"format": format, "lang": lang, "config": config}, ctx.obj)
     with own_machine(ctx.obj) as host:

@@ -8,17 +8,17 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Optional
 
-from npudoctor import messages
-from npudoctor.cli.main import Caller
+from npudoctor.cli.caller import Caller
 from npudoctor.cli.session import Session, opened
-from npudoctor.config import Refused
+from npudoctor.cli.settings.config import Refused
+from npudoctor.core import messages
+from npudoctor.core.model import Report, Verdict
 from npudoctor.host import CannotTell, Host
-from npudoctor.model import Report, Verdict
-from npudoctor.running.answer import Answer, to_json
-from npudoctor.running.launch import fingerprint, launch_of
-from npudoctor.running.meeting import Meeting
-from npudoctor.running.program import python_of
-from npudoctor.running.sharing import Sharing
+from npudoctor.launch.answer import Answer, to_json
+from npudoctor.launch.launch import fingerprint, launch_of
+from npudoctor.launch.meeting import Meeting
+from npudoctor.launch.program import python_of
+from npudoctor.launch.sharing import Sharing
 
 
 def judged(
@@ -51,7 +51,7 @@ def judged(
 
 def _asked(session: Session, caller: Caller, full: bool, until: float) -> Answer:
     """Ask the checks about the job as it will be started: with the variables that it still lacks."""
-    from npudoctor import runner
+    from npudoctor.runner import runner
 
     host, changes, notes = _mended(session.host)
     report = runner.run(session.loaded, host, session.settings(), until)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from npudoctor.cli import options as o
+from npudoctor.cli.arguments import options as o
 
 
 def list_checks(
@@ -13,9 +13,9 @@ def list_checks(
     """List all checks and their codes."""
     if knowledge:
         return _list_knowledge(ctx, format, lang)
-    from npudoctor import registry
-    from npudoctor.cli import output
     from npudoctor.cli.session import described
+    from npudoctor.cli.terminal import output
+    from npudoctor.registry import registry
     from npudoctor.render.listing import listing_json, listing_text
 
     config = described({"format": format, "lang": lang}, ctx.obj)
@@ -28,8 +28,8 @@ def list_checks(
 
 
 def _list_knowledge(ctx: typer.Context, format: o.Format, lang: o.Lang) -> int:
-    from npudoctor.cli import output
     from npudoctor.cli.session import described, knowledge_directory
+    from npudoctor.cli.terminal import output
     from npudoctor.host import Host, Options
     from npudoctor.render.knowledge import knowledge_json, knowledge_text
 

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import gc
 import os
-import sys
-from collections.abc import Mapping, Sequence
-from typing import Callable, NoReturn, Optional
+from collections.abc import Sequence
+from typing import Callable, Optional
 
-from npudoctor import messages, threads
-from npudoctor.cli import evaluated, output, signals
-from npudoctor.cli.plain import check_flags
-from npudoctor.frozen import dataclass
+from npudoctor.cli.arguments.plain import check_flags
+from npudoctor.cli.caller import Caller, leave
+from npudoctor.cli.terminal import evaluated, output, signals
+from npudoctor.core import messages, threads
 
 BUG = 70  # EX_SOFTWARE
 LOST = 74  # EX_IOERR
 _NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-
-
-@dataclass(frozen=True)
-class Caller:
-    """Who called: the variables as they were, and the language asked for by --lang."""
-
-    variables: Mapping[str, str]
-    language: Optional[str]
 
 
 def run(argv: list[str]) -> int:
@@ -61,7 +51,7 @@ def _speak(language: str) -> None:
     import gettext
 
     os.environ["LANGUAGE"] = messages.LANGUAGES[language]
-    gettext.bindtextdomain("npudoctor", os.path.join(os.path.dirname(messages.__file__), "locale"))
+    gettext.bindtextdomain("npudoctor", messages.catalogues())
     gettext.textdomain("npudoctor")
 
 
@@ -113,7 +103,7 @@ def _ended(work: Callable[[], int], argv: Sequence[str] = ()) -> int:
 
 def _refused(error: Exception) -> int:
     try:
-        from npudoctor.cli.refusals import refusal
+        from npudoctor.cli.terminal.refusals import refusal
     except Exception:  # not even typer is here; Python's own status 1 would mean "not ready"
         output.complain(f"{type(error).__name__}: {error}")
         return BUG
@@ -127,11 +117,3 @@ def _lost(why: str) -> int:
     output.give_up()
     output.complain(messages._("the result could not be written: {why}").format(why=why))
     return LOST
-
-
-def leave(status: int) -> NoReturn:
-    """End at once: a thread that was left behind would keep the process. All output was written before."""
-    with contextlib.suppress(OSError, ValueError):
-        if sys.stderr is not None:
-            sys.stderr.flush()
-    os._exit(status)

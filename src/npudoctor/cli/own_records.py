@@ -6,9 +6,9 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from npudoctor.cli import signals
-from npudoctor.cli.main import Caller
-from npudoctor.messages import _
+from npudoctor.cli.caller import Caller
+from npudoctor.cli.terminal import signals
+from npudoctor.core.messages import _
 
 if TYPE_CHECKING:
     from npudoctor.fixing.history import Run
@@ -30,7 +30,7 @@ def own_machine(caller: Caller) -> Iterator[Host]:
 
 def own_runs(host: Host) -> list[Run]:
     """The runs of this user, the newest first; a journal that cannot be believed is named on stderr."""
-    from npudoctor.cli import output
+    from npudoctor.cli.terminal import output
     from npudoctor.fixing.history import runs_of
 
     runs = runs_of(host.records)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from npudoctor import runner
-from npudoctor.cli.main import Caller
-from npudoctor.cli.paths import writable
-from npudoctor.cli.reports import deliver
+from npudoctor.cli.arguments.paths import writable
+from npudoctor.cli.caller import Caller
 from npudoctor.cli.session import opened
-from npudoctor.config import Refused
-from npudoctor.host.files import Files
-from npudoctor.messages import _
+from npudoctor.cli.settings.config import Refused
+from npudoctor.cli.terminal.reports import deliver
+from npudoctor.core.messages import _
+from npudoctor.host.fs.files import Files
+from npudoctor.runner import runner
 
 
 def judge(flags: Mapping[str, Any], caller: Caller) -> int:

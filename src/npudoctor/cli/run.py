@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, Optional
 
 import typer
 
-from npudoctor import messages
-from npudoctor.cli import options as o
-from npudoctor.cli.main import Caller, leave
-from npudoctor.cli.output import complain, explain
-from npudoctor.config import Refused
-from npudoctor.messages import _, strerror
-from npudoctor.running.answer import Answer, from_json
+from npudoctor.cli.arguments import options as o
+from npudoctor.cli.caller import Caller, leave
+from npudoctor.cli.settings.config import Refused
+from npudoctor.cli.terminal.output import complain, explain
+from npudoctor.core import messages
+from npudoctor.core.messages import _, strerror
+from npudoctor.launch.answer import Answer, from_json
 
 if TYPE_CHECKING:
-    from npudoctor.running.given import Given
+    from npudoctor.launch.given import Given
 
 FAILED = 125
 UNDETERMINED, NOT_READY = "undetermined", "not_ready"
@@ -72,8 +72,8 @@ def run(
 
 def _run(flags: Mapping[str, Any], caller: Caller, command: Sequence[str]) -> int:
     from npudoctor.cli.afterwards import Beginning, said_of
-    from npudoctor.running.given import Given
-    from npudoctor.running.sharing import finish
+    from npudoctor.launch.given import Given
+    from npudoctor.launch.sharing import finish
 
     given = Given.now()
     answer = _answer(flags, caller, command)
@@ -95,7 +95,7 @@ def _run(flags: Mapping[str, Any], caller: Caller, command: Sequence[str]) -> in
 
 def _answer(flags: Mapping[str, Any], caller: Caller, command: Sequence[str]) -> Optional[Answer]:
     """What the check says; None where it could not be made, and nobody insists."""
-    from npudoctor.running.checker import asked
+    from npudoctor.launch.checker import asked
 
     def work() -> dict[str, Any]:
         from npudoctor.cli.judged import judged  # with all that checks need: never loaded in the parent
@@ -145,11 +145,11 @@ def _tell_changes(changes: Mapping[str, Optional[str]]) -> None:
 
 def _started(answer: Answer, caller: Caller, command: Sequence[str], given: Given) -> int:
     """Start the job and wait for its end; its status, or why there is none."""
-    from npudoctor.running.given import let_go, variables
-    from npudoctor.running.program import CannotStart
-    from npudoctor.running.starting import start
-    from npudoctor.running.watching import Watch
-    from npudoctor.running.witness import Witness
+    from npudoctor.launch.given import let_go, variables
+    from npudoctor.launch.program import CannotStart
+    from npudoctor.launch.starting import start
+    from npudoctor.launch.watching import Watch
+    from npudoctor.launch.witness import Witness
 
     given.hold()
     witness = Witness(command)

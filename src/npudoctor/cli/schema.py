@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from npudoctor.cli import options as o
-from npudoctor.messages import _
+from npudoctor.cli.arguments import options as o
+from npudoctor.core.messages import _
 
 _DOCUMENT = _("Which document; default report.")
 Document = Annotated[
@@ -19,9 +19,9 @@ def schema(ctx: typer.Context, document: Document = "report", lang: o.Lang = Non
     """Print the JSON Schema of a document."""
     from importlib.resources import files
 
-    from npudoctor.cli import output
     from npudoctor.cli.session import described
-    from npudoctor.config import Refused, suggestion
+    from npudoctor.cli.settings.config import Refused, suggestion
+    from npudoctor.cli.terminal import output
 
     described({"lang": lang}, ctx.obj)
     known = {"report", "fix", "explain", "history"}

@@ -7,23 +7,24 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Optional
 
-from npudoctor import messages, registry
-from npudoctor.cli import output, signals
-from npudoctor.cli.examined import chosen
-from npudoctor.cli.limits import job, owner
-from npudoctor.cli.main import Caller
-from npudoctor.cli.paths import image, program
-from npudoctor.config import Config, Refused, load, suggestion
-from npudoctor.frozen import dataclass
+from npudoctor.cli.arguments.examined import chosen
+from npudoctor.cli.arguments.limits import job, owner
+from npudoctor.cli.arguments.paths import image, program
+from npudoctor.cli.caller import Caller
+from npudoctor.cli.settings.config import Config, Refused, load, suggestion
+from npudoctor.cli.terminal import output, signals
+from npudoctor.core import messages
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _
+from npudoctor.core.model import Result, Severity
+from npudoctor.core.patience import GRACE
 from npudoctor.host import Host, Options
-from npudoctor.host.files import Files, LocalDisk
-from npudoctor.host.identity import current_identity
+from npudoctor.host.fs.files import Files, LocalDisk
+from npudoctor.host.process.identity import current_identity
 from npudoctor.host.records import Records
-from npudoctor.messages import _
-from npudoctor.model import Result, Severity
-from npudoctor.patience import GRACE
-from npudoctor.registry import Loaded
-from npudoctor.runner import DEEP, Settings
+from npudoctor.registry import registry
+from npudoctor.registry.collecting import Loaded
+from npudoctor.runner.runner import DEEP, Settings
 
 KNOWLEDGE = "/etc/npudoctor/knowledge.d"  # the rows of a site
 DEEP_SECONDS = 300.0  # the deadline where the frameworks are imported, unless another is told

@@ -6,8 +6,8 @@ from typing import Annotated, Optional
 
 import typer
 
-from npudoctor.cli import options as o
-from npudoctor.messages import _
+from npudoctor.cli.arguments import options as o
+from npudoctor.core.messages import _
 
 _NAME = _("A check, or one of its codes.")
 Name = Annotated[Optional[str], typer.Argument(metavar="ID|CODE", help=_NAME, show_default=False)]
@@ -15,10 +15,10 @@ Name = Annotated[Optional[str], typer.Argument(metavar="ID|CODE", help=_NAME, sh
 
 def show(ctx: typer.Context, name: Name = None, lang: o.Lang = None) -> int:
     """Print the manual of a check."""
-    from npudoctor import registry
-    from npudoctor.cli import output
     from npudoctor.cli.session import described
-    from npudoctor.config import Refused, suggestion
+    from npudoctor.cli.settings.config import Refused, suggestion
+    from npudoctor.cli.terminal import output
+    from npudoctor.registry import registry
     from npudoctor.render.manual import manual_text
 
     described({"lang": lang}, ctx.obj)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from npudoctor.cli import options as o
-from npudoctor.messages import _
+from npudoctor.cli.arguments import options as o
+from npudoctor.core.messages import _
 
 if TYPE_CHECKING:
     from npudoctor.fixing.history import Run
@@ -34,9 +34,9 @@ def undo(
 
     Status 1: something of it is not undone; 0: all of it is, or there was nothing to undo.
     """
-    from npudoctor.cli.answers import confirm, deliver, show
     from npudoctor.cli.own_records import own_machine, own_runs
     from npudoctor.cli.session import described
+    from npudoctor.cli.terminal.answers import confirm, deliver, show
     from npudoctor.fixing.plan import Wish
     from npudoctor.fixing.undoing import UndoTools
     from npudoctor.fixing.undoing import undo as take_back
@@ -53,7 +53,7 @@ def undo(
 
 def _chosen(runs: Sequence[Run], name: Optional[str]) -> Optional[Run]:
     """The run that is meant; Refused for a name that means none, or several."""
-    from npudoctor.config import Refused, suggestion
+    from npudoctor.cli.settings.config import Refused, suggestion
     from npudoctor.fixing.undoing import named, newest
 
     if name is None:

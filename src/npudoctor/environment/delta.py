@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Callable
 
+from npudoctor.core.frozen import dataclass, field
 from npudoctor.environment.owners import Owners
-from npudoctor.frozen import dataclass, field
-from npudoctor.host.commands import FOLDERS
+from npudoctor.host.process.commands import FOLDERS
 
 # Lists of folders, which scripts extend; all else they set.
 LISTS = (

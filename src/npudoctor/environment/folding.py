@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Optional
 
-from npudoctor.fixing.commands import Command, Export
-from npudoctor.model import Finding, Report, Severity, Status, Step
+from npudoctor.core.model import Finding, Report, Severity, Status, Step
+from npudoctor.fixing.steps.commands import Command, Export
 
 # What is asked: the checks of a shell's variables, and, to know causes from echoes, what is installed.
 CHECKS = (

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Optional
 
+from npudoctor.facts.cann.installations import ENDINGS, Install, install_at, named_root, real_root
+from npudoctor.facts.cann.set_env import TOOLCHAIN
 from npudoctor.host import CannotTell, Host
-from npudoctor.host import driver as drivers
-from npudoctor.host.cann import ENDINGS, Install, install_at, named_root, real_root
-from npudoctor.host.cann_env import TOOLCHAIN
+from npudoctor.host.devices import driver as drivers
 
 AICPU, ATB = "ASCEND_AICPU_PATH", "ATB_HOME_PATH"
 # The variables that name a CANN, and what each adds to its path.

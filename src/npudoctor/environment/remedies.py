@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Optional
 
-from npudoctor.frozen import dataclass
-from npudoctor.messages import _
-from npudoctor.model import Finding
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _
+from npudoctor.core.model import Finding
 
 # Of what was asked for nothing is said.
 SILENT = ("cann-env.", "library-path.", "aicpu-path.")

@@ -6,16 +6,17 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Optional
 
-from npudoctor import registry, runner
+from npudoctor.core.messages import _
+from npudoctor.core.model import Finding, Report, Severity, Status
 from npudoctor.environment import folding
 from npudoctor.environment.delta import TIDY, entries_of, joined, tidied, without
 from npudoctor.environment.owners import ATB, NAMING, Owners
 from npudoctor.environment.remedies import Taken
 from npudoctor.environment.scripts import Scripts
+from npudoctor.facts.cann.installations import Install
 from npudoctor.host import CannotTell, Host
-from npudoctor.host.cann import Install
-from npudoctor.messages import _
-from npudoctor.model import Finding, Report, Severity, Status
+from npudoctor.registry.collecting import Loaded
+from npudoctor.runner import runner
 
 MOST = 6  # rounds; each mends something that the one before uncovered
 SECONDS = 20.0
@@ -135,9 +136,9 @@ def _left(report: Report) -> Iterator[str]:
     yield from folding.unanswered(report)
 
 
-def _environment_checks() -> registry.Loaded:
+def _environment_checks() -> Loaded:
     """The built-in checks that are asked; those of a site or a plug-in do not speak of variables to us."""
-    from npudoctor.index import listed
+    from npudoctor.checking.index import listed
 
     wanted = (*folding.CHECKS, *folding.CAUSES)
-    return registry.Loaded(tuple(check for check in listed().values() if check.id in wanted), (), {})
+    return Loaded(tuple(check for check in listed().values() if check.id in wanted), (), {})

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Optional
 
+from npudoctor.core.messages import _
 from npudoctor.environment import tables
 from npudoctor.environment.delta import Delta, joined, without
 from npudoctor.environment.owners import ATB, NAMING, Owners
 from npudoctor.environment.sourced import left_by
 from npudoctor.environment.trusted import trusted, trusted_tree
-from npudoctor.host import Host, nnal
-from npudoctor.host.cann import set_env_script
-from npudoctor.messages import _
+from npudoctor.facts.cann import nnal
+from npudoctor.facts.cann.installations import set_env_script
+from npudoctor.host import Host
 
 
 class Scripts:

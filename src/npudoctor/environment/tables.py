@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from npudoctor.core.cann_version import at_least
+from npudoctor.core.frozen import replace
 from npudoctor.environment.delta import Delta
 from npudoctor.environment.owners import AICPU, ATB
-from npudoctor.frozen import replace
+from npudoctor.facts.cann.installations import ASCEND, Install
+from npudoctor.facts.cann.set_env import expected
 from npudoctor.host import Host
-from npudoctor.host.cann import ASCEND, Install
-from npudoctor.host.cann_env import expected
-from npudoctor.host.cann_version import at_least
 
 TBE = "opp/built-in/op_impl/ai_core/tbe"
 PLUGINS = ("lib64", "lib64/plugin/opskernel", "lib64/plugin/nnengine")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
+from npudoctor.facts.cann.installations import Install
 from npudoctor.host import CannotTell, Host
-from npudoctor.host.cann import Install
 
 # Where its programs lie, which its scripts may start by their paths.
 PROGRAMS = ("bin", "script", "tools")

@@ -6,12 +6,12 @@ import os
 from collections.abc import Mapping
 from typing import Optional
 
+from npudoctor.core.frozen import dataclass, field
+from npudoctor.core.messages import _
 from npudoctor.environment.delta import NAME
-from npudoctor.frozen import dataclass, field
+from npudoctor.facts.cann.installations import ENDINGS, Install, installs_of
+from npudoctor.facts.job.wanted import gpu_here, npu_here
 from npudoctor.host import CannotTell, Host
-from npudoctor.host.cann import ENDINGS, Install, installs_of
-from npudoctor.host.wanted import gpu_here, npu_here
-from npudoctor.messages import _
 
 LINKS = ("/latest", "/cann")  # what an installer points to the release in use
 PAGES = 32  # of memory: more the kernel gives to no program in one variable

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Optional
 
-from npudoctor.explain.candidates import Spot
-from npudoctor.explain.evidence import Evidence
-from npudoctor.explain.judge import Diagnosis, Judgement
-from npudoctor.explain.runs import Run
-from npudoctor.explain.walk import Log
-from npudoctor.frozen import dataclass, field
-from npudoctor.messages import _, ngettext
-from npudoctor.redact import redact
+from npudoctor.core.frozen import dataclass, field
+from npudoctor.core.messages import _, ngettext
+from npudoctor.core.redact.redact import redact
+from npudoctor.explain.ranking.candidates import Spot
+from npudoctor.explain.ranking.judge import Diagnosis, Judgement
+from npudoctor.explain.ranking.runs import Run
+from npudoctor.explain.reading.walk import Log
+from npudoctor.explain.scanning.evidence import Evidence
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def shown(spot: Spot) -> str:
 
 
 def _line(one: Explanation) -> str:
-    from npudoctor.messages import language
+    from npudoctor.core.messages import language
 
     if one.verdict in ("environment", "not_environment"):
         best = one.diagnoses[0]

@@ -7,21 +7,21 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Callable, Optional
 
-from npudoctor.explain.evidence import Evidence
-from npudoctor.explain.fast import Fast, fast
-from npudoctor.explain.gate import WORTH, gated
-from npudoctor.explain.judge import Judgement, judge
-from npudoctor.explain.matching import Matcher, Plain
-from npudoctor.explain.pasted import Pasted
-from npudoctor.explain.pool import scanned
-from npudoctor.explain.reading import read_source
-from npudoctor.explain.sample import sample_of
-from npudoctor.explain.scan import Scan
-from npudoctor.explain.signatures import Signature
-from npudoctor.explain.sources import Source
-from npudoctor.explain.table import Table, table_of
-from npudoctor.explain.walk import Log
-from npudoctor.frozen import dataclass
+from npudoctor.core.frozen import dataclass
+from npudoctor.explain.ranking.judge import Judgement, judge
+from npudoctor.explain.reading.pasted import Pasted
+from npudoctor.explain.reading.pool import scanned
+from npudoctor.explain.reading.reading import read_source
+from npudoctor.explain.reading.sample import sample_of
+from npudoctor.explain.reading.sources import Source
+from npudoctor.explain.reading.walk import Log
+from npudoctor.explain.scanning.evidence import Evidence
+from npudoctor.explain.scanning.fast import Fast, fast
+from npudoctor.explain.scanning.gate import WORTH, gated
+from npudoctor.explain.scanning.matching import Matcher, Plain
+from npudoctor.explain.scanning.scan import Scan
+from npudoctor.explain.signatures.signatures import Signature
+from npudoctor.explain.signatures.table import Table, table_of
 
 Progress = Callable[[int, int], None]  # bytes done, bytes in all
 _LARGE = 8 << 20  # with less data, to look at a sample first saves nothing

@@ -9,17 +9,17 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from npudoctor.explain import bounded
-from npudoctor.explain.candidates import Spot
-from npudoctor.explain.judge import Diagnosis
-from npudoctor.explain.opening import Opener, Unreadable
-from npudoctor.explain.reading import opened_log
-from npudoctor.explain.sources import source_of
-from npudoctor.explain.walk import Log
-from npudoctor.explain.window import LONG, decoded
-from npudoctor.frozen import dataclass
-from npudoctor.messages import _
-from npudoctor.redact.redactor import Redactor
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _
+from npudoctor.core.redact.redactor import Redactor
+from npudoctor.explain.ranking.candidates import Spot
+from npudoctor.explain.ranking.judge import Diagnosis
+from npudoctor.explain.reading import bounded
+from npudoctor.explain.reading.opening import Opener, Unreadable
+from npudoctor.explain.reading.reading import opened_log
+from npudoctor.explain.reading.sources import source_of
+from npudoctor.explain.reading.walk import Log
+from npudoctor.explain.scanning.window import LONG, decoded
 
 AROUND = 200  # lines before and after
 SECONDS = 20.0  # that all of them may take together

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from npudoctor.core.frozen import replace
+from npudoctor.core.messages import language
+from npudoctor.core.model import Finding, Fix, Result, Risk, Severity
 from npudoctor.explain.answer import said
 from npudoctor.explain.engine import Engine, engine_of
-from npudoctor.explain.judge import Judgement
-from npudoctor.explain.signatures import all_signatures
-from npudoctor.frozen import replace
+from npudoctor.explain.ranking.judge import Judgement
+from npudoctor.explain.signatures.signatures import all_signatures
 from npudoctor.knowledge.site import Knowledge
-from npudoctor.messages import language
-from npudoctor.model import Finding, Fix, Result, Risk, Severity
 
 GROUP = "deep"
 # What also speaks of a module or a package that does not do: where it speaks of that very one.

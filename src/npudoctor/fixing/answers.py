@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Optional
 
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _
 from npudoctor.fixing.outcome import Ending
 from npudoctor.fixing.plan import Done, left
-from npudoctor.frozen import dataclass
-from npudoctor.messages import _
 
 
 @dataclass(frozen=True)

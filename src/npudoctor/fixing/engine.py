@@ -7,18 +7,18 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Callable, Optional, Protocol
 
+from npudoctor.core.frozen import dataclass, replace
+from npudoctor.core.messages import _
+from npudoctor.core.model import Report, Step
+from npudoctor.facts.leftovers.temporary import library_of
+from npudoctor.fixing.actions.apply import apply_step
 from npudoctor.fixing.answers import FixReport as FixReport
 from npudoctor.fixing.answers import answered
-from npudoctor.fixing.apply import apply_step
 from npudoctor.fixing.journal import Journal, NoJournal
 from npudoctor.fixing.outcome import Ending, Observer, Outcome
 from npudoctor.fixing.plan import UNANSWERED, Done, Item, Wish, items_of, unanswered
-from npudoctor.fixing.steps import RUN, RemoveFiles, encode
-from npudoctor.frozen import dataclass, replace
+from npudoctor.fixing.steps.steps import RUN, RemoveFiles, encode
 from npudoctor.host import Host
-from npudoctor.host.temporary import library_of
-from npudoctor.messages import _
-from npudoctor.model import Report, Step
 
 REASONS = 3  # checks without an answer that the one line names
 MOMENT = 2.0  # seconds for which a look is new enough where hundreds of steps share it

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Optional
 
-from npudoctor.fixing.steps import Known, decode, encode
-from npudoctor.frozen import dataclass, replace
+from npudoctor.core.frozen import dataclass, replace
+from npudoctor.fixing.steps.steps import Known, decode, encode
 from npudoctor.host.records import Record, Records
 
 FINISHED, INTERRUPTED, KILLED, RUNNING = "finished", "interrupted", "killed", "running"

@@ -12,9 +12,9 @@ import time
 from contextlib import suppress
 from typing import Optional
 
+from npudoctor.core.messages import _, strerror
+from npudoctor.core.redact.redact import redact_value
 from npudoctor.fixing.outcome import Observer, changing
-from npudoctor.messages import _, strerror
-from npudoctor.redact import redact_value
 
 
 class NoJournal(Exception):

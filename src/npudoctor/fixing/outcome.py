@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Callable
 
-from npudoctor.frozen import dataclass
+from npudoctor.core.frozen import dataclass
 
 Observer = Callable[[str], None]
 """Told the name of every change of the machine, right before ("before NAME") and after it ("after NAME")."""

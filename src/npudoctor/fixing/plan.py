@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Optional
 
-from npudoctor.fixing.apply import for_a_shell, why_forbidden
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _
+from npudoctor.core.model import Finding, Report, Risk, Severity, Status, Step
+from npudoctor.fixing.actions.apply import for_a_shell, why_forbidden
 from npudoctor.fixing.outcome import Ending, Outcome
-from npudoctor.fixing.steps import RemoveFiles, RemoveUnused, SignalProcess
-from npudoctor.frozen import dataclass
+from npudoctor.fixing.steps.steps import RemoveFiles, RemoveUnused, SignalProcess
 from npudoctor.host import Host
-from npudoctor.messages import _
-from npudoctor.model import Finding, Report, Risk, Severity, Status, Step
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,11 @@ from contextlib import suppress
 from itertools import groupby
 from typing import Callable, Optional
 
+from npudoctor.core.frozen import dataclass, replace
+from npudoctor.core.messages import _
+from npudoctor.core.model import Finding, Fix, Risk, Step
+from npudoctor.fixing.actions.apply import why_forbidden
 from npudoctor.fixing.answers import FixReport, answered
-from npudoctor.fixing.apply import why_forbidden
 from npudoctor.fixing.engine import (
     Confirm,
     Hands,
@@ -21,11 +24,8 @@ from npudoctor.fixing.history import UNKNOWN, Act, Run, runs_of
 from npudoctor.fixing.journal import Journal, NoJournal
 from npudoctor.fixing.outcome import Ending, Observer, Outcome
 from npudoctor.fixing.plan import Done, Item, Wish
-from npudoctor.fixing.steps import Command
-from npudoctor.frozen import dataclass, replace
+from npudoctor.fixing.steps.steps import Command
 from npudoctor.host import Host
-from npudoctor.messages import _
-from npudoctor.model import Finding, Fix, Risk, Step
 
 
 @dataclass(frozen=True)

@@ -7,30 +7,30 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Callable, Optional, TypeVar
 
-from npudoctor.host.accelerators import Accelerators, find_gpus, find_npus
+from npudoctor.core.errors import CannotTell, NotRunning
+from npudoctor.core.messages import _
+from npudoctor.core.once import Once
 from npudoctor.host.clock import Clock
-from npudoctor.host.commands import Commands
-from npudoctor.host.elf import Libraries
-from npudoctor.host.errors import CannotTell, NotRunning
-from npudoctor.host.files import Disk, Files, LocalDisk
-from npudoctor.host.identity import Identity, current_identity
-from npudoctor.host.interpreter import Interpreter
-from npudoctor.host.once import Once
+from npudoctor.host.devices.accelerators import Accelerators, find_gpus, find_npus
+from npudoctor.host.fs.files import Disk, Files, LocalDisk
+from npudoctor.host.libraries.elf import Libraries
+from npudoctor.host.network.sockets import Sockets, interface_addresses
 from npudoctor.host.options import Options as Options
-from npudoctor.host.processes import Processes, pid_exists, ticks_per_second
+from npudoctor.host.process.commands import Commands
+from npudoctor.host.process.identity import Identity, current_identity
+from npudoctor.host.process.processes import Processes, pid_exists, ticks_per_second
+from npudoctor.host.process.sysvipc import SysVIPC
+from npudoctor.host.python.interpreter import Interpreter
 from npudoctor.host.records import Records
-from npudoctor.host.sockets import Sockets, interface_addresses
 from npudoctor.host.system import System
-from npudoctor.host.sysvipc import SysVIPC
 from npudoctor.host.variables import Variables
-from npudoctor.messages import _
 
 if TYPE_CHECKING:
-    from npudoctor.host.hccn import Hccn
-    from npudoctor.host.names import Names
-    from npudoctor.host.network import Network
-    from npudoctor.host.npu_smi import NpuSmi
-    from npudoctor.host.pidfds import Pidfds
+    from npudoctor.host.devices.hccn import Hccn
+    from npudoctor.host.devices.npu_smi import NpuSmi
+    from npudoctor.host.network.names import Names
+    from npudoctor.host.network.network import Network
+    from npudoctor.host.process.pidfds import Pidfds
     from npudoctor.knowledge.site import Knowledge
 
 T = TypeVar("T")
@@ -230,14 +230,20 @@ class Host:
         )
 
     def _make_hccn(self) -> Hccn:
-        from npudoctor.host.hccn import Hccn
+        from npudoctor.host.devices.hccn import Hccn
 
-        return Hccn(self)
+        return Hccn(self.files, self.commands, lambda: self.npus, self.options.timeout)
 
     def _make_npu_smi(self) -> NpuSmi:
-        from npudoctor.host.npu_smi import NpuSmi
+        from npudoctor.host.devices.npu_smi import NpuSmi
 
-        return NpuSmi(self)
+        return NpuSmi(
+            self.files,
+            self.commands,
+            path=lambda: () if self.options.foreign_variables else self.variables.path_list("PATH"),
+            processes=lambda: Processes(self.disk, self.processes.ticks, pid_exists),
+            timeout=self.options.timeout,
+        )
 
     def _open_tables(self) -> Knowledge:
         from npudoctor.knowledge.site import Knowledge
@@ -295,21 +301,21 @@ class Host:
 
 
 def _open_network() -> Network:
-    from npudoctor.host.network import Network  # only the checks that ask for it pay for it
+    from npudoctor.host.network.network import Network  # only the checks that ask for it pay for it
 
     return Network()
 
 
 def _open_pidfds() -> Pidfds:
-    from npudoctor.host.pidfds import Pidfds  # for a fix that ends processes
+    from npudoctor.host.process.pidfds import Pidfds  # for a fix that ends processes
 
     return Pidfds()
 
 
 def _names_of(host: Host) -> Names:
     """With all that the job names: several names that nobody answers cost the time of one."""
-    from npudoctor.host.farends import MEETING, ip_address
-    from npudoctor.host.names import SECONDS, SHARE, Names, ask_system
+    from npudoctor.core.addresses import ip_address
+    from npudoctor.host.network.names import MEETING, SECONDS, SHARE, Names, ask_system
 
     seconds = min(SECONDS, SHARE * host.options.timeout)
     places = (*host.options.peers, *(host.variables.get(name, "") for name in MEETING))

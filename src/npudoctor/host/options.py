@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Optional
 
-from npudoctor.frozen import dataclass
+from npudoctor.core.frozen import dataclass
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ import stat
 from collections.abc import Iterator, Mapping
 from typing import Optional
 
-from npudoctor.frozen import dataclass
-from npudoctor.host.identity import Identity
-from npudoctor.messages import _, strerror
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _, strerror
+from npudoctor.host.process.identity import Identity
 
 ROOT_STATE = "/var/lib/npudoctor"
 RECORD_LIMIT = 8 << 20

@@ -6,10 +6,10 @@ import os
 import re
 from typing import Optional
 
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.lazy import pattern
 from npudoctor.host.clock import Clock
-from npudoctor.host.errors import CannotTell
-from npudoctor.host.files import Disk, Files
-from npudoctor.lazy import pattern
+from npudoctor.host.fs.files import Disk, Files
 
 _CONTAINER_CGROUP = pattern(r"docker|kubepods|containerd|libpod|lxc|crio", re.IGNORECASE)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Optional
 
-from npudoctor.frozen import dataclass
-from npudoctor.host.driver import Key, key, starts
+from npudoctor.core.driver_version import Key, key, starts
+from npudoctor.core.frozen import dataclass
 from npudoctor.knowledge.tables import Row
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Callable, Optional
 
-from npudoctor.host.ports import parse_spans
-from npudoctor.messages import _
+from npudoctor.core.messages import _
+from npudoctor.core.ports import parse_spans
 
 Row = Mapping[str, Any]
 

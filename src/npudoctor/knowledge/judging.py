@@ -6,7 +6,7 @@ import enum
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from npudoctor.frozen import dataclass, field
+from npudoctor.core.frozen import dataclass, field
 from npudoctor.knowledge.versions import Order, cann_order, public, same_patch_line
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
-from npudoctor.messages import _
+from npudoctor.core.messages import _
 
 Row = Mapping[str, Any]
 

@@ -7,10 +7,10 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Callable, Optional
 
-from npudoctor.frozen import dataclass
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _, strerror
+from npudoctor.core.trust import read_trusted
 from npudoctor.knowledge.tables import Row, built_in, names, parse_toml, table
-from npudoctor.messages import _, strerror
-from npudoctor.trust import read_trusted
 
 SITE = "/etc/npudoctor/knowledge.d"  # NPUDOCTOR_KNOWLEDGE_DIR replaces it; empty means none
 # What every row of a site may say besides the keys of our own rows. `compatible = false` forbids a pair.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, Optional
 
-from npudoctor.frozen import dataclass
+from npudoctor.core.frozen import dataclass
 
 BUILT_IN = "built-in"
 

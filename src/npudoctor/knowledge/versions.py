@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Optional
 
-from npudoctor.host import cann_version
+from npudoctor.core import cann_version
 
 if TYPE_CHECKING:
     from packaging.version import Version

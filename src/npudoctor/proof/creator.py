@@ -5,10 +5,10 @@ from __future__ import annotations
 import enum
 from typing import Callable
 
-from npudoctor.frozen import dataclass
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _
+from npudoctor.facts.leftovers.cache_server import PROGRAMS
 from npudoctor.host import Host
-from npudoctor.host.cacheserver import PROGRAMS
-from npudoctor.messages import _
 
 CLOCK_SLACK = 2.0  # seconds by which the boot clock and the wall clock may disagree
 LARGEST_PID = 1 << 22  # what the kernel ever gives out (PID_MAX_LIMIT); a log's name may say anything

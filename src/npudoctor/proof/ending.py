@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import Optional
 
-from npudoctor.fixing.leftovers import ProcessMark
+from npudoctor.core.marks import ProcessMark
+from npudoctor.core.messages import _
+from npudoctor.facts.leftovers.sessions import of_the_kernel, session_of
 from npudoctor.host import Host
-from npudoctor.host.sessions import of_the_kernel, session_of
-from npudoctor.messages import _
 from npudoctor.proof.slurm import why_not_over
 from npudoctor.proof.stale import Judge, jobs_of
 

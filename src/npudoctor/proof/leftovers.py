@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import Optional
 
-from npudoctor.fixing.leftovers import FileMark, RemoveFiles, RemoveSharedMemory, RemoveSocket, RestoreSocket
-from npudoctor.frozen import dataclass
-from npudoctor.host.cachelog import ServerLog
-from npudoctor.host.cacheserver import SocketFile, SpillFolder
-from npudoctor.host.identity import user_name
-from npudoctor.host.sysvipc import Segment
-from npudoctor.messages import _
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _
+from npudoctor.facts.leftovers.cache_server import SocketFile, SpillFolder
+from npudoctor.host.process.identity import user_name
 from npudoctor.proof.creator import Life, creator
 from npudoctor.proof.scene import YOUNG, Scene
 from npudoctor.proof.segment import Judged, Kind, candidate, judge_segment, together
@@ -151,47 +147,6 @@ def _of_pending(state: SpillState, pending: Sequence[Judged]) -> bool:
         and judged.segment.key in {line.key for line in state.log.created}
         for judged in pending
     )
-
-
-def remove_segment(segment: Segment, log: Optional[ServerLog] = None) -> RemoveSharedMemory:
-    """The step that removes this very segment; its log is noted, as the proof of what it spilled."""
-    return RemoveSharedMemory(
-        shmid=segment.shmid,
-        key=segment.key,
-        cpid=segment.cpid,
-        ctime=segment.ctime,
-        dtime=segment.dtime,
-        size=segment.size,
-        owner=segment.cuid,
-        log_device=log.entry.dev if log else None,
-        log_inode=log.entry.ino if log else None,
-    )
-
-
-def remove_socket(stale: StaleSocket) -> RemoveSocket:
-    """The step that removes this very socket file."""
-    entry = stale.file.entry
-    return RemoveSocket(
-        path=stale.file.path,
-        device=entry.dev,
-        inode=entry.ino,
-        mtime_ns=entry.mtime_ns,
-        owner=entry.uid,
-        port=stale.file.port,
-        after=stale.after,
-    )
-
-
-def restore_socket(found: SocketFile) -> RestoreSocket:
-    """The step that gives a living server's socket its name back."""
-    entry = found.entry
-    return RestoreSocket(found.path, found.original, entry.dev, entry.ino, entry.mtime_ns, entry.uid)
-
-
-def remove_spill(folder: SpillFolder) -> RemoveFiles:
-    """The step that removes the files of this very folder, then the folder."""
-    marks = tuple(FileMark(name, file.dev, file.ino, file.size, file.mtime_ns) for name, file in folder.files)
-    return RemoveFiles(folder.path, folder.entry.dev, folder.entry.ino, folder.entry.uid, marks)
 
 
 def segment_evidence(judged: Judged) -> tuple[str, ...]:

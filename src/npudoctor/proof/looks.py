@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Callable, Optional
 
-from npudoctor.frozen import dataclass
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.lazy import pattern
+from npudoctor.facts.leftovers.sessions import of_the_kernel, service_of, session_of
 from npudoctor.host import CannotTell, Host
-from npudoctor.host.processes import Process
-from npudoctor.host.sessions import of_the_kernel, service_of, session_of
-from npudoctor.lazy import pattern
+from npudoctor.host.process.processes import Process
 
 if TYPE_CHECKING:
-    from npudoctor.host.npu_tables import Screen
+    from npudoctor.host.devices.npu_tables import Screen
 
 APART = 2.0  # seconds between two looks: most of what waits for a disk or its parent is over by then
 # How processes of training are called: a zombie of another program is no concern of this tool.

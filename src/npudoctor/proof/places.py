@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from npudoctor.core.messages import _
+from npudoctor.core.mounts import MOUNTINFO, Mount, holding, parse_mountinfo
+from npudoctor.facts.leftovers.sessions import KERNEL
 from npudoctor.host import CannotTell, Host
-from npudoctor.host.mounts import MOUNTINFO, Mount, holding, parse_mountinfo
-from npudoctor.host.sessions import KERNEL
-from npudoctor.messages import _
 
 # Of one machine at a time; what is not known may be of many.
 OWN = frozenset("bcachefs btrfs ext2 ext3 ext4 f2fs overlay ramfs tmpfs xfs zfs".split())

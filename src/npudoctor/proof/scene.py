@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Optional
 
-from npudoctor.frozen import dataclass, field
+from npudoctor.core.frozen import dataclass, field
+from npudoctor.core.messages import _
+from npudoctor.facts.leftovers.cache_log import ServerLog, log_places, read_logs
+from npudoctor.facts.leftovers.cache_server import PROGRAMS, Found, SocketFile, find_places, socket_files
 from npudoctor.host import CannotTell, Host
-from npudoctor.host.cachelog import ServerLog, log_places, read_logs
-from npudoctor.host.cacheserver import PROGRAMS, Found, SocketFile, find_places, socket_files
-from npudoctor.host.processes import Process
-from npudoctor.host.sockets import Listener
-from npudoctor.host.sysvipc import Segment
-from npudoctor.host.walk import open_directory
-from npudoctor.messages import _
+from npudoctor.host.fs.walk import open_directory
+from npudoctor.host.network.sockets import Listener
+from npudoctor.host.process.processes import Process
+from npudoctor.host.process.sysvipc import Segment
 from npudoctor.proof.users import hidden, users
 
 TWICE_APART = 2.0  # seconds between two looks: a server that is starting is bound before it listens

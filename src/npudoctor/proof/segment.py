@@ -6,11 +6,11 @@ import enum
 from collections.abc import Iterator, Sequence
 from typing import Optional
 
-from npudoctor.frozen import dataclass
-from npudoctor.host.cachelog import ServerLog
-from npudoctor.host.cacheserver import SocketFile
-from npudoctor.host.sysvipc import Segment
-from npudoctor.messages import _
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _
+from npudoctor.facts.leftovers.cache_log import ServerLog
+from npudoctor.facts.leftovers.cache_server import SocketFile
+from npudoctor.host.process.sysvipc import Segment
 from npudoctor.proof.creator import Life, creator
 from npudoctor.proof.scene import Scene
 from npudoctor.proof.socket import SocketState, State

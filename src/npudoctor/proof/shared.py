@@ -6,11 +6,11 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Optional
 
-from npudoctor.frozen import dataclass
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _
+from npudoctor.facts.leftovers.shm_files import SharedFile
 from npudoctor.host import Host
-from npudoctor.host.processes import Process
-from npudoctor.host.shmfiles import SharedFile
-from npudoctor.messages import _
+from npudoctor.host.process.processes import Process
 from npudoctor.proof.creator import Life, creator
 from npudoctor.proof.stale import blind
 from npudoctor.proof.users import hidden, users

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Optional
 
+from npudoctor.core.messages import _
 from npudoctor.host import Host
-from npudoctor.host.commands import FOLDERS, Answer
-from npudoctor.host.npu_smi import side_by_side
-from npudoctor.messages import _
+from npudoctor.host.devices.npu_smi import side_by_side
+from npudoctor.host.process.commands import FOLDERS, Answer
 
 MANY = 16  # jobs of which Slurm is asked
 PATIENCE = 0.4  # of the time of a check

@@ -6,11 +6,11 @@ import enum
 from collections.abc import Sequence
 from typing import Optional
 
-from npudoctor.frozen import dataclass
-from npudoctor.host.cacheserver import SocketFile
-from npudoctor.host.sockets import Listener
-from npudoctor.host.walk import Parent
-from npudoctor.messages import _
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _
+from npudoctor.facts.leftovers.cache_server import SocketFile
+from npudoctor.host.fs.walk import Parent
+from npudoctor.host.network.sockets import Listener
 from npudoctor.proof.scene import YOUNG, Living, Scene
 
 

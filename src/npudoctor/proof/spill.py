@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Optional, Union
 
-from npudoctor.frozen import dataclass
-from npudoctor.host import CannotTell
-from npudoctor.host.cachelog import ServerLog
-from npudoctor.host.cacheserver import (
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _
+from npudoctor.facts.leftovers.cache_log import ServerLog
+from npudoctor.facts.leftovers.cache_server import (
     CONTAINER,
     LOGINS,
     SPILL,
@@ -19,7 +19,7 @@ from npudoctor.host.cacheserver import (
     trusted_owners,
     within,
 )
-from npudoctor.messages import _
+from npudoctor.host import CannotTell
 from npudoctor.proof.creator import Life, creator
 from npudoctor.proof.scene import Scene
 from npudoctor.proof.segment import TOGETHER, Judged, Kind, trusted_log

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Optional
 
-from npudoctor.frozen import dataclass
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.lazy import pattern
+from npudoctor.core.messages import _
 from npudoctor.host import Host
-from npudoctor.host.processes import Process
-from npudoctor.lazy import pattern
-from npudoctor.messages import _
+from npudoctor.host.process.processes import Process
 
 # The namespaces of the machine itself have fixed numbers (PROC_PID_INIT_INO, PROC_CGROUP_INIT_INO).
 FIRST = {"pid": "pid:[4026531836]", "cgroup": "cgroup:[4026531835]"}

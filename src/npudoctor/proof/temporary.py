@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Optional
 
+from npudoctor.core.messages import _
+from npudoctor.facts.leftovers.sessions import of_the_kernel
+from npudoctor.facts.leftovers.temporary import TempFolder
 from npudoctor.host import CannotTell, Host
-from npudoctor.host.processes import Process
-from npudoctor.host.sessions import of_the_kernel
-from npudoctor.host.temporary import TempFolder
-from npudoctor.messages import _
+from npudoctor.host.process.processes import Process
 from npudoctor.proof.creator import CLOCK_SLACK
 from npudoctor.proof.places import why_shared
 from npudoctor.proof.stale import blind

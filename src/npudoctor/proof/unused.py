@@ -8,15 +8,22 @@ that could be of such a job and is as old as the file, or is the orphan of one, 
 
 from __future__ import annotations
 
-from npudoctor.fixing.leftovers import FileMark, RemoveUnused
+from npudoctor.core.marks import FileMark
+from npudoctor.core.messages import _
+from npudoctor.facts.leftovers.shm_files import SharedFile
 from npudoctor.host import Host
-from npudoctor.host.files import Entry
-from npudoctor.host.shmfiles import SharedFile
-from npudoctor.messages import _
+from npudoctor.host.fs.files import Entry
 from npudoctor.proof.creator import CLOCK_SLACK
 from npudoctor.proof.temporary import Owners
 
-LEASED = ("tmpfs", "ext2", "ext3", "ext4", "xfs", "btrfs")  # where a lease proves it, see fixing.unused
+LEASED = (
+    "tmpfs",
+    "ext2",
+    "ext3",
+    "ext4",
+    "xfs",
+    "btrfs",
+)  # where a lease proves it, see fixing.actions.unused
 
 
 class Knowers:
@@ -44,8 +51,6 @@ class Knowers:
         return text.format(pid=pid)
 
 
-def remove_lock(path: str, entry: Entry) -> RemoveUnused:
-    """The step that removes a lock file whose holder keeps it open: a lease proves that there is none."""
-    folder, _slash, name = path.rpartition("/")
-    mark = FileMark(name, entry.dev, entry.ino, entry.size, entry.mtime_ns)
-    return RemoveUnused(folder, entry.uid, (mark,))
+def mark_of(path: str, entry: Entry) -> FileMark:
+    """Which file in its folder: a lease proves of it that nobody has it open."""
+    return FileMark(path.rpartition("/")[2], entry.dev, entry.ino, entry.size, entry.mtime_ns)

@@ -6,10 +6,10 @@ import os
 from collections.abc import Iterator
 from typing import Optional
 
+from npudoctor.core.messages import _
+from npudoctor.facts.leftovers.cache_server import CONTAINER, SPILL, SpillFolder
 from npudoctor.host import Host
-from npudoctor.host.cacheserver import CONTAINER, SPILL, SpillFolder
-from npudoctor.host.processes import Process
-from npudoctor.messages import _
+from npudoctor.host.process.processes import Process
 
 
 def users(host: Host, process: Process) -> frozenset[int]:

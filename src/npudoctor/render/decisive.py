@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from npudoctor.frozen import replace
-from npudoctor.model import Report, Result, Severity
+from npudoctor.core.frozen import replace
+from npudoctor.core.model import Report, Result, Severity
 from npudoctor.render.rows import Paint, Rows
 from npudoctor.render.text import verdict_lines
 

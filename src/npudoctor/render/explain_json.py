@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
+from npudoctor.core.messages import language
+from npudoctor.core.redact.redact import redact
 from npudoctor.explain.answer import Explanation, Proof, said, shown
-from npudoctor.explain.candidates import Spot
-from npudoctor.explain.judge import Diagnosis
-from npudoctor.explain.runs import Run
-from npudoctor.messages import language
-from npudoctor.redact import redact
+from npudoctor.explain.ranking.candidates import Spot
+from npudoctor.explain.ranking.judge import Diagnosis
+from npudoctor.explain.ranking.runs import Run
 
 SCHEMA = "npudoctor.explain/1"
 UNREAD = 100  # of so many inputs it is said why they were not read

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from npudoctor.core.messages import _, language, ngettext
+from npudoctor.core.redact.redact import redact
 from npudoctor.explain.answer import Explanation, Proof, said, shown, sure, where
-from npudoctor.explain.candidates import Spot
-from npudoctor.explain.judge import Diagnosis
-from npudoctor.messages import _, language, ngettext
-from npudoctor.redact import redact
+from npudoctor.explain.ranking.candidates import Spot
+from npudoctor.explain.ranking.judge import Diagnosis
 from npudoctor.render.columns import paragraph
 from npudoctor.render.printable import printable
 

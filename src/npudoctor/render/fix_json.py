@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from npudoctor import __version__
+from npudoctor.core.redact.redact import redact_value
 from npudoctor.fixing.engine import FixReport
 from npudoctor.fixing.plan import Done
-from npudoctor.redact import redact_value
 
 SCHEMA = "npudoctor.fix/1"
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from npudoctor.core.messages import _
+from npudoctor.core.redact.redact import redact, redact_lines
 from npudoctor.fixing.answers import FixReport, by_hand
 from npudoctor.fixing.outcome import Ending
 from npudoctor.fixing.plan import Done, Item
-from npudoctor.messages import _
-from npudoctor.redact import redact, redact_lines
 from npudoctor.render.columns import paragraph
 from npudoctor.render.printable import printable
 

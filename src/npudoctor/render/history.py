@@ -9,9 +9,9 @@ from contextlib import suppress
 from typing import Optional
 
 from npudoctor import __version__
+from npudoctor.core.messages import _
+from npudoctor.core.redact.redact import redact, redact_lines, redact_value
 from npudoctor.fixing.history import FINISHED, INTERRUPTED, KILLED, RUNNING, UNKNOWN, Act, Run
-from npudoctor.messages import _
-from npudoctor.redact import redact, redact_lines, redact_value
 from npudoctor.render.columns import paragraph
 from npudoctor.render.fix_text import DEEPER, INDENT, ending_words
 from npudoctor.render.printable import printable

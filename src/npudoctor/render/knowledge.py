@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from npudoctor.core.messages import _
 from npudoctor.knowledge.site import Knowledge
 from npudoctor.knowledge.tables import BUILT_IN, names, table
-from npudoctor.messages import _
 from npudoctor.render.json_text import json_text
 from npudoctor.render.printable import printable
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from npudoctor.messages import _
-from npudoctor.registry import Loaded
+from npudoctor.core.messages import _
+from npudoctor.registry.collecting import Loaded
 from npudoctor.render.json_text import json_text
 from npudoctor.render.printable import printable
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 
-from npudoctor.checking import Check
-from npudoctor.messages import _
+from npudoctor.checking.check import Check
+from npudoctor.core.messages import _
 from npudoctor.render.printable import printable
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
-from npudoctor.model import Finding, Fix, HostFacts, Report, Result, Target
-from npudoctor.redact import redact, redact_lines, redact_value
+from npudoctor.core.model import Finding, Fix, HostFacts, Report, Result, Target
+from npudoctor.core.redact.redact import redact, redact_lines, redact_value
 from npudoctor.render.json_text import json_text
 
 SCHEMA = "npudoctor.report/1"

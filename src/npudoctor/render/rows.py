@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from npudoctor.frozen import dataclass
-from npudoctor.messages import _
-from npudoctor.model import Finding, Fix, Report, Result, Risk, Severity, Status
-from npudoctor.redact import redact, redact_lines
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _
+from npudoctor.core.model import Finding, Fix, Report, Result, Risk, Severity, Status
+from npudoctor.core.redact.redact import redact, redact_lines
 from npudoctor.render.columns import pad, paragraph, width
 from npudoctor.render.printable import printable
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from itertools import groupby
 
-from npudoctor.messages import _, ngettext
-from npudoctor.model import Finding, Report, Result, Risk, Severity, Status, Verdict
+from npudoctor.core.messages import _, ngettext
+from npudoctor.core.model import Finding, Report, Result, Risk, Severity, Status, Verdict
 from npudoctor.render.columns import paragraph
 from npudoctor.render.printable import printable
 from npudoctor.render.rows import Paint, Rows

@@ -4,8 +4,6 @@ It is the real Host with a disk in memory. What is not given does not exist: a m
 program that is not found (127), no process, no segment, no socket.
 """
 
-from npudoctor.host.given_network import FakeNetwork as FakeNetwork
-from npudoctor.host.given_network import interface as interface
 from npudoctor.testing.disk import Content as Content
 from npudoctor.testing.disk import MemoryDisk as MemoryDisk
 from npudoctor.testing.disk import Node as Node
@@ -16,6 +14,8 @@ from npudoctor.testing.disk import unreadable as unreadable
 from npudoctor.testing.machine import Asked as Asked
 from npudoctor.testing.machine import ask as ask
 from npudoctor.testing.machine import fake_host as fake_host
+from npudoctor.testing.network import FakeNetwork as FakeNetwork
+from npudoctor.testing.network import interface as interface
 from npudoctor.testing.parts import OUR_PID as OUR_PID
 from npudoctor.testing.parts import SITE as SITE
 from npudoctor.testing.parts import TICKS as TICKS

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Optional, Union
 
-from npudoctor.frozen import dataclass
-from npudoctor.host.disk import LINK, NO_FILE, Opened
-from npudoctor.host.files import Entry, Space
+from npudoctor.core.frozen import dataclass
+from npudoctor.host.fs.disk import LINK, NO_FILE, Opened
+from npudoctor.host.fs.files import Entry, Space
 
 
 @dataclass(frozen=True)

@@ -6,25 +6,25 @@ import stat
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Callable, Optional, Union
 
-from npudoctor.checking import Check, Skip
-from npudoctor.frozen import dataclass, replace
+from npudoctor.checking.check import Check, Skip
+from npudoctor.checking.needs import missing
+from npudoctor.checking.stamping import row_status, stamped
+from npudoctor.core.frozen import dataclass, replace
+from npudoctor.core.model import Facts, Finding, Status
 from npudoctor.host import CannotTell, Host, NotRunning, Options
-from npudoctor.host.commands import Answer
-from npudoctor.host.files import Files, Space
-from npudoctor.host.given_network import FakeNetwork, interfaces_of
-from npudoctor.host.identity import Identity
-from npudoctor.host.interpreter import Interpreter, Layout
-from npudoctor.host.names import Meaning, Names
-from npudoctor.host.network import Network
-from npudoctor.host.processes import Processes
+from npudoctor.host.fs.files import Files, Space
+from npudoctor.host.network.names import Meaning, Names
+from npudoctor.host.network.network import Network
+from npudoctor.host.network.sockets import Listener, Sockets
+from npudoctor.host.process.commands import Answer
+from npudoctor.host.process.identity import Identity
+from npudoctor.host.process.processes import Processes
+from npudoctor.host.python.interpreter import Interpreter, Layout
 from npudoctor.host.records import Record, Records
-from npudoctor.host.sockets import Listener, Sockets
 from npudoctor.host.variables import Variables
 from npudoctor.knowledge.site import Knowledge
-from npudoctor.model import Facts, Finding, Status
-from npudoctor.needs import missing
-from npudoctor.stamping import row_status, stamped
 from npudoctor.testing.disk import Content, MemoryDisk, Node, folder
+from npudoctor.testing.network import FakeNetwork, interfaces_of
 from npudoctor.testing.parts import OUR_PID, SITE, TICKS, UPTIME, FakeClock, FakeCommands, package_files
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Optional, Union
 
 from npudoctor.host.clock import Clock
-from npudoctor.host.commands import Answer, Commands
-from npudoctor.host.files import Files
+from npudoctor.host.fs.files import Files
+from npudoctor.host.process.commands import Answer, Commands
 from npudoctor.testing.disk import Content, MemoryDisk, folder, link
 
 SITE = "/usr/lib/python3.11/site-packages"

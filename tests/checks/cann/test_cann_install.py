@@ -18,7 +18,7 @@ from npudoctor import Severity, Status
 from npudoctor.checks.cann.cann_env import cann_env
 from npudoctor.checks.cann.cann_install import cann_install
 from npudoctor.host import Host, Options
-from npudoctor.host.files import LocalDisk
+from npudoctor.host.fs.files import LocalDisk
 from npudoctor.testing import Asked, Content, Node, ask, fake_host, folder, link, unreadable
 
 from ...scenes.cann_trees import (  # noqa: TID252

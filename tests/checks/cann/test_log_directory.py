@@ -13,7 +13,7 @@ import pytest
 from npudoctor import Severity, Status
 from npudoctor.checks.cann.log_directory import log_directory
 from npudoctor.host import Host, Options
-from npudoctor.host.identity import Identity
+from npudoctor.host.process.identity import Identity
 from npudoctor.testing import Asked, Content, ask, fake_host, folder, link, unreadable
 
 from ...scenes.driver_machine import asked, cann  # noqa: TID252

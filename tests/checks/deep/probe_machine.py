@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Callable, Optional, Union
 
-from npudoctor.frozen import replace
+from npudoctor.core.frozen import replace
 from npudoctor.host import Host, Options
-from npudoctor.host.commands import Answer
-from npudoctor.host.files import LocalDisk
-from npudoctor.host.identity import current_identity
+from npudoctor.host.fs.files import LocalDisk
+from npudoctor.host.process.commands import Answer
+from npudoctor.host.process.identity import current_identity
 from npudoctor.testing import Asked, FakeCommands, ask, fake_host, package_files
 
 Says = Callable[[Sequence[str]], Union[Answer, dict[str, object]]]

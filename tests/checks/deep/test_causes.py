@@ -12,8 +12,8 @@ import pytest
 from npudoctor import Finding
 from npudoctor.checks.deep._causes import cause_of
 from npudoctor.checks.deep.framework_imports import framework_imports
-from npudoctor.host.tracebacks import Frame, Raised
-from npudoctor.messages import activate
+from npudoctor.core.messages import activate
+from npudoctor.facts.job.tracebacks import Frame, Raised
 from npudoctor.testing import ask
 
 from .probe_machine import machine, package

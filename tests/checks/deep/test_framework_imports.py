@@ -14,8 +14,8 @@ import pytest
 from npudoctor import Severity, Status
 from npudoctor.checks.deep._probing import failure_of
 from npudoctor.checks.deep.framework_imports import framework_imports
+from npudoctor.facts.job.probes import NoTimeLeft, probe
 from npudoctor.host import CannotTell
-from npudoctor.host.probes import NoTimeLeft, probe
 from npudoctor.testing import Asked, ask
 
 from .probe_machine import asked, ends, machine, package

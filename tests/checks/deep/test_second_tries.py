@@ -10,7 +10,7 @@ import pytest
 from npudoctor import Severity, Status
 from npudoctor.checks.deep.framework_imports import framework_imports
 from npudoctor.checks.deep.framework_selftest import framework_selftest
-from npudoctor.host.commands import Answer
+from npudoctor.host.process.commands import Answer
 from npudoctor.testing import ask
 
 from .probe_machine import asked, died, dies_too_late, each, machine, package

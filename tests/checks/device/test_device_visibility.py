@@ -8,7 +8,7 @@ import pytest
 
 from npudoctor import Severity, Status
 from npudoctor.checks.device.device_visibility import device_visibility
-from npudoctor.host.npu_visible import Visible, listed_ids, runtime_ids
+from npudoctor.facts.npu.visible import Visible, listed_ids, runtime_ids
 from npudoctor.testing import Content, ask, device, fake_host
 
 from ...scenes.device_nodes import CONTAINER, nodes  # noqa: TID252

@@ -13,9 +13,9 @@ import pytest
 from npudoctor import Severity, Status
 from npudoctor.checks.device.npu_busy import npu_busy
 from npudoctor.host import Host, Options
-from npudoctor.host.accelerators import Accelerators
-from npudoctor.host.commands import Answer
-from npudoctor.host.files import Files, LocalDisk
+from npudoctor.host.devices.accelerators import Accelerators
+from npudoctor.host.fs.files import Files, LocalDisk
+from npudoctor.host.process.commands import Answer
 from npudoctor.host.system import System
 from npudoctor.testing import Content, ask, fake_host, link
 

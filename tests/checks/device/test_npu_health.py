@@ -6,7 +6,7 @@ import pytest
 
 from npudoctor import Action, Severity, Status
 from npudoctor.checks.device.npu_health import npu_health
-from npudoctor.host.commands import Answer
+from npudoctor.host.process.commands import Answer
 from npudoctor.testing import ask, fake_host
 
 from ...scenes import npu_machine as npu  # noqa: TID252

@@ -1,4 +1,4 @@
-"""npu-tool: npu-smi is here and answers. What a real program may do is in tests/host/test_npu_smi.py."""
+"""npu-tool: npu-smi is here and answers. What a real program may do: tests/host/devices/test_npu_smi.py."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import errno
 import pytest
 
 from npudoctor import Action, Severity, Status
-from npudoctor.checking import Check
+from npudoctor.checking.check import Check
 from npudoctor.checks.device.npu_busy import npu_busy
 from npudoctor.checks.device.npu_health import npu_health
 from npudoctor.checks.device.npu_tool import npu_tool
-from npudoctor.host.commands import Answer
+from npudoctor.host.process.commands import Answer
 from npudoctor.testing import ask, fake_host, process_files, unreadable
 
 from ...scenes import npu_machine as npu  # noqa: TID252

@@ -21,7 +21,7 @@ from tests.scenes.cuda_driver import (
 )
 
 from npudoctor import Action, Severity, Status
-from npudoctor.host.cuda import is_driver
+from npudoctor.facts.gpu.cuda import is_driver
 from npudoctor.knowledge import tables
 from npudoctor.testing import Content, device, link
 

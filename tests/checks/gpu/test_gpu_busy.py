@@ -15,8 +15,8 @@ from tests.scenes.npu_busy import SELF, me, one
 
 from npudoctor import Action, Severity, Status
 from npudoctor.checks.gpu.gpu_busy import gpu_busy
-from npudoctor.host.commands import Answer
-from npudoctor.host.nvml import NO_MODULE, SCRIPT
+from npudoctor.facts.gpu.nvml import NO_MODULE, SCRIPT
+from npudoctor.host.process.commands import Answer
 from npudoctor.testing import Content, ask, fake_host, link
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"

@@ -8,7 +8,7 @@ import pytest
 from tests.scenes.gpu_visibility import told
 
 from npudoctor import Severity, Status
-from npudoctor.host.gpu_visible import Visible, cuda_visible
+from npudoctor.facts.gpu.visible import Visible, cuda_visible
 
 UUID = "GPU-ff0bae66-956f-991f-c01b-16a90c224e58"
 

@@ -24,7 +24,7 @@ from tests.scenes.nccl_version import (
 )  # fmt: skip
 
 from npudoctor import Severity, Status
-from npudoctor.host.nccl import Build, parse, setting
+from npudoctor.facts.gpu.nccl import Build, parse, setting
 from npudoctor.testing import Content, link, package_files, unreadable
 
 OLD = nccl("2.18.1")

@@ -12,13 +12,16 @@ import pytest
 from npudoctor import Status
 from npudoctor.checks.host.disk_space import disk_space
 from npudoctor.host import CannotTell
-from npudoctor.host.files import Space
+from npudoctor.host.fs.files import Space
 from npudoctor.testing import Asked, Content, Node, ask, fake_host, folder, link, unreadable
 
 MIB, GIB = 1 << 20, 1 << 30
-LOCALLY = 'from npudoctor.host.disk import LocalDisk as D; s = D().space("/tmp"); print(s.free, s.read_only)'
+LOCALLY = (
+    'from npudoctor.host.fs.disk import LocalDisk as D; s = D().space("/tmp"); print(s.free, s.read_only)'
+)
 IN_A_CHILD = (
-    'from npudoctor.host.outside import Outside as O; s = O("/", 9).ask("space", "/tmp"); print(s[1], s[5])'
+    "from npudoctor.host.fs.outside import Outside as O; "
+    's = O("/", 9).ask("space", "/tmp"); print(s[1], s[5])'
 )
 PLENTY = Space(100 * GIB, 50 * GIB, 1 << 20, 1 << 19, 1)
 

@@ -11,7 +11,7 @@ import pytest
 
 from npudoctor import Risk, Status
 from npudoctor.checks.host.shm_size import shm_size
-from npudoctor.host.files import Space
+from npudoctor.host.fs.files import Space
 from npudoctor.testing import Asked, Content, ask, fake_host, folder, unreadable
 
 MIB, GIB = 1 << 20, 1 << 30

@@ -7,7 +7,7 @@ from typing import Any, Callable, Union
 
 from npudoctor.checks.leftovers.stale_processes import stale_processes
 from npudoctor.host import Host
-from npudoctor.host.commands import Answer
+from npudoctor.host.process.commands import Answer
 from npudoctor.testing import (
     OUR_PID,
     UPTIME,

@@ -16,7 +16,7 @@ from npudoctor import Action, Fix, Risk, Severity, Status
 from npudoctor.checks.leftovers.cache_server import cache_server
 from npudoctor.fixing.outcome import Ending
 from npudoctor.fixing.plan import Wish, refusal_of
-from npudoctor.host.identity import user_name
+from npudoctor.host.process.identity import user_name
 from npudoctor.testing import FakeClock, ask, fake_host
 
 SOMEBODY, SOMEBODY_ELSE = 61234, 61235

@@ -14,8 +14,8 @@ import pytest
 from tests.support.machine import PORT, Machine, gone
 
 from npudoctor import Risk
-from npudoctor.host import cacheserver
-from npudoctor.host.cacheserver import EACH, LOGINS, OTHERS, find_places, socket_files, within
+from npudoctor.facts.leftovers import cache_server as cacheserver
+from npudoctor.facts.leftovers.cache_server import EACH, LOGINS, OTHERS, find_places, socket_files, within
 
 SOMEBODY = 61234
 # In a mount namespace of its own: what two ordinary users put into /tmp, and one dead socket of root's.

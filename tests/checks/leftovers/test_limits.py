@@ -11,8 +11,8 @@ from tests.scenes.cache_server import Leftovers, key_of, logged, spilling
 
 from npudoctor import Status
 from npudoctor.checks.leftovers.cache_server import cache_server
+from npudoctor.facts.leftovers.owners import wanted_owner
 from npudoctor.host import CannotTell, Host, Options
-from npudoctor.host.owners import wanted_owner
 from npudoctor.testing import Asked, ask, fake_host
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from npudoctor import Risk, Severity, Status
 from npudoctor.checks.leftovers.shared_memory import shared_memory
+from npudoctor.facts.leftovers.shm_files import maker
 from npudoctor.host import Options
-from npudoctor.host.shmfiles import maker
 from npudoctor.testing import (
     TICKS,
     UPTIME,

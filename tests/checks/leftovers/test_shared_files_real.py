@@ -17,7 +17,7 @@ SCENE = """
 import json, mmap, os, subprocess, sys, time
 from npudoctor.checks.leftovers.shared_memory import shared_memory
 from npudoctor.host import Host, Options
-from npudoctor.host.files import Files, LocalDisk
+from npudoctor.host.fs.files import Files, LocalDisk
 from npudoctor.host.system import System
 from npudoctor.testing import FakeClock, ask as asked
 

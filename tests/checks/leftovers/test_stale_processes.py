@@ -11,7 +11,7 @@ import pytest
 from npudoctor import Risk, Severity, SignalProcess, Status
 from npudoctor.checks.leftovers.stale_processes import stale_processes
 from npudoctor.host import Options
-from npudoctor.host.commands import Answer
+from npudoctor.host.process.commands import Answer
 from npudoctor.testing import Content, ask, fake_host, unreadable
 
 from .stale_machine import (

@@ -209,7 +209,7 @@ ASK = """
 import json, sys
 from npudoctor.checks.leftovers.stale_processes import stale_processes
 from npudoctor.host import Host, Options
-from npudoctor.host.files import Files, LocalDisk
+from npudoctor.host.fs.files import Files, LocalDisk
 from npudoctor.host.system import System
 from npudoctor.testing import ask
 

@@ -8,10 +8,10 @@ from typing import Any, Optional, Union
 
 from npudoctor.checks.network.firewall import firewall
 from npudoctor.host import Options
-from npudoctor.host.commands import Answer
+from npudoctor.host.process.commands import Answer
 from npudoctor.testing import Asked, Content, FakeNetwork, ask, fake_host, interface
 
-FOLDER = Path(__file__).parents[2] / "host" / "firewall"
+FOLDER = Path(__file__).parents[2] / "firewall" / "rule_sets"
 FIREWALLD, NFT, SAVE, LEGACY = (
     (FOLDER / name).read_text(encoding="utf-8")
     for name in ("firewalld.json", "iptables_nft.json", "iptables_nft.save", "legacy.save")

@@ -10,7 +10,7 @@ import pytest
 from npudoctor import Risk, Severity, Status
 from npudoctor.checks.network.firewall import firewall
 from npudoctor.host import Options
-from npudoctor.host.commands import Answer
+from npudoctor.host.process.commands import Answer
 from npudoctor.testing import ask, fake_host, unreadable
 
 from .firewall_machine import (

@@ -8,7 +8,7 @@ import pytest
 
 from npudoctor import Risk, Severity, Status, Unknown
 from npudoctor.checks.network.hccl_interface import hccl_interface
-from npudoctor.host.network import Network
+from npudoctor.host.network.network import Network
 from npudoctor.testing import Asked, ask, fake_host
 
 from .interfaces_machine import ask_within, machine

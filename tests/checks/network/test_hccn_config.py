@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from npudoctor.checks.network.hccn_config import hccn_config
+from npudoctor.core.model import Severity, Status
 from npudoctor.host import Host
-from npudoctor.model import Severity, Status
 from npudoctor.testing import Asked, Content, ask, device, fake_host, link, unreadable
 
 from .hccn_standin import Tool

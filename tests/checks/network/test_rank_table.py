@@ -9,7 +9,7 @@ from typing import Any, Callable
 
 import pytest
 
-from npudoctor.model import Severity, Status
+from npudoctor.core.model import Severity, Status
 from npudoctor.testing import folder, link, unreadable
 
 from .rank_table_machine import NODE, PATH, devices, judged, table

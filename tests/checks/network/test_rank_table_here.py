@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from npudoctor.checks.network.rank_table import rank_table
+from npudoctor.core.model import Severity, Status
+from npudoctor.core.mounts import Mount, Mounts
 from npudoctor.host import Host, Options
-from npudoctor.host.files import LocalDisk
-from npudoctor.host.mounts import Mount, Mounts
-from npudoctor.model import Severity, Status
+from npudoctor.host.fs.files import LocalDisk
 from npudoctor.testing import Asked, Content, ask, device, unreadable
 
 from .rank_table_machine import NODE, NPUS, devices, judged, table

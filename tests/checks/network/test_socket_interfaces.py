@@ -9,8 +9,8 @@ import pytest
 
 from npudoctor import Risk, Severity, Status, Unknown
 from npudoctor.checks.network.socket_interfaces import socket_interfaces
-from npudoctor.host.ifnames import default_order, read
-from npudoctor.host.network import Network
+from npudoctor.facts.job.interface_names import default_order, read
+from npudoctor.host.network.network import Network
 from npudoctor.testing import Asked, ask, fake_host, interface
 
 from .interfaces_machine import ask_within, machine

@@ -14,7 +14,7 @@ from npudoctor import Risk, Severity, Status
 from npudoctor.checks.python.conflicting_packages import conflicting_packages
 from npudoctor.checks.python.package_files import package_files as package_files_check
 from npudoctor.host import Host, Options
-from npudoctor.host.extensions import elf_machine
+from npudoctor.host.libraries.extensions import elf_machine
 from npudoctor.testing import SITE, Asked, Content, ask, fake_host, package_files, unreadable
 
 AGAIN = "/usr/bin/python3 -m pip install --force-reinstall --no-deps --no-index --find-links npudoctor-wheels"

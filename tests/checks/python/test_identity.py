@@ -13,7 +13,7 @@ import pytest
 from npudoctor import Severity, Status
 from npudoctor.checks.python.identity import identity
 from npudoctor.host import Host, Options
-from npudoctor.host.identity import Identity
+from npudoctor.host.process.identity import Identity
 from npudoctor.testing import Asked, Content, Node, ask, fake_host, folder, unreadable
 
 WARNING, INFO = Severity.WARNING, Severity.INFO

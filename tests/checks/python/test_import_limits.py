@@ -11,8 +11,8 @@ from tests.scenes.import_limits import MIB, limits, mindspore, shell
 
 from npudoctor import Severity, Status
 from npudoctor.checks.python.import_limits import KINDS
+from npudoctor.facts.system.limits import limit_of
 from npudoctor.host import Host, Options
-from npudoctor.host.limits import limit_of
 
 
 @pytest.mark.parametrize("text", [limits(), limits(9000), limits(data=9000), limits(9000, 9000)])

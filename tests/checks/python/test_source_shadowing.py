@@ -15,9 +15,9 @@ from tests.support.others import let_through
 from npudoctor import Risk, Severity, Status
 from npudoctor.checks.python.source_shadowing import source_shadowing
 from npudoctor.host import Host, Options
-from npudoctor.host.access import closed
-from npudoctor.host.files import Files, LocalDisk
-from npudoctor.host.identity import Identity
+from npudoctor.host.fs.access import closed
+from npudoctor.host.fs.files import Files, LocalDisk
+from npudoctor.host.process.identity import Identity
 from npudoctor.testing import SITE, Asked, Content, ask, fake_host, folder, link, package_files, unreadable
 
 STDLIB = "/usr/lib/python3.11"

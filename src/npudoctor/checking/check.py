@@ -1,0 +1,181 @@
+"""@check: turns a generator of findings into a Check, and refuses one that is not well formed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Callable, Optional, Union
+
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.lazy import pattern
+from npudoctor.core.model import THINGS, Facts, Finding, Scope, Severity
+from npudoctor.host.host import Host
+
+Answer = Union[Finding, Facts]
+Question = Callable[[Host], Iterator[Answer]]
+
+_NAME = pattern(r"[a-z][a-z0-9]*(-[a-z0-9]+)*\Z")
+_NEED = pattern(r"(?:\$[A-Za-z_][A-Za-z0-9_]*\*?|[a-z0-9]+(?:[-_.]+[a-z0-9]+)*)\Z")
+
+
+class Skip(Exception):
+    """The check does not apply here; the text says why. Findings made before it are kept."""
+
+
+class NotLoaded(Exception):
+    """The file of a check could not be loaded, or is not what was known of it; the text says why."""
+
+
+class Crashed(Exception):
+    """A check that runs in a process of its own crashed; the text says how."""
+
+
+class NoAnswer(Exception):
+    """A check that runs in a process of its own did not answer in time; its process was ended."""
+
+
+class Unknown(CannotTell):
+    """The check applies but could not look; the text says why. Findings made before it are kept."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check: its identity, declared once, and its question.
+
+    `title`: the first sentence of the manual, without its full stop. `needs`: it applies only where one of
+    these is (npudoctor.checking.needs). `advisory`: its answer is not needed for a verdict. `quick`: asked in
+    the quick profile too. `always`: asked under every scope and profile. `origin`: built-in, or where from.
+    """
+
+    id: str
+    scope: Scope
+    codes: Mapping[str, Severity]
+    ask: Question
+    title: str
+    page: Callable[[], str] = str
+    tags: tuple[str, ...] = ()
+    group: str = ""
+    needs: tuple[str, ...] = ()
+    advisory: bool = False
+    quick: bool = True
+    always: bool = False
+    origin: str = "built-in"
+
+    @property
+    def manual(self) -> str:
+        """The docstring; reads the check's file where that has not been read yet."""
+        return self.page()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All that selects it: id, group, tags, codes."""
+        return (self.id, self.group, *self.tags, *self.codes)
+
+
+def check(
+    id: str,
+    *,
+    scope: Scope,
+    codes: Mapping[str, Severity],
+    tags: Collection[str] = (),
+    needs: Sequence[str] = (),
+    advisory: bool = False,
+    quick: bool = True,
+    always: bool = False,
+) -> Callable[[Question], Check]:
+    """Declare a check; ValueError when id, codes, tags, needs or docstring are not as they must be.
+
+    `needs`: "$NAME", "$PREFIX*", a thing (cann, driver, npu, gpu, framework, packages) or a distribution;
+    where none of them is, the check is skipped without being asked.
+    """
+    problem = what_is_wrong(id, codes, tags, needs)
+    if problem:
+        raise ValueError(f"check {id!r}: {problem}")
+
+    def declare(question: Question) -> Check:
+        manual = _docstring(question).strip()
+        if not manual:
+            raise ValueError(f"check {id!r}: the docstring is the manual, and there is none")
+        return Check(
+            id=id,
+            scope=scope,
+            codes=dict(codes),
+            ask=question,
+            title=title_of(manual),
+            page=lambda: manual,
+            tags=tuple(sorted(tags)),
+            needs=tuple(needs),
+            advisory=advisory,
+            quick=quick,
+            always=always,
+        )
+
+    return declare
+
+
+def _docstring(question: Question) -> str:
+    """Its docstring; read from its file where Python drops them all (PYTHONOPTIMIZE=2)."""
+    code = getattr(question, "__code__", None)
+    if question.__doc__ or code is None or sys.flags.optimize < 2:
+        return question.__doc__ or ""
+    import ast
+
+    with suppress(OSError, SyntaxError, ValueError), open(code.co_filename, "rb") as file:
+        for node in ast.walk(ast.parse(file.read())):
+            if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
+                return ast.get_docstring(node, clean=False) or ""
+    return ""
+
+
+def title_of(manual: str) -> str:
+    """The first sentence of a manual, without its full stop."""
+    return manual.strip().split("\n", 1)[0].strip().rstrip(".")
+
+
+def is_name(text: str) -> bool:
+    """Whether it may be an id or a tag."""
+    return _NAME.match(text) is not None
+
+
+def what_is_wrong(
+    id: str, codes: Mapping[str, Severity], tags: Collection[str], needs: Sequence[str] = ()
+) -> Optional[str]:
+    """Why a declaration is not as it must be; None when it is."""
+    if not _NAME.match(id):
+        return "an id is lower-case words joined by hyphens"
+    if not codes:
+        return "it declares no code, so it could never speak"
+    for code in codes:
+        prefix, dot, rest = code.partition(".")
+        if prefix != id or not dot or not _NAME.match(rest):
+            return f"the code {code!r} must read {id}.some-words"
+    for tag in tags:
+        if not _NAME.match(tag):
+            return f"the tag {tag!r} must be lower-case words joined by hyphens"
+    if not isinstance(needs, (tuple, list)):
+        return "needs is a tuple of texts"
+    return next(filter(None, map(_wrong_need, needs)), None)
+
+
+def _wrong_need(need: object) -> Optional[str]:
+    """A need that nothing can ever meet would silence its check for ever."""
+    if not isinstance(need, str) or not _NEED.match(need):
+        forms = ('"$NAME"', '"$PREFIX*"', *THINGS)
+        return f"the need {need!r} is none of {', '.join(forms)}, and no distribution in lower case"
+    meant = None if need in THINGS else next((thing for thing in THINGS if _nearly(need, thing)), None)
+    return meant and f"the need {need!r} is no distribution: {meant!r} is meant"
+
+
+def _nearly(need: str, thing: str) -> bool:
+    """Whether one letter is wrong, missing or too many, or two are exchanged."""
+    at = next(
+        (at for at, (one, other) in enumerate(zip(need, thing)) if one != other), min(map(len, (need, thing)))
+    )
+    mine, other = need[at:], thing[at:]
+    if len(mine) != len(other):
+        return mine[1:] == other or mine == other[1:]
+    if mine[1:] == other[1:]:
+        return len(thing) > 3  # between short words it is no slip: npm is not npu
+    return mine[2:] == other[2:] and mine[:2] == other[1::-1]

@@ -1,0 +1,88 @@
+"""What the built-in checks declare, known without loading their files: most do not apply on most machines.
+
+checks.json is made from the files by tools/index.py. A file that it does not list is loaded at once; one that
+declares something else than what stands there is broken.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+from npudoctor.checking.check import Answer, Check, NotLoaded
+from npudoctor.core.frozen import replace
+from npudoctor.core.model import Scope, Severity
+from npudoctor.host import Host
+
+FILE = os.path.join(os.path.dirname(__file__), "checks.json")
+SEVERITIES = {severity.name.lower(): severity for severity in Severity}
+
+
+def listed() -> dict[tuple[str, str], Check]:
+    """By group and id, every check of the index; its file is read when it is asked, or its manual is."""
+    with open(FILE, encoding="utf-8") as file:
+        rows: list[dict[str, Any]] = json.load(file)
+    return {(row["group"], row["id"]): _check(row) for row in rows}
+
+
+def _check(row: dict[str, Any]) -> Check:
+    return Check(
+        id=row["id"],
+        scope=Scope(row["scope"]),
+        codes={code: SEVERITIES[name] for code, name in row["codes"].items()},
+        ask=partial(_ask, row),
+        title=row["title"],
+        page=lambda: _checked(row).manual,
+        tags=tuple(row.get("tags", ())),
+        group=row["group"],
+        needs=tuple(row.get("needs", ())),
+        advisory=row.get("advisory", False),
+        quick=row.get("quick", True),
+        always=row.get("always", False),
+    )
+
+
+def row_of(check: Check) -> dict[str, Any]:
+    """The line of the index for a check: what is as usual is left out."""
+    row: dict[str, Any] = {
+        "group": check.group,
+        "id": check.id,
+        "title": check.title,
+        "scope": check.scope.value,
+        "codes": {code: severity.name.lower() for code, severity in check.codes.items()},
+    }
+    unusual = {
+        "tags": list(check.tags),
+        "needs": list(check.needs),
+        "advisory": check.advisory,
+        "always": check.always,
+    }
+    row.update({key: value for key, value in unusual.items() if value})
+    return row if check.quick else {**row, "quick": False}
+
+
+def loaded(group: str, id: str) -> Check:
+    """The one check of a file, which must bear the file's name; whatever is wrong with it raises."""
+    module = import_module(f"npudoctor.checks.{group}.{id.replace('-', '_')}")
+    found = [value for value in vars(module).values() if isinstance(value, Check)]
+    if len(found) != 1 or found[0].id != id:
+        raise ValueError(f"the file must hold the one check {id!r}")
+    return replace(found[0], group=group)
+
+
+def _checked(row: dict[str, Any]) -> Check:
+    try:
+        check = loaded(row["group"], row["id"])
+    except Exception as error:
+        raise NotLoaded(f"{type(error).__name__}: {error}") from error
+    if row_of(check) != row:
+        raise NotLoaded("checks.json is out of date: make docs")
+    return check
+
+
+def _ask(row: dict[str, Any], host: Host) -> Iterator[Answer]:
+    yield from _checked(row).ask(host)

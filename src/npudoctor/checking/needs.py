@@ -1,0 +1,132 @@
+"""What must be here before a check can apply: told by a few shared questions, without loading its file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Callable, Optional
+
+from npudoctor.core.errors import CannotTell, NotRunning
+from npudoctor.core.messages import _
+from npudoctor.facts.cann.installations import ASCEND, ENDINGS, installs_of
+from npudoctor.facts.job.wanted import gpu_here, npu_expected, npu_here
+from npudoctor.host.host import Host
+
+# The folders that bring a framework's extension modules: they count without metadata too.
+FRAMEWORKS = ("torch", "torch_npu", "mindspore", "paddle", "paddle_custom_device")
+# What an environment has in which nobody has installed anything yet.
+_OF_AN_EMPTY_ONE = {
+    *("pip", "setuptools", "wheel", "pkg_resources", "_distutils_hack", "distutils-precedence.pth"),
+    *("_virtualenv.py", "_virtualenv.pth", "__pycache__", "README.txt", "README"),
+}
+_METADATA = (".dist-info", ".egg-info", ".egg-link", ".egg")
+
+
+def _cann(host: Host) -> bool:
+    if npu_expected(host):
+        return True
+    if host.options.root is None and any(host.variables.get(name) for name in ENDINGS):
+        return True
+    return bool(installs_of(host))
+
+
+def _driver(host: Host) -> bool:
+    files = host.files
+    return any(files.lstat(path) for path in ("/etc/ascend_install.info", ASCEND, "/dev/davinci_manager"))
+
+
+def _framework(host: Host) -> bool:
+    folders = [folder for folder in host.interpreter.layout().search_path if folder.startswith("/")]
+    if any(name in FRAMEWORKS for folder in folders for name in host.files.names(folder)):
+        return True
+    host.interpreter.be_sure_without(FRAMEWORKS[0])
+    return False
+
+
+def _packages(host: Host) -> bool:
+    """Whether anything at all was installed for this interpreter, or was left behind by pip."""
+    for folder in host.interpreter.layout().search_path:
+        names = host.files.names(folder) if folder.startswith("/") else ()
+        of_packages = folder.endswith("-packages")
+        if any(_tells(name) for name in names if of_packages or name.endswith(_METADATA)):
+            return True
+    host.interpreter.be_sure_without(FRAMEWORKS[0])
+    return False
+
+
+def _tells(name: str) -> bool:
+    plain = name.partition("-")[0] if name.endswith(_METADATA) else name
+    return plain not in _OF_AN_EMPTY_ONE
+
+
+# What a need may name besides a variable ("$NAME", "$PREFIX*") and an installed distribution.
+THINGS: dict[str, Callable[[Host], bool]] = {
+    "cann": _cann,
+    "driver": _driver,
+    "npu": npu_here,
+    "gpu": gpu_here,
+    "framework": _framework,
+    "packages": _packages,
+}
+MANY = 5  # more packages are not listed in a reason: any framework would do
+_OF_THE_INTERPRETER = ("framework", "packages")
+
+
+def slow(needs: Sequence[str]) -> bool:
+    """Whether the interpreter must be asked, which starts a process."""
+    return any(need in _OF_THE_INTERPRETER or _is_package(need) for need in needs)
+
+
+def missing(needs: Sequence[str], host: Host) -> Optional[str]:
+    """Why a check cannot apply: none of what it needs is here. None when something is, or nobody can tell.
+
+    Who cannot tell lets the check look for itself: it says best what it could not see.
+    """
+    if not needs:
+        return None
+    try:
+        here = any(_here(need, host) for need in sorted(needs, key=_cost))
+    except (CannotTell, NotRunning):
+        return None
+    return None if here else "; ".join(_reasons(needs, host))
+
+
+def _here(need: str, host: Host) -> bool:
+    if need.startswith("$"):
+        return _is_set(need[1:], host)
+    if need in THINGS:
+        # Several checks need the same thing.
+        return host.once(f"need {need}", lambda: THINGS[need](host))
+    return bool(host.interpreter.distributions(need))
+
+
+def _is_set(name: str, host: Host) -> bool:
+    if name.endswith("*"):
+        return any(one.startswith(name[:-1]) for one in host.variables)
+    return name in host.variables
+
+
+def _is_package(need: str) -> bool:
+    return not need.startswith("$") and need not in THINGS
+
+
+def _cost(need: str) -> int:
+    return 0 if need.startswith("$") else 2 if slow((need,)) else 1
+
+
+def _reasons(needs: Sequence[str], host: Host) -> list[str]:
+    texts = {
+        "cann": _("CANN is not installed here"),
+        "driver": _("no Ascend driver is installed here"),
+        "npu": _("there is no NPU here, and none is expected"),
+        "gpu": _("there is no GPU here, and none is expected"),
+    }
+    reasons = [texts[need] for need in needs if need in texts]
+    packages = [need for need in needs if _is_package(need)]
+    if {"framework", "packages"} & {*needs} or len(packages) > MANY:
+        reasons.append(_("no framework is installed in {python}").format(python=host.interpreter.label))
+    elif packages:
+        text = _("not installed in {python}: {names}")
+        reasons.append(text.format(python=host.interpreter.label, names=", ".join(packages)))
+    if any(need.startswith("$") for need in needs):
+        reasons.append(_("none of the variables that this check judges is set"))
+    return reasons

@@ -1,0 +1,61 @@
+"""--env-of and --source: whose variables are judged, when not the caller's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from npudoctor.cli.arguments.paths import script
+from npudoctor.cli.settings.config import Refused
+from npudoctor.cli.terminal.output import complain
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _
+from npudoctor.host import CannotTell
+from npudoctor.host.fs.files import Files
+from npudoctor.host.process import examined
+from npudoctor.host.process.commands import Commands
+
+LONGEST_PID = 10  # digits
+
+
+@dataclass(frozen=True)
+class Examined:
+    """The variables to judge. `pid`: whose they are, 0 for nobody's. `foreign`: set by somebody whom the
+    user of this run need not trust, so that nothing is run with them."""
+
+    variables: Mapping[str, str]
+    pid: int = 0
+    foreign: bool = False
+
+
+def chosen(
+    flags: Mapping[str, object], variables: Mapping[str, str], files: Files, *, as_root: bool, seconds: float
+) -> Examined:
+    """What the options ask for; Refused when it cannot be had."""
+    named = [option for option in ("--env-of", "--source", "--root") if flags.get(_key(option)) is not None]
+    if len(named) > 1:
+        raise Refused(_("{one} and {other} exclude each other").format(one=named[0], other=named[1]))
+    try:
+        if "--env-of" in named:
+            pid = _pid(str(flags["env_of"]))
+            foreign = as_root and not examined.is_roots(files.disk, pid)
+            return Examined(examined.of_process(files.disk, pid), pid, foreign)
+        if "--source" in named:
+            path = script(flags["source"], files)
+            commands = Commands(files, as_root=as_root, may_block=files.disk.may_block, variables=variables)
+            left = examined.after_script(commands, path, variables, seconds)
+            for note in left.notes:
+                complain(f"--source: {note}")
+            return Examined(left.variables)
+    except CannotTell as error:
+        raise Refused(f"{named[0]}: {error.reason}") from error
+    return Examined(variables)
+
+
+def _key(option: str) -> str:
+    return option[2:].replace("-", "_")
+
+
+def _pid(told: str) -> int:
+    if not (told.isascii() and told.isdecimal() and len(told) <= LONGEST_PID and int(told) > 0):
+        raise Refused(_("{option}: {value!r} is no process id").format(option="--env-of", value=told))
+    return int(told)

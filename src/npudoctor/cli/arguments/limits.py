@@ -1,0 +1,36 @@
+"""--user and --job: to whose leftovers a run is limited."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Optional
+
+from npudoctor.cli.settings.config import Refused
+from npudoctor.core.messages import _
+
+LONGEST = 10  # digits of a job id, and of a task's number in an array
+
+
+def owner(flags: Mapping[str, object]) -> Optional[str]:
+    """The user of --user, by name or number; Refused for one whom the machine does not know."""
+    told = flags.get("user")
+    if told is None:
+        return None
+    from npudoctor.host.process.identity import user_id
+
+    name = str(told)
+    if "\0" in name or user_id(name) is None:
+        raise Refused(_("{option}: there is no user {name}").format(option="--user", name=name or "''"))
+    return name
+
+
+def job(flags: Mapping[str, object]) -> Optional[str]:
+    """The Slurm job of --job: a number, or that of an array with a task's; Refused for all else."""
+    told = flags.get("job")
+    if told is None:
+        return None
+    number, underline, task = str(told).partition("_")
+    parts = (number, task) if underline else (number,)
+    if not all(part.isascii() and part.isdecimal() and len(part) <= LONGEST for part in parts):
+        raise Refused(_("{option}: {value!r} is no Slurm job id").format(option="--job", value=str(told)))
+    return str(told)

@@ -1,0 +1,16 @@
+"""Judges the values of single flags, by the same rules as files and variables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from npudoctor.cli.settings.config import Refused
+from npudoctor.cli.settings.keys import KEYS, Invalid
+
+
+def one_of(key: str, told: object) -> Any:
+    """A flag's value; its default when it was left out, Refused when it is wrong."""
+    try:
+        return KEYS[key].default if told is None else KEYS[key].parse(told, False)
+    except Invalid as invalid:
+        raise Refused(f"--{key.replace('_', '-')}: {invalid}") from invalid

@@ -1,0 +1,5 @@
+"""The settings of a run: the keys, what each may be, and who said what.
+
+Here belongs what is the same for a file, a variable and a flag. What one flag alone means is its
+command's.
+"""

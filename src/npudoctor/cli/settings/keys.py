@@ -1,0 +1,143 @@
+"""The keys of the configuration: what each may be, wherever it was said."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Callable, Optional
+
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _
+
+REASONS = "ignore"
+LONGEST = 86400.0  # a run that may take longer than a day is a mistake
+LONGEST_NAME, LONGEST_LABEL = 254, 63  # of a host, with its last dot
+
+
+class Invalid(ValueError):
+    """A value that its key does not take; the text completes a sentence that names the key."""
+
+
+@dataclass(frozen=True)
+class Key:
+    """How a value is read, and what holds when nobody says anything. `in_file`: it stood in a file."""
+
+    parse: Callable[[Any, bool], Any]
+    default: Any = None
+
+
+def _one_of(*choices: str) -> Callable[[Any, bool], str]:
+    def parse(raw: Any, in_file: bool) -> str:
+        if raw not in choices:
+            text = _("{value!r} is none of {choices}")
+            raise Invalid(text.format(value=raw, choices=", ".join(choices)))
+        return str(raw)
+
+    return parse
+
+
+def _number(raw: Any, in_file: bool) -> float:
+    """A number, from text unless it stood in a file; NaN when it is none."""
+    try:
+        if isinstance(raw, bool) or (in_file and isinstance(raw, str)):
+            raise ValueError
+        return float(raw)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+
+
+def _seconds(raw: Any, in_file: bool) -> float:
+    value = _number(raw, in_file)
+    if not 0 < value <= LONGEST:
+        text = _("{value!r} is no number of seconds above 0 and up to {most:.0f}")
+        raise Invalid(text.format(value=raw, most=LONGEST))
+    return value
+
+
+def _patience(raw: Any, in_file: bool) -> float:
+    value = _number(raw, in_file)
+    if not 0 <= value <= LONGEST:
+        text = _("{value!r} is no number of seconds from 0 to {most:.0f}")
+        raise Invalid(text.format(value=raw, most=LONGEST))
+    return value
+
+
+def _addresses(raw: Any, in_file: bool) -> tuple[str, ...]:
+    """Addresses and host names, each once; nobody is asked whether they exist."""
+    told = raw.split(",") if isinstance(raw, str) and not in_file else raw
+    if not isinstance(told, (list, tuple)) or not told or not all(isinstance(item, str) for item in told):
+        raise Invalid(_("{value!r} is no list of addresses").format(value=raw))
+    peers = [item.strip() for item in told]
+    for peer in peers:
+        if not (_is_address(peer) or _is_name(peer)):
+            raise Invalid(_("{value!r} is no address and no host name").format(value=peer))
+    return tuple(dict.fromkeys(peers))
+
+
+def _is_address(text: str) -> bool:
+    import ipaddress
+
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_name(text: str) -> bool:
+    """By the grammar of RFC 1123, and underscores, which some sites have; 10.0.0.300 is none."""
+    labels = text.removesuffix(".").split(".")
+    return (
+        len(text) <= LONGEST_NAME
+        and text.isascii()
+        and not labels[-1].isdecimal()
+        and all(
+            0 < len(label) <= LONGEST_LABEL
+            and label.replace("-", "").replace("_", "").isalnum()
+            and label[0] + label[-1] == (label[0] + label[-1]).strip("-")
+            for label in labels
+        )
+    )
+
+
+def _path(raw: Any, in_file: bool) -> str:
+    if not isinstance(raw, str) or not raw or "\0" in raw:
+        raise Invalid(_("{value!r} is no path").format(value=raw))
+    if in_file and not raw.startswith("/"):
+        raise Invalid(_("{value!r} is no absolute path").format(value=raw))
+    return raw
+
+
+def _language(raw: Any, in_file: bool) -> str:
+    # NPUDOCTOR_LANG may look like LANG: zh_CN.UTF-8
+    short = raw[:2].lower() if isinstance(raw, str) and raw[2:3] in ("", "_", "-", ".") else raw
+    return _one_of("en", "zh")(short if short in ("en", "zh") else raw, in_file)
+
+
+def _ignored(raw: Any, in_file: bool) -> dict[str, Optional[str]]:
+    """Names with their reasons, from "ID=REASON" texts or from a table."""
+    if isinstance(raw, Mapping):
+        if not all(isinstance(reason, str) for reason in raw.values()):
+            raise Invalid(_("each reason is a text"))
+        return {name: reason or None for name, reason in raw.items()}
+    told = [item for item in raw.split(",") if item.strip()] if isinstance(raw, str) and not in_file else raw
+    if not isinstance(told, (list, tuple)) or not all(isinstance(item, str) for item in told):
+        raise Invalid(_('{value!r} is no list of "ID" or "ID=REASON"').format(value=raw))
+    pairs = [item.partition("=") for item in told]
+    return {name.strip(): reason.strip() or None for name, _equal, reason in pairs}
+
+
+KEYS: dict[str, Key] = {
+    "expect": Key(_one_of("auto", "npu", "gpu", "none"), "auto"),
+    "scope": Key(_one_of("all", "node", "job"), "all"),
+    "profile": Key(_one_of("full", "quick", "deep"), "full"),
+    "fail_on": Key(_one_of("error", "warning"), "error"),
+    "deadline": Key(_seconds, 30.0),
+    "timeout": Key(_seconds, 10.0),
+    "wait": Key(_patience, 0.0),
+    "peers": Key(_addresses, ()),
+    "python": Key(_path),
+    REASONS: Key(_ignored),
+    "lang": Key(_language),
+    "format": Key(_one_of("text", "json"), "text"),
+}

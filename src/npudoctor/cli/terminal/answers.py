@@ -1,0 +1,50 @@
+"""What `fix` and `undo` share at the terminal: the plan, the question, and the answer."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Optional
+
+from npudoctor.core.messages import _
+
+if TYPE_CHECKING:
+    from npudoctor.fixing.engine import FixReport
+    from npudoctor.fixing.plan import Item
+
+
+def show(items: Sequence[Item]) -> None:
+    """The whole plan."""
+    from npudoctor.render.fix_text import plan_text
+
+    sys.stderr.write(plan_text(items))
+    sys.stderr.flush()
+
+
+def confirm(item: Item) -> Optional[bool]:
+    """Ask the person at the terminal, with the lines in view; the default is no. None: nobody is there."""
+    from npudoctor.render.fix_text import what_runs
+    from npudoctor.render.printable import printable
+
+    if not sys.stdin or not sys.stdin.isatty():
+        return None
+    lines = "".join(line + "\n" for line in what_runs(item))
+    question = _("{message}: do this? [y/N] ").format(message=item.finding.message)
+    sys.stderr.write("\n" + lines + printable(question))
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes", "是")
+
+
+def deliver(report: FixReport, format: str) -> None:
+    """Write what became of everything."""
+    from npudoctor.cli.terminal import output
+
+    if format == "json":
+        from npudoctor.render.fix_json import fix_object
+        from npudoctor.render.json_text import json_text
+
+        output.emit(json_text(fix_object(report)))
+    else:
+        from npudoctor.render.fix_text import fix_text
+
+        output.emit(fix_text(report), output.terminal_encoding())

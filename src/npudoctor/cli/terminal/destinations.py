@@ -1,0 +1,126 @@
+"""What a path to write to really is: one of our own descriptors, a pipe or device, or a file to be replaced.
+
+Only a regular file is ever replaced. /dev/stdout is a link: a rename over it would put a file in its place,
+for every process of the machine.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import time
+from typing import Optional
+
+from npudoctor.cli.settings.config import Refused
+from npudoctor.core.lazy import pattern
+from npudoctor.core.messages import _
+from npudoctor.host import CannotTell
+from npudoctor.host.fs.disk import Entry
+from npudoctor.host.fs.files import Files
+from npudoctor.host.fs.walk import open_directory
+
+_DESCRIPTOR = pattern(r"/proc/(\d+)(?:/task/\d+)?/fd/(\d+)")
+_LINKS = 40  # as many as the kernel follows
+READER = 5.0  # seconds that a pipe may be without a reader
+
+
+def own_descriptor(path: str, option: str) -> Optional[int]:
+    """The descriptor that a path names (/dev/stdout, /dev/fd/3, /proc/self/fd/3), if we were given it."""
+    named = path
+    for _link in range(_LINKS):
+        path = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+        found = _DESCRIPTOR.fullmatch(path)
+        if found:
+            return _given(int(found[2]), named, option, int(found[1]))
+        try:
+            path = os.path.join(os.path.dirname(path), os.readlink(path))
+        except OSError:
+            return None
+    return None
+
+
+def _given(number: int, named: str, option: str, pid: int) -> int:
+    try:
+        # What we opened ourselves is not inheritable, and nobody's to write to.
+        ours = pid == os.getpid() and os.get_inheritable(number)
+    except OSError:
+        ours = False
+    if not ours:
+        raise Refused(_("{option}: {path} is not an open descriptor").format(option=option, path=named))
+    return number
+
+
+def judge(path: str, files: Files, option: str) -> tuple[str, Optional[Entry]]:
+    """What is to be written to, and what is there, None for nothing; Refused for what is not written to.
+
+    A link to a file, or to nothing, is replaced and not followed; one to a pipe or a device is followed.
+    """
+    try:
+        there, entry = files.lstat(path), files.stat(path)
+        replaced = entry is None or entry.is_file
+        way = files.way(os.path.dirname(path) if replaced else path)
+        folder = files.stat(os.path.dirname(path))
+    except CannotTell as error:
+        raise Refused(f"{option}: {error.reason}") from error
+    if any(_foreign(link, before) for before, link in zip(way, way[1:])):
+        text = _("{option}: {path} leads through a symbolic link of another user")
+        raise Refused(text.format(option=option, path=path))
+    if there is not None:
+        _expect_writable(path, entry, option)
+        _expect_own(path, there, folder, option)
+    if not replaced:
+        return os.path.realpath(path), entry
+    return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path)), entry
+
+
+def _foreign(link: Entry, before: Entry) -> bool:
+    """Root follows only its own links; others not what anybody may have put into a shared folder."""
+    shared = before.sticky and bool(before.permissions & 0o022)
+    return link.is_link and link.uid not in (0, os.geteuid()) and (shared or os.geteuid() == 0)
+
+
+def _expect_writable(path: str, entry: Optional[Entry], option: str) -> None:
+    if entry and not (entry.is_file or stat.S_ISFIFO(entry.mode) or stat.S_ISCHR(entry.mode)):
+        raise Refused(_("{option}: {path} is not a regular file").format(option=option, path=path))
+
+
+def _expect_own(path: str, there: Entry, folder: Optional[Entry], option: str) -> None:
+    """In a folder that all share nothing of anybody else's is replaced, not even by root, nor fed."""
+    owners = (os.geteuid(), folder.uid if folder else 0)
+    if folder and folder.sticky and folder.permissions & 0o022 and there.uid not in owners:
+        raise Refused(_("{option}: {path} belongs to another user").format(option=option, path=path))
+
+
+def opened_stream(path: str) -> Optional[int]:
+    """The pipe or device at a path, open for writing; None where a file is to be put. OSError otherwise."""
+    try:
+        if stat.S_IFMT(os.lstat(path).st_mode) in (stat.S_IFREG, stat.S_IFLNK):  # a link is replaced
+            return None
+    except FileNotFoundError:
+        return None
+    descriptor = _opened(path, time.monotonic() + READER)
+    kind = os.fstat(descriptor).st_mode
+    if not (stat.S_ISFIFO(kind) or stat.S_ISCHR(kind)):  # it was swapped since
+        os.close(descriptor)
+        raise OSError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+    return descriptor
+
+
+def _opened(path: str, until: float) -> int:
+    """Whoever reads the pipe may come a moment later than we."""
+    while True:
+        try:
+            return os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError as error:
+            if error.errno != errno.ENXIO or time.monotonic() > until:
+                raise
+        time.sleep(0.05)
+
+
+def opened_folder(path: str) -> int:
+    """The folder in which a file is put. Root goes there without following a link: one may be new there."""
+    if os.geteuid() == 0:
+        with open_directory(path) as (descriptor, _parents):
+            return os.dup(descriptor)
+    return os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)

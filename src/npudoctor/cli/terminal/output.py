@@ -1,0 +1,174 @@
+"""Where a command's result goes, and what it says beside it. A result that nobody got is no success."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from typing import Callable
+
+from npudoctor.core.descriptors import nowhere, ready
+from npudoctor.core.messages import _, strerror
+from npudoctor.core.redact.redact import redact
+from npudoctor.render.printable import printable
+
+WRITING = 30.0  # seconds that a file may take; the deadline of a run, by default
+_result = 1  # the descriptor of the result
+_emitted = False  # whether a result was written, whole
+_closed = False  # whether it was closed before we started
+
+
+class Lost(Exception):
+    """The result could not be written; the text says why."""
+
+
+def secure() -> None:
+    """Fill closed standard descriptors, so that no file we open becomes one of them."""
+    global _closed
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            nowhere()
+            _closed = _closed or number == 1
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # Python's for one that was closed
+            setattr(sys, name, os.fdopen(nowhere(), mode, encoding="utf-8", errors="backslashreplace"))
+
+
+def put_aside() -> None:
+    """From now on descriptor 1 is standard error: whatever a check prints, the result stays clean.
+
+    It stays so until the process ends, since a check that was left behind may print at any time.
+    """
+    global _result
+    if _result == 1:
+        _flush()
+        _result = os.dup(1)
+        os.dup2(2, 1)
+
+
+def emit(text: str, encoding: str = "utf-8", errors: str = "backslashreplace") -> None:
+    """Write the result, whole; Lost when that fails."""
+    global _emitted
+    _flush()
+    if _closed:
+        raise Lost(_("standard output is closed"))
+    try:
+        _write(_result, text.encode(encoding, errors))
+        _emitted = True
+    except OSError as error:
+        raise Lost(strerror(error.errno)) from error
+
+
+def emitted() -> bool:
+    """Whether the result was written, whole."""
+    return _emitted
+
+
+def terminal_encoding() -> str:
+    """The encoding of text for people: that of their terminal."""
+    return getattr(sys.stdout, "encoding", None) or "utf-8"
+
+
+def is_terminal() -> bool:
+    """Whether a person looks at the result as it comes."""
+    return os.isatty(_result)
+
+
+def complain(line: str) -> None:
+    """Say one line on standard error; when that is closed or full there is nobody left to tell."""
+    explain(f"npudoctor: {printable(redact(line))}\n")
+
+
+def explain(text: str) -> None:
+    """Write a text for people on standard error, as far as that takes it."""
+    encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
+    with contextlib.suppress(OSError):
+        _write(2, text.encode(encoding, "backslashreplace"))
+
+
+def save(path: str, text: str, errors: str = "backslashreplace") -> None:
+    """Replace a file as a whole, or leave it as it was; write to a pipe or device. Lost when that fails."""
+    content = text.encode("utf-8", errors)
+    own = path.rpartition("/proc/self/fd/")[2]
+    try:
+        if own.isdigit():
+            _write(int(own), content)
+        else:
+            within(lambda: _save(path, content), path)
+    except OSError as error:
+        raise Lost(f"{path}: {strerror(error.errno)}") from error
+
+
+def within(work: Callable[[], None], path: str) -> None:
+    """Write something, in a child: a file system that is frozen, or whose server is gone, holds in the kernel
+    whoever writes. OSError as the work has it; Lost where it does not end."""
+    from npudoctor.explain.reading.bounded import Late, ask
+
+    try:
+        ask(work, WRITING)
+    except Late as late:
+        text = _("{path}: its file system takes nothing within {seconds:g} s")
+        raise Lost(text.format(path=path, seconds=WRITING)) from late
+
+
+def _save(path: str, content: bytes) -> None:
+    from npudoctor.cli.terminal.destinations import opened_stream
+
+    stream = opened_stream(path)
+    if stream is None:
+        _replace(path, content)
+        return
+    try:
+        _write(stream, content)
+    finally:
+        os.close(stream)
+
+
+def _replace(path: str, content: bytes) -> None:
+    from npudoctor.cli.terminal.destinations import opened_folder
+
+    folder, name = opened_folder(os.path.dirname(path)), os.path.basename(path)
+    temporary = f".npudoctor-{os.urandom(8).hex()}"
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        descriptor = os.open(temporary, flags, 0o644, dir_fd=folder)
+        try:
+            try:
+                _write(descriptor, content)
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary, dir_fd=folder)
+            raise
+    finally:
+        os.close(folder)
+
+
+def give_up() -> None:
+    """Point the standard streams nowhere: what is still buffered must not fail again at the end."""
+    with contextlib.suppress(OSError):  # no number is left for it: then nothing can be written either
+        nothing = nowhere()
+        os.dup2(nothing, 1)
+        os.close(nothing)
+
+
+def _flush() -> None:
+    if sys.stdout is not None:
+        try:
+            sys.stdout.flush()
+        except OSError as error:
+            raise Lost(strerror(error.errno)) from error
+
+
+def _write(descriptor: int, content: bytes) -> None:
+    view = memoryview(content)
+    while view:
+        try:
+            view = view[os.write(descriptor, view) :]
+        except BlockingIOError:  # somebody made the pipe non-blocking
+            ready(descriptor, to_write=True)

@@ -1,0 +1,67 @@
+"""Every sentence that a person reads passes through here; English is the source, Chinese the catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Optional
+
+if TYPE_CHECKING:
+    from gettext import NullTranslations
+
+LANGUAGES = {"en": "en", "zh": "zh_CN"}
+
+_catalogue: Optional[NullTranslations] = None
+_language = "en"
+
+
+def activate(language: str) -> None:
+    """Speak this language ("en" or "zh") from now on; the choice holds for the whole process."""
+    global _catalogue, _language
+    _language = language
+    if language == "en":
+        _catalogue = None
+        return
+    import gettext
+
+    _catalogue = gettext.translation("npudoctor", catalogues(), [LANGUAGES[language]], fallback=True)
+
+
+def catalogues() -> str:
+    """The folder in which the catalogues of all languages lie."""
+    import os
+
+    return os.path.join(os.path.dirname(os.path.dirname(__file__)), "locale")
+
+
+def language() -> str:
+    """The language spoken now: "en" or "zh"."""
+    return _language
+
+
+def chosen_by(variables: Mapping[str, str]) -> str:
+    """The language that a caller's variables ask for, read as gettext does: the first that is set decides."""
+    for name in ("NPUDOCTOR_LANG", "LC_ALL", "LC_MESSAGES", "LANG"):
+        value = variables.get(name, "")
+        if value:
+            return "zh" if value.lower().startswith("zh") else "en"
+    return "en"
+
+
+def _(message: str) -> str:
+    """The sentence in the language spoken now; placeholders are filled by the caller's str.format."""
+    return _catalogue.gettext(message) if _catalogue and message else message
+
+
+def strerror(number: Optional[int]) -> str:
+    """What the system calls an errno ("Permission denied"), in the language spoken now."""
+    import os
+
+    why = os.strerror(number or 0)
+    return _(why)
+
+
+def ngettext(one: str, many: str, count: int) -> str:
+    """The sentence for this count, in the language spoken now."""
+    if _catalogue:
+        return _catalogue.ngettext(one, many, count)
+    return one if count == 1 else many

@@ -1,0 +1,226 @@
+"""What npudoctor speaks of: findings, fixes, results, reports. Frozen data only; imports nothing of ours."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import Optional, Protocol
+
+from npudoctor.core.frozen import dataclass, field
+
+# What a check may need besides variables and distributions; checking.needs knows how to look for each.
+THINGS = ("cann", "driver", "npu", "gpu", "framework", "packages")
+
+
+class Severity(enum.IntEnum):
+    """How bad a finding is; ordered."""
+
+    INFO = 1
+    WARNING = 2
+    ERROR = 3
+
+
+class Risk(enum.IntEnum):
+    """What applying a fix may cost; ordered.
+
+    SAFE: proven that nothing living uses it, nothing is lost that cannot be recomputed, idempotent.
+    CAUTION: asked one by one, or `--risk caution`. MANUAL: shown to a person, never applied.
+    """
+
+    SAFE = 1
+    CAUTION = 2
+    MANUAL = 3
+
+
+class Scope(enum.Enum):
+    """Whom a check speaks to: the machine (the same for everybody) or this shell and its job."""
+
+    NODE = "node"
+    JOB = "job"
+
+
+class Status(enum.Enum):
+    """How a row ended. OK may carry INFO findings; PROBLEM carries a WARNING or an ERROR."""
+
+    OK = "ok"
+    PROBLEM = "problem"
+    SKIPPED = "skipped"
+    UNKNOWN = "unknown"
+    TIMEOUT = "timeout"
+    CRASHED = "crashed"
+    BROKEN = "broken"
+
+
+class Action(enum.Enum):
+    """What provisioning does about a finding."""
+
+    NONE = "none"
+    CONFIG = "config"
+    CLEANUP = "cleanup"
+    RESTART_JOB = "restart-job"
+    REBOOT = "reboot"
+    RESET_DEVICE = "reset-device"
+    ISOLATE = "isolate"
+    CONTACT = "contact"
+
+
+class Verdict(enum.Enum):
+    """The answer to "can this machine train?"."""
+
+    READY = "ready"
+    NOT_READY = "not_ready"
+    UNDETERMINED = "undetermined"
+
+
+class Step(Protocol):
+    """One thing that a fix does; fixing.steps has the kinds."""
+
+    def lines(self) -> tuple[str, ...]:
+        """The shell lines that a person would type for it."""
+
+
+@dataclass(frozen=True)
+class Fix:
+    """A remedy as data: shown exactly as it will run, and run only by fixing.apply.
+
+    `unproven` marks lines that are shown because nobody could prove the thing dead.
+    """
+
+    title: str
+    steps: tuple[Step, ...] = ()
+    undo: tuple[str, ...] = ()
+    risk: Risk = Risk.CAUTION
+    needs_root: bool = True
+    unproven: bool = False
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """The lines of all steps, in order."""
+        return tuple(line for step in self.steps for line in step.lines())
+
+    @property
+    def undo_commands(self) -> tuple[str, ...]:
+        """The lines that take it back: what its steps know, the last step's first, where that is all of it,
+        since that is what is done; else those given."""
+        if self.undo and not self.undoable:
+            return self.undo
+        known = (getattr(step, "undo_lines", tuple) for step in reversed(self.steps))
+        return tuple(line for lines in known for line in lines())
+
+    @property
+    def undoable(self) -> bool:
+        """Whether npudoctor can take back all of it: every step knows how."""
+        return bool(self.steps) and all(getattr(step, "undo_lines", tuple)() for step in self.steps)
+
+
+@dataclass(frozen=True)
+class Ignored:
+    """That somebody chose not to count a finding, and why if they said so."""
+
+    reason: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing worth saying. `severity` left out means: as the check declares the code.
+
+    `echo_of` names codes of other findings that would be the cause of this one; only one that weighs as
+    much takes its place. The runner fills `caused_by` and `ignored`.
+    """
+
+    code: str
+    message: str
+    severity: Optional[Severity] = None
+    evidence: tuple[str, ...] = ()
+    device: Optional[str] = None
+    action: Action = Action.NONE
+    fix: Optional[Fix] = None
+    echo_of: tuple[str, ...] = ()
+    caused_by: Optional[str] = None
+    ignored: Optional[Ignored] = None
+
+    @property
+    def weight(self) -> Severity:
+        """The severity; a finding that the runner has not stamped yet weighs as an ERROR."""
+        return Severity.ERROR if self.severity is None else self.severity
+
+    @property
+    def counts(self) -> bool:
+        """Whether it counts and decides: neither ignored nor folded under its cause."""
+        return self.ignored is None and self.caused_by is None
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a check measured, for machines: JSON-able values that the row carries in `facts`."""
+
+    values: Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Result:
+    """One row of a report."""
+
+    check: str
+    title: str
+    group: str
+    status: Status
+    scope: Scope = Scope.NODE
+    tags: tuple[str, ...] = ()
+    needed: bool = True
+    findings: tuple[Finding, ...] = ()
+    reason: Optional[str] = None
+    seconds: float = 0.0
+    facts: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class HostFacts:
+    """Which machine a report is about."""
+
+    name: str
+    boot_id: Optional[str]
+    machine: str
+    system: str
+    release: str
+    distribution: Optional[str]
+    container: bool
+    user: str
+
+
+@dataclass(frozen=True)
+class PythonFacts:
+    """The interpreter under examination."""
+
+    path: str
+    version: Optional[str]
+
+
+@dataclass(frozen=True)
+class Target:
+    """What the machine trains on, and in which interpreter."""
+
+    kind: str
+    model: Optional[str]
+    devices: int
+    python: Optional[PythonFacts]
+    python_from: Optional[str]
+    root: Optional[str]
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything that the JSON says of one run of `check`."""
+
+    version: str
+    started: str
+    seconds: float
+    profile: str
+    scope: str
+    host: HostFacts
+    target: Target
+    verdict: Verdict
+    exit_code: int
+    msg: str
+    counts: dict[str, int]
+    results: tuple[Result, ...]

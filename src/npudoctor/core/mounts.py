@@ -1,0 +1,107 @@
+"""Which file systems may block for ever: everything that is not known to be local and plain."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Optional
+
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.lazy import pattern
+from npudoctor.core.messages import _, strerror
+
+MOUNTINFO = "/proc/self/mountinfo"
+UTAB = "/run/mount/utab"  # where mount(8) notes for whom it mounted
+
+# A dead server or a stopped FUSE daemon blocks lstat() in the kernel, where no signal and no
+# thread join reaches it. Only these never ask anybody outside of the kernel.
+LOCAL = frozenset(
+    "bcachefs btrfs cgroup cgroup2 devpts devtmpfs erofs ext2 ext3 ext4 f2fs hugetlbfs iso9660 mqueue "
+    "overlay proc ramfs rootfs squashfs sysfs tmpfs udf vfat xfs zfs".split()
+)
+
+_FOR_A_USER = pattern(r"\b(?:user=|uhelper=udisks)")
+_OCTAL = pattern(r"\\([0-7]{3})")
+
+
+@dataclass(frozen=True)
+class Mount:
+    """One line of mountinfo: where, of what type, the options of the file system, and those of the mount
+    alone: a file system that may be written may be mounted read-only at this point."""
+
+    point: str
+    kind: str
+    options: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()
+
+    @property
+    def read_only(self) -> bool:
+        return "ro" in self.own or "ro" in self.options
+
+
+def parse_mountinfo(text: str) -> dict[str, Mount]:
+    """The mounts of /proc/self/mountinfo by mount point; of several at one point the last is on top."""
+    mounts = {}
+    for line in text.splitlines():
+        before, _, after = line.partition(" - ")
+        fields, kinds = before.split(), after.split()
+        if len(fields) >= 5 and kinds:
+            point = _unescape(fields[4])
+            options = kinds[2].split(",") if len(kinds) > 2 else []
+            own = fields[5].split(",") if len(fields) > 5 else []
+            mounts[point] = Mount(point, kinds[0], tuple(options), tuple(own))
+    return mounts
+
+
+def holding(mounts: Mapping[str, Mount], path: str) -> Optional[Mount]:
+    """The mount that holds an absolute path free of links."""
+    while path not in mounts and path != "/":
+        path = path.rsplit("/", 1)[0] or "/"
+    return mounts.get(path)
+
+
+def by_users(mountinfo: str, utab: str, euid: int = 0) -> Iterator[str]:
+    """The mount points whose content another user than `euid` and root makes up, owners included: FUSE of a
+    user, and disks that users may mount. FUSE of root is root's choice, as a container's fuse-overlayfs."""
+    own = {"user_id=0", f"user_id={euid}"}
+    for mount in parse_mountinfo(mountinfo).values():
+        if mount.kind.startswith("fuse") and mount.kind != "fusectl" and own.isdisjoint(mount.options):
+            yield mount.point
+    for line in utab.splitlines():
+        target, options = re.search(r"\bTARGET=(\S+)", line), re.search(r"\bOPTS=(\S+)", line)
+        if target and options and _FOR_A_USER.search(options[1]):
+            yield _unescape(target[1])
+
+
+def _unescape(path: str) -> str:
+    return _OCTAL.sub(lambda match: chr(int(match.group(1), 8)), path)
+
+
+class Mounts:
+    """Answers whether a path without links lies on a file system that may block."""
+
+    def __init__(self, mounts: Iterable[Mount]) -> None:
+        self._risky = {mount.point: mount for mount in mounts if mount.kind not in LOCAL}
+        self._points = {mount.point for mount in mounts} if self._risky else set()
+
+    @classmethod
+    def of_this_machine(cls) -> Mounts:
+        """The mounts that this process sees. CannotTell without a /proc: then any path may block."""
+        try:
+            with open(MOUNTINFO, encoding="utf-8", errors="surrogateescape") as file:
+                return cls(list(parse_mountinfo(file.read()).values()))
+        except OSError as error:
+            why = strerror(error.errno or 0)
+            raise CannotTell(_("{path} cannot be read: {why}").format(path=MOUNTINFO, why=why)) from error
+
+    def risky(self, path: str) -> Optional[Mount]:
+        """The mount that holds an absolute path free of links, if it may block; else None."""
+        if not self._risky:
+            return None
+        while True:
+            if path in self._points:
+                return self._risky.get(path)
+            if path == "/":
+                return None
+            path = path.rsplit("/", 1)[0] or "/"

@@ -1,0 +1,132 @@
+"""TCP port numbers as text: one port, a list of ranges, and arithmetic with them. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from itertools import compress
+from typing import Optional
+
+from npudoctor.core.messages import _
+
+LAST = 65535
+HCCL_WIDTH = 32  # HCCL uses this many ports from its base; releases before 8.2 used 16
+HCCL_BASE = 60000
+HCCL_BASES = (1024, 65520)  # what HCCL takes for a base
+UNCOMMON = 10000  # from here on few ports belong to somebody by name
+
+# First and last port of a range, both included.
+Span = tuple[int, int]
+
+_DIGITS = re.compile(r"[0-9]+\Z")
+
+
+def parse_port(text: str, first: int = 1, last: int = LAST) -> int:
+    """One port in ASCII digits; ValueError with a sentence for people when it is none."""
+    if not _DIGITS.match(text):
+        raise ValueError(_("it is not a whole number in plain digits"))
+    number = int(text[:12])
+    if not first <= number <= last:
+        raise ValueError(_("it is not between {first} and {last}").format(first=first, last=last))
+    return number
+
+
+def parse_base(text: str) -> Span:
+    """HCCL_IF_BASE_PORT: the ports that HCCL takes from there."""
+    base = parse_port(text, *HCCL_BASES)
+    end = base + HCCL_WIDTH - 1
+    if end > LAST:
+        text = _("HCCL uses {count} ports from there, and the last, {end}, is beyond {last}")
+        raise ValueError(text.format(count=HCCL_WIDTH, end=end, last=LAST))
+    return base, end
+
+
+def parse_spans(text: str) -> tuple[Span, ...]:
+    """`61000-61050`, `61000,61050-61100`, sorted; none for `auto`, where the system chooses.
+
+    Blanks are left out, as HCCL does; ValueError with a sentence for people when it cannot be read.
+    """
+    if text == "auto":
+        return ()
+    spans = sorted(_span(part) for part in text.replace(" ", "").split(","))
+    for before, after in zip(spans, spans[1:]):
+        if before[1] >= after[0]:
+            raise ValueError(_("{one} and {other} overlap").format(one=spell([before]), other=spell([after])))
+    return tuple(spans)
+
+
+def _span(part: str) -> Span:
+    low, dash, high = part.partition("-")
+    first = parse_port(low)
+    last = parse_port(high) if dash else first
+    if first > last:
+        raise ValueError(_("the range {part} ends before it begins").format(part=part))
+    return first, last
+
+
+def parse_kernel_list(text: Optional[str]) -> tuple[Span, ...]:
+    """A list of ports as the kernel prints it in ip_local_reserved_ports; empty when there is none."""
+    try:
+        return tuple(_span(part) for part in (text or "").strip().split(",") if part)
+    except ValueError:
+        return ()
+
+
+def parse_kernel_range(text: Optional[str]) -> Optional[Span]:
+    """ip_local_port_range: where the kernel takes ports for outgoing connections from."""
+    try:
+        return _span("-".join((text or "").split()))
+    except ValueError:
+        return None
+
+
+def width(spans: Iterable[Span]) -> int:
+    """How many ports they are."""
+    return sum(last - first + 1 for first, last in spans)
+
+
+def mask(spans: Iterable[Span]) -> bytearray:
+    """For each port whether one of the ranges has it: `mask(spans)[port]`; quick for any list."""
+    marks = bytearray(LAST + 1)
+    for first, last in spans:
+        marks[first : last + 1] = bytes([1]) * (last - first + 1)
+    return marks
+
+
+def overlap(one: Iterable[Span], others: Iterable[Span]) -> tuple[Span, ...]:
+    """What two lists of ranges have in common."""
+    has = mask(others)
+    return runs(port for port in compress(range(LAST + 1), mask(one)) if has[port])
+
+
+def without(spans: Iterable[Span], holes: Iterable[Span]) -> tuple[Span, ...]:
+    """The ranges with others cut out of them."""
+    hole = mask(holes)
+    return runs(port for port in compress(range(LAST + 1), mask(spans)) if not hole[port])
+
+
+def runs(ports: Iterable[int]) -> tuple[Span, ...]:
+    """Single ports joined to ranges."""
+    joined: list[Span] = []
+    for port in sorted(set(ports)):
+        if joined and joined[-1][1] == port - 1:
+            joined[-1] = (joined[-1][0], port)
+        else:
+            joined.append((port, port))
+    return tuple(joined)
+
+
+def spell(spans: Iterable[Span]) -> str:
+    """As a person and HCCL write them: `60000-60007,60020`."""
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
+
+
+def stretch(count: int, taken: Iterable[Span], avoid: Iterable[Span], lowest: int) -> Optional[Span]:
+    """Free ports in a row, from `lowest` on and outside of `avoid` where possible; None where none are."""
+    taken = list(taken)
+    for blocked in (mask([*taken, *avoid]), mask(taken)):
+        for begin in (lowest, UNCOMMON):
+            first = blocked.find(bytes(count), begin)
+            if first != -1:
+                return first, first + count - 1
+    return None

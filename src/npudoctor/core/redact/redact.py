@@ -1,0 +1,49 @@
+"""Texts, lines and values as they are shown: without their secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from npudoctor.core.redact.telling import HIDDEN, telling
+
+
+def redact(text: str) -> str:
+    """The text without its secrets: `password=***`, `https://bob:***@host`."""
+    if not telling(text):
+        return text
+    from npudoctor.core.redact.redactor import Redactor
+
+    return Redactor().text(text)
+
+
+def redact_lines(lines: Iterable[str]) -> tuple[str, ...]:
+    """Lines that belong together, of which a private key may fill several."""
+    lines = tuple(lines)
+    if not any(map(telling, lines)):
+        return lines
+    from npudoctor.core.redact.redactor import Redactor
+
+    redactor = Redactor()
+    return tuple(redactor.line(line) for line in lines)
+
+
+def redact_value(value: object) -> object:
+    """A value as JSON has it, every text in it without its secrets; a telling key hides its text."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, Mapping):
+        return {key: _under(key, part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        if all(isinstance(part, str) for part in value):
+            return list(redact_lines(value))
+        return [redact_value(part) for part in value]
+    return value
+
+
+def _under(key: object, value: object) -> object:
+    if isinstance(key, str) and isinstance(value, str) and telling(f"{key}="):
+        from npudoctor.core.redact.named import hides
+
+        if hides(key, value):
+            return HIDDEN
+    return redact_value(value)

@@ -1,0 +1,146 @@
+"""Hides every secret of a text, or of lines one after the other, and counts what it hid by kind."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from npudoctor.core.redact.escapes import UNICODE_MARK, encoded, plain
+from npudoctor.core.redact.forms import (
+    COMMANDS,
+    HEADERS,
+    KEY_BEGIN,
+    KEY_END,
+    KEY_LINE,
+    OPTIONS,
+    SEGMENT,
+    TOKENS,
+    URL,
+    WEB,
+    userinfo,
+)
+from npudoctor.core.redact.named import spans
+from npudoctor.core.redact.names import Weight, entropy, looks_secret
+from npudoctor.core.redact.phrases import phrases
+from npudoctor.core.redact.telling import HIDDEN, telling
+from npudoctor.core.redact.values import Values
+
+# Lines of a private key whose end is nowhere: a 16384-bit RSA key has 200.
+LONGEST_KEY = 250
+
+Found = tuple[int, int, str]
+
+
+class Redactor:
+    """`text` stands alone; `line` remembers whether a private key has begun and not yet ended."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self._left = 0  # lines that may still belong to the key that has begun
+
+    @property
+    def within(self) -> bool:
+        """Whether the next line is one of a private key."""
+        return self._left > 0
+
+    def end(self) -> None:
+        """What follows belongs to another text."""
+        self._left = 0
+
+    def text(self, text: str) -> str:
+        """A whole text without its secrets."""
+        if not telling(text):
+            return text
+        found = sorted(_everywhere(text), key=lambda one: (one[0], -one[1]))
+        return self._without(text, found)
+
+    def line(self, text: str) -> str:
+        """The next line of a text."""
+        if self._left:
+            return self._inside(text)
+        shown = self.text(text)
+        if "-----BEGIN" in text and _open(text):
+            self._left = LONGEST_KEY
+        elif shown == text and (body := KEY_LINE.search(text)) and _dense(body[1]):
+            self.counts["key"] += 1
+            return text[: body.start(1)] + HIDDEN
+        return shown
+
+    def together(self, lines: Sequence[str]) -> list[str]:
+        """Lines that follow each other, hidden one by one, without what only tells beside the others."""
+        return list(lines)
+
+    def _inside(self, text: str) -> str:
+        end = KEY_END.search(text)
+        self._left = 0 if end else self._left - 1
+        return HIDDEN + (self.text(text[end.end() :]) if end else "")
+
+    def _without(self, text: str, found: list[Found]) -> str:
+        parts, done = [], 0
+        for begin, end, kind in found:
+            if end <= done:
+                continue
+            if begin >= done:
+                parts += [text[done:begin], HIDDEN]
+                self.counts[kind] += 1
+            done = end
+        return "".join(parts) + text[done:]
+
+
+def _open(text: str) -> bool:
+    begun = [one.end() for one in KEY_BEGIN.finditer(text)]
+    return bool(begun) and not KEY_END.search(text, begun[-1])
+
+
+def _dense(body: str) -> bool:
+    """Whether it is base64 of random bytes: neither a digest nor a sequence of words."""
+    return entropy(body) > 4.4 and body != body.lower() and body != body.upper()
+
+
+def _everywhere(text: str) -> Iterator[Found]:
+    """Every secret, those among them that JSON has written with escapes."""
+    yield from _found(text)
+    if UNICODE_MARK in text or UNICODE_MARK.upper() in text:
+        unescaped, places = plain(text)
+        for begin, end, kind in _found(unescaped) if unescaped != text else ():
+            yield places[begin], places[end], kind
+
+
+def _found(text: str) -> Iterator[Found]:
+    """Every secret, in no order; they may overlap."""
+    yield from _keys(text)
+    for finder in (spans, encoded, phrases):
+        for begin, end in finder(text):
+            yield begin, end, "named"
+    values = Values(text)
+    for begin, end in values.each((at, Weight.SECRET) for at in _arguments(text)):
+        yield begin, end, "command"
+    for patterns, kind in ((HEADERS, "header"), (WEB, "url"), ((TOKENS,), "token")):
+        for pattern in patterns:
+            for found in pattern.finditer(text):
+                if looks_secret(found[1].strip(), Weight.SECRET):
+                    yield found.start(1), found.end(1), kind
+    for found in URL.finditer(text):
+        place = userinfo(found[1], found[2])
+        if place and text[found.start(2) + place[0] : found.start(2) + place[1]] != HIDDEN:
+            yield found.start(2) + place[0], found.start(2) + place[1], "url"
+
+
+def _arguments(text: str) -> Iterator[int]:
+    """Where an argument of a program begins that is a secret."""
+    for pattern in COMMANDS:
+        yield from (found.end() for found in pattern.finditer(text))
+    for program, option in OPTIONS:
+        at = 0
+        while found := program.search(text, at):
+            begin, at = found.end(), SEGMENT.match(text, found.end()).end()  # type: ignore[union-attr]
+            yield from (one.end() for one in option.finditer(text, begin, at))
+
+
+def _keys(text: str) -> Iterator[Found]:
+    """Private keys, each to its end, or to that of the text."""
+    at = 0
+    while begin := KEY_BEGIN.search(text, at):
+        end = KEY_END.search(text, begin.end())
+        at = end.end() if end else len(text)
+        yield begin.start(), at, "key"

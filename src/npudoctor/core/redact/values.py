@@ -1,0 +1,98 @@
+"""Where the value behind a name ends: quoted at any depth, or bare up to what surely is no part of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Optional
+
+from npudoctor.core.redact.names import Weight, looks_secret
+
+_OPENING = re.compile(r"[bBrRuUfF]{0,2}(\\{0,7})([\"'`])")
+# The lookbehind lets a run of backslashes be tried once, not once for each of them.
+_CLOSING = {quote: re.compile(rf"(?<!\\)(\\*){quote}") for quote in "\"'`"}
+_NEXT = r"[\w.-]{1,100}\\{0,7}[\"']?\s?[=:]"
+_CUT = rf"[,;&](?=\s|\Z|{_NEXT}|[\"'])|&&|\\n(?={_NEXT})|\\{{0,7}}[\"'](?=[\s,;:)\]}}\\]|\Z)|[，。；]|</"
+_BARE = re.compile(rf"(?:(?!{_CUT})(?:\\[^\n]|[^\s\\]))+")
+_PROBE = 96  # characters of a bare value that say whether it is one to hide
+_LIST = re.compile(r"[\[(]{1,2}\s{0,4}([bBrRuU]?\\{0,7}[\"'](?![\"']|\*\*\*)[^\n\])]{1,8192})")
+_COMMENT = re.compile(r"\s#")
+_BRACKETS = {"{": "}", "[": "]", "(": ")"}
+
+
+class Values:
+    """Finds the ends of values in one text.
+
+    It remembers what is nowhere closed, so that all of it stays linear.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._unclosed: set[tuple[int, str]] = set()
+
+    def each(self, places: Iterable[tuple[int, Weight]]) -> Iterator[tuple[int, int]]:
+        """The values at these places that are to be hidden; a place inside the one before is passed over."""
+        last = (0, 0)
+        for at, known in places:
+            span = None if last[0] <= at < last[1] else self.hidden(at, known)
+            if span:
+                last = span
+                yield span
+
+    def hidden(self, at: int, known: Weight, whole_line: bool = False) -> Optional[tuple[int, int]]:
+        """First and last+1 of the value at a place, without its quotes, if it is to be hidden there."""
+        opening = _OPENING.match(self._text, at)
+        listed = _LIST.match(self._text, at)
+        if listed and known in (Weight.SECRET, Weight.TOKEN):
+            return listed.start(1), listed.end()
+        if opening:
+            span: Optional[tuple[int, int]] = self._quoted(opening)
+        elif whole_line:
+            span = self._rest(at)
+        else:
+            span = self._bare(at, at + _PROBE)
+        if span is None or not looks_secret(self._text[span[0] : span[1]], known):
+            return None
+        # What looks like one to the end of the probe is hidden to its own end.
+        long = not opening and not whole_line and span[1] - at > _PROBE // 2
+        return self._bare(at, len(self._text)) if long else span
+
+    def _quoted(self, opening: re.Match[str]) -> tuple[int, int]:
+        depth, quote, at = len(opening[1]), opening[2], opening.end()
+        if self._text.startswith(quote * 2, at) and not depth:
+            end = self._text.find(quote * 3, at + 2)
+            return at + 2, self._line_end(at) if end < 0 else end
+        if (depth, quote) not in self._unclosed:
+            for closing in _CLOSING[quote].finditer(self._text, at):
+                # What encodes a text once more doubles its backslashes and adds one to each quote.
+                if len(closing[1]) % (2 * (depth + 1)) == depth:
+                    return at, closing.end() - depth - 1
+            self._unclosed.add((depth, quote))
+        return at, self._line_end(at)
+
+    def _bare(self, at: int, most: int) -> Optional[tuple[int, int]]:
+        if self._text[at : at + 1] in _BRACKETS:
+            return None
+        found = _BARE.match(self._text, at, most)
+        value = found[0].rstrip(",;") if found else ""
+        while value and value[-1] in ")]}>" and value[-1] not in _closers(value[:-1]):
+            value = value[:-1]
+        return (at, at + len(value)) if value else None
+
+    def _rest(self, at: int) -> Optional[tuple[int, int]]:
+        """All of a line, as YAML has it."""
+        if self._text[at : at + 1] in (*_BRACKETS, "|", ">", ""):
+            return self._bare(at, len(self._text))
+        end = self._line_end(at)
+        comment = _COMMENT.search(self._text, at, end)
+        value = self._text[at : comment.start() if comment else end].rstrip(" \t\r,;")
+        return (at, at + len(value)) if value else None
+
+    def _line_end(self, at: int) -> int:
+        end = self._text.find("\n", at)
+        return len(self._text) if end < 0 else end
+
+
+def _closers(value: str) -> str:
+    """The brackets that are still open in a value."""
+    return "".join(close for begin, close in _BRACKETS.items() if value.count(begin) > value.count(close))

@@ -1,0 +1,119 @@
+"""Whether code may be loaded from a path: nobody but root and ourselves could have put it there."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import Optional
+
+from npudoctor.core.messages import _, strerror
+
+LINKS = 40
+MOUNTINFO = "/proc/self/mountinfo"
+
+
+def why_untrusted(path: str, euid: int) -> Optional[str]:
+    """None when the path, all its parents and the links on the way are root's or ours and nobody else
+    may write them (a sticky directory is fine as a parent); else the reason.
+
+    Of a directory: others may put nothing into it either. A file system that another user mounted, who may
+    claim any owner for his files, holds nothing that is trusted.
+    """
+    parts = _parts(os.path.abspath(path))
+    last = parts[-1][1].st_mode
+    if stat.S_ISDIR(last) and last & stat.S_ISVTX and last & 0o022:
+        return _("{path} may be written by others").format(path=path)
+    told, device, points = mounts_are_told(), parts[0][1].st_dev, mounted_by_others(euid)
+    for part, found in parts:
+        if not told and found.st_dev != device:
+            text = _("{path} is on another file system than /, and {mounts} does not tell who mounted it")
+            return text.format(path=part, mounts=MOUNTINFO)
+        for point in points:
+            if part == point or part.startswith(f"{point}/"):
+                text = _("{path} is on the file system at {point}, which another user mounted")
+                return text.format(path=part, point=point)
+        if found.st_uid not in (0, euid):
+            return _("{path} belongs to another user").format(path=part)
+        if stat.S_ISLNK(found.st_mode):
+            continue  # a link has no mode of its own; its owner and its folder are what counts
+        sticky = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX
+        if found.st_mode & 0o022 and not sticky:
+            return _("{path} may be written by others").format(path=part)
+    return None
+
+
+def read_trusted(path: str, euid: int, limit: int = 4 << 20) -> tuple[Optional[bytes], Optional[str]]:
+    """The content of a trusted regular file, or the reason why it is not read.
+
+    It is opened once and judged by what was opened, so that a swap after the look changes nothing.
+    """
+    try:
+        reason = why_untrusted(path, euid)
+        if reason:
+            return None, reason
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(descriptor, "rb") as file:
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
+                return None, _("{path} is not a regular file").format(path=path)
+            if found.st_uid not in (0, euid):
+                return None, _("{path} belongs to another user").format(path=path)
+            if found.st_mode & 0o022:
+                return None, _("{path} may be written by others").format(path=path)
+            content = file.read(limit + 1)
+            if len(content) > limit:
+                return None, _("{path} is larger than {most} bytes").format(path=path, most=limit)
+            return content, None
+    except OSError as error:
+        return None, _("{path} cannot be read: {why}").format(path=path, why=strerror(error.errno))
+
+
+def mounts_are_told() -> bool:
+    """Whether there is a list of the mounts; without one only the file system of "/", over which no user
+    mounts anything, is not another's for certain."""
+    return bool(_text(MOUNTINFO))
+
+
+def mounted_by_others(euid: int) -> tuple[str, ...]:
+    """The mount points whose content, owners included, another user makes up; read each time, as others mount
+    while we run."""
+    from npudoctor.core.mounts import UTAB, by_users
+
+    return tuple(by_users(_text(MOUNTINFO), _text(UTAB), euid))
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def _parts(path: str) -> list[tuple[str, os.stat_result]]:
+    """lstat of every step from "/" to the path, through links; OSError when one is missing or loops."""
+    found = [("/", os.lstat("/"))]
+    todo = path.strip("/").split("/")
+    done: list[str] = []
+    links = 0
+    while todo:
+        part = todo.pop(0)
+        if part in ("", "."):
+            continue
+        if part == "..":
+            del done[-1:]
+            continue
+        here = "/" + "/".join([*done, part])
+        entry = os.lstat(here)
+        found.append((here, entry))
+        if stat.S_ISLNK(entry.st_mode):
+            links += 1
+            if links > LINKS:
+                raise OSError(40, "too many links", path)
+            target = os.readlink(here)
+            if target.startswith("/"):
+                done = []
+            todo = target.split("/") + todo
+        else:
+            done.append(part)
+    return found

@@ -1,0 +1,118 @@
+"""Every signature that was found, with all files and ranks in which it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Optional
+
+from npudoctor.core.frozen import dataclass
+from npudoctor.explain.ranking.ending import Ending
+from npudoctor.explain.scanning.evidence import Evidence, Found, Seen
+from npudoctor.explain.signatures.device_memory import held_elsewhere
+from npudoctor.explain.signatures.signatures import Signature
+from npudoctor.explain.signatures.table import NEAR, WITHOUT
+
+OUTSIDE = "ended-from-outside"
+_SPENT, _BUSY = "out-of-device-memory", "device-busy-occupied"
+
+
+@dataclass(frozen=True)
+class Spot:
+    """A line of a file; `order` is the place of the file among all."""
+
+    path: str
+    order: int
+    seen: Seen
+
+    def first_key(self) -> tuple[bool, float, int, int]:
+        """What sorts spots: errors before warnings, then by time; a line without a time after those with."""
+        moment = self.seen.moment
+        return self.seen.low, float("inf") if moment is None else moment, self.order, self.seen.line
+
+
+class Candidate:
+    """A signature that was found. `low`: only in lines that call themselves warnings; `survived`: wherever it
+    was, the job went on; `passed`: also where it only warned; `outlived`: the job went on until something
+    else ended it; `silent`: a warning is the
+    last word of a log."""
+
+    def __init__(self, signature: Signature) -> None:
+        self.signature = signature
+        self.count = 0
+        self.spots: list[Spot] = []
+        self.low = self.survived = self.passed = self.outlived = True
+        self.silent = False
+        self.score = float(signature.weight)
+        self.echo = False
+
+    def add(self, evidence: Evidence, order: int, found: Found, ending: Ending) -> None:
+        """Take in one file."""
+        self.count += found.count
+        seen = [*found.ranks.values(), *(one for one in (found.last,) if one is not None)]
+        weight = self.signature.weight
+        if self.outside and found.final is not None:
+            seen.append(found.final)
+        # That a signal came is no warning, whatever level the one gives it whom it ends.
+        live = [one for one in seen if (self.outside or not one.low) and not ending.survived(one, weight)]
+        self.spots += [Spot(evidence.path, order, one) for one in live or found.ranks.values()]
+        self.low = self.low and found.last is None and not self.outside
+        self.survived = self.survived and not live
+        self.passed = self.passed and all(ending.survived(one, weight) for one in seen)
+        self.outlived = self.outlived and all(ending.outlived(one) for one in live)
+        self.silent = self.silent or ending.silent(found.final)
+
+    @property
+    def first(self) -> Spot:
+        """Where it was first."""
+        return min(self.spots, key=Spot.first_key)
+
+    @property
+    def last(self) -> Spot:
+        """Where it was last, as far as that is known."""
+        return max(self.spots, key=lambda spot: (spot.order, spot.seen.offset))
+
+    @property
+    def failed(self) -> bool:
+        """Whether it is a failure by itself: an error after which nothing went on."""
+        return not self.low and not self.survived
+
+    @property
+    def outside(self) -> bool:
+        """Whether it says that the job was ended from outside."""
+        return self.signature.category == OUTSIDE
+
+    def where(self) -> set[tuple[str, Optional[int]]]:
+        """The files and ranks in which it was."""
+        return {(spot.path, spot.seen.rank) for spot in self.spots}
+
+
+def candidates_of(
+    signatures: Sequence[Signature], files: Sequence[tuple[Evidence, Ending]]
+) -> list[Candidate]:
+    """What was found in all files; what must or must not be elsewhere in a file is asked here."""
+    known: dict[int, Candidate] = {}
+    for order, (evidence, ending) in enumerate(files):
+        for owner, found in _standing(signatures, evidence):
+            if owner not in known:
+                known[owner] = Candidate(signatures[owner])
+            known[owner].add(evidence, order, found, ending)
+    candidates = list(known.values())
+    _read_memory(signatures, candidates)
+    return candidates
+
+
+def _read_memory(signatures: Sequence[Signature], candidates: Sequence[Candidate]) -> None:
+    """Memory that ran out because another process holds it is a card that is busy."""
+    busy = next((one for one in signatures if one.id == _BUSY), None)
+    for one in candidates:
+        spent = one.signature.category == _SPENT and any(held_elsewhere(spot.seen.text) for spot in one.spots)
+        if spent and busy is not None:
+            one.signature, one.score = busy, float(busy.weight)
+
+
+def _standing(signatures: Sequence[Signature], evidence: Evidence) -> Iterator[tuple[int, Found]]:
+    for owner, found in evidence.found.items():
+        signature = signatures[owner]
+        lacks = not signature.within and signature.near and (owner, NEAR) not in evidence.aside
+        if not lacks and (owner, WITHOUT) not in evidence.aside:
+            yield owner, found

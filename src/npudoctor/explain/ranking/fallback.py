@@ -1,0 +1,51 @@
+"""What is said of a failure that no signature knows: what the line speaks of that ended the job. It is
+never more than possible, and it is asked only when there is nothing better."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from npudoctor.explain.ranking.candidates import Candidate, Spot
+from npudoctor.explain.ranking.ending import Ending
+from npudoctor.explain.scanning.evidence import Evidence
+from npudoctor.explain.scanning.last_words import cut_off
+from npudoctor.explain.signatures.failures import WORDS
+from npudoctor.explain.signatures.recognise import compiled
+from npudoctor.explain.signatures.signatures import Signature
+
+# Whose last word is believed first: the process that died, then what calls itself an error, then who
+# started the process. The first line of a traceback says nothing but that there is one.
+_ORDER = ("exception", "crash", "engine", "stillborn", "cann", "level", WORDS, "launcher")
+
+
+def fallback(signatures: Sequence[Signature], files: Sequence[tuple[Evidence, Ending]]) -> list[Candidate]:
+    """The row for the line that ended the job, if there is such a line and such a row."""
+    spots = sorted(_spots(files), key=lambda one: (one[0], -one[1].order, -one[1].seen.offset))
+    if not spots:
+        return []
+    spot = spots[0][1]
+    text = "" if cut_off(spot.seen.text) else spot.seen.text
+    row = next((one for one in signatures if one.fallback and _about(one, text)), None)
+    if row is None:
+        return []
+    candidate = Candidate(row)
+    candidate.count, candidate.spots = 1, [spot]
+    candidate.low = candidate.survived = candidate.passed = candidate.outlived = False
+    return [candidate]
+
+
+def _spots(files: Sequence[tuple[Evidence, Ending]]) -> Iterator[tuple[int, Spot]]:
+    """The lines after which nothing went on, each with how late it is asked."""
+    for order, (evidence, ending) in enumerate(files):
+        for name, seen in ending.failures():
+            if name == "ended":  # that it was told to end is known: such a line has a row of its own
+                continue
+            late = _ORDER.index(name) if name in _ORDER else 2 * len(_ORDER)
+            bare = cut_off(seen.text) or seen.handled
+            yield late + len(_ORDER) * bare, Spot(evidence.path, order, seen)
+
+
+def _about(row: Signature, text: str) -> bool:
+    if any(compiled(pattern).search(text) for pattern in row.without):
+        return False
+    return any(compiled(pattern).search(text) for pattern in row.patterns)

@@ -1,0 +1,93 @@
+"""Endings from outside: whether one of them is the answer, or only follows a failure of the job itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from npudoctor.explain.ranking.candidates import Candidate, Spot
+from npudoctor.explain.ranking.ending import Ending
+from npudoctor.explain.scanning.evidence import Evidence
+
+_STRONG = 60  # what weighs so much comes to a job however well it is
+_CERTAIN = 100  # more than anything else weighs
+_FOLLOWS = 9  # less than what names a cause
+_CANCELLED = "slurm-cancelled"
+_PLAIN = 10  # the least that a cause weighs
+# What a process says that was ended by the same signal.
+_BY_SIGNAL = re.compile(
+    r"(?i)signal: (?:terminated|interrupt|killed)|SIGTERM|SIGINT|KeyboardInterrupt|CancelledError"
+    r"|pickle data was truncated|termination signal"
+    r"|with signal (?:15|2|9)\b|signal (?:15|2|9) |death signal|^Killed$|^Terminated$"
+)
+# What a launcher says of the process that it started: how that ended stands in the lines after it.
+_OF_LAUNCHER = re.compile(r"\b(?:ChildFailedError|CalledProcessError|ProcessExitedException)\b")
+# A task of a step that ended by itself, whereupon srun cancels the others.
+_OF_TASK = re.compile(r"^srun: error: .{1,80}: tasks? [\d,-]+: Exited with exit code (?!143|137|130|15\b)\d")
+
+Files = Sequence[tuple[Evidence, Ending]]
+
+
+def weigh_endings(found: Sequence[Candidate], files: Files) -> None:
+    """Let what ended a job from outside come first, unless the job had failed before."""
+    for one in found:
+        if not one.outside or not one.failed or one.echo:
+            continue
+        weak = one.signature.weight < _STRONG
+        follows = weak and (_failed_before(one, found, files) or _unknown_before(one, files))
+        one.score = _FOLLOWS if follows else _CERTAIN + one.score
+        if follows:
+            _follow(one, found)
+
+
+def _follow(end: Candidate, found: Sequence[Candidate]) -> None:
+    """What else is found only in the very lines of an ending follows from the same."""
+    lines = {(spot.path, spot.seen.line) for spot in end.spots}
+    for other in found:
+        if not other.outside and {(spot.path, spot.seen.line) for spot in other.spots} <= lines:
+            other.score = min(other.score, _FOLLOWS)
+
+
+def _failed_before(end: Candidate, found: Sequence[Candidate], files: Files) -> bool:
+    """Whether something that is known ended the job before."""
+    return any(
+        other.failed
+        and not (other.outside or other.echo or other.outlived or other.score < _PLAIN)
+        and any(_before(spot, end.spots) and not _went_on(spot, end, files) for spot in other.spots)
+        for other in found
+    )
+
+
+def _went_on(spot: Spot, end: Candidate, files: Files) -> bool:
+    """Whether the job said more after an error of which no process died, until a scheduler cancelled it."""
+    if end.signature.id != _CANCELLED:
+        return False
+    cancelled = min((one.seen.offset for one in end.spots if one.order == spot.order), default=None)
+    return cancelled is not None and files[spot.order][1].went_on(spot.seen.offset, cancelled)
+
+
+def _before(spot: Spot, ends: Sequence[Spot]) -> bool:
+    """Whether a line is before an ending: in its file, or by the clocks; without them it is taken to be."""
+    seen = spot.seen
+    if seen.handled or seen.low or seen.teardown or _BY_SIGNAL.search(seen.text):
+        return False
+    mine = [end.seen for end in ends if end.order == spot.order]
+    if mine:
+        return any(seen.offset < end.offset for end in mine)
+    told = [end.seen.moment for end in ends if end.seen.moment is not None]
+    return seen.moment is None or not told or seen.moment <= max(told)
+
+
+def _unknown_before(end: Candidate, files: Files) -> bool:
+    """Whether the process itself said before that it failed, in words that nobody knows."""
+    first: dict[int, int] = {}
+    for spot in end.spots:
+        first[spot.order] = min(spot.seen.offset, first.get(spot.order, spot.seen.offset))
+    return any(
+        (name in ("exception", "crash") or _OF_TASK.search(seen.text))
+        and seen.offset < first.get(order, 0)
+        and not (seen.handled or seen.teardown or ending.outlived(seen))
+        and not (_BY_SIGNAL.search(seen.text) or _OF_LAUNCHER.search(seen.text))
+        for order, (_evidence, ending) in enumerate(files)
+        for name, seen in ending.failures()
+    )

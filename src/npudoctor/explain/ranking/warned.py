@@ -1,0 +1,52 @@
+"""Warnings that are the cause of a failure later on: a framework says at its start that it can use no device,
+or that a part of it could not be loaded, goes on without, and fails where it needs that."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from npudoctor.explain.ranking.candidates import Candidate
+from npudoctor.explain.ranking.ending import Ending
+from npudoctor.explain.scanning.evidence import Evidence, Seen
+
+# What was warned of, and what then fails of it.
+_PAIRS = (
+    (
+        re.compile(
+            r"(?i)CUDA initialization: |CUDA unknown error|No CUDA GPUs|CUDA driver version is insufficient"
+            r"|no CUDA-capable device|NPU initialization: |aclInit.{0,40}fail"
+        ),
+        re.compile(
+            r"(?i)\b(?:no|any|need an?|needs an?|requires? an?|without an?) (?:\w+ ){0,2}"
+            r"(?:GPUs?|NPUs?|accelerators?)\b"
+            r"|(?:GPUs?|NPUs?|CUDA|accelerators?)\b.{0,20} (?:not (?:found|available|detected)|unavailable)"
+            r"|not (?:implemented|supported) for .{0,30}\b(?:device|CPU)\b"
+        ),
+    ),
+    (
+        re.compile(r"(?i)failed to (?:import|load)\b.{0,80}\b_\w*C\w*\b.{0,80}cannot open shared object"),
+        re.compile(r"\b_\w*C\b"),
+    ),
+)
+
+
+def take_warned(found: Sequence[Candidate], files: Sequence[tuple[Evidence, Ending]]) -> None:
+    """Let what was warned of be the failure, where the process died of just that."""
+    deaths = [(order, seen) for order, (_evidence, ending) in enumerate(files) for seen in _died(ending)]
+    for one in found:
+        if one.failed or not one.signature.environment:
+            continue
+        for warned, failed in _PAIRS:
+            if any(
+                spot.order == order and spot.seen.offset < seen.offset and failed.search(seen.text)
+                for spot in one.spots
+                if warned.search(spot.seen.text)
+                for order, seen in deaths
+            ):
+                one.low = one.survived = one.passed = one.outlived = False
+
+
+def _died(ending: Ending) -> Iterator[Seen]:
+    """The exceptions that ended a process."""
+    return (seen for name, seen in ending.failures() if name == "exception")

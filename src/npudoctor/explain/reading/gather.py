@@ -1,0 +1,169 @@
+"""What is to be read of what was named, or of what is here: looked for in children, as any of it may lie on
+a file system that does not answer."""
+
+from __future__ import annotations
+
+import math
+import os
+import stat
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Optional
+
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _, strerror
+from npudoctor.explain.reading import bounded, newest, opening
+from npudoctor.explain.reading.opening import Unreadable
+from npudoctor.explain.reading.walk import Walk
+
+FOLDER, FILE = 60.0, 600.0  # seconds: of a folder nobody knows what is in it, a file was meant as a whole
+FILES = 50_000  # of more files the newest are read
+_WALK = 0.5  # the part of the time that looking for files may take
+_ANSWERED = 0.3  # seconds to hand over what was found beside what hangs
+_OFTEN = 0.05  # seconds between what the child hands over
+_DIRECTORY, _REGULAR, _PIPE, _NOTHING = "directory", "regular", "pipe", ""
+
+
+class Absent(Exception):
+    """Something that was named is not there, or cannot be looked at: which, and why."""
+
+    def __init__(self, word: str, why: str, missing: bool) -> None:
+        super().__init__(word, why, missing)
+        self.word, self.why, self.missing = word, why, missing
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The files to be read, in their order, and the pipes; what the walk says of the rest. `seconds`: how
+    long reading may take, `until` on the steady clock."""
+
+    walk: Walk
+    pipes: tuple[str, ...]
+    seconds: float
+    until: float
+
+
+def gathered(
+    words: Sequence[str], started: float, seconds: Optional[float] = None, since: Optional[float] = None
+) -> Inputs:
+    """What the words name. Absent when one of them names nothing. With `since` only what was written
+    since then is read; nobody named it, and what is not there or does not answer is passed over."""
+    patience = min(bounded.PATIENCE, seconds or math.inf)
+    kinds = _kinds(words, patience, since is not None)
+    seconds = seconds or (FOLDER if _DIRECTORY in kinds else FILE)
+    # What is said must be said in that time, not only read.
+    until = started + seconds - min(1.5, seconds / 4)
+    files = [word for word, kind in zip(words, kinds) if kind in (_DIRECTORY, _REGULAR)]
+    pipes = tuple(word for word, kind in zip(words, kinds) if kind == _PIPE and since is None)
+    walk = _walked(files, -math.inf if since is None else since, started, until)
+    return Inputs(walk, pipes, seconds, until)
+
+
+def _kinds(words: Sequence[str], patience: float, lenient: bool) -> list[str]:
+    kinds: list[str] = []
+    until = time.monotonic() + 4 * patience
+    while len(kinds) < len(words):
+        rest = words[len(kinds) :]
+        try:
+            for kind in bounded.stream(partial(_each, rest, lenient), until, patience):
+                kinds.append(kind)
+        except bounded.Late:
+            if not lenient:
+                text = _("does not answer within {seconds:g} s")
+                raise Absent(words[len(kinds)], text.format(seconds=patience), False) from None
+            kinds.append(_NOTHING)
+    return kinds
+
+
+def _each(words: Sequence[str], lenient: bool) -> Iterator[str]:
+    return (_kind(word, lenient) for word in words)
+
+
+def _kind(word: str, lenient: bool) -> str:
+    if word == "-":
+        return _PIPE
+    try:
+        mode = os.stat(word).st_mode
+    except OSError as error:
+        if lenient:
+            return _NOTHING
+        raise Absent(word, strerror(error.errno), not os.path.lexists(word)) from error
+    return _DIRECTORY if stat.S_ISDIR(mode) else _REGULAR if stat.S_ISREG(mode) else _PIPE
+
+
+def _walked(words: Sequence[str], since: float, started: float, until: float) -> Walk:
+    """All files of what was named, each once."""
+    whole = Walk(since)
+    if not words:
+        return whole
+    limit = started + (until - started) * _WALK
+    try:
+        for part in bounded.stream(lambda: _walk(words, since), limit):
+            whole.take(part)
+    except bounded.Late:
+        text = _("not all files were found within the deadline")
+        whole.problems.append((words[0] if len(words) == 1 else "...", text))
+    _keep_newest(whole)
+    return whole
+
+
+def _walk(words: Iterable[str], since: float) -> Iterator[Walk]:
+    """In the child: what is found, now and then."""
+    walk, told = Walk(since), time.monotonic()
+    for word in words:
+        for _step in _steps(walk, word, since):
+            if time.monotonic() - told > _OFTEN:
+                yield walk.taken()
+                told = time.monotonic()
+    yield walk.taken()
+
+
+def _steps(walk: Walk, word: str, since: float) -> Iterator[None]:
+    try:
+        place = opening.named(word)
+        try:
+            found = os.fstat(place)
+        finally:
+            os.close(place)
+    except OSError as error:
+        walk.problems.append((word, strerror(error.errno)))
+        return
+    except Unreadable as why:
+        walk.problems.append((word, str(why)))
+        return
+    if stat.S_ISDIR(found.st_mode):
+        yield from walk.steps(word)
+    elif found.st_dev in opening.pseudo():
+        walk.problems.append((word, _("/proc, /sys and /dev hold no logs: not read")))
+    elif stat.S_ISREG(found.st_mode) and found.st_mtime >= since:
+        walk.file(word, found, named=True)
+    yield
+
+
+def _keep_newest(walk: Walk) -> None:
+    """Of too many files only the newest stay, in their order; how many are left is counted."""
+    if len(walk.logs) > FILES:
+        oldest = sorted(log.written for log in walk.logs if not log.named)
+        named = len(walk.logs) - len(oldest)
+        least = oldest[max(0, len(oldest) - max(0, FILES - named))] if named < FILES else math.inf
+        kept = [log for log in walk.logs if log.named or log.written >= least][:FILES]
+        walk.older = len(walk.logs) - len(kept)
+        walk.logs = kept
+
+
+def automatic(variables: Mapping[str, str], seconds: float = bounded.PATIENCE) -> newest.Places:
+    """The logs of this user and of this folder, newest first; what does not answer in time is said."""
+    places: list[newest.Place] = []
+    silent: list[str] = []
+    until = time.monotonic() + seconds
+    streams = [(label, bounded.Child(look)) for label, look in newest.looks(variables)]
+    for label, child in streams:
+        try:
+            places += child.items(max(until, time.monotonic() + _ANSWERED))
+        except bounded.Late:
+            silent.append(label)
+        except OSError:
+            continue
+    places.sort(key=lambda place: -place.written)
+    return newest.Places(tuple(places), tuple(silent))

@@ -1,0 +1,191 @@
+"""Which logs of training jobs are here, newest first: what `explain` reads when nothing is named."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Callable, Optional
+
+from npudoctor.core.frozen import dataclass
+from npudoctor.explain.scanning.ranks import of_path
+
+_FOLDERS = (
+    ("msrun", "msrun_log"),
+    ("msrun", "output/msrun_log"),
+    ("torchrun", "torchelastic"),
+    ("torchrun", "log"),
+    ("torchrun", "logs"),
+)
+# Where logs of other launchers lie, and how they are called.
+LOOSE = "log"
+_LOOSE = ("log", "logs")
+_SLURM, _NOHUP = "Slurm", "nohup"
+_HERE = (LOOSE, _SLURM, _NOHUP)  # the kinds of single logs that one run may have left beside each other
+_RUN = 3600.0  # seconds: what ends with the same run is written last within these
+_NUMBER = re.compile(r"\d+")
+_ENDINGS = (".log", ".out", ".err")
+_DEEP = 4  # folders below one of these that are looked at
+_MANY = 5000  # entries at most: it is a look, not a search
+
+
+@dataclass(frozen=True)
+class Place:
+    """A log or a folder of logs, of which kind it is, and when something in it was written last."""
+
+    path: str
+    kind: str
+    written: float
+
+
+@dataclass(frozen=True)
+class Places:
+    """What was found, newest first, and what did not answer."""
+
+    found: tuple[Place, ...]
+    silent: tuple[str, ...]
+
+
+def looks(variables: Mapping[str, str]) -> list[tuple[str, Callable[[], Iterator[Place]]]]:
+    """Where logs may be, as it is said, and what looks for them there: each by itself, as it may block."""
+    plogs = variables.get("ASCEND_PROCESS_LOG_PATH") or os.path.join(variables.get("HOME", ""), "ascend/log")
+    return [
+        (plogs, lambda: _plogs(plogs)),
+        (".", lambda: _runs(".")),
+        (".", lambda: _slurm(".")),
+        (".", lambda: _loose(".")),
+    ]
+
+
+def together(found: Sequence[Place]) -> tuple[Place, ...]:
+    """Of what was found, newest first, the logs of the newest run: what lies beside the newest and was
+    written last within the same hour, and the other ranks of these, whenever that was: the rank that failed
+    may have fallen silent long before the others. Of several jobs of Slurm only the newest."""
+    newest = found[0]
+    if newest.kind not in _HERE:
+        return (newest,)
+    job = next((_job(place.path) for place in found if place.kind == _SLURM), None)
+    beside = [
+        place for place in found if place.kind in _HERE and (place.kind != _SLURM or _job(place.path) == job)
+    ]
+    near = {place for place in beside if newest.written - place.written <= _RUN}
+    ranks = {_pattern(place.path) for place in near if of_path(place.path) is not None}
+    return tuple(
+        place
+        for place in beside
+        if place in near or _pattern(place.path) in ranks or (place.kind == _SLURM and newest.kind == _SLURM)
+    )
+
+
+def _pattern(name: str) -> str:
+    """What the logs of all ranks have in common: their name without its numbers."""
+    return _NUMBER.sub("0", name)
+
+
+def _job(name: str) -> Optional[str]:
+    """The number of a job of Slurm: all tasks of an array have it."""
+    number = _NUMBER.search(name)
+    return number[0] if number else None
+
+
+def _plogs(path: str) -> Iterator[Place]:
+    written = _written(path) if os.path.isabs(path) else 0.0
+    if written:
+        yield Place(path, "plog", written)
+
+
+def _runs(here: str) -> Iterator[Place]:
+    for kind, name in _FOLDERS:
+        path = os.path.join(here, name)
+        if kind == "torchrun" and not _of_torchrun(path):
+            continue
+        written = _written(path)
+        if written:
+            yield Place(name, kind, written)
+
+
+def _of_torchrun(path: str) -> bool:
+    """Whether a folder has logs as torchrun writes them: RUN/attempt_0/RANK/stderr.log."""
+    try:
+        runs = [entry.path for entry in _entries(path) if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return False
+    return any(os.path.isdir(os.path.join(run, "attempt_0")) for run in [path, *runs])
+
+
+def _slurm(here: str) -> Iterator[Place]:
+    """Files, no links: nobody named them, and anybody may have put them there."""
+    try:
+        for entry in os.scandir(here):
+            name = entry.name
+            if (name.startswith("slurm-") and name.endswith((".out", ".err"))) or name == "nohup.out":
+                kind = _SLURM if name.startswith("slurm-") else _NOHUP
+                written = _changed(entry)
+                if written:
+                    yield Place(name, kind, written)
+    except OSError:
+        return
+
+
+def _loose(here: str) -> Iterator[Place]:
+    """Other files here that are called as logs are, and folders with such files."""
+    for path, written in _logs_in(here):
+        if not os.path.basename(path).startswith(("slurm-", "nohup.")):
+            yield Place(os.path.basename(path), LOOSE, written)
+    for name in _LOOSE:
+        folder = os.path.join(here, name)
+        if os.path.islink(folder) or _of_torchrun(folder):
+            continue
+        written = max((when for _path, when in _logs_in(folder)), default=0.0)
+        if written:
+            yield Place(name, LOOSE, written)
+
+
+def _logs_in(folder: str) -> Iterator[tuple[str, float]]:
+    """The files that are called as logs are and are not empty, each with when it was written last."""
+    try:
+        entries = _entries(folder)
+    except OSError:
+        return
+    for entry in entries:
+        written = _changed(entry) if entry.name.endswith(_ENDINGS) else 0.0
+        if written and entry.stat(follow_symlinks=False).st_size:
+            yield entry.path, written
+
+
+def _changed(entry: os.DirEntry[str]) -> float:
+    """When a regular file was written last; 0 for what is none, or is gone again. Links are not followed:
+    in a folder that others may write they lead anywhere."""
+    try:
+        found = entry.stat(follow_symlinks=False)
+    except OSError:
+        return 0.0
+    return found.st_mtime if stat.S_ISREG(found.st_mode) else 0.0
+
+
+def _written(path: str) -> float:
+    """When something below a folder was written last; 0 when there is nothing."""
+    latest, todo, seen = 0.0, [(path, 0)], 0
+    while todo:
+        here, depth = todo.pop()
+        try:
+            entries = _entries(here)
+        except OSError:
+            continue
+        for entry in entries:
+            seen += 1
+            if seen > _MANY:
+                return latest
+            if entry.is_dir(follow_symlinks=False):
+                if depth < _DEEP:
+                    todo.append((entry.path, depth + 1))
+            else:
+                latest = max(latest, _changed(entry))
+    return latest
+
+
+def _entries(path: str) -> list[os.DirEntry[str]]:
+    with os.scandir(path) as found:
+        return list(itertools.islice(found, _MANY + 1))

@@ -1,0 +1,209 @@
+"""Opens what is to be read, and nothing else: whoever may write in a folder of logs can put links, other
+files, pipes and devices there at any moment, and root may be the one who reads it.
+
+What was named is followed through links, as who named it meant them; as root not through another user's
+links to what is not that user's. Below a folder no link is followed, every step is taken from a directory
+that is held open, and what was opened must be what the walk saw.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import cache
+from typing import Optional
+
+from npudoctor.core.messages import _, strerror
+from npudoctor.core.mounts import LOCAL, MOUNTINFO
+
+WAY = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_PLACE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+# Without O_NONBLOCK a pipe would be waited for, and a device might act.
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_LINKS = 40  # as the kernel
+# File systems that hold no logs, and where reading a file may act, wait or take something away.
+UNREAL = frozenset(
+    "autofs binder binfmt_misc bpf cgroup cgroup2 configfs debugfs devpts devtmpfs efivarfs fusectl hugetlbfs"
+    " mqueue nsfs proc pstore resctrl rpc_pipefs securityfs selinuxfs smackfs sysfs tracefs".split()
+)
+
+
+class Unreadable(Exception):
+    """What cannot be read; the text says why, without the path."""
+
+
+Identity = tuple[int, int]  # device and inode
+
+
+def identity(found: os.stat_result) -> Identity:
+    """What a file is, whatever it is called."""
+    return found.st_dev, found.st_ino
+
+
+def named(path: str) -> int:
+    """An O_PATH descriptor of what a path means. OSError; Unreadable where a link of another user would lead
+    root to what is not that user's."""
+    if os.geteuid():
+        return os.open(path, os.O_PATH | os.O_CLOEXEC)
+    here = os.open("/" if path.startswith("/") else ".", WAY)
+    leaders: dict[int, str] = {}
+    todo, links = path.split("/")[::-1], 0
+    try:
+        while todo:
+            part = todo.pop()
+            if not part:
+                continue
+            below = os.open(part, _PLACE, dir_fd=here)
+            found = os.fstat(below)
+            if stat.S_ISLNK(found.st_mode):
+                links += 1
+                if found.st_uid:
+                    leaders[found.st_uid] = part
+                if links > _LINKS:
+                    os.close(below)
+                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+                if os.fstat(here).st_dev in pseudo():  # its links lead where no path does
+                    os.close(below)
+                    below = os.open(part, os.O_PATH | os.O_CLOEXEC, dir_fd=here)
+                else:
+                    target = os.readlink("", dir_fd=below)  # of this very link, whatever stands there now
+                    os.close(below)
+                    todo += target.split("/")[::-1]
+                    if not target.startswith("/"):
+                        continue
+                    below = os.open("/", WAY)
+            os.close(here)
+            here = below
+        _judge(here, leaders)
+        return here
+    except BaseException:
+        os.close(here)
+        raise
+
+
+def _judge(descriptor: int, leaders: dict[int, str]) -> None:
+    """Whether those whose links were followed own what they lead to: else they may not be able to read it."""
+    owner = os.fstat(descriptor).st_uid
+    for uid, link in leaders.items():
+        if uid != owner:
+            text = _("link {link} belongs to uid {uid} but its target belongs to uid {owner}: not followed")
+            raise Unreadable(text.format(link=link, uid=uid, owner=owner))
+
+
+def folder(path: str) -> int:
+    """A descriptor of a named folder, from which its files are reached."""
+    place = named(path)
+    try:
+        return os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=place)
+    finally:
+        os.close(place)
+
+
+def beneath(descriptor: int, parts: list[str]) -> int:
+    """A descriptor of a folder below another one, without a link on the way; the other one stays open."""
+    here = os.dup(descriptor)
+    for part in parts:
+        try:
+            below = os.open(part, WAY, dir_fd=here)
+        finally:
+            os.close(here)
+        here = below
+    return here
+
+
+def listed(descriptor: int) -> int:
+    """A folder that was reached, opened to be listed."""
+    return os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=descriptor)
+
+
+class Opener:
+    """Opens the files of a walk in one process; the folder of the last one is held open."""
+
+    def __init__(self) -> None:
+        self._base: tuple[Optional[str], int] = (None, -1)
+        self._here: tuple[Optional[tuple[str, str]], int] = (None, -1)
+
+    def open(self, path: str, base: str = "", below: str = "", known: Optional[Identity] = None) -> int:
+        """A descriptor to read a file by: `below` a named folder `base`, or one that was named itself.
+        Unreadable when it is none, or not the `known` one any more."""
+        try:
+            descriptor = self._below(base, below) if below else _reopened(path)
+            found = os.fstat(descriptor)
+        except OSError as error:
+            raise Unreadable(strerror(error.errno)) from error
+        try:
+            if known is not None and identity(found) != known:
+                raise Unreadable(_("replaced while it was examined: not read"))
+            if known is not None and not stat.S_ISREG(found.st_mode):
+                raise Unreadable(_("no regular file: not read"))
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+    def close(self) -> None:
+        """Let go of the folders."""
+        for _name, descriptor in (self._base, self._here):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._base, self._here = (None, -1), (None, -1)
+
+    def _below(self, base: str, below: str) -> int:
+        parent, _slash, name = below.rpartition("/")
+        if self._here[0] != (base, parent):
+            if self._base[0] != base:
+                self.close()
+                self._base = base, folder(base)
+            descriptor = beneath(self._base[1], parent.split("/") if parent else [])
+            if self._here[1] >= 0:
+                os.close(self._here[1])
+            self._here = (base, parent), descriptor
+        return os.open(name, _READ | os.O_NOFOLLOW, dir_fd=self._here[1])
+
+
+def _reopened(path: str) -> int:
+    """What was named, opened for real: the very thing that was judged, where /proc allows it."""
+    place = named(path)
+    try:
+        kind = os.fstat(place).st_mode
+        if not (stat.S_ISREG(kind) or stat.S_ISFIFO(kind)):
+            raise Unreadable(_("no regular file: not read"))
+        with suppress(FileNotFoundError):
+            return os.open(f"/proc/self/fd/{place}", _READ)
+        descriptor = os.open(path, _READ)
+        if identity(os.fstat(descriptor)) != identity(os.fstat(place)):
+            os.close(descriptor)
+            raise Unreadable(_("replaced while it was examined: not read"))
+        return descriptor
+    finally:
+        os.close(place)
+
+
+@cache
+def pseudo() -> frozenset[int]:
+    """The device numbers of the file systems that hold no logs, wherever they are mounted."""
+    found = {device for device, kind in _kinds().items() if kind in UNREAL}
+    for path in ("/proc", "/sys"):  # also where mountinfo cannot be read
+        with suppress(OSError):
+            found.add(os.stat(path).st_dev)
+    return frozenset(found - {os.stat("/").st_dev})
+
+
+@cache
+def local() -> frozenset[int]:
+    """The device numbers of file systems that ask nobody outside of the kernel, and so never block."""
+    return frozenset(device for device, kind in _kinds().items() if kind in LOCAL)
+
+
+@cache
+def _kinds() -> Mapping[int, str]:
+    kinds = {}
+    with suppress(OSError), open(MOUNTINFO, encoding="utf-8", errors="surrogateescape") as file:
+        for line in file:
+            before, _dash, after = line.partition(" - ")
+            major, _colon, minor = before.split()[2].partition(":")
+            kinds[os.makedev(int(major), int(minor))] = after.split(" ", 1)[0]
+    return kinds

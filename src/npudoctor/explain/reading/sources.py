@@ -1,0 +1,267 @@
+"""Opening what is to be read, whatever it is: plain, compressed, UTF-16, a pipe; and reading it in pieces."""
+
+from __future__ import annotations
+
+import codecs
+import errno
+import itertools
+import math
+import os
+import select
+import stat
+import time
+from collections.abc import Iterator
+from typing import Optional
+
+from npudoctor.core.descriptors import ready
+from npudoctor.core.messages import _, strerror
+from npudoctor.explain.reading.opening import Opener, Unreadable
+
+PIECE = 1 << 20
+UNPACKED = 4 << 30  # of one compressed file; more is no log
+PLAIN = 4 << 30  # of one file that cannot be read in parts
+PATIENCE = 5.0  # how long a pipe may say nothing
+_BOMS = ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"), (codecs.BOM_UTF8, ""))
+_TELLING, _MOST_TELLING = 64, 4096  # bytes at the start, by which it is seen how a text is written
+_MAGIC = {b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip"}
+
+
+class Source:
+    """One opened input. `problem` says afterwards what kept it from being read to its end. `patience`: how
+    many seconds it may say nothing; `until`: when reading has to be over, on the steady clock."""
+
+    def __init__(
+        self, path: str, descriptor: int, *, patience: Optional[float] = None, until: float = math.inf
+    ) -> None:
+        self.path = path
+        self.problem: Optional[str] = None
+        self.bytes = 0  # as they were read, before they were unpacked
+        self._descriptor = descriptor
+        self._patience = patience
+        self._until = until
+        self._left = _left(descriptor)  # None: not known, as of a pipe
+        self.head = self._raw(4096)
+
+    @property
+    def packed(self) -> Optional[str]:
+        """How it is compressed, when that is a way that is not read."""
+        return next((name for magic, name in _MAGIC.items() if self.head.startswith(magic)), None)
+
+    def close(self) -> None:
+        """Close it."""
+        os.close(self._descriptor)
+
+    def pieces(self) -> Iterator[bytes]:
+        """All of it as UTF-8 or whatever bytes it has, in pieces of about a MiB."""
+        raw = self._all()
+        if self.head[:2] == b"\x1f\x8b":
+            raw = self._unpacked(raw)
+            first = next(raw, b"")
+            if first[:2] == b"\x1f\x8b" or any(map(first.startswith, _MAGIC)):
+                self.problem = _("compressed more than once, which is not read")
+                return
+            raw = itertools.chain((first,), raw)
+        elif self.packed:
+            self.problem = _("compressed with {name}, which is not read").format(name=self.packed)
+            return
+        yield from _as_utf8(raw)
+
+    def _all(self) -> Iterator[bytes]:
+        piece = self.head
+        while piece:
+            yield piece
+            piece = self._raw(PIECE)
+
+    def _raw(self, most: int) -> bytes:
+        try:
+            if self._left is not None:
+                return self._of_file(min(most, self._left))
+            if not self._spoke():
+                return b""
+            piece = self._waited(most)
+        except OSError as error:
+            self.problem = strerror(error.errno)
+            return b""
+        self.bytes += len(piece)
+        return piece
+
+    def _of_file(self, most: int) -> bytes:
+        """What follows in a file, up to where it ended when it was opened: it may grow for ever."""
+        if not most:
+            return b""
+        if time.monotonic() > self._until:
+            self.problem = over()
+            return b""
+        if self.bytes >= PLAIN:
+            self.problem = _("larger than {limit} GiB: the rest is not read").format(limit=PLAIN >> 30)
+            return b""
+        piece = os.read(self._descriptor, most)
+        if not piece:
+            self.problem = shorter()
+        self.bytes += len(piece)
+        self._left = (self._left or 0) - len(piece)
+        if piece[-1:] == b"\0" and not piece.strip(b"\0"):
+            self._left -= _skip_hole(self._descriptor, self._left)
+        return piece
+
+    def _waited(self, most: int) -> bytes:
+        while True:
+            try:
+                return os.read(self._descriptor, most)
+            except BlockingIOError:  # somebody made the pipe non-blocking
+                ready(self._descriptor, min(self._until - time.monotonic(), 1e6))
+                if time.monotonic() > self._until:
+                    self.problem = over()
+                    return b""
+
+    def _spoke(self) -> bool:
+        """Whether a pipe has something to say, or is at its end, in time; why not is noted. Without a writer
+        it only seems to be at its end."""
+        now = time.monotonic()
+        until = min(self._until, math.inf if self._patience is None else now + self._patience)
+        if until == math.inf or self._polled(until):
+            return True
+        if until == self._until:
+            self.problem = over()
+        else:
+            text = _("nothing came for {seconds} s: what came until then is explained")
+            self.problem = text.format(seconds=f"{self._patience:g}")
+        return False
+
+    def _polled(self, until: float) -> bool:
+        poll = select.poll()
+        poll.register(self._descriptor, select.POLLIN)
+        while True:
+            left = until - time.monotonic()
+            if left > 0:
+                for _descriptor, event in poll.poll(left * 1000):
+                    if event & select.POLLIN or self.bytes or self._patience is None:
+                        return True
+                    time.sleep(0.02)  # a hang-up before the first byte: nobody has opened the other end yet
+            else:
+                return False
+
+    def _unpacked(self, raw: Iterator[bytes]) -> Iterator[bytes]:
+        import zlib
+
+        unpacker, made, at_end = zlib.decompressobj(31), 0, False
+        try:
+            for piece in raw:
+                while piece:
+                    if time.monotonic() > self._until:
+                        self.problem = over()
+                        return
+                    if at_end:  # several files that were packed one after the other
+                        unpacker, at_end = zlib.decompressobj(31), False
+                    text = unpacker.decompress(piece, PIECE)
+                    made += len(text)
+                    if made > UNPACKED:
+                        limit = UNPACKED >> 30
+                        self.problem = _("unpacks to more than {limit} GiB: the rest is not read").format(
+                            limit=limit
+                        )
+                        return
+                    yield text
+                    at_end = unpacker.eof
+                    piece = unpacker.unused_data if at_end else unpacker.unconsumed_tail
+            if not at_end and not self.problem:
+                self.problem = _("the compressed file is cut off: what there is is explained")
+        except zlib.error:
+            self.problem = _("the compressed file is damaged: what could be unpacked is explained")
+
+
+def opened(path: str, until: float = math.inf) -> Source:
+    """A named file or pipe; Unreadable with the reason. Nothing is waited for but what a pipe has to say."""
+    return source_of(path, Opener().open(path), until)
+
+
+def source_of(path: str, descriptor: int, until: float) -> Source:
+    """An opened file or pipe as a source, which closes it; Unreadable when it is neither, or says nothing."""
+    try:
+        kind = os.fstat(descriptor).st_mode
+        if stat.S_ISREG(kind):
+            return Source(path, descriptor, until=until)
+        if not stat.S_ISFIFO(kind):
+            raise Unreadable(_("no regular file: not read"))
+        source = Source(path, descriptor, patience=PATIENCE, until=until)
+        if source.problem and not source.bytes:
+            raise Unreadable(_("a pipe that says nothing: not read"))
+        return source
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def standard_input(until: float = math.inf) -> Source:
+    """What is piped into us, however long it takes unless that is said."""
+    return Source("-", os.dup(0), until=until)
+
+
+def over() -> str:
+    """Why reading stopped before the end."""
+    return _("not read to its end within the deadline")
+
+
+def shorter() -> str:
+    """Why reading ended before where the file had ended."""
+    return _("became shorter while it was read")
+
+
+def _left(descriptor: int) -> Optional[int]:
+    """How much of a regular file there is to be read."""
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            return None
+        return max(0, found.st_size - os.lseek(descriptor, 0, os.SEEK_CUR))
+    except OSError:
+        return None
+
+
+def _skip_hole(descriptor: int, left: int) -> int:
+    """Go on behind the hole in which a file is; how many bytes that were, at most what is left."""
+    try:
+        here = os.lseek(descriptor, 0, os.SEEK_CUR)
+        try:
+            there = min(here + left, os.lseek(descriptor, here, os.SEEK_DATA))
+        except OSError as error:
+            there = here + left if error.errno == errno.ENXIO else here
+        return os.lseek(descriptor, there, os.SEEK_SET) - here
+    except OSError:
+        return 0
+
+
+def _as_utf8(raw: Iterator[bytes]) -> Iterator[bytes]:
+    """The pieces, in UTF-8 when their start is UTF-16."""
+    first = next(raw, b"")
+    while len(first) < _TELLING and (more := next(raw, b"")):
+        first += more
+    encoding = encoding_of(first)
+    first = first[next((len(mark) for mark, _name in _BOMS if first.startswith(mark)), 0) :]
+    if encoding:
+        yield from _decoded(first, raw, encoding)
+        return
+    yield first
+    yield from raw
+
+
+def encoding_of(head: bytes) -> str:
+    """Which UTF-16 a text is, by the mark at its start or, without one, by where its zeros are; else ""."""
+    for mark, encoding in _BOMS:
+        if head.startswith(mark):
+            return encoding
+    head = head[: _MOST_TELLING // 2 * 2]
+    high, low = head[::2], head[1::2]
+    # Of a text with ASCII in it, as any log is, half the bytes are zeros at one side, and none at the other.
+    for zeros, others, encoding in ((low, high, "utf-16-le"), (high, low, "utf-16-be")):
+        if len(zeros) >= 8 and zeros.count(0) > len(zeros) // 2 and not others.count(0):
+            return encoding
+    return ""
+
+
+def _decoded(first: bytes, raw: Iterator[bytes], encoding: str) -> Iterator[bytes]:
+    decoder = codecs.getincrementaldecoder(encoding)("replace")
+    yield decoder.decode(first).encode("utf-8", "replace")
+    for piece in raw:
+        yield decoder.decode(piece).encode("utf-8", "replace")
+    yield decoder.decode(b"", True).encode("utf-8", "replace")

@@ -1,0 +1,257 @@
+"""Which files of what was named are logs to be read; what is not read is said.
+
+Nothing leads out of a named folder: every step is taken from a directory that is held open (see `opening`),
+and a link is only looked at to say where it leads. What lies below the folder is read anyway.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import math
+import os
+import re
+import stat
+import time
+from collections.abc import Iterable, Iterator
+from typing import Optional
+
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _, strerror
+from npudoctor.explain.reading import opening
+from npudoctor.explain.reading.beneath import Below, Here, answers, system
+from npudoctor.explain.reading.opening import Identity, Unreadable, identity
+from npudoctor.explain.scanning.ranks import of_path
+
+ENTRIES = 250_000  # so many are looked at; of more it is only said that they are there
+_DEEP = 64
+SECONDS = 2.0  # within which a mounted file system has to answer
+_STEP = 1000  # entries after which what was found can be handed over
+# Never a log, and often huge; anything else that is binary is seen by its first bytes.
+_NO_LOGS = tuple(
+    ".pt .pth .ckpt .safetensors .bin .npz .npy .so .o .a .pyc .db .sqlite .h5 .onnx .air .om .mindir .png"
+    " .jpg .jpeg .whl .run .deb .rpm .tar .zip .tgz .jar .parquet .arrow .mindrecord .tfrecord .idx".split()
+)
+# How logs are called, also those that were rotated or compressed.
+_LOG = re.compile(r"(?:\.(?:log|out|err|txt)|log\.\d+|(?:^|/)std(?:out|err))(?:[._-]\w+)*$")
+
+
+@dataclass(frozen=True)
+class Log:
+    """A file to be read. `year`: when it was written last, `written` to the second; `named`: by the caller,
+    who wants it read; else it lies at `below` in the named folder `base`. `known`: what the walk saw."""
+
+    path: str
+    size: int
+    year: int
+    named: bool = False
+    written: float = 0.0
+    base: str = ""
+    below: str = ""
+    known: Optional[Identity] = None
+
+
+class Walk:
+    """Collects the files below what was named: each once, whatever links there are. `since`: only what was
+    written since then."""
+
+    def __init__(self, since: float = -math.inf) -> None:
+        self.logs: list[Log] = []
+        self.left_out: list[str] = []  # what is certainly no log
+        self.problems: list[tuple[str, str]] = []  # path and reason: of these something may be missing
+        self.notes: list[tuple[str, str]] = []  # the same, of what holds no log of its own
+        self.more = 0  # entries that were not looked at
+        self.older = 0  # files that are not read, as there are so many newer ones
+        self._since = since
+        self._looked = 0
+        self._folders: set[Identity] = set()
+        self._files: set[Identity] = set()
+
+    def folder(self, path: str) -> None:
+        """All logs below a folder, in the order of their names."""
+        for _step in self.steps(path):
+            pass
+
+    def steps(self, path: str) -> Iterator[None]:
+        """The same, step by step: what was found so far can be taken between them."""
+        try:
+            base = opening.folder(path)
+        except OSError as error:
+            self.problems.append((path, strerror(error.errno)))
+            return
+        except Unreadable as why:
+            self.problems.append((path, str(why)))
+            return
+        try:
+            below = Below(path, base)
+            todo: list[tuple[str, ...]] = [()]
+            while todo:
+                parts = todo.pop()
+                found: list[tuple[str, ...]] = []
+                yield from self._directory(below, parts, found)
+                todo += reversed(found)
+        finally:
+            os.close(base)
+
+    def take(self, other: Walk) -> None:
+        """Take in what another walk found."""
+        self.logs += other.logs
+        self.left_out += other.left_out
+        self.problems += other.problems
+        self.notes += other.notes
+        self.more += other.more
+
+    def taken(self) -> Walk:
+        """What was found since the last time this was asked."""
+        part = Walk(self._since)
+        part.take(self)
+        self.logs, self.left_out, self.problems, self.notes, self.more = [], [], [], [], 0
+        return part
+
+    def _directory(
+        self, below: Below, parts: tuple[str, ...], found: list[tuple[str, ...]]
+    ) -> Iterator[None]:
+        """Take in one folder; the folders in it are added to `found`."""
+        path = below.path(parts)
+        try:
+            here = Here(below, parts)
+        except OSError as error:
+            self.problems.append((path, strerror(error.errno)))
+            return
+        try:
+            key = identity(here.found)
+            if here.found.st_dev in opening.pseudo() or key in system():
+                self._unreal(path, not parts)
+            elif key not in self._folders:
+                self._folders.add(key)
+                for number, entry in enumerate(self._entries(here)):
+                    if self._entry(here, entry):
+                        found.append((*parts, entry.name))
+                    if number % _STEP == _STEP - 1:
+                        yield
+        except OSError as error:
+            self.problems.append((path, strerror(error.errno)))
+        finally:
+            here.close()
+        yield
+
+    def _unreal(self, path: str, named: bool) -> None:
+        (self.problems if named else self.notes).append(
+            (path, _("/proc, /sys and /dev hold no logs: not read"))
+        )
+
+    def _entries(self, here: Here) -> list[os.DirEntry[str]]:
+        """The entries of a folder, as many as are looked at, in the order of their names."""
+        with os.scandir(here.listing) as listing:
+            entries = list(itertools.islice(listing, ENTRIES - self._looked))
+            self._looked += len(entries)
+            self.more += sum(1 for _entry in listing)
+        return sorted(entries, key=lambda entry: _natural(entry.name))
+
+    def _entry(self, here: Here, entry: os.DirEntry[str]) -> bool:
+        """Take in one entry; whether it is a folder to be entered."""
+        path = here.below.path((*here.parts, entry.name))
+        if entry.name in here.mounts and not self._answers(here, entry.name, path):
+            return False
+        try:
+            found = entry.stat(follow_symlinks=False)
+        except OSError as error:
+            self.problems.append((path, strerror(error.errno)))
+            return False
+        if stat.S_ISDIR(found.st_mode):
+            if len(here.parts) < _DEEP:
+                return True
+            self.problems.append((path, _("nested too deep: not read")))
+        elif stat.S_ISLNK(found.st_mode):
+            self._link(here, entry.name, path)
+        elif not stat.S_ISREG(found.st_mode):
+            self.notes.append((path, _("no regular file: not read")))
+        else:
+            self._regular(here, entry.name, path, found)
+        return False
+
+    def _regular(self, here: Here, name: str, path: str, found: os.stat_result) -> None:
+        if found.st_dev != here.found.st_dev and found.st_dev in opening.pseudo():
+            self._unreal(path, False)
+        elif path.endswith(_NO_LOGS):
+            self.left_out.append(path)
+        elif _planted(here.found, found):
+            self.problems.append(
+                (
+                    path,
+                    _("a hard link to a file that belongs to uid {uid}: not read").format(uid=found.st_uid),
+                )
+            )
+        elif found.st_mtime >= self._since:
+            self.file(path, found, base=here.below.base, below="/".join((*here.parts, name)))
+
+    def _answers(self, here: Here, name: str, path: str) -> bool:
+        """Whether what is mounted there can be entered."""
+        kind = here.mounts[name]
+        if kind == "autofs":
+            self.problems.append((path, _("an automount point that is not mounted: not read")))
+        elif kind in opening.UNREAL:
+            self._unreal(path, False)
+        elif not answers(here.listing, name, SECONDS):
+            text = _("the file system mounted there does not answer within {seconds:g} s: not read")
+            self.problems.append((path, text.format(seconds=SECONDS)))
+        else:
+            return True
+        return False
+
+    def _link(self, here: Here, name: str, path: str) -> None:
+        """Say of a link what may be missing without it: what it leads to below the folder is read anyway."""
+        try:
+            target = os.readlink(name, dir_fd=here.listing)
+            led = here.below.leads(here.parts, target)
+        except OSError as error:
+            gone = error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+            (self.notes if gone else self.problems).append((path, strerror(error.errno)))
+            return
+        if led is None and target.endswith(_NO_LOGS):
+            self.left_out.append(path)
+        elif led is None:
+            text = _("a link out of the folder, to {target}: not followed")
+            kept_elsewhere = _called_as_log(name) or _called_as_log(target)
+            (self.problems if kept_elsewhere else self.notes).append((path, text.format(target=target)))
+        elif led:
+            self.notes.append((path, _("a link to a folder that is read anyway: not followed")))
+
+    def file(
+        self, path: str, found: os.stat_result, named: bool = False, base: str = "", below: str = ""
+    ) -> None:
+        """Take in a file, unless it was already."""
+        key = identity(found)
+        if key not in self._files:
+            self._files.add(key)
+            written = found.st_mtime
+            self.logs.append(Log(path, found.st_size, _year(written), named, written, base, below, key))
+
+
+def _called_as_log(path: str) -> bool:
+    """Whether a link of this name or target stands for a log of the folder that is kept elsewhere. Any other
+    link out of it (latest -> /var/log) is for people's convenience: it is not of what was named."""
+    return bool(_LOG.search(path)) or of_path(path) is not None
+
+
+def _planted(folder: os.stat_result, file: os.stat_result) -> bool:
+    """Whether a file may have been put there by somebody who may not read it, as another name of it."""
+    theirs = folder.st_uid not in (0, os.geteuid())
+    shared = bool(folder.st_mode & 0o002)
+    if file.st_nlink < 2 or file.st_mode & 0o004 or not (theirs or shared):
+        return False
+    return shared or file.st_uid != folder.st_uid
+
+
+def _year(seconds: float) -> int:
+    return time.localtime(seconds).tm_year
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """worker_2 before worker_10."""
+    parts: Iterable[str] = _parts(name)
+    return [(int(part), "") if part.isascii() and part.isdigit() else (-1, part) for part in parts]
+
+
+def _parts(name: str) -> list[str]:
+    return [part for part in re.split(r"(\d{1,18})", name) if part]

@@ -1,0 +1,83 @@
+"""Where a log says last that its job went on, or ended well: looked for from its end, as that is mostly
+near."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple, Optional
+
+from npudoctor.explain.scanning.window import decoded, lines_with, places
+from npudoctor.explain.signatures import progress
+
+_CHUNK = 48 << 10  # so much is looked at at a time; a bar is followed within it
+_LONG = 1000  # characters of a line that are looked at
+
+
+class Advance(NamedTuple):
+    """The last places that say that the job went on, in more than that it saved how far it came; and that it
+    ended well; None where none does."""
+
+    progress: Optional[int] = None
+    moved: Optional[int] = None
+    success: Optional[int] = None
+
+
+def last_advance(block: bytes, begin: int) -> Advance:
+    """What the last chunk says in which anything is found; `begin` is where the block begins in its log."""
+    end = len(block)
+    while end > 0:
+        start = max(0, end - _CHUNK)
+        start = block.rfind(b"\n", 0, start) + 1 if start else 0
+        found = _of(block[start:end], begin + start)
+        if found.progress is not None:
+            return found
+        end = start
+    return Advance()
+
+
+def _of(chunk: bytes, begin: int) -> Advance:
+    bars = _Bars()
+    last: Optional[int] = None
+    moved: Optional[int] = None
+    success: Optional[int] = None
+    for at, line in _lines(chunk, begin):
+        if progress.succeeds(line):
+            last = moved = success = at
+        elif progress.goes_on(line):
+            bar = progress.bar(line)
+            place = at if bar is None else bars.moved(at, *bar)
+            if place is not None:
+                last = moved = place
+        elif progress.saves(line):
+            last = at
+    return Advance(last, moved, success)
+
+
+def _lines(chunk: bytes, at: int) -> Iterator[tuple[int, str]]:
+    """The lines, and what was overwritten on a terminal, that are worth a look, each with its place."""
+    small = chunk.lower().replace(b"\r", b"\n")
+    begins = {begin for word in progress.HINT for begin in lines_with(small, word)}
+    begins.update(begin + 1 for begin in places(small, b"\nok"))
+    for begin in sorted(begins):
+        end = small.find(b"\n", begin)
+        end = len(chunk) if end < 0 else end
+        yield at + begin, decoded(chunk[begin : min(end, begin + _LONG)])
+
+
+class _Bars:
+    """The progress bars of a log, told apart by where they end."""
+
+    def __init__(self) -> None:
+        self._far: dict[int, tuple[int, int]] = {}  # how far each came, and where in the log
+
+    def moved(self, at: int, now: int, end: int) -> Optional[int]:
+        """The place from which a bar went on; None while it stands still. A bar is drawn once more when its
+        process ends, so that one says nothing until it moves again or is full."""
+        before = self._far.get(end)
+        anew = before is None or before[0] >= end  # a bar of this length begins once more
+        if before is not None and (now == before[0] or (now < before[0] and not anew)):
+            return None
+        self._far[end] = (now, at)
+        if now >= end:
+            return at
+        return None if before is None or anew else before[1]

@@ -1,0 +1,195 @@
+"""A quicker look before the real one, for much data: most of a log has nothing of what is looked for.
+
+A few short pieces are chosen, so that whatever a needle matches contains one of them and, where that can be
+had, none is in a sample of the logs at hand. Where a block has no such piece, nothing can be found; where it
+has one, the lines around are asked for the needles that are known by it.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from npudoctor.explain.reading.sample import SIZE, Sample, pieces_of
+from npudoctor.explain.scanning.fast import Fast, compiled, noted
+from npudoctor.explain.scanning.matching import Hit, spellings
+from npudoctor.explain.signatures.patterns import Literal
+from npudoctor.explain.signatures.table import Piece, Table
+
+Links = tuple[tuple[Literal, ...], ...]
+WORTH = 192 << 20  # with less data, choosing takes longer than it saves
+_AROUND = 4 << 10  # what is looked at on both sides of one
+_DENSE = 8 << 10  # with more than one piece in so many bytes, looking twice saves nothing
+_LEAST = 5  # bytes of a piece of a text that is shorter than others
+_DEAR = 20_000  # to ask so many times for a needle takes as long as to compile all of them
+
+
+class Gated:
+    """A matcher that looks only where the gate saw something: for the needles of what it saw and, as soon as
+    that was much, for all."""
+
+    name = "hyperscan, gated"
+
+    def __init__(self, full: Fast, table: Table, sample: Sample, gate: Mapping[Piece, Sequence[int]]) -> None:
+        self.owners = full.owners
+        self._full, self._sample, self._suited = full, sample, False
+        self._needles = list(gate.values())
+        self._gate = compiled([(number, text, caseless) for number, (text, caseless) in enumerate(gate)])
+        self._texts = _texts(table)
+        self._asked = 0
+
+    def found(self, block: bytes) -> list[Hit]:
+        """The hits in a block."""
+        seen: list[Hit] = []
+        self._gate.scan(block, noted, context=seen)
+        if len(seen) > 1 + len(block) // _DENSE:
+            return self._all(block)
+        hits: list[Hit] = []
+        for start, end, pieces in _ranges(sorted((end, number) for number, end in seen), len(block)):
+            hits += [(number, start + at) for number, at in self._some(block[start:end], pieces)]
+        return hits
+
+    def _all(self, block: bytes) -> list[Hit]:
+        """All that is in a block; most logs never need what this compiles."""
+        if not self._suited:
+            self._full.suit(self._sample)
+            self._suited = True
+        return self._full.found(block)
+
+    def _some(self, block: bytes, pieces: Iterable[int]) -> Iterable[Hit]:
+        """What of the needles of these pieces is in a block."""
+        if self._asked > _DEAR:
+            return self._all(block)
+        needles = {needle for piece in pieces for needle in self._needles[piece]}
+        texts = {text for needle in needles for text in self._texts[needle]}
+        self._asked += len(texts)
+        return _found(block, texts)
+
+
+def _found(block: bytes, texts: Iterable[tuple[int, bytes, bool]]) -> Iterator[Hit]:
+    lower = block.lower()
+    for number, text, caseless in texts:
+        where, text = (lower, text.lower()) if caseless else (block, text)
+        at = where.find(text)
+        while at >= 0:
+            yield number, at + len(text)
+            at = where.find(text, at + 1)
+
+
+def _texts(table: Table) -> list[list[tuple[int, bytes, bool]]]:
+    """Of each needle the texts one of which is in every match."""
+    texts: list[list[tuple[int, bytes, bool]]] = [[] for _needle in table.needles]
+    for text in spellings(table.literals):
+        for needle in table.owners[text[0]]:
+            texts[needle].append(text)
+    return texts
+
+
+def gated(full: Fast, table: Table, sample: Sample) -> Gated:
+    """The matcher with a gate that suits these logs: the pieces of the table that are not in a sample of
+    them, and others for what these leave open."""
+    good = frozenset(_absent(table.pieces, sample))
+    known = [frozenset(table.pieces[number] for number in numbers) for numbers in table.known_by]
+    left = [needle for needle, pieces in enumerate(known) if not pieces or not good >= pieces]
+    chosen = {needle: known_by(table.links[needle], sample) for needle in left}
+    sets = {grams for one in chosen.values() for grams in one}
+    gate: dict[Piece, list[int]] = {
+        piece: [] for piece in (*sorted(good), *cover(one for one in sets if good.isdisjoint(one)))
+    }
+    for needle, sets_of in chosen.items():
+        known[needle] = frozenset().union(*sets_of) & gate.keys()
+    for needle, pieces in enumerate(known):
+        for piece in pieces:
+            gate[piece].append(needle)
+    return Gated(full, table, sample, gate)
+
+
+def _absent(pieces: Sequence[Piece], sample: Sample) -> Iterator[Piece]:
+    """The pieces that are not in the sample. It knows its own by heart; for shorter ones it is read once, and
+    not once for each."""
+    short = [piece for piece in pieces if len(piece[0]) < SIZE]
+    seen: list[Hit] = []
+    if short:
+        texts = [(number, text, caseless) for number, (text, caseless) in enumerate(short)]
+        compiled(texts).scan(sample.text, noted, context=seen)
+    there = {short[number] for number, _end in seen}
+    for piece in pieces:
+        if not (piece in there if len(piece[0]) < SIZE else sample.holds(*piece)):
+            yield piece
+
+
+def cover(chosen: Iterable[frozenset[Piece]], usual: bytes = b"") -> Iterator[Piece]:
+    """Few pieces, so that one of each set is among them: always the one that is in most of those left. Of
+    equal ones the longest, and that which is least like what is usual in logs: for all that looks like one
+    hyperscan has to look closer."""
+    todo = set(chosen)
+    holders: dict[Piece, set[frozenset[Piece]]] = {}
+    for grams in todo:
+        for gram in grams:
+            holders.setdefault(gram, set()).add(grams)
+    pairs = Counter(zip(usual, usual[1:]))
+    heap = [(-len(sets), -len(gram[0]), _likeness(gram[0], pairs), gram) for gram, sets in holders.items()]
+    heapq.heapify(heap)
+    left = set(todo)
+    while left:
+        count, length, likeness, gram = heapq.heappop(heap)
+        now = len(holders[gram] & left)
+        if now == -count:
+            yield gram
+            left -= holders[gram]
+        elif now:
+            heapq.heappush(heap, (-now, length, likeness, gram))
+
+
+def _likeness(text: bytes, pairs: Mapping[tuple[int, int], int]) -> float:
+    """How usual the pairs of letters of a text are."""
+    lower = text.lower()
+    return sum(math.log(1 + pairs.get(pair, 0)) for pair in zip(lower, lower[1:])) / len(text)
+
+
+def known_by(links: Links, sample: Sample) -> list[frozenset[Piece]]:
+    """Of each text of the rarest link, the pieces that are rare here; all of them where none is."""
+    found = []
+    for link in links:
+        texts = [_Text(text, caseless) for _number, text, caseless in spellings(link)]
+        rare = [text.rare(sample) for text in texts]
+        known = [one or text.pieces() for one, text in zip(rare, texts)]
+        found.append((all(rare), min(SIZE, *(len(text.lower) for text in texts)), -len(texts), known))
+    return max(found, key=lambda link: link[:3])[3]
+
+
+class _Text:
+    """A text and its pieces: as it is written, which is in less of what is no match, and in any case, which
+    more needles may share."""
+
+    def __init__(self, text: bytes, caseless: bool) -> None:
+        self.lower = text.lower()
+        self._exact = b"" if caseless or text == self.lower else text
+
+    def pieces(self) -> frozenset[Piece]:
+        """All of them."""
+        exact = set(pieces_of(self._exact))
+        if _LEAST < len(self._exact) < SIZE:  # a code as EF1001: one piece for many of them
+            exact |= {self._exact[at : at + _LEAST] for at in range(len(self._exact) - _LEAST + 1)}
+        return frozenset(
+            [(piece, True) for piece in pieces_of(self.lower)]
+            + [(piece, False) for piece in exact if piece != piece.lower()]
+        )
+
+    def rare(self, sample: Sample) -> frozenset[Piece]:
+        """Those that are not in the sample."""
+        return frozenset(piece for piece in self.pieces() if not sample.holds(*piece))
+
+
+def _ranges(places: Iterable[tuple[int, int]], size: int) -> list[tuple[int, int, set[int]]]:
+    """What is to be looked at: around each place, what overlaps put together; and the pieces seen there."""
+    ranges: list[tuple[int, int, set[int]]] = []
+    for place, piece in places:
+        start, end = max(0, place - _AROUND), min(size, place + _AROUND)
+        if ranges and start <= ranges[-1][1]:
+            ranges[-1] = ranges[-1][0], end, ranges[-1][2] | {piece}
+        else:
+            ranges.append((start, end, {piece}))
+    return ranges

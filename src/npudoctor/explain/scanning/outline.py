@@ -1,0 +1,285 @@
+"""The course of a log: where its job went on, where ordinary output was, where it was shut down, where a
+program
+started. Looked at only where something was found, and of a large log only its end."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Optional
+
+from npudoctor.core.frozen import dataclass, field
+from npudoctor.explain.scanning.advance import last_advance
+from npudoctor.explain.scanning.window import decoded, lines_with
+from npudoctor.explain.signatures import progress
+from npudoctor.explain.signatures.recognise import bare, indented
+
+KEPT = 1 << 20  # bytes of the end of a log that are looked at
+_BEFORE = 64 << 10  # and so many before the first place at which something was found
+_OWN = 128 << 10  # and so many of the own log of a library, which says little of the job
+_LINES = 1500  # of so many lines at the end each is looked at, and about so many before
+_STARTS = 500
+_LETTERS = 16  # a first line of fewer letters is not known again,
+_FEW = 8  # nor one of several of fewer
+_FIRST = 12  # of so many lines at the begin of a log each may be known again,
+_TOGETHER, _NEAR = 3.0, 6 << 10  # so many of them at least, within so many bytes,
+_SHORT = 0.75  # where one of few letters counts less
+_OFTEN = 200  # a line that comes again so often tells nothing
+_LIKE = 12  # so much the length of it differs at most from run to run
+# Words of lines that are no ordinary output; looked for one by one, which is faster than one expression.
+_TROUBLE = (
+    b"error", b"exception", b"fail", b"traceback", b"abort", b"kill", b"terminat", b"signal", b"warn",
+    b"stack",
+    b"core dump", b"^^^", b"~~~", b"no such file", b"not found", b"cannot", b"can't", b"unable", b"invalid",
+    b"denied", b"refused", b"timed out", b"timeout", b"exit", b"...", b"srun: ", b"slurmstepd",
+)  # fmt: skip
+# What libraries write in their own logs, also while the job fails: it says nothing of the job.
+_CHATTER = re.compile(rb"^\[\w+\] ?\w+\(\d+,|NCCL INFO |\bDEBUG\b|\bTRACE\b|^[IWE]\d{4} \d\d:")
+_FAILS = re.compile(rb"(?i)error|exception|fail|traceback|can't")
+_DIGITS = re.compile(rb"\d+")
+# The time as most logs write it, near the begin of a line; seconds say nothing of hours.
+_CLOCK = re.compile(rb"(?:^|\n)[^\n]{0,40}?(20\d\d)[-/](\d\d)[-/](\d\d)[ T_-](\d\d):(\d\d):\d\d")
+_HOURS = 4
+
+
+def _minute(found: re.Match[bytes]) -> int:
+    """The minute that a time is in, of months as long as any."""
+    year, month, day, hour, minute = map(int, found.groups())
+    return (((year * 12 + month) * 31 + day) * 24 + hour) * 60 + minute
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where a program started: its place, the number of its line in the part that is looked at, its text."""
+
+    offset: int
+    line: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Outline:
+    """The course of a log. `begin`: where what was looked at begins; `progress`: the last place that says
+    that
+    the job went on; `moved`: in more than that it saved how far it came; `success`: that it ended well;
+    `shutdown`: where somebody began to end it after that;
+    `last`: the last line that is not
+    empty; `ordinary`: the places of lines of ordinary output; before `dense` of one in `each` lines."""
+
+    begin: int = 0
+    progress: Optional[int] = None
+    moved: Optional[int] = None
+    success: Optional[int] = None
+    shutdown: Optional[int] = None
+    last: int = 0
+    each: int = 1
+    dense: int = 0
+    ordinary: tuple[int, ...] = field(default=())
+    starts: tuple[Start, ...] = field(default=())
+
+    def lines_between(self, first: int, last: Optional[int] = None) -> int:
+        """About how many lines of ordinary output are between two places, or after one."""
+        upto = len(self.ordinary) if last is None else bisect_right(self.ordinary, last)
+        start = bisect_right(self.ordinary, first)
+        dense = min(max(start, bisect_left(self.ordinary, self.dense)), max(start, upto))
+        return self.each * (dense - start) + max(0, upto - dense)
+
+
+def outline_of(block: bytes, begin: int, lines_before: int, head: bytes, first: int) -> Outline:
+    """The course of a log by its end, which begins at a place; `lines_before` are the lines before that,
+    `head`
+    is how the log begins, `first` where something was found first: little before that matters."""
+    least = len(block) - _OWN if _CHATTER.match(head) else 0
+    skipped = block.rfind(b"\n", 0, max(0, least, first - _BEFORE - begin)) + 1
+    lines_before += block.count(b"\n", 0, skipped)
+    block, begin = block[skipped:], begin + skipped
+    advance = last_advance(block, begin)
+    course = _Course(block, begin, lines_before)
+    course.edges()
+    course.commands()
+    course.gaps()
+    course.again(head, first)
+    went = -1 if advance.progress is None else advance.progress
+    shutdown = next((place for place in course.shutdowns if place > went), None)
+    last = begin + block.rfind(b"\n", 0, len(block.rstrip())) + 1
+    each, dense, ordinary = _ordinary(block, begin)
+    starts = tuple(sorted(course.starts, key=lambda one: one.offset))
+    return Outline(
+        begin,
+        advance.progress,
+        advance.moved,
+        advance.success,
+        shutdown,
+        last,
+        each,
+        dense,
+        ordinary,
+        starts,
+    )
+
+
+def _ordinary(block: bytes, begin: int) -> tuple[int, int, tuple[int, ...]]:
+    """The places of lines of ordinary output: of the last lines all, of many before them one in so many; how
+    many that are, and from where on it is all."""
+    lines = block.split(b"\n")
+    ends = list(itertools.accumulate(len(line) + 1 for line in lines))
+    last = max(0, len(lines) - _LINES)
+    each = 1 + last // _LINES
+    looked = (*range(each - 1, last, each), *range(last, len(lines)))
+    found = (n for n in looked if (n or not begin) and _plain(lines[n]))  # the first line may be cut
+    places = tuple(begin + ends[n] - len(lines[n]) - 1 for n in found)
+    return each, begin + (ends[last - 1] if last else 0), places
+
+
+def _plain(line: bytes) -> bool:
+    """Whether a line is ordinary output."""
+    start = line[:300]
+    if not start or start.isspace():
+        return False
+    if b"\x1b" in start:
+        start = decoded(start).encode("utf-8", "surrogateescape")
+    if indented(start) or progress.epilogue(start) or _CHATTER.search(start):
+        return False
+    return not any(map(start.lower().__contains__, _TROUBLE))
+
+
+class _Course:
+    """Where programs started and ended in order: looked for by the words of such lines."""
+
+    def __init__(self, block: bytes, begin: int, lines_before: int) -> None:
+        self._block, self._begin, self._lines = block, begin, lines_before
+        self.starts: list[Start] = []
+        self.shutdowns: list[int] = []
+
+    def edges(self) -> None:
+        """Note the first words of programs, and the words with which they are ended in order."""
+        small = self._block.lower()
+        for at in sorted({at for word in progress.EDGE for at in lines_with(small, word)}):
+            text = bare(decoded(self._line(at)[:300]))
+            if progress.starts(text):
+                self._start(at, text)
+            elif progress.shuts_down(text):
+                self.shutdowns.append(self._begin + at)
+
+    def commands(self) -> None:
+        """Note the commands that start a job. Without a prompt, who says so once may only say what to try."""
+        found = [(typed.start(), bool(typed["prompt"])) for typed in progress.TYPED.finditer(self._block)]
+        told = sum(not prompt for _at, prompt in found) > 1
+        for at, prompt in found:
+            if prompt or told:
+                self._start(at, decoded(self._line(at)[:300]))
+
+    def gaps(self) -> None:
+        """Note where the clock says that nobody wrote for hours: no rank waits so long for another one."""
+        before: Optional[int] = None
+        for found in _CLOCK.finditer(self._block):
+            minute = _minute(found)
+            if before is not None and minute - before >= _HOURS * 60:
+                at = self._block.rfind(b"\n", 0, found.start(1)) + 1
+                if _plain(self._line(at)):
+                    self._start(at, decoded(self._line(at)[:300]))
+            before = minute if before is None else max(before, minute)
+
+    def again(self, begin: bytes, first: int) -> None:
+        """Note where the first line of the log comes again, or several of the first lines that are before
+        the place at which something was found first."""
+        head = _head(begin)
+        if head is not None:
+            for at in self._places_of(head):
+                self._start(at, decoded(self._line(at)[:300]))
+        places = [
+            (one.weight, [at for at in self._places_of(one) if at + self._begin > own])
+            for own, one in _heads(begin[:first] if first else begin)
+        ]
+        for at in _clusters(places):
+            self._start(at, decoded(self._line(at)[:300]))
+
+    def _places_of(self, head: _Head) -> list[int]:
+        """Where a line is again."""
+        return [at for at in lines_with(self._block, head.piece) if head.again(self._line(at))]
+
+    def _line(self, at: int) -> bytes:
+        end = self._block.find(b"\n", at)
+        return self._block[at:] if end < 0 else self._block[at:end]
+
+    def _start(self, at: int, text: str) -> None:
+        if len(self.starts) < _STARTS:
+            line = self._lines + self._block.count(b"\n", 0, at) + 1
+            self.starts.append(Start(self._begin + at, line, text))
+
+
+def _head(begin: bytes, least: int = _LETTERS) -> Optional[_Head]:
+    """The first line of a log, when it can be known again by its letters."""
+    first = next((line for line in begin.split(b"\n")[:5] if line.strip()), b"")
+    telling = not _FAILS.search(first[:300]) and not first[:1].isspace()
+    said = bare(decoded(first[:300])).split('\\n","')[0]  # what docker puts after a line is no part of it
+    letters = sum(map(str.isalpha, said))
+    return _Head(first, 1.0 if letters >= _LETTERS else _SHORT) if telling and letters >= least else None
+
+
+def _heads(begin: bytes) -> Iterator[tuple[int, _Head]]:
+    """The first lines of a log that can be known again, each with its place: those that are there once. What
+    each rank says is there as often as there are ranks, and what is drawn as a table is also drawn at the
+    end."""
+    lines = begin.split(b"\n")
+    times = Counter(map(_masked, lines[: 2 * _FIRST]))
+    at = 0
+    for line in lines[:_FIRST]:
+        head = _head(line, _FEW)
+        if head is not None and times[_masked(line)] == 1 and not line.startswith((b"|", b"+")):
+            yield at, head
+        at += len(line) + 1
+
+
+def _clusters(places: Sequence[tuple[float, Sequence[int]]]) -> Iterator[int]:
+    """Where several of the first lines of a log are again, close together and in their order; each with
+    what it counts."""
+    rare = [
+        (at, number) for number, (_weight, found) in enumerate(places) if len(found) <= _OFTEN for at in found
+    ]
+    rare.sort()
+    upto = -1
+    for index, (at, number) in enumerate(rare):
+        if at <= upto:
+            continue
+        last, together, end = number, places[number][0], at
+        for later, following in rare[index + 1 :]:
+            if later > at + _NEAR:
+                break
+            if following > last:
+                last, together, end = following, together + places[following][0], later
+        if together >= _TOGETHER:
+            upto = end
+            yield at
+
+
+class _Head:
+    """The first line of a log: a program that starts anew says it anew."""
+
+    def __init__(self, line: bytes, weight: float) -> None:
+        self.weight = weight
+        self._length, self._line = len(line), _masked(line)
+        self.piece = max(_DIGITS.split(line[:200]), key=len)  # what of it is the same each time
+
+    def again(self, line: bytes) -> bool:
+        """Whether a line is the same but for its numbers."""
+        return abs(len(line) - self._length) <= _LIKE and _masked(line) == self._line
+
+
+def _masked(line: bytes) -> bytes:
+    """A line without what differs from run to run."""
+    return _DIGITS.sub(b"0", line[:200])
+
+
+def noted(starts: Sequence[Start], deaths: Sequence[int]) -> list[Start]:
+    """The starts that begin another run: those after which, and before which since the last one, a job
+    died."""
+    found: list[Start] = []
+    for start in starts:
+        before = found[-1].offset if found else -1
+        if any(before < death < start.offset for death in deaths):
+            found.append(start)
+    return found

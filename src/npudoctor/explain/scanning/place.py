@@ -1,0 +1,225 @@
+"""One line of a log with what is around it, read only when somebody asks: most lines are soon done with."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Optional
+
+from npudoctor.explain.scanning import levels, moments, ranks
+from npudoctor.explain.scanning.evidence import Seen
+from npudoctor.explain.scanning.window import Window, decoded
+from npudoctor.explain.signatures.quoted import quoted
+from npudoctor.explain.signatures.recognise import (
+    UNIT_LINES,
+    around,
+    bare,
+    compiled,
+    head,
+    of_sources,
+    shape,
+    shown_source,
+    unit,
+)
+from npudoctor.explain.signatures.signatures import Signature
+
+SHOWN = 2000  # characters of a line that are kept
+_LOGGING = 16 << 10  # bytes of what `logging` writes about a message that it cannot format
+_TRACEBACK = 60  # lines of a traceback at most
+_EXCEPTION = re.compile(r"(?:[\w.]*\.)?\w*(?:Error|Exception|Interrupt)(?:: |$)")
+_IGNORED = (
+    "Exception ignored in",
+    "Exception ignored on calling",
+    "Error in atexit._run_exitfuncs",
+    "--- Logging error ---",
+)
+# What threads and tasks write whose other end, or whose interpreter, is already gone.
+_OF_THREAD = ("Exception in thread ", "Exception in callback ", "Task exception was never retrieved")
+_GONE = re.compile(
+    r"(?:[\w.]*\.)?(?:EOFError|BrokenPipeError|Connection\w*Error|CancelledError|Empty)\b"
+    r"|OSError: (?:handle is closed|\[Errno (?:9|32)\])"
+    r"|RuntimeError: (?:cannot schedule new futures|can't \w+ new thread at|Event loop is closed)"
+)
+_HANDLED = "During handling of the above exception, another exception occurred"
+_CAUSE = "The above exception was the direct cause of the following exception"
+_CHAINED = (_HANDLED, _CAUSE)
+
+
+class Place:
+    """A line of a window, from `start` to `end`; `number` is its number in the file."""
+
+    def __init__(self, window: Window, start: int, end: int, number: int) -> None:
+        self._window = window
+        self._outer = window.bounds(start)
+        self.offset = window.base + start
+        self.number = number
+        self.text = decoded(window.data[start:end])
+
+    def says(self, pattern: str) -> Optional[Place]:
+        """The line, when the pattern matches it; the head of its message, when it matches that."""
+        search = compiled(pattern).search
+        prefixed, alone = self._shape
+        if search(self.text) or (prefixed and search(self._bare)):
+            # A word in the source of a program means nothing, but to a pattern that is about sources.
+            return self if alone or of_sources(pattern) or not self.source else None
+        if alone:
+            return None
+        message = self._message
+        if message is None or not search(message[1]):
+            return None
+        # Whichever line of a message led here: the one that says it alone is meant, else the head for all
+        # of it.
+        for lines in self._members(message[0]):
+            member = self._moved(lines)
+            if search(member.text) or search(bare(member.text)):
+                return member if of_sources(pattern) or not member.source else None
+        return self._headed(*message)
+
+    def _members(self, before: int) -> Iterator[int]:
+        """How far from this line the other lines of its message are, whose head is so many before it."""
+        above, below = self._neighbours
+        lines = [*above, self.text, *below]
+        first = len(above) - before
+        last = first + 1
+        while last < len(lines) and last - first < UNIT_LINES and bare(lines[last])[:1].isspace():
+            last += 1
+        return (number - len(above) for number in range(first, last) if number != len(above))
+
+    def around(self, signature: Signature) -> bool:
+        """Whether what must be near is, and what must not be is not."""
+        if not signature.within or not (
+            signature.near or signature.without or signature.own or signature.deepest
+        ):
+            return True
+        before = self._window.before(self._outer[0], signature.within)
+        after = self._window.after(self._outer[1], signature.within)
+        return around(signature, [*before, self.text, *after], len(before))
+
+    def seen(self, path_rank: Optional[int], year: int) -> Seen:
+        """All that is worth to be kept of it."""
+        before, after = self._neighbours
+        lines = [*before, self.text, *after]
+        ending = next((line for line in after[:9] if line.startswith((_HANDLED, _CAUSE, "Traceback"))), "")
+        return Seen(
+            self.number,
+            self.offset,
+            self.text.strip()[:SHOWN],
+            self.rank(path_rank),
+            moments.nearest(lines, len(before), year),
+            self.low,
+            ending.startswith(_HANDLED),
+            ending.startswith(_CAUSE),
+            self.teardown,
+        )
+
+    def plain(self, path_rank: Optional[int]) -> Seen:
+        """What can be said of it without a look at the lines around."""
+        text = self.text.strip()[:SHOWN]
+        rank = self.rank(path_rank)
+        return Seen(self.number, self.offset, text, rank, low=self.low, teardown=self.teardown)
+
+    def rank(self, path_rank: Optional[int]) -> Optional[int]:
+        """The rank that the line is from: as it says, else whose file it is."""
+        return path_rank if self._rank is None else self._rank
+
+    @cached_property
+    def _rank(self) -> Optional[int]:
+        return ranks.of_line(self.text)
+
+    @cached_property
+    def low(self) -> bool:
+        """Whether the line calls itself a warning or information, or ends a traceback that was ignored."""
+        text = self._bare
+        if text.startswith("Traceback ("):
+            return any(bare(line).startswith(_IGNORED) for line in self._window.before(self._outer[0], 1))
+        return levels.low(self.text) or any(line.startswith(_IGNORED) for line in self._introduction)
+
+    @property
+    def teardown(self) -> bool:
+        """Whether the line ends a traceback of a thread that was left when all else was gone."""
+        gone = bool(_GONE.match(self._bare))
+        return gone and any(line.startswith(_OF_THREAD) for line in self._introduction)
+
+    @property
+    def _follows_source(self) -> bool:
+        """Whether the line before this one is indented, as the last of a traceback is."""
+        before = self._window.before(self._outer[0], 1)
+        return bool(before) and bare(before[0])[:1].isspace()
+
+    @cached_property
+    def _introduction(self) -> Sequence[str]:
+        """What is said before the traceback that ends here, or before the one of which it is the
+        consequence: that Python ignored the exception, as in `__del__`, or that it was of a thread."""
+        if not _EXCEPTION.match(self._bare) or not self._follows_source:
+            return ()
+        lines = [bare(line) for line in self._window.before(self._outer[0], _TRACEBACK)]
+        for number in range(len(lines) - 1, 0, -1):
+            if lines[number].startswith("Traceback ("):
+                above = [line for line in lines[max(0, number - 3) : number] if line.strip()]
+                if not (above and above[-1].startswith(_CHAINED)):
+                    return above[-2:]
+        return ()
+
+    @cached_property
+    def quoted(self) -> bool:
+        """Whether the line is no message of the job."""
+        return quoted(bare(self.text)) or self._of_logging
+
+    @property
+    def _of_logging(self) -> bool:
+        """Whether the line is of what `logging` writes when it cannot format a message, and goes on: a
+        traceback, a stack, the message and its arguments."""
+        start = self._outer[0]
+        before = self._window.data[max(0, start - _LOGGING) : start]
+        _more, found, since = before.rpartition(b"--- Logging error ---")
+        if not found or b"\nArguments: " in since:
+            return False
+        return since.count(b"Traceback (most recent") <= 1 + since.count(b"the above exception")
+
+    @cached_property
+    def source(self) -> bool:
+        """Whether the line is one of a source that a traceback shows."""
+        before, after = self._neighbours
+        return shown_source([*before, self.text, *after], len(before))
+
+    def following(self, count: int) -> list[str]:
+        """The lines after it."""
+        return self._window.after(self._outer[1], count)
+
+    @cached_property
+    def _neighbours(self) -> tuple[list[str], list[str]]:
+        start, end = self._outer
+        return self._window.before(start, UNIT_LINES), self._window.after(end, UNIT_LINES)
+
+    @cached_property
+    def _bare(self) -> str:
+        return bare(self.text)
+
+    @cached_property
+    def _shape(self) -> tuple[bool, bool]:
+        start, end = self._outer
+        return shape(self._window.data, start, end + 1)
+
+    @cached_property
+    def _message(self) -> Optional[tuple[int, str]]:
+        """How many lines before this one its message begins, and all of it; None when that cannot be told."""
+        before, after = self._neighbours
+        lines = [*before, self.text, *after]
+        first = head(lines, len(before))
+        return None if first is None else (len(before) - first, unit(lines, first))
+
+    def _headed(self, lines: int, text: str) -> Place:
+        """The line that is so many before this one, with the text of all of its message."""
+        place = self._moved(-lines)
+        place.text = text
+        return place
+
+    def _moved(self, lines: int) -> Place:
+        """The line that is so many after this one, or before it."""
+        data, start = self._window.data, self._outer[0]
+        for _line in range(-lines):
+            start = data.rfind(b"\n", 0, max(0, start - 1)) + 1
+        for _line in range(lines):
+            start = data.find(b"\n", start) + 1
+        return Place(self._window, start, self._window.bounds(start)[1], self.number + lines)

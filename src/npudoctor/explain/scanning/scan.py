@@ -1,0 +1,319 @@
+"""One pass over the bytes of a log: what is found is judged line by line, with the lines around at hand."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Optional, TypeVar
+
+from npudoctor.core.frozen import replace
+from npudoctor.core.messages import _
+from npudoctor.explain.scanning import ranks
+from npudoctor.explain.scanning.evidence import SHOWN, Evidence, Found, Seen
+from npudoctor.explain.scanning.flood import Kinds
+from npudoctor.explain.scanning.last_words import last_words
+from npudoctor.explain.scanning.levels import low
+from npudoctor.explain.scanning.matching import Hit, Matcher
+from npudoctor.explain.scanning.outline import KEPT, outline_of
+from npudoctor.explain.scanning.place import Place
+from npudoctor.explain.scanning.window import Window
+from npudoctor.explain.signatures.failures import ENDED, MARKS, WORDS
+from npudoctor.explain.signatures.recognise import UNIT_LINES
+from npudoctor.explain.signatures.table import Needle, Table
+
+T = TypeVar("T")
+
+CONTEXT = 64 << 10  # what lies around a piece and is at hand when it is judged
+JUDGING = 5.0  # seconds of CPU that the lines of one file, or one part of it, are looked at
+_GLANCE = 64  # lines after which the time is asked
+_LEAST = 256 << 10  # smaller pieces are put together
+_SEAM = 8 << 10  # longer than any line that is looked at as a whole
+_HEAD = 8 << 10  # of the start of a log is enough to know it again
+_PROVEN = 500  # found so often, it is no longer asked what is near, unless that is the line itself
+_LOOK, _LONG = 8 << 10, 64  # of so many bytes at its begin the length of lines is judged; long ones
+_WORDS = next(index for index, mark in enumerate(MARKS) if mark.name == WORDS)
+_ROOT = re.compile(r"^[ \t]*rank[ \t]*: (\d{1,6})\b")
+
+
+class Scan:
+    """One pass over a file, or over the part `own` of it: what lies around that is context only."""
+
+    def __init__(
+        self,
+        table: Table,
+        matcher: Matcher,
+        path: str,
+        year: int,
+        base: int = 0,
+        own: Optional[tuple[int, int]] = None,
+        until: float = math.inf,
+        judging: Optional[float] = None,
+    ) -> None:
+        self._table, self._matcher, self._year, self._own = table, matcher, year, own
+        self._judging = JUDGING if judging is None else judging
+        self._rank = ranks.of_path(path)
+        self._until = until
+        self._spent = 0.0  # seconds of CPU on looking at lines
+        self._base = base  # of the piece that is judged
+        self._noted: dict[tuple[int, int], list[int]] = {}  # of each owner, where it was noted last
+        self._head = b""  # how the log begins, where that is read here
+        self._kinds, self._ranks = Kinds(), set[Optional[int]]()
+        self._last: dict[int, deque[Place]] = {}  # of each owner the last lines that were only counted
+        self._known: dict[frozenset[int], list[Needle]] = {}  # of the numbers of a line, what to look for
+        self.evidence = Evidence(path)
+
+    def of(self, pieces: Iterable[bytes]) -> Evidence:
+        """What the pieces say; the first begins at `base`."""
+        before, piece = b"", b""
+        end: deque[bytes] = deque()
+        hits: list[Hit] = []
+        for following in itertools.chain(_sized(pieces), (b"",)):
+            if not self._base and not piece:
+                self._head = following[:_HEAD]
+            over = self._spent > self._judging
+            found = [] if over else self._timed(piece, following)
+            if piece:
+                if over:  # of what looks like an error there was no end: the end of the log tells how it went
+                    hits = [] if following else self._at_end(piece)
+                self._judge(before, piece, following, hits)
+                self._base += len(piece)
+                before = piece
+                end.append(piece)
+                while sum(map(len, end)) - len(end[0]) >= KEPT:
+                    end.popleft()
+            piece, hits = following, found
+        self.evidence.end = self._base
+        if self._own is None or self._own[1] > self._base:
+            kept = b"".join(end)[-KEPT:]
+            self._last_words(kept)
+            self._outline(kept)
+            if before and not before.endswith(b"\n"):
+                self.evidence.lines += 1
+        return self.evidence
+
+    def _last_words(self, end: bytes) -> None:
+        """Note the last lines that say that something failed, the first of them first."""
+        window = Window(end, self._base - len(end))
+        for start, stop in reversed(tuple(last_words(end))):
+            number = self.evidence.lines - ends_in(end[start:]) + 1
+            place = Place(window, start, stop, number)
+            if place.quoted or (place.low and not low(place.text)):
+                continue  # of a traceback that Python ignored, or of what only shows something
+            self.evidence.mark(_WORDS, place.seen(self._rank, self._year))
+
+    def _outline(self, end: bytes) -> None:
+        """The course of the log, by its end; asked only where something was found, here or in an earlier
+        part."""
+        part = self._own is not None
+        if part or self.evidence.found or self.evidence.marks:
+            lines = self.evidence.lines - end.count(b"\n")
+            begin = self._base - len(end)
+            first = 0 if part else self.evidence.first
+            self.evidence.outline = outline_of(end, begin, lines, self._head, first)
+
+    def _hits(self, piece: bytes, following: bytes) -> list[Hit]:
+        """The hits that end in the following piece."""
+        hits = self._matcher.found(following) if following else []
+        if piece and following:
+            seam = piece[-_SEAM:]
+            across = self._matcher.found(seam + following[:_SEAM])
+            hits += [(number, end - len(seam)) for number, end in across if end > len(seam)]
+        return hits
+
+    def _judge(self, before: bytes, piece: bytes, following: bytes, hits: list[Hit]) -> None:
+        """Judge every line of a piece in which a literal was found, and count all lines."""
+        first, last = self._mine(piece)
+        counted, lines = first, self.evidence.lines
+        if hits:
+            ends = [end for _number, end in hits]
+            # Most of the time all is far from the ends of the piece, and nothing has to be put together.
+            ahead = before[-CONTEXT:] if min(ends) < CONTEXT else b""
+            behind = following[:CONTEXT] if max(ends) > len(piece) - CONTEXT else b""
+            window = Window(ahead + piece + behind if ahead or behind else piece, self._base - len(ahead))
+            for start, end, numbers in self._in_time(_by_line(window, hits, len(ahead))):
+                if not first <= start - len(ahead) < last and not (
+                    start < len(ahead) and self._owned(window, start)
+                ):
+                    continue
+                here = max(counted, start - len(ahead))
+                lines += ends_in(piece[counted:here])
+                counted = here
+                self._line(Place(window, start, end, lines + 1), frozenset(numbers))
+            self._ebb()
+        self.evidence.lines = lines + ends_in(piece[counted:last])
+
+    def _timed(self, piece: bytes, following: bytes) -> list[Hit]:
+        """The hits that end in the following piece; that there are very many costs time too."""
+        begun = time.process_time()
+        hits = self._hits(piece, following)
+        if len(hits) > len(following) >> 9:
+            self._spent += time.process_time() - begun
+        return hits
+
+    def _at_end(self, piece: bytes) -> list[Hit]:
+        """The hits at the end of a piece."""
+        start = max(0, len(piece) - CONTEXT)
+        return [(number, start + end) for number, end in self._matcher.found(piece[start:])]
+
+    def _in_time(self, lines: Iterator[T]) -> Iterator[T]:
+        """The lines, until the time for them is over: then the answer says so."""
+        begun, spent = time.process_time(), self._spent
+        ended = spent > self._judging  # before: what comes now is the end of the log
+        for number, line in enumerate(lines):
+            yield line
+            if number % _GLANCE == _GLANCE - 1:
+                self._spent = spent + time.process_time() - begun
+                if self._spent > self._judging + ended or time.monotonic() > self._until:
+                    break
+        self._spent = spent + time.process_time() - begun
+        if self._spent > self._judging and not self.evidence.problem:
+            text = _("has more lines that look like errors than can be examined in {seconds:g} s")
+            self.evidence.problem = text.format(seconds=self._judging)
+
+    def _mine(self, piece: bytes) -> tuple[int, int]:
+        """Where what is ours of a piece begins and ends."""
+        if self._own is None:
+            return 0, len(piece)
+        start, end = (min(max(at - self._base, 0), len(piece)) for at in self._own)
+        return start, end
+
+    def _owned(self, window: Window, start: int) -> bool:
+        """Whether a line that begins before the piece is ours."""
+        return self._own is None or self._own[0] <= window.base + start < self._own[1]
+
+    def _line(self, place: Place, numbers: frozenset[int]) -> None:
+        """Judge one line by the needles whose literals are in it, unless enough of its kind were judged."""
+        rank = place.rank(self._rank)
+        settled = self._kinds.settled(numbers)
+        if settled is not None and rank in self._ranks:
+            self._count(settled, place)
+            return
+        self._ranks.add(rank)
+        self._kinds.note(numbers, self._judged(place, numbers))
+
+    def _judged(self, place: Place, numbers: frozenset[int]) -> Optional[frozenset[int]]:
+        """Note what is found at a line, and say whose it is; None when it is not of this line alone."""
+        done: set[tuple[int, int]] = set()
+        alone = True
+        for needle in self._needles(numbers):
+            key = (needle.owner, needle.role)
+            if key in done or not self._wanted(needle):
+                continue
+            where = place.says(needle.pattern)
+            if where is not None and not place.quoted:
+                done.add(key)
+                alone = alone and where is place
+                self._once(needle, where)
+        return frozenset(owner for owner, role in done if not role) if alone else None
+
+    def _count(self, owners: frozenset[int], place: Place) -> None:
+        """Count a line in which the same is found as in all of its kind."""
+        for owner in owners:
+            if owner < 0:
+                self.evidence.counts[~owner] = self.evidence.counts.get(~owner, 0) + 1
+                self._last.setdefault(owner, deque(maxlen=SHOWN)).append(place)
+            elif owner in self.evidence.found:
+                self.evidence.found[owner].count += 1
+                self._last.setdefault(owner, deque(maxlen=1)).append(place)
+
+    def _needles(self, numbers: frozenset[int]) -> list[Needle]:
+        known = self._known.get(numbers)
+        if known is None:
+            owners = self._matcher.owners
+            found = sorted({needle for number in numbers for needle in owners[number]})
+            known = self._known[numbers] = [self._table.needles[number] for number in found]
+        return known
+
+    def _ebb(self) -> None:
+        """Note the last lines of what was only counted: where it was last decides whether the job outlived
+        it."""
+        for owner, places in self._last.items():
+            for place in places:
+                seen = place.plain(self._rank)
+                if owner >= 0:
+                    self.evidence.found[owner].ended(replace(seen, text=""))
+                elif not seen.low:
+                    self.evidence.mark(~owner, seen)
+                    self.evidence.counts[~owner] -= 1  # it was counted
+        self._last.clear()
+
+    def _once(self, needle: Needle, place: Place) -> None:
+        """Note it, unless another line of the same message led to it already."""
+        noted = self._noted.setdefault((needle.owner, needle.role), [])
+        if place.offset not in noted:
+            noted.append(place.offset)
+            del noted[: -2 * UNIT_LINES]
+            self._note(needle, place)
+
+    def _wanted(self, needle: Needle) -> bool:
+        """What only has to be in the file somewhere is looked for once."""
+        return not needle.role or (needle.owner, needle.role) not in self.evidence.aside
+
+    def _note(self, needle: Needle, place: Place) -> None:
+        if needle.role:
+            self.evidence.aside.add((needle.owner, needle.role))
+        elif needle.owner < 0:
+            self._mark(~needle.owner, place)
+        else:
+            found = self.evidence.found.get(needle.owner)
+            signature = self._table.signatures[needle.owner]
+            known = found is not None and found.count >= _PROVEN and signature.within > 1
+            if known or place.around(signature):
+                found = self.evidence.found.setdefault(needle.owner, Found())
+                found.add(self._seen(found.ranks, place))
+
+    def _seen(self, known: dict[Optional[int], Seen], place: Place) -> Seen:
+        """The line as it is kept; of what is known already only where it is."""
+        rank = place.rank(self._rank)
+        mine = known.get(rank)
+        if mine is None or (mine.low and not place.low):
+            return place.seen(self._rank, self._year)
+        return Seen(place.number, place.offset, "", rank, low=place.low, teardown=place.teardown)
+
+    def _mark(self, index: int, place: Place) -> None:
+        if place.low and MARKS[index].name not in ENDED:
+            return
+        # Of a flood of errors the first few are shown; of the rest it counts where they are.
+        full = self.evidence.counts.get(index, 0) < SHOWN
+        self.evidence.mark(index, place.seen(self._rank, self._year) if full else place.plain(self._rank))
+        if MARKS[index].name == "launcher" and "Root Cause" in place.text and self.evidence.root is None:
+            told = (_ROOT.match(line) for line in place.following(8))
+            self.evidence.root = next((int(match[1]) for match in told if match), None)
+
+
+def _by_line(window: Window, hits: list[Hit], shift: int) -> Iterator[tuple[int, int, set[int]]]:
+    """The lines in which literals end, in order, and which literals."""
+    start, end = 0, -1
+    numbers: set[int] = set()
+    for at, number in sorted((last - 1 + shift, number) for number, last in hits):
+        if not start <= at < end:
+            if numbers:
+                yield start, end, numbers
+            (start, end), numbers = window.line(at), set()
+        numbers.add(number)
+    if numbers:
+        yield start, end, numbers
+
+
+def ends_in(piece: bytes) -> int:
+    """How many lines end in a piece. `count` looks at byte after byte; what takes them out jumps from one to
+    the next, which is sooner where lines are as long as in most logs."""
+    if piece.count(b"\n", 0, _LOOK) * _LONG > _LOOK:
+        return piece.count(b"\n")
+    return len(piece) - len(piece.replace(b"\n", b""))
+
+
+def _sized(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The pieces, small ones put together: what is around a line is looked for in its neighbours."""
+    held: list[bytes] = []
+    for piece in pieces:
+        held.append(piece)
+        if sum(map(len, held)) >= _LEAST:
+            yield held[0] if len(held) == 1 else b"".join(held)
+            held = []
+    if any(held):
+        yield b"".join(held)

@@ -1,0 +1,254 @@
+"""What a signature's regular expression may use, and the literals one of which must be in what it matches.
+
+The scan looks for literals only, with whichever engine is here, and `re` confirms on the line: so both
+engines give the same answers, and a pattern without a literal could never be found.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from typing import Any, Optional
+
+if sys.version_info >= (3, 11):
+    from re import _constants as c  # type: ignore[attr-defined]
+    from re import _parser as parser  # type: ignore[attr-defined]
+else:
+    import sre_constants as c
+    import sre_parse as parser
+
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _
+
+LEAST = 4  # the shortest literal that is worth looking for
+_RARE = 14  # a literal of so many bytes hardly stands in a line that has nothing to do with it
+_MOST = 48  # so many alternatives at most are spelled out
+_STRANGE = {"GROUPREF", "GROUPREF_EXISTS", "ASSERT", "ASSERT_NOT", "ATOMIC_GROUP", "POSSESSIVE_REPEAT"}
+# Words that healthy logs are full of: looking for them costs more than for anything else.
+COMMON = frozenset(
+    "about accuracy address alloc allocate allocated attempt await backend batch before buffer cache "
+    "called check client cluster communication compile config connect connected connection context "
+    "copy count create created cuda data dataset debug default device devices died distributed driver "
+    "during environment epoch errno error event event_id exec execute exist exit failed failure file "
+    "files finish finished found function global graph group handle hccl host info init initialize "
+    "input invalid job kernel launch launched length library limit load loaded loading local main "
+    "memory message model module name nccl network node not_found notify number operator optimizer "
+    "output package path peer platform port process processes python queue rank ranks read ready "
+    "received recv register remote request resource result retry return root runtime save saved "
+    "script self send server session shape share shared size socket space start started state status "
+    "step stop store stream success successfully system table task tensor thread time timed timeout "
+    "torch total train training type unknown update used user using value variable version visible "
+    "wait waiting warn warning worker world write".split()
+)
+
+
+class Unsuitable(ValueError):
+    """A pattern that cannot be used; the text says why."""
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A text that must occur; `caseless`: whatever the case of its ASCII letters."""
+
+    text: str
+    caseless: bool = False
+
+
+def literals_of(pattern: str) -> tuple[Literal, ...]:
+    """The literals one of which is in every match; Unsuitable when there is none or it cannot be used."""
+    return analysed(pattern)[0]
+
+
+@cache  # a row is judged first, and made ready to be found later
+def analysed(pattern: str) -> tuple[tuple[Literal, ...], tuple[tuple[Literal, ...], ...]]:
+    """The literals one of which is in every match, and the links: all that every match goes through, one by
+    one, each a choice of literals. Unsuitable when there is no literal or it cannot be used."""
+    tree = _parsed(pattern)
+    caseless, pieces = _caseless(tree), _sequence(tree)
+    found = _best(pieces)
+    if found is None or min(map(_length, found)) < LEAST:
+        text = _("{pattern}: has no literal of {least} bytes that every match must contain")
+        raise Unsuitable(text.format(pattern=pattern, least=LEAST))
+    literals = {text.lower() if caseless else text for text in found}
+    return _literals(literals, caseless), tuple(_literals(link, caseless) for link in _chain(pieces))
+
+
+def _literals(texts: Iterable[str], caseless: bool) -> tuple[Literal, ...]:
+    return tuple(Literal(text, caseless) for text in sorted(texts))
+
+
+def judged(pattern: str) -> None:
+    """Unsuitable when a pattern is none, or uses what only some engines know."""
+    _parsed(pattern)
+
+
+def _parsed(pattern: str) -> Any:
+    try:
+        tree = parser.parse(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise Unsuitable(f"{pattern}: {error}") from error
+    if tree.state.flags & ~(re.IGNORECASE | re.UNICODE):
+        raise Unsuitable(_("{pattern}: of all flags only (?i) may be used").format(pattern=pattern))
+    _judge(pattern, tree, False)
+    return tree
+
+
+def _caseless(tree: Any) -> bool:
+    """Whether a pattern, or a part of it, is for any case: then all its literals are looked for so."""
+    return bool(tree.state.flags & re.IGNORECASE) or any(
+        _locally(kind, value) for kind, value in _walked(tree)
+    )
+
+
+def _locally(kind: Any, value: Any) -> bool:
+    return kind is c.SUBPATTERN and bool(value[1] & re.IGNORECASE)
+
+
+def _walked(tree: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+    for kind, value in tree:
+        yield kind, value
+        for inner in _inside(kind, value):
+            yield from _walked(inner)
+
+
+def _judge(pattern: str, tree: Iterable[Any], repeated: bool) -> None:
+    for kind, value in tree:
+        if str(kind) in _STRANGE:
+            text = _("{pattern}: no backreferences, lookaround or possessive repeats")
+            raise Unsuitable(text.format(pattern=pattern))
+        endless = kind in (c.MAX_REPEAT, c.MIN_REPEAT) and value[1] > _MOST * _MOST
+        if endless and repeated:  # (a+)+ could divide a text in endless ways; (\w+\.)+ only in one
+            raise Unsuitable(_("{pattern}: a repeat within a repeat").format(pattern=pattern))
+        for inner in _inside(kind, value):
+            _judge(pattern, inner, (repeated or endless) and not any(kind is c.LITERAL for kind, _ in inner))
+
+
+def _inside(kind: Any, value: Any) -> Sequence[Any]:
+    if kind is c.SUBPATTERN:
+        return (value[3],)
+    if kind is c.BRANCH:
+        return tuple(value[1])
+    return (value[2],) if kind in (c.MAX_REPEAT, c.MIN_REPEAT) else ()
+
+
+# What stands at a place: all texts that it can be, None when they cannot be spelled out; and texts one of
+# which it must contain even so.
+_Piece = tuple[Optional[frozenset[str]], Optional[frozenset[str]]]
+
+
+def _sequence(tree: Iterable[Any]) -> list[_Piece]:
+    return [piece for kind, value in tree for piece in _pieces(kind, value)]
+
+
+def _pieces(kind: Any, value: Any) -> list[_Piece]:
+    if kind is c.AT:
+        return []  # takes no room: what stands on both sides of it still touches
+    if kind is c.LITERAL:
+        return [(frozenset({chr(value)}), None)]
+    if kind is c.IN:
+        return [(_chars(value), None)]
+    if kind is c.SUBPATTERN:
+        return _sequence(value[3])
+    if kind is c.BRANCH:
+        return [_branch([_sequence(one) for one in value[1]])]
+    if kind in (c.MAX_REPEAT, c.MIN_REPEAT):
+        return _repeat(value[0], value[1], _sequence(value[2]))
+    return [(None, None)]
+
+
+def _chars(members: Sequence[Any]) -> Optional[frozenset[str]]:
+    """The characters of a set such as [26] or [0-9], when they are few."""
+    found: set[str] = set()
+    for kind, value in members:
+        if kind is c.LITERAL:
+            found.add(chr(value))
+        elif kind is c.RANGE and value[1] - value[0] < 10:
+            found.update(map(chr, range(value[0], value[1] + 1)))
+        else:
+            return None
+    return frozenset(found) if len(found) <= 10 else None
+
+
+def _branch(ways: list[list[_Piece]]) -> _Piece:
+    whole = [_whole(way) for way in ways]
+    known = [texts for texts in whole if texts is not None]
+    if len(known) == len(ways) and sum(map(len, known)) <= _MOST:
+        return frozenset().union(*known), None
+    musts = [_best(way) for way in ways]
+    some = [must for must in musts if must is not None]
+    return None, frozenset().union(*some) if len(some) == len(ways) else None
+
+
+def _repeat(least: int, most: int, inner: list[_Piece]) -> list[_Piece]:
+    if least == 0:
+        texts = _whole(inner) if most == 1 else None
+        return [(texts and texts | {""}, None)]
+    some = inner * min(least, 4)
+    return some if least == most <= 4 else [*some, (None, None)]
+
+
+def _whole(pieces: list[_Piece]) -> Optional[frozenset[str]]:
+    """All texts that a sequence can be, when it can be spelled out."""
+    made = frozenset({""})
+    for texts, _must in pieces:
+        if texts is None or len(made) * len(texts) > _MOST:
+            return None
+        made = frozenset(left + right for left, right in itertools.product(made, texts))
+    return made
+
+
+def _best(pieces: list[_Piece]) -> Optional[frozenset[str]]:
+    """Of all sets one of whose texts must occur in a sequence, the one whose texts are the rarest."""
+    found: list[frozenset[str]] = [must for _texts, must in pieces if must]
+    pieces = _merged(pieces)
+    for start in range(len(pieces)):
+        made = frozenset({""})
+        for texts, _must in pieces[start:]:
+            if texts is None or len(made) * len(texts) > _MOST:
+                break
+            made = frozenset(left + right for left, right in itertools.product(made, texts))
+            found.append(made)
+    return max(found, key=_rarity, default=None)
+
+
+def _chain(pieces: list[_Piece]) -> Iterator[frozenset[str]]:
+    """The sets that a match goes through, one after the other: of each, one text."""
+    made: frozenset[str] = frozenset({""})
+    for texts, must in (*_merged(pieces), (None, None)):
+        if texts is not None and len(made) * len(texts) <= _MOST:
+            made = frozenset(left + right for left, right in itertools.product(made, texts))
+            continue
+        if min(map(len, made)) > 1:
+            yield made
+        made = texts or frozenset({""})
+        if must and min(map(len, must)) > 1:
+            yield must
+
+
+def _merged(pieces: list[_Piece]) -> list[_Piece]:
+    """The pieces, those put together that can be one text only."""
+    merged: list[_Piece] = []
+    for texts, must in pieces:
+        before = merged[-1][0] if merged else None
+        if texts is not None and before is not None and len(texts) == len(before) == 1:
+            merged[-1] = frozenset(left + right for left in before for right in texts), None
+        else:
+            merged.append((texts, must))
+    return merged
+
+
+def _rarity(texts: frozenset[str]) -> tuple[int, int]:
+    """How rare the commonest of them is, by its length as far as that tells; then the fewest are best."""
+    return min(_RARE, min(map(_worth, texts))), -len(texts)
+
+
+def _worth(text: str) -> int:
+    length = _length(text)
+    return LEAST if length > LEAST and text.strip().lower() in COMMON else length
+
+
+def _length(text: str) -> int:
+    return len(text.encode())

@@ -1,0 +1,146 @@
+"""Whether a signature is found at a line: its patterns there, and what must or must not be near."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Optional
+
+from npudoctor.explain.signatures.own import of_a_package, of_the_job
+from npudoctor.explain.signatures.quoted import quoted, source
+from npudoctor.explain.signatures.signatures import Signature
+
+UNIT_LINES = 12  # so many lines are one message at most,
+LONGEST = 4096  # and so many characters
+
+# What launchers, containers' logs and `ts` put before each line of a rank, which hides how far the line
+# itself is indented.
+_NAMES = (
+    r"(?:\[(?:rank|default|stdout|stderr)?\d+\]:? ?|\((?:\w+ )?(?:pid|rank)=\d+[^)]*\) ?|\d{1,5}: "
+    r"|\[\d+,\d+\]<std(?:out|err)>: ?|\{\"log\": ?\"|std(?:out|err) [FP] "
+    r"|20\d\d-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)? )"
+)
+_PREFIX = re.compile(f"^{_NAMES}+")
+# Without the ^, which would only match where all of the data begins; in the bytes are colours too.
+_COLOUR = r"(?:\x1b\[[\d;]{0,12}m)*"
+_PREFIX_BYTES = re.compile(rf"(?:{_COLOUR}{_NAMES}{_COLOUR} ?)+".encode())
+
+
+@cache
+def compiled(pattern: str) -> re.Pattern[str]:
+    """The pattern, compiled once and kept: re's own memory is too small for all of them."""
+    return re.compile(pattern)
+
+
+def shape(data: bytes, start: int, following: int) -> tuple[bool, bool]:
+    """Whether a line has a prefix; and whether it is a message of its own: neither it nor the following one
+    is indented. This is asked of so many lines that it is asked of the bytes."""
+    mine = _starts(data, start)
+    return mine != start, mine >= 0 and _starts(data, following) >= 0
+
+
+def _starts(data: bytes, at: int) -> int:
+    """Where a line begins without its prefix; -1 when it is indented."""
+    prefix = _PREFIX_BYTES.match(data, at, at + 100)
+    begin = prefix.end() if prefix else at
+    return -1 if data[begin : begin + 1].isspace() and data[begin : begin + 1] not in b"\r\n" else begin
+
+
+def indented(line: bytes) -> bool:
+    """Whether a line is indented, without what a launcher put before it."""
+    return _starts(line, 0) < 0
+
+
+def bare(line: str) -> str:
+    """The line without what a launcher put before it."""
+    return _PREFIX.sub("", line)
+
+
+def head(lines: Sequence[str], index: int) -> Optional[int]:
+    """The line that begins the message of a line: itself, or the one under which it is indented."""
+    for first in range(index, max(-1, index - UNIT_LINES), -1):
+        if not bare(lines[first])[:1].isspace():
+            return first
+    return None
+
+
+def unit(lines: Sequence[str], first: int) -> str:
+    """The message that begins with a line, as one: it and the indented lines under it."""
+    last = first + 1
+    while last < len(lines) and last - first < UNIT_LINES and bare(lines[last])[:1].isspace():
+        last += 1
+    shown = (bare(line).strip() for line in _messages(lines[first:last]))
+    return " ".join(shown)[:LONGEST]
+
+
+def _messages(lines: Sequence[str]) -> Iterator[str]:
+    """The lines without those of a source that a traceback shows."""
+    before = ""
+    for line in lines:
+        if not source(before):
+            yield line
+        before = bare(line)
+
+
+def shown_source(lines: Sequence[str], index: int) -> bool:
+    """Whether a line is one of a source that a traceback shows; the last line of a log may be all that
+    there is
+    of an exception."""
+    last = not any(map(str.strip, lines[index + 1 : index + 3]))
+    if last or not index or not bare(lines[index])[:1].isspace():
+        return False
+    return source(bare(lines[index - 1]))
+
+
+def of_sources(pattern: str) -> bool:
+    """Whether a pattern is about indented lines, such as those of a source that a traceback shows."""
+    return pattern.removeprefix("(?i)").startswith("^" + r"\s+")
+
+
+def said(patterns: Sequence[str], lines: Sequence[str], index: int) -> bool:
+    """Whether one of the patterns matches the line, or the message that it is part of."""
+    if quoted(bare(lines[index])):
+        return False
+    if shown_source(lines, index):
+        patterns = [one for one in patterns if of_sources(one)]
+    first = head(lines, index)
+    texts = (lines[index], bare(lines[index]), *(() if first is None else (unit(lines, first),)))
+    return any(compiled(pattern).search(text) for text in texts for pattern in patterns)
+
+
+def around(signature: Signature, lines: Sequence[str], index: int) -> bool:
+    """Whether what must be near is there and what must not be is not; of those within the whole file,
+    only the scan can tell."""
+    if not signature.within:
+        return True
+    if signature.own and not of_the_job(lines[max(0, index - signature.within) : index + 1]):
+        return False
+    if signature.deepest and not of_a_package(lines[max(0, index - UNIT_LINES) : index]):
+        return False
+    close = lines[max(0, index - signature.within) : index + signature.within + 1]
+    if signature.near and not _any(signature.near, close):
+        return False
+    return not (signature.without and _any(signature.without, close))
+
+
+def _any(patterns: Sequence[str], lines: Sequence[str]) -> bool:
+    return any(compiled(pattern).search(line) for pattern in patterns for line in lines)
+
+
+def occurrences(signature: Signature, lines: Sequence[str]) -> Iterator[int]:
+    """The lines of a whole log at which a signature is found; plain and slow, to try one by itself."""
+    if not signature.within:
+        if signature.near and not _any(signature.near, lines):
+            return
+        if signature.without and _any(signature.without, lines):
+            return
+    for index in range(len(lines)):
+        if said(signature.patterns, lines, index) and around(signature, lines, index):
+            yield index
+
+
+def first(signature: Signature, log: str) -> Optional[int]:
+    """The first line (from 1) at which a signature is found in a log."""
+    found = next(occurrences(signature, log.splitlines()), None)
+    return None if found is None else found + 1

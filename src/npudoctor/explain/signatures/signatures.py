@@ -1,0 +1,141 @@
+"""The signatures of failures: data of this package and of the site, each row judged before it is used."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, Optional
+
+from npudoctor import knowledge
+from npudoctor.core.frozen import dataclass, field
+from npudoctor.core.messages import _
+from npudoctor.explain.signatures.judging import wrong
+from npudoctor.explain.signatures.number_patterns import number_patterns
+from npudoctor.knowledge.site import Broken, Knowledge
+from npudoctor.knowledge.tables import BUILT_IN, parse_toml
+
+FOLDER = os.path.join(os.path.dirname(knowledge.__file__), "signatures")
+
+
+@dataclass(frozen=True)
+class Example:
+    """A piece of a log, and whether the signature is to be found in it."""
+
+    log: str
+    match: bool
+
+
+@dataclass(frozen=True)
+class Signature:
+    """One failure as it is written in logs, what it means and what to do. See docs/signatures.md."""
+
+    id: str
+    category: str
+    environment: bool
+    weight: int
+    patterns: tuple[str, ...]
+    title: Mapping[str, str]
+    cause: Mapping[str, str]
+    remedy: Mapping[str, Sequence[str]]
+    checks: tuple[str, ...]
+    source: str
+    as_of: str
+    near: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    within: int = 30
+    own: bool = False  # only where the module that the line names is the job's own
+    deepest: bool = False  # only where the last frame of the traceback above is of an installed package
+    numbered: bool = False  # nothing but return numbers: the title is what the number that was found means
+    fallback: bool = False  # only asked of the line that ended a job, when nothing else explains it
+    echo_of: tuple[str, ...] = ()
+    codes: tuple[str, ...] = ()
+    era: Optional[str] = None
+    examples: tuple[Example, ...] = field(default=())
+    origin: str = BUILT_IN
+
+
+class Invalid(ValueError):
+    """A row that is no signature; the text says which and why."""
+
+
+@cache
+def built_in() -> tuple[Signature, ...]:
+    """Our own signatures; Invalid when one of them is none, which a test rules out."""
+    return tuple(_all())
+
+
+def names() -> list[str]:
+    """The files that there are."""
+    return sorted(name for name in os.listdir(FOLDER) if name.endswith(".toml"))
+
+
+def _all() -> Iterator[Signature]:
+    known: set[str] = set()
+    for name in names():
+        for signature in _file(os.path.join(FOLDER, name)):
+            if signature.id in known:
+                raise Invalid(_("{id}: there are two signatures of this id").format(id=signature.id))
+            known.add(signature.id)
+            yield signature
+
+
+def _file(path: str) -> tuple[Signature, ...]:
+    with open(path, encoding="utf-8") as file:
+        return tuple(signatures_of(parse_toml(file.read()), BUILT_IN))
+
+
+def signatures_of(document: Mapping[str, Any], origin: str) -> Iterator[Signature]:
+    """The signatures of a file; Invalid at the first row that is none."""
+    strange = set(document) - {"signature", "source", "as_of"}
+    if strange:
+        raise Invalid(_("unknown key {key}").format(key=min(strange)))
+    rows = document.get("signature", [])
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise Invalid(_("signature: no list of rows"))
+    defaults = {key: document[key] for key in ("source", "as_of") if key in document}
+    for row in rows:
+        yield signature_of({**defaults, **row}, origin)
+
+
+def signature_of(row: Mapping[str, Any], origin: str) -> Signature:
+    """One row as a signature; Invalid when it is none."""
+    reason = wrong(row)
+    if reason:
+        raise Invalid(f"{row.get('id', '?')}: {reason}")
+    values: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in row.items()
+    }
+    examples = tuple(Example(one["log"], one["match"]) for one in values.pop("example", ()))
+    numbers = (*values.pop("numbers", ()), *values.pop("hccl", ()))
+    if numbers:
+        values["patterns"] = (*values.get("patterns", ()), *number_patterns(row))
+        values["codes"] = (*numbers, *values.get("codes", ()))
+    values.setdefault("checks", ())
+    return Signature(**values, examples=examples, origin=origin)
+
+
+def all_signatures(knowledge: Knowledge) -> tuple[tuple[Signature, ...], list[Broken]]:
+    """The site's signatures and ours, and what of the site's could not be used. One of the site's takes the
+    place of ours of the same id."""
+    found, broken = site_signatures(knowledge)
+    ours = [signature for signature in built_in() if signature.id not in found]
+    return (*found.values(), *ours), broken
+
+
+def site_signatures(knowledge: Knowledge) -> tuple[dict[str, Signature], list[Broken]]:
+    """The site's signatures by their id, and what of its files could not be used."""
+    found: dict[str, Signature] = {}
+    broken = [one for one in knowledge.broken() if one.table is None]
+    for path, document in knowledge.signature_files():
+        try:
+            mine = list(signatures_of(document, path))
+        except Invalid as reason:
+            broken.append(Broken(path, str(reason)))
+            continue
+        for signature in mine:
+            if signature.id in found:
+                text = _("{id}: there are two signatures of this id").format(id=signature.id)
+                broken.append(Broken(path, text))
+            found.setdefault(signature.id, signature)
+    return found, broken

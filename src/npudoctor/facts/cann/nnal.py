@@ -1,0 +1,63 @@
+"""NNAL, the acceleration library beside CANN: where its ATB lies, its version, its two C++ ABIs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Optional
+
+from npudoctor.core.errors import CannotTell
+from npudoctor.facts.cann.installations import ASCEND, Install
+from npudoctor.host.fs.files import Files
+from npudoctor.host.libraries.elf import Libraries
+
+_ABI = re.compile(r"/cxx_abi_([01])(?:/|\Z)")
+_VERSION = re.compile(r"^[ \t]*Ascend-cann-atb[ \t]*:[ \t]*(\S+)", re.MULTILINE)
+_LIMIT = 1 << 13  # bytes of a version.info
+
+
+def scripts(files: Files, install: Optional[Install], home: str) -> Iterator[str]:
+    """The set_env.sh of each ATB that is installed: beside the CANN in use, system-wide, the user's."""
+    roots = [ASCEND, f"{home}/Ascend"]
+    if install is not None:
+        above = install.real.rpartition("/")[0]
+        roots = [above, above.rpartition("/")[0], *roots]
+    for root in dict.fromkeys(roots):
+        path = f"{root}/nnal/atb/set_env.sh"
+        if root and files.stat(path) is not None:
+            yield path
+
+
+def abi_of(path: str) -> Optional[int]:
+    """The C++ ABI by the folder of a library of ATB: 1 is the one since GCC 5."""
+    match = _ABI.search(path)
+    return int(match[1]) if match else None
+
+
+def version_of(files: Files, library: str) -> Optional[str]:
+    """The CANN release that an ATB is of, by the version.info above its library."""
+    real = files.real(library)
+    folder = (real or "").rpartition("/")[0]
+    while folder.count("/") > 1:
+        try:
+            told = told_release(files.text(f"{folder}/version.info", _LIMIT) or "")
+        except CannotTell:
+            told = None
+        if told:
+            return told
+        folder = folder.rpartition("/")[0]
+    return None
+
+
+def told_release(text: str) -> Optional[str]:
+    """The CANN release that a version.info of ATB names; None when it names none."""
+    match = _VERSION.search(text)
+    return match[1] if match else None
+
+
+def built_with(libraries: Libraries, path: str) -> Optional[int]:
+    """The C++ ABI that a library which passes strings was built with: its symbols say so."""
+    found = libraries.symbols(path)
+    if found is None or not found.defined:
+        return None
+    return int(any("__cxx11" in name for name in found.defined))

@@ -1,0 +1,83 @@
+"""Where an installation of CANN may lie: what variables and install records name, and the known places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.lazy import pattern
+from npudoctor.host.devices import cann_info
+from npudoctor.host.fs.files import Files
+
+ASCEND = "/usr/local/Ascend"
+# The variables that name an installation, and what each adds to its path.
+ENDINGS = {"ASCEND_HOME_PATH": "", "ASCEND_TOOLKIT_HOME": "", "ASCEND_OPP_PATH": "/opp"}
+LATER = ("cann", "ascend-toolkit/latest", "nnae/latest", "nnrt/latest")
+RECORD = "ascend_cann_install.info"
+
+_RELEASE = pattern(r"\d+\.\d")
+
+
+def named_root(name: str, value: str) -> str:
+    """The installation that a variable names: its value without what that variable adds."""
+    value, ending = value.rstrip("/"), ENDINGS[name]
+    return value[: -len(ending)] if ending and value.endswith(ending) else value
+
+
+def candidates(
+    files: Files, variables: Mapping[str, str], home: str, more: Sequence[str] = ()
+) -> Iterator[tuple[str, str]]:
+    """Every place to look at and the variable that names it, the one that a job would use first.
+
+    `more`: other folders that may hold an Ascend folder. The folders of single releases come last: one
+    that is no `latest` is in use only when something names it.
+    """
+    for name in ENDINGS:
+        if variables.get(name):
+            yield named_root(name, variables[name]), name
+    roots = parents(files, variables, home, more)
+    for root in roots:
+        yield from ((f"{root}/{later}", "") for later in LATER)
+    yield from ((root, "") for root in roots)
+    for root in roots:
+        yield from ((release, "") for release in releases(files, root))
+
+
+def parents(files: Files, variables: Mapping[str, str], home: str, more: Sequence[str] = ()) -> list[str]:
+    """The folders that hold installations: recorded ones, root's, the user's, conda's, others'."""
+    mine = f"{home}/Ascend"
+    conda = variables.get("CONDA_PREFIX")
+    found = [
+        *recorded(files, f"/etc/Ascend/{RECORD}"),
+        ASCEND,
+        *recorded(files, f"{mine}/{RECORD}"),
+        mine,
+        *([f"{conda}/Ascend"] if conda else []),
+        *(f"{folder}/Ascend" for folder in more),
+    ]
+    return list(dict.fromkeys(path for path in found if path.startswith("/")))
+
+
+def recorded(files: Files, path: str) -> list[str]:
+    """The folders that installers wrote into their record: Install_Path, of old Toolkit_InstallPath."""
+    told = cann_info.settings(cann_info.text(files, path))
+    values = [
+        value.rstrip("/") for key, value in told.items() if key.replace("_", "").endswith("installpath")
+    ]
+    return [value for value in values if value.startswith("/")]
+
+
+def releases(files: Files, root: str) -> Iterator[str]:
+    """The folders of single releases: cann-8.5.0, ascend-toolkit/8.1.RC1."""
+    for folder, begin in ((root, "cann-"), *((f"{root}/{kind}", "") for kind in cann_info.KINDS)):
+        for name in _names(files, folder):
+            if name.startswith(begin) and _RELEASE.match(name[len(begin) :]):
+                yield f"{folder}/{name}"
+
+
+def _names(files: Files, folder: str) -> list[str]:
+    """What is in a folder; a closed one is noticed when its `latest` is looked at."""
+    try:
+        return files.names(folder)
+    except CannotTell:
+        return []

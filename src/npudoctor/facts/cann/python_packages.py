@@ -1,0 +1,145 @@
+"""The Python packages that CANN brings: the copies that an interpreter finds, and the wheels it ships."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Optional
+
+from npudoctor.core.cann_version import at_least
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass
+from npudoctor.facts.cann import set_env as cann_env
+from npudoctor.facts.cann.installations import Install
+from npudoctor.facts.job.workplace import foreign_user
+from npudoctor.host.fs.access import ENTER, READ, barred
+from npudoctor.host.fs.files import Files
+from npudoctor.host.host import Host
+from npudoctor.host.python.interpreter import Distribution
+from npudoctor.host.python.metadata import parse_headers
+
+# Where each tells the version of the CANN that it is of: the version that pip knows never changes.
+MARKS = {"te": "te/version.py", "hccl": "hccl/sys_version.py"}
+WHEEL_FOLDERS = ("compiler/lib64", "hccl/lib64", "lib64", "fwkacllib/lib64")
+
+VERSION_LIMIT = 1 << 13  # bytes of a file that tells a version
+
+_VERSION = re.compile(r"""^[ \t]*(?:__sys_version__|version)[ \t]*=[ \t]*["']([^"'\n]+)["']""", re.MULTILINE)
+_WHEEL = re.compile(r"(te|topi|hccl)-\d[^/]*\.whl\Z")
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A package in a folder of the search path; `version` is the component number that it tells."""
+
+    name: str
+    folder: str
+    version: Optional[str]
+
+
+def copies(files: Files, name: str, folders: Iterable[str]) -> list[Copy]:
+    """Every copy in these folders, the one that Python imports first; each folder once."""
+    found: dict[str, Copy] = {}
+    for folder in folders:
+        copy = copy_in(files, name, folder) if folder.startswith("/") else None
+        if copy is not None:
+            found.setdefault(files.real(folder) or folder, copy)
+    return list(found.values())
+
+
+def closed_copy(host: Host, name: str, folders: Iterable[str]) -> Optional[str]:
+    """The first folder in which the package is, and not for the job's user: Python passes over it, so that
+    it counts only where no other is."""
+    closed = None
+    for folder in folders:
+        if folder.startswith("/") and closed_in(host, name, folder):
+            closed = closed or folder
+        elif folder.startswith("/") and copy_in(host.files, name, folder):
+            return None
+    return closed
+
+
+def closed_in(host: Host, name: str, folder: str) -> bool:
+    """Whether the package is in this folder, and the job's user may not enter it or read its files."""
+    path, foreign = f"{folder}/{name}", foreign_user(host)
+    if not folder.startswith("/") or host.options.root is not None:
+        return False
+    try:
+        entry = host.files.stat(path)
+        if entry is None:
+            return False
+        if foreign is not None:
+            return barred(host.files, path, foreign) is not None or foreign.kept_from(entry, ENTER | READ)
+        host.files.names(path)
+        host.files.read(f"{folder}/{MARKS[name]}", 1)
+    except CannotTell as error:
+        if not isinstance(error.__cause__, PermissionError):
+            raise
+        return True
+    return False
+
+
+def copy_in(files: Files, name: str, folder: str) -> Optional[Copy]:
+    """The package in this folder; None where there is none."""
+    if files.stat(f"{folder}/{name}") is None:
+        return None
+    text = files.text(f"{folder}/{MARKS[name]}", VERSION_LIMIT)
+    if text is None:
+        return Copy(name, folder, None) if files.stat(f"{folder}/{name}/__init__.py") else None
+    return Copy(name, folder, told_version(text))
+
+
+def told_version(text: str) -> Optional[str]:
+    """The version that such a file assigns; None when it assigns none."""
+    match = _VERSION.search(text)
+    return match[1] if match else None
+
+
+def own_site(files: Files, install: Install, name: str) -> Optional[str]:
+    """The installation's own site-packages, where this package is in it."""
+    for folder in cann_env.SITES:
+        path = f"{install.path}/{folder}"
+        if cann_env.there(files, f"{path}/{name}"):
+            return path
+    return None
+
+
+def metadata_in(files: Files, site: str, name: str) -> Optional[Distribution]:
+    """The metadata of a package in a folder that may be on no search path; None where there is none."""
+    form = re.compile(rf"{name}-(\d[^-]*)(?:-.*)?\.(?:dist|egg)-info\Z")
+    for entry in files.names(site):
+        match = form.match(entry)
+        for path in (f"{site}/{entry}/METADATA", f"{site}/{entry}/PKG-INFO") if match else ():
+            text = files.text(path)
+            if match and text is not None:
+                return Distribution(name, match[1], f"{site}/{entry}", parse_headers(text))
+    return None
+
+
+def wheels(files: Files, install: Install, names: Iterable[str]) -> list[str]:
+    """The wheels of these packages that it ships; topi goes with te up to 8.0, and never later."""
+    wanted = set(names)
+    if "te" in wanted and (install.before_6 or at_least(install.version, "8.1") is False):
+        wanted.add("topi")
+    found: dict[str, str] = {}
+    for name, path in _shipped(files, install):
+        if name in wanted:
+            found.setdefault(name, path)
+    return [found[name] for name in sorted(found)]
+
+
+def ships(files: Files, install: Install, name: str) -> bool:
+    """Whether this release has the package at all."""
+    return own_site(files, install, name) is not None or bool(wheels(files, install, [name]))
+
+
+def _shipped(files: Files, install: Install) -> Iterator[tuple[str, str]]:
+    for folder in WHEEL_FOLDERS:
+        try:
+            names = files.names(f"{install.path}/{folder}")
+        except CannotTell:
+            continue
+        for name in names:
+            match = _WHEEL.match(name)
+            if match:
+                yield match[1], f"{install.path}/{folder}/{name}"

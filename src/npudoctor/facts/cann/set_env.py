@@ -1,0 +1,127 @@
+"""What an installation's own set_env.sh would set, era by era, and which installation a variable names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Optional
+
+from npudoctor.core.cann_version import at_least
+from npudoctor.core.errors import CannotTell
+from npudoctor.facts.cann.installations import Install, install_at
+from npudoctor.facts.cann.places import ENDINGS, named_root, parents
+from npudoctor.host.fs.files import Files
+
+TOOLCHAIN = "TOOLCHAIN_HOME"
+# Where Python finds te and hccl, and where it finds the operators' implementations, by age.
+SITES = ("python/site-packages", "fwkacllib/python/site-packages")
+OPERATORS = ("opp/built-in/op_impl/ai_core/tbe", "opp/op_impl/built-in/ai_core/tbe")
+COMPILERS = ("compiler/ccec_compiler/bin", "tools/ccec_compiler/bin", "fwkacllib/ccec_compiler/bin")
+
+
+def expected(files: Files, install: Install) -> dict[str, str]:
+    """The variables that name it, with their values; before 5.1 scripts were written by hand."""
+    values = {"ASCEND_OPP_PATH": f"{install.path}/opp"}
+    if not install.before_6:
+        values = {"ASCEND_HOME_PATH": install.path, **values}
+        if at_least(install.version, "8.1"):
+            values["ASCEND_TOOLKIT_HOME"] = install.path
+        if there(files, f"{install.path}/toolkit"):
+            values[TOOLCHAIN] = f"{install.path}/toolkit"
+    return values
+
+
+def python_folders(files: Files, install: Install) -> list[str]:
+    """What PYTHONPATH gets of it, in order: only what this tree has."""
+    return [path for path in (_first(files, install, SITES), _first(files, install, OPERATORS)) if path]
+
+
+def compilers(files: Files, install: Install) -> list[str]:
+    """The folders with the operator compiler that PATH gets; one of them is enough."""
+    folders = (f"{install.path}/{folder}" for folder in COMPILERS)
+    return [folder for folder in folders if there(files, folder)]
+
+
+def lacking(files: Files, wanted: list[str], entries: list[str]) -> list[str]:
+    """The folders that no entry names, under whatever name."""
+    have = {real(files, entry) for entry in entries if entry.startswith("/")}
+    return [folder for folder in wanted if real(files, folder) not in have]
+
+
+def named_installs(files: Files, variables: Mapping[str, str]) -> dict[str, Install]:
+    """The installation that each variable names; without those that name none."""
+    found = {}
+    for name in ENDINGS:
+        install = install_at(files, named_root(name, variables.get(name, "")), name)
+        if install is not None:
+            found[name] = install
+    value = variables.get(TOOLCHAIN, "").rstrip("/")
+    if value.endswith("/toolkit"):
+        install = install_at(files, value[: -len("/toolkit")], TOOLCHAIN)
+        if install is not None:
+            found[TOOLCHAIN] = install
+    return found
+
+
+def latest_below(files: Files, value: str) -> bool:
+    """Whether a path that is no installation is the folder of one's releases: `latest` is in it."""
+    try:
+        return value.startswith("/") and install_at(files, f"{value.rstrip('/')}/latest") is not None
+    except CannotTell:
+        return False
+
+
+def contradicting(files: Files, variables: Mapping[str, str]) -> bool:
+    """Whether variables name installations of different releases: which one is in use is then a guess."""
+    found = named_installs(files, variables).values()
+    return len({install.component for install in found if install.component}) > 1
+
+
+def first_site(files: Files, entries: list[str]) -> Optional[tuple[str, Install]]:
+    """The first entry that is the site-packages of an installation, and that installation."""
+    return _first_of(files, entries, SITES)
+
+
+def first_compiler(files: Files, entries: list[str]) -> Optional[tuple[str, Install]]:
+    """The same for the operator compiler on PATH."""
+    return _first_of(files, entries, COMPILERS)
+
+
+def atb_script(files: Files, variables: Mapping[str, str], home: str) -> Optional[str]:
+    """The script that sets the variables of nnal's ATB; None where that is not installed."""
+    paths = (f"{root}/nnal/atb/set_env.sh" for root in parents(files, variables, home))
+    return next((path for path in paths if there(files, path)), None)
+
+
+def there(files: Files, path: str) -> bool:
+    """Whether something is at this path and may be seen."""
+    return real(files, path) is not None
+
+
+def real(files: Files, path: str) -> Optional[str]:
+    """The path without links; None when it is missing or cannot be looked at."""
+    try:
+        return files.real(path)
+    except CannotTell:
+        return None
+
+
+def _first(files: Files, install: Install, folders: tuple[str, ...]) -> Optional[str]:
+    paths = (f"{install.path}/{folder}" for folder in folders)
+    return next((path for path in paths if there(files, path)), None)
+
+
+def _first_of(files: Files, entries: list[str], endings: tuple[str, ...]) -> Optional[tuple[str, Install]]:
+    found = ((entry, install) for entry in entries for install in _of_install(files, entry, endings))
+    return next(found, None)
+
+
+def _of_install(files: Files, entry: str, endings: tuple[str, ...]) -> Iterator[Install]:
+    path = entry.rstrip("/")
+    for ending in endings:
+        if path.startswith("/") and path.endswith(f"/{ending}") and there(files, path):
+            try:
+                install = install_at(files, path[: -len(ending) - 1])
+            except CannotTell:
+                continue
+            if install is not None:
+                yield install

@@ -1,0 +1,57 @@
+"""The C++ compiler that operators are built with: where it is and its version, by files only."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Optional
+
+from npudoctor.core.frozen import dataclass
+from npudoctor.host.fs.files import Files
+
+_NAMED = re.compile(r"g\+\+-(\d+(?:\.\d+)*)\Z")
+_NUMBER = re.compile(r"\d+(?:\.\d+)*\Z")
+# Debian keeps the compiler proper below lib, the Red Hat family and openEuler below libexec.
+_LIBS = ("lib/gcc", "lib64/gcc", "libexec/gcc")
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A g++; `version` is None where no file tells it."""
+
+    path: str
+    version: Optional[tuple[int, ...]]
+
+
+def compiler(files: Files, folders: Sequence[str]) -> Optional[Compiler]:
+    """The first g++ of these folders."""
+    for folder in folders:
+        path = f"{folder.rstrip('/')}/g++"
+        entry = files.stat(path) if folder.startswith("/") else None
+        if entry is not None and entry.is_file and entry.mode & 0o111:
+            return Compiler(path, _version(files, path))
+    return None
+
+
+def _version(files: Files, path: str) -> Optional[tuple[int, ...]]:
+    """By the name of its file (g++-12), or by its one folder gcc/<machine>/<version>, where its parts lie.
+
+    That folder may have a second name: 4.8.5 is a link to 4.8.2 on CentOS 7.
+    """
+    named = _NAMED.search(files.real(path) or "")
+    if named:
+        return _numbers(named[1])
+    prefix = path.rpartition("/")[0].rpartition("/")[0]
+    found = {
+        files.real(folder): _numbers(name)
+        for lib in _LIBS
+        for machine in files.names(f"{prefix}/{lib}")
+        for name in sorted(filter(_NUMBER.match, files.names(f"{prefix}/{lib}/{machine}")), key=_numbers)
+        for folder in (f"{prefix}/{lib}/{machine}/{name}",)
+        if files.stat(f"{folder}/cc1plus") is not None
+    }
+    return found.popitem()[1] if len(found) == 1 else None
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split("."))

@@ -1,0 +1,165 @@
+"""What an installation of CANN is made of: dangling links, parts of other releases, kernels, machine."""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Iterator
+from typing import Optional
+
+from npudoctor.core.cann_version import accepts, at_least, train
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.messages import _, strerror
+from npudoctor.facts.cann.installations import Install
+from npudoctor.facts.cann.set_env import SITES
+from npudoctor.host.devices import cann_info
+from npudoctor.host.fs.access import ENTER, READ, barred
+from npudoctor.host.fs.files import Files
+from npudoctor.host.process.identity import Identity
+
+# What every release of its time has, and what a job cannot do without.
+CORE = ("compiler", "runtime", "hccl", "opp", "toolkit", "fwkacllib")
+VITAL = ("compiler", "runtime", "opp", "fwkacllib")
+# What the loader enters. What Python searches must be listed too: it passes over a folder that cannot be.
+ENTERED = ("opp", "lib64", "compiler", "runtime", "fwkacllib")
+LISTED = tuple(f"{site}{below}" for site in SITES for below in ("", "/te", "/hccl"))
+ACL = ("lib64", "runtime/lib64", "fwkacllib/lib64")
+LIBRARIES = ("libascendcl.so", "libhccl.so", "libge_runner.so")
+HEADER = 20  # bytes of an ELF file up to and with its machine
+
+_MACHINES = {62: "x86_64", 183: "aarch64"}
+_ALIASES = {"arm64": "aarch64", "amd64": "x86_64"}
+_OPS = re.compile(r"ascend_\w*ops_install\.info\Z")
+
+
+def dangling(files: Files, place: str) -> list[str]:
+    """The links that lead nowhere: the place itself, or the parts of a `latest` that is a real folder."""
+    entry = files.lstat(place)
+    if entry is None:
+        return []
+    if entry.is_link:
+        return [] if files.stat(place) else [place]
+    parts = (f"{place}/{part}" for part in CORE)
+    return [part for part in parts if files.lstat(part) is not None and files.stat(part) is None]
+
+
+def releases_of(files: Files, place: str) -> dict[str, list[str]]:
+    """For each real folder in which core parts of this installation lie, these parts."""
+    found: dict[str, list[str]] = {}
+    for part in CORE:
+        real = files.real(f"{place}/{part}")
+        if real is not None and real.endswith(f"/{part}"):
+            found.setdefault(real[: -len(part) - 1], []).append(part)
+    return found
+
+
+def closed(files: Files, install: Install, foreign: Optional[Identity] = None) -> Optional[str]:
+    """Why the job's user cannot use it; None when what a job needs of it can be read.
+
+    `foreign`: that user, where it is another one than ours: then modes tell. CannotTell for what is no
+    question of permission.
+    """
+    if foreign is not None:
+        return _closed_to(files, install, foreign)
+    try:
+        for part in ENTERED:
+            files.lstat(f"{install.path}/{part}/version.info")  # to look at a name in it, it is entered
+        for part in LISTED:
+            files.names(f"{install.path}/{part}")
+            files.lstat(f"{install.path}/{part}/__init__.py")
+        for name in LIBRARIES:
+            for folder in ACL:
+                path = f"{install.path}/{folder}/{name}"
+                entry = files.stat(path)
+                if entry is not None and entry.is_file:  # of a folder in its place the loader complains
+                    files.read(path, HEADER)
+    except CannotTell as error:
+        if not is_closed(error):
+            raise
+        return error.reason
+    return None
+
+
+def _closed_to(files: Files, install: Install, who: Identity) -> Optional[str]:
+    libraries = (f"{folder}/{name}" for name in LIBRARIES for folder in ACL)
+    wanted = [(part, ENTER) for part in ENTERED] + [(part, READ | ENTER) for part in LISTED]
+    for part, bits in (*wanted, *((path, READ) for path in libraries)):
+        path = f"{install.path}/{part}"
+        entry = files.stat(path)
+        closed = barred(files, path, who) if entry else None
+        if closed is None and entry is not None and who.kept_from(entry, bits):
+            closed = path
+        if closed is not None:
+            return _("{path} cannot be read: {why}").format(path=closed, why=strerror(errno.EACCES))
+    return None
+
+
+def is_closed(error: CannotTell) -> bool:
+    """Whether it is for want of permission that the machine did not answer."""
+    return isinstance(error.__cause__, PermissionError)
+
+
+def kernels(files: Files, install: Install) -> Optional[str]:
+    """The version of its kernels (from 8.5: ops) package; "" when it does not say, None without one."""
+    folder = f"{install.path}/opp_kernel"
+    if files.stat(folder) is not None:
+        return cann_info.settings(cann_info.text(files, f"{folder}/version.info")).get("version", "")
+    for place in cann_info.folders(files, (install.path, install.real)):
+        for name in files.names(place):
+            if _OPS.match(name):
+                return cann_info.settings(cann_info.text(files, f"{place}/{name}")).get("version", "")
+    return None
+
+
+def kernels_suit(files: Files, install: Install, version: str) -> Optional[bool]:
+    """Whether the kernels package is one that the release asks for; None when nothing says so."""
+    if at_least(install.version, "8.5"):
+        return version == install.version or version == install.component
+    for part in ("toolkit", "runtime", "compiler", "opp"):
+        told = cann_info.settings(cann_info.text(files, f"{install.path}/{part}/version.info"))
+        wanted = told.get("required_package_opp_kernel_version")
+        if wanted:
+            return accepts(wanted, version)
+    mine, theirs = train(install.component), train(version)
+    return None if mine is None or theirs is None else mine == theirs
+
+
+def machines(files: Files, install: Install) -> set[str]:
+    """The machines that it is for, as its install records say; more than one with a second toolkit."""
+    return {same(arch) for arch in _archs(files, install)}
+
+
+def _archs(files: Files, install: Install) -> Iterator[str]:
+    for folder in cann_info.folders(files, (install.path, install.real)):
+        told = cann_info.record_in(files, folder).get("arch")
+        if told:
+            yield told
+    if install.arch:
+        yield install.arch
+
+
+def library_machine(files: Files, install: Install) -> Optional[str]:
+    """The machine that its libraries are for; None where there is none to read."""
+    for name in LIBRARIES:
+        for folder in ACL:
+            found = elf_machine(files, f"{install.path}/{folder}/{name}")
+            if found:
+                return found
+    return None
+
+
+def elf_machine(files: Files, path: str) -> Optional[str]:
+    """The machine in an ELF file's header; None when it is none, or cannot be read."""
+    try:
+        head = files.read(path, HEADER) or b""
+    except CannotTell:
+        return None
+    if len(head) < HEADER or head[:4] != b"\x7fELF":
+        return None
+    number = int.from_bytes(head[18:20], "big" if head[5] == 2 else "little")
+    return _MACHINES.get(number)
+
+
+def same(machine: str) -> str:
+    """One name for each machine."""
+    return _ALIASES.get(machine.lower(), machine.lower())

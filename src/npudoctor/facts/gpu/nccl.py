@@ -1,0 +1,193 @@
+"""Which NCCL the installed frameworks for GPUs would load, and its version: by reading, nothing is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Optional
+
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass
+from npudoctor.facts.job import process as job
+from npudoctor.host.host import Host
+from npudoctor.host.libraries.loader import Loaded, Loader
+
+NAME = "libnccl.so.2"
+MARK = b"NCCL version "  # followed by 2.27.5+cuda12.9 in every build
+LONGEST = 64
+WHEEL = "nvidia/nccl/lib"  # where all distributions nvidia-nccl-cu* put it, below site-packages
+
+
+@dataclass(frozen=True)
+class Build:
+    """What a libnccl says of itself; None where it does not."""
+
+    version: Optional[str]
+    cuda: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class Use:
+    """What one framework does about NCCL. `path`: the file that it would load, None when it finds none.
+
+    `by` is the library that needs it, "" where the framework opens it by name. `entry`: the entry of
+    LD_LIBRARY_PATH that led there. `built_in`: it is part of the framework's own libraries.
+    """
+
+    framework: str
+    package: str
+    version: str
+    path: Optional[str]
+    by: str = ""
+    entry: str = ""
+    built_in: bool = False
+    own: Optional[str] = None
+
+
+def uses(host: Host) -> Iterator[Use]:
+    """Each framework for GPUs in the interpreter, with its NCCL."""
+    for found in (_torch(host), _mindspore(host), _paddle(host)):
+        if found is not None:
+            yield found
+
+
+def build_of(host: Host, path: str) -> Build:
+    """The version in the library's constants, else that in its file's name."""
+    try:
+        found = parse(host.libraries.section(path, ".rodata") or b"")
+    except CannotTell:
+        found = None
+    if found is not None:
+        return found
+    named = (host.files.real(path) or path).rpartition(".so.")[2]
+    return Build(named if named.count(".") == 2 and _is_version(named) else None)
+
+
+def parse(content: bytes) -> Optional[Build]:
+    """What stands behind the first mark that a version follows."""
+    at = content.find(MARK)
+    while at >= 0:
+        start = at + len(MARK)
+        words = content[start : start + LONGEST].split(b"\0")[0].decode("ascii", "replace").split()
+        version, _plus, cuda = (words or [""])[0].partition("+cuda")
+        if version.count(".") == 2 and _is_version(version):
+            return Build(version, cuda or None)
+        at = content.find(MARK, start)
+    return None
+
+
+def collectives(host: Host, folder: str) -> list[str]:
+    """The libraries of a MindSpore for GPUs that use NCCL."""
+    plugins = f"{folder}/lib/plugin"
+    folders = [f"{folder}/lib"]
+    folders += [f"{plugins}/{name}" for name in host.files.names(plugins) if name.startswith("gpu")]
+    names = ("libgpu_collective.so", "libnvidia_collective.so")
+    paths = [f"{place}/{name}" for place in folders for name in names]
+    return [path for path in paths if host.files.stat(path) is not None]
+
+
+def package_folder(host: Host, package: str) -> Optional[str]:
+    """The folder of an installed package, of the first folder of the search path that has it."""
+    for folder in host.interpreter.layout().search_path:
+        if folder.startswith("/") and host.files.stat(f"{folder}/{package}/__init__.py") is not None:
+            return f"{folder}/{package}"
+    return None
+
+
+def copies(host: Host) -> list[str]:
+    """The libraries that the distributions nvidia-nccl-cu* have put into the interpreter's folders."""
+    folders = [folder for folder in host.interpreter.layout().search_path if folder.startswith("/")]
+    paths = [host.files.real(f"{folder}/{WHEEL}/{NAME}") for folder in folders]
+    return [path for path in dict.fromkeys(paths) if path is not None]
+
+
+def setting(text: str, name: str) -> Optional[str]:
+    """The value of `name = 'value'` in a module of constants, with or without an annotation."""
+    for line in text.splitlines():
+        left, equals, right = line.partition("=")
+        if equals and left.partition(":")[0].strip() == name:
+            return right.partition("#")[0].strip().strip("'\"")
+    return None
+
+
+def _torch(host: Host) -> Optional[Use]:
+    installed = job.frameworks(host, "torch")
+    if not installed:
+        return None
+    module = installed[0].modules[0]
+    libraries = f"{module.rpartition('/')[0]}/lib"
+    cuda = f"{libraries}/libtorch_cuda.so"
+    library = host.libraries.at(cuda)
+    version = host.interpreter.version_of("torch") or ""
+    if library is None:
+        return None  # a build for CPUs
+    if NAME not in library.needed:
+        return Use("torch", "torch", version, cuda, built_in=True)
+    loader = job.loader(host)
+    # In the order in which its import loads them.
+    if host.files.stat(f"{libraries}/libtorch_global_deps.so") is not None:
+        loader.open(f"{libraries}/libtorch_global_deps.so")
+    loader.open(module)
+    own = next(iter(copies(host)), None)
+    found = _found(loader)
+    if found is None and own is not None and host.libraries.at(own) is not None:
+        # Its import looks below all folders of the search path for what the loader did not find.
+        return Use("torch", "torch", version, own, cuda, own=own)
+    return _use(host, "torch", "torch", version, found, cuda, own)
+
+
+def _mindspore(host: Host) -> Optional[Use]:
+    installed = job.frameworks(host, "mindspore")
+    libraries = collectives(host, installed[0].modules[0].rpartition("/")[0]) if installed else []
+    if not libraries:
+        return None
+    package = next((name for name in ("mindspore-gpu", "mindspore") if host.interpreter.version_of(name)), "")
+    version = host.interpreter.version_of(package) if package else None
+    loader = job.loader(host)
+    loader.open(installed[0].modules[0])
+    for path in libraries:
+        loader.open(path)
+    return _use(host, "MindSpore", package, version or "", _found(loader), libraries[0], None)
+
+
+def _paddle(host: Host) -> Optional[Use]:
+    folder = package_folder(host, "paddle")
+    text = (host.files.text(f"{folder}/version/__init__.py") or "") if folder else ""
+    if folder is None or setting(text, "cuda_version") in (None, "False"):
+        return None
+    named = "" if host.options.root is not None else host.variables.get("FLAGS_nccl_dir", "")
+    own = next(iter(copies(host)), None)
+    site = folder.rpartition("/")[0]
+    if "FLAGS_nccl_dir" in (host.files.text(f"{folder}/__init__.py") or ""):
+        named = f"{site}/{WHEEL}"  # set by its import, whatever the variable says
+    version = host.interpreter.version_of("paddlepaddle-gpu") or ""
+    loader = job.loader(host)
+    for name in ("libnccl.so", NAME):
+        places: Sequence[str] = [f"{named.rstrip('/')}/{name}"] if named.startswith("/") else []
+        for place in (*places, name):
+            found = loader.open(place)
+            if found is not None:
+                return _use(host, "Paddle", "paddlepaddle-gpu", version, found, "", own)
+    return Use("Paddle", "paddlepaddle-gpu", version, None, own=own)
+
+
+def _found(loader: Loader) -> Optional[Loaded]:
+    return next((one for one in loader.loaded if NAME in (one.name, one.library.soname)), None)
+
+
+def _use(
+    host: Host,
+    framework: str,
+    package: str,
+    version: str,
+    found: Optional[Loaded],
+    by: str,
+    own: Optional[str],
+) -> Use:
+    if found is None:
+        return Use(framework, package, version, None, by, own=own)
+    entry = found.entry if found.via == "LD_LIBRARY_PATH" else ""
+    return Use(framework, package, version, host.files.real(found.path), by, entry, own=own)
+
+
+def _is_version(text: str) -> bool:
+    return all(part.isascii() and part.isdecimal() for part in text.split("."))

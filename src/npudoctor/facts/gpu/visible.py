@@ -1,0 +1,65 @@
+"""Which GPUs CUDA makes of CUDA_VISIBLE_DEVICES, as seen with libcuda 580 on an H100."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Optional
+
+from npudoctor.core.frozen import dataclass
+
+RUNTIME = "CUDA_VISIBLE_DEVICES"
+LONGEST = 4096  # characters of a value: more than any machine has use for
+DIGITS = 9  # of a number
+# What is written to hide all of them; the last is Slurm's word for a job without a GPU.
+HIDING = ("", "-1", "NoDevFiles")
+_NUMBER = re.compile(r"\s*[+-]?([0-9]+)", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Visible:
+    """What CUDA takes of the value: indices of `uuids`, in the order written. `stopped`: the rest, from the
+    first part that is no GPU here, "" when it takes all. `repeated`: one is named twice, with which cuInit
+    ends in "invalid device". `unknown`: a part that cannot be told here (MIG, an UUID without a list of
+    them)."""
+
+    ids: tuple[int, ...]
+    stopped: str = ""
+    repeated: bool = False
+    unknown: str = ""
+
+
+def cuda_visible(value: str, count: int, uuids: Optional[Sequence[str]] = None) -> Visible:
+    """CUDA's reading of the value with `count` GPUs: parts up to the first that is none. A part is read like
+    strtol does, so "0a" is 0 and "a" is none; UUIDs count by a prefix that only one has, in either case."""
+    ids: list[int] = []
+    parts = value.split(",")
+    for at, part in enumerate(parts):
+        if part.strip().startswith("MIG-"):
+            return Visible(tuple(ids), unknown=part.strip())
+        if part.strip().upper().startswith("GPU-"):
+            if uuids is None:
+                return Visible(tuple(ids), unknown=part.strip())
+            index = _by_uuid(part.strip(), uuids)
+        else:
+            index = _by_number(part, count)
+        if index is None:
+            return Visible(tuple(ids), ",".join(parts[at:]) or part)
+        if index in ids:
+            return Visible(tuple(ids), ",".join(parts[at:]), repeated=True)
+        ids.append(index)
+    return Visible(tuple(ids))
+
+
+def _by_uuid(text: str, uuids: Sequence[str]) -> Optional[int]:
+    same = [at for at, uuid in enumerate(uuids) if uuid and uuid.upper().startswith(text.upper())]
+    return same[0] if len(same) == 1 else None
+
+
+def _by_number(text: str, count: int) -> Optional[int]:
+    found = _NUMBER.match(text)
+    if found is None or len(found[1]) > DIGITS:
+        return None
+    number = int(found[1])
+    negative = "-" in found[0] and number > 0
+    return None if negative or number >= count else number

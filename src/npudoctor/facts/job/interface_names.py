@@ -1,0 +1,62 @@
+"""How HCCL, NCCL, Gloo and TensorPipe read the names of network interfaces. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _
+from npudoctor.host.network.interfaces import Address, Interface
+
+HCCL, NCCL, GLOO, TENSORPIPE = (f"{one}_SOCKET_IFNAME" for one in ("HCCL", "NCCL", "GLOO", "TP"))
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Which interfaces a value names. `each`: all of the names must be there, not just one."""
+
+    names: tuple[str, ...]
+    exact: bool = True
+    negated: bool = False
+    each: bool = False
+
+    def takes(self, name: str) -> bool:
+        """Whether an interface's name is one of these."""
+        hit = name in self.names if self.exact else name.startswith(self.names)
+        return hit is not self.negated
+
+    def of(self, interfaces: Iterable[Interface]) -> list[Interface]:
+        """Those that it names, under any of their names; what is named "not" needs an address, as
+        getifaddrs() lists all there is."""
+        return [one for one in interfaces if any(self.takes(name) for name in one.names)]
+
+    def missing(self, interfaces: Sequence[Interface]) -> list[str]:
+        """The names of which there is no interface, where each must be there."""
+        known = {name for one in interfaces for name in one.names}
+        return [name for name in self.names if name not in known] if self.each else []
+
+
+def read(variable: str, value: str) -> Chosen:
+    """What the variable's reader makes of a value; ValueError with a sentence when it refuses it."""
+    if variable in (GLOO, TENSORPIPE):
+        names = value.split(",") if variable == GLOO else [value]
+        return Chosen(tuple(name for name in names if name), each=True)
+    negated = value.startswith("^")
+    rest = value[1:] if negated else value
+    exact = rest.startswith("=")
+    names = (rest[1:] if exact else rest).split(",")
+    if variable == HCCL and "" in names:
+        raise ValueError(_("a name is missing in it"))
+    return Chosen(tuple(name for name in names if name), exact, negated)
+
+
+def addresses(interface: Interface) -> list[Address]:
+    """What a job can be reached at: link-local addresses are not told to other nodes."""
+    usable = [one for one in interface.addresses if one.ready]
+    return [one for one in usable if one.scope == "global" or interface.loopback]
+
+
+def default_order(interfaces: Iterable[Interface]) -> list[Interface]:
+    """Those that HCCL would take unasked, in its order: by name, docker after the others, lo last."""
+    useful = [one for one in interfaces if one.alive and addresses(one)]
+    return sorted(useful, key=lambda one: (one.loopback, one.name.startswith("docker"), one.name))

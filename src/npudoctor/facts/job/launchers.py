@@ -1,0 +1,137 @@
+"""What each launcher tells a process of its rank, by environment variables. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Optional
+
+from npudoctor.core.frozen import dataclass
+
+
+@dataclass(frozen=True)
+class Names:
+    """The variables of one launcher; "" where it has none. `ours`: a person may set them by hand, so that
+    a bad value is a mistake; the others are a scheduler's own."""
+
+    launcher: str
+    rank: str
+    size: str
+    local_rank: str = ""
+    local_size: str = ""
+    node: str = ""
+    nodes: str = ""
+    ours: bool = True
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """Those that it has."""
+        return tuple(name for pair in self.pairs for name in pair if name)
+
+    @property
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """Each index with the count that it must stay below."""
+        return (self.rank, self.size), (self.local_rank, self.local_size), (self.node, self.nodes)
+
+
+TORCH = Names(
+    "torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE"
+)
+MSRUN = Names("msrun", "MS_NODE_ID", "MS_WORKER_NUM")
+ASCEND = Names("MindSpore", "RANK_ID", "RANK_SIZE")
+PADDLE = Names(
+    "Paddle", "PADDLE_TRAINER_ID", "PADDLE_TRAINERS_NUM", "PADDLE_RANK_IN_NODE", "PADDLE_LOCAL_SIZE"
+)
+OPEN_MPI = Names(
+    "Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+    "OMPI_COMM_WORLD_LOCAL_SIZE", ours=False,
+)  # fmt: skip
+MPICH = Names("MPI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", ours=False)
+# Those of the step: in a batch script SLURM_PROCID is 0 and SLURM_NTASKS that of the job.
+SLURM = Names(
+    "Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "", "SLURM_NODEID",
+    "SLURM_STEP_NUM_NODES", ours=False,
+)  # fmt: skip
+# What scripts hand on to torchrun's --node_rank and --nnodes, and what it reads by itself.
+NODES = (Names("torchrun", "NODE_RANK", "NNODES"), Names("torchrun", "PET_NODE_RANK", "PET_NNODES"))
+LAUNCHERS = (TORCH, MSRUN, ASCEND, PADDLE, OPEN_MPI, MPICH, SLURM)
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a launcher said, as far as it can be read."""
+
+    names: Names
+    rank: Optional[int]
+    size: Optional[int]
+
+
+def number(value: Optional[str]) -> Optional[int]:
+    """A count or an index, as Python's int() reads it; None where it is none. -1 stands for "not set"."""
+    try:
+        found = int(value or "")
+    except ValueError:
+        return None
+    return found if found >= 0 else None
+
+
+def unreadable(names: Names, variables: Mapping[str, str]) -> list[str]:
+    """The variables of a launcher that hold no number where its reader wants one."""
+    found = []
+    for name in names.all:
+        value = variables.get(name)
+        lenient = name == "MS_NODE_ID" or value == "-1"  # msrun names nodes in words too
+        if value is None or lenient:
+            continue
+        count = number(value)
+        if count is None or (count == 0 and name in (names.size, names.local_size, names.nodes)):
+            found.append(name)
+    return found
+
+
+def beyond(names: Names, variables: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Each index that is not below its count."""
+    found = []
+    for index, count in names.pairs:
+        mine, most = number(variables.get(index)), number(variables.get(count))
+        if mine is not None and most and mine >= most:
+            found.append((index, count))
+    return found
+
+
+def told(variables: Mapping[str, str], launchers: Iterable[Names] = LAUNCHERS) -> list[Told]:
+    """What each launcher says that says something."""
+    answers = [
+        Told(one, number(variables.get(one.rank)), number(variables.get(one.size))) for one in launchers
+    ]
+    return [one for one in answers if one.rank is not None or one.size is not None]
+
+
+def contradictions(variables: Mapping[str, str]) -> list[tuple[Told, Told]]:
+    """Launchers that count the same ranks and number this one differently.
+
+    Launchers of different sizes are one inside of the other: srun starts a torchrun on each node. torchrun
+    that meets by rendezvous numbers its ranks as they come.
+    """
+    answers = [one for one in told(variables) if one.rank is not None and (one.size or 0) > 1]
+    if "TORCHELASTIC_RUN_ID" in variables:
+        answers = [one for one in answers if one.names.ours]
+    return [
+        (one, other)
+        for at, one in enumerate(answers)
+        for other in answers[at + 1 :]
+        if one.size == other.size and one.rank != other.rank
+    ]
+
+
+def clashing_sizes(variables: Mapping[str, str]) -> list[tuple[Told, Told]]:
+    """Launchers of which neither size divides the other, so that none can be inside of the other.
+
+    Not a scheduler's: one of its tasks may be a job of its own.
+    """
+    answers = [one for one in told(variables) if one.names.ours and (one.size or 0) > 1]
+    return [
+        (one, other)
+        for at, one in enumerate(answers)
+        for other in answers[at + 1 :]
+        if one.size and other.size and one.size % other.size and other.size % one.size
+    ]

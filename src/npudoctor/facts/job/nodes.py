@@ -1,0 +1,62 @@
+"""How many nodes a job has, and whether the place where its ranks meet is this machine."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from npudoctor.facts.job.ourselves import is_us
+from npudoctor.host.host import Host
+
+# What a launcher or a batch system says outright.
+_TOLD = ("GROUP_WORLD_SIZE", "SLURM_STEP_NUM_NODES", "SLURM_JOB_NUM_NODES", "SLURM_NNODES", "NNODES")
+# All ranks, and those of this node.
+_SIZES = (
+    ("WORLD_SIZE", "LOCAL_WORLD_SIZE"),
+    ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"),
+    ("MS_WORKER_NUM", "MS_LOCAL_WORKER_NUM"),
+)
+_RANKS = ("RANK", "RANK_ID", "OMPI_COMM_WORLD_RANK", "PADDLE_TRAINER_ID")
+_MEETING = ("MASTER_ADDR", "MS_SCHED_HOST")
+
+
+def node_count(host: Host) -> Optional[int]:
+    """The number of nodes as the variables say; None where they do not."""
+    for size, local in _SIZES:
+        ranks, here = number(host, size), number(host, local)
+        if ranks == 1:
+            return 1
+        if ranks and here:
+            return -(-ranks // here)
+    for name in _TOLD:
+        told = number(host, name)
+        if told:
+            return told
+    return 1 if any(is_loopback(host.variables.get(name, "")) for name in _MEETING) else None
+
+
+def is_rank_zero(host: Host) -> bool:
+    """Whether the variables are those of the first rank, beside which the job's master listens."""
+    return any(number(host, name) == 0 for name in _RANKS)
+
+
+def is_here(host: Host, place: str) -> Optional[bool]:
+    """Whether an address or a name is this machine; a name server may be asked. None: nobody says."""
+    ours = is_us(host, place)
+    if ours is not None:
+        return ours
+    meaning = host.names.meaning(place)
+    if not meaning.addresses:
+        return None
+    return any(is_us(host, address) for address in meaning.addresses)
+
+
+def number(host: Host, name: str) -> Optional[int]:
+    """A variable that is a whole number."""
+    value = host.variables.get(name, "").strip()
+    return int(value) if value.isascii() and value.isdecimal() and len(value) < 10 else None
+
+
+def is_loopback(place: str) -> bool:
+    """Whether it is a loopback address, or the name of one."""
+    plain = place.strip("[]").lower()
+    return plain in ("localhost", "::1") or (plain.startswith("127.") and plain.count(".") == 3)

@@ -1,0 +1,86 @@
+"""Open MPI: its library as a job would load it, its launcher, and their versions; by reading files only."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass
+from npudoctor.facts.job import process as job
+from npudoctor.host.host import Host
+
+PREFIX = "libmpi.so."
+LAUNCHER = "mpirun"
+HYDRA = ("hydra", "mpich", "impi")  # in the names of other MPIs' launchers
+# The series of Open MPI, by the second number in the name of the library's file (libmpi.so.40.30.4).
+SERIES = {"0": "3.0", "10": "3.1", "20": "4.0", "30": "4.1", "40": "5.0"}
+
+
+@dataclass(frozen=True)
+class Mpi:
+    """A libmpi. `version` is "4.1.4", or "4.1" where only the name of its file tells it; `exact`: which."""
+
+    path: str
+    version: Optional[str]
+    exact: bool = False
+
+
+def library(host: Host, name: str) -> Optional[Mpi]:
+    """The library of this name that a job would load; None when the loader finds none."""
+    loader = job.loader(host)
+    found = loader.open(name)
+    path = host.files.real(found.path) if found else None
+    return at(host, path) if path else None
+
+
+def at(host: Host, path: str) -> Mpi:
+    """A library, with the version that it has among its constants, else that of its file's name."""
+    try:
+        words = (host.libraries.section(path, ".rodata") or b"").split(b"\0")
+    except CannotTell:
+        words = []
+    for word in words:
+        if word[:1] == b"v" and word.count(b".") == 2 and len(word) < 20:
+            text = word[1:].decode("ascii", "replace")
+            if all(part[:1].isdecimal() for part in text.split(".")):
+                return Mpi(path, text, exact=True)
+    name = path.rpartition("/")[2]
+    numbers = name[len(PREFIX) :].split(".") if name.startswith(PREFIX) else []
+    return Mpi(path, SERIES.get(numbers[1]) if len(numbers) == 3 and numbers[0] == "40" else None)
+
+
+def launcher(host: Host) -> Optional[str]:
+    """The mpirun that a shell would start: the first in PATH."""
+    for folder in host.variables.path_list("PATH"):
+        path = f"{folder.rstrip('/')}/{LAUNCHER}"
+        entry = host.files.stat(path) if folder.startswith("/") else None
+        if entry is not None and entry.is_file and entry.mode & 0o111:
+            return path
+    return None
+
+
+def is_other(host: Host, path: str) -> bool:
+    """Whether a launcher is another MPI's: those of MPICH and Intel are links to hydra."""
+    real = host.files.real(path) or path
+    return any(word in real.rpartition("/")[2].lower() for word in HYDRA) or "/intel/" in real
+
+
+def beside(host: Host, path: str, name: str) -> Optional[Mpi]:
+    """The library that was installed with a launcher, where they lie in folders of one prefix."""
+    real = host.files.real(path) or path
+    prefix = real.rpartition("/")[0].rpartition("/")[0]
+    for lib in ("lib", "lib64"):
+        found = host.files.real(f"{prefix}/{lib}/{name}")
+        if found is not None:
+            return at(host, found)
+    return None
+
+
+def needed(host: Host, libraries: list[str]) -> Optional[str]:
+    """The name under which these libraries need libmpi; None when none does."""
+    for path in libraries:
+        found = host.libraries.at(path)
+        for name in found.needed if found else ():
+            if name.startswith(PREFIX):
+                return name
+    return None

@@ -1,0 +1,147 @@
+"""Which TCP ports a job will bind on this machine: by its variables, and HCCL's own where NPUs are used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Callable, Union
+
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _
+from npudoctor.core.ports import (
+    HCCL_BASE,
+    HCCL_WIDTH,
+    Span,
+    parse_base,
+    parse_port,
+    parse_spans,
+    spell,
+    width,
+)
+from npudoctor.facts.job.ourselves import is_us
+from npudoctor.host.host import Host
+
+RANGE, BASE = "HCCL_HOST_SOCKET_PORT_RANGE", "HCCL_IF_BASE_PORT"
+
+# Where a launcher or a library listens when nobody names a port. Those of MindSpore Serving are
+# written into start scripts: no variable names them.
+DEFAULTS = {
+    29500: "torchrun",
+    29688: "MASTER_PORT",
+    50000: "MASTER_PORT",
+    6000: "MASTER_PORT",
+    8118: "msrun",
+    5500: "MindSpore Serving",
+    6500: "MindSpore Serving",
+    6600: "MindSpore Serving",
+}
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Ports that the job will bind here. `variable` moves them, and is "" where none is set.
+
+    `unsure` is why nobody can say without a name server whether it is here.
+    """
+
+    variable: str
+    value: str
+    spans: tuple[Span, ...]
+    unsure: str = ""
+
+    @property
+    def hccl(self) -> bool:
+        """Whether they are HCCL's host ports."""
+        return self.variable in ("", RANGE, BASE)
+
+    @property
+    def count(self) -> int:
+        """How many ports they are."""
+        return width(self.spans)
+
+    @property
+    def label(self) -> str:
+        """How a message names the ports."""
+        if not self.variable:
+            return _("HCCL's default, {ports}").format(ports=spell(self.spans))
+        return f"{self.variable}={self.value[:80]}" if self.hccl else self.variable
+
+
+@dataclass(frozen=True)
+class Bad:
+    """A value that cannot be used, or one that only a lenient reader takes."""
+
+    variable: str
+    value: str
+    why: str
+    lenient: bool = False
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """A port that is bound on another machine: `variable` names it, and is empty where nothing says which."""
+
+    port: int
+    variable: str
+    value: str = ""
+
+    @property
+    def known(self) -> bool:
+        """Whether it is known to be another machine."""
+        return bool(self.value)
+
+
+Named = Union[Claim, Bad, Elsewhere]
+
+
+def named_ports(host: Host) -> Iterator[Named]:
+    """All that the variables name; HCCL's default comes last, as it needs to know whether NPUs are used."""
+    yield from _meeting_point(host, "MASTER_PORT", "MASTER_ADDR", 0)
+    yield from _meeting_point(host, "MS_SCHED_PORT", "MS_SCHED_HOST", 1024)
+    yield from _hccl(host)
+
+
+def _meeting_point(host: Host, variable: str, place: str, lowest: int) -> Iterator[Named]:
+    """A port that is bound where `place` says; 0 lets the system choose."""
+    value, address = host.variables.get(variable, ""), host.variables.get(place, "")
+    if not value:
+        return
+    try:
+        port = parse_port(value, lowest)
+    except ValueError as error:
+        yield Bad(variable, value, str(error))
+        return
+    if not address:
+        yield Elsewhere(port, place)
+        return
+    ours = is_us(host, address)
+    if ours is False:
+        yield Elsewhere(port, place, address)
+    elif port:
+        asks = _("only a name server knows whether {variable}={value} is this machine")
+        unsure = "" if ours else asks.format(variable=place, value=address)
+        yield Claim(variable, value, ((port, port),), unsure)
+
+
+def _hccl(host: Host) -> Iterator[Named]:
+    """The range beats the base port; HCCL reads both, and does not start when one of them is bad."""
+    base, ports = host.variables.get(BASE), host.variables.get(RANGE, "")
+    named: list[Named] = []
+    if base is not None:
+        named.append(_read(BASE, base, lambda text: (parse_base(text),)))
+    if ports.strip(" "):
+        named.append(_read(RANGE, ports, parse_spans))
+        if " " in ports and isinstance(named[-1], Claim):
+            why = _("HCCL drops the blanks, its documents allow none")
+            yield Bad(RANGE, ports, why, lenient=True)
+    yield from (one for one in named if isinstance(one, Bad))
+    if named and isinstance(named[-1], Claim):
+        yield named[-1]
+    elif not named and host.npu_wanted():
+        yield Claim("", "", ((HCCL_BASE, HCCL_BASE + HCCL_WIDTH - 1),))
+
+
+def _read(variable: str, value: str, parse: Callable[[str], tuple[Span, ...]]) -> Union[Claim, Bad]:
+    try:
+        return Claim(variable, value, parse(value))
+    except ValueError as error:
+        return Bad(variable, value, str(error))

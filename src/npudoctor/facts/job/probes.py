@@ -1,0 +1,242 @@
+"""Runs a script of npudoctor.probes in a child of the job's interpreter, as the job would run."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import signal
+import stat
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, Optional
+
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass, field, replace
+from npudoctor.core.messages import _, strerror
+from npudoctor.facts.job.probe_trust import why_not
+from npudoctor.facts.job.tracebacks import Raised, from_text, from_words
+from npudoctor.facts.job.workplace import anchored
+from npudoctor.host.host import Host
+from npudoctor.host.process.commands import Answer
+from npudoctor.host.process.marked import end_marked, now
+
+FOLDER = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", "probes"))
+OUTPUT_LIMIT = 1 << 20
+LEAST = 2.0  # seconds: with less left nothing is begun
+MARGIN = 1.0  # seconds: what is left of the run after the last probe
+ASKED_WHERE = 63  # the signal at which `start` says where the program is; not SIGUSR1 and 2, which jobs use
+MARKED = "NPUDOCTOR_PROBE"  # the variable that a probe and all that it starts have
+# Where frameworks write what is to be there the next time: all of it goes to the probe's own folder.
+WRITTEN = (
+    *("TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "MPLCONFIGDIR", "NUMBA_CACHE_DIR", "CUDA_CACHE_PATH"),
+    *("TRITON_CACHE_DIR", "TRITON_HOME", "TORCHINDUCTOR_CACHE_DIR", "TORCH_EXTENSIONS_DIR", "TORCH_HOME"),
+    *("VLLM_CACHE_ROOT", "VLLM_CONFIG_ROOT", "PADDLE_EXTENSION_DIR", "MS_COMPILER_CACHE_PATH", "HF_HOME"),
+    *("ASCEND_WORK_PATH", "ASCEND_CACHE_PATH", "ASCEND_PROCESS_LOG_PATH"),
+)
+# Led to the probe's own folder only where the job names one: with any long value Paddle 3.3.1 for Python 3.9
+# frees it twice at its exit. Where none is named, glog takes TMPDIR.
+LOGS = "GLOG_log_dir"
+# Of these a program dies by itself. SIGKILL and its like come from outside, and what memory it took the first
+# time is not asked for twice.
+CRASHES = (signal.SIGILL, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGSEGV, signal.SIGTRAP)
+# As many at a time as a job would have: their seconds are told.
+_ONE = threading.Lock()
+
+
+class NoTimeLeft(CannotTell):
+    """The run must be over before a probe could tell anything."""
+
+
+@dataclass(frozen=True)
+class Probed:
+    """How a probe ended. `told`: its JSON; None when it did not come to its end.
+
+    `raised`: the exceptions that ended it, the last one first. `loading`: the extension module that it began
+    to load last. `finished`: it told all, and died afterwards, when Python ended. `died`: how a first try
+    crashed, of one that came to its end when it was tried again. `single`: it crashed, and no time was left
+    to try it again.
+    """
+
+    answer: Answer
+    told: Optional[dict[str, Any]]
+    raised: tuple[Raised, ...] = field(default=())
+    loading: Optional[str] = None
+    finished: bool = False
+    died: Optional[str] = None
+    single: bool = False
+
+    @property
+    def output(self) -> str:
+        """Both streams."""
+        streams = (self.answer.stdout, self.answer.stderr)
+        return "\n".join(part.strip("\n") for part in streams if part.strip())
+
+    @property
+    def last_line(self) -> str:
+        """What it said last, which in a traceback is the error; "" when it said nothing."""
+        return next((line.strip() for line in reversed(self.output.splitlines()) if line.strip()), "")
+
+    @property
+    def ending(self) -> str:
+        """How it ended, for a person."""
+        if self.answer.ended == "timeout":
+            return _("no answer within {seconds:.0f} s").format(seconds=self.answer.seconds)
+        status = self.answer.status
+        if status is None:
+            return self.answer.ended
+        if status < 0:
+            return _("killed by signal {number} ({name})").format(number=-status, name=_signal(-status))
+        if not status:
+            return _("Python exited early with status 0")
+        return _("exit status {status}").format(status=status)
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # one of the real-time signals
+        return "?"
+
+
+def probe(host: Host, script: str, arguments: Sequence[str], timeout: float) -> Probed:
+    """Run it with the job's variables, and with modules found as from the job's working directory.
+
+    Nothing is left behind: it writes to a folder of its own, and what it started is ended. What crashes is
+    tried once more with as little of ours as can be: two deaths are the job's. CannotTell where
+    it may not be run; NoTimeLeft where the run is over before `timeout` seconds are.
+    """
+    # Looked at once for all probes, and by one thread: root's look may take seconds.
+    why = host.once("trust in the job's modules", lambda: why_not(host, host.options.until - MARGIN))
+    if why is not None:
+        raise CannotTell(why) if _left(host) >= 0 else _no_time()
+    first = _tried(host, script, arguments, timeout)
+    if first.told is not None or -(first.answer.status or 0) not in CRASHES:
+        return first
+    try:
+        again = _tried(host, script, arguments, timeout, plainly=True)
+    except NoTimeLeft:
+        return replace(first, single=True)
+    return first if again.told is None else replace(again, died=first.ending)
+
+
+def _tried(
+    host: Host, script: str, arguments: Sequence[str], timeout: float, plainly: bool = False
+) -> Probed:
+    if not _ONE.acquire(timeout=max(0.0, _left(host))):
+        raise _no_time()
+    try:
+        if _left(host) < LEAST:
+            raise _no_time()
+        token = secrets.token_hex(16)
+        with _folder(host, token) as private:
+            source = "".join(
+                map(_source, ("start.py", script) if plainly else ("start.py", "noting.py", script))
+            )
+            argv = [host.interpreter.program, "-c", source, private, token, *arguments]
+            variables = _variables(host, private, token, plainly)
+            return _run(
+                host, argv, variables, min(timeout, _left(host)), timeout, os.path.join(private, token)
+            )
+    finally:
+        _ONE.release()
+
+
+def _variables(host: Host, private: str, token: str, plainly: bool) -> dict[str, str]:
+    """Those of the job, with what leads all that is written to the probe's own folder."""
+    variables = {**host.variables, **anchored(host), **dict.fromkeys(WRITTEN, private)}
+    if variables.pop(LOGS, "") and not plainly:
+        variables[LOGS] = private
+    return {**variables, "PYTHONDONTWRITEBYTECODE": "1", MARKED: token}
+
+
+def _run(
+    host: Host, argv: Sequence[str], variables: Mapping[str, str], seconds: float, whole: float, told: str
+) -> Probed:
+    answer = host.commands.run(
+        argv,
+        timeout=seconds,
+        limit=OUTPUT_LIMIT,
+        variables=variables,
+        here=True,
+        group=True,
+        farewell=ASKED_WHERE,
+    )
+    if answer.ended in ("missing", "untrusted", "not-started"):
+        text = _("{python} was not started: {why}")
+        raise CannotTell(text.format(python=argv[0], why=answer.stderr or answer.ended))
+    if answer.ended == "timeout" and seconds < whole:
+        raise _no_time()
+    return _probed(answer, told)
+
+
+def _probed(answer: Answer, path: str) -> Probed:
+    words = _told(path)
+    if answer.ok and words is not None and "raised" not in words:
+        return Probed(answer, words)
+    # Where it died before it could tell, or was ended by something that is no exception.
+    raised = from_words(words["raised"]) if words and "raised" in words else ()
+    if not raised and answer.ended == "exited" and (answer.status or 0) > 0:
+        raised = from_text(answer.stderr)
+    finished = words is not None and "raised" not in words
+    return Probed(answer, None, raised, _content(f"{path}.loading") or None, finished)
+
+
+def _left(host: Host) -> float:
+    """Seconds until the last probe must be over."""
+    return min(host.options.until - time.monotonic() - MARGIN, threading.TIMEOUT_MAX)
+
+
+def _no_time() -> NoTimeLeft:
+    return NoTimeLeft(_("the deadline of the run was reached first"))
+
+
+@contextmanager
+def _folder(host: Host, token: str) -> Iterator[str]:
+    """A folder of its own. It is gone afterwards with all that is in it, and so is what has this token; where
+    the run is broken off as well."""
+    try:
+        private = tempfile.mkdtemp(prefix="npudoctor-probe-")
+    except OSError as error:
+        text = _("cannot create a temporary folder: {why}")
+        raise CannotTell(text.format(why=strerror(error.errno))) from error
+
+    since = now()
+
+    def clean() -> None:
+        end_marked(f"{MARKED}={token}", since)
+        shutil.rmtree(private, ignore_errors=True)
+
+    host.commands.at_close.append(clean)
+    try:
+        yield private
+    finally:
+        clean()
+        host.commands.at_close.remove(clean)
+
+
+def _source(script: str) -> str:
+    with open(os.path.join(FOLDER, script), encoding="utf-8") as file:
+        return file.read()
+
+
+def _told(path: str) -> Optional[dict[str, Any]]:
+    """What it left in a file whose name no module knows; None where it did not come to that."""
+    with suppress(ValueError):
+        told = json.loads(_content(path))
+        return told if isinstance(told, dict) else None
+    return None
+
+
+def _content(path: str) -> str:
+    """A file in the probe's folder; "" where it is none that the probe could have written."""
+    with suppress(OSError):
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with open(os.open(path, flags), "rb") as file:
+            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return file.read(OUTPUT_LIMIT).decode("utf-8", "surrogateescape")
+    return ""

@@ -1,0 +1,123 @@
+"""The rank table that a job names: where it is, and what is in it once it is there and completed."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Mapping
+from typing import Optional
+
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _, strerror
+from npudoctor.facts.job.workplace import working_directory
+from npudoctor.host.fs.files import Files
+from npudoctor.host.host import Host
+
+VARIABLE = "RANK_TABLE_FILE"
+OLDER = "MINDSPORE_HCCL_CONFIG_PATH"  # MindSpore 1.x looks here first
+LIMIT = 32 << 20  # some hundred thousand ranks
+LOOK_SECONDS = 1.0
+
+MISSING, UNREADABLE, NOT_JSON, TOO_LARGE = "missing", "unreadable", "not-json", "too-large"
+
+
+@dataclass(frozen=True)
+class Look:
+    """One look at the file. `fault` is why it is no table: one of the four words above, with `why`.
+
+    `link`: the path names a symbolic link. `more`: something follows the table.
+    """
+
+    table: Mapping[str, object]
+    fault: str = ""
+    why: str = ""
+    link: bool = False
+    more: bool = False
+
+    @property
+    def initializing(self) -> bool:
+        """Whether it says that it is still being written."""
+        return self.table.get("status") == "initializing"
+
+
+def named_path(host: Host, variable: str) -> Optional[str]:
+    """The absolute path that a variable names; None when it is not set.
+
+    CannotTell for a relative one where the working directory is gone.
+    """
+    value = host.variables.get(variable, "")
+    if not value or value.startswith("/"):
+        return value or None
+    folder = working_directory(host)
+    if folder is None:
+        raise CannotTell(_("the working directory is gone: {path} cannot be found").format(path=value))
+    return f"{folder.rstrip('/')}/{value}"
+
+
+def settled(host: Host, path: str) -> Look:
+    """The file, looked at again and again for as long as the user said, until it is a completed table."""
+    until = host.clock.steady() + host.options.wait
+    look = look_at(host, path)
+    while (look.initializing or look.fault in (MISSING, NOT_JSON)) and host.clock.steady() < until:
+        host.clock.wait_until(min(until, host.clock.steady() + LOOK_SECONDS))
+        look = look_at(host, path)
+    return look
+
+
+def look_at(host: Host, path: str) -> Look:
+    """The file as it is now: nothing that was known of it before counts."""
+    files = Files(host.disk)
+    try:
+        entry = files.stat(path)
+        if entry is None:
+            return Look({}, MISSING)
+        if not entry.is_file:
+            return Look({}, UNREADABLE, _("it is not a regular file"))
+        content = files.read(path, LIMIT + 1)
+    except CannotTell as error:
+        if isinstance(error.__cause__, OSError) and error.__cause__.errno in (errno.EACCES, errno.EPERM):
+            return Look({}, UNREADABLE, strerror(error.__cause__.errno))
+        raise
+    if content is None:
+        return Look({}, MISSING)
+    if len(content) > LIMIT:
+        return Look(
+            {}, TOO_LARGE, _("{path} is larger than {count} MiB").format(path=path, count=LIMIT >> 20)
+        )
+    named = files.lstat(path)
+    return parsed(content, link=named is not None and named.is_link)
+
+
+def parsed(content: bytes, link: bool = False) -> Look:
+    """What the bytes of a table say, as HCCL's own parser takes them: UTF-8 with or without a mark."""
+    try:
+        text = content.decode("utf-8-sig").lstrip(" \t\r\n")
+    except UnicodeDecodeError as error:
+        return Look({}, NOT_JSON, _("byte {number} is not UTF-8").format(number=error.start), link)
+    if not text:
+        return Look({}, NOT_JSON, _("it is empty"), link)
+    import json
+
+    try:
+        # Numbers are kept from growing: in a rank table they are mistakes anyway.
+        table, end = json.JSONDecoder(parse_int=float, parse_constant=_refuse).raw_decode(text)
+    except json.JSONDecodeError as error:
+        return Look({}, NOT_JSON, _why(text, error.pos, error.lineno, error.colno), link)
+    except ValueError as error:
+        return Look({}, NOT_JSON, _("{value} is no JSON").format(value=error), link)
+    except RecursionError:
+        return Look({}, NOT_JSON, _("it is nested too deeply"), link)
+    if not isinstance(table, dict):
+        return Look({}, NOT_JSON, _("it does not begin with a brace"), link)
+    return Look(table, link=link, more=bool(text[end:].strip(" \t\r\n")))
+
+
+def _refuse(constant: str) -> float:
+    raise ValueError(constant)
+
+
+def _why(text: str, position: int, line: int, column: int) -> str:
+    around = text[max(0, position - 1) : position + 2]
+    if "//" in around or "/*" in around or text[position : position + 1] == "#":
+        return _("line {line} has a comment, which JSON does not allow").format(line=line)
+    return _("line {line}, column {column} is not JSON").format(line=line, column=column)

@@ -1,0 +1,201 @@
+"""A rank table as servers and devices, whichever of its templates it follows; what is ill in its form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Optional
+
+from npudoctor.core.frozen import dataclass, field
+from npudoctor.core.messages import _
+
+SERVERS, PODS, LAB = "servers", "pods", "lab"
+SUPER_POD = "1.2"
+VERSIONS = ("1.0", SUPER_POD)
+PORTS = ("device_port", "backup_device_port", "host_port")
+
+Object = Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Device:
+    """One rank. `rank` is None in a table without rank ids. `ports` by their keys."""
+
+    where: str
+    id: Optional[int]
+    rank: Optional[int]
+    ip: str = ""
+    backup_ip: str = ""
+    super_id: Optional[int] = None
+    ports: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Server:
+    """One server with its devices; `host_ip` is "" where none is given."""
+
+    where: str
+    id: str
+    devices: tuple[Device, ...]
+    host_ip: str = ""
+
+
+@dataclass(frozen=True)
+class SuperPod:
+    """The servers of one super pod, by their ids."""
+
+    where: str
+    id: str
+    servers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Count:
+    """A number that must be that of the things which follow."""
+
+    where: str
+    told: Optional[int]
+    real: int
+
+
+@dataclass(frozen=True)
+class Table:
+    """A rank table. `template`: SERVERS, PODS or LAB; `pods`: their names; `counts`: all that is counted."""
+
+    template: str
+    version: str
+    servers: tuple[Server, ...]
+    super_pods: tuple[SuperPod, ...] = ()
+    pods: tuple[str, ...] = ()
+    counts: tuple[Count, ...] = ()
+
+    @property
+    def devices(self) -> list[Device]:
+        """All ranks, in the order of the file."""
+        return [device for server in self.servers for device in server.devices]
+
+
+def template_of(table: Object) -> str:
+    """Which of the published templates it follows."""
+    if "group_list" not in table:
+        return SERVERS
+    return LAB if "para_plane_nic_location" in table or table.get("deploy_mode") == "lab" else PODS
+
+
+class Reader:
+    """Takes a table apart and writes down in `faults` what its form lacks."""
+
+    def __init__(self) -> None:
+        self.faults: list[str] = []
+
+    def table(self, told: Object) -> Table:
+        """The table, with all that could be read."""
+        template = template_of(told)
+        return self._servers(told) if template == SERVERS else self._groups(told, template)
+
+    def _servers(self, told: Object) -> Table:
+        version = self.text(told, "version", "")
+        listed = list(self.items(told, "server_list", ""))
+        servers = tuple(self._server(one, where) for where, one in listed)
+        count = Count("server_count", self.number(told, "server_count", "", needed=False), len(listed))
+        super_pods: tuple[SuperPod, ...] = ()
+        if version == SUPER_POD and "super_pod_list" in told:
+            super_pods = tuple(self._super_pod(*one) for one in self.items(told, "super_pod_list", ""))
+        return Table(SERVERS, version, servers, super_pods, counts=(count,))
+
+    def _server(self, told: Object, where: str) -> Server:
+        return Server(
+            where,
+            self.text(told, "server_id", where),
+            tuple(self._device(one, place, told) for place, one in self.items(told, "device", where)),
+            self.text(told, "host_ip", where, needed=False),
+        )
+
+    def _super_pod(self, where: str, told: Object) -> SuperPod:
+        servers = self.items(told, "server_list", where)
+        return SuperPod(
+            where,
+            self.text(told, "super_pod_id", where),
+            tuple(self.text(one, "server_id", place) for place, one in servers),
+        )
+
+    def _groups(self, told: Object, template: str) -> Table:
+        groups = list(self.items(told, "group_list", ""))
+        counts = [Count("group_count", self.number(told, "group_count", ""), len(groups))]
+        pods: list[str] = []
+        servers: dict[str, list[Device]] = {}
+        for place, group in groups:
+            here: set[str] = set()
+            devices: list[Device] = []
+            instances = list(self.items(group, "instance_list", place))
+            for where, instance in instances:
+                server = self.text(instance, "server_id", where)
+                found = [
+                    self._device(one, spot, instance, template)
+                    for spot, one in self.items(instance, "devices", where)
+                ]
+                if template == PODS:
+                    pods.append(self.text(instance, "pod_name", where))
+                servers.setdefault(server, []).extend(found)
+                here.add(server)
+                devices += found
+            real = {"instance_count": len(instances)}
+            if template == PODS:
+                real["device_count"] = len(devices)
+            else:
+                real.update(device_num=len(devices), server_num=len(here))
+            for name, number in real.items():
+                counts.append(Count(f"{place}.{name}", self.number(group, name, place), number))
+        made = tuple(Server(f"server_id {name}", name, tuple(found)) for name, found in servers.items())
+        return Table(template, "", made, pods=tuple(pods), counts=tuple(counts))
+
+    def _device(self, told: Object, where: str, above: Object, template: str = SERVERS) -> Device:
+        ranked = {SERVERS: (told, where), LAB: (above, where.rpartition(".")[0])}.get(template)
+        ports = {name: self.number(told, name, where, needed=False) for name in PORTS}
+        return Device(
+            where,
+            self.number(told, "device_id", where),
+            self.number(ranked[0], "rank_id", ranked[1]) if ranked else None,
+            self.text(told, "device_ip", where, needed=False),
+            self.text(told, "backup_device_ip", where, needed=False),
+            self.number(told, "super_device_id", where, needed=False),
+            {name: port for name, port in ports.items() if port is not None},
+        )
+
+    def text(self, told: Object, key: str, where: str, needed: bool = True) -> str:
+        """A string; "" where it is missing."""
+        value = told.get(key)
+        place = f"{where}.{key}".lstrip(".")
+        if isinstance(value, str):
+            if needed and not value:
+                self.faults.append(_("{place} is empty").format(place=place))
+            return value
+        if key in told:
+            self.faults.append(_("{place} is no string: every value is to be in quotes").format(place=place))
+        elif needed:
+            self.faults.append(_("{place} is missing").format(place=place))
+        return ""
+
+    def number(self, told: Object, key: str, where: str, needed: bool = True) -> Optional[int]:
+        """A whole number, written as a string; None where there is none."""
+        value = self.text(told, key, where, needed)
+        if value.isascii() and value.isdecimal() and len(value) < 11:
+            return int(value)
+        if value:
+            text = _("{place} is {value}, which is no whole number")
+            self.faults.append(text.format(place=f"{where}.{key}".lstrip("."), value=value[:40]))
+        return None
+
+    def items(self, told: Object, key: str, where: str) -> Iterator[tuple[str, Object]]:
+        """The objects of a list, each with its place."""
+        value = told.get(key)
+        place = f"{where}.{key}".lstrip(".")
+        if key not in told:
+            self.faults.append(_("{place} is missing").format(place=place))
+        elif not isinstance(value, list) or not value:
+            self.faults.append(_("{place} is no list with something in it").format(place=place))
+        else:
+            for index, one in enumerate(value):
+                if isinstance(one, dict):
+                    yield f"{place}[{index}]", one
+                else:
+                    self.faults.append(_("{place} is no object").format(place=f"{place}[{index}]"))

@@ -1,0 +1,144 @@
+"""What ended a Python program: its exceptions as a probe told them, or as its output says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Optional
+
+from npudoctor.core.frozen import dataclass, field, replace
+
+_FRAME = re.compile(r'\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:,? in (?P<function>.+))?\s*\Z')
+_HEAD = "Traceback (most recent call last):"
+_ERROR = re.compile(r"(?P<type>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?\Z")
+# Between two exceptions; the later one is the outer one.
+_CAUSE = "The above exception was the direct cause of the following exception:"
+_CONTEXT = "During handling of the above exception, another exception occurred:"
+# Of faulthandler, whose stack has its deepest frame first. Of several threads the current one counts.
+_DUMP = re.compile(r"(?:Current t|T)hread 0x[0-9a-f]+ .*\(most recent call first\):\Z")
+_CURRENT = re.compile(r"Current thread 0x[0-9a-f]+ ")
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Where in the code; `function` is "" where it is not told."""
+
+    file: str
+    line: int
+    function: str = ""
+
+
+@dataclass(frozen=True)
+class Raised:
+    """One exception. `how` it is tied to the one before it in the list: cause, context, "" for the last one.
+
+    `bases`: the names of its type and of those above it. `path`: the file that it is about, of an ImportError
+    or an OSError. `unread`: the file of the module that could not be read.
+    """
+
+    type: str
+    message: str
+    how: str = ""
+    bases: tuple[str, ...] = ()
+    name: Optional[str] = None
+    path: Optional[str] = None
+    line: Optional[int] = None
+    unread: Optional[str] = None
+    frames: tuple[Frame, ...] = field(default=())
+
+    @property
+    def text(self) -> str:
+        """As Python writes it: the type, and what it says."""
+        return f"{self.type}: {self.message}" if self.message else self.type
+
+    def is_a(self, *names: str) -> bool:
+        """Whether its type is one of these, or below one."""
+        return bool({*names} & {*self.bases, self.type.rpartition(".")[2]})
+
+
+def from_words(told: object) -> tuple[Raised, ...]:
+    """The exceptions that a probe told, the last one first; what makes no sense is left out."""
+    links = told if isinstance(told, list) else []
+    return tuple(
+        _link(link) for link in links if isinstance(link, dict) and isinstance(link.get("type"), str)
+    )
+
+
+def _link(words: Mapping[str, Any]) -> Raised:
+    def text(key: str) -> Optional[str]:
+        return words[key] if isinstance(words.get(key), str) and words[key] else None
+
+    line = words.get("line")
+    return Raised(
+        words["type"],
+        (text("message") or "").strip(),
+        text("how") or "",
+        tuple(name for name in words.get("bases") or () if isinstance(name, str)),
+        text("name"),
+        text("path"),
+        line if isinstance(line, int) else None,
+        text("unread"),
+        tuple(
+            Frame(frame[0], frame[1], frame[2])
+            for frame in words.get("frames") or ()
+            if isinstance(frame, list) and [type(one) for one in frame] == [str, int, str]
+        ),
+    )
+
+
+def from_text(output: str) -> tuple[Raised, ...]:
+    """The exceptions of the last traceback of a text, the last one first; none where there is none."""
+    lines = output.splitlines()
+    starts = [number for number, line in enumerate(lines) if line.strip() == _HEAD]
+    found: list[Raised] = []
+    for start, end in zip(starts, [*starts[1:], len(lines)]):
+        block = lines[start + 1 : end]
+        one = _block(block)
+        if one is None:
+            continue
+        before = {line.strip() for line in lines[max(0, start - 3) : start]} & {_CAUSE, _CONTEXT}
+        if found and before:
+            found[0] = replace(found[0], how="cause" if _CAUSE in before else "context")
+            found.insert(0, one)
+        else:
+            found = [one]
+    return tuple(found)
+
+
+def _block(lines: Sequence[str]) -> Optional[Raised]:
+    """One exception with its frames."""
+    frames = []
+    for line in lines:
+        match = _FRAME.match(line)
+        if match:
+            frames.append(Frame(match["file"], int(match["line"]), match["function"] or ""))
+            continue
+        error = _ERROR.match(line) if line[:1].strip() else None
+        if error:
+            syntax = error["type"] in ("SyntaxError", "IndentationError", "TabError") and bool(frames)
+            last = frames.pop() if syntax else None
+            return Raised(
+                error["type"],
+                (error["message"] or "").strip(),
+                path=last.file if last else None,
+                line=last.line if last else None,
+                frames=tuple(frames),
+            )
+    return None
+
+
+def stack_of(output: str) -> tuple[Frame, ...]:
+    """Where the program was when faulthandler was asked or woken, outermost frame first; () where it says
+    nothing."""
+    lines = output.splitlines()
+    heads = [number for number, line in enumerate(lines) if _DUMP.match(line)]
+    current = [number for number in heads if _CURRENT.match(lines[number])] or heads
+    if not current:
+        return ()
+    frames = []
+    for line in lines[current[-1] + 1 :]:
+        match = _FRAME.match(line)
+        if match is None:
+            break
+        frames.append(Frame(match["file"], int(match["line"]), match["function"] or ""))
+    return tuple(reversed(frames))

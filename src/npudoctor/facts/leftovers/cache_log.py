@@ -1,0 +1,275 @@
+"""The logs of MindSpore's dataset cache server: who made which segment, and where it spilled."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import BinaryIO, Optional
+
+from npudoctor.core.frozen import dataclass, replace
+from npudoctor.facts.leftovers.cache_server import LOG, SPILL, Places, find_places
+from npudoctor.host.fs.files import Entry
+from npudoctor.host.fs.walk import Parent, entry_of, open_directory
+
+# A server whose cache is full logs a line for each row that it does not keep: megabytes in minutes. So only
+# the lines that tell something are kept while a log is read, and what lies beyond the limit proves nothing.
+LOG_LIMIT = 256 << 20
+LINES_LIMIT = 10_000  # telling lines kept of one log
+# Anybody may put files that are named like logs into /tmp, any number of them and as large as he likes (a
+# sparse one costs nothing). So what others own is read up to less, and no user can use up all there is.
+OTHERS_LIMIT = 32 << 20
+OWNER_LIMIT, RUN_LIMIT = 128 << 20, 512 << 20
+LOGS_LIMIT = 200  # of one owner in one directory, the newest
+HEAD, TAIL, CHUNK = 4096, 1 << 16, 4 << 20
+LONGEST = 2 * HEAD  # of a line that tells something: it may hold a path
+CUT = b"(cut)"  # stands for the beginning of a line that is too long, so that the rest is none
+TELLING = (b"Creation of shared memory", b"CachePool will use disk", b"listening on port")
+
+# Digits are counted, and a line must begin like one: anybody may put a "log" into /tmp, and neither a number
+# of a thousand digits nor a line quoted inside another one may get anywhere.
+_LINE = re.compile(
+    r"^\[\w+\] MD\((?P<pid>[0-9]{1,10}),[^,()\n]*,(?:dataset-cache-server|cache_server)\):"
+    r"(?P<when>[0-9]{4}-[0-9]{2}-[0-9]{2}-[0-9]{2}:[0-9]{2}:[0-9]{2})\.[0-9]{3}\.[0-9]{3} "  # local time
+    r"\[[^\]\n]*\] [^\]\n]*\] (?P<text>[^\n]*)",
+    re.MULTILINE,
+)
+_MACHINE = re.compile(r"^Running on machine: (.+)$", re.MULTILINE)
+_KEY = re.compile(r"Creation of shared memory successful\. Shared memory key (-?[0-9]{1,10})\Z")
+_PORT = re.compile(r"Cache server has started successfully and is listening on port ([0-9]{1,5})\Z")
+_FOLDER = re.compile(r"CachePool will use disk folder: (/[^\0]+)\Z")
+
+
+@dataclass(frozen=True)
+class Created:
+    """A line that says that this process made a segment: key unsigned, local time as epoch seconds."""
+
+    key: int
+    when: int
+
+
+@dataclass(frozen=True)
+class ServerLog:
+    """One log file: the file itself, and what the lines of its own process say.
+
+    `last` is the time of the last such line, as epoch seconds.
+    """
+
+    path: str
+    pid: int
+    entry: Entry
+    parents: tuple[Parent, ...]
+    machine: Optional[str]
+    created: tuple[Created, ...]
+    spills: tuple[str, ...]
+    last: Optional[int]
+    port: Optional[int] = None
+
+
+def log_places(tmp: str = "/tmp", where: Optional[Places] = None) -> Iterator[str]:  # noqa: S108
+    """The directories that may hold logs, one for each scheme and login name."""
+    yield tmp
+    for directory, _old in (where or find_places(tmp)).directories:
+        if directory != tmp:
+            yield f"{directory}/log" if directory.endswith("/cache") else f"{directory}/cache/log"
+
+
+class Allowance:
+    """How many bytes of logs may still be read in this run: in all, and of each other user's."""
+
+    def __init__(self) -> None:
+        self._trusted = {0, os.geteuid()}
+        self._left = RUN_LIMIT
+        self._of_owner: dict[int, int] = {}
+
+    def take(self, uid: int, size: int) -> int:
+        """How much of a log of this owner and size to read; that much is used up."""
+        most = min(size, LOG_LIMIT, self._left)
+        if uid not in self._trusted:
+            most = min(most, OTHERS_LIMIT, self._of_owner.get(uid, OWNER_LIMIT))
+            self._of_owner[uid] = self._of_owner.get(uid, OWNER_LIMIT) - most
+        self._left -= most
+        return most
+
+
+def read_logs(tmp: str = "/tmp", where: Optional[Places] = None) -> list[ServerLog]:  # noqa: S108
+    """The logs at the known places that we may read and that may prove something, the newest last."""
+    found: list[ServerLog] = []
+    allowance = Allowance()
+    for directory in dict.fromkeys(log_places(tmp, where)):
+        try:
+            with open_directory(directory) as (descriptor, parents):
+                found += _logs(descriptor, directory, parents, allowance)
+        except OSError:
+            continue  # missing, a link, or not ours to read: then it proves nothing
+    return sorted(found, key=lambda log: log.entry.mtime_ns)
+
+
+def _logs(
+    descriptor: int, directory: str, parents: tuple[Parent, ...], allowance: Allowance
+) -> list[ServerLog]:
+    """The logs of one directory, in the order of their names, which is that of their making for one pid."""
+    found: dict[str, ServerLog] = {}
+    for name, pid in _newest(descriptor):
+        try:
+            log = _read(descriptor, name, pid, directory, parents, allowance)
+        except OSError:
+            continue
+        if log is not None:
+            found[name] = log
+    return continued([found[name] for name in sorted(found)])
+
+
+def _newest(descriptor: int) -> Iterator[tuple[str, int]]:
+    """Names and pids of the logs to read, the newest first: so the older go without when it is too much."""
+    # The lines that prove are not in the copies of other levels.
+    named = {name: LOG.match(name) for name in os.listdir(descriptor) if ".log.INFO." in name}
+    pids = {name: int(match.group(2)) for name, match in named.items() if match}
+    count: dict[int, int] = {}
+    for _when, uid, name in sorted(_provable(descriptor, pids), reverse=True):
+        count[uid] = count.get(uid, 0) + 1
+        if count[uid] <= LOGS_LIMIT:
+            yield name, pids[name]
+
+
+def _provable(descriptor: int, names: Iterable[str]) -> Iterator[tuple[int, int, str]]:
+    """When each of these files that may prove something was changed, its owner and its name. Not as entries:
+    there may be hundreds of thousands."""
+    for name in names:
+        with suppress(FileNotFoundError):
+            found = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+            if stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and not found.st_mode & 0o022:
+                yield found.st_mtime_ns, found.st_uid, name
+
+
+def may_prove(entry: Entry) -> bool:
+    """Whether a log of these properties could be trusted for any owner: else it is not even read."""
+    return entry.is_file and entry.nlink == 1 and not entry.permissions & 0o022
+
+
+def continued(logs: Sequence[ServerLog]) -> list[ServerLog]:
+    """The logs with every file joined to the one that it goes on (glog begins a new file at a size).
+
+    A process begins by logging its port; a file of the same pid, machine and owner that does not is the
+    next file of the process before. What one of the files cannot prove, the joined log cannot either.
+    """
+    joined: list[ServerLog] = []
+    for log in logs:
+        before = next((one for one in reversed(joined) if one.pid == log.pid), None)
+        if before is None or log.port is not None or log.created or not _same_writer(before, log):
+            joined.append(log)
+        else:
+            joined[joined.index(before)] = replace(
+                before,
+                entry=log.entry,
+                spills=tuple(dict.fromkeys(before.spills + log.spills)),
+                last=log.last or before.last,
+            )
+    return joined
+
+
+def _same_writer(before: ServerLog, log: ServerLog) -> bool:
+    def written(one: ServerLog) -> tuple[object, ...]:
+        entry = one.entry
+        return one.machine, one.parents, entry.uid, entry.nlink, entry.is_file, entry.permissions & 0o022
+
+    return written(before) == written(log)
+
+
+def _read(
+    descriptor: int,
+    name: str,
+    pid: int,
+    directory: str,
+    parents: tuple[Parent, ...],
+    allowance: Allowance,
+) -> Optional[ServerLog]:
+    opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=descriptor)
+    with open(opened, "rb") as file:
+        entry = entry_of(os.fstat(opened))
+        most = allowance.take(entry.uid, entry.size) if may_prove(entry) else 0
+        if not most:
+            return None
+        text = excerpt(file, entry.size, most).decode("utf-8", "surrogateescape")
+    return parse_log(text, f"{directory}/{name}", pid, entry, parents)
+
+
+def excerpt(file: BinaryIO, size: int, most: int = LOG_LIMIT) -> bytes:
+    """The head of a log, its lines that tell something in the first `most` bytes, and its last lines.
+
+    Whole lines only: the rest of one may look like a line, and one cut short may tell another number.
+    """
+    head, _newline, rest = file.read(HEAD).rpartition(b"\n")
+    parts, seen, kept = [head], HEAD, 0
+    while seen < most and kept < LINES_LIMIT:
+        chunk = file.read(CHUNK)
+        if not chunk:
+            break
+        seen += len(chunk)
+        if b"\n" not in chunk:  # a hole, say: nothing to look for, nor to copy
+            rest = rest + chunk if len(rest) + len(chunk) <= LONGEST else CUT
+            continue
+        whole, _newline, rest = (rest + chunk).rpartition(b"\n")
+        rest = rest if len(rest) <= LONGEST else CUT
+        telling = telling_lines(whole)[: LINES_LIMIT - kept]
+        kept += len(telling)
+        parts += telling
+    if size > HEAD:
+        file.seek(max(HEAD, size - TAIL) - 1)
+        parts.append(file.read(TAIL + 1).partition(b"\n")[2].rpartition(b"\n")[0])
+    return b"\n".join(parts)
+
+
+def telling_lines(text: bytes) -> list[bytes]:
+    """The lines that hold one of the telling words, in order."""
+    found: dict[int, bytes] = {}
+    for words in TELLING:
+        at = text.find(words)
+        while at >= 0:
+            begin, end = text.rfind(b"\n", 0, at) + 1, text.find(b"\n", at)
+            end = len(text) if end < 0 else end
+            if end - begin <= LONGEST:
+                found[begin] = text[begin:end]
+            at = text.find(words, end)
+    return [found[begin] for begin in sorted(found)]
+
+
+def parse_log(text: str, path: str, pid: int, entry: Entry, parents: tuple[Parent, ...] = ()) -> ServerLog:
+    """What a log says of the process whose pid is in its name; lines of other pids do not count."""
+    machine = _MACHINE.search(text[:4096])
+    said = [(line["text"].rstrip(), line["when"]) for line in _LINE.finditer(text) if int(line["pid"]) == pid]
+    keys = [(match.group(1), local_seconds(when)) for match, when in _said(_KEY, said)]
+    folders = [match.group(1).rstrip("/") for match, _when in _said(_FOLDER, said)]
+    ports = [int(match.group(1)) for match, _when in _said(_PORT, said)]
+    return ServerLog(
+        path=path,
+        pid=pid,
+        entry=entry,
+        parents=parents,
+        machine=machine.group(1).strip() if machine else None,
+        created=tuple(
+            dict.fromkeys(Created(int(key) & 0xFFFFFFFF, when) for key, when in keys if when is not None)
+        ),
+        # A folder of another name was not made by a cache server, whatever the log says.
+        spills=tuple(dict.fromkeys(path for path in folders if SPILL.match(os.path.basename(path)))),
+        last=local_seconds(said[-1][1]) if said else None,
+        port=ports[-1] if ports else None,
+    )
+
+
+def _said(what: re.Pattern[str], lines: Sequence[tuple[str, str]]) -> Iterator[tuple[re.Match[str], str]]:
+    for words, when in lines:
+        match = what.match(words)
+        if match:
+            yield match, when
+
+
+def local_seconds(when: str) -> Optional[int]:
+    """Epoch seconds of a log's local time "YYYY-mm-dd-HH:MM:SS"; None when there is no such time."""
+    try:
+        return int(time.mktime(time.strptime(when, "%Y-%m-%d-%H:%M:%S")))
+    except (ValueError, OverflowError):
+        return None

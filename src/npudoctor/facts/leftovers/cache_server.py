@@ -1,0 +1,276 @@
+"""Where MindSpore's dataset cache server leaves things: sockets, logs, spill folders. Facts only, no verdict.
+
+What is judged for removal is reached through directory descriptors opened without following links
+(host/walk.py); see proof/ for the rules.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
+from typing import Optional, TypeVar
+
+from npudoctor.core.frozen import dataclass, field
+from npudoctor.core.messages import _, strerror
+from npudoctor.host.fs.files import Entry
+from npudoctor.host.fs.walk import Parent, entry_of, files_in, open_directory
+
+PROGRAMS = ("dataset-cache-server", "cache_server")
+SOCKET = re.compile(r"cache_server_p([0-9]{1,5})\Z")
+# What our own removal renames a socket to before it unlinks it; see fixing/removal.py.
+PARKED = re.compile(r"\.(cache_server_p[0-9]{1,5})\.npudoctor\.[0-9a-f]+\Z")
+LOG = re.compile(r"(mindspore|dataset-cache-server|cache_server)\..*\.log\.[A-Z]+\.[0-9-]+\.([0-9]{1,10})\Z")
+SPILL = re.compile(r"[a-z0-9]{36}\Z")
+CONTAINER = re.compile(r"IMG[0-9]{5}\.LB\Z")
+
+# Anybody may fill /tmp. Of one other owner so much is looked at, and OTHERS times that of all others
+# together; the rest is counted.
+LOGINS = 200  # folders of login names
+EACH = 1000  # socket files
+NAMES = 250_000  # names like sockets' in the folders of one owner, or of one owner in folders of root's
+OTHERS = 10
+
+Key = TypeVar("Key", str, int)
+
+
+@dataclass(frozen=True)
+class SocketFile:
+    """A file at one of the four places of a cache server's socket.
+
+    `old` places are those of the versions whose segments had mode 0666. `name` is the file's own name,
+    `port` what it was called for; both differ for one that a killed removal left parked.
+    """
+
+    directory: str
+    name: str
+    port: int
+    old: bool
+    entry: Entry
+    parents: tuple[Parent, ...]
+    parked: bool = False
+
+    @property
+    def path(self) -> str:
+        return f"{self.directory}/{self.name}"
+
+    @property
+    def original(self) -> str:
+        """The path that the server knows it by."""
+        return f"{self.directory}/cache_server_p{self.port}"
+
+    @property
+    def key(self) -> int:
+        """ftok(path, 'a') of this very file, as the server computed it; unsigned, 32 bits."""
+        return ftok(self.entry.dev, self.entry.ino)
+
+
+def ftok(device: int, inode: int) -> int:
+    """The System V key of a file for the project id 'a', from lstat's numbers: no link is followed."""
+    return 0x61 << 24 | (device & 0xFF) << 16 | (inode & 0xFFFF)
+
+
+@dataclass(frozen=True)
+class Places:
+    """The directories that may hold sockets, each with whether it is of an older version. `passed`: by owner,
+    how many folders and links in place of login names are not looked into."""
+
+    directories: tuple[tuple[str, bool], ...]
+    passed: Mapping[int, int]
+
+
+def places(tmp: str = "/tmp") -> Iterator[tuple[str, bool]]:  # noqa: S108
+    """The directories that may hold sockets, with whether the place is of an older version."""
+    return iter(find_places(tmp).directories)
+
+
+def find_places(tmp: str = "/tmp") -> Places:  # noqa: S108
+    """All of them. The last pattern has one directory for each login name: our own come first, and of any
+    other owner so many are taken."""
+    base = f"{tmp}/mindspore"
+    owners, links = _logins(base)
+    logins, passed = within({name: owners[name] for name in sorted(owners)}, LOGINS)
+    first = ((tmp, True), (f"{base}/cache", True), (base, False))
+    return Places((*first, *((f"{base}/{name}", False) for name in logins)), dict(links + Counter(passed)))
+
+
+def trusted_owners() -> frozenset[int]:
+    """Whose things are never too many: our own and root's."""
+    return frozenset((0, os.geteuid()))
+
+
+def within(owners: Mapping[Key, int], most: int) -> tuple[list[Key], dict[int, int]]:
+    """The things in their order, ours and root's first, of each other owner so many; and how many of whom
+    were left out. Whoever fills a folder with junk leaves out nothing but his own."""
+    own = trusted_owners()
+    kept = [thing for thing, uid in owners.items() if uid in own]
+    ours = len(kept)
+    count: Counter[int] = Counter()
+    for thing, uid in owners.items():
+        if uid not in own:
+            count[uid] += 1
+            if count[uid] <= most and len(kept) - ours < OTHERS * most:
+                kept.append(thing)
+    taken = Counter(owners[thing] for thing in kept[ours:])
+    return kept, dict(count - taken)
+
+
+def _logins(base: str) -> tuple[dict[str, int], Counter[int]]:
+    """The folders below a directory, and our own links, with their owners; how many links others put there,
+    which nobody follows. Files are passed over for next to nothing."""
+    found: dict[str, int] = {}
+    links: Counter[int] = Counter()
+    try:
+        with open_directory(base) as (descriptor, _parents), os.scandir(descriptor) as entries:
+            for entry in entries:
+                with suppress(FileNotFoundError):
+                    link = entry.is_symlink()
+                    if not (link or entry.is_dir(follow_symlinks=False)) or entry.name == "cache":
+                        continue
+                    uid = entry.stat(follow_symlinks=False).st_uid
+                    if link and uid not in trusted_owners():
+                        links[uid] += 1
+                    elif not SOCKET.match(_original(entry.name)):
+                        found[entry.name] = uid
+    except OSError:
+        return {}, Counter()
+    return found, links
+
+
+@dataclass(frozen=True)
+class Found:
+    """The candidates at all places; `hidden` are folders that we have no right to look into, `unseen` those
+    that could not be looked into for another reason, which is told. `passed`: by owner, how many candidates
+    are beyond what is judged."""
+
+    sockets: tuple[SocketFile, ...]
+    hidden: tuple[str, ...] = ()
+    unseen: tuple[tuple[str, str], ...] = ()
+    passed: Mapping[int, int] = field(default_factory=dict)
+
+
+def socket_files(
+    tmp: str = "/tmp",  # noqa: S108
+    where: Optional[Places] = None,
+    keys: Collection[int] = (),
+) -> Found:
+    """The candidates at all places, and where we could not look. `keys`: those of the segments that are
+    there; what may prove one of them is never passed over."""
+    found: list[SocketFile] = []
+    hidden: list[str] = []
+    unseen: dict[str, str] = {}
+    passed: Counter[int] = Counter()
+    left: dict[int, int] = {}
+    for directory, old in (where or find_places(tmp)).directories:
+        try:
+            with open_directory(directory) as (descriptor, parents):
+                owner, names = parents[-1].uid, _named(descriptor)
+                if owner not in trusted_owners():
+                    most = left.get(owner, NAMES)
+                    left[owner] = most - len(names)
+                    passed[owner] += max(0, len(names) - most)
+                    names = dict(islice(names.items(), max(0, most)))
+                elif len(names) > NAMES:
+                    names, beyond = _each_owners(descriptor, names)
+                    passed.update(beyond)
+                found += _candidates(descriptor, directory, old, parents, names)
+        except PermissionError:
+            hidden.append(directory)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            link = error.errno == errno.ELOOP
+            unseen[str(error.filename or directory)] = (
+                _("it is a link, and links are not followed") if link else strerror(error.errno)
+            )
+    sockets, left_out = _judged(found, keys)
+    return Found(sockets, tuple(hidden), tuple(unseen.items()), +(passed + Counter(left_out)))
+
+
+def _judged(
+    found: Sequence[SocketFile], keys: Collection[int]
+) -> tuple[tuple[SocketFile, ...], dict[int, int]]:
+    """So many of each owner, the newest first, in the order of their places; and how many are left out."""
+    if len(found) <= EACH:
+        return tuple(found), {}
+    order = sorted(range(len(found)), key=lambda at: -found[at].entry.mtime_ns)
+    sure = {at for at in order if found[at].key in keys}
+    plain = {at: found[at].entry.uid for at in order if at not in sure and found[at].entry.is_socket}
+    kept, passed = within(plain, EACH)
+    return tuple(found[at] for at in sorted({*sure, *kept})), passed
+
+
+def _named(descriptor: int) -> dict[str, int]:
+    """The names in a directory that may be a socket's, and their ports; those that we gave come last."""
+    names = {name: SOCKET.match(_original(name)) for name in os.listdir(descriptor)}
+    ports = {name: int(match.group(1)) for name, match in names.items() if match}
+    return {name: ports[name] for name in sorted(ports, key=lambda name: (name.startswith("."), name))}
+
+
+def _each_owners(descriptor: int, names: Mapping[str, int]) -> tuple[dict[str, int], Counter[int]]:
+    """Of a folder in which everybody may make files, the sockets, so many of each owner: what others pile up
+    must not be laid at the folder's owner's door. How many of whom are beyond."""
+    owners = {name: entry.uid for name, entry in files_in(descriptor, names) if entry.is_socket}
+    count: Counter[int] = Counter()
+    kept = {}
+    for name, uid in owners.items():
+        count[uid] += 1
+        if count[uid] <= NAMES:
+            kept[name] = names[name]
+    return kept, Counter({uid: number - NAMES for uid, number in count.items() if number > NAMES})
+
+
+def _candidates(
+    descriptor: int, directory: str, old: bool, parents: tuple[Parent, ...], ports: Mapping[str, int]
+) -> Iterator[SocketFile]:
+    for name, entry in files_in(descriptor, ports):
+        yield SocketFile(directory, name, ports[name], old, entry, parents, _original(name) != name)
+
+
+def _original(name: str) -> str:
+    parked = PARKED.match(name)
+    return parked.group(1) if parked else name
+
+
+@dataclass(frozen=True)
+class SpillFolder:
+    """A directory that may hold spilled data: itself, what is in it, and the way to it."""
+
+    path: str
+    entry: Entry
+    files: tuple[tuple[str, Entry], ...]
+    parents: tuple[Parent, ...]
+
+    @property
+    def newest(self) -> Optional[int]:
+        """The newest mtime of its files, cut to whole seconds; None when it is empty."""
+        return max((entry.mtime_ns // 1_000_000_000 for _name, entry in self.files), default=None)
+
+    @property
+    def size(self) -> int:
+        """The bytes of its files."""
+        return sum(entry.size for _name, entry in self.files)
+
+    @property
+    def plain(self) -> bool:
+        """Whether it holds nothing but what a cache server puts there, all its owner's."""
+        return all(
+            CONTAINER.match(name) and file.is_file and file.nlink == 1 and file.uid == self.entry.uid
+            for name, file in self.files
+        )
+
+
+def spill_folder(path: str) -> Optional[SpillFolder]:
+    """The folder as it is now; None when it is gone or no directory. OSError for a link (ELOOP), or when it
+    is not ours to look into."""
+    try:
+        with open_directory(path) as (descriptor, parents):
+            entry = entry_of(os.fstat(descriptor))
+            files = tuple(files_in(descriptor, os.listdir(descriptor)))
+            return SpillFolder(path, entry, files, parents[:-1])
+    except (FileNotFoundError, NotADirectoryError):
+        return None

@@ -1,0 +1,28 @@
+"""Processes that compile operators for somebody, and have nobody left to compile for."""
+
+from __future__ import annotations
+
+from npudoctor.host.host import Host
+from npudoctor.host.process.processes import Process
+
+# First processes, of a machine or a container, that take in orphans. A launcher that is one is none of these.
+INIT = ("systemd", "init", "tini", "dumb-init", "docker-init", "catatonit", "s6-svscan", "runit", "pause")
+# MindSpore's, which it starts by path; CANN's are Python's multiprocessing, with CANN's libraries.
+SERVER = "kernel_build_server"
+POOLS = ("multiprocessing.forkserver", "multiprocessing.spawn")
+CANN = (b"/Ascend/", b"/ascend-toolkit/", b"/cann/")
+_WORDS = 4  # of a command line, in which the script or the module is
+
+
+def is_orphaned_compiler(host: Host, process: Process) -> bool:
+    """Whether it compiles operators, and its parent is gone."""
+    parent = host.processes.all().get(process.parent)
+    if process.gone or (parent is not None and parent.name not in INIT) or not process.parent:
+        return False
+    words = (host.processes.arguments(process.pid) or ())[:_WORDS]
+    if any(SERVER in word for word in words):
+        return True
+    if not any(pool in word for word in words for pool in POOLS):
+        return False
+    maps = host.processes.maps(process.pid) or b""
+    return any(mark in maps for mark in CANN)

@@ -1,0 +1,77 @@
+"""The files of POSIX shared memory that training leaves in /dev/shm: by which library, which process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Optional
+
+from npudoctor.core.frozen import dataclass
+from npudoctor.host.fs.files import Entry, Files
+
+FOLDER = "/dev/shm"  # noqa: S108  (looked at, never written)
+NAMES = 200_000  # names of one look: a job that leaks may leave more
+_INSIDE = ("hccl_sync",)  # folders of libraries, whose files are theirs
+
+# The library, how a name begins, and what ends the pid of its maker in it.
+_WITH_PID = (
+    ("PyTorch", "torch_", "_"),
+    ("PaddlePaddle", "paddle_", "_"),
+    ("MindSpore", "mindspore_", "_"),
+    ("Python", "pym-", "-"),
+)
+_WITHOUT = (("Python", "psm_", 8), ("Python", "sem.mp-", 1), ("NCCL", "nccl-", 6))
+
+
+@dataclass(frozen=True)
+class SharedFile:
+    """One file. `pid`: of its maker, in the maker's namespace; None where the name does not hold it.
+
+    `folder`: whose the library's folder is in which it lies; None for one right in /dev/shm.
+    """
+
+    path: str
+    entry: Entry
+    library: str
+    pid: Optional[int] = None
+    folder: Optional[int] = None
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition("/")[2]
+
+
+def maker(name: str) -> Optional[tuple[str, Optional[int]]]:
+    """Which library gives such a name, and the pid in it; None for a name of anybody else."""
+    for library, prefix, end in _WITH_PID:
+        pid, found, rest = name[len(prefix) :].partition(end)
+        if name.startswith(prefix) and found and rest and pid.isascii() and pid.isdecimal():
+            return library, int(pid)
+    for library, prefix, least in _WITHOUT:
+        if name.startswith(prefix) and len(name) >= len(prefix) + least:
+            return library, None
+    return ("HCCL", None) if name[:4] in ("hccl", "Hccl") else None
+
+
+def shared_files(files: Files) -> Iterator[SharedFile]:
+    """Those that are there, as they are now; CannotTell when /dev/shm cannot be listed.
+
+    Only on the file system of /dev/shm: what lies elsewhere, by a link or a mount, is nobody's shared memory.
+    """
+    place = files.stat(FOLDER)
+    for path, library, pid, folder in _paths(files, place.dev) if place else ():
+        entry = files.lstat(path)
+        if entry is not None and entry.is_file and place and entry.dev == place.dev:
+            yield SharedFile(path, entry, library, pid, folder)
+
+
+def _paths(files: Files, device: int) -> Iterator[tuple[str, str, Optional[int], Optional[int]]]:
+    for name in files.names(FOLDER, NAMES):
+        made = maker(name)
+        if made is None:
+            continue
+        path = f"{FOLDER}/{name}"
+        entry = files.lstat(path) if name in _INSIDE else None
+        if entry is None:
+            yield (path, *made, None)
+        elif entry.is_dir and entry.dev == device:
+            yield from ((f"{path}/{inner}", *made, entry.uid) for inner in files.names(path, NAMES))

@@ -1,0 +1,77 @@
+"""What training leaves in temporary folders, and the locks of builds of PyTorch's extensions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Optional
+
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass
+from npudoctor.host.fs.files import Entry, Files
+
+MANY = 100_000  # names of one folder that are read: /tmp may hold millions
+MOST = 500  # folders of one look; a job that leaks may leave more
+BUILDS = 2000  # extensions whose locks are looked for
+LOCKS = ("lock", "build.lock")
+_BUILT = ("build.ninja", ".ninja_log", ".cpp", ".cc", ".cu", ".cuh", ".o", ".so")
+
+# How such a folder is named, and what makes it.
+_KINDS = (("pymp-", "Python"), ("torch-shm-dir-", "PyTorch"))
+
+
+@dataclass(frozen=True)
+class TempFolder:
+    """One folder. `names`: what is in it; None where this user may not look."""
+
+    path: str
+    entry: Entry
+    library: str
+    names: Optional[tuple[str, ...]] = None
+
+
+def library_of(name: str) -> Optional[str]:
+    """What makes folders of such a name; None for one of anybody else."""
+    return next((made_by for prefix, made_by in _KINDS if name.startswith(prefix)), None)
+
+
+def temp_folders(files: Files, place: str) -> Iterator[TempFolder]:
+    """Those of known libraries in a temporary folder, as many as are looked at."""
+    real = files.real(place)
+    found = 0
+    for name in files.names(real, MANY) if real else ():
+        library = library_of(name)
+        path = f"{(real or '').rstrip('/')}/{name}"
+        entry = files.lstat(path) if library else None
+        if entry is not None and entry.is_dir and library and found < MOST:
+            found += 1
+            yield TempFolder(path, entry, library, _names(files, path))
+
+
+def _names(files: Files, path: str) -> Optional[tuple[str, ...]]:
+    try:
+        return tuple(files.names(path, MANY))
+    except CannotTell:
+        return None
+
+
+def build_locks(files: Files, root: str) -> Iterator[str]:
+    """The locks below TORCH_EXTENSIONS_DIR: of each extension, and of each one of a Python version."""
+    real = files.real(root)
+    looked = 0
+    for name in files.names(real, BUILDS) if real else ():
+        folders = [f"{real}/{name}"]
+        if name.startswith("py"):  # py311_cpu, py310_cu121
+            folders += [f"{real}/{name}/{inner}" for inner in files.names(folders[0], BUILDS)]
+        for folder in folders:
+            looked += 1
+            for lock in LOCKS if looked <= BUILDS else ():
+                entry = files.lstat(f"{folder}/{lock}")
+                if entry is not None and entry.is_file and not entry.size and _of_a_build(files, folder):
+                    yield f"{folder}/{lock}"
+
+
+def _of_a_build(files: Files, folder: str) -> bool:
+    """Whether an extension is built there: the variable may name any place, and others call a lock so too
+    (dpkg's lies in /var/lib/dpkg). A build that has just begun has nothing but its lock."""
+    names = set(files.names(folder, MANY)) - set(LOCKS)
+    return not names or any(name.endswith(_BUILT) for name in names)

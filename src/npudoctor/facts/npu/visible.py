@@ -1,0 +1,103 @@
+"""Which NPUs a job gets: by the runtime's variable, the container runtime's, and Slurm's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Optional
+
+from npudoctor.core.frozen import dataclass
+from npudoctor.host.devices.npu_tables import Chip
+from npudoctor.host.host import Host
+
+RUNTIME = "ASCEND_RT_VISIBLE_DEVICES"
+CONTAINER = "ASCEND_VISIBLE_DEVICES"
+LONGEST = 4096  # characters of a value, and ids of a list: more than any machine has use for
+DIGITS = 9  # of an id
+SLURM = ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS")  # the nearer one first; Slurm sets no variable of Ascend
+
+
+@dataclass(frozen=True)
+class Visible:
+    """What the runtime takes of its variable. `stopped` is what it does not take, "" when it takes all;
+    `strange`: that is no device id, rather than one that does not exist."""
+
+    ids: tuple[int, ...]
+    stopped: str = ""
+    strange: bool = False
+
+
+def runtime_ids(value: str, count: int) -> Visible:
+    """Logic ids, as the runtime reads them: up to the first id that is none of `count` devices, or up to the
+    first other character than digits and commas."""
+    ids: list[int] = []
+    at = 0
+    for part in value.split(","):
+        digits = part[: len(part) - len(part.lstrip("0123456789"))]
+        if len(digits) > DIGITS or (digits and int(digits) >= count):
+            return Visible(tuple(ids), value[at:])
+        ids += [int(digits)] if digits else []
+        if len(digits) < len(part) or not digits:
+            rest = value[at + len(digits) :]
+            return Visible(tuple(ids), rest if rest.strip(" ,") else "", strange=True)
+        at += len(part) + 1
+    return Visible(tuple(ids))
+
+
+def listed_ids(value: str) -> Optional[list[int]]:
+    """The numbers of a list with ranges, "0-2,4"; None when it is none."""
+    try:
+        found = list(islice(_spans(value), LONGEST + 1)) if len(value) <= LONGEST else None
+    except ValueError:
+        return None
+    return found if found is not None and len(found) <= LONGEST else None
+
+
+def _spans(value: str) -> Iterator[int]:
+    for part in value.split(","):
+        first, _dash, last = part.strip().partition("-")
+        if not _is_id(first) or (last and not _is_id(last)) or int(last or first) >= LONGEST:
+            raise ValueError(part)
+        yield from range(int(first), int(last or first) + 1)
+
+
+def _is_id(word: str) -> bool:
+    return word.isdecimal() and len(word) <= DIGITS
+
+
+def slurm_ids(host: Host) -> tuple[str, Optional[list[int]]]:
+    """The variable in which Slurm named this job's devices, and them; "" without one that is about NPUs."""
+    if not host.npus.usable or host.gpus.usable:
+        return "", None
+    name = next((name for name in SLURM if host.variables.get(name)), "")
+    return name, listed_ids(host.variables[name]) if name else None
+
+
+def numbers(nodes: Sequence[str]) -> list[int]:
+    """The N of each /dev/davinciN."""
+    return [int(node.rpartition("davinci")[2]) for node in nodes]
+
+
+def chips_here(host: Host, chips: Sequence[Chip]) -> Optional[list[Chip]]:
+    """The chips of the table whose device nodes are here, in the order of their logic ids; None when the
+    table, which may show all of the host to a container, does not tell which those are."""
+    nodes = host.npus.nodes
+    if len(chips) == len(nodes):
+        return list(chips)
+    here = numbers(nodes)
+    found = [chip for chip in chips if (chip.npu if chip.physical is None else chip.physical) in here]
+    return found if len(found) == len(nodes) else None
+
+
+def chips_of_job(host: Host, chips: Sequence[Chip]) -> tuple[Optional[list[Chip]], bool]:
+    """The chips that this job gets, and whether a variable named them; None when that cannot be told."""
+    here = chips_here(host, chips)
+    if here is None:
+        return None, False
+    value = host.variables.get(RUNTIME)
+    if value:
+        return [here[number] for number in dict.fromkeys(runtime_ids(value, len(here)).ids)], True
+    _name, given = slurm_ids(host)
+    if given is not None and all(number < len(here) for number in given):
+        return [here[number] for number in given], True
+    return here, False

@@ -1,0 +1,195 @@
+"""Everything that installed distributions require, one through the other, and which of it is not met."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Callable, Optional
+
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass
+from npudoctor.host.python.interpreter import Distribution, Interpreter, normal
+from npudoctor.host.python.requirements import Requires, requirements_of
+
+if TYPE_CHECKING:
+    from packaging.specifiers import SpecifierSet
+
+# From whom to whom a requirement leads, by normal name: whether it counts as an optional one.
+Lenient = Callable[[Distribution, str], bool]
+# The same: whether the version that it names does not count.
+Overruled = Callable[[Distribution, str], bool]
+
+
+@dataclass(frozen=True)
+class Unsaid:
+    """What a distribution needs besides what it says. `reason`: what breaks without it. `lenient`: not its
+    import."""
+
+    name: str
+    specifier: SpecifierSet
+    reason: str
+    lenient: bool = False
+
+
+@dataclass(frozen=True)
+class Need:
+    """One requirement: who has it, of what, and what is installed. `way`: from a framework to the user.
+
+    `lenient`: some step of the way is one without which the import still works. `reason`: what is known to
+    break, of what no metadata says.
+    """
+
+    user: Distribution
+    name: str
+    specifier: SpecifierSet
+    found: Optional[Distribution]
+    way: tuple[str, ...]
+    lenient: bool
+    reason: str = ""
+
+    @property
+    def met(self) -> bool:
+        """Whether what is installed is what is required; a version that makes no sense is not judged.
+
+        Builds of one release are alike: torch-npu says torch==2.9.0+cpu, and works with 2.9.0.
+        """
+        from packaging.specifiers import SpecifierSet
+        from packaging.version import InvalidVersion, Version
+
+        if self.found is None:
+            return False
+        public = SpecifierSet(",".join(str(one).partition("+")[0] for one in self.specifier))
+        try:
+            version = Version(Version(self.found.version).public)
+        except InvalidVersion:
+            return True
+        return bool(public.contains(version, prereleases=True))
+
+    @property
+    def too_old(self) -> bool:
+        """Whether what is installed is older than everything that is asked for."""
+        from packaging.version import InvalidVersion, Version
+
+        try:
+            here = Version(self.found.version) if self.found else None
+            lows = [one for one in self.specifier if one.operator in (">=", ">", "~=", "==")]
+            return here is not None and any(here < Version(one.version.removesuffix(".*")) for one in lows)
+        except InvalidVersion:
+            return False
+
+
+@dataclass(frozen=True)
+class Closure:
+    """All needs of some distributions, in the order in which they are reached, and what could not be read."""
+
+    roots: tuple[Distribution, ...]
+    needs: tuple[Need, ...]
+    unclear: tuple[CannotTell, ...] = ()
+
+    @property
+    def names(self) -> set[str]:
+        """All that is required, by PEP 503 name."""
+        return {need.name for need in self.needs}
+
+    def of(self, name: str) -> list[Need]:
+        """Who requires a distribution, and what of it."""
+        return [need for need in self.needs if need.name == normal(name)]
+
+
+def closure(
+    interpreter: Interpreter,
+    roots: Sequence[Distribution],
+    *,
+    lenient: Lenient,
+    unsaid: Callable[[Distribution], Iterable[Unsaid]],
+    stand_ins: Mapping[str, Mapping[str, bool]],
+    overruled: Overruled = lambda user, name: False,
+) -> Closure:
+    """What the roots require, what that requires, and so on, as far as it is installed.
+
+    `stand_ins`: which distributions bring the same modules as another one, and whether under the same
+    version numbers. `overruled`: whether another one decides which version of something is right.
+    """
+    walk = _Walk(interpreter, lenient, unsaid, stand_ins, overruled)
+    for root in roots:
+        walk.enter(root, (), ("",), False)
+    walk.drain()
+    return Closure(tuple(roots), tuple(walk.needs), tuple(walk.unclear))
+
+
+class _Walk:
+    """Breadth first, so that the shortest way to each need is the one that is told."""
+
+    def __init__(
+        self,
+        interpreter: Interpreter,
+        lenient: Lenient,
+        unsaid: Callable[[Distribution], Iterable[Unsaid]],
+        stand_ins: Mapping[str, Mapping[str, bool]],
+        overruled: Overruled,
+    ) -> None:
+        self._interpreter, self._stand_ins = interpreter, stand_ins
+        self._lenient, self._unsaid, self._overruled = lenient, unsaid, overruled
+        self._layout = interpreter.layout()
+        self._todo: deque[tuple[Distribution, tuple[str, ...], Sequence[str], bool]] = deque()
+        self._entered: set[tuple[str, str, bool]] = set()
+        self.needs: list[Need] = []
+        self.unclear: list[CannotTell] = []
+
+    def enter(self, user: Distribution, way: tuple[str, ...], extras: Sequence[str], lenient: bool) -> None:
+        """Note that a distribution is to be asked what it requires, with these extras."""
+        new = [extra for extra in extras if self._is_new(user, extra, lenient)]
+        if new:
+            self._todo.append((user, (*way, user.name), new, lenient))
+
+    def _is_new(self, user: Distribution, extra: str, lenient: bool) -> bool:
+        """Once for each extra; what was reached by an optional step is asked again by a firm one."""
+        known = {(user.folder, extra, False), (user.folder, extra, lenient)} & self._entered
+        self._entered.add((user.folder, extra, lenient))
+        return not known
+
+    def drain(self) -> None:
+        """Ask all that were noted, and those that this leads to."""
+        while self._todo:
+            user, way, extras, lenient = self._todo.popleft()
+            try:
+                wanted = requirements_of(user, self._layout, extras)
+            except CannotTell as error:
+                if len(way) == 1:  # what a framework requires must be known; of others it is no news
+                    self.unclear.append(error)
+                continue
+            for one in wanted:
+                self._follow(user, way, one, lenient or self._lenient(user, one.name))
+            for more in self._unsaid(user):
+                self._follow(
+                    user,
+                    way,
+                    Requires(normal(more.name), more.specifier),
+                    lenient or more.lenient,
+                    more.reason,
+                )
+
+    def _follow(
+        self, user: Distribution, way: tuple[str, ...], wanted: Requires, lenient: bool, reason: str = ""
+    ) -> None:
+        from packaging.specifiers import SpecifierSet
+
+        try:
+            found, alike = self._installed(wanted.name)
+        except CannotTell as error:
+            self.unclear.append(error)
+            return
+        any_version = not alike or self._overruled(user, wanted.name)
+        specifier = SpecifierSet() if any_version else wanted.specifier
+        self.needs.append(Need(user, wanted.name, specifier, found, way, lenient, reason))
+        if found is not None:
+            self.enter(found, way, ("", *wanted.extras), lenient)
+
+    def _installed(self, name: str) -> tuple[Optional[Distribution], bool]:
+        """What is there, and whether its version can be compared with what is asked for."""
+        for other, alike in {**self._stand_ins.get(name, {}), name: True}.items():
+            found = self._interpreter.installed(other)
+            if found is not None:
+                return found, alike
+        self._interpreter.be_sure_without(name)
+        return None, True

@@ -1,0 +1,201 @@
+"""Files that are there and hold something else: zeros after a crash, a pointer of Git LFS, cut byte code."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Optional
+
+from npudoctor.facts.python.spoiled_libraries import LFS, SpoiledLibraries
+from npudoctor.host.fs.disk import NO_FILE
+from npudoctor.host.fs.files import Files
+from npudoctor.host.python.bindings import parts_wanted
+from npudoctor.host.python.byte_code import HEADER, ByteCode, is_unchecked
+from npudoctor.host.python.installed_files import Installed
+
+SOURCE_LIMIT = 1 << 20
+CHANGED = 40  # sources of another size that are read; people change a few, a mixed tree has hundreds
+END = 64  # bytes at the end of a source that no crash leaves alone
+EACH = 8  # of the modules deep in a framework, one in so many is looked into: a crash spoils many
+UNCHECKED = 4000  # sources that are compared with byte code, where Python would not compare them
+SAMPLE = 256  # headers of byte code by which it is told whether any of a package is so
+
+
+class Looking:
+    """Looks into the files of one distribution. `version`: of the Python that would import them; `cached`:
+    whether that reads the byte code beside them; `listed_at`: when the list of its files was written, in
+    seconds; None where no file is to be compared with what the list says it held.
+
+    After `spoiled`, `other` holds the libraries that are whole and are not what was installed, and `stale`
+    the sources in the place of which Python runs byte code that was made of something else, `unreadable` what
+    this user may not read and an import would.
+    """
+
+    def __init__(
+        self, files: Files, site: str, version: Optional[str], cached: bool, listed_at: Optional[int] = None
+    ) -> None:
+        self._files, self._site, self._cached = files, site, cached
+        self._listed_at = sys.maxsize if listed_at is None else listed_at
+        self._version = ".".join((version or "").split(".")[:2])
+        self._code = ByteCode(files, site, self._version)
+        self._shorter: set[str] = set()
+        self._unchecked = False
+        self.other: list[str] = []
+        self.stale: list[str] = []
+        self.unreadable: list[str] = []
+
+    def spoiled(self, listed: Sequence[Installed], here: Sequence[int], deep: bool) -> Iterator[str]:
+        """The paths of those that no import gets through. `here`: their sizes now; `deep`: the modules right
+        below a package too, not only the package itself, and the ends of many others."""
+        changed: list[str] = []
+        keys: list[Installed] = []
+        others: list[Installed] = []
+        libraries: list[tuple[Installed, int]] = []
+        for one, now in zip(listed, here):  # thousands
+            if now == NO_FILE:
+                yield one.path
+            elif not one.path.endswith(".py"):
+                if one.size and now > 0:
+                    libraries.append((one, now))
+            elif now != one.size:
+                if now > 0:
+                    changed.append(one.path)
+                if now < one.size:
+                    self._shorter.add(one.path)
+            elif one.size:
+                (keys if one.path.count("/") < 2 and _is_key(one.path, deep) else others).append(one)
+        # What lies near the top is imported first.
+        yield from filter(self._is_no_source, sorted(changed, key=_depth)[:CHANGED])
+        yield from self._zeros(keys, _some(others) if deep else [])
+        yield from self._cut_codes([one.path for one in keys])
+        self._find_stale([*(one.path for one in others), *changed], 2 if deep else 1)
+        looking = SpoiledLibraries(self._files, self._site, self._listed_at)
+        yield from looking.among(libraries)
+        self.other = looking.other
+        self.unreadable += looking.unreadable
+
+    def changed(self, listed: Sequence[Installed], here: Sequence[int]) -> list[str]:
+        """The packages themselves, and single modules, that have another size than was installed, and not
+        only other ends of their lines."""
+        return [
+            one.path
+            for one, now in zip(listed, here)
+            if 0 < now != one.size and _is_key(one.path, deep=False) and not self._is_converted(one, now)
+        ]
+
+    def is_foreign_code(self, path: str) -> bool:
+        """Whether byte code in the place of a source, foo.pyc, is for another Python, or cut."""
+        return self._code.is_foreign(path)
+
+    def has_cut_code(self, path: str) -> bool:
+        """Whether the byte code that stands for a source, and passes for its own, is cut short."""
+        ends = self._code.ends(path)
+        return ends is not None and self._code.is_cut(path, ends)
+
+    def _zeros(self, keys: Sequence[Installed], others: Sequence[Installed]) -> Iterator[str]:
+        every = [*keys, *others]
+        paths, starts = [one.path for one in every], [max(0, one.size - END) for one in every]
+        ends = self._files.parts(self._site, paths, starts, END) if every else ()
+        for number, (path, end) in enumerate(zip(paths, ends)):
+            if end is None:
+                self._note_unreadable(path)
+                continue
+            if not end and number < len(keys):  # a link, or on a mount that may block
+                end = self._files.read(f"{self._site}/{path}", END, starts[number]) or b""
+            if b"\0" in end:
+                yield path
+
+    def _note_unreadable(self, path: str) -> None:
+        """A source is not read where its byte code is there and may be read."""
+        if not self._cached or self._code.ends(path) is None:
+            self.unreadable.append(path)
+
+    def _cut_codes(self, keys: Sequence[str]) -> Iterator[str]:
+        """The cut byte code of these; the stale one is noted."""
+        for path in keys if self._cached else ():
+            if path in self.unreadable:
+                continue
+            ends = self._code.ends(path)
+            if ends is not None and self._code.is_cut(path, ends):
+                yield self._code.path_of(path)
+            elif ends is not None and ends.unchecked:
+                self._unchecked = True
+                self._note_stale(path)
+
+    def _find_stale(self, paths: Sequence[str], depth: int) -> None:
+        """Note the stale byte code of these where Python does not compare that of some, as it is made so for
+        whole trees, so that a sample tells; `depth`: how many folders above those of the sample."""
+        near = [path for path in paths if path.count("/") <= depth][:UNCHECKED] if self._cached else []
+        codes = [self._code.path_of(path) for path in near[:: len(near) // SAMPLE + 1]]
+        heads = self._files.parts(self._site, codes, [0] * len(codes), HEADER) if codes else ()
+        if self._unchecked or any(is_unchecked(head) for head in heads if head):
+            for path in paths[:UNCHECKED]:
+                self._note_stale(path)
+
+    def _note_stale(self, path: str) -> None:
+        ends = self._code.ends(path)
+        if ends is not None and self._code.is_stale(path, ends):
+            self.stale.append(path)
+
+    def _is_no_source(self, path: str) -> bool:
+        content = self._files.read(f"{self._site}/{path}", SOURCE_LIMIT) or b""
+        if b"\0" in content or content.startswith(LFS):
+            return True
+        # By our own Python only, as another may know more; but what became shorter, and ends within a line
+        # that cannot be read, was cut.
+        ours = self._version == f"{sys.version_info[0]}.{sys.version_info[1]}"
+        cut = path in self._shorter and not content.endswith(b"\n")
+        if not (ours or cut) or len(content) == SOURCE_LIMIT:
+            return False
+        try:
+            ast.parse(content)
+        except SyntaxError:
+            return True
+        except (ValueError, RecursionError, MemoryError):
+            return False
+        whole = ours and path.count("/") == 1 and path.endswith("/__init__.py")
+        return whole and self._lacks_parts(path, content)
+
+    def _is_converted(self, one: Installed, now: int) -> bool:
+        """Whether a copy in text mode gave its lines other ends, which Python reads as well."""
+        if now > SOURCE_LIMIT:
+            return False
+        content = self._files.read(f"{self._site}/{one.path}", SOURCE_LIMIT) or b""
+        lines, returns = content.count(b"\n"), content.count(b"\r\n")
+        return one.size == (now - lines if returns == lines else now + lines if not returns else -1)
+
+    def _lacks_parts(self, path: str, content: bytes) -> bool:
+        """Whether a package imports parts of itself that are not there: it is another version's."""
+        folder = f"{self._site}/{path.rpartition('/')[0]}"
+        text = content.decode("utf-8", "replace")
+        there = {name.partition(".")[0] for name in self._files.names(folder)}
+        missing = parts_wanted(text) - there
+        return any(
+            not re.search(rf"^[ \t]*(?:{name}[ \t]*[:=]|(?:def|class)[ \t]+{name}\b)", text, re.M)
+            for name in missing
+        )
+
+
+def _some(modules: Sequence[Installed]) -> list[Installed]:
+    """Those that lie two folders deep, where most of what an import loads is, and a sample of the rest."""
+    near: list[Installed] = []
+    rest: list[Installed] = []
+    for one in modules:  # thousands
+        depth = one.path.count("/")
+        if depth >= 2:
+            (near if depth == 2 else rest).append(one)
+    return [*near, *rest[::EACH]]
+
+
+def _depth(path: str) -> int:
+    return path.count("/")
+
+
+def _is_key(path: str, deep: bool) -> bool:
+    """A module, a package itself, or what lies right in it."""
+    folders = path.count("/")
+    if not path.endswith(".py") or folders > 1:
+        return False
+    return deep or not folders or path.endswith("/__init__.py")

@@ -1,0 +1,72 @@
+"""Libraries of a distribution that are there and are not what was installed: zeros, text, another build."""
+
+from __future__ import annotations
+
+import base64
+import heapq
+from collections.abc import Iterator, Sequence
+
+from npudoctor.core.errors import CannotTell
+from npudoctor.host.fs.disk import Opened
+from npudoctor.host.fs.files import Files
+from npudoctor.host.libraries.elf_damage import is_damaged
+from npudoctor.host.python.installed_files import Installed
+
+LARGEST = 8  # libraries of one distribution that are none if they do not begin as one
+HEAD = 512
+READ_WHOLE = 32 << 20  # bytes of one distribution, and only of files that are younger than its list
+PIECE = 1 << 20
+LATER = 2  # seconds; the list is written last
+LFS = b"version https://git-lfs.github.com/spec/"
+_ELF = b"\x7fELF"
+
+
+class SpoiledLibraries:
+    """Looks into each library of one distribution, opened once. After that `other` tells those that can be
+    loaded, and hold something else than was installed; `unreadable` those that this user may not read."""
+
+    def __init__(self, files: Files, site: str, listed_at: int) -> None:
+        """`listed_at`: when the list of the distribution's files was written, in seconds."""
+        self._files, self._site, self._listed_at = files, site, listed_at
+        self._left = READ_WHOLE
+        self.other: list[str] = []
+        self.unreadable: list[str] = []
+
+    def among(self, libraries: Sequence[tuple[Installed, int]]) -> Iterator[str]:
+        """The paths of those that no loader gets through; each is given with its size now."""
+        largest = {
+            one.path for one, _now in heapq.nlargest(LARGEST, libraries, key=lambda pair: pair[0].size)
+        }
+        for one, now in libraries:
+            try:
+                with self._files.opened(f"{self._site}/{one.path}") as file:
+                    if self._is_spoiled(file, one, now, one.path in largest):
+                        yield one.path
+                    elif now == one.size and self._is_other(file, one):
+                        self.other.append(one.path)
+            except FileNotFoundError:
+                continue  # since its size was asked
+            except CannotTell as error:
+                if not isinstance(error.__cause__, PermissionError):
+                    raise
+                self.unreadable.append(one.path)
+
+    def _is_spoiled(self, file: Opened, one: Installed, now: int, surely: bool) -> bool:
+        head = file.read(0, len(_ELF))
+        if head == _ELF:
+            return is_damaged(file, now, thorough=surely or now != one.size)
+        # What a wheel brought may be a script for a linker, which nothing loads.
+        head = file.read(0, HEAD)
+        return surely or now != one.size or b"\0" in head or head.startswith(LFS)
+
+    def _is_other(self, file: Opened, one: Installed) -> bool:
+        """Whether it was written after the installation, and differs; of as many as can be read quickly."""
+        if not one.digest or file.mtime <= self._listed_at + LATER or one.size > self._left:
+            return False
+        import hashlib  # which loads OpenSSL
+
+        self._left -= one.size
+        digest = hashlib.sha256()
+        for start in range(0, one.size, PIECE):
+            digest.update(file.read(start, PIECE))
+        return base64.urlsafe_b64encode(digest.digest()).rstrip(b"=").decode() != one.digest

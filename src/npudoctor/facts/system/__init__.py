@@ -1,0 +1,1 @@
+"""The machine apart from its accelerators: its limits, and what its site added to our tables."""

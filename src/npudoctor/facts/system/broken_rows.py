@@ -1,0 +1,29 @@
+"""What a site added to a table and could not be used, as the checks that ask this table say it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from npudoctor.core.messages import _
+from npudoctor.core.model import Action, Finding
+from npudoctor.host.host import Host
+
+# In this order they are asked for the site's rows: what breaks one file is said once.
+USERS = (
+    *("torch-npu", "mindspore-cann", "vllm-ascend", "paddle-npu", "interpreter", "scipy-version"),
+    *("cann-python-deps", "cann-driver", "package-requirements"),
+)
+
+
+def broken_rows(host: Host, check: str, table: str) -> Iterator[Finding]:
+    """A warning for what a site added to a table and could not be used."""
+    broken = host.knowledge.broken(table)
+    if broken:
+        text = _("rows of this site cannot be used: {path}: {why}")
+        yield Finding(
+            f"{check}.site-table",
+            text.format(path=broken[0].path, why=broken[0].reason),
+            evidence=tuple(f"{one.path}: {one.reason}" for one in broken),
+            action=Action.CONFIG,
+            echo_of=tuple(f"{other}.site-table" for other in USERS[: USERS.index(check)]),
+        )

@@ -1,0 +1,121 @@
+"""The limits of a process, and of the control groups that it is in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Optional
+
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.lazy import pattern
+from npudoctor.core.messages import _
+from npudoctor.host.host import Host
+
+UNLIMITED = 1 << 62  # what is as large as that is no limit: cgroup v1 writes the largest number of pages
+CGROUPS = "/sys/fs/cgroup"
+GIVEN_BACK = ("inactive_file", "active_file", "slab_reclaimable")
+
+_COLUMNS = pattern(r"\s{2,}")
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A soft and a hard limit; None is unlimited."""
+
+    soft: Optional[int]
+    hard: Optional[int]
+
+
+@dataclass(frozen=True)
+class MemoryGroup:
+    """The control group that leaves the least memory: bytes allowed and used, and how often it killed."""
+
+    path: str
+    limit: int
+    used: int
+    kills: int = 0
+
+    @property
+    def left(self) -> int:
+        """Bytes that may still be taken."""
+        return max(0, self.limit - self.used)
+
+
+def parse_limits(text: str) -> dict[str, Limit]:
+    """/proc/PID/limits by the name in its first column."""
+    found = {}
+    for line in text.splitlines()[1:]:
+        columns = _COLUMNS.split(line.strip())
+        if len(columns) >= 3:
+            found[columns[0]] = Limit(_number(columns[1]), _number(columns[2]))
+    return found
+
+
+def limit_of(host: Host, name: str) -> Limit:
+    """A limit of the examined process, which the job inherits; CannotTell when the kernel does not say."""
+    path = f"/proc/{host.options.env_of or 'self'}/limits"
+    limit = parse_limits(host.running_files.text(path) or "").get(name)
+    if limit is None:
+        raise CannotTell(_("{path} does not tell the limit {name}").format(path=path, name=name))
+    return limit
+
+
+def meminfo(host: Host) -> dict[str, int]:
+    """The rows of /proc/meminfo that are sizes, in bytes."""
+    told = {}
+    for line in (host.running_files.text("/proc/meminfo") or "").splitlines():
+        name, _colon, rest = line.partition(":")
+        words = rest.split()
+        if words and words[0].isdigit():
+            told[name] = int(words[0]) << 10
+    return told
+
+
+def memory_group(host: Host) -> Optional[MemoryGroup]:
+    """The tightest limit of memory on the way up from our control group; None without a limit."""
+    groups = list(_memory_groups(host))
+    return min(groups, key=lambda group: group.left, default=None)
+
+
+def _memory_groups(host: Host) -> Iterator[MemoryGroup]:
+    files = host.running_files
+    for line in (files.text(f"/proc/{host.options.env_of or 'self'}/cgroup") or "").splitlines():
+        number, _colon, rest = line.partition(":")
+        controllers, _colon, path = rest.partition(":")
+        if number == "0" and not controllers:
+            folders, names = f"{CGROUPS}{path}", ("memory.max", "memory.current")
+        elif "memory" in controllers.split(","):
+            folders, names = f"{CGROUPS}/memory{path}", ("memory.limit_in_bytes", "memory.usage_in_bytes")
+        else:
+            continue
+        while folders.startswith(CGROUPS) and len(folders) >= len(CGROUPS):
+            limit, used = (_number((files.text(f"{folders}/{name}") or "").strip()) for name in names)
+            if limit is not None and limit < UNLIMITED and used is not None:
+                yield MemoryGroup(folders, limit, used - _reclaimable(host, folders), _kills(host, folders))
+            folders = folders.rpartition("/")[0]
+
+
+def _reclaimable(host: Host, folder: str) -> int:
+    """What the kernel gives back before it kills: it is in the figure of what is used. Shared memory is page
+    cache too, in the rows of what is anonymous, and is not given back."""
+    told = _table(host, f"{folder}/memory.stat")
+    # In version 1 only the total_ rows count the groups below, as the figure of what is used does.
+    return sum(told.get(f"total_{name}", told.get(name, 0)) for name in GIVEN_BACK)
+
+
+def _kills(host: Host, folder: str) -> int:
+    for name in ("memory.events", "memory.oom_control"):
+        told = _table(host, f"{folder}/{name}")
+        if "oom_kill" in told:
+            return told["oom_kill"]
+    return 0
+
+
+def _table(host: Host, path: str) -> dict[str, int]:
+    """Lines of a name and a number."""
+    rows = (line.split() for line in (host.running_files.text(path) or "").splitlines())
+    return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}
+
+
+def _number(text: str) -> Optional[int]:
+    return int(text) if text.isdigit() else None

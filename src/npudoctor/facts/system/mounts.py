@@ -1,0 +1,20 @@
+"""What is mounted on the running machine, and on which mount a folder lies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Optional
+
+from npudoctor.core.mounts import MOUNTINFO, Mount, holding, parse_mountinfo
+from npudoctor.host.fs.access import Place
+from npudoctor.host.host import Host
+
+
+def mounts_of(host: Host) -> Mapping[str, Mount]:
+    """The mounts of the running machine, by mount point."""
+    return host.once("mounts", lambda: parse_mountinfo(host.running_files.text(MOUNTINFO) or ""))
+
+
+def mount_at(host: Host, place: Place) -> Optional[Mount]:
+    """The mount on which a folder lies; None where the machine does not tell."""
+    return holding(mounts_of(host), host.files.real(place.path) or "/")

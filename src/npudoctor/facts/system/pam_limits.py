@@ -1,0 +1,82 @@
+"""What limits.conf and limits.d give to the sessions that PAM opens from now on: limits.conf(5)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Optional
+
+from npudoctor.core.frozen import dataclass
+from npudoctor.host.fs.files import Files
+
+CONF, FOLDER = "/etc/security/limits.conf", "/etc/security/limits.d"
+STACKS = ("/etc/pam.d", "/usr/lib/pam.d")
+NO_LOGIN = ("atd", "cron", "crond", "runuser", "runuser-l", "su", "su-l", "sudo", "sudo-i")
+UNLIMITED = 1 << 62
+
+
+@dataclass(frozen=True)
+class Given:
+    """A soft and a hard limit, each None where nothing is said of it; `path` says the soft one."""
+
+    soft: Optional[int] = None
+    hard: Optional[int] = None
+    path: str = ""
+
+
+def sources(files: Files) -> dict[str, str]:
+    """The files that pam_limits reads, by path."""
+    paths = [CONF, *(f"{FOLDER}/{name}" for name in files.names(FOLDER) if name.endswith(".conf"))]
+    texts = ((path, files.text(path)) for path in paths)
+    return {path: text for path, text in texts if text is not None}
+
+
+def given(texts: Mapping[str, str], item: str, user: str, groups: Collection[str] = ()) -> Given:
+    """What a session of this user gets of an item. The narrowest domain counts, of equals the last.
+
+    The star and groups are for everybody but root. Ranges of ids are not understood, and match nobody.
+    """
+    found: dict[str, tuple[int, int, str]] = {}
+    for path in sorted(texts, key=lambda path: (path != CONF, path)):
+        for domain, kind, value in _rows(texts[path], item):
+            rank = _rank(domain, user, groups)
+            if rank is None:
+                continue
+            for limit in ("soft", "hard") if kind == "-" else (kind,):
+                if limit not in found or rank <= found[limit][0]:
+                    found[limit] = (rank, value, path)
+    soft, hard = found.get("soft"), found.get("hard")
+    return Given(soft and soft[1], hard and hard[1], soft[2] if soft else "")
+
+
+def _rows(text: str, item: str) -> Iterator[tuple[str, str, int]]:
+    for line in text.splitlines():
+        words = line.partition("#")[0].split()
+        if len(words) == 4 and words[2] == item and words[1] in ("soft", "hard", "-"):
+            if words[3] in ("unlimited", "infinity", "-1"):
+                yield words[0], words[1], UNLIMITED
+            elif words[3].isascii() and words[3].isdigit():
+                yield words[0], words[1], int(words[3])
+
+
+def _rank(domain: str, user: str, groups: Collection[str]) -> Optional[int]:
+    """How narrowly a domain means the user; None when it does not."""
+    if domain == user:
+        return 0
+    if user == "root":
+        return None
+    if domain.startswith("@"):
+        return 1 if domain[1:] in groups else None
+    return 2 if domain == "*" else None
+
+
+def logins_read_them(files: Files) -> bool:
+    """Whether a service by which one logs in has pam_limits in its stack."""
+    for folder in STACKS:
+        for name in files.names(folder):
+            if name not in NO_LOGIN and "pam_limits.so" in _uncommented(files.text(f"{folder}/{name}") or ""):
+                return True
+    return False
+
+
+def _uncommented(text: str) -> str:
+    return "\n".join(line.partition("#")[0] for line in text.splitlines())

@@ -1,0 +1,214 @@
+"""Comparisons and verdict maps of nftables' JSON as questions to a packet; None where we cannot say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Callable, Optional, Union
+
+from npudoctor.firewall.fields import (
+    Absent,
+    Field,
+    Value,
+    any_bit,
+    field_of,
+    same_name,
+    same_words,
+)
+from npudoctor.firewall.packet import (
+    Packet,
+    Ranges,
+    Truth,
+    among,
+    both,
+    few,
+    joined,
+    negated,
+)
+from npudoctor.firewall.rules import Verdict
+from npudoctor.firewall.sets import Elements, Sets, elements_of, verdict_of
+from npudoctor.firewall.special import special_question
+
+# One value that a field is compared with; None where we cannot read it.
+Wanted = Union[Ranges, str, tuple[str, ...], None]
+Test = Callable[[Packet], Truth]
+
+_STATES = ("new", "established", "related", "invalid", "untracked")
+_FULL = 1 << 128
+
+
+def comparison(body: Mapping[str, Any], sets: Sets) -> Test:
+    """The question of one "match"."""
+    op, left, right = body.get("op"), body.get("left"), body.get("right")
+    special = special_question(left, right, str(op))
+    if special is not None:
+        return special
+    if op in ("<", ">", "<=", ">="):
+        return _order(field_of(left), str(op), right)
+    if op not in ("==", "!=", "in", "!"):
+        return lambda packet: None
+    key = Key(left)
+    if key.bits and op in ("in", "!"):
+        return _any_bits(key.fields[0], right, contrary=op == "!")
+    listed = elements_of(right, sets)
+    return _membership(key, listed, contrary=op in ("!=", "!"))
+
+
+class Key:
+    """The field, or the fields one after the other, that are looked up."""
+
+    def __init__(self, left: Any) -> None:
+        joint = isinstance(left, dict) and "concat" in left
+        self.joint = joint
+        self.fields = [field_of(one) for one in (left["concat"] if joint else [left])]
+        self.bits = self.fields[0].bits and not joint
+        self.words = isinstance(left, dict) and left.get("ct", {}).get("key") == "state"
+
+    def wanted(self, raw: Any) -> tuple[Wanted, ...]:
+        """One element of a set, read."""
+        parts = raw.get("concat", ()) if self.joint and isinstance(raw, dict) else [raw]
+        if len(parts) != len(self.fields):
+            return (None,) * len(self.fields)
+        return tuple(_read(field, part) for field, part in zip(self.fields, parts))
+
+    def values(self, packet: Packet) -> list[Value]:
+        """What the packet has there; raises Absent."""
+        return [field.read(packet) for field in self.fields]
+
+    def same(self, values: Sequence[Value], wanted: Sequence[Wanted]) -> Truth:
+        """Whether the packet's values are those of one element."""
+        return both(map(_same, self.fields, values, wanted))
+
+
+def _read(field: Field, raw: Any) -> Wanted:
+    if field.name:
+        return raw if isinstance(raw, str) else None
+    words = raw if isinstance(raw, list) else [raw]
+    if words and all(isinstance(word, str) and word in _STATES for word in words):
+        return tuple(words)
+    try:
+        return field.parse(raw)
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError):
+        return None
+
+
+def _same(field: Field, value: Value, wanted: Wanted) -> Truth:
+    if wanted is None:
+        return None
+    if field.name:
+        name = value if isinstance(value, str) else None
+        return same_name(name, wanted) if isinstance(wanted, str) else None
+    if isinstance(value, frozenset):
+        return same_words(value, wanted) if _are_words(wanted) else None  # type: ignore[arg-type]
+    if value is None or isinstance(wanted, str) or isinstance(value, str) or _are_words(wanted):
+        return None
+    return among(value, wanted)  # type: ignore[arg-type]
+
+
+def _are_words(wanted: Wanted) -> bool:
+    return isinstance(wanted, tuple) and bool(wanted) and isinstance(wanted[0], str)
+
+
+def _membership(key: Key, listed: Elements, contrary: bool) -> Test:
+    """Whether what the packet has there is one of the elements."""
+    wanted = [key.wanted(one) for one in listed.values]
+    numbers = _together(wanted) if not key.joint and not key.fields[0].name else None
+    unread = any(part is None for one in wanted for part in one) or not listed.sure
+
+    def test(packet: Packet) -> Truth:
+        try:
+            values = key.values(packet)
+        except Absent:
+            return False
+        if contrary and key.fields[0].name and "" in values:
+            return None  # "no interface" compared with a name: kernels differ
+        if numbers is not None and isinstance(values[0], tuple):
+            found = among(values[0], numbers)
+        else:
+            found = _any(key.same(values, one) for one in wanted)
+        if unread and (found is False or not listed.sure):
+            found = None
+        return negated(found) if contrary else found
+
+    return test
+
+
+def _together(wanted: Sequence[tuple[Wanted, ...]]) -> Optional[Ranges]:
+    """All ranges as one, so that a field may lie in several of them."""
+    parts = [one[0] for one in wanted if one[0] is not None]
+    if any(isinstance(part, str) or _are_words(part) for part in parts):
+        return None
+    return joined(pair for part in parts for pair in part)  # type: ignore[misc]
+
+
+def _any(truths: Any) -> Truth:
+    answer: Truth = False
+    for truth in truths:
+        if truth:
+            return True
+        if truth is None:
+            answer = None
+    return answer
+
+
+def _any_bits(field: Field, right: Any, contrary: bool) -> Test:
+    """Whether any of the bits is set: what `tcp flags syn,ack` asks."""
+    words = right if isinstance(right, list) else [right]
+    wanted = [_read(field, word) for word in words]
+    if any(one is None or _are_words(one) or isinstance(one, str) for one in wanted):
+        return lambda packet: None
+    mask = any_bit(one[0][0] for one in wanted)  # type: ignore[index,misc]
+
+    def test(packet: Packet) -> Truth:
+        try:
+            value = field.read(packet)
+        except Absent:
+            return False
+        known = few(value) if isinstance(value, tuple) else None
+        hits = {bool(one & mask) for one in known or ()}
+        if len(hits) != 1:
+            return None
+        return negated(*hits) if contrary else next(iter(hits))
+
+    return test
+
+
+def _order(field: Field, op: str, right: Any) -> Test:
+    wanted = _read(field, right)
+    if wanted is None or isinstance(wanted, str) or _are_words(wanted):
+        return lambda packet: None
+    number: int = wanted[0][0]  # type: ignore[assignment]
+    ranges = {
+        "<": ((0, number - 1),), "<=": ((0, number),),
+        ">": ((number + 1, _FULL),), ">=": ((number, _FULL),),
+    }[op]  # fmt: skip
+
+    def test(packet: Packet) -> Truth:
+        try:
+            value = field.read(packet)
+        except Absent:
+            return False
+        return among(value, ranges) if isinstance(value, tuple) else None
+
+    return test
+
+
+def choices(body: Mapping[str, Any], sets: Sets) -> Callable[[Packet], Sequence[Optional[Verdict]]]:
+    """What a verdict map decides; None in it: it may decide nothing."""
+    key = Key(body.get("key"))
+    listed = elements_of(body.get("data"), sets)
+    pairs = [(key.wanted(one[0]), verdict_of(one[1])) for one in listed.values if isinstance(one, list)]
+
+    def pick(packet: Packet) -> Sequence[Optional[Verdict]]:
+        try:
+            values = key.values(packet)
+        except Absent:
+            return (None,)
+        found = [(key.same(values, wanted), verdict) for wanted, verdict in pairs]
+        if not listed.sure:
+            return (("unknown", ""),)
+        sure = [verdict for truth, verdict in found if truth]
+        if sure:
+            return sure[:1]
+        return (*dict.fromkeys(verdict for truth, verdict in found if truth is None), None)
+
+    return pick

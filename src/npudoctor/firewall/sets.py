@@ -1,0 +1,58 @@
+"""Sets and maps of nftables' JSON, and the verdicts in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from npudoctor.core.frozen import dataclass
+from npudoctor.firewall.rules import Verdict
+
+_PLAIN = {"val", "timeout", "expires", "comment", "counter"}
+
+
+@dataclass(frozen=True)
+class Elements:
+    """What a set lists; not `sure` where that changes with each packet."""
+
+    values: tuple[Any, ...]
+    sure: bool = True
+
+
+Sets = Mapping[str, Elements]
+
+
+def elements_of(right: Any, sets: Sets) -> Elements:
+    """The values that a comparison names, by a set or one by one."""
+    if isinstance(right, str) and right.startswith("@"):
+        return sets.get(right[1:], Elements((), sure=False))
+    if isinstance(right, dict) and "set" in right:
+        return elements(right["set"])
+    return Elements((right,))
+
+
+def elements(listed: Any) -> Elements:
+    """The elements of a set or map as nft prints them."""
+    values, sure = [], True
+    for one in listed if isinstance(listed, list) else [listed]:
+        pair = isinstance(one, list) and len(one) == 2 and isinstance(one[1], dict)
+        key = one[0] if pair else one
+        if isinstance(key, dict) and "elem" in key:
+            sure = sure and set(key["elem"]) <= _PLAIN
+            key = key["elem"].get("val")
+        sure = sure and key != "*"
+        values.append([key, one[1]] if pair else key)
+    return Elements(tuple(values), sure)
+
+
+def verdict_of(statement: Any) -> Verdict:
+    """A verdict as nft prints it."""
+    if isinstance(statement, dict) and len(statement) == 1:
+        ((kind, body),) = statement.items()
+        if kind in ("accept", "drop", "return", "continue"):
+            return kind, ""
+        if kind in ("jump", "goto") and isinstance(body, dict):
+            return kind, str(body.get("target"))
+        if kind == "reject":
+            return "drop", ""
+    return "unknown", ""

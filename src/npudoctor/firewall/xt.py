@@ -1,0 +1,149 @@
+"""Reads what iptables-save prints into tables; a match that we do not know is one that nobody can judge."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from typing import Optional
+
+from npudoctor.core.frozen import replace
+from npudoctor.firewall.nft import untracked
+from npudoctor.firewall.packet import Packet, Ranges, few, joined, spoilt
+from npudoctor.firewall.rules import (
+    ACCEPT,
+    DROP,
+    RETURN,
+    UNKNOWN,
+    Base,
+    Chain,
+    Change,
+    Match,
+    Rule,
+    Step,
+    Table,
+    decide,
+)
+from npudoctor.firewall.xt_match import KNOWN, option_test, unknown_match
+
+_PRIORITIES = {"raw": -300, "mangle": -150, "filter": 0, "security": 50}
+_HOOKS = {
+    "PREROUTING": "prerouting", "INPUT": "input", "FORWARD": "forward", "OUTPUT": "output",
+    "POSTROUTING": "postrouting",
+}  # fmt: skip
+_NAT = {"PREROUTING": -100, "OUTPUT": -100, "INPUT": 100, "POSTROUTING": 100}
+_HARMLESS = {
+    "LOG", "NFLOG", "ULOG", "AUDIT", "TRACE", "TCPMSS", "CHECKSUM", "CLASSIFY", "DSCP", "TOS", "TTL", "HL",
+    "SECMARK", "CONNSECMARK", "ECN", "TCPOPTSTRIP", "IDLETIMER", "LED", "RATEEST", "TEE",
+}  # fmt: skip
+_VERDICTS = {"ACCEPT": ACCEPT, "DROP": DROP, "REJECT": DROP, "RETURN": RETURN}
+_PORTS = {"--dport": "d", "--dports": "d", "--sport": "s", "--sports": "s", "--ports": "ds"}
+_TEXTS = {"--comment", "--string", "--hex-string"}
+
+
+def parse_xt(text: str, ipv6: bool, tool: str = "iptables") -> list[Table]:
+    """The tables of one family; ValueError for what cannot be read."""
+    tables: list[Table] = []
+    chains: dict[str, Chain] = {}
+    name = ""
+    for line in text.splitlines():
+        if line.startswith("*"):
+            name, chains = line[1:].strip(), {}
+        elif line.startswith(":"):
+            chain, policy, *_counters = line[1:].split()
+            chains[chain] = Chain(chain, (), _base(name, chain, policy))
+        elif line.startswith(("-A ", "[")):
+            chain, rule = _rule(line[line.index("-A ") :])
+            chains[chain] = replace(chains[chain], rules=(*chains[chain].rules, rule))
+        elif line.startswith("COMMIT"):
+            tables.append(Table("ip6" if ipv6 else "ip", name, chains, tool=tool))
+    return tables
+
+
+def _base(table: str, chain: str, policy: str) -> Optional[Base]:
+    if chain not in _HOOKS or policy == "-":
+        return None
+    kind = "nat" if table == "nat" else "filter"
+    priority = _NAT.get(chain, 0) if kind == "nat" else _PRIORITIES.get(table, 0)
+    return Base(kind, _HOOKS[chain], priority, policy != "ACCEPT")
+
+
+def _rule(line: str) -> tuple[str, Rule]:
+    """The chain of a rule, and the rule."""
+    words = shlex.split(line)
+    steps: list[Step] = []
+    at, module, contrary = 2, "", False
+    while at < len(words):
+        word = words[at]
+        if word == "!":
+            contrary = True
+            at += 1
+            continue
+        if word in ("-j", "-g"):
+            steps += _target(word, words[at + 1], words[at + 2 :])
+            break
+        values = _values(words, at + 1, word in _TEXTS)
+        at += 1 + len(values)
+        if word == "-m":
+            module = values[0]
+            steps += [] if module in KNOWN else [Match(unknown_match(module))]
+        elif not module or module in KNOWN:
+            steps.append(Match(option_test(module, word, values, contrary), _PORTS.get(word, "")))
+        contrary = False
+    return words[1], Rule(tuple(steps), line)
+
+
+def _values(words: Sequence[str], at: int, text: bool) -> list[str]:
+    """What follows an option up to the next one; a text is one word, whatever is in it."""
+    end = at + text
+    while not text and end < len(words) and words[end] != "!" and not words[end].startswith("-"):
+        end += 1
+    return list(words[at:end])
+
+
+def _target(how: str, target: str, options: Sequence[str]) -> list[Step]:
+    """What a rule does in the end."""
+    if how == "-g":
+        return [decide(("goto", target))]
+    if target in _VERDICTS:
+        return [decide(_VERDICTS[target])]
+    if target in _HARMLESS:
+        return []
+    if target in ("MARK", "CONNMARK"):
+        return [_marks(target, options)]
+    if target == "NOTRACK" or (target == "CT" and "--notrack" in options):
+        return [Change(untracked)]
+    if target == "CT":
+        return []
+    if target.isupper() and target in _OTHERS:
+        return [Change(spoilt), decide(UNKNOWN)]
+    return [decide(("jump", target))]
+
+
+_OTHERS = {
+    "DNAT", "SNAT", "MASQUERADE", "REDIRECT", "NETMAP", "TPROXY", "QUEUE", "NFQUEUE", "SET", "SYNPROXY",
+    "CLUSTERIP", "SNPT", "DNPT", "HMARK", "RAWDNAT", "RAWSNAT", "BALANCE", "MIRROR", "SAME", "TARPIT",
+    "DELUDE", "CHAOS", "STEAL", "ECHO", "RTPENGINE",
+}  # fmt: skip
+
+
+def _marks(target: str, options: Sequence[str]) -> Change:
+    """--set-xmark value/mask: the bits of the mask are cleared, then value is XORed in."""
+    field = "mark" if target == "MARK" else "connection_mark"
+    if len(options) == 2 and options[0] == "--set-xmark":
+        value, _slash, mask = options[1].partition("/")
+        set_to, bits = int(value, 0), int(mask or "0xffffffff", 0)
+        return Change(lambda packet: _marked(packet, field, set_to, bits))
+    return Change(lambda packet: replace(packet, mark=_ANY, connection_mark=_ANY))
+
+
+_ANY: Ranges = ((0, 0xFFFFFFFF),)
+
+
+def _marked(packet: Packet, field: str, value: int, bits: int) -> Packet:
+    before = few(getattr(packet, field))
+    if bits == 0xFFFFFFFF:
+        before = [0]
+    if before is None:
+        return replace(packet, **{field: _ANY})  # type: ignore[arg-type]
+    after = joined((one, one) for one in sorted({old & ~bits ^ value for old in before}))
+    return replace(packet, **{field: after})  # type: ignore[arg-type]

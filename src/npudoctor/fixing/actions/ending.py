@@ -1,0 +1,188 @@
+"""Ends processes that are proven stale: by descriptors, each judged anew right before either signal."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Optional
+
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.marks import ProcessMark
+from npudoctor.core.messages import _
+from npudoctor.fixing.actions.syscalls import signal_process
+from npudoctor.fixing.outcome import Failed, Gone, Observer, Refused, changing
+from npudoctor.fixing.steps.steps import SignalProcess
+from npudoctor.host import CannotTell, Host
+from npudoctor.host.process.pidfds import ended
+from npudoctor.host.process.processes import parse_stat
+from npudoctor.proof.ending import Endings
+
+SPARE = 64  # descriptors for all else that is open
+TURN = 0.05  # seconds between two looks at a process that we have no descriptor of
+
+
+@dataclass(frozen=True)
+class Held:
+    """A process and the descriptor by which we hold it; None where the kernel has none (before 5.3)."""
+
+    mark: ProcessMark
+    descriptor: Optional[int]
+
+
+def end_processes(step: SignalProcess, host: Host, at: Observer) -> None:
+    """SIGTERM to all, SIGKILL to those that are left after a while; nothing before all are judged."""
+    # A fake machine's pids are no processes of this kernel.
+    if not host.processes.ours() or host.processes.self_pid != os.getpid():
+        raise Refused(_("/proc shows another pid namespace than ours"))
+    with _held(step, host) as left:
+        if not left:
+            raise Gone
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            _send(_guarded(step, left, host.again()), step.owner, number, host.again(), at)
+            left = _remaining(left, step.seconds, host)
+            if not left:
+                return
+    raise Failed(_why_there(left[0].mark.pid, step.seconds, host.again()))
+
+
+@contextmanager
+def _held(step: SignalProcess, host: Host) -> Iterator[list[Held]]:
+    """Those that still run. Only what is seen once a descriptor is open is known to be of its process."""
+    with ExitStack() as stack:
+        stack.enter_context(_room(len(step.processes)))
+        held = []
+        for mark in step.processes:
+            descriptor = host.pidfds.open(mark.pid) if host.pidfds.usable else None
+            if descriptor is not None:
+                stack.callback(os.close, descriptor)
+            if _runs(mark, host) and (descriptor is not None or not host.pidfds.usable):
+                held.append(Held(mark, descriptor))
+        yield held
+
+
+@contextmanager
+def _room(count: int) -> Iterator[None]:
+    """Where so many descriptors may be open: a job of eight ranks with their workers has over a thousand
+    processes, and 1024 is what a shell allows."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count + SPARE
+    if soft == resource.RLIM_INFINITY or wanted <= soft:
+        yield
+        return
+    if hard != resource.RLIM_INFINITY and wanted > hard:
+        text = _("{count} processes cannot be held at once: this shell allows {limit} open files (ulimit -n)")
+        raise Refused(text.format(count=count, limit=hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def _runs(mark: ProcessMark, host: Host) -> bool:
+    """Whether it runs; Refused when its pid is another process's by now."""
+    process = host.processes.now(mark.pid)
+    if process is None:
+        if host.processes.hidden(mark.pid):
+            raise Refused(_("pid {pid} is hidden").format(pid=mark.pid))
+        return False
+    if process.started != mark.started:
+        raise Refused(_("the pid {pid} is another process's by now").format(pid=mark.pid))
+    return not process.gone
+
+
+def _guarded(step: SignalProcess, left: Sequence[Held], fresh: Host) -> list[Held]:
+    """Those that still run: each is the one that was looked at, proven stale, and leaves no child behind."""
+    endings = Endings(fresh)
+    among = {one.mark.pid for one in left}
+    living = []
+    for one in left:
+        pid = one.mark.pid
+        reason = endings.why_not(pid)
+        child = endings.unproven_child(pid, among)
+        if not _same(one.mark, step.owner, fresh):
+            continue  # it ended by itself in between, which is a reason too
+        if reason:
+            raise Refused(reason)
+        if child is not None:
+            text = _("process {pid} has a child {child} that is not proven stale, or is new")
+            raise Refused(text.format(pid=pid, child=child))
+        living.append(one)
+    return living
+
+
+def _same(mark: ProcessMark, owner: int, fresh: Host) -> bool:
+    """Whether it still runs, with the same user and control groups; Refused when with others."""
+    seen = (fresh.processes.owner(mark.pid), fresh.processes.cgroups(mark.pid))
+    now = fresh.processes.now(mark.pid)  # last: what one says that ended since is nothing
+    if now is None or now.gone or now.started != mark.started:
+        return False
+    if seen != (owner, mark.cgroups):
+        raise Refused(_("process {pid} changed its user or its control group").format(pid=mark.pid))
+    return True
+
+
+def _send(living: Sequence[Held], owner: int, number: signal.Signals, fresh: Host, at: Observer) -> None:
+    for one in living:
+        pid = one.mark.pid
+        try:
+            if _same(one.mark, owner, fresh):
+                with changing(at, f"signal {number.name[3:]} to {pid}"):
+                    _signal(one, number)
+        except ProcessLookupError:
+            continue  # it ended by itself in between
+        except PermissionError:
+            raise Failed(_("the kernel does not let us signal process {pid}").format(pid=pid)) from None
+
+
+def _signal(one: Held, number: signal.Signals) -> None:
+    if one.descriptor is None:
+        os.kill(one.mark.pid, number)
+    else:
+        signal_process(one.descriptor, number)
+
+
+def _remaining(held: Sequence[Held], seconds: float, host: Host) -> list[Held]:
+    """Those that have not ended after so long."""
+    descriptors = [one.descriptor for one in held if one.descriptor is not None]
+    if len(descriptors) == len(held):
+        over = ended(descriptors, seconds)
+        return [one for one in held if one.descriptor not in over]
+    until = time.monotonic() + seconds
+    left = list(held)
+    while left and time.monotonic() < until:
+        time.sleep(TURN)
+        left = [one for one in left if _runs_on(one.mark, host)]
+    return left
+
+
+def _runs_on(mark: ProcessMark, host: Host) -> bool:
+    process = host.processes.now(mark.pid)
+    return process is not None and process.started == mark.started and not process.gone
+
+
+def _why_there(pid: int, seconds: float, fresh: Host) -> str:
+    """Why a process outlives SIGKILL: one of its threads, if not all of them, hangs in the kernel."""
+    if any(_state(fresh, pid, task) == "D" for task in _tasks(fresh, pid)):
+        return _("process {pid} is in uninterruptible sleep: only a reboot ends it").format(pid=pid)
+    text = _("process {pid} has not ended {seconds} s after SIGKILL")
+    return text.format(pid=pid, seconds=f"{seconds:g}")
+
+
+def _tasks(fresh: Host, pid: int) -> Sequence[str]:
+    try:
+        return fresh.running_files.names(f"/proc/{pid}/task")
+    except CannotTell:
+        return ()
+
+
+def _state(fresh: Host, pid: int, task: str) -> str:
+    try:
+        return parse_stat(pid, fresh.running_files.text(f"/proc/{pid}/task/{task}/stat") or "", 0).state
+    except (CannotTell, IndexError, ValueError):
+        return ""

@@ -1,0 +1,170 @@
+"""Removes segments and sockets: each guard is checked once more right before."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from npudoctor.core.messages import _
+from npudoctor.facts.leftovers.cache_server import PARKED
+from npudoctor.fixing.actions.opening import opened
+from npudoctor.fixing.actions.syscalls import remove_segment, rename_without_replacing
+from npudoctor.fixing.outcome import Gone, Observer, Refused, changing
+from npudoctor.fixing.steps.steps import RemoveSharedMemory, RemoveSocket, RestoreSocket
+from npudoctor.host import Host
+from npudoctor.host.fs.walk import Parent
+from npudoctor.host.network.sockets import Listener
+from npudoctor.host.process.sysvipc import Segment
+from npudoctor.proof.creator import Life, creator
+from npudoctor.proof.scene import is_listed, living
+from npudoctor.proof.socket import served, untrusted_parent
+
+_NO_SEGMENT = (errno.EINVAL, errno.EIDRM)
+_NO_RENAMEAT2 = (errno.ENOSYS, errno.EINVAL)  # the kernel, or the file system, does not know it
+
+
+def remove_shared_memory(step: RemoveSharedMemory, host: Host, at: Observer) -> None:
+    """IPC_RMID on the shmid, after a last IPC_STAT that must show the same unused object."""
+    if host.sysvipc.look(step.shmid) is None:
+        raise Gone
+    made_by = creator(host, step.cpid, step.ctime)
+    if made_by.life is not Life.DEAD:
+        raise Refused(made_by.why)
+    listed = [row for row in host.sysvipc.segments_now() if row.shmid == step.shmid]
+    now = host.sysvipc.look(step.shmid)
+    if now is None:
+        raise Gone
+    if not listed or not listed[0].same_as(now):
+        raise Refused(_("shmctl and /proc/sysvipc/shm disagree about segment {id}").format(id=step.shmid))
+    if not _meant(step, now):
+        raise Refused(_("segment {id} is not the one that was looked at").format(id=step.shmid))
+    if now.nattch:
+        raise Refused(_("segment {id} was attached since").format(id=step.shmid))
+    with changing(at, f"remove segment {step.shmid}"):
+        try:
+            remove_segment(step.shmid)
+        except OSError as error:
+            if error.errno in _NO_SEGMENT:
+                raise Gone from None
+            raise
+
+
+def _meant(step: RemoveSharedMemory, now: Segment) -> bool:
+    seen = (step.key, step.cpid, step.ctime, step.owner, step.owner, step.size)
+    return seen == (now.key, now.cpid, now.ctime, now.cuid, now.uid, now.size) and not now.destroyed
+
+
+def remove_socket(step: RemoveSocket, host: Host, at: Observer) -> None:
+    """Park the file under a name of ours, make sure that it is the one, then unlink it.
+
+    Whoever replaces the file between our look and the rename gets it back, as does everybody when we
+    are stopped in between.
+    """
+    directory, name = step.path.rsplit("/", 1)
+    with opened(directory) as (descriptor, parents):
+        _same_socket(step, name, descriptor)
+        _still_dead(step, host, name, descriptor, parents)
+        with _parked(name, descriptor, at) as parked:
+            _same_socket(step, parked, descriptor)
+            if not _answers(Listener.REFUSED, host, parked, descriptor):
+                raise Refused(_("a server may answer at {path}").format(path=step.path))
+            with changing(at, f"unlink socket {name}"):
+                os.unlink(parked, dir_fd=descriptor)
+
+
+def _still_dead(
+    step: RemoveSocket, host: Host, name: str, descriptor: int, parents: tuple[Parent, ...]
+) -> None:
+    distrust = untrusted_parent(parents, step.owner, host.identity.euid)
+    if distrust:
+        raise Refused(distrust)
+    remaining = {row.shmid for row in host.sysvipc.segments_now()} & set(step.after)
+    if remaining:
+        text = _("it is the proof for segment {id}, which must go first")
+        raise Refused(text.format(id=min(remaining)))
+    if not host.processes.ours():
+        raise Refused(_("/proc shows another pid namespace than ours"))
+    server = served(living(host), step.port)
+    if server:
+        raise Refused(server)
+    directory = step.path.rpartition("/")[0]
+    if is_listed(host, step.path) or is_listed(host, f"{directory}/cache_server_p{step.port}"):
+        raise Refused(_("/proc/net/unix lists {path}").format(path=step.path))
+    if not _answers(Listener.REFUSED, host, name, descriptor):
+        raise Refused(_("a server may answer at {path}").format(path=step.path))
+
+
+@contextmanager
+def _parked(name: str, descriptor: int, at: Observer) -> Iterator[str]:
+    """The file under a name of ours; it gets its own back unless it is gone at the end."""
+    if PARKED.match(name):
+        yield name
+        return
+    parked = f".{name}.npudoctor.{secrets.token_hex(8)}"
+    try:
+        with changing(at, f"park socket {name}"):
+            _rename(name, parked, descriptor)
+        yield parked
+    except BaseException as error:
+        try:
+            _put_back(parked, name, descriptor, at)
+        except Exception:
+            if isinstance(error, Exception):
+                raise
+        raise
+
+
+def _put_back(parked: str, name: str, descriptor: int, at: Observer) -> None:
+    try:
+        os.stat(parked, dir_fd=descriptor, follow_symlinks=False)
+    except FileNotFoundError:
+        return
+    try:
+        with changing(at, f"put back socket {name}"):
+            rename_without_replacing(parked, name, descriptor)
+    except FileExistsError:
+        text = _("{path} was replaced since; what was there before is now called {other}")
+        raise Refused(text.format(path=name, other=parked)) from None
+
+
+def _rename(old: str, new: str, descriptor: int) -> None:
+    try:
+        rename_without_replacing(old, new, descriptor)
+    except FileNotFoundError:
+        raise Gone from None
+    except OSError as error:
+        if error.errno in _NO_RENAMEAT2:
+            raise Refused(_("kernel or file system cannot rename without replacing (renameat2)")) from None
+        raise
+
+
+def restore_socket(step: RestoreSocket, host: Host, at: Observer) -> None:
+    """Give a parked socket at which a server answers its name back, unless that name is taken."""
+    directory, name = step.path.rsplit("/", 1)
+    with opened(directory) as (descriptor, parents):
+        _same_socket(step, name, descriptor)
+        distrust = untrusted_parent(parents, step.owner, host.identity.euid)
+        if distrust:
+            raise Refused(distrust)
+        if not _answers(Listener.ALIVE, host, name, descriptor):
+            raise Refused(_("no server answers at {path} any more").format(path=step.path))
+        with changing(at, f"restore socket {name}"):
+            _rename(name, step.back_to.rsplit("/", 1)[1], descriptor)
+
+
+def _same_socket(step: RemoveSocket | RestoreSocket, name: str, descriptor: int) -> None:
+    try:
+        now = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+    except FileNotFoundError:
+        raise Gone from None
+    seen = (step.device, step.inode, step.mtime_ns, step.owner)
+    if seen != (now.st_dev, now.st_ino, now.st_mtime_ns, now.st_uid) or not stat.S_ISSOCK(now.st_mode):
+        raise Refused(_("{path} was replaced since").format(path=step.path))
+
+
+def _answers(what: Listener, host: Host, name: str, descriptor: int) -> bool:
+    return host.sockets.probe(name, descriptor) is what

@@ -1,0 +1,213 @@
+"""Writes a text file as a whole, and puts back what was there: old or new, never half of it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Optional
+
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _
+from npudoctor.fixing.actions.keeping import keep, kept_content
+from npudoctor.fixing.actions.opening import opened
+from npudoctor.fixing.actions.syscalls import rename_without_replacing
+from npudoctor.fixing.outcome import Failed, Gone, Observer, Refused, changing
+from npudoctor.fixing.steps.texts import LIMIT, PutBack, Was, WriteFile, digest
+from npudoctor.host import Host
+from npudoctor.host.fs.walk import Parent, entry_of
+
+
+@dataclass(frozen=True)
+class There:
+    """A file that is there: its content, what it is, and its extended attributes (labels, access lists)."""
+
+    content: bytes
+    was: Was
+    attributes: tuple[tuple[str, bytes], ...]
+
+
+def write_file(step: WriteFile, host: Host, at: Observer) -> None:
+    """Replace what is there, if it is what was looked at, by one rename; a copy of it is kept first."""
+    with _folder(step.path, host) as (folder, name):
+        there = _look(folder, name, step.path)
+        if there and there.content == step.raw:
+            raise Gone(_("{path} says so already").format(path=step.path))
+        if (there and there.was) != step.was:
+            raise Refused(_("{path} was changed since").format(path=step.path))
+        if there:
+            keep(step.kept, there.content, host, at)
+        with _prepared(folder, name, step.raw, step.was, step.mode, there, at) as new:
+            _same(there, folder, name, step.path)
+            with changing(at, f"write file {name}"):
+                _put(new, name, folder, replacing=there is not None)
+            os.fsync(folder)  # it is changed already, whatever the disk says now
+
+
+def put_back(step: PutBack, host: Host, at: Observer) -> None:
+    """Give the path back what it had before it was written, if nobody has changed it since."""
+    with _folder(step.path, host) as (folder, name):
+        there = _look(folder, name, step.path)
+        _still_ours(step, there)
+        if step.was is None or step.kept is None:
+            _same(there, folder, name, step.path)
+            with changing(at, f"remove file {name}"):
+                os.unlink(name, dir_fd=folder)
+            os.fsync(folder)
+            return
+        old = kept_content(step.kept, step.was.sha256, host)
+        with _prepared(folder, name, old, step.was, step.was.mode, there, at) as new:
+            _same(there, folder, name, step.path)
+            with changing(at, f"restore file {name}"):
+                _put(new, name, folder, replacing=True)
+            os.fsync(folder)
+        again = _look(folder, name, step.path)
+        if again is None or again.was.lasting != step.was.lasting:
+            raise Failed(_("{path} is not as it was").format(path=step.path))
+
+
+def _still_ours(step: PutBack, there: Optional[There]) -> None:
+    """Gone where the old state is back already, Refused where the file is neither the old nor ours."""
+    if there is None and step.was is None:
+        raise Gone
+    if there is None:
+        raise Refused(_("{path} was removed since").format(path=step.path))
+    if step.was and there.was.lasting == step.was.lasting:
+        raise Gone(_("it is as it was already"))
+    if digest(there.content) != step.sha256:
+        raise Refused(_("{path} was changed since").format(path=step.path))
+
+
+@contextmanager
+def _folder(path: str, host: Host) -> Iterator[tuple[int, str]]:
+    """The descriptor of the folder of a path, and the name in it. Nobody but root and us may write there."""
+    directory, _slash, name = path.rpartition("/")
+    if not path.startswith("/") or name in ("", ".", ".."):
+        raise Refused(_("{path} is no path of a file").format(path=path))
+    try:
+        folder = opened(directory or "/")
+        descriptor, parents = folder.__enter__()
+    except Gone:
+        raise Refused(_("there is no folder {path}").format(path=directory)) from None
+    try:
+        _trusted(parents, host.identity.euid)
+        _clear(descriptor, _new_name(name))  # what a run that was killed left
+        yield descriptor, name
+    finally:
+        folder.__exit__(None, None, None)
+
+
+def _trusted(parents: tuple[Parent, ...], euid: int) -> None:
+    for index, parent in enumerate(parents):
+        if parent.uid not in (0, euid):
+            raise Refused(_("{path} belongs to another user").format(path=parent.path))
+        last = index + 1 == len(parents)
+        if parent.writable_by_others or (last and parent.mode & 0o022):
+            raise Refused(_("others may write {path}").format(path=parent.path))
+
+
+def _look(folder: int, name: str, path: str) -> Optional[There]:
+    """The plain file of this name, by one descriptor; None for nothing, Refused for what is not plain."""
+    try:
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        descriptor = os.open(name, flags, dir_fd=folder)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):
+            raise Refused(_("{path} is not a regular file").format(path=path)) from None
+        raise
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise Refused(_("{path} is not a regular file").format(path=path))
+        if found.st_nlink != 1:
+            raise Refused(_("{path} has other names: they would not change with it").format(path=path))
+        content = _content(descriptor)
+        if len(content) > LIMIT:
+            raise Refused(_("{path} is larger than {most} bytes").format(path=path, most=LIMIT))
+        return There(content, Was.of(content, entry_of(found)), _attributes(descriptor))
+    finally:
+        os.close(descriptor)
+
+
+def _content(descriptor: int) -> bytes:
+    with open(descriptor, "rb", closefd=False) as file:
+        return file.read(LIMIT + 1)
+
+
+def _attributes(descriptor: int) -> tuple[tuple[str, bytes], ...]:
+    try:
+        names = os.listxattr(descriptor)
+    except OSError as error:
+        if error.errno == errno.ENOTSUP:
+            return ()
+        raise
+    return tuple((name, os.getxattr(descriptor, name)) for name in names)
+
+
+def _same(there: Optional[There], folder: int, name: str, path: str) -> None:
+    """The last look: everything that was read is still so."""
+    if _look(folder, name, path) != there:
+        raise Refused(_("{path} was changed since").format(path=path))
+
+
+@contextmanager
+def _prepared(
+    folder: int,
+    name: str,
+    content: bytes,
+    owner: Optional[Was],
+    mode: int,
+    there: Optional[There],
+    at: Observer,
+) -> Iterator[str]:
+    """The new file under a name of ours, all of it on disk; it is gone again unless it was renamed.
+
+    The name is always the same, so that the next run knows what a kill left there.
+    """
+    new = _new_name(name)
+    try:
+        with changing(at, f"prepare file {name}"):
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            with open(os.open(new, flags, 0o600, dir_fd=folder), "wb") as file:
+                file.write(content)
+                if owner:
+                    os.fchown(file.fileno(), owner.uid, owner.gid)
+                have = dict(_attributes(file.fileno()))  # a label that it has anyway may not be ours to set
+                for key, value in there.attributes if there else ():
+                    if have.get(key) != value:
+                        os.setxattr(file.fileno(), key, value)
+                os.fchmod(file.fileno(), owner.mode if owner else mode)
+                file.flush()
+                os.fsync(file.fileno())
+        yield new
+    finally:
+        _clear(folder, new)
+
+
+def _new_name(name: str) -> str:
+    return f".{name}.npudoctor.new"
+
+
+def _clear(folder: int, name: str) -> None:
+    """Remove what a run of ours left under this name; only we and root can have put it into this folder."""
+    with suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=folder)
+
+
+def _put(new: str, name: str, folder: int, *, replacing: bool) -> None:
+    if replacing:
+        os.rename(new, name, src_dir_fd=folder, dst_dir_fd=folder)
+        return
+    try:
+        rename_without_replacing(new, name, folder)
+    except FileExistsError:
+        raise Refused(_("{path} was changed since").format(path=name)) from None
+    except OSError as error:
+        if error.errno in (errno.ENOSYS, errno.EINVAL):
+            text = _("kernel or file system cannot rename without replacing (renameat2)")
+            raise Refused(text) from None
+        raise

@@ -1,0 +1,52 @@
+"""The two steps that most checks show: a program to run, a variable to set. Loads next to nothing."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.marks import FileMark
+from npudoctor.fixing.steps.shell import line_of, quote
+
+
+@dataclass(frozen=True)
+class Command:
+    """Run a program: argv, no shell. Its guard is the program itself, and what is said here besides.
+
+    `undo` is the argv that takes it back; empty where nothing can. `unless`: where this succeeds, it is so
+    already, and is not done (whoever takes back what somebody else had done before would do harm).
+    `skipped` is how the program begins each line where it says so itself. `inputs` are files (by path)
+    that must still be the same, `undo_inputs` those of `undo`. `still`: where this says no (status 1), it is
+    gone already, as after a reboot.
+    """
+
+    argv: tuple[str, ...]
+    undo: tuple[str, ...] = ()
+    unless: tuple[str, ...] = ()
+    skipped: str = ""
+    inputs: tuple[FileMark, ...] = ()
+    still: tuple[str, ...] = ()
+    undo_inputs: tuple[FileMark, ...] = ()
+
+    def lines(self) -> tuple[str, ...]:
+        return (line_of(self.argv),)
+
+    def back(self) -> Optional[Command]:
+        """The step that takes it back; None where nothing can."""
+        return Command(self.undo, still=self.unless, inputs=self.undo_inputs) if self.undo else None
+
+    def undo_lines(self) -> tuple[str, ...]:
+        return (line_of(self.undo),) if self.undo else ()
+
+
+@dataclass(frozen=True)
+class Export:
+    """Set a variable in the caller's shell: shown, never applied, since no child can change its parent."""
+
+    name: str
+    value: str
+
+    def lines(self) -> tuple[str, ...]:
+        # zsh takes an unquoted =word for the path of a command.
+        value = f"'{self.value}'" if quote(self.value).startswith("=") else quote(self.value)
+        return (f"export {self.name}={value}",)

@@ -1,0 +1,119 @@
+"""Steps that write a whole small text file, and that put back what was there, as data."""
+
+from __future__ import annotations
+
+import os
+from typing import Optional
+
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _
+from npudoctor.fixing.steps.shell import printing, quote
+from npudoctor.host import CannotTell, Host
+from npudoctor.host.fs.files import Entry
+
+LIMIT = 1 << 20  # bytes of a text that is replaced
+KEPT = "kept"  # the folder of the copies, beside the journal
+
+
+def digest(content: bytes) -> str:
+    """What tells one content from another."""
+    import hashlib  # most runs write no file
+
+    return hashlib.sha256(content).hexdigest()
+
+
+@dataclass(frozen=True)
+class Was:
+    """A file as it was when it was looked at."""
+
+    sha256: str
+    device: int
+    inode: int
+    mode: int
+    uid: int
+    gid: int
+
+    @classmethod
+    def of(cls, content: bytes, entry: Entry) -> Was:
+        """A file of this content."""
+        return cls(digest(content), entry.dev, entry.ino, entry.permissions, entry.uid, entry.gid)
+
+    @property
+    def lasting(self) -> tuple[object, ...]:
+        """All of it that a file which was put back has again; its inode is another."""
+        return (self.sha256, self.mode, self.uid, self.gid)
+
+
+@dataclass(frozen=True)
+class PutBack:
+    """Undo a WriteFile. Guard: the file is still the one that was written, by its sha256.
+
+    `was` is what was there, of which `kept` is the copy; without it there was nothing.
+    """
+
+    path: str
+    sha256: str
+    was: Optional[Was] = None
+    kept: Optional[str] = None
+
+    def lines(self) -> tuple[str, ...]:
+        if self.was is None or self.kept is None:
+            return (f"rm -- {quote(self.path)}",)
+        return (f"cp -- {quote(self.kept)} {quote(self.path)}",)
+
+
+@dataclass(frozen=True)
+class WriteFile:
+    """Write a text file as a whole. Guard: what was there is still there, unchanged (None: nothing was).
+
+    `mode` is for a new file; one that was there keeps its mode and owner. `kept` is where its copy will lie.
+    """
+
+    path: str
+    content: str
+    mode: int = 0o644
+    was: Optional[Was] = None
+    kept: Optional[str] = None
+
+    @classmethod
+    def at(cls, host: Host, path: str, content: str, mode: int = 0o644) -> WriteFile:
+        """The step for what is at the path now; CannotTell where that cannot be read."""
+        was = looked(host, path)
+        return cls(path, content, mode, was, kept_path(host, was.sha256) if was else None)
+
+    @property
+    def raw(self) -> bytes:
+        """The content as it will be on disk."""
+        return self.content.encode("utf-8", "surrogateescape")
+
+    def lines(self) -> tuple[str, ...]:
+        path = quote(self.path)
+        write = f"{printing(self.content)} > {path}"
+        if self.was is None or self.kept is None:
+            return (write, f"chmod {self.mode:o} {path}")
+        return (f"install -D -m 600 -- {path} {quote(self.kept)}", write)
+
+    def back(self) -> PutBack:
+        """The step that takes it back."""
+        return PutBack(self.path, digest(self.raw), self.was, self.kept)
+
+    def undo_lines(self) -> tuple[str, ...]:
+        return self.back().lines()
+
+
+def kept_path(host: Host, sha256: str) -> str:
+    """Where the copy of a file of this content lies."""
+    return os.path.join(host.records.directory, KEPT, sha256)
+
+
+def looked(host: Host, path: str) -> Optional[Was]:
+    """What is at a path of the running machine; None for nothing. CannotTell for what is no plain file."""
+    entry = host.running_files.lstat(path)
+    if entry is None:
+        return None
+    content = host.running_files.read(path, LIMIT + 1) if entry.is_file else None
+    if content is None:
+        raise CannotTell(_("{path} is not a regular file").format(path=path))
+    if len(content) > LIMIT:
+        raise CannotTell(_("{path} is larger than {most} bytes").format(path=path, most=LIMIT))
+    return Was.of(content, entry)

@@ -1,0 +1,160 @@
+"""Ascend NPUs and NVIDIA GPUs: PCI ids, device nodes, driver marks. No tool is run."""
+
+from __future__ import annotations
+
+import re
+import stat
+from collections.abc import Iterator
+from typing import Optional
+
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.lazy import pattern
+from npudoctor.core.messages import _
+from npudoctor.host.fs.files import Files
+
+HUAWEI, NVIDIA = "0x19e5", "0x10de"
+PCI = "/sys/bus/pci/devices"
+
+# Device ids of Huawei's NPUs. d801, d802 and d806 are documented; the others are general knowledge.
+# A newer one, not in this list, is known by its class.
+MODELS = {
+    "0xd100": "Ascend 310",
+    "0xd500": "Ascend 310P",
+    "0xd801": "Ascend 910A",
+    "0xd802": "Ascend 910B",
+    "0xd803": "Ascend 910_93",
+    "0xd806": "Ascend 950",
+}
+_NPU_NODE = pattern(r"v?davinci\d+\Z")
+_GPU_NODE = pattern(r"nvidia\d+\Z")
+_ACCELERATOR = pattern(r"0x1200")  # "Processing accelerators"
+_DISPLAY = pattern(r"0x03(00|02)")
+PASSED_ON = "vfio-pci"  # the kernel's driver of a card that is handed to a virtual machine
+
+
+@dataclass(frozen=True)
+class Card:
+    """One PCI function. `bound`: the kernel's driver of it, None when there is none."""
+
+    address: str
+    device: str
+    kind: str
+    bound: Optional[str]
+
+
+@dataclass(frozen=True)
+class Accelerators:
+    """What of one kind ("npu" or "gpu") is here.
+
+    `waiting`: cards that a driver of this machine could serve, not handed to a virtual machine.
+    `unread`: why the PCI bus could not be looked at.
+    """
+
+    kind: str
+    nodes: tuple[str, ...]
+    cards: tuple[str, ...]
+    models: tuple[str, ...]
+    driver: Optional[str]
+    bound: tuple[str, ...] = ()
+    waiting: tuple[str, ...] = ()
+    unread: Optional[str] = None
+
+    @property
+    def usable(self) -> bool:
+        """Whether a job could open one: its device node is here."""
+        return bool(self.nodes)
+
+    @property
+    def evidence(self) -> tuple[str, ...]:
+        """What was seen, for a report."""
+        return (
+            _("device nodes: {nodes}").format(nodes=", ".join(self.nodes) or "-"),
+            _("on the PCI bus: {cards}").format(cards=self.unread or ", ".join(self.cards) or "-"),
+            _("bound by the kernel to: {drivers}").format(drivers=", ".join(self.bound) or "-"),
+            _("installed driver: {driver}").format(driver=self.driver or "-"),
+        )
+
+
+def find_npus(files: Files) -> Accelerators:
+    """The Ascend NPUs of this machine; CannotTell when /dev cannot be listed."""
+    driver = _setting(files, "/usr/local/Ascend/driver/version.info", "version")
+    return _found("npu", files, _NPU_NODE, driver)
+
+
+def find_gpus(files: Files) -> Accelerators:
+    """The NVIDIA GPUs of this machine; CannotTell when /dev cannot be listed."""
+    return _found("gpu", files, _GPU_NODE, _first_line(files, "/proc/driver/nvidia/version"))
+
+
+def _found(kind: str, files: Files, node: re.Pattern[str], driver: Optional[str]) -> Accelerators:
+    nodes = [name for name in files.names("/dev") if node.match(name) and _is_device(files, name)]
+    cards: list[Card] = []
+    unread = None
+    try:
+        cards = list(_npu_cards(files) if kind == "npu" else _gpu_cards(files))
+    except CannotTell as error:
+        unread = error.reason  # the nodes decide; the bus only explains
+    return Accelerators(
+        kind,
+        tuple(f"/dev/{name}" for name in sorted(nodes, key=_number)),
+        tuple(card.address for card in cards),
+        tuple(dict.fromkeys(_model(kind, card) for card in cards)),
+        driver,
+        tuple(dict.fromkeys(card.bound for card in cards if card.bound)),
+        tuple(card.address for card in cards if card.bound != PASSED_ON),
+        unread,
+    )
+
+
+def _number(name: str) -> int:
+    return int(re.sub(r"\D", "", name))
+
+
+def _model(kind: str, card: Card) -> str:
+    return MODELS.get(card.device, f"Ascend {card.device}") if kind == "npu" else f"NVIDIA {card.device}"
+
+
+def _is_device(files: Files, name: str) -> bool:
+    entry = files.lstat(f"/dev/{name}")
+    return entry is not None and stat.S_ISCHR(entry.mode)
+
+
+def _npu_cards(files: Files) -> Iterator[Card]:
+    return (card for card in _cards(files, HUAWEI) if card.device in MODELS or _ACCELERATOR.match(card.kind))
+
+
+def _gpu_cards(files: Files) -> Iterator[Card]:
+    return (card for card in _cards(files, NVIDIA) if _DISPLAY.match(card.kind))
+
+
+def _cards(files: Files, vendor: str) -> Iterator[Card]:
+    """The PCI functions of one vendor."""
+    for address in files.names(PCI):
+        folder = f"{PCI}/{address}"
+        if _first_line(files, f"{folder}/vendor") == vendor:
+            driver = files.real(f"{folder}/driver")
+            yield Card(
+                address,
+                _first_line(files, f"{folder}/device") or "",
+                _first_line(files, f"{folder}/class") or "",
+                driver.rsplit("/", 1)[-1] if driver else None,
+            )
+
+
+def _setting(files: Files, path: str, name: str) -> Optional[str]:
+    """The value of `name=value` in a file of such lines, its case disregarded."""
+    try:
+        text = files.text(path, 1 << 16) or ""
+    except CannotTell:
+        return None
+    pairs = (line.partition("=") for line in text.splitlines())
+    return next((value.strip() for key, _equals, value in pairs if key.strip().lower() == name), None)
+
+
+def _first_line(files: Files, path: str) -> Optional[str]:
+    try:
+        text = files.text(path, 4096)
+    except CannotTell:
+        return None
+    return text.splitlines()[0].strip() if text and text.strip() else None

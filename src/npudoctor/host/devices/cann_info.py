@@ -1,0 +1,78 @@
+"""What the info files of a CANN installation say: product and component version, machine, package."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Optional
+
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.lazy import pattern
+from npudoctor.host.fs.files import Files
+
+# In this order they tell which tree is meant: from 5.1 to 8.3 `latest` is a real folder full of links.
+COMPONENTS = ("compiler", "runtime", "opp", "fwkacllib", "atc")
+
+KINDS = {"ascend-toolkit": "toolkit", "nnae": "nnae", "nnrt": "nnrt"}
+
+_RECORD = pattern(r"ascend_(toolkit|nnae|nnrt|cann)_install\.info\Z")
+_ARCH = pattern(r"(aarch64|x86_64)-linux\Z")
+LIMIT = 1 << 16  # bytes of an info file; real ones have a few KiB
+
+_PRODUCT = pattern(r"^\w+_running_version=\[([^:\]\n]+):([^\]\n]+)\]", re.MULTILINE)
+
+
+def settings(content: str) -> dict[str, str]:
+    """The `key=value` lines of an info file, keys in lower case, quotes taken off."""
+    pairs = (line.partition("=") for line in content.splitlines())
+    return {key.strip().lower(): value.strip().strip('"') for key, equals, value in pairs if equals}
+
+
+def record(files: Files, roots: tuple[str, ...]) -> dict[str, str]:
+    """What the installer wrote down; nnae has its record at the top, the others below <arch>-linux."""
+    found = (record_in(files, folder) for folder in folders(files, roots))
+    return next(filter(None, found), {})
+
+
+def record_in(files: Files, folder: str) -> dict[str, str]:
+    """The install record in a folder; empty where there is none."""
+    name = next(filter(_RECORD.match, files.names(folder)), None)
+    return settings(text(files, f"{folder}/{name}")) if name else {}
+
+
+def machine(files: Files, roots: tuple[str, ...]) -> Optional[str]:
+    """The machine that it is for, by the name of its <arch>-linux folder."""
+    names = (folder.rsplit("/", 1)[-1] for folder in folders(files, roots))
+    return next((match[1] for match in map(_ARCH.match, names) if match), None)
+
+
+def versions(files: Files, path: str) -> tuple[Optional[str], Optional[str]]:
+    """Component and product version, by version.info of a part, and by version.cfg."""
+    component, product = running(text(files, f"{path}/version.cfg"))
+    for part in COMPONENTS:
+        for place in (f"{path}/{part}", f"{path}/share/info/{part}"):
+            told = settings(text(files, f"{place}/version.info"))
+            if "version" in told:
+                return told["version"], told.get("version_dir", product)
+    return component, product
+
+
+def running(content: str) -> tuple[Optional[str], Optional[str]]:
+    """Component and product version that a version.cfg calls the running ones."""
+    match = _PRODUCT.search(content)
+    return (match[1], match[2]) if match else (None, None)
+
+
+def folders(files: Files, roots: tuple[str, ...]) -> Iterator[str]:
+    """Where install records lie: the <arch>-linux folders, and the installation itself."""
+    for root in dict.fromkeys(roots):
+        yield from (f"{root}/{name}" for name in files.names(root) if _ARCH.match(name))
+        yield root
+
+
+def text(files: Files, path: str) -> str:
+    """An info file: a file that only tells a number: what cannot be read tells none."""
+    try:
+        return files.text(path, LIMIT) or ""
+    except CannotTell:
+        return ""

@@ -1,0 +1,186 @@
+"""hccn_tool: what it says of the network port of each NPU; asked once for all checks, side by side."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from typing import Callable, Optional
+
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.threads import together
+from npudoctor.host.devices.accelerators import Accelerators
+from npudoctor.host.devices.driver import folders
+from npudoctor.host.fs.files import Files
+from npudoctor.host.process.commands import FOLDERS, Answer, Commands
+
+NAME = "hccn_tool"
+NODE = "/dev/davinci"
+QUESTIONS = ("ip", "link", "net_health", "netdetect", "gateway", "tls")
+SIDE_BY_SIDE = 8  # devices at the same time; the questions about one follow each other
+ONE, ALL = 0.4, 0.85  # parts of the time of a check: for one answer, for all
+OUTPUT = 64 << 10
+
+TOLD, UNSET, REFUSED, STRANGE, HUNG, NOT_RUN, NOT_ASKED = (
+    "told", "unset", "refused", "strange", "hung", "not-run", "not-asked"
+)  # fmt: skip
+# The words before the colon in each answer, and what we call them.
+_WORDS = {
+    "ip": {"ipaddr": "address", "netmask": "netmask"},
+    "link": {"link status": "link"},
+    "net_health": {"net health status": "health"},
+    "netdetect": {"netdetect address": "netdetect", "netdetect addr": "netdetect"},
+    "gateway": {"default gateway": "gateway"},
+    "tls": {},
+}
+_MAY_BE_UNSET = ("ip", "netdetect", "gateway")
+_NOT_PRESET = "preset there"  # "Get ipconf failed, because no ip was preset there!"
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One answer. `kind`: TOLD, UNSET (there is no such setting), REFUSED (a failure with its text),
+    STRANGE (nothing that we know), HUNG, NOT_RUN, NOT_ASKED (an earlier question of the device hung)."""
+
+    kind: str
+    values: Mapping[str, str]
+    answer: Optional[Answer] = None
+
+
+@dataclass(frozen=True)
+class Port:
+    """The network port of one NPU, by its physical id."""
+
+    device: int
+    replies: Mapping[str, Reply]
+
+    def get(self, name: str) -> str:
+        """One value, such as "address", "link", "tls"; "" where there is none."""
+        return next((reply.values[name] for reply in self.replies.values() if name in reply.values), "")
+
+
+def parse(question: str, text: str) -> dict[str, str]:
+    """What an answer tells; empty when it tells nothing that we know. Other lines around it do not matter."""
+    if question == "tls":
+        before, _found, after = text.partition("tls switch[")
+        value = after.partition("]")[0]
+        return {"tls": value} if before != text and value in ("0", "1") else {}
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        words, colon, value = line.partition(":")
+        name = _WORDS[question].get(words.strip().lower())
+        value = value.partition(",")[0].strip()
+        if colon and name and value and _sound(name, value):
+            found.setdefault(name, value)
+    return found
+
+
+def _sound(name: str, value: str) -> bool:
+    if name in ("link", "health"):
+        return len(value) < 32 and value.replace(" ", "").isalpha() and value.isascii()
+    return all(letter in "0123456789abcdefABCDEF.:" for letter in value)
+
+
+def reply_to(question: str, answer: Answer) -> Reply:
+    """How a question was answered. The exit status alone says little: texts of failures come with 0 too."""
+    if answer.ended == "timeout":
+        return Reply(HUNG, {}, answer)
+    if answer.ended not in ("exited", "flooded"):
+        return Reply(NOT_RUN, {}, answer)
+    values = parse(question, answer.stdout)
+    if values:
+        unset = values.get("netdetect") == "0.0.0.0"  # noqa: S104
+        return Reply(UNSET, {}, answer) if unset else Reply(TOLD, values, answer)
+    text = (answer.stdout + answer.stderr).strip()
+    if question in _MAY_BE_UNSET and answer.ended == "exited" and (not text or _NOT_PRESET in text):
+        return Reply(UNSET, {}, answer)
+    refused = answer.ended == "exited" and answer.status != 0
+    return Reply(REFUSED if refused else STRANGE, {}, answer)
+
+
+class Hccn:
+    """The tool of the running machine. Safe for parallel checks: the first that asks waits for all.
+
+    `timeout`: of one check, in seconds.
+    """
+
+    def __init__(
+        self, files: Files, commands: Commands, npus: Callable[[], Accelerators], timeout: float
+    ) -> None:
+        self._files, self._commands = files, commands
+        self._npus, self._timeout = npus, timeout
+        self._lock = threading.Lock()
+        self._ports: Optional[list[Port]] = None
+
+    def devices(self) -> list[int]:
+        """The physical ids of the NPUs whose device nodes are here."""
+        nodes = (node[len(NODE) :] for node in self._npus().nodes if node.startswith(NODE))
+        return sorted(int(number) for number in nodes)
+
+    def program(self) -> Optional[str]:
+        """The tool in the driver's folder, else in the system's; None where there is none."""
+        for folder in folders(self._files, "driver"):
+            path = f"{folder}/tools/{NAME}"
+            try:
+                entry = self._files.stat(path)
+            except CannotTell:
+                return path  # a folder that is closed to us: starting it will say so
+            if entry is not None and entry.is_file:
+                return path
+        return self._commands.find(NAME)
+
+    def ports(self) -> list[Port]:
+        """All answers about all devices."""
+        with self._lock:
+            if self._ports is None:
+                self._ports = self._ask_all()
+            return self._ports
+
+    def _ask_all(self) -> list[Port]:
+        devices, program = self.devices(), self.program() or NAME
+        until = time.monotonic() + ALL * self._timeout
+        variables = self._environment()
+        found: dict[int, Port] = {}
+        left = list(reversed(devices))
+
+        def work() -> None:
+            while left:
+                try:
+                    device = left.pop()
+                except IndexError:  # another one was faster
+                    return
+                found[device] = Port(device, self._chain(program, device, until, variables))
+
+        together(work, min(SIDE_BY_SIDE, len(devices)))
+        return [found[device] for device in devices if device in found]
+
+    def _chain(
+        self, program: str, device: int, until: float, variables: Mapping[str, str]
+    ) -> dict[str, Reply]:
+        """The questions about one device. After one that hung no other is asked: it would hang too."""
+        replies: dict[str, Reply] = {}
+        for question in QUESTIONS:
+            left = until - time.monotonic()
+            if left < 0.1 or any(reply.kind == HUNG for reply in replies.values()):
+                replies[question] = Reply(NOT_ASKED, {})
+                continue
+            answer = self._commands.run(
+                (program, "-i", str(device), f"-{question}", "-g"),
+                timeout=min(left, ONE * self._timeout),
+                limit=OUTPUT,
+                variables=variables,
+            )
+            replies[question] = reply_to(question, answer)
+        return replies
+
+    def _environment(self) -> dict[str, str]:
+        """A small one with the driver's own libraries; for root only those that nobody else can write."""
+        libraries = []
+        for folder in folders(self._files, "driver"):
+            for part in ("lib64/common", "lib64/driver", "lib64"):
+                path = f"{folder}/{part}"
+                if self._files.stat(path) and self._commands.may_load_from(path):
+                    libraries.append(path)
+        clean = {"PATH": self._commands.path_of(FOLDERS), "LC_ALL": "C"}
+        return {**clean, "LD_LIBRARY_PATH": ":".join(libraries)} if libraries else clean

@@ -1,0 +1,91 @@
+"""/etc/hccn.conf: the addresses that the driver gives to the network ports of the NPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Optional
+
+from npudoctor.core.frozen import dataclass
+from npudoctor.host.fs.files import Files
+
+CONF = "/etc/hccn.conf"
+LIMIT = 1 << 20
+
+
+@dataclass(frozen=True)
+class HccnConf:
+    """The settings by physical id, such as {0: {"address": "192.0.2.10"}}.
+
+    `odd`: lines that are no setting. `clashes`: settings that are given twice, with two values.
+    """
+
+    devices: Mapping[int, Mapping[str, str]]
+    odd: tuple[str, ...] = ()
+    clashes: tuple[str, ...] = ()
+
+    def of(self, device: int, name: str) -> Optional[str]:
+        """One setting of a device; None where it is missing or empty."""
+        return self.devices.get(device, {}).get(name) or None
+
+    def addresses(self) -> dict[int, str]:
+        """The addresses by physical id."""
+        found = {device: settings.get("address", "") for device, settings in self.devices.items()}
+        return {device: address for device, address in found.items() if address}
+
+
+def parse_conf(text: str) -> HccnConf:
+    """The lines `name_N=value`; of a setting that is given twice the first counts."""
+    devices: dict[int, dict[str, str]] = {}
+    odd: list[str] = []
+    clashes: list[str] = []
+    for line in text.splitlines():
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        key, equals, value = line.partition("=")
+        name, underscore, number = key.strip().rpartition("_")
+        if not equals or not underscore or not (number.isascii() and number.isdecimal()):
+            odd.append(line.strip())
+            continue
+        first = devices.setdefault(int(number), {}).setdefault(name, value.strip())
+        if first != value.strip():
+            clashes.append(key.strip())
+    return HccnConf(devices, tuple(odd), tuple(dict.fromkeys(clashes)))
+
+
+def read_conf(files: Files) -> Optional[HccnConf]:
+    """What the file says; None when there is none. CannotTell when it cannot be read."""
+    text = files.text(CONF, LIMIT)
+    return None if text is None else parse_conf(text.lstrip("\ufeff"))
+
+
+def is_address(text: str) -> bool:
+    """Whether it is an IP address."""
+    import ipaddress  # here and below: most runs never ask
+
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def is_netmask(text: str) -> bool:
+    """Whether it is an IPv4 netmask: ones, then zeros."""
+    import ipaddress
+
+    try:
+        bits = f"{int(ipaddress.IPv4Address(text)):032b}"
+    except ValueError:
+        return False
+    return "01" not in bits and "1" in bits
+
+
+def in_network(other: str, address: str, netmask: str) -> bool:
+    """Whether another address is in the network of an IPv4 address; so too where something is none."""
+    import ipaddress
+
+    try:
+        network = ipaddress.IPv4Network(f"{address}/{netmask}", strict=False)
+        return not is_netmask(netmask) or ipaddress.IPv4Address(other) in network
+    except ValueError:
+        return True

@@ -1,0 +1,219 @@
+"""What npu-smi prints, read by the words of its headers; never by width, which differs in every era."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Optional
+
+from npudoctor.core.frozen import dataclass, field
+
+Row = dict[str, str]
+
+
+@dataclass(frozen=True)
+class Chip:
+    """One NPU chip of the table. `npu` is the number that -i takes, `chip` the one that -c takes.
+
+    `physical` is the N of /dev/davinciN where the table has it. Memory in MB, (used, total), None where
+    the table has no such column, or nothing in it. `old` is false where -t health wants no -c (950).
+    `core`: how busy the AI core is, in percent.
+    """
+
+    npu: int
+    chip: int
+    name: str
+    health: str
+    bus: str = ""
+    physical: Optional[int] = None
+    memory: Optional[tuple[int, int]] = None
+    hbm: Optional[tuple[int, int]] = None
+    old: bool = True
+    core: Optional[int] = None
+
+    @property
+    def label(self) -> str:
+        """How a person finds it in the table."""
+        return f"NPU {self.npu}" if self.chip == 0 else f"NPU {self.npu} chip {self.chip}"
+
+
+@dataclass(frozen=True)
+class Held:
+    """One line of the process table. `inside` is its pid in a container, where the table has it."""
+
+    npu: int
+    chip: int
+    pid: int
+    name: str
+    memory: int
+    inside: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class Screen:
+    """The answer to `npu-smi info`. `processes` is None where it has no process table.
+
+    `cut`: a line was left without its second half, so the table is not whole.
+    """
+
+    tool: Optional[str]
+    driver: Optional[str]
+    chips: tuple[Chip, ...]
+    processes: Optional[tuple[Held, ...]] = None
+    cut: bool = False
+
+
+@dataclass(frozen=True)
+class Health:
+    """The answer to `npu-smi info -t health`: one word, the error codes, and what they mean."""
+
+    status: str
+    codes: tuple[str, ...] = ()
+    information: tuple[str, ...] = field(default_factory=tuple)
+
+
+def parse_info(text: str) -> Optional[Screen]:
+    """The table of `npu-smi info`; None when it is none that we know, or has no chip in it."""
+    reader = _Reader()
+    try:
+        for line in text.splitlines():
+            reader.take(line.strip())
+    except (KeyError, ValueError, IndexError):
+        return None
+    if not reader.chips:
+        return None
+    processes = tuple(reader.processes) if reader.has_processes else None
+    return Screen(
+        *reader.versions, tuple(reader.chips), processes, cut=reader.cut or reader.first is not None
+    )
+
+
+def parse_health(text: str) -> Optional[Health]:
+    """The answer for one chip; None when nothing in it says how it is."""
+    values: dict[str, list[str]] = {}
+    for key, value in key_values(text):
+        values.setdefault(key.lower(), []).append(value)
+    status = (values.get("health status") or values.get("health") or [""])[0]
+    if not status:
+        return None
+    codes = [code for value in values.get("error code", []) for code in value.split() if code != "NA"]
+    told = [value for value in values.get("error information", []) if value not in ("", "NA")]
+    return Health(status, tuple(codes), tuple(told))
+
+
+def key_values(text: str) -> Iterator[tuple[str, str]]:
+    """The `key : value` lines; one with an empty key goes on with the key before."""
+    before = ""
+    for line in text.splitlines():
+        key, colon, value = line.partition(":")
+        if colon and (key.strip() or before):
+            before = key.strip() or before
+            yield before, value.strip()
+
+
+class _Reader:
+    """Goes through the screen line by line; each header row says how the rows below it are read."""
+
+    def __init__(self) -> None:
+        self.versions: tuple[Optional[str], Optional[str]] = (None, None)
+        self.chips: list[Chip] = []
+        self.processes: list[Held] = []
+        self.has_processes = False
+        self.cut = False
+        self.first: Optional[Row] = None
+        self._headers: list[list[list[str]]] = []
+        self._process: Optional[list[list[str]]] = None
+
+    def take(self, line: str) -> None:
+        """One line; what is no row of a table is passed over."""
+        if not line.startswith("|"):
+            if line.startswith("+") and self.first is not None:
+                self.cut, self.first = True, None
+            return
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if cells[0].startswith("npu-smi"):
+            self._banner(cells[0])
+        elif _is_header(cells):
+            self._header([re.split(r"\s{2,}", cell) for cell in cells])
+        elif self._process is not None:
+            self._held(cells)
+        elif len(self._headers) == 2:
+            self._half(cells)
+
+    def _banner(self, cell: str) -> None:
+        tool, _version, driver = cell.partition("Version:")
+        self.versions = (tool.split()[1] if len(tool.split()) > 1 else None, driver.strip() or None)
+
+    def _header(self, titles: list[list[str]]) -> None:
+        if "Process id" in _flat(titles):
+            self._process, self.has_processes = titles, True
+        elif "Health" in _flat(titles):
+            self._headers, self._process = [titles], None
+        else:
+            self._headers.append(titles)
+
+    def _half(self, cells: list[str]) -> None:
+        """Two lines are one chip."""
+        if self.first is None:
+            self.first = _row(self._headers[0], cells)
+            return
+        first, self.first = self.first, None
+        self.chips.append(_chip(first, _row(self._headers[1], cells)))
+
+    def _held(self, cells: list[str]) -> None:
+        if len(cells) == 1:  # No running processes found in NPU n
+            return
+        row = _row(self._process or [], cells)
+        inside = row.get("Process id in container", "")
+        self.processes.append(
+            Held(
+                int(row.get("NPU") or row["NPU ID"]),
+                int(row.get("Chip") or 0),
+                int(row["Process id"]),
+                row["Process name"],
+                int(row["Process memory(MB)"]),
+                int(inside) if inside.isdecimal() else None,
+            )
+        )
+
+
+def _is_header(cells: list[str]) -> bool:
+    return any(cell.split("  ")[0] in ("Health", "Bus-Id", "Process id") for cell in cells)
+
+
+def _flat(titles: list[list[str]]) -> list[str]:
+    return [title for cell in titles for title in cell]
+
+
+def _row(titles: list[list[str]], cells: list[str]) -> Row:
+    """The values of a row under their titles; ValueError when it is not of this table."""
+    if len(titles) != len(cells):
+        raise ValueError("a row of another table")
+    row: Row = {}
+    for names, cell in zip(titles, cells):
+        # "61825/ 65536" and "0    / 0" are one value each.
+        values = re.sub(r"\s*/\s*", "/", cell).split(None, len(names) - 1)
+        row.update(zip(names, [*values, *[""] * len(names)]))
+    return row
+
+
+def _chip(first: Row, second: Row) -> Chip:
+    physical, core = second.get("Phy-ID", ""), second.get("AICore(%)", "")
+    return Chip(
+        int(first.get("NPU") or first["NPU ID"]),
+        int(second.get("Chip") or 0),
+        first["Name"],
+        first["Health"],
+        second["Bus-Id"],
+        int(physical) if physical.isdecimal() else None,
+        _used(second.get("Memory-Usage(MB)", "")),
+        _used(second.get("HBM-Usage(MB)", "")),
+        old="NPU ID" not in first,
+        core=int(core) if core.isdecimal() else None,
+    )
+
+
+def _used(value: str) -> Optional[tuple[int, int]]:
+    """ "3314/65536" as numbers; a total of nothing is no memory."""
+    used, _slash, total = value.partition("/")
+    return (int(used), int(total)) if total.isdecimal() and int(total) else None

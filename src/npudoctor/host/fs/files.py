@@ -1,0 +1,269 @@
+"""Reads files, below "/" or below --root: links are resolved inside it, nothing can make it hang."""
+
+from __future__ import annotations
+
+import errno
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple, Optional
+
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.messages import _, strerror
+from npudoctor.host.fs.disk import Disk as Disk
+from npudoctor.host.fs.disk import Entry as Entry
+from npudoctor.host.fs.disk import LocalDisk as LocalDisk
+from npudoctor.host.fs.disk import Opened as Opened
+from npudoctor.host.fs.disk import Space as Space
+
+LINKS = 40  # as the kernel: more in one path is a loop
+READ_LIMIT = 4 << 20
+
+_ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
+
+
+class _Folder(NamedTuple):
+    """How far a path was resolved: the parts without links, what is there, the links that were followed, and
+    every part that was passed."""
+
+    parts: tuple[str, ...]
+    entry: Optional[Entry]
+    links: int
+    passed: tuple[tuple[str, Entry], ...]
+
+
+class Files:
+    """Files as the examined machine sees them: absolute paths in, links resolved inside the root.
+
+    What is missing is None or empty; what exists and cannot be read raises CannotTell.
+    """
+
+    def __init__(self, disk: Disk, root: str = "/") -> None:
+        self.disk = disk
+        self.root = root
+        self._entries: dict[str, Optional[Entry]] = {}
+        self._folders: dict[str, _Folder] = {}
+        self._base = "" if root == "/" else root
+
+    def lstat(self, path: str) -> Optional[Entry]:
+        """What the path names, links not followed at its end; None when it is missing."""
+        return self._walk(path, follow=False)[1]
+
+    def stat(self, path: str) -> Optional[Entry]:
+        """What the path names in the end; None when it is missing or a dangling link."""
+        return self._walk(path, follow=True)[1]
+
+    def real(self, path: str) -> Optional[str]:
+        """The path without links, as seen inside the root; None when it is missing."""
+        found, entry = self._walk(path, follow=True)
+        return found if entry else None
+
+    def on_disk(self, real: str) -> str:
+        """Where a path without links lies as this process sees it: below the root."""
+        return (self._base + real) if real != "/" else self.root
+
+    def may_block(self, real: str) -> bool:
+        """Whether a path without links lies on a mount that may block."""
+        return self.disk.may_block(self.on_disk(real))
+
+    def space(self, path: str) -> Optional[Space]:
+        """The file system that holds what a path names; None when that is missing."""
+        real = self.real(path)
+        if real is None:
+            return None
+        try:
+            return self.disk.space(self.on_disk(real))
+        except OSError as error:
+            if error.errno in _ABSENT:
+                return None
+            raise _unreadable(path, error) from error
+
+    def names(self, path: str, most: int = 0) -> list[str]:
+        """The sorted names in a directory; empty when it is missing or no directory.
+
+        With `most`, only so many are read, in the order of the disk: a directory may hold millions.
+        """
+        real, entry = self._walk(path, follow=True)
+        if entry is None or not entry.is_dir:
+            return []
+        try:
+            return sorted(self.disk.names(self.on_disk(real), most))
+        except OSError as error:
+            if error.errno in _ABSENT:
+                return []
+            raise _unreadable(path, error) from error
+
+    def sizes(self, folder: str, names: Sequence[str]) -> list[int]:
+        """Of many files below a folder, by relative path, their sizes; -1: missing, NO_FILE: no regular file,
+        LINK: a link, not followed. A stat each and nothing kept, for lists of ten thousand files.
+        """
+        real, entry = self._walk(folder, follow=True)
+        if entry is None or not entry.is_dir:
+            return [-1] * len(names)
+        try:
+            return self.disk.sizes(self.on_disk(real), names)
+        except OSError as error:
+            raise _unreadable(folder, error) from error
+
+    def read(self, path: str, limit: int = READ_LIMIT, start: int = 0) -> Optional[bytes]:
+        """The first `limit` bytes of a regular file, from `start` on; None when it is missing."""
+        real, entry = self._walk(path, follow=True)
+        if entry is None:
+            return None
+        if not entry.is_file:
+            raise CannotTell(_("{path} is not a regular file").format(path=path))
+        try:
+            return self.disk.read(self.on_disk(real), limit, start)
+        except OSError as error:
+            if error.errno in _ABSENT:
+                return None
+            raise _unreadable(path, error) from error
+
+    def parts(
+        self, folder: str, names: Sequence[str], starts: Sequence[int], length: int
+    ) -> list[Optional[bytes]]:
+        """Of many files below a folder, by relative path, some bytes; none of what is not read so, None of
+        what this user may not read."""
+        real, entry = self._walk(folder, follow=True)
+        if entry is None or not entry.is_dir:
+            return [b""] * len(names)
+        try:
+            return self.disk.parts(self.on_disk(real), names, starts, length)
+        except OSError as error:
+            raise _unreadable(folder, error) from error
+
+    @contextmanager
+    def opened(self, path: str) -> Iterator[Opened]:
+        """A regular file of which many small parts are read; FileNotFoundError when it is missing."""
+        real, entry = self._walk(path, follow=True)
+        if entry is not None and not entry.is_file:
+            raise CannotTell(_("{path} is not a regular file").format(path=path))
+        try:
+            with self.disk.opened(self.on_disk(real)) as file:
+                yield file
+        except OSError as error:
+            if error.errno in _ABSENT:
+                raise
+            raise _unreadable(path, error) from error
+
+    def text(self, path: str, limit: int = READ_LIMIT) -> Optional[str]:
+        """The same as text; bytes that are not UTF-8 are kept as surrogates."""
+        content = self.read(path, limit)
+        return None if content is None else content.decode("utf-8", "surrogateescape")
+
+    def way(self, path: str) -> list[Entry]:
+        """Everything that decides what a path names: each folder and link on the way, and the end.
+
+        Empty when the path is missing.
+        """
+        return [entry for _path, entry in self.steps(path)]
+
+    def steps(self, path: str) -> list[tuple[str, Entry]]:
+        """The same, each with its own path, of which the folders are free of links."""
+        passed: list[tuple[str, Entry]] = []
+        root, found = self._entry("/"), self._walk(path, follow=True, passed=passed)[1]
+        return [("/", root), *passed] if root and found else []
+
+    def missing(self, link: str) -> tuple[Optional[str], list[tuple[str, Entry]]]:
+        """What a dangling link lacks: the first path on its way, free of links, at which nothing is, and the
+        steps to there. None in its place for a loop, and where nothing is missing."""
+        steps: list[tuple[str, Entry]] = []
+        found, entry = self._walk(link, follow=True, passed=steps)
+        return found if entry is None and self._entry(found) is None else None, steps
+
+    def owners(self, path: str) -> list[tuple[str, int, int]]:
+        """Name, uid and mode of each entry of a directory; empty when it is missing or no directory."""
+        real, entry = self._walk(path, follow=True)
+        if entry is None or not entry.is_dir:
+            return []
+        try:
+            return self.disk.owners(self.on_disk(real))
+        except OSError as error:
+            if error.errno in _ABSENT:
+                return []
+            raise _unreadable(path, error) from error
+
+    def _walk(
+        self, path: str, follow: bool, passed: Optional[list[tuple[str, Entry]]] = None
+    ) -> tuple[str, Optional[Entry]]:
+        """Resolve a path part by part, so that no blocking mount is touched unawares and no link
+        leads out of the root; the path without links, and what is there. `passed` gets every part."""
+        passed = [] if passed is None else passed
+        todo, start, folder = self._begin(path)
+        done, entry, links = [*start.parts], start.entry, start.links
+        passed.extend(start.passed)
+        while todo:
+            if folder is not None and len(todo) == 1:
+                self._keep(folder, _Folder(tuple(done), entry, links, tuple(passed)))
+                folder = None
+            part = todo.popleft()
+            if part in ("", "."):
+                continue
+            if part == "..":
+                if entry is None or not entry.is_dir:
+                    return _joined(done), None  # as the kernel: there is no way through a file
+                del done[-1:]
+                entry = self._entry(_joined(done))
+                continue
+            here = _joined([*done, part])
+            entry = self._entry(here)
+            if entry is None:
+                return here, None
+            passed.append((here, entry))
+            if entry.is_link and (follow or any(todo)):
+                links += 1
+                if links > LINKS:
+                    return here, None  # a loop names nothing, as a dangling link: no job gets through
+                done = self._through(here, done, todo)
+                entry = self._entry(_joined(done))  # the target may add nothing: "/" or "."
+            else:
+                done.append(part)
+        return _joined(done), entry
+
+    def _begin(self, path: str) -> tuple[deque[str], _Folder, Optional[str]]:
+        """The parts that are left to resolve, from where, and the folder whose way is not known yet."""
+        if not path.startswith("/"):
+            raise ValueError(f"not an absolute path: {path!r}")
+        folder, _slash, last = path.rpartition("/")
+        known = self._folders.get(folder)
+        if known is not None:
+            return deque((last,)), known, None
+        return deque(path.split("/")), _Folder((), self._entry("/"), 0, ()), folder
+
+    def _keep(self, folder: str, found: _Folder) -> None:
+        """The way to a folder holds for all that is asked about in it, as each entry does."""
+        if found.entry is not None and found.entry.is_dir:
+            self._folders[folder] = found
+
+    def _through(self, link: str, done: list[str], todo: deque[str]) -> list[str]:
+        """Put the target of a link before what is left; the parts from which it goes on."""
+        target = self._target(link)
+        todo.extendleft(reversed(target.split("/")))
+        return [] if target.startswith("/") else done
+
+    def _entry(self, here: str) -> Optional[Entry]:
+        if here not in self._entries:
+            try:
+                self._entries[here] = self.disk.lstat(self.on_disk(here))
+            except ValueError:
+                self._entries[here] = None  # a name that no file can have: a NUL in it, or no bytes for it
+            except OSError as error:
+                if error.errno not in _ABSENT:
+                    raise _unreadable(here, error) from error
+                self._entries[here] = None
+        return self._entries[here]
+
+    def _target(self, here: str) -> str:
+        try:
+            return self.disk.readlink(self.on_disk(here))
+        except OSError as error:
+            raise _unreadable(here, error) from error
+
+
+def _joined(parts: list[str]) -> str:
+    return "/" + "/".join(parts)
+
+
+def _unreadable(path: str, error: OSError) -> CannotTell:
+    why = strerror(error.errno) if error.errno else str(error)
+    return CannotTell(_("{path} cannot be read: {why}").format(path=path, why=why))

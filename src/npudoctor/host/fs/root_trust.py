@@ -1,0 +1,236 @@
+"""What root may run or load: what belongs to root, on a way that nobody else can change.
+
+In a sticky folder others touch only their own, so that what is root's there stays; but they put in more.
+A folder in which names are looked up must not be one.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from typing import Optional
+
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.lazy import pattern
+from npudoctor.core.messages import _, strerror
+from npudoctor.core.mounts import MOUNTINFO, UTAB, by_users
+from npudoctor.host.fs.files import Entry, Files
+
+MOST = 20_000  # folders of one tree
+PACKAGES = ("site-packages", "dist-packages")
+# Folders for some processors below a folder of libraries, where the loader of glibc looks first.
+_FOR_PROCESSORS = pattern(
+    r"glibc-hwcaps|tls|x86_64|i[3-6]86|haswell|xeon_phi|avx512_1|sse2|nosegneg|aarch64|atomics|"
+    r"x86-64-v\d|aarch64-\w+|\w+-v\d+|power\d+|z\d+"
+)
+_DEEP = 4  # of these below each other: tls/haswell/avx512_1/x86_64
+_MOUNTS_LIMIT = 64 << 20  # a line is some hundred bytes, and a container has some
+_CODE = (".py", ".pyc", ".so")
+
+
+class RootTrust:
+    """Judges paths for root; each once. Every answer is None, or why not."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._known: dict[tuple[str, str], Optional[str]] = {}
+        self._by_users: Optional[tuple[str, ...]] = None
+        self._blind = False
+
+    def why_not(self, path: str) -> Optional[str]:
+        """Of a file or folder that is there: it, and all folders and links on the way to it."""
+        return self._once("path", path)
+
+    def why_not_folder(self, folder: str) -> Optional[str]:
+        """Of a folder in which names are looked up: others may put nothing into it, nor make it."""
+        return self._once("folder", folder)
+
+    def why_not_file(self, path: str) -> Optional[str]:
+        """Of a file, which others may not make where it is missing."""
+        return self.why_not_folder(path) if self._is_missing(path) else self.why_not(path)
+
+    def why_not_modules(self, path: str) -> Optional[str]:
+        """Of an entry of a search path for modules: a folder with all that is in it; a zip file; what is not
+        there, and others must not be able to make."""
+        if not path.startswith("/"):
+            return _("{path} is not an absolute path").format(path=path or '""')
+        entry = self._files.stat(path)
+        return self.why_not_tree(path) if entry is not None and entry.is_dir else self.why_not_file(path)
+
+    def why_not_entries(self, folder: str) -> Optional[str]:
+        """The same with every entry that it has; a folder that is missing has none. Folders for packages
+        below a standard library are not its own: no import by name leads into them."""
+        return self._once("entries", folder)
+
+    def why_not_tree(self, folder: str) -> Optional[str]:
+        """The same with all that lies below it, through links; without its folders for packages."""
+        return self._once("tree", folder)
+
+    def why_not_libraries(self, folder: str) -> Optional[str]:
+        """Of a folder in which the loader looks for libraries: it, those in it for some processors, and every
+        entry of these."""
+        folders = (folder, *self.for_processors(folder))
+        return next(filter(None, map(self.why_not_entries, folders)), None)
+
+    def why_not_imports(self, folder: str) -> Optional[str]:
+        """Of the folder of a Python script, which comes first when that imports: all that has the name of a
+        module, and others may put nothing into it."""
+        return self._once("imports", folder)
+
+    def for_processors(self, folder: str, deep: int = 0) -> Iterator[str]:
+        """The folders below a folder of libraries that hold copies for some processors."""
+        for name in self._files.names(folder) if deep < _DEEP else ():
+            path = f"{folder.rstrip('/')}/{name}"
+            entry = self._files.stat(path) if _FOR_PROCESSORS.fullmatch(name) else None
+            if entry is not None and entry.is_dir:
+                yield path
+                yield from self.for_processors(path, deep + 1)
+
+    def _is_missing(self, path: str) -> bool:
+        return path.startswith("/") and self._files.stat(path) is None
+
+    def _once(self, kind: str, path: str) -> Optional[str]:
+        if (kind, path) not in self._known:
+            try:
+                self._known[kind, path] = getattr(self, f"_{kind}")(path)
+            except CannotTell as unknown:
+                self._known[kind, path] = unknown.reason
+            except OSError as error:
+                text = _("{path} cannot be read: {why}")
+                self._known[kind, path] = text.format(path=path, why=strerror(error.errno))
+            except ValueError:
+                self._known[kind, path] = _("{path} is not an absolute path").format(path=path)
+        return self._known[kind, path]
+
+    def _path(self, path: str) -> Optional[str]:
+        steps = self._files.steps(path)
+        if not steps:
+            return _("{path} does not exist").format(path=path)
+        device = steps[0][1].dev
+        return next((why for step, entry in steps for why in self._of_step(step, entry, device)), None)
+
+    def _of_step(self, path: str, entry: Entry, device: int) -> Iterator[str]:
+        """`device`: that of "/", over which no user can mount anything."""
+        yield from _wrong(path, entry.uid, entry.mode, place=False)
+        yield from self._mounted(path)
+        if self._blind and entry.dev != device:
+            text = _("{path} is on another file system than /, and {mounts} does not tell who mounted it")
+            yield text.format(path=path, mounts=MOUNTINFO)
+
+    def _mounted(self, path: str) -> Iterator[str]:
+        for point in self._mounted_by_users():
+            if path == point or path.startswith(f"{point}/"):
+                text = _("{path} is on the file system at {point}, which another user mounted")
+                yield text.format(path=path, point=point)
+
+    def _folder(self, folder: str) -> Optional[str]:
+        here = folder
+        while self._files.stat(here) is None and here != "/":
+            if self._files.lstat(here) is not None:
+                break  # a dangling link: who may make its target decides
+            here = here.rstrip("/").rpartition("/")[0] or "/"
+        why = self.why_not(here)
+        entry = self._files.stat(here)
+        if why or entry is None:
+            return why
+        return next(_wrong(here, entry.uid, entry.mode, place=True), None)
+
+    def _entries(self, folder: str) -> Optional[str]:
+        why = self.why_not_folder(folder)
+        if why:
+            return why
+        here = self._files.real(folder) or folder
+        plain = not self._mounted_by_users() and not self._blind
+        for name, uid, mode in self._files.owners(folder):
+            if plain and not uid and (stat.S_ISREG(mode) or stat.S_ISDIR(mode)) and not mode & 0o022:
+                continue  # nothing is wrong with it: what _entry says of most, of which there are thousands
+            why = self._entry(here, name, uid, mode)
+            if why:
+                return why
+        return None
+
+    def _entry(self, folder: str, name: str, uid: int, mode: int) -> Optional[str]:
+        """Of one entry of a folder that is judged, by its path without links."""
+        if name in PACKAGES:
+            return None
+        path = f"{folder.rstrip('/')}/{name}"
+        if stat.S_ISLNK(mode):
+            return next(_wrong(path, uid, mode, place=False), None) or self._target(path)
+        why = next(_wrong(path, uid, mode, place=stat.S_ISDIR(mode)), None) or next(self._mounted(path), None)
+        return why or (self.why_not(path) if self._blind else None)
+
+    def _target(self, link: str) -> Optional[str]:
+        """Of what a link leads to: a folder is one in which names are looked up, and what is missing is not
+        for others to make."""
+        entry = self._files.stat(link)
+        if entry is None:
+            missing, steps = self._files.missing(link)
+            why = next(
+                (why for path, one in steps for why in _wrong(path, one.uid, one.mode, place=False)), None
+            )
+            return why or (self.why_not_folder(missing) if missing else None)
+        return self.why_not_folder(link) if entry.is_dir else self.why_not(link)
+
+    def _imports(self, folder: str) -> Optional[str]:
+        why = self.why_not_folder(folder)
+        real = self._files.real(folder)
+        for name, uid, mode in [] if why or real is None else self._files.owners(folder):
+            path = f"{folder.rstrip('/')}/{name}"
+            target = self._folder_of(path) if not stat.S_ISREG(mode) and name.isidentifier() else None
+            if target is not None:
+                why = why or (None if target == real else self.why_not_tree(path))
+            elif name.endswith(_CODE):
+                why = why or self._entry(real or folder, name, uid, mode)
+        return why
+
+    def _tree(self, folder: str) -> Optional[str]:
+        """Tens of thousands of files: below a folder that is judged, no way is walked again for each."""
+        why = self.why_not_entries(folder)
+        todo, seen = [self._files.real(folder)], set[str]()
+        while todo and not why:
+            here = todo.pop()
+            if here is None or here in seen:
+                continue
+            seen.add(here)
+            if len(seen) > MOST:
+                return _("{path} has more than {most} folders").format(path=folder, most=MOST)
+            for name, uid, mode in self._files.disk.owners(self._files.on_disk(here)):
+                why = why or self._entry(here, name, uid, mode)
+                if name in PACKAGES:
+                    continue
+                if stat.S_ISLNK(mode):
+                    todo.append(self._folder_of(f"{here}/{name}"))
+                elif stat.S_ISDIR(mode):
+                    todo.append(f"{here}/{name}")
+        return why
+
+    def _folder_of(self, link: str) -> Optional[str]:
+        """The folder to which a link leads; None where it leads to none."""
+        entry = self._files.stat(link)
+        return self._files.real(link) if entry is not None and entry.is_dir else None
+
+    def _mounted_by_users(self) -> tuple[str, ...]:
+        """Mount points whose content a user makes up, uids too: FUSE, and disks that users may mount.
+
+        Without a list of the mounts, as where there is no /proc, no other file system is root's for certain.
+        """
+        if self._by_users is None:
+            mounts, notes = self._text(MOUNTINFO), self._text(UTAB)
+            self._blind = not mounts
+            self._by_users = tuple(by_users(mounts, notes))
+        return self._by_users
+
+    def _text(self, path: str) -> str:
+        try:
+            return self._files.text(path, _MOUNTS_LIMIT) or ""
+        except CannotTell:
+            return ""
+
+
+def _wrong(path: str, uid: int, mode: int, *, place: bool) -> Iterator[str]:
+    """What is wrong with an entry; `place`: names are looked up in it, so that sticky does not help."""
+    if uid:
+        yield _("{path} belongs to another user").format(path=path)
+    harmless = stat.S_ISLNK(mode) or (not place and stat.S_ISDIR(mode) and mode & stat.S_ISVTX)
+    if mode & 0o022 and not harmless:
+        yield _("{path} may be written by others").format(path=path)

@@ -1,0 +1,70 @@
+"""For which machine and which Python an extension module was built: by its ELF header and its name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Optional
+
+from npudoctor.core.frozen import dataclass
+from npudoctor.host.fs.files import Files
+
+# e_machine of the ELF header, as uname calls the machine.
+MACHINES = {3: "i686", 21: "ppc64le", 22: "s390x", 40: "armv7l", 62: "x86_64", 183: "aarch64", 243: "riscv64"}
+HEADER = 20
+
+_TAG = re.compile(r"cpython-(\d)(\d+)")
+
+
+@dataclass(frozen=True)
+class Extension:
+    """An extension module. `python`: the only version that loads it (3.11); None when any does.
+
+    `c_library`: whose interpreter looks for this name, as "gnu" or "musl"; None where the name does not tell.
+    """
+
+    path: str
+    python: Optional[str]
+    c_library: Optional[str] = None
+
+
+def elf_machine(header: bytes) -> Optional[str]:
+    """The machine of an ELF file by its first bytes; None for what is none, or an unknown machine."""
+    if len(header) < HEADER or not header.startswith(b"\x7fELF"):
+        return None
+    order = "little" if header[5] == 1 else "big"
+    return MACHINES.get(int.from_bytes(header[18:20], order))  # type: ignore[arg-type]
+
+
+def machine_of(files: Files, path: str) -> Optional[str]:
+    """The machine of an ELF file; None when it is none."""
+    entry = files.stat(path)
+    return elf_machine(files.read(path, HEADER) or b"") if entry is not None and entry.is_file else None
+
+
+def extensions(files: Files, folder: str, module: str) -> list[Extension]:
+    """The files of a folder that could be this extension module, for whatever Python and machine."""
+    found = []
+    for name in files.names(folder):
+        if name.startswith(f"{module}.") and name.endswith(".so"):
+            tag = name[len(module) + 1 : -len("so")]
+            match = _TAG.match(tag)
+            if match or tag in ("", "abi3."):
+                python = f"{match[1]}.{match[2]}" if match else None
+                found.append(Extension(f"{folder}/{name}", python, _c_library(tag)))
+    return found
+
+
+def own_c_library(files: Files, search_path: Sequence[str]) -> Optional[str]:
+    """That of the interpreter, by the names of its own extension modules: so it looks for others."""
+    for folder in search_path:
+        if folder.endswith("/lib-dynload"):
+            tags = (_c_library(name[: -len("so")]) for name in files.names(folder) if name.endswith(".so"))
+            return next(filter(None, tags), None)
+    return None
+
+
+def _c_library(tag: str) -> Optional[str]:
+    """The last part of cpython-311-x86_64-linux-gnu; ABIs of other machines, as gnueabihf, are not told."""
+    last = tag.rstrip(".").rpartition("-")[2]
+    return last if last in ("gnu", "musl") else None

@@ -1,0 +1,77 @@
+"""/etc/ld.so.cache: the table by which the loader knows the system's libraries."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Optional
+
+from npudoctor.core.errors import CannotTell
+from npudoctor.host.fs.files import Files
+
+CACHE = "/etc/ld.so.cache"
+LIMIT = 32 << 20
+MAGIC = b"glibc-ld.so.cache1.1"
+OLD_MAGIC = b"ld.so-1.7.0"
+
+_HEADER = 48
+_LONGEST = 4096  # bytes of a path, as the kernel
+# ELF, for glibc, and the machine: what the loader of each asks for.
+_FLAGS = {"x86_64": 0x0303, "aarch64": 0x0A03, "i386": 0x0003}
+
+
+def read_cache(files: Files, machine: str) -> dict[str, str]:
+    """The path of each library for this machine, by its name; empty where there is no cache.
+
+    Copies for newer processors (glibc-hwcaps) are left out: they carry the same names and versions.
+    """
+    try:
+        content = files.read(CACHE, LIMIT)
+    except CannotTell:
+        content = None  # the loader, too, goes on without one that it cannot open
+    return parse_cache(content, machine) if content else {}
+
+
+def read_copies(files: Files, machine: str) -> dict[str, list[str]]:
+    """All paths of each library for this machine, copies for newer processors among them."""
+    try:
+        content = files.read(CACHE, LIMIT)
+    except CannotTell:
+        content = None
+    copies: dict[str, list[str]] = {}
+    for name, path, _hwcap in _entries(content or b"", machine):
+        copies.setdefault(name, []).append(path)
+    return copies
+
+
+def parse_cache(content: bytes, machine: str) -> dict[str, str]:
+    """The table in the new format, alone or behind the old one; empty when it is neither."""
+    found: dict[str, str] = {}
+    for name, path, hwcap in _entries(content, machine):
+        if hwcap == 0:
+            found.setdefault(name, path)
+    return found
+
+
+def _entries(content: bytes, machine: str) -> Iterator[tuple[str, str, int]]:
+    start = content.find(MAGIC)
+    if start < 0 or (start and not content.startswith(OLD_MAGIC)) or len(content) < start + _HEADER:
+        return
+    content = content[start:]
+    order = ">" if content[28] & 3 == 3 else "<"
+    (count,) = struct.unpack_from(f"{order}I", content, len(MAGIC))
+    shape = struct.Struct(f"{order}iIIIQ")
+    rows = memoryview(content)[
+        _HEADER : _HEADER + min(count, (len(content) - _HEADER) // shape.size) * shape.size
+    ]
+    for flags, key, value, _osversion, hwcap in shape.iter_unpack(rows):
+        if flags != _FLAGS.get(machine, flags):
+            continue
+        name, path = _text(content, key), _text(content, value)
+        if name and path:
+            yield name, path, hwcap
+
+
+def _text(content: bytes, at: int) -> Optional[str]:
+    end = content.find(b"\0", at, at + _LONGEST)
+    return content[at:end].decode("utf-8", "surrogateescape") if 0 <= at < end else None

@@ -1,0 +1,267 @@
+"""Which file the loader takes for each library: what ld.so of glibc does, done by reading.
+
+Nothing is run, so the libraries of another machine or of an image can be asked about too. Not done:
+copies for newer processors (glibc-hwcaps), which stand beside the plain ones and have their names.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Optional
+
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass, field
+from npudoctor.core.lazy import pattern
+from npudoctor.core.messages import _
+from npudoctor.host.fs.files import Files
+from npudoctor.host.libraries.elf import BadLibrary, Libraries, Library
+from npudoctor.host.libraries.ldcache import read_cache
+
+MOST = 4096  # objects of one process
+FOLDERS = ("/lib64", "/usr/lib64", "/lib", "/usr/lib")
+LOADERS = {"x86_64": "ld-linux-x86-64.so.2", "aarch64": "ld-linux-aarch64.so.1"}
+
+_TOKEN = pattern(r"\$(?:\{(ORIGIN|LIB|PLATFORM)\}|(ORIGIN|LIB|PLATFORM)(?![A-Za-z0-9_]))")
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A library in the process. `path` is as the loader found it, `via` by which way: "RPATH",
+    "LD_LIBRARY_PATH", "RUNPATH", "cache", "default", "path" (named with a slash), "preload".
+
+    `entry` is the folder as it was written there. `chain` are the objects that led to it, nearest first.
+    """
+
+    name: str
+    path: str
+    via: str
+    entry: str
+    library: Library = field(repr=False)
+    chain: tuple[Loaded, ...] = field(default=(), repr=False)
+
+    @property
+    def needed_by(self) -> Optional[str]:
+        """The path of the object that wanted it first."""
+        return self.chain[0].path if self.chain else None
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A library that the loader does not find, or finds broken; `needed_by` is the path of who wants it.
+
+    `path`, `via` and `entry` say where it came upon a broken one, as for one that is loaded.
+    """
+
+    name: str
+    needed_by: str
+    broken: str = ""
+    path: str = ""
+    via: str = ""
+    entry: str = ""
+
+
+class Loader:
+    """The loader of one process: what was loaded before counts for what comes after."""
+
+    def __init__(
+        self,
+        files: Files,
+        libraries: Libraries,
+        variables: Mapping[str, str],
+        *,
+        machine: str,
+        working: Optional[str] = None,
+    ) -> None:
+        self._files, self._libraries = files, libraries
+        self._machine = machine
+        self._working = working
+        self._bits = 32 if machine in ("i386", "arm") else 64
+        self._entries = split_path(variables.get("LD_LIBRARY_PATH", ""), ";:")
+        self._preloads = variables.get("LD_PRELOAD", "").replace(":", " ").split()
+        self._cache: Optional[dict[str, str]] = None
+        self._main: Optional[Loaded] = None
+        self.loaded: list[Loaded] = []
+        self.missing: list[Missing] = []
+        # Of LD_PRELOAD and /etc/ld.so.preload; what cannot be loaded of these the loader passes over.
+        self.preloaded: list[Loaded] = []
+        self._names: dict[str, Loaded] = {}
+        self._real: dict[Optional[str], Loaded] = {}
+
+    def start(self, program: str) -> None:
+        """Start a program: it, what is preloaded, and all that they need."""
+        library = self._libraries.at(program)
+        if library is None:
+            raise CannotTell(_("the program {path} does not exist").format(path=program))
+        # $ORIGIN of the program is that of its real file, as the kernel names it.
+        self._main = Loaded(program, library.path, "path", "", library)
+        self._add(self._main)
+        todo = deque([self._main])
+        for name in [*self._preloads, *(self._files.text("/etc/ld.so.preload") or "").split()]:
+            found = self._find(name, (self._main,))
+            if isinstance(found, Loaded):
+                todo.append(found)
+                self.preloaded.append(found)
+        self._close(todo)
+
+    def open(self, name: str) -> Optional[Loaded]:
+        """What dlopen of the program does: a library by path or name, with all that it needs."""
+        chain = (self._main,) if self._main else ()
+        found = self._find(name, chain)
+        if isinstance(found, Loaded):
+            self._close(deque([found]))
+            return found
+        self.missing.append(found)
+        return None
+
+    def need(self, names: Sequence[str], by: str) -> None:
+        """Load these as if a program without search paths of its own needed them."""
+        phantom = Loaded(by, by, "path", "", Library(by, self._bits, self._machine, needed=tuple(names)))
+        self._close(deque([phantom]))
+
+    def wanted_by(self, name: str) -> Optional[Loaded]:
+        """The first object that needs a library by this name; None when none does."""
+        return next((one for one in self.loaded if name in one.library.needed), None)
+
+    def otherwise(self, name: str) -> Optional[str]:
+        """The file that would be taken for a library that is needed, were LD_LIBRARY_PATH and LD_PRELOAD not
+        set; None when there is none, or it is broken, or nobody needs it."""
+        by = self.wanted_by(name)
+        for path, via, _entry in self._candidates(name, (by, *by.chain)) if by else ():
+            if via == "LD_LIBRARY_PATH":
+                continue
+            try:
+                if self._usable(path) is not None:
+                    return path
+            except CannotTell:
+                return None
+        return None
+
+    def _close(self, todo: deque[Loaded]) -> None:
+        """Load all that these need, breadth first, as the loader does."""
+        done: set[str] = set()
+        while todo and len(self.loaded) < MOST:
+            one = todo.popleft()
+            if one.path in done:
+                continue
+            done.add(one.path)
+            for name in one.library.needed:
+                before = len(self.loaded)
+                found = self._find(name, (one, *one.chain))
+                if isinstance(found, Missing):
+                    self.missing.append(found)
+                elif len(self.loaded) > before:
+                    todo.append(found)
+
+    def _find(self, name: str, chain: tuple[Loaded, ...]) -> Loaded | Missing:
+        """The library that this name means to the first of the chain, loaded if it is not yet."""
+        if name in self._names:
+            return self._names[name]
+        by = chain[0].path if chain else ""
+        if name in LOADERS.values() and "/" not in name:
+            return self._the_loader_itself(name)
+        for path, via, entry in self._candidates(name, chain):
+            try:
+                library = self._usable(path)
+            except BadLibrary as error:
+                return Missing(name, by, error.reason, path, via, entry)
+            if library is not None:
+                return self._keep(Loaded(name, path, via, entry, library, chain))
+        return Missing(name, by)
+
+    def _the_loader_itself(self, name: str) -> Loaded:
+        """It is in every process before anything is looked for."""
+        path = (self._main.library.interpreter if self._main else None) or f"/lib64/{name}"
+        return self._keep(
+            Loaded(name, path, "path", "", Library(path, self._bits, self._machine, soname=name))
+        )
+
+    def _keep(self, found: Loaded) -> Loaded:
+        """Load it, unless the same file is there already under another name."""
+        same = self._real.get(self._files.real(found.path))
+        if same is not None:
+            self._names[found.name] = same
+            return same
+        self._add(found)
+        return found
+
+    def _add(self, found: Loaded) -> None:
+        self.loaded.append(found)
+        self._real[self._files.real(found.path)] = found
+        for name in (found.name, found.library.soname):
+            if name:
+                self._names.setdefault(name, found)
+
+    def _usable(self, path: str) -> Optional[Library]:
+        """The library at this path; None where the loader goes on: nothing there, not for us to open, or
+        for another machine. BadLibrary where it stops."""
+        try:
+            library = self._libraries.at(path)
+        except CannotTell as error:
+            cause = error.__cause__
+            denied = isinstance(cause, OSError) and cause.errno == errno.EACCES
+            if denied and self._files.root == "/":
+                return None  # the job's loader runs as we do
+            raise
+        if library is None or (library.bits, library.machine) != (self._bits, self._machine):
+            return None
+        return library
+
+    def _candidates(self, name: str, chain: tuple[Loaded, ...]) -> Iterator[tuple[str, str, str]]:
+        """The files that the loader tries, in its order; with the way and the entry that led there."""
+        if "/" in name:
+            path = self._expand(name, chain[0] if chain else None)
+            yield from ((path, "path", "") for path in self._absolute(path))
+            return
+        for via, entry, origin in self._folders(chain):
+            for folder in self._absolute(self._expand(entry, origin) or "."):
+                yield f"{folder.rstrip('/')}/{name}", via, entry
+        if not (chain and chain[0].library.nodeflib):
+            if self._cache is None:
+                self._cache = read_cache(self._files, self._machine)
+            if name in self._cache:
+                yield self._cache[name], "cache", ""
+            for folder in (*self._multiarch(), *FOLDERS):
+                yield f"{folder}/{name}", "default", folder
+
+    def _folders(self, chain: tuple[Loaded, ...]) -> Iterator[tuple[str, str, Optional[Loaded]]]:
+        runpath = chain[0].library.runpath if chain else None
+        if runpath is None:
+            main = (self._main,) if self._main and self._main not in chain else ()
+            for one in (*chain, *main):
+                if one.library.runpath is None:
+                    yield from (("RPATH", entry, one) for entry in split_path(one.library.rpath or "", ":"))
+        yield from (("LD_LIBRARY_PATH", entry, self._main) for entry in self._entries)
+        if chain:
+            yield from (("RUNPATH", entry, chain[0]) for entry in split_path(runpath or "", ":"))
+
+    def _absolute(self, path: str) -> Iterator[str]:
+        """The path, from the working directory where it is relative; nothing when that is not known."""
+        if path.startswith("/"):
+            yield path
+        elif self._working is not None:
+            yield self._working if path == "." else f"{self._working.rstrip('/')}/{path}"
+
+    def _expand(self, text: str, one: Optional[Loaded]) -> str:
+        """With $ORIGIN, $LIB and $PLATFORM filled in."""
+        if "$" not in text:
+            return text
+        words = {
+            "ORIGIN": one.path.rsplit("/", 1)[0] or "/" if one else ".",
+            "LIB": next((folder[1:] for folder in self._multiarch() if folder.startswith("/lib/")), "lib64"),
+            "PLATFORM": self._machine,
+        }
+        return _TOKEN.sub(lambda match: words[match[1] or match[2]], text)
+
+    def _multiarch(self) -> tuple[str, ...]:
+        """The folders of Debian and its like, on a machine that has them."""
+        folder = f"/lib/{self._machine}-linux-gnu"
+        return (folder, f"/usr{folder}") if self._files.stat(folder) else ()
+
+
+def split_path(text: str, separators: str) -> list[str]:
+    """The entries of a search path; empty ones, the working directory, are kept, an empty path has none."""
+    for separator in separators[1:]:
+        text = text.replace(separator, separators[0])
+    return text.split(separators[0]) if text else []

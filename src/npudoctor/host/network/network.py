@@ -1,0 +1,50 @@
+"""The network as this machine's namespace has it: interfaces, and ways to addresses; each asked once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Callable, Optional
+
+from npudoctor.host.network.interfaces import Interface, interfaces
+from npudoctor.host.network.routes import Way, way_to
+
+
+class Network:
+    """Our network namespace, read once."""
+
+    def __init__(
+        self,
+        ask_interfaces: Callable[[], Sequence[Interface]] = interfaces,
+        ask_way: Callable[[str, str, int], Optional[Way]] = way_to,
+    ) -> None:
+        self._ask_interfaces, self._ask_way = ask_interfaces, ask_way
+        self._interfaces: Optional[Sequence[Interface]] = None
+        self._ways: dict[tuple[str, str, int], Optional[Way]] = {}
+
+    def interfaces(self) -> Sequence[Interface]:
+        """All interfaces, in the kernel's order."""
+        if self._interfaces is None:
+            self._interfaces = self._ask_interfaces()
+        return self._interfaces
+
+    def named(self, name: str) -> Optional[Interface]:
+        """The interface of this name, or with an address that is labelled so."""
+        return next((one for one in self.interfaces() if name in one.names), None)
+
+    def at(self, index: int) -> Optional[Interface]:
+        """The interface of this index."""
+        return next((one for one in self.interfaces() if one.index == index), None)
+
+    def owner_of(self, address: str) -> Optional[Interface]:
+        """The interface that carries an address, in its usual spelling; None when it is not ours."""
+        for one in self.interfaces():
+            if any(own.text == address for own in one.addresses):
+                return one
+        return None
+
+    def way_to(self, destination: str, source: str = "", index: int = 0) -> Optional[Way]:
+        """How a packet to an IP address would leave; None where there is no way. Nothing is sent."""
+        key = (destination, source, index)
+        if key not in self._ways:
+            self._ways[key] = self._ask_way(*key)
+        return self._ways[key]

@@ -1,0 +1,67 @@
+"""Which way a packet to an address would take: the kernel's own answer, with all rules and tables."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from typing import Optional
+
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _, strerror
+from npudoctor.host.network.netlink import GET_ROUTE, ask
+
+UNICAST, LOCAL = 1, 2  # RTN_*
+_DESTINATION, _SOURCE, _OUT, _GATEWAY, _PREFERRED = 1, 2, 4, 5, 7  # RTA_*
+# ENETUNREACH, EHOSTUNREACH, EACCES (prohibit), EINVAL (blackhole; a source that is not ours): no way.
+_NO_WAY = (101, 113, 13, 22)
+
+
+@dataclass(frozen=True)
+class Way:
+    """How packets to an address leave. `interface` is the index; `source`: the address that they would
+    carry; `gateway`: "" where the destination is on the link; `local`: the destination is this machine."""
+
+    index: int
+    source: str = ""
+    gateway: str = ""
+    local: bool = False
+
+
+def way_to(destination: str, source: str = "", index: int = 0) -> Optional[Way]:
+    """The way to an IP address, from a source address of ours if given; None where there is none.
+
+    `index`: the interface to leave by, which link-local addresses need. No packet is sent.
+    """
+    family = socket.AF_INET6 if ":" in destination else socket.AF_INET
+    attributes = {_DESTINATION: socket.inet_pton(family, destination)}
+    if source:
+        attributes[_SOURCE] = socket.inet_pton(family, source)
+    if index:
+        attributes[_OUT] = struct.pack("=I", index)
+    bits = 8 * len(attributes[_DESTINATION])
+    fixed = struct.pack("=BBBBBBBBI", family, bits, bits if source else 0, 0, 0, 0, 0, 0, 0)
+    try:
+        answers = ask(GET_ROUTE, fixed, attributes)
+    except OSError as error:
+        if error.errno in _NO_WAY:
+            return None
+        why = strerror(error.errno) if error.errno else str(error)
+        text = _("the kernel cannot be asked for the way to {address}: {why}")
+        raise CannotTell(text.format(address=destination, why=why)) from error
+    return parse_way(*answers[0]) if answers else None
+
+
+def parse_way(fixed: bytes, attributes: dict[int, bytes]) -> Optional[Way]:
+    """The kernel's answer; None where it says that there is no way."""
+    kind = fixed[7]
+    if kind not in (UNICAST, LOCAL) or _OUT not in attributes:
+        return None
+    index = struct.unpack("=I", attributes[_OUT])[0]
+    source, gateway = (_text(attributes.get(number, b"")) for number in (_PREFERRED, _GATEWAY))
+    return Way(index, source, gateway, kind == LOCAL)
+
+
+def _text(packed: bytes) -> str:
+    family = {4: socket.AF_INET, 16: socket.AF_INET6}.get(len(packed))
+    return socket.inet_ntop(family, packed) if family else ""

@@ -1,0 +1,287 @@
+"""Runs a program of the machine: no shell, a deadline that holds, bounded output, never an exception."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Callable, Optional
+
+from npudoctor.core.descriptors import nowhere
+from npudoctor.core.frozen import dataclass
+from npudoctor.host.fs.files import Files
+from npudoctor.host.process.running import collected, end, kill_group
+
+if TYPE_CHECKING:
+    from npudoctor.host.fs.root_trust import RootTrust
+    from npudoctor.host.process.program_start import ProgramStart
+
+FOLDERS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+OUTPUT_LIMIT = 4 << 20
+START_SECONDS = 0.5  # how long the end of the run waits for a program that is being started
+
+
+@dataclass(frozen=True)
+class Answer:
+    """How a program ended.
+
+    `ended`: "exited", "missing", "untrusted", "not-started", "timeout", "flooded" (more output than
+    the limit). `status` is the exit status, negative for a signal, None when there is none.
+    `left_behind` is the pid of a program that did not die when it was killed. Of an untrusted one `stderr`
+    says why root does not start it.
+    """
+
+    argv: tuple[str, ...]
+    ended: str
+    status: Optional[int] = None
+    stdout: str = ""
+    stderr: str = ""
+    seconds: float = 0.0
+    left_behind: Optional[int] = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether it ran to its end and said so."""
+        return self.ended == "exited" and self.status == 0
+
+
+# Loaded into whatever is started with them, or into some of what a script starts.
+PRELOADING = (
+    "LD_PRELOAD", "LD_AUDIT", "GCONV_PATH", "PYTHONSTARTUP", "PYTHONHOME", "PYTHONUSERBASE",
+    "PYTHONPYCACHEPREFIX", "PYTHONPLATLIBDIR", "PYTHONBREAKPOINT", "PYTHONWARNINGS", "PERL5LIB", "PERL5OPT",
+    "PERLLIB", "RUBYLIB", "RUBYOPT", "NODE_PATH", "NODE_OPTIONS", "OPENSSL_CONF", "OPENSSL_ENGINES",
+    "OPENSSL_MODULES", "LOCPATH", "BASH_LOADABLES_PATH", "CDPATH",
+)  # fmt: skip
+NOWHERE = "/npudoctor/nonexistent"
+
+
+class Commands:
+    """The programs of the running machine. Each answer is asked once and kept for all checks."""
+
+    def __init__(
+        self,
+        files: Files,
+        *,
+        as_root: bool,
+        may_block: Callable[[str], bool] = lambda path: False,
+        variables: Optional[Mapping[str, str]] = None,
+    ) -> None:
+        self._files = files
+        self._as_root = as_root
+        self._may_block = may_block
+        self._variables = dict(variables or {})
+        self._running: set[int] = set()
+        self._starting, self._closed = threading.Lock(), False
+        # What else is to be done where the run is broken off, after all that runs was killed.
+        self.at_close: list[Callable[[], None]] = []
+        self._trust: Optional[RootTrust] = None
+        self._start_of: Optional[ProgramStart] = None
+
+    def close(self) -> None:
+        """Kill what still runs, with its group, and start nothing more: who asks now was left behind."""
+        self._closed = True
+        # What is being started is in the list a moment later; a start that hangs is left behind.
+        if self._starting.acquire(timeout=START_SECONDS):
+            self._starting.release()
+        for pid in list(self._running):
+            kill_group(pid)
+        for clean in list(self.at_close):
+            clean()
+
+    def find(self, name: str) -> Optional[str]:
+        """The absolute path of a program in the system's own folders, or None."""
+        for folder in FOLDERS:
+            entry = self._files.stat(f"{folder}/{name}")
+            if entry is not None and entry.is_file and entry.mode & 0o111:
+                return f"{folder}/{name}"
+        return None
+
+    def may_run(self, path: str) -> bool:
+        """Whether this user runs a file at all: root only what nobody else could have written."""
+        return not self._as_root or self.trusted(path)
+
+    def may_load_from(self, folder: str) -> bool:
+        """Whether this user lets a program look for libraries in a folder: root only where all are root's,
+        those for some processors below it, too."""
+        return not self._as_root or self.trust.why_not_libraries(folder) is None
+
+    def may_import_from(self, folder: str) -> bool:
+        """Whether this user lets Python look for packages in a folder: root only where all is root's."""
+        return not self._as_root or self.trust.why_not_tree(folder) is None
+
+    def trusted(self, path: str) -> bool:
+        """Whether root may run it: the file, all folders and links on the way to it are root's, and nobody
+        else may write them (in a sticky folder others touch only their own). So nobody can put another
+        file there between this look and the start."""
+        return self.trust.why_not(path) is None
+
+    def why_not(self, argv: Sequence[str], variables: Mapping[str, str]) -> Optional[str]:
+        """Why root does not start a program, by absolute path, with these variables: anything that its start
+        loads could be another user's. None where it may, and for everybody else."""
+        if not self._as_root:
+            return None
+        if argv[0] == sys.executable:  # which has loaded already what it would load, to run us
+            return self.trust.why_not(argv[0])
+        return self._program_start().why_not(argv, variables)
+
+    def path_of(self, folders: Sequence[str]) -> str:
+        """These folders as a PATH; for root without those into which others may put programs."""
+        return ":".join(
+            folder
+            for folder in folders
+            if folder.startswith("/") and (not self._as_root or self._holds_programs(folder))
+        )
+
+    def trusted_path(self) -> str:
+        """The caller's PATH; for root without the folders into which others may put programs."""
+        return self.path_of(self._variables.get("PATH", "").split(":"))
+
+    def narrowed(self, variables: Mapping[str, str]) -> dict[str, str]:
+        """These variables as root gives them to a shell: without the folders from which others could have it
+        load something. What is dropped from a list leaves NOWHERE there, which tells where it was."""
+        if not self._as_root:
+            return dict(variables)
+        left = {name: value for name, value in variables.items() if name not in PRELOADING}
+        for name, may in SEARCHED.items():
+            # The loader takes a semicolon, too.
+            listed = left.get(name, "").replace(";", ":") if name == "LD_LIBRARY_PATH" else left.get(name, "")
+            folders = [one for one in listed.split(":") if one]
+            safe = [one for one in folders if one.startswith("/") and may(self, one)]
+            if name in left and safe != left[name].split(":"):
+                left[name] = ":".join([*safe, NOWHERE])
+        return left
+
+    @property
+    def trust(self) -> RootTrust:
+        """What root may run or load."""
+        if self._trust is None:
+            from npudoctor.host.fs.root_trust import RootTrust  # for root only
+
+            self._trust = RootTrust(self._files)
+        return self._trust
+
+    def _holds_programs(self, folder: str) -> bool:
+        there = self._files.stat(folder) is not None
+        return there and self.trust.why_not_folder(folder) is None
+
+    def _program_start(self) -> ProgramStart:
+        if self._start_of is None:
+            from npudoctor.host.process.program_start import ProgramStart
+
+            self._start_of = ProgramStart(self._files, self.trust)
+        return self._start_of
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout: float = 5.0,
+        limit: int = OUTPUT_LIMIT,
+        variables: Optional[Mapping[str, str]] = None,
+        here: bool = False,
+        group: bool = False,
+        farewell: Optional[int] = None,
+    ) -> Answer:
+        """Run a program given by absolute path, or by a name that is looked up in the system's folders.
+
+        `variables` replace the small clean environment; `here` runs it in the caller's working
+        directory instead of "/", where that cannot block. `group`: nothing of its group outlives it, and of
+        too much output the middle is dropped. `farewell`: the signal at which it says where it is, before it
+        is killed at its deadline.
+        """
+        told = tuple(argv)
+        path = argv[0] if argv[0].startswith("/") else self.find(argv[0])
+        if path is None or (self._as_root and self._files.real(path) is None):
+            return Answer(told, "missing", 127)
+        environment = self._environment() if variables is None else dict(variables)
+        why = self.why_not([path, *argv[1:]], environment)
+        if why:
+            return Answer(told, "untrusted", stderr=why)
+        command: list[str] = [path, *argv[1:]]
+        if self._may_block(path):
+            # execve of a file on a dead mount would hang this process before the child is free of it.
+            command.insert(0, "/usr/bin/env")
+        folder = self._working_directory() if here else "/"
+        return self._run(told, command, timeout, limit, environment, folder, group, farewell)
+
+    def _environment(self) -> dict[str, str]:
+        clean = {"PATH": self.path_of(FOLDERS), "LC_ALL": "C"}
+        for name in ("HOME", "USER"):
+            if name in self._variables:
+                clean[name] = self._variables[name]
+        home = clean.get("HOME", "")
+        if self._as_root and home and not (home.startswith("/") and self._holds_programs(home)):
+            del clean["HOME"]  # as under sudo -E: what programs read there would be another user's
+        return clean
+
+    def _working_directory(self) -> Optional[str]:
+        """None: the child stays where we are, which this user may not be allowed to enter again."""
+        try:
+            return "/" if self._may_block(os.getcwd()) else None
+        except OSError:
+            return "/"
+
+    def _run(
+        self,
+        told: tuple[str, ...],
+        command: list[str],
+        timeout: float,
+        limit: int,
+        environment: dict[str, str],
+        folder: Optional[str],
+        group: bool = False,
+        farewell: Optional[int] = None,
+    ) -> Answer:
+        started = time.monotonic()
+        try:
+            child = self._start(command, environment, folder)
+        except (OSError, ValueError) as error:
+            missing = isinstance(error, FileNotFoundError)
+            return Answer(
+                told, "missing" if missing else "not-started", 127 if missing else None, stderr=str(error)
+            )
+        ended, output = collected(child, started + timeout, limit, group=group, farewell=farewell)
+        left_behind = end(child, ended)
+        self._running.discard(child.pid)
+        return Answer(
+            told,
+            ended,
+            child.returncode if ended == "exited" else None,
+            output[0].decode("utf-8", "surrogateescape"),
+            output[1].decode("utf-8", "surrogateescape"),
+            time.monotonic() - started,
+            left_behind,
+        )
+
+    def _start(
+        self, command: list[str], environment: dict[str, str], folder: Optional[str]
+    ) -> subprocess.Popen[bytes]:
+        """Start it, so that close() knows of it: OSError when it cannot be, or the run is over."""
+        with self._starting:
+            if self._closed:
+                raise OSError(errno.ECANCELED, os.strerror(errno.ECANCELED))
+            # Not DEVNULL: where a container has no /dev/null, every program would seem to be missing.
+            with open(nowhere(), "rb") as nothing:
+                child = subprocess.Popen(
+                    command,
+                    stdin=nothing,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    env=environment,
+                    cwd=folder,
+                    start_new_session=True,
+                )
+            self._running.add(child.pid)
+        return child
+
+
+# The lists by which a shell and what it starts look for more of them.
+SEARCHED: Mapping[str, Callable[[Commands, str], bool]] = {
+    "PATH": lambda commands, folder: bool(commands.path_of([folder])),
+    "LD_LIBRARY_PATH": lambda commands, folder: commands.may_load_from(folder),
+    "PYTHONPATH": lambda commands, folder: commands.may_import_from(folder),
+}

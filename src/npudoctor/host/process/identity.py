@@ -1,0 +1,78 @@
+"""Who runs npudoctor, and what the machine calls its users."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Optional
+
+from npudoctor.core.frozen import dataclass
+
+if TYPE_CHECKING:
+    from npudoctor.host.fs.files import Entry
+
+
+@dataclass(frozen=True)
+class Identity:
+    """The rights of this run. `owners`: uids that root named by --owner, whose things it may remove.
+
+    `groups`: all groups that it is in.
+    """
+
+    euid: int
+    user: str
+    home: str
+    owners: frozenset[int] = frozenset()
+    groups: frozenset[int] = frozenset()
+
+    @property
+    def is_root(self) -> bool:
+        return self.euid == 0
+
+    def may_remove(self, uid: int) -> bool:
+        """Whether a thing of this owner is ours to remove, once it is proven dead."""
+        return uid == self.euid or (self.is_root and uid in self.owners)
+
+    def may_write(self, entry: Entry) -> bool:
+        """Whether the mode of a file or folder lets this user write it; access lists are not seen."""
+        if self.is_root:
+            return True
+        shift = 6 if entry.uid == self.euid else 3 if entry.gid in self.groups else 0
+        wanted = 0o3 if entry.is_dir else 0o2
+        return entry.mode >> shift & wanted == wanted
+
+    def kept_from(self, entry: Entry, wanted: int) -> bool:
+        """Whether the mode surely keeps this user from reading (4) or entering (1); where the bits of the
+        group may be the mask of an access list, nothing is sure."""
+        if self.is_root:
+            return False
+        shift = 6 if entry.uid == self.euid else 3 if entry.gid in self.groups else 0
+        listed = shift != 6 and entry.mode >> 3 & wanted == wanted
+        return not listed and entry.mode >> shift & wanted != wanted
+
+
+def current_identity(owners: frozenset[int] = frozenset()) -> Identity:
+    """The effective user of this process; "/" is the home where neither HOME nor the machine names one."""
+    euid = os.geteuid()
+    groups = frozenset((os.getegid(), *os.getgroups()))
+    home = os.path.expanduser("~")  # which a uid without a name and a relative HOME leave as it is
+    return Identity(euid, user_name(euid), home if home.startswith("/") else "/", owners, groups)
+
+
+def user_name(uid: int) -> str:
+    """The name of a user, or the number where the machine has no name for it."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def user_id(name: str) -> Optional[int]:
+    """The uid of a user, by name or as a number; None when the machine knows no such user."""
+    import pwd
+
+    try:
+        return pwd.getpwnam(name).pw_uid
+    except KeyError:
+        return int(name) if name.isascii() and name.isdecimal() else None

@@ -1,0 +1,175 @@
+"""System V shared memory, queues and semaphores: /proc/sysvipc, and shmctl for a last look at one id."""
+
+from __future__ import annotations
+
+import errno
+import os
+import struct
+from typing import Optional
+
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _, strerror
+from npudoctor.host.fs.files import Disk
+
+IPC_STAT = 2
+
+# struct shmid_ds of the 64-bit Linux kernels (asm-generic/shmbuf.h): the permissions (48 bytes),
+# then size, three times, two pids, attachments. glibc pads the permissions to the same offsets.
+_SHMID_DS = struct.Struct("=iIIIIIHH4xQQ" + "QqqqiiQ" + "QQ")
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One shared memory segment. Times are seconds since the epoch, 0 for never; key is unsigned."""
+
+    key: int
+    shmid: int
+    mode: int
+    size: int
+    cpid: int
+    lpid: int
+    nattch: int
+    uid: int
+    gid: int
+    cuid: int
+    cgid: int
+    atime: int
+    dtime: int
+    ctime: int
+
+    @property
+    def permissions(self) -> int:
+        """The mode without the mark of a segment that is to be destroyed."""
+        return self.mode & 0o777
+
+    @property
+    def destroyed(self) -> bool:
+        """Removed already, and alive only until its last user lets go."""
+        return bool(self.mode & 0o1000)
+
+    def same_as(self, other: Segment) -> bool:
+        """Whether both are the same object, unused since: the guard of a removal."""
+        mine = (self.shmid, self.key, self.cpid, self.ctime, self.nattch, self.cuid, self.size)
+        theirs = (other.shmid, other.key, other.cpid, other.ctime, other.nattch, other.cuid, other.size)
+        return mine == theirs
+
+
+@dataclass(frozen=True)
+class Other:
+    """A message queue or a semaphore set; `held` is bytes queued or semaphores in the set."""
+
+    kind: str
+    key: int
+    id: int
+    permissions: int
+    held: int
+    uid: int
+    cuid: int
+    ctime: int
+    last_pid: int
+
+
+def _rows(text: str) -> list[dict[str, int]]:
+    """The table of a /proc/sysvipc file, by its own header; mode is octal there."""
+    lines = [line.split() for line in text.splitlines() if line.strip()]
+    if not lines:
+        return []
+    header = lines[0]
+    return [
+        {name: int(value, 8 if name == "perms" else 10) for name, value in zip(header, line)}
+        for line in lines[1:]
+    ]
+
+
+def parse_segments(text: str) -> list[Segment]:
+    """The segments of /proc/sysvipc/shm; ValueError or KeyError when the layout is not known."""
+    return [
+        Segment(
+            row["key"] & 0xFFFFFFFF, row["shmid"], row["perms"], row["size"], row["cpid"], row["lpid"],
+            row["nattch"], row["uid"], row["gid"], row["cuid"], row["cgid"], row["atime"], row["dtime"],
+            row["ctime"],
+        )
+        for row in _rows(text)
+    ]  # fmt: skip
+
+
+def parse_queues(text: str) -> list[Other]:
+    """The queues of /proc/sysvipc/msg."""
+    return [
+        Other("msg", row["key"] & 0xFFFFFFFF, row["msqid"], row["perms"], row["cbytes"], row["uid"],
+              row["cuid"], row["ctime"], row["lspid"])
+        for row in _rows(text)
+    ]  # fmt: skip
+
+
+def parse_semaphores(text: str) -> list[Other]:
+    """The semaphore sets of /proc/sysvipc/sem."""
+    return [
+        Other("sem", row["key"] & 0xFFFFFFFF, row["semid"], row["perms"], row["nsems"], row["uid"],
+              row["cuid"], row["ctime"], 0)
+        for row in _rows(text)
+    ]  # fmt: skip
+
+
+class SysVIPC:
+    """The IPC objects of our namespace, read once; `look` asks the kernel about one id now."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self._segments: Optional[list[Segment]] = None
+
+    def segments(self) -> list[Segment]:
+        """All shared memory segments; anybody may read this table."""
+        if self._segments is None:
+            self._segments = self.segments_now()
+        return self._segments
+
+    def segments_now(self) -> list[Segment]:
+        """The same, not kept: as it is at this moment."""
+        try:
+            return parse_segments(self._table("shm"))
+        except (KeyError, ValueError) as error:
+            raise CannotTell(_("/proc/sysvipc/shm has an unknown layout: {why}").format(why=error)) from error
+
+    def others(self) -> list[Other]:
+        """All message queues and semaphore sets."""
+        try:
+            return parse_queues(self._table("msg")) + parse_semaphores(self._table("sem"))
+        except (KeyError, ValueError) as error:
+            raise CannotTell(_("/proc/sysvipc has an unknown layout: {why}").format(why=error)) from error
+
+    def look(self, shmid: int) -> Optional[Segment]:
+        """shmctl(IPC_STAT): the segment as the kernel sees it now, None when the id is gone.
+
+        OSError (EACCES, EPERM) when it is not ours to look at.
+        """
+        return stat_segment(shmid)
+
+    def _table(self, name: str) -> str:
+        try:
+            return self._disk.read(f"/proc/sysvipc/{name}", 64 << 20).decode("ascii", "replace")
+        except OSError as error:
+            why = strerror(error.errno)
+            raise CannotTell(
+                _("/proc/sysvipc/{name} cannot be read: {why}").format(name=name, why=why)
+            ) from error
+
+
+def stat_segment(shmid: int) -> Optional[Segment]:
+    """shmctl(IPC_STAT) through ctypes: Python has no binding of it."""
+    import ctypes
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    buffer = ctypes.create_string_buffer(256)
+    if libc.shmctl(ctypes.c_int(shmid), ctypes.c_int(IPC_STAT), buffer) < 0:
+        number = ctypes.get_errno()
+        if number in (errno.EINVAL, errno.EIDRM):
+            return None
+        raise OSError(number, os.strerror(number), f"shmid {shmid}")
+    (key, uid, gid, cuid, cgid, mode, _seq, _pad, _u1, _u2, size, atime, dtime, ctime, cpid, lpid, nattch,
+     _u3, _u4) = _SHMID_DS.unpack_from(buffer)  # fmt: skip
+    return Segment(
+        key & 0xFFFFFFFF, shmid, mode & 0xFFFF, size, cpid, lpid, nattch, uid, gid, cuid, cgid, atime,
+        dtime, ctime,
+    )  # fmt: skip

@@ -1,0 +1,97 @@
+"""What can be imported and has no metadata: images leave it out to save space, conda keeps its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from typing import Optional
+
+from npudoctor.core.errors import CannotTell
+from npudoctor.host.fs.files import Files
+
+# Where a package is called otherwise than its distribution, by PEP 503 name.
+MODULES = {
+    **dict.fromkeys(("mindspore-ascend", "mindspore-gpu"), "mindspore"),
+    **dict.fromkeys(("paddlepaddle", "paddlepaddle-gpu"), "paddle"),
+    **dict.fromkeys(("tensorflow-cpu", "tensorflow-gpu"), "tensorflow"),
+    **dict.fromkeys(("opencv-python", "opencv-python-headless"), "cv2"),
+    "absl-py": "absl",
+    "google-pasta": "pasta",
+    "grpcio": "grpc",
+    "libclang": "clang",
+    "pillow": "PIL",
+    "protobuf": "google.protobuf",
+    "python-dateutil": "dateutil",
+    "pyyaml": "yaml",
+    "triton-ascend": "triton",
+}
+# Those that bring one module, the one first by which it is known without metadata.
+_ALIKE = (
+    ("mindspore", "mindspore-ascend", "mindspore-gpu"),
+    ("paddlepaddle", "paddlepaddle-gpu"),
+    ("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "tensorflow-intel", "tensorflow-rocm"),
+    ("triton", "triton-ascend", "pytorch-triton", "pytorch-triton-rocm"),
+    ("vllm", "vllm-empty"),
+    (
+        *("opencv-python", "opencv-python-headless"),
+        *("opencv-contrib-python", "opencv-contrib-python-headless"),
+    ),
+)
+# Libraries of CUDA lie in folders below nvidia/, and are no modules: nvidia-cudnn-cu12 is nvidia/cudnn.
+_NVIDIA = re.compile(r"nvidia-(\w[\w-]*?)(?:-cu\d+)?\Z")
+_PLACES = ("version.py", "_version.py", "version/__init__.py", "__about__.py", "__init__.py")
+_VERSION = re.compile(
+    r"""^[ \t]*(?:full_version|__version__|version)\b[^=\n]*=[ \t]*["'](\d[\w.+!-]*)["']""", re.M
+)
+_LIMIT = 1 << 18
+
+
+def module_of(name: str) -> str:
+    """What a distribution brings, as far as its PEP 503 name tells."""
+    return MODULES.get(name, name.replace("-", "_"))
+
+
+def without_metadata(
+    files: Files, folders: Sequence[tuple[str, frozenset[str]]], name: str, known: Collection[str]
+) -> Optional[str]:
+    """Where a distribution's package or module lies, in the first of these folders that has it; each with
+    the names in it. None where none has, or where it is one of the `known`, which have metadata."""
+    nvidia = _NVIDIA.match(name)
+    alike = next((group for group in _ALIKE if name in group), (name,))
+    if name != alike[0] or any(other in known for other in alike):
+        return None
+    if nvidia and any(other.startswith(f"nvidia-{nvidia[1]}") for other in known):
+        return None
+    path = f"nvidia/{nvidia[1].replace('-', '_')}" if nvidia else module_of(name).replace(".", "/")
+    first = path.partition("/")[0]
+    for folder, names in folders:
+        for end in ("", ".py"):
+            if f"{first}{end}" in names and _is_there(files, f"{folder}/{path}{end}", bool(nvidia)):
+                return f"{folder}/{path}{end}"
+    return None
+
+
+def _is_there(files: Files, path: str, libraries: bool) -> bool:
+    """Whether it is a module, a package, or a folder of libraries."""
+    try:
+        if path.endswith(".py"):
+            return files.stat(path) is not None
+        if libraries:
+            return bool(files.names(f"{path}/lib"))
+        return files.stat(f"{path}/__init__.py") is not None
+    except CannotTell:
+        return False
+
+
+def version_in(files: Files, path: str) -> str:
+    """The version that a package tells in its own files; empty where it does not."""
+    found = (_VERSION.search(text) for text in _texts(files, path))
+    told = (match[1] for match in found if match)
+    return next((version for version in told if "unknown" not in version), "")  # setuptools asks its metadata
+
+
+def _texts(files: Files, path: str) -> Iterator[str]:
+    for place in [path] if path.endswith(".py") else [f"{path}/{name}" for name in _PLACES]:
+        entry = files.stat(place)
+        if entry is not None and entry.is_file:
+            yield files.text(place, _LIMIT) or ""

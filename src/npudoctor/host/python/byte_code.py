@@ -1,0 +1,146 @@
+"""Byte code beside a source, or in its place: for which Python it is, whether whole, whether stale."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import NamedTuple, Optional
+
+from npudoctor.core.errors import CannotTell
+from npudoctor.host.fs.files import Files
+
+CODE_LIMIT = 8 << 20
+SOURCE_LIMIT = 4 << 20
+END = 2048  # bytes in which most byte code tells that it is whole
+HEADER = 16
+_UNCHECKED = 1
+# The number in the first two bytes of byte code, by release; seen with each of them.
+_MAGIC = {"3.8": 3413, "3.9": 3425, "3.10": 3439, "3.11": 3495, "3.12": 3531, "3.13": 3571}
+_NEW_HASH = 3495  # since 3.11 another function tells the content of a source
+_TWO_TABLES = 3495  # since 3.11
+_BYTES, _REFERENCE, _KIND = 0x73, 0x72, 0x7F
+_REFERENCE_SIZE = 5
+_NAME = b"\x08<module>"
+# Before the first line, which is in most modules the first, a name that is told by a reference.
+_LINE_ONE = re.compile(rb"r.{4}(?=\x01\0\0\0)", re.DOTALL)
+
+
+class Ends(NamedTuple):
+    """How byte code begins, and how it ends; `part`: what was read of the end lacks the beginning."""
+
+    head: bytes
+    tail: bytes
+    part: bool
+
+    @property
+    def unchecked(self) -> bool:
+        """Whether Python takes it without a look at the source."""
+        return is_unchecked(self.head)
+
+
+class ByteCode:
+    """The byte code of one folder for packages. `version`: of the Python that would import it, as 3.11."""
+
+    def __init__(self, files: Files, site: str, version: str) -> None:
+        self._files, self._site, self._version = files, site, version
+        self._magic = _MAGIC.get(version)
+
+    def path_of(self, source: str) -> str:
+        """Where it lies."""
+        folder, slash, name = source.rpartition("/")
+        return f"{folder}{slash}__pycache__/{name[:-3]}.cpython-{self._version.replace('.', '')}.pyc"
+
+    def ends(self, source: str) -> Optional[Ends]:
+        """Those of what this Python would take for a source's; None where there is none, or it is of a form
+        that is not known. What has no whole header, or another Python's, Python makes anew."""
+        code = f"{self._site}/{self.path_of(source)}"
+        entry = self._files.stat(code) if self._magic is not None else None
+        if self._magic is None or entry is None or not HEADER <= entry.size <= CODE_LIMIT:
+            return None
+        start = max(HEADER, entry.size - END)
+        try:
+            with self._files.opened(code) as file:
+                head, tail = file.read(0, HEADER), file.read(start, END)
+        except CannotTell as error:
+            if isinstance(error.__cause__, PermissionError):
+                return None  # Python goes on without what it may not read
+            raise
+        return Ends(head, tail, start > HEADER) if head[:4] == _first(self._magic) else None
+
+    def is_cut(self, source: str, ends: Ends) -> bool:
+        """Whether what passes for a source's own is cut short."""
+        magic = self._magic or 0
+        if _ends_whole(ends.tail, magic) or not self._is_used(source, ends.head):
+            return False
+        content = self._files.read(f"{self._site}/{self.path_of(source)}", CODE_LIMIT) or b""
+        return not _ends_whole(content, magic)
+
+    def is_stale(self, source: str, ends: Ends) -> bool:
+        """Whether Python takes it unchecked, and it was made of another source."""
+        if not ends.unchecked or self._magic is None:
+            return False
+        # Our own Python has the function of its release only.
+        if (sys.version_info >= (3, 11)) != (self._magic >= _NEW_HASH):
+            return False
+        entry = self._files.stat(f"{self._site}/{source}")
+        if entry is None or not entry.is_file or entry.size > SOURCE_LIMIT:
+            return False
+        from _imp import source_hash
+
+        content = self._files.read(f"{self._site}/{source}", SOURCE_LIMIT) or b""
+        told: bytes = source_hash(int.from_bytes(ends.head[:4], "little"), content)
+        return told != ends.head[8:HEADER]
+
+    def is_foreign(self, path: str) -> bool:
+        """Whether byte code in the place of a source, foo.pyc, is for another Python, or cut."""
+        if self._magic is None:
+            return False
+        content = self._files.read(f"{self._site}/{path}", CODE_LIMIT) or b""
+        return content[:4] != _first(self._magic) or not _ends_whole(content, self._magic)
+
+    def _is_used(self, source: str, head: bytes) -> bool:
+        """Whether Python takes it for the source as it is now; what is compared by content is not judged."""
+        flags = int.from_bytes(head[4:8], "little")
+        if flags:
+            return flags == _UNCHECKED
+        entry = self._files.stat(f"{self._site}/{source}")
+        if entry is None:
+            return False
+        now = (entry.mtime_ns // 10**9 & 0xFFFFFFFF, entry.size & 0xFFFFFFFF)
+        return head[8:HEADER] == b"".join(number.to_bytes(4, "little") for number in now)
+
+
+def is_unchecked(head: bytes) -> bool:
+    """Whether Python takes byte code that begins so without a look at its source."""
+    return int.from_bytes(head[4:8], "little") == _UNCHECKED
+
+
+def _first(magic: int) -> bytes:
+    return magic.to_bytes(2, "little") + b"\r\n"
+
+
+def _ends_whole(content: bytes, magic: int) -> bool:
+    """Whether it ends as the code of a module does; of the content, its end will do.
+
+    In the form of `marshal`: the name `<module>`, since 3.11 once more for its long name, the first line as
+    four bytes, and the tables of lines and, since 3.11, of exceptions. Any of these but the line may be a
+    reference to what came before, and the tables in most modules are so short that all of it is in the end.
+    """
+    name = content.rfind(_NAME) + len(_NAME)
+    starts = [name, name + _REFERENCE_SIZE] if name >= len(_NAME) else []
+    starts += [found.end() for found in _LINE_ONE.finditer(content)]
+    tables = 2 if magic >= _TWO_TABLES else 1
+    return any(_after_tables(content, start + 4, tables) == len(content) for start in starts)
+
+
+def _after_tables(content: bytes, at: int, tables: int) -> int:
+    """Where these end that begin there; -1 where there is something else."""
+    for _table in range(tables):
+        kind = content[at] & _KIND if at < len(content) else 0
+        if kind == _BYTES:
+            at += 5 + int.from_bytes(content[at + 1 : at + 5], "little")
+        elif kind == _REFERENCE:
+            at += _REFERENCE_SIZE
+        else:
+            return -1
+    return at

@@ -1,0 +1,135 @@
+"""What of an installed distribution is on the disk: its RECORD against the files that are there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.lazy import pattern
+from npudoctor.host.fs.disk import LINK, NO_FILE
+from npudoctor.host.fs.files import Files
+from npudoctor.host.python.interpreter import Distribution
+
+RECORD_LIMIT = 16 << 20
+PIECE = 2000  # files between two looks at the clock
+# What an import loads, from the suffix to the size. Headers, byte code, data and programs are not looked at:
+# most of a RECORD is of them, so the pattern begins with what they lack.
+_LOADED = pattern(r"(\.(?:py|so(?:\.[\d.]+)?)),(?:sha256=)?([^,\n]*),(\d+)")
+# What images for production leave out, and no job imports.
+_SPARED = frozenset(
+    "test tests testing _pytest example examples benchmark benchmarks doc".split(" "),
+)
+
+
+class Installed(NamedTuple):
+    """One file of a RECORD: its path below site-packages, its size in bytes when it was installed, and its
+    SHA-256 as base64 for names, without the padding."""
+
+    path: str
+    size: int
+    digest: str = ""
+
+
+@dataclass(frozen=True)
+class Damage:
+    """What is wrong with the files of a distribution. `listed`: how many were looked for.
+
+    `missing`: gone, or a link that leads to nothing. `short`: smaller than installed, and empty or no whole
+    ELF file. `sizes`: of each that was listed, as it is now; -1 where it is gone, NO_FILE where it is
+    something else, such as the folder that a container makes to mount a file that is not there.
+    """
+
+    listed: int
+    missing: tuple[str, ...] = ()
+    short: tuple[str, ...] = ()
+    sizes: tuple[int, ...] = ()
+
+
+def site_of(found: Distribution) -> str:
+    """The folder in which a distribution lies."""
+    return found.folder.rpartition("/")[0]
+
+
+def recorded(files: Files, found: Distribution) -> list[Installed]:
+    """The modules and libraries that its RECORD names; none where it has none, as an editable install."""
+    if not found.folder.endswith(".dist-info"):
+        return []
+    entry = files.stat(f"{found.folder}/RECORD")
+    text = files.text(f"{found.folder}/RECORD", RECORD_LIMIT) if entry and entry.is_file else None
+    return list(_loaded(text or ""))
+
+
+def _loaded(text: str) -> Iterator[Installed]:
+    for match in _LOADED.finditer(text):
+        path = text[text.rfind("\n", 0, match.start()) + 1 : match.end(1)]
+        if path[0] not in '"./' and _SPARED.isdisjoint(path.split("/")[:-1]):
+            yield Installed(path, int(match[3]), match[2])
+
+
+def damage(files: Files, found: Distribution, listed: Sequence[Installed]) -> Damage:
+    """What of its list is gone or cut short. Other sizes are no damage: people patch modules, and strip
+    libraries."""
+    site = site_of(found)
+    missing, short, sizes = [], [], []
+    for path, size, here in _sizes(files, site, listed):
+        sizes.append(here)
+        if here == NO_FILE:
+            continue
+        if here < 0 and (size or not path.endswith("__init__.py")):  # without an empty one Python imports too
+            missing.append(path)
+        elif here < size and (not here or (".so" in path and not _whole(files, f"{site}/{path}", here))):
+            short.append(path)
+    return Damage(len(listed), tuple(missing), tuple(short), tuple(sizes))
+
+
+def share_there(files: Files, found: Distribution) -> float:
+    """Which share of its files is there in the very size; 0 where it has no list of files."""
+    listed = recorded(files, found)
+    same = sum(one == here for _path, one, here in _sizes(files, site_of(found), listed))
+    return same / len(listed) if listed else 0.0
+
+
+def _sizes(files: Files, site: str, listed: Sequence[Installed]) -> Iterator[tuple[str, int, int]]:
+    for start in range(0, len(listed), PIECE):
+        piece = listed[start : start + PIECE]
+        here = files.sizes(site, [one.path for one in piece])
+        for one, size in zip(piece, here):
+            yield one.path, one.size, size if size != LINK else _end_of(files, f"{site}/{one.path}")
+
+
+def _end_of(files: Files, link: str) -> int:
+    """The size of what a link leads to; where all files are links to a store, that may have been emptied."""
+    entry = files.stat(link)
+    if entry is None:
+        return -1
+    return entry.size if entry.is_file else NO_FILE
+
+
+def _whole(files: Files, path: str, size: int) -> bool:
+    """Whether all that an ELF file's program headers name lies inside it; a link is not judged."""
+    entry = files.lstat(path)
+    if entry is None or not entry.is_file:
+        return True
+    head = files.read(path, 64) or b""
+    if len(head) < 64 or not head.startswith(b"\x7fELF"):
+        return False
+    if head[4] != 2:  # 32-bit: not a machine that trains
+        return True
+    order = "little" if head[5] == 1 else "big"
+    start = int.from_bytes(head[32:40], order)  # type: ignore[arg-type]
+    each, count = (int.from_bytes(head[at : at + 2], order) for at in (54, 56))  # type: ignore[arg-type]
+    if start + each * count > size:
+        return False
+    table = files.read(path, each * count, start) or b""
+    for at in range(0, len(table) - 39, each or 1):
+        offset, length = (int.from_bytes(table[at + k : at + k + 8], order) for k in (8, 32))  # type: ignore[arg-type]
+        if offset + length > size:
+            return False
+    return True
+
+
+def is_whole(files: Files, path: str) -> bool:
+    """Whether an ELF file is as long as it says of itself."""
+    entry = files.stat(path)
+    return entry is None or _whole(files, path, entry.size)

@@ -1,0 +1,316 @@
+"""The Python that will run the job: which one, its search path, and the metadata of what is installed."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Optional
+
+from npudoctor.core.errors import CannotTell, DoesNotRun
+from npudoctor.core.frozen import dataclass, field
+from npudoctor.core.lazy import pattern
+from npudoctor.core.messages import _
+from npudoctor.core.once import Once
+from npudoctor.host.fs.access import closed
+from npudoctor.host.fs.files import Files
+from npudoctor.host.process.commands import Answer, Commands
+from npudoctor.host.python.bare import version_in, without_metadata
+from npudoctor.host.python.metadata import distributions_in, egg_requirements, metadata_of, parse_headers
+from npudoctor.host.python.question import QUESTION, ROOTS_QUESTION, no_answer, words_of
+from npudoctor.host.python.site_folders import (
+    PYTHON_LIB,
+    Reached,
+    alone,
+    first_folders,
+    reached_from,
+    suits,
+    user_folders,
+)
+from npudoctor.host.variables import Variables
+
+_SEPARATORS = pattern(r"[-_.]+")
+
+
+def normal(name: str) -> str:
+    """A distribution's name as PEP 503 compares it."""
+    return _SEPARATORS.sub("-", name).lower()
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """One installed distribution. `folder` is its .dist-info; headers are read from its METADATA.
+
+    Without headers only its name and version are known, by the folder's name: not what it requires.
+    """
+
+    name: str
+    version: str
+    folder: str
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+    def all(self, header: str) -> list[str]:
+        """Every value of a header, such as Requires-Dist."""
+        return [value for key, value in self.headers if key == header.lower()]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What an interpreter says of itself, or what its folders say. `unread`: files that may lead to more of
+    the search path and were not followed, as Python would have to run them."""
+
+    search_path: tuple[str, ...]
+    version: Optional[str]
+    machine: Optional[str]
+    asked: bool
+    unread: tuple[str, ...] = ()
+
+
+class Interpreter:
+    """The interpreter under examination. `chosen_by`: option, path, own."""
+
+    def __init__(
+        self,
+        path: str,
+        chosen_by: str,
+        *,
+        files: Files,
+        commands: Optional[Commands],
+        variables: Variables,
+        as_root: bool,
+        layout: Optional[Layout] = None,
+        timeout: float = 6.0,
+        here: Callable[[], Optional[str]] = lambda: None,
+    ) -> None:
+        self.path = path
+        self.chosen_by = chosen_by
+        self._files, self._commands, self._variables = files, commands, variables
+        self._as_root = as_root
+        self._timeout = timeout
+        self._here = here
+        self._layout = Once(self._look if layout is None else lambda: layout)
+        self._found = Once(self._list)
+        self._read: dict[str, Distribution] = {}
+        self._listed: list[tuple[str, frozenset[str]]] = []
+        self._without: dict[str, list[Distribution]] = {}
+
+    @property
+    def program(self) -> str:
+        """What is started to run something by it: for root no shim, but what that would start."""
+        return self._program() if self._as_root else self.path
+
+    @property
+    def label(self) -> str:
+        """How a message names it."""
+        return self.path
+
+    def layout(self) -> Layout:
+        """Its search path and version; CannotTell when it neither answers nor has readable folders."""
+        return self._layout()
+
+    def version_of(self, name: str) -> Optional[str]:
+        """The version of the first installed copy on the search path; None when there is none."""
+        found = self.distributions(name)
+        return (found[0].version or None) if found else None
+
+    def distributions(self, name: str) -> list[Distribution]:
+        """All installed copies of a distribution in the order of the search path, metadata read."""
+        found = self._copies(name)
+        if not found:
+            self.be_sure_without(name)
+        return [self._with_headers(copy) for copy in found]
+
+    def installed(self, name: str) -> Optional[Distribution]:
+        """The first copy on the search path, metadata read; None when none is seen."""
+        found = self._copies(name)
+        return self._with_headers(found[0]) if found else None
+
+    def _copies(self, name: str) -> list[Distribution]:
+        """Those with metadata; else the one that can be imported without, by what its own files tell."""
+        known, name = self._found(), normal(name)
+        if name not in known and name not in self._without:
+            path = without_metadata(self._files, self._listed, name, known)
+            self._without[name] = [self._bare(name, path)] if path is not None else []
+        return known.get(name) or self._without[name]
+
+    def _bare(self, name: str, path: str) -> Distribution:
+        version = version_in(self._files, path)
+        found = Distribution(name, version, path, (("name", name), ("version", version)))
+        self._read[path] = found
+        return found
+
+    def all_installed(self) -> Iterator[Distribution]:
+        """The first copy of everything that is seen, metadata read: one file for each."""
+        return (self._with_headers(copies[0]) for copies in self._found().values())
+
+    def be_sure_without(self, name: str) -> None:
+        """CannotTell where what was not found may lie in a folder that only a start of Python would tell."""
+        unread = self.layout().unread
+        if unread:
+            text = _("whether {name} is installed is not known: {path} may lead to it, and was not run")
+            raise CannotTell(text.format(name=name, path=unread[0]))
+
+    def _look(self) -> Layout:
+        commands = self._commands
+        if commands is None:
+            return self._from_folders()
+        if not self._as_root:
+            return self._ask(commands)
+        return self._ask_as_root(commands) or self._from_folders()
+
+    def _list(self) -> dict[str, list[Distribution]]:
+        found: dict[str, list[Distribution]] = {}
+        for copy in self._scan():
+            found.setdefault(normal(copy.name), []).append(copy)
+        return found
+
+    def _scan(self) -> Iterator[Distribution]:
+        folders = [folder for folder in self.layout().search_path if folder.startswith("/")]
+        # lib64 is often a link to lib: each folder once, under its first name.
+        once = {self._files.real(folder): folder for folder in reversed(folders)}
+        for folder in folders:
+            if once.get(self._files.real(folder)) == folder:
+                names = self._files.names(folder)
+                self._listed.append((folder, frozenset(names)))
+                for told in distributions_in(folder, names):
+                    yield Distribution(*told)
+
+    def _with_headers(self, found: Distribution) -> Distribution:
+        if found.folder not in self._read:
+            self._read[found.folder] = self._read_headers(found)
+        return self._read[found.folder]
+
+    def _read_headers(self, found: Distribution) -> Distribution:
+        headers = parse_headers(metadata_of(self._files, found.folder))
+        named = dict(headers)
+        if "name" not in named:
+            return found
+        if "requires-dist" not in named:
+            required = egg_requirements(self._files, found.folder)
+            headers += tuple(("requires-dist", line) for line in required)
+        return Distribution(named["name"], named.get("version", found.version), found.folder, headers)
+
+    def _ask(self, commands: Commands) -> Layout:
+        """The caller's own variables: a version manager's shim or a conda build may need them."""
+        variables = {**self._variables, "LC_ALL": "C"}
+        answer = self._run(commands, [self.path, "-I", "-c", QUESTION], variables, here=True)
+        told = self._words(answer, self.path)
+        version, machine, prefix, base_prefix, user_site, *search_path = told
+        more = self._user_site(user_site) if prefix == base_prefix else Reached()
+        path = [*more.first, *self._first(), *more.folders, *search_path]
+        return Layout(tuple(dict.fromkeys(path)), version, machine, asked=True, unread=more.unread)
+
+    def _ask_as_root(self, commands: Commands) -> Optional[Layout]:
+        """What it says without its folders for packages, which are only read; None where root does not
+        start it, as what it loads may be another user's."""
+        from npudoctor.host.python.python_start import has_version  # for root only, as all that it needs
+
+        program = self._program()
+        if not has_version(self._files, program):
+            return None
+        variables = {"PATH": commands.trusted_path(), "HOME": "/", "LC_ALL": "C"}
+        answer = self._run(commands, [program, "-I", "-S", "-B", "-c", ROOTS_QUESTION], variables)
+        if answer.ended == "untrusted":
+            return None
+        version, machine, _prefix, _base, _user, *search_path = self._words(answer, program)
+        named = ".".join(version.split(".")[:2])
+        users, sites = self._of_user(program, named), self._sites(program, named)
+        path = [*users.first, *sites.first, *self._first(), *users.folders, *search_path, *sites.folders]
+        unread = (*users.unread, *sites.unread)
+        return Layout(tuple(dict.fromkeys(path)), version, machine, asked=True, unread=unread)
+
+    def _run(
+        self, commands: Commands, argv: Sequence[str], variables: Mapping[str, str], here: bool = False
+    ) -> Answer:
+        return commands.run(argv, timeout=self._timeout, limit=1 << 20, variables=variables, here=here)
+
+    def _words(self, answer: Answer, program: str) -> list[str]:
+        told = words_of(answer)
+        if len(told) < 5:
+            raise no_answer(program, answer, self._as_root)
+        return told
+
+    def _program(self) -> str:
+        """The interpreter itself, where the path is a shim that root does not run."""
+        from npudoctor.host.python.shims import shimmed
+
+        return shimmed(self._files, self._variables, self.path, self._here) or self.path
+
+    def _first(self) -> list[str]:
+        """PYTHONPATH, as the job would have it in front; without what this user may not look into, which
+        Python passes over."""
+        entries = self._variables.path_list("PYTHONPATH")
+        here = self._here() if any(one[:1] not in ("", "/") for one in entries) else None
+        return [folder for folder in first_folders(entries, here) if not closed(self._files, folder)]
+
+    def _user_site(self, folder: str) -> Reached:
+        """The user's own site-packages, which -I leaves out and the job would have."""
+        if self._variables.get("PYTHONNOUSERSITE") or not folder.startswith("/"):
+            return Reached()  # "~/.local/...": a uid without a name and without HOME has none
+        try:
+            return reached_from(self._files, folder) if self._files.stat(folder) else Reached()
+        except CannotTell as unknown:
+            # To Python itself a folder that this user may not look into is not there.
+            if getattr(unknown.__cause__, "errno", None) == errno.EACCES:
+                return Reached()
+            raise
+
+    def _from_folders(self) -> Layout:
+        """The search path by the layout of the installation, for an interpreter that is not run."""
+        program = self._program() if self._commands is not None else self.path
+        real = self._files.real(program)
+        if real is None:
+            raise DoesNotRun(_("the interpreter {path} does not exist").format(path=program), 127, "")
+        installed = list(self._installed(program, real))
+        version = next((version for version, _base in installed if version), None)
+        if version is None:
+            raise CannotTell(self._without_library(program))
+        found = sum(
+            (self._packages(base) + Reached((base,)[: bool(one)]) for one, base in installed), Reached()
+        )
+        found = self._of_user(program, version) + found
+        path = dict.fromkeys([*found.first, *self._first(), *found.folders])
+        return Layout(tuple(path), version, None, asked=False, unread=found.unread)
+
+    def _installed(self, program: str, real: str) -> Iterator[tuple[str, str]]:
+        """Each folder of a standard library with its version, and Debian's for all versions, without one."""
+        for prefix in self._prefixes(program, real):
+            for lib in ("lib", "lib64", "local/lib"):
+                for name in self._files.names(f"{prefix}/{lib}"):
+                    match = PYTHON_LIB.match(name)
+                    if match and suits(real, match.group(1)):
+                        yield match.group(1), f"{prefix}/{lib}/{name}"
+            yield "", f"{prefix}/lib/python3"
+
+    def _packages(self, base: str) -> Reached:
+        return self._reached(f"{base}/site-packages", f"{base}/dist-packages")
+
+    def _sites(self, program: str, version: str) -> Reached:
+        """The folders for packages of one version; each once, as lib64 is often a link to lib."""
+        bases: dict[Optional[str], str] = {}
+        for one, base in self._installed(program, self._files.real(program) or program):
+            if one in ("", version):
+                bases.setdefault(self._files.real(base), base)
+        return sum(map(self._packages, bases.values()), Reached())
+
+    def _of_user(self, program: str, version: str) -> Reached:
+        if alone(self._files, program):
+            return Reached()
+        return user_folders(self._files, self._variables, program, version)
+
+    def _without_library(self, program: str) -> str:
+        from npudoctor.host.process.program_start import shebang
+
+        if self._commands is not None and self._as_root and shebang(self._files, program):
+            text = _("{path} is a script, which root does not run: name the interpreter itself with --python")
+            return text.format(path=program)
+        return _("{path} has no lib/pythonX.Y beside it").format(path=program)
+
+    def _reached(self, *sites: str) -> Reached:
+        there = (reached_from(self._files, site) for site in sites if self._files.stat(site))
+        return sum(there, Reached())
+
+    def _prefixes(self, program: str, real: str) -> tuple[str, ...]:
+        """Where its packages may lie: beside its name and beside its file; of a virtual environment that
+        does not want the system's packages, beside its name only."""
+        own, system = (one.rsplit("/", 2)[0] for one in (program, real))
+        return (own,) if alone(self._files, program) else tuple(dict.fromkeys((own, system)))

@@ -1,0 +1,81 @@
+"""Where the metadata of installed distributions lies: .dist-info, .egg-info, and eggs with their EGG-INFO."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Optional
+
+from npudoctor.host.fs.files import Files
+
+METADATA_LIMIT = 1 << 20
+
+# The folder of an installed distribution's metadata; the last form is that of a development install.
+_FORMS = (
+    re.compile(r"(?P<name>.+?)-(?P<version>\d[^-]*)(?:-.*)?\.(?:dist-info|egg-info|egg)\Z"),
+    re.compile(r"(?P<name>[^-]+)-(?P<version>[^-]+)(?:-.*)?\.(?:dist-info|egg-info|egg)\Z"),
+    re.compile(r"(?P<name>[^-]+?)(?P<version>)\.egg-info\Z"),
+)
+
+
+def parse_headers(text: str) -> tuple[tuple[str, str], ...]:
+    """The headers of a METADATA file, names in lower case, continuation lines joined."""
+    headers: list[tuple[str, list[str]]] = []
+    # Not splitlines: a licence in a header may hold form feeds, and has lines of blanks where it has none.
+    for line in text.replace("\r\n", "\n").split("\n"):
+        if not line:
+            break
+        if line[0] in " \t" and headers:
+            headers[-1][1].append(line.strip())
+        else:
+            name, colon, value = line.partition(":")
+            if colon:
+                headers.append((name.strip().lower(), [value.strip()]))
+    return tuple((name, "\n".join(lines)) for name, lines in headers)
+
+
+def distributions_in(folder: str, names: Iterable[str]) -> Iterator[tuple[str, str, str]]:
+    """Name, version and metadata's path of each that importing from a folder with these names would find."""
+    if folder.endswith(".egg"):  # an egg counts where it stands on the search path itself
+        told = _told(folder.rsplit("/", 1)[-1])
+        if told:
+            yield (*told, f"{folder}/EGG-INFO")
+    for entry in names:
+        told = _told(entry) if entry.endswith("-info") else None
+        if told:
+            yield (*told, f"{folder}/{entry}")
+
+
+def _told(entry: str) -> Optional[tuple[str, str]]:
+    match = next(filter(None, (form.match(entry) for form in _FORMS)), None)
+    return (match["name"], match["version"]) if match else None
+
+
+def metadata_of(files: Files, folder: str) -> str:
+    """The text of its headers; empty when there is none."""
+    for path in (f"{folder}/METADATA", f"{folder}/PKG-INFO", folder):
+        entry = files.stat(path)
+        if entry is not None and entry.is_file:
+            return files.text(path, METADATA_LIMIT) or ""
+    return ""
+
+
+def egg_requirements(files: Files, folder: str) -> list[str]:
+    """What an egg's requires.txt asks for, as the values of Requires-Dist headers."""
+    if not folder.endswith((".egg-info", "/EGG-INFO")):
+        return []
+    entry = files.stat(f"{folder}/requires.txt")
+    text = files.text(f"{folder}/requires.txt", METADATA_LIMIT) if entry and entry.is_file else None
+    return list(_required(text or ""))
+
+
+def _required(text: str) -> Iterator[str]:
+    """Its lines; a section [extra:marker] says when those below it hold."""
+    condition = ""
+    for line in map(str.strip, text.splitlines()):
+        if line.startswith("["):
+            extra, _colon, marker = line.strip("[]").partition(":")
+            both = (f'extra == "{extra}"' if extra else "", f"({marker})" if marker else "")
+            condition = " and ".join(filter(None, both))
+        elif line and not line.startswith("#"):
+            yield f"{line} ; {condition}" if condition else line

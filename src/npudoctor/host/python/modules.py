@@ -1,0 +1,186 @@
+"""Where an import leads, by the search path alone: nothing is run."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+from typing import Optional
+
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass
+from npudoctor.host.fs.archives import members
+from npudoctor.host.fs.files import Files
+from npudoctor.host.python.interpreter import Layout
+from npudoctor.host.python.site_folders import is_site, reached_from
+
+TEXT_LIMIT = 1 << 20
+_SOURCES = (".py", ".pyc")
+# A package that says itself where its parts lie, or that passes for another one.
+_OPEN = re.compile(r"__path__|declare_namespace|sys\.modules")
+_FINDER = re.compile(r"__editable___\w+_finder\.py\Z")
+_MAPPING = re.compile(r"^(MAPPING|NAMESPACES)\b[^=\n]*=[ \t]*(\{.*\})[ \t\r]*$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Module:
+    """What an import finds. `file`: what it runs; None for a namespace, a folder without __init__.py.
+    `folders`: where its parts are looked for; none where it is no package. `archived`: in a zip file."""
+
+    file: Optional[str]
+    folders: tuple[str, ...] = ()
+    archived: bool = False
+
+
+class Modules:
+    """The modules of one interpreter, in the order of its search path."""
+
+    def __init__(self, files: Files, layout: Layout, before: Sequence[str] = ()) -> None:
+        """`before`: folders that the job searches first."""
+        self._files = files
+        self._path = [folder for folder in (*before, *layout.search_path) if folder.startswith("/")]
+        self._layout = layout
+        self._suffixes = (*_extension_suffixes(layout), *_SOURCES)
+        self._names: dict[str, frozenset[str]] = {}
+        self._tops: dict[str, Optional[Module]] = {}
+        self._mapped: Optional[dict[str, str]] = None
+
+    def find(self, name: str) -> Optional[Module]:
+        """What `import name` finds, name may have dots; None when nothing is seen."""
+        first, *rest = name.split(".")
+        found = self.top(first)
+        for part in rest:
+            found = self._in(found.folders, part) if found is not None else None
+        return found
+
+    def top(self, name: str) -> Optional[Module]:
+        """The same of a name without dots."""
+        if name not in self._tops:
+            self._tops[name] = self._in(self._path, name) or self._of_finder(name)
+        return self._tops[name]
+
+    def is_missing(self, name: str) -> bool:
+        """Whether nothing of that name can be imported, for certain."""
+        return self.find(name) is None and not self.is_open(name)
+
+    def is_open(self, name: str) -> bool:
+        """Whether code decides where it, or its parts, are found."""
+        if self._layout.unread or not self._layout.version or self._hooked():
+            return True
+        first = name.split(".")[0]
+        top = self.top(first)
+        if self._preset(first):
+            return True
+        if top is None or top.file is None or "." not in name:
+            return False
+        return top.archived or _OPEN.search(self.text(top.file)) is not None
+
+    def text(self, path: str) -> str:
+        """The source of a module; empty where it is none."""
+        return (self._files.text(path, TEXT_LIMIT) or "") if path.endswith(".py") else ""
+
+    def names(self, folder: str) -> frozenset[str]:
+        """What lies in a folder, or in a zip file; Python passes over what it may not look into."""
+        if folder not in self._names:
+            try:
+                self._names[folder] = frozenset(self._files.names(folder))
+            except CannotTell:
+                self._names[folder] = frozenset()
+        return self._names[folder]
+
+    def _in(self, folders: Sequence[str], name: str) -> Optional[Module]:
+        portions: list[str] = []
+        for folder in folders:
+            found = self._in_folder(folder, name) if self.names(folder) else self._in_archive(folder, name)
+            if found is not None and found.file is not None:
+                return found
+            portions += found.folders if found is not None else ()
+        return Module(None, tuple(portions)) if portions else None
+
+    def _in_folder(self, folder: str, name: str) -> Optional[Module]:
+        names, path = self.names(folder), f"{folder}/{name}"
+        if name in names:
+            inside = self.names(path)
+            for suffix in self._suffixes if inside else ():
+                if f"__init__{suffix}" in inside:
+                    return Module(f"{path}/__init__{suffix}", (path,))
+        for suffix in self._suffixes:
+            if f"{name}{suffix}" in names:
+                return Module(f"{path}{suffix}")
+        entry = self._files.stat(path) if name in names else None
+        return Module(None, (path,)) if entry is not None and entry.is_dir else None
+
+    def _in_archive(self, folder: str, name: str) -> Optional[Module]:
+        """Of a zip file on the search path, or a folder in one."""
+        archive, inner = _archive_of(self._files, folder)
+        if archive is None:
+            return None
+        inside, path = members(self._files, archive), f"{inner}{name}"
+        for suffix in _SOURCES:
+            if f"{path}/__init__{suffix}" in inside:
+                return Module(f"{archive}/{path}/__init__{suffix}", (f"{folder}/{name}",), archived=True)
+            if f"{path}{suffix}" in inside:
+                return Module(f"{archive}/{path}{suffix}", archived=True)
+        return None
+
+    def _of_finder(self, name: str) -> Optional[Module]:
+        """By the table of an editable install, which setuptools asks last."""
+        target = self._table().get(name)
+        if target is None:
+            return None
+        parent, _slash, last = target.rpartition("/")
+        return self._in_folder(parent, last)
+
+    def _table(self) -> dict[str, str]:
+        if self._mapped is None:
+            self._mapped = {}
+            for site in filter(is_site, self._path):
+                for one in sorted(filter(_FINDER.match, self.names(site))):
+                    self._mapped.update(_mapping(self.text(f"{site}/{one}")))
+        return self._mapped
+
+    def _hooked(self) -> bool:
+        """Whether some file may have put in a finder of its own."""
+        return any(reached_from(self._files, site).unread for site in filter(is_site, self._path))
+
+    def _preset(self, name: str) -> bool:
+        """Whether a .pth file makes this package before anything looks for it, as setuptools' -nspkg.pth."""
+        quoted = f"'{name}'"
+        return any(
+            quoted in (self._files.text(f"{site}/{one}", TEXT_LIMIT) or "")
+            for site in filter(is_site, self._path)
+            for one in self.names(site)
+            if one.endswith(".pth")
+        )
+
+
+def _extension_suffixes(layout: Layout) -> list[str]:
+    tag = "".join((layout.version or "").split(".")[:2])
+    machine = layout.machine or "x86_64"
+    tagged = [f".cpython-{tag}-{machine}-linux-{libc}.so" for libc in ("gnu", "musl")] if tag else []
+    return [*tagged, ".abi3.so", ".so"]
+
+
+def _archive_of(files: Files, folder: str) -> tuple[Optional[str], str]:
+    """The file on the way to what would be a folder, and what of the way lies in it."""
+    inner = ""
+    while folder not in ("", "/"):
+        entry = files.stat(folder)
+        if entry is not None:
+            return (folder, inner) if entry.is_file else (None, "")
+        folder, _slash, last = folder.rpartition("/")
+        inner = f"{last}/{inner}"
+    return None, ""
+
+
+def _mapping(text: str) -> dict[str, str]:
+    """Name and path of each package in an editable install's table."""
+    found: dict[str, str] = {}
+    for match in _MAPPING.finditer(text):
+        try:
+            table = ast.literal_eval(match[2])
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+        if match[1] == "MAPPING":
+            found.update((str(name), str(path)) for name, path in table.items() if str(path).startswith("/"))
+    return found

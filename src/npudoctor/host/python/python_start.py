@@ -1,0 +1,189 @@
+"""What a start of Python loads before it does what it was told: where it looks for its standard library.
+
+Started with `-I -S` it reads pyvenv.cfg and its standard library, and no folder for packages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Callable, Optional
+
+from npudoctor.core.lazy import pattern
+from npudoctor.core.messages import _
+from npudoctor.host.fs.files import Files
+from npudoctor.host.fs.root_trust import RootTrust
+from npudoctor.host.python.site_folders import reached_from
+
+_NAME = pattern(r"python(\d+)\.(\d+)[a-z]*\Z")
+_ANY_NAME = pattern(r"python[\d.]*[a-z]*\Z")
+_HOME = pattern(r"home[ \t]+=[ \t]+/")  # which all releases read alike; before 3.11 "home=/x" is none
+_LIBS = ("lib", "lib64", "lib32", "libx32")
+# Of the standard library, the packages that a start or the report of an error imports.
+_PACKAGES = ("encodings", "collections", "importlib", "re", "_pyrepl")
+_DEBIAN = ("lib/python3/dist-packages", "local/lib/python{}/dist-packages")
+
+
+def is_python(files: Files, path: str) -> bool:
+    """Whether a program is a Python, by its name or that of its file."""
+    return any(_ANY_NAME.match(one.rpartition("/")[2]) for one in (path, files.real(path) or path))
+
+
+def has_version(files: Files, path: str) -> bool:
+    """Whether the name of a program's file tells which Python it is, as python3.11."""
+    return _NAME.match((files.real(path) or "").rpartition("/")[2]) is not None
+
+
+Judge = Callable[[str], Optional[str]]
+
+
+def why_not_python(
+    files: Files, trust: RootTrust, path: str, libraries: Optional[Judge], homes: Sequence[str] = ("/root",)
+) -> Optional[str]:
+    """Why root may not start a Python whose program and libraries are judged; None when it may.
+
+    `libraries` judges what an extension loads. None: it is started without its folders for packages; else
+    anything in them may be imported, and all of the standard library. `homes` may have folders of the user.
+    """
+    start = _Start(files, trust, path, libraries, homes)
+    try:
+        start.judge()
+    except _Distrust as distrust:
+        return distrust.why
+    return None
+
+
+class _Distrust(Exception):
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+class _Start:
+    """One judgement of one Python."""
+
+    def __init__(
+        self, files: Files, trust: RootTrust, path: str, libraries: Optional[Judge], homes: Sequence[str]
+    ) -> None:
+        self._homes_of_user = homes
+        self._files, self._trust, self._path, self._libraries = files, trust, path, libraries
+        named = _NAME.match((files.real(path) or path).rpartition("/")[2])
+        if named is None:
+            self._version, self._zip = "", ""
+        else:
+            self._version, self._zip = f"{named[1]}.{named[2]}", f"python{named[1]}{named[2]}.zip"
+
+    def judge(self) -> None:
+        if not self._version:
+            raise self._unknown()
+        for folder in self._program_folders():
+            self._ask(self._trust.why_not_folder(folder))
+            names = self._files.names(folder)
+            # A Python that was built here, which looks elsewhere, or one with a search path of its own.
+            built = self._files.lstat(f"{folder}/Modules/Setup.local") is not None
+            if built or "pybuilddir.txt" in names or any(name.endswith("._pth") for name in names):
+                raise self._unknown()
+        prefixes = [self._prefix_above(folder) for folder in self._starts()]
+        if self._libraries is not None:
+            above = (folder.rpartition("/")[0] or "/" for folder in self._program_folders())
+            self._judge_sites([*dict.fromkeys((*above, *prefixes))])
+
+    def _program_folders(self) -> Iterator[str]:
+        """The folders of the program's names, from the one given to that of its file."""
+        names = [step for step, entry in self._files.steps(self._path) if not entry.is_dir]
+        own = (self._path.rpartition("/")[0] or "/", *(name.rpartition("/")[0] or "/" for name in names))
+        return iter(dict.fromkeys(own))
+
+    def _starts(self) -> list[str]:
+        """From where it looks for its standard library upwards: what pyvenv.cfg calls its home, else the
+        folder of its file. Before 3.11 the pyvenv.cfg beside its file counts, since then that by its name."""
+        real = (self._files.real(self._path) or self._path).rpartition("/")[0] or "/"
+        homes = {folder: self._homes_beside(folder) for folder in self._program_folders()}
+        found = [home for beside in homes.values() for home in beside]
+        return list(dict.fromkeys(found if homes.get(real) else [real, *found]))
+
+    def _homes_beside(self, folder: str) -> list[str]:
+        homes: list[str] = []
+        for place in dict.fromkeys((folder, folder.rpartition("/")[0] or "/")):
+            self._ask(self._trust.why_not_folder(place))
+            if self._files.lstat(f"{place}/pyvenv.cfg") is not None:
+                self._ask(self._trust.why_not(f"{place}/pyvenv.cfg"))
+                homes += self._homes(f"{place}/pyvenv.cfg")
+        return homes
+
+    def _homes(self, configuration: str) -> Iterator[str]:
+        for line in (self._files.text(configuration) or "").splitlines():
+            key, _equals, value = line.partition("=")
+            if key.strip().lower() == "home":
+                home = value.strip()
+                if not home.startswith("/") or not _HOME.match(line):
+                    raise self._unknown()
+                yield home
+                program = f"{home}/{self._path.rpartition('/')[2]}"
+                yield (self._files.real(program) or program).rpartition("/")[0] or "/"
+
+    def _prefix_above(self, folder: str) -> str:
+        """The nearest folder above with the standard library of this version, which is judged.
+
+        Without one Python goes where it was built for, which is not to be seen.
+        """
+        here = folder
+        while here != "/":  # where releases before 3.11 do not look
+            self._ask(self._trust.why_not_folder(here))
+            libraries = [f"{here.rstrip('/')}/{lib}/python{self._version}" for lib in _LIBS]
+            if any(self._has_landmark(library) for library in libraries):
+                self._judge_library(libraries)
+                return here
+            here = here.rpartition("/")[0] or "/"
+        raise self._unknown()
+
+    def _has_landmark(self, library: str) -> bool:
+        return any(self._files.stat(f"{library}/{name}") is not None for name in ("os.py", "os.pyc"))
+
+    def _judge_library(self, libraries: list[str]) -> None:
+        if not any(self._files.stat(f"{library}/lib-dynload") for library in libraries):
+            raise self._unknown()
+        for library in libraries:
+            above = library.rpartition("/")[0]
+            self._ask(self._trust.why_not_folder(above))
+            if self._files.lstat(f"{above}/{self._zip}") is not None:
+                self._ask(self._trust.why_not(f"{above}/{self._zip}"))
+            if self._files.stat(library) is None:
+                continue
+            if self._libraries is not None:
+                self._ask(self._trust.why_not_tree(library))
+                self._judge_extensions(f"{library}/lib-dynload", self._libraries)
+            packages = [f"{library}/{name}" for name in _PACKAGES if self._files.stat(f"{library}/{name}")]
+            for place in (library, *packages):
+                self._ask(self._trust.why_not_entries(place))
+                self._ask(self._trust.why_not_entries(f"{place}/__pycache__"))
+            self._ask(self._trust.why_not_entries(f"{library}/lib-dynload"))
+
+    def _judge_extensions(self, folder: str, libraries: Judge) -> None:
+        for name in self._files.names(folder):
+            if name.endswith(".so"):
+                self._ask(libraries(f"{folder}/{name}"))
+
+    def _judge_sites(self, prefixes: list[str]) -> None:
+        """The folders for packages, those to which their .pth files lead, and root's own."""
+        names = [f"{lib}/python{self._version}" for lib in _LIBS]
+        ends = [f"{name}/{kind}-packages" for name in names for kind in ("site", "dist")]
+        ends += [end.format(self._version) for end in _DEBIAN]
+        sites = [f"{prefix.rstrip('/')}/{end}" for prefix in prefixes for end in ends]
+        sites += (f"{home}/.local/lib/python{self._version}/site-packages" for home in self._homes_of_user)
+        for site in sites:
+            self._ask(self._trust.why_not_folder(site))
+            if self._files.stat(site) is not None:
+                reached = reached_from(self._files, site)
+                for file in (*reached.unread, *reached.finders):
+                    text = _("{path} may load code from elsewhere, and was not run")
+                    self._ask(text.format(path=file))
+                for folder in reached.folders:
+                    self._ask(self._trust.why_not_tree(folder))
+
+    def _ask(self, why: Optional[str]) -> None:
+        if why:
+            raise _Distrust(why)
+
+    def _unknown(self) -> _Distrust:
+        text = _("{path}: could not determine from where this Python loads its standard library")
+        return _Distrust(text.format(path=self._path))

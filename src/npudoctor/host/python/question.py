@@ -1,0 +1,50 @@
+"""What an interpreter is asked for its layout, and what it means when it does not answer."""
+
+from __future__ import annotations
+
+import signal
+
+from npudoctor.core.errors import CannotTell, DoesNotRun
+from npudoctor.core.messages import _
+from npudoctor.host.process.commands import Answer
+
+# Asked with -I: neither the working directory nor PYTHONPATH reaches the interpreter while we ask;
+# the folders that the job would see in front are added by us afterwards.
+# Nothing is imported that the interpreter has not loaded by itself: the question costs its start.
+# How it ends that would end so for the job, too: an error of its own, or a crash. Not one of SIGKILL. For
+# root, who starts it without LD_LIBRARY_PATH, a library that the loader does not find proves nothing.
+FAILED = (*range(1, 256), -signal.SIGILL, -signal.SIGABRT, -signal.SIGBUS, -signal.SIGSEGV)
+NOT_LOADED = 127
+_THREADS = "\nCurrent thread 0x"
+MARK = "NPUDOCTOR\0"
+QUESTION = (
+    "import os,site,sys;"
+    "told=[sys.version.split()[0],os.uname()[4],sys.prefix,sys.base_prefix,site.getusersitepackages()];"
+    "told+=[entry for entry in sys.path if isinstance(entry,str)];"
+    "os.write(1,b'NPUDOCTOR\\0'+b'\\0'.join(os.fsencode(str(word)) for word in told))"
+)
+# Of root, with -I -S besides: then nothing is loaded but from its standard library, and of that as little.
+# What the other question learns of folders for packages is read.
+ROOTS_QUESTION = (
+    "import posix,sys;"
+    "told=[sys.version.split()[0],posix.uname()[4],sys.prefix,sys.base_prefix,'']+sys.path;"
+    "posix.write(1,b'NPUDOCTOR\\0'+b'\\0'.join(word.encode(sys.getfilesystemencoding(),'surrogateescape')"
+    " for word in told if isinstance(word,str)))"
+)
+
+
+def words_of(answer: Answer) -> list[str]:
+    """What it told, without what a wrapper said before; empty when it did not answer."""
+    return answer.stdout.rpartition(MARK)[2].split("\0") if MARK in answer.stdout and answer.ok else []
+
+
+def no_answer(path: str, answer: Answer, as_root: bool) -> CannotTell:
+    """Why there is no answer: that it does not run for the job either, or that it could not be told."""
+    # What it died of; where its threads then were tells nobody anything.
+    said = "".join(answer.stderr.partition(_THREADS)[0].strip().splitlines()[-1:])
+    text = _("the interpreter {path} does not answer: {why}")
+    reason = text.format(path=path, why=said or answer.ended)
+    known = not as_root or answer.status != NOT_LOADED
+    if known and (answer.ended == "missing" or (answer.ended == "exited" and answer.status in FAILED)):
+        return DoesNotRun(reason, answer.status or 0, said)
+    return CannotTell(reason)

@@ -1,0 +1,135 @@
+"""What an installed distribution requires of another one, by its own metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Optional
+
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _
+from npudoctor.host.python.interpreter import Distribution, Layout, normal
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+    from packaging.specifiers import SpecifierSet
+    from packaging.version import Version
+
+# packaging is imported where it is used: it costs more than the rest of a start.
+
+
+_EXTRA = "extra =="
+
+
+@dataclass(frozen=True)
+class Requires:
+    """One thing that a distribution requires: of which name (PEP 503), which versions, with which extras."""
+
+    name: str
+    specifier: SpecifierSet
+    extras: tuple[str, ...] = ()
+
+
+def required(found: Distribution, name: str, layout: Layout) -> Optional[SpecifierSet]:
+    """The versions of `name` that it accepts, in an interpreter of this layout and without extras.
+
+    None when it does not require it. CannotTell when such a line of its metadata makes no sense, or when
+    the metadata is missing or is none.
+    """
+    _expect_headers(found)
+    from packaging.specifiers import SpecifierSet
+
+    wanted: Optional[SpecifierSet] = None
+    for line in found.all("Requires-Dist"):
+        if not normal(line.strip()).startswith(normal(name)):
+            continue  # what is not about it need not be understood
+        requirement = _parse(line)
+        if normal(requirement.name) == normal(name) and _applies(requirement, layout):
+            wanted = (wanted or SpecifierSet()) & requirement.specifier
+    return wanted
+
+
+def _expect_headers(found: Distribution) -> None:
+    if not found.headers:
+        text = _("what {name} {version} requires is not known: {folder} holds no metadata that can be read")
+        words = {"name": found.name, "version": found.version, "folder": found.folder}
+        raise CannotTell(text.format(**words))
+
+
+def version_number(found: Distribution) -> Version:
+    """Its version, to compare; CannotTell when that is none."""
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        return Version(found.version)
+    except InvalidVersion as error:
+        text = _("the version {version} of {name} cannot be understood")
+        raise CannotTell(text.format(version=found.version, name=found.name)) from error
+
+
+def _parse(line: str) -> Requirement:
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    try:
+        return Requirement(line)
+    except (InvalidRequirement, RecursionError) as error:
+        raise _senseless(line) from error
+
+
+def _applies(requirement: Requirement, layout: Layout, extra: str = "") -> bool:
+    """Whether its marker holds; asked for the examined interpreter, not for ours."""
+    from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
+
+    here = {"extra": extra}
+    if layout.version:
+        here["python_full_version"] = layout.version
+        here["python_version"] = ".".join(layout.version.split(".")[:2])
+    if layout.machine:
+        here["platform_machine"] = layout.machine
+    try:
+        return requirement.marker is None or requirement.marker.evaluate(here)
+    except (UndefinedComparison, UndefinedEnvironmentName) as error:
+        raise _senseless(str(requirement)) from error
+
+
+def _senseless(line: str) -> CannotTell:
+    return CannotTell(_("the requirement {text} cannot be understood").format(text=line))
+
+
+def all_required(found: Distribution, layout: Layout) -> dict[str, SpecifierSet]:
+    """Everything that it requires in an interpreter of this layout, without extras; by PEP 503 name.
+
+    A line that makes no sense is left out: one wrong line must not hide the others.
+    """
+    _expect_headers(found)
+    wanted: dict[str, SpecifierSet] = {}
+    for line in found.all("Requires-Dist"):
+        try:
+            requirement = _parse(line)
+            if not _applies(requirement, layout):
+                continue
+        except CannotTell:
+            continue
+        name = normal(requirement.name)
+        wanted[name] = wanted[name] & requirement.specifier if name in wanted else requirement.specifier
+    return wanted
+
+
+def requirements_of(found: Distribution, layout: Layout, extras: Sequence[str] = ("",)) -> list[Requires]:
+    """What it requires in an interpreter of this layout when these extras are asked for ("" for none).
+
+    In the order of its metadata. A line that makes no sense is left out: it must not hide the others.
+    """
+    _expect_headers(found)
+    wanted = []
+    for line in found.all("Requires-Dist"):
+        if tuple(extras) == ("",) and _EXTRA in line and " or " not in line:
+            continue  # most lines of a large package, and dear to parse
+        try:
+            requirement = _parse(line)
+            if any(_applies(requirement, layout, extra) for extra in extras):
+                mine = tuple(sorted(requirement.extras))
+                wanted.append(Requires(normal(requirement.name), requirement.specifier, mine))
+        except CannotTell:
+            continue
+    return wanted

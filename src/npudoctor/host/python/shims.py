@@ -1,0 +1,76 @@
+"""Which interpreter a shim of pyenv would start, by reading what it reads: root runs no script for it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Optional
+
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.lazy import pattern
+from npudoctor.host.fs.files import Files
+
+_LIMIT = 4096
+_SHIM = pattern(r'^exec "(/[^"$`\\]+)/libexec/pyenv" exec ', re.MULTILINE)
+_VERSION = pattern(r"[\w.+-]+\Z")
+
+
+def shimmed(
+    files: Files, variables: Mapping[str, str], path: str, here: Callable[[], Optional[str]]
+) -> Optional[str]:
+    """The path of that interpreter; None where the path is no such shim, or it starts none that we see."""
+    try:
+        head = files.read(path, _LIMIT) or b""
+    except CannotTell:
+        return None
+    shim = _SHIM.search(head.decode("utf-8", "surrogateescape")) if head.startswith(b"#!") else None
+    if shim is None:
+        return None
+    name = path.rpartition("/")[2]
+    for program in _programs(files, variables, shim[1], name, here):
+        if program != path and files.stat(program) is not None:
+            return program
+    return None
+
+
+def _programs(
+    files: Files, variables: Mapping[str, str], root: str, name: str, here: Callable[[], Optional[str]]
+) -> Iterator[str]:
+    for version in _versions(files, variables, root, here):
+        if version == "system":
+            folders = variables.get("PATH", "").split(":")
+            own = (f"{root}/shims", f"{root}/bin")
+            yield from (f"{folder}/{name}" for folder in folders if folder[:1] == "/" and folder not in own)
+        elif _VERSION.match(version) and version.strip("."):
+            yield f"{root}/versions/{_full(files, root, version)}/bin/{name}"
+
+
+def _versions(
+    files: Files, variables: Mapping[str, str], root: str, here: Callable[[], Optional[str]]
+) -> list[str]:
+    """In pyenv's order: the variable, the file of the nearest folder above, the one of all; else "system"."""
+    if variables.get("PYENV_VERSION"):
+        return variables["PYENV_VERSION"].split(":")
+    folder = here() or "/"
+    while True:
+        told = _words(files, f"{folder.rstrip('/')}/.python-version")
+        if told or folder == "/":
+            return told or _words(files, f"{root}/version") or ["system"]
+        folder = folder.rpartition("/")[0] or "/"
+
+
+def _words(files: Files, path: str) -> list[str]:
+    try:
+        lines = (files.text(path, _LIMIT) or "").splitlines()
+    except CannotTell:
+        return []
+    return [word for line in lines for word in line.partition("#")[0].split()]
+
+
+def _full(files: Files, root: str, version: str) -> str:
+    """The newest release of a version that is named by its beginning, as 3.11."""
+    names = files.names(f"{root}/versions")
+    if version in names:
+        return version
+    newer = [name for name in names if re.match(rf"{re.escape(version)}\.\d+\Z", name)]
+    return max(newer, key=lambda name: int(name.rpartition(".")[2]), default=version)

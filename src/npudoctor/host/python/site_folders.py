@@ -1,0 +1,181 @@
+"""What a start of Python adds to its search path, read without one: .pth files, the user's own folder."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Optional
+
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.lazy import pattern
+from npudoctor.host.fs.files import Files
+from npudoctor.host.process.users import home_of
+
+PTH_LIMIT = 1 << 20
+PYTHON_LIB = pattern(r"python(\d+\.\d+)\Z")
+_EDITABLE = "__editable__."  # setuptools: __editable__.NAME-VERSION.pth beside NAME-VERSION.dist-info
+_FINDER = pattern(r"import (__editable___\w+_finder); \1\.install\(\)\s*\Z")
+_END = pattern(r"\r\n|\r|\n")
+_OWN_CODE = ("sitecustomize.py", "usercustomize.py")
+
+
+@dataclass(frozen=True)
+class Reached:
+    """Folders of the search path, and what may lead to more of them and was not followed.
+
+    `finders`: files whose code leads to no more distributions, but finds modules elsewhere. `first`: those
+    of the folders that are searched before all others, as easy_install puts its eggs.
+    """
+
+    folders: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+    finders: tuple[str, ...] = ()
+    first: tuple[str, ...] = ()
+
+    def __add__(self, other: Reached) -> Reached:
+        return Reached(
+            (*self.folders, *other.folders),
+            (*self.unread, *other.unread),
+            (*self.finders, *other.finders),
+            (*self.first, *other.first),
+        )
+
+
+def reached_from(files: Files, site: str) -> Reached:
+    """A folder for packages with the folders that its .pth files name, as Python's own `site` adds them."""
+    names = files.names(site)
+    own = (f"{site}/{name}" for name in names if name in _OWN_CODE)
+    found = Reached((site,), tuple(path for path in own if not _is_idle(files, path)))
+    return sum((_of_pth(files, site, name, names) for name in names if name.endswith(".pth")), found)
+
+
+def _is_idle(files: Files, path: str) -> bool:
+    """Whether code of the user's own adds nothing to the search path."""
+    from npudoctor.host.python.own_code import adds_nothing  # few have such files
+
+    try:
+        return adds_nothing((files.read(path, PTH_LIMIT) or b"").decode("utf-8"))
+    except (CannotTell, UnicodeDecodeError):
+        return False
+
+
+def is_site(folder: str) -> bool:
+    """Whether Python reads .pth files there, by its name."""
+    return folder.endswith(("/site-packages", "/dist-packages"))
+
+
+def _of_pth(files: Files, site: str, name: str, beside: list[str]) -> Reached:
+    path = f"{site}/{name}"
+    try:
+        lines = _lines(files, path)
+        folders = tuple(folder for folder in _plain(site, lines or ()) if files.stat(folder))
+    except CannotTell:
+        lines, folders = None, ()
+    if lines is None:
+        return Reached(unread=(path,))
+    if name.startswith("."):
+        # Passed over since 3.8.19, 3.9.19, 3.10.14, 3.11.8 and 3.12.2.
+        return Reached(unread=(path,) if any(line.strip() for line in lines) else ())
+    code = [line for line in lines if _is_code(line)]
+    own = [line for line in code if _FINDER.match(line) and _is_editable(name, beside)]
+    first = folders if any(map(_puts_first, code)) else ()
+    if any(line not in own and not _harmless(files, site, line) for line in code):
+        return Reached(folders, (path,), first=first)
+    return Reached(folders, finders=(path,) if own else (), first=first)
+
+
+def _puts_first(line: str) -> bool:
+    """Whether it is easy_install's, which moves what its file named to the front."""
+    if "sys.__plen:" not in line:
+        return False
+    from npudoctor.host.python.pth_code import puts_first  # few have such lines
+
+    return puts_first(line)
+
+
+def _lines(files: Files, path: str) -> Optional[list[str]]:
+    """None where it is too long, or the releases of Python do not agree what its lines are: since 3.13 a mark
+    of the byte order is passed over, and a line ends at more signs."""
+    content = files.read(path, PTH_LIMIT) or b""
+    text = content.decode("utf-8", "surrogateescape")
+    lines = text.splitlines()
+    agreed = lines == _END.split(text)[: len(lines)] and not text.startswith("\ufeff")
+    return lines if agreed and len(content) < PTH_LIMIT else None
+
+
+def user_folders(files: Files, variables: Mapping[str, str], program: str, version: str) -> Reached:
+    """The user's own folder for packages: of whom the variables name, and of whom the program belongs to.
+
+    Who may not be looked at, or has no home that we know, is told as unread.
+    """
+    if variables.get("PYTHONNOUSERSITE"):
+        return Reached()
+    found = Reached()
+    for base in dict.fromkeys(_bases(files, variables, program)):
+        site = f"{base}/lib/python{version}/site-packages"
+        try:
+            found += reached_from(files, site) if files.stat(site) else Reached()
+        except CannotTell:
+            found += Reached(unread=(site,))
+    return found
+
+
+def _bases(files: Files, variables: Mapping[str, str], program: str) -> Iterator[str]:
+    named, home = variables.get("PYTHONUSERBASE"), variables.get("HOME") or home_of(files, 0) or "/root"
+    for folder in (named, f"{home}/.local" if not named else None):
+        if folder and folder.startswith("/"):
+            yield folder
+    entry = files.lstat(program)
+    owner = home_of(files, entry.uid) if entry is not None and entry.uid else None
+    if owner is not None and not named:
+        yield f"{owner}/.local"
+
+
+def _plain(site: str, lines: Sequence[str]) -> Iterator[str]:
+    for line in lines:
+        if line.strip() and not line.startswith("#") and not _is_code(line):
+            yield posixpath.normpath(posixpath.join(site, line.rstrip()))
+
+
+def _is_code(line: str) -> bool:
+    """As `site` tells it."""
+    return line.startswith(("import ", "import\t"))
+
+
+def _is_editable(name: str, beside: list[str]) -> bool:
+    return name.startswith(_EDITABLE) and f"{name[len(_EDITABLE) : -len('.pth')]}.dist-info" in beside
+
+
+def _harmless(files: Files, site: str, line: str) -> bool:
+    """Whether a line of code leads to no folder for packages and no module elsewhere."""
+    from npudoctor.host.python.pth_code import leads_nowhere  # few have such lines
+    from npudoctor.host.python.pth_modules import imports_what_leads_nowhere
+
+    return leads_nowhere(line) or imports_what_leads_nowhere(files, site, line)
+
+
+def alone(files: Files, program: str) -> bool:
+    """Whether it is a virtual environment that wants its own packages only."""
+    text = files.text(f"{program.rsplit('/', 2)[0]}/pyvenv.cfg") or ""
+    settings = text.lower().replace(" ", "").splitlines()
+    return bool(settings) and "include-system-site-packages=true" not in settings
+
+
+def suits(real: str, version: str) -> bool:
+    """Whether a folder pythonX.Y is this program's: python3.11 has it in its name, python3 may not."""
+    told = PYTHON_LIB.match(real.rsplit("/", 1)[-1])
+    return told is None or told.group(1) == version
+
+
+def first_folders(entries: list[str], here: Optional[str]) -> list[str]:
+    """PYTHONPATH, as the job would have it in front; a relative entry is one of the working directory.
+
+    Its empty entries, which CANN's own script leaves, name that directory itself: what lies there belongs
+    to the one program that is started there, and is source-shadowing's to judge.
+    """
+    named = [entry for entry in entries if entry.startswith("/") or (entry and here is not None)]
+    return [
+        posixpath.normpath(posixpath.join(here or "/", entry)) if entry[0] != "/" else entry
+        for entry in named
+    ]

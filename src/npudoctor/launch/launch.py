@@ -1,0 +1,116 @@
+"""Which launch a rank belongs to: what all its ranks on this node have in common, and no other launch."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Mapping
+from typing import Optional
+
+from npudoctor.core.frozen import dataclass
+from npudoctor.host import Host
+from npudoctor.host.process.processes import Process, Processes
+
+# The innermost launcher first: srun may start a torchrun on each node. The number of a node's ranks, where
+# the launcher says it.
+_LOCAL = (
+    ("LOCAL_RANK", "LOCAL_WORLD_SIZE"),
+    ("PADDLE_RANK_IN_NODE", "PADDLE_LOCAL_SIZE"),
+    ("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
+    ("MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+    ("SLURM_LOCALID", ""),
+)
+# What tells one launch by the same process from another.
+_TELLING = (
+    "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT",
+    "SLURM_CLUSTER_NAME", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT", "PMIX_NAMESPACE",
+    "OMPI_MCA_ess_base_jobid", "PMI_JOBID", "PADDLE_MASTER", "PADDLE_TRAINERS_NUM",
+)  # fmt: skip
+# What decides the answer; ASCEND_DEVICE_ID is each rank's own. Slurm gives TMPDIR to the first task only.
+_RELEVANT = re.compile(
+    r"(ASCEND|HCCL|NCCL|CUDA|NVIDIA|LD|ATB|CANN|TOOLCHAIN|MS|MINDSPORE|GLOG|TORCH|PYTORCH|FLAGS|ACL|CM"
+    r"|NPUDOCTOR)_(?!DEVICE_ID\Z|NODE_ID\Z)|PYTHON|RANK_TABLE|TASK_QUEUE|DUMP_G"
+    r"|(PATH|HOME|USER|VIRTUAL_ENV|CONDA_PREFIX|LANG|LANGUAGE|LC_\w+|WORLD_SIZE|RANK_SIZE)\Z"
+)
+_TASKS = re.compile(r"(\d+)(?:\(x(\d+)\))?\Z")
+
+
+@dataclass(frozen=True)
+class Launch:
+    """This rank's number on the node, how many there are (None: not told), and the launch's name."""
+
+    rank: int
+    size: Optional[int]
+    key: str
+
+
+def launch_of(host: Host, variables: Mapping[str, str], pid: int) -> Optional[Launch]:
+    """The launch of the process `pid` with these variables; None when it is alone, or nobody can tell."""
+    told = _told(variables)
+    if told is None:
+        return None
+    name, rank, size = told
+    launcher = _launcher(host.processes, pid, name)
+    by_hand = name == "SLURM_LOCALID" and size is None  # a batch script, or a shell in an allocation
+    if size == 1 or by_hand or launcher is None:
+        return None
+    system = host.system
+    telling = [f"{one}={variables[one]}" for one in _TELLING if one in variables]
+    place = [system.boot_id(), system.namespace("pid"), host.identity.euid, name]
+    return Launch(rank, size, _hash([*place, launcher.pid, launcher.started, *telling]))
+
+
+def _told(variables: Mapping[str, str]) -> Optional[tuple[str, int, Optional[int]]]:
+    """The variable that says which rank we are, what it says, and how many ranks there are."""
+    found = []
+    for name, size_name in _LOCAL:
+        rank = _number(variables.get(name))
+        if rank is not None:
+            size = _number(variables.get(size_name)) if size_name else slurm_tasks(variables)
+            found.append((name, rank, size))
+    if found and found[0][0] == "LOCAL_RANK" and "TORCHELASTIC_RUN_ID" not in variables:
+        # A shell of each rank's own may have set it, from the launcher's: that shell is no launcher.
+        for name, rank, size in found[1:]:
+            if rank == found[0][1] and (size or 1) > 1 and found[0][2] in (None, size):
+                return name, rank, size
+    return found[0] if found else None
+
+
+def fingerprint(variables: Mapping[str, str], *more: object) -> str:
+    """What must be alike for one rank's answer to be another's."""
+    relevant = [f"{name}={value}" for name, value in sorted(variables.items()) if _RELEVANT.match(name)]
+    return _hash([*relevant, *more])
+
+
+def slurm_tasks(variables: Mapping[str, str]) -> Optional[int]:
+    """How many tasks of the step this node has, from a list such as 4(x2),3."""
+    told, node = variables.get("SLURM_STEP_TASKS_PER_NODE", ""), _number(variables.get("SLURM_NODEID"))
+    for part in told.split(","):
+        match = _TASKS.match(part)
+        if match is None or node is None:
+            return None
+        node -= int(match[2] or 1)
+        if node < 0:
+            return int(match[1])
+    return None
+
+
+def _launcher(processes: Processes, pid: int, name: str) -> Optional[Process]:
+    """The nearest ancestor that was not started as a rank: between it and us may be shells of the rank's."""
+    process = processes.now(pid)
+    while process is not None and process.parent > 0:
+        parent = processes.now(process.parent)
+        if parent is not None and processes.variable(parent.pid, name) is None:
+            return parent
+        process = parent
+    return None
+
+
+def _number(told: Optional[str]) -> Optional[int]:
+    return int(told) if told and told.isascii() and told.isdecimal() and len(told) < 7 else None
+
+
+def _hash(parts: list[object]) -> str:
+    text = "\0".join(map(str, parts))
+    return hashlib.sha256(os.fsencode(text)).hexdigest()[:32]

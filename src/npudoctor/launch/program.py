@@ -1,0 +1,104 @@
+"""Which file a command's first word means, as a shell would find it; and which Python will run it."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Mapping
+from typing import Optional
+
+from npudoctor.core.messages import _, strerror
+
+NOT_FOUND, NOT_EXECUTABLE = 127, 126
+_PYTHON = re.compile(r"python(\d+(\.\d+)*)?\Z")
+_SHEBANG = 256  # the kernel reads no more of it
+_LOOKED_AT = 80  # bash reads no more to tell a script from a binary
+
+
+class CannotStart(Exception):
+    """The command cannot be started: the exit status that a shell would give, and why."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status, self.reason = status, reason
+
+
+def found(word: str, variables: Mapping[str, str]) -> str:
+    """The path of a command: as it stands with a slash in it, else from PATH."""
+    if "/" in word:
+        return word
+    if not word:
+        raise CannotStart(NOT_FOUND, _("the command is empty"))
+    barred = None
+    for folder in variables.get("PATH", os.defpath).split(":"):
+        path = os.path.join(folder or ".", word)
+        if _is_file(path):
+            if _may_execute(path):
+                return path
+            barred = barred or path
+    if barred:
+        raise CannotStart(NOT_EXECUTABLE, f"{barred}: {strerror(13)}")
+    raise CannotStart(NOT_FOUND, _("{command}: no such command in PATH").format(command=word))
+
+
+def why_not(path: str, error: int) -> CannotStart:
+    """What execve's refusal of a path means."""
+    if os.path.isdir(path):
+        return CannotStart(NOT_EXECUTABLE, _("{path} is a directory").format(path=path))
+    if error in (2, 20) and not os.path.lexists(path):
+        return CannotStart(NOT_FOUND, f"{path}: {strerror(error)}")
+    shebang = _shebang(path)
+    if error == 2 and shebang:
+        text = _("{path}: its interpreter {interpreter} is not there")
+        return CannotStart(NOT_EXECUTABLE, text.format(path=path, interpreter=shebang[0]))
+    return CannotStart(NOT_EXECUTABLE, f"{path}: {strerror(error)}")
+
+
+def is_script(path: bytes) -> bool:
+    """Whether a file that the kernel does not know is a script: as bash judges, by its first line."""
+    with open(path, "rb") as file:
+        return b"\0" not in file.read(_LOOKED_AT).split(b"\n", 1)[0]
+
+
+def python_of(word: str, variables: Mapping[str, str]) -> Optional[str]:
+    """The interpreter that a command will be run by, where it is a Python or a Python script."""
+    try:
+        path = found(word, variables)
+    except CannotStart:
+        return None
+    if _PYTHON.match(os.path.basename(path)):
+        return os.path.abspath(path)
+    words = _shebang(path)
+    if words and os.path.basename(words[0]) == "env":
+        words = [word for word in words[1:] if not word.startswith("-") and "=" not in word][:1]
+    if not words or not _PYTHON.match(os.path.basename(words[0])):
+        return None
+    try:
+        return os.path.abspath(found(words[0], variables))
+    except CannotStart:
+        return None
+
+
+def _shebang(path: str) -> list[str]:
+    """The words of a script's first line, without "#!"; none for all else."""
+    if not _is_file(path):
+        return []
+    try:
+        with open(path, "rb") as file:
+            head = file.read(_SHEBANG)
+    except OSError:
+        return []
+    line = os.fsdecode(head.split(b"\n", 1)[0])
+    return line[2:].split() if line.startswith("#!") else []
+
+
+def _is_file(path: str) -> bool:
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def _may_execute(path: str) -> bool:
+    return os.access(path, os.X_OK, effective_ids=os.access in os.supports_effective_ids)

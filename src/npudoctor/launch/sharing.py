@@ -1,0 +1,134 @@
+"""One check for all ranks of a launch on a node: the first of them asks, the others take its answer.
+
+An answer counts as long as the process that gave it lives, and no longer than the deadline: that of another
+launch is never taken. Whoever cannot have one in time, or is not like the first, asks by itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Callable, Optional
+
+from npudoctor.core.frozen import replace
+from npudoctor.host.process.processes import Processes
+from npudoctor.launch.answer import Answer, from_json, to_json
+from npudoctor.launch.launch import Launch
+from npudoctor.launch.meeting import Meeting
+
+TURN = 0.02
+LINGER = 2.0  # how long an answer stays at least for the others to take it, whatever becomes of the job
+TAKEN = ".taken-"
+_OURS = re.compile(r"[0-9a-f]{32}(\.taken-\d+)?\Z|\.[0-9a-f]{32}(\.taken-\d+)?-\d+\Z")
+
+
+class Sharing:
+    """One rank's side. `pid`: the process that will start the job. `place`: boot and pid namespace, in which
+    pids mean what we think."""
+
+    def __init__(
+        self, meeting: Meeting, launch: Launch, alike: str, processes: Processes, pid: int, place: str
+    ) -> None:
+        self._meeting, self._launch, self._alike = meeting, launch, alike
+        self._processes, self._place = processes, place
+        process = processes.now(pid)
+        self._author = [pid, process.started if process else 0]
+
+    def answer(self, ask: Callable[[], Answer], seconds: float) -> Answer:
+        """The answer for this rank."""
+        if self._launch.rank != 0:
+            return self._taken(seconds) or ask()
+        try:
+            self._sweep()
+            self._tell(None)
+        except OSError:
+            return ask()  # nobody will hear it
+        try:
+            path = os.path.join(self._meeting.path, self._launch.key)
+            answer = replace(ask(), shared=path, ranks=self._launch.size, at=_now())
+        except BaseException:
+            self._meeting.remove(self._launch.key)  # the others need not wait
+            raise
+        with suppress(OSError):
+            self._tell(answer)
+        return answer
+
+    def _tell(self, answer: Optional[Answer]) -> None:
+        told: dict[str, Any] = {"author": self._author, "place": self._place, "alike": self._alike}
+        if answer is not None:
+            told.update(at=answer.at, answer=to_json(answer))
+        self._meeting.write(self._launch.key, told)
+
+    def _taken(self, seconds: float) -> Optional[Answer]:
+        """The first rank's answer, waited for; None when there is none for us."""
+        until, seen = time.monotonic() + seconds, False
+        while time.monotonic() < until:
+            told = self._meeting.read(self._launch.key)
+            if told is None and seen:
+                return None  # its author ended
+            if told is not None:
+                seen = True
+                if told.get("alike") != self._alike or not self._lives(told.get("author")):
+                    return None
+                if "answer" in told:
+                    return self._fresh(told, seconds)
+            time.sleep(TURN)
+        return None
+
+    def _fresh(self, told: Mapping[str, Any], seconds: float) -> Optional[Answer]:
+        with suppress(TypeError, KeyError, OSError):
+            taken = f"{self._launch.key}{TAKEN}{self._launch.rank}"
+            before = self._meeting.read(taken) or {}
+            # One of our number took it: the launcher starts ranks again, and this is the answer of the last.
+            again = before.get("of") == told["at"] and before.get("author") != self._author
+            if 0 <= _now() - told["at"] <= seconds and not again:
+                answer = from_json(told["answer"])
+                self._meeting.write(taken, {"author": self._author, "of": told["at"]})
+                return replace(answer, borrowed=True, shared=None)
+        return None
+
+    def _lives(self, author: object) -> bool:
+        if not isinstance(author, list) or len(author) != 2 or not isinstance(author[0], int):
+            return False
+        process = self._processes.now(author[0])
+        return process is not None and not process.gone and process.started == author[1]
+
+    def _sweep(self) -> None:
+        """Remove what killed ones left, of this boot and namespace or of another boot."""
+        for name in filter(_OURS.match, list(self._meeting.names())):
+            if name.startswith(".") and self._processes.now(int(name.rpartition("-")[2])):
+                continue  # being written
+            told = self._meeting.read(name) or {}
+            place = str(told.get("place", self._place))
+            elsewhere = place != self._place and place.split()[0] == self._place.split()[0]
+            if not elsewhere and not self._lives(told.get("author")):
+                self._meeting.remove(name)
+
+
+def finish(answer: Answer) -> None:
+    """At the end of the first rank: take its answer away, once the others had the time to take it."""
+    if answer.shared is None:
+        return
+    folder, key = os.path.split(answer.shared)
+    with suppress(OSError, ValueError):
+        while 0 <= _now() - answer.at < LINGER and len(_files(folder, key)) < (answer.ranks or sys.maxsize):
+            time.sleep(TURN)
+        with open(answer.shared, "rb") as file:
+            if json.load(file).get("at") != answer.at:
+                return  # the next launch's
+        for name in _files(folder, key):
+            with suppress(FileNotFoundError):
+                os.unlink(os.path.join(folder, name))
+
+
+def _files(folder: str, key: str) -> list[str]:
+    return [name for name in os.listdir(folder) if name.startswith(key)]
+
+
+def _now() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME)

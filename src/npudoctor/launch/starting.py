@@ -1,0 +1,80 @@
+"""Starts the job: everything as the caller had it, and the reason when it cannot be."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
+
+from npudoctor.launch.given import Given
+from npudoctor.launch.program import found, is_script, why_not
+
+PR_SET_PDEATHSIG = 1
+
+
+def start(command: Sequence[str], variables: Mapping[str, str], given: Given) -> int:
+    """The pid of the job. Signals must be held before, so that none is lost. CannotStart."""
+    path = found(command[0], variables)
+    arguments = [os.fsencode(word) for word in command]
+    environment = {os.fsencode(name): os.fsencode(value) for name, value in variables.items()}
+    reading, writing = os.pipe()  # closed by a successful execve
+    us = os.getpid()
+    try:
+        pid = os.fork()
+    except OSError:
+        os.close(reading)
+        os.close(writing)
+        raise
+    if pid == 0:
+        _become(os.fsencode(path), arguments, environment, given, us, writing)
+    os.close(writing)
+    with open(reading, "rb") as pipe:
+        said = pipe.read()
+    if said:
+        os.waitpid(pid, 0)
+        raise why_not(path, int(said))
+    return pid
+
+
+def _become(
+    path: bytes,
+    arguments: list[bytes],
+    environment: dict[bytes, bytes],
+    given: Given,
+    parent: int,
+    writing: int,
+) -> NoReturn:
+    """In the child: become the job, or tell the errno."""
+    number = errno.EINVAL
+    try:
+        _end_with(parent)
+        given.restore()
+        try:
+            os.execve(path, arguments, environment)  # noqa: S606  (what we are for)
+        except OSError as error:
+            if error.errno != errno.ENOEXEC or not is_script(path):
+                raise
+            # As execvp and every shell do.
+            script = [b"/bin/sh", path, *arguments[1:]]
+            os.execve(b"/bin/sh", script, environment)  # noqa: S606
+    except OSError as error:
+        number = error.errno or number
+    finally:
+        os.write(writing, b"%d" % number)
+        os._exit(126)
+
+
+def _end_with(parent: int) -> None:
+    """Let the job get SIGTERM when we are killed: a job that nobody waits for would keep the devices.
+
+    SIGTERM and not SIGKILL, so that a launcher can end its workers.
+    """
+    with contextlib.suppress(ImportError, OSError, AttributeError):
+        import ctypes  # here and not in the parent, which stays small
+
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(128 + signal.SIGTERM)

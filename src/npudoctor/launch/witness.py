@@ -1,0 +1,117 @@
+"""Tells a signal that was sent to us alone from one that our whole group, or all of a batch job, was sent.
+
+The kernel does not say which it was. So a process like us, of the same group and the same control group,
+takes every signal and reports it: what it got too, the job has got by itself, and we do not pass it on.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import socket
+import struct
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import NoReturn, Optional
+
+from npudoctor.core.descriptors import beyond_standard, nowhere, ready
+from npudoctor.launch.given import EVERY
+from npudoctor.launch.naming import take_name
+
+PATIENCE = 0.05  # seconds that one who signals process by process (slurmstepd) may need for all of them
+RECENT = 2.0  # what it got longer ago was another signal
+_REPORT = struct.Struct("=iid")  # number, sender, when
+
+Seen = tuple[int, int, float]
+
+
+class Witness:
+    """The process beside us; made while signals are held. Without it every signal counts as ours alone."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._seen: list[Seen] = []
+        self._line: Optional[socket.socket] = None
+        self._pid = 0
+        ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            self._pid = os.fork()
+        except OSError:
+            ours.close()
+        else:
+            if self._pid == 0:
+                _stand_by(its, command)
+            self._line = ours
+        its.close()
+
+    def got(self, number: int, sender: int) -> bool:
+        """Whether the witness got this signal too, or does within a moment."""
+        until = time.monotonic() + PATIENCE
+        while self._line is not None:
+            self._seen += self._reports(self._line)
+            recent = time.monotonic() - RECENT
+            self._seen = [one for one in self._seen if one[2] > recent]
+            for one in self._seen:
+                if one[:2] == (number, sender):
+                    self._seen.remove(one)
+                    return True
+            left = until - time.monotonic()
+            if left <= 0 or not ready(self._line.fileno(), left):
+                break
+        return False
+
+    def close(self) -> None:
+        """End it."""
+        if self._line is not None:
+            self._line.close()
+            self._line = None
+            with suppress(ChildProcessError):  # as long as it is our child, its pid is nobody else's
+                if not os.waitpid(self._pid, os.WNOHANG)[0]:
+                    os.kill(self._pid, signal.SIGKILL)
+                    os.waitpid(self._pid, 0)
+
+    def _reports(self, line: socket.socket) -> list[Seen]:
+        found = []
+        with suppress(BlockingIOError):
+            while True:
+                report = line.recv(_REPORT.size, socket.MSG_DONTWAIT)
+                if not report:
+                    self._line = None  # somebody killed it
+                    break
+                found.append(_REPORT.unpack(report))
+        return found
+
+
+def _stand_by(line: socket.socket, command: Sequence[str]) -> NoReturn:
+    """The witness: reports what it gets, until our end of the line is closed."""
+    try:
+        with suppress(OSError, ValueError):
+            take_name([os.fsencode(word) for word in command])
+        _close_all_but(line.fileno())
+        # Its end is told by a signal, as signals are all that it waits for.
+        fcntl.fcntl(line, fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(line, fcntl.F_SETFL, fcntl.fcntl(line, fcntl.F_GETFL) | os.O_ASYNC | os.O_NONBLOCK)
+        while not _ended(line):
+            info = signal.sigwaitinfo(EVERY)
+            with suppress(BlockingIOError):
+                line.send(_REPORT.pack(info.si_signo, info.si_pid, time.monotonic()), socket.MSG_NOSIGNAL)
+    finally:
+        os._exit(0)
+
+
+def _ended(line: socket.socket) -> bool:
+    with suppress(BlockingIOError):
+        return not line.recv(1, socket.MSG_PEEK)
+    return False
+
+
+def _close_all_but(line: int) -> None:
+    """What the caller handed on is not the witness's to keep open: somebody may wait for its end."""
+    nothing = nowhere()
+    for number in (0, 1, 2):
+        os.dup2(nothing, number)
+    for number in beyond_standard():
+        if number != line:
+            with suppress(OSError):
+                os.close(number)

@@ -1,0 +1,181 @@
+"""A forked child that does some work and answers over a pipe; all that it starts ends with it.
+
+Between us and the work stands a guardian. It adopts whatever the work leaves behind, daemons too, and kills
+it all when the work has ended, when we close our end of a pipe, or when we die.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import signal
+import time
+from dataclasses import dataclass
+from typing import Any, Callable, NoReturn, Optional
+
+from npudoctor.checking.check import NoAnswer
+from npudoctor.core.descriptors import beyond_standard, nowhere, ready
+from npudoctor.core.patience import TURN
+
+ANSWER_LIMIT = 4 << 20
+MEMORY_LIMIT = 2 << 30  # of the work, and of each program that it starts
+END_SECONDS = 1.0  # how long killed processes may take to be gone before they are left behind
+
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+
+
+@dataclass
+class Child:
+    """The guardian's pid, the pipe with the answer, and the pipe whose end is the guardian's sign."""
+
+    pid: int
+    pipe: int
+    leash: int
+
+    def answer(self, until: float) -> Optional[dict[str, Any]]:
+        """Its answer; None when it ended without one. NoAnswer when the steady clock passes `until`.
+
+        Whatever comes first, it and all that it started are killed afterwards.
+        """
+        try:
+            return self._receive(until)
+        finally:
+            self._end()
+
+    def _receive(self, until: float) -> Optional[dict[str, Any]]:
+        received = bytearray()
+        while not received.endswith(b"\n"):
+            if not self._readable(until):
+                raise NoAnswer
+            part = os.read(self.pipe, 1 << 16)
+            if not part or len(received) > ANSWER_LIMIT:
+                return None
+            received += part
+        try:
+            told = json.loads(received)
+        except (ValueError, RecursionError):
+            return None
+        return told if isinstance(told, dict) else None
+
+    def _readable(self, until: float) -> bool:
+        """Wait in short turns, as patience.wait does."""
+        while True:
+            left = max(0.0, until - time.monotonic())
+            # What is there already is read even when the time is over: others may have used it up.
+            if ready(self.pipe, min(TURN, left)):
+                return True
+            if not left:
+                return False
+
+    def _end(self) -> None:
+        os.close(self.pipe)
+        os.close(self.leash)
+        until = time.monotonic() + 1.2 * END_SECONDS
+        with contextlib.suppress(ChildProcessError):
+            while not os.waitpid(self.pid, os.WNOHANG)[0]:
+                if time.monotonic() > until:
+                    os.kill(self.pid, signal.SIGKILL)
+                    return
+                time.sleep(0.001)
+
+
+def in_child(work: Callable[[], dict[str, Any]]) -> Child:
+    """Start the work; call it before any thread is started. OSError when no process can be started."""
+    control = _control()
+    reading, writing = os.pipe()
+    holding, leash = os.pipe()
+    try:
+        pid = os.fork()
+    except OSError:
+        for descriptor in (reading, writing, holding, leash):
+            os.close(descriptor)
+        raise
+    if pid == 0:
+        try:
+            _guard(work, writing, holding, control)
+        finally:
+            os._exit(70)
+    os.close(writing)
+    os.close(holding)
+    return Child(pid, reading, leash)
+
+
+def _control() -> Callable[[int, int], None]:
+    """prctl(): Python has no binding of it. Loaded before the fork, so that no child pays for it."""
+    import ctypes
+
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    return lambda option, value: prctl(option, value, 0, 0, 0)
+
+
+def _guard(
+    work: Callable[[], dict[str, Any]], writing: int, holding: int, control: Callable[[int, int], None]
+) -> NoReturn:
+    """The guardian: waits for the end of the work, or of us, then ends everything."""
+    os.setsid()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    _keep_only(writing, holding)
+    control(PR_SET_CHILD_SUBREAPER, 1)
+    worker = os.fork()
+    if worker == 0:
+        control(PR_SET_PDEATHSIG, signal.SIGKILL)
+        os.close(holding)
+        _work(work, writing)
+    os.close(writing)
+    ended = 0
+    while not ended and not ready(holding, 0.02):
+        ended = os.waitpid(worker, os.WNOHANG)[0]
+    _end_all()
+    os._exit(0)
+
+
+def _keep_only(*kept: int) -> None:
+    """No terminal to write to, no pipe of a sibling to keep open, no result to spoil."""
+    nothing = nowhere()
+    for descriptor in (0, 1, 2):
+        os.dup2(nothing, descriptor)
+    for number in beyond_standard():
+        if number not in kept:
+            with contextlib.suppress(OSError):
+                os.close(number)
+
+
+def _work(work: Callable[[], dict[str, Any]], writing: int) -> NoReturn:
+    status, me = 70, os.getpid()
+    try:
+        os.setsid()
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        # Not RLIMIT_AS: much is only reserved, by runtimes that the work may start.
+        _bound(resource.RLIMIT_DATA, MEMORY_LIMIT)
+        answer = json.dumps(work()).encode() + b"\n"
+        while answer and os.getpid() == me:  # a fork made by the work says nothing
+            answer = answer[os.write(writing, answer) :]
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _bound(resource_: int, most: int) -> None:
+    """Lower a limit; one that is lower already stays."""
+    soft, hard = resource.getrlimit(resource_)
+    infinity = resource.RLIM_INFINITY
+    lowest = min(limit for limit in (soft, hard, most) if limit != infinity)
+    resource.setrlimit(resource_, (lowest, hard))
+
+
+def _end_all() -> None:
+    """Kill our children until there are none: what they leave behind becomes ours in turn."""
+    until = time.monotonic() + END_SECONDS
+    with contextlib.suppress(ChildProcessError, OSError):
+        while time.monotonic() < until:
+            with open("/proc/thread-self/children", encoding="ascii") as file:
+                children = [int(pid) for pid in file.read().split()]
+            for pid in children:
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+            time.sleep(0.001)

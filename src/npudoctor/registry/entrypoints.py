@@ -1,0 +1,74 @@
+"""Finds the plug-ins that are installed beside npudoctor: entry points of one group, by their files alone.
+
+importlib.metadata would cost more than all built-in checks together, on every run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+
+from npudoctor.core.frozen import dataclass
+
+GROUP = "npudoctor.checks"
+INSTALLED = ("site-packages", "dist-packages")  # neither the working directory nor folders of sources
+LIMIT = 1 << 16
+
+
+@dataclass(frozen=True)
+class EntryPoint:
+    """One line of an entry_points.txt; `file` is where it stands."""
+
+    name: str
+    module: str
+    file: str
+
+
+def entry_points(search_path: Iterable[str]) -> list[EntryPoint]:
+    """All of our group; of the same name and module in two folders the first counts."""
+    found: dict[tuple[str, str], EntryPoint] = {}
+    for folder in search_path:
+        if os.path.basename(folder.rstrip("/")) in INSTALLED:
+            for point in _below(folder):
+                found.setdefault((point.name, point.module), point)
+    return list(found.values())
+
+
+def parse(text: str) -> list[tuple[str, str]]:
+    """Name and value of each line in the section of our group."""
+    pairs, ours = [], False
+    for raw in text.splitlines():
+        line = raw.partition("#")[0].strip()
+        if line.startswith("["):
+            ours = line == f"[{GROUP}]"
+        elif ours and "=" in line:
+            name, _equals, value = line.partition("=")
+            pairs.append((name.strip(), value.strip()))
+    return pairs
+
+
+def _below(folder: str) -> Iterator[EntryPoint]:
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return
+    for name in names:
+        if name.endswith((".dist-info", ".egg-info")):
+            file = f"{folder}/{name}/entry_points.txt"
+            for point, module in parse(_text(file)):
+                yield EntryPoint(point, module, file)
+
+
+def _text(file: str) -> str:
+    """The file, where it speaks of us at all; few distributions have one, and fewer are ours."""
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return ""
+    try:
+        content = os.read(descriptor, LIMIT)
+    except OSError:
+        return ""
+    finally:
+        os.close(descriptor)
+    return content.decode("utf-8", "replace") if GROUP.encode() in content else ""

@@ -1,0 +1,89 @@
+"""Checks that other distributions bring along, by entry points: loaded and asked in child processes."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Optional
+
+from npudoctor.checking.check import is_name
+from npudoctor.core.messages import _, strerror
+from npudoctor.core.trust import why_untrusted
+from npudoctor.registry import foreign
+from npudoctor.registry.collecting import PLUG_IN_GROUP, Collector
+from npudoctor.registry.dropins import Foreign
+from npudoctor.registry.entrypoints import EntryPoint
+
+_MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\Z")
+UNNAMED = "unnamed-plug-in"
+
+
+def load(collector: Collector, points: Sequence[EntryPoint], until: float) -> None:
+    """Load the modules that the entry points name; the steady clock says until when."""
+    begun = []
+    for point in points:
+        why = _why_not(point)
+        if why is not None:
+            collector.breaks(point.name if _named(point) else UNNAMED, PLUG_IN_GROUP, why)
+            continue
+        ask = partial(foreign.load_module, point.module, point.name)
+        plug_in = Foreign(collector, point.name, PLUG_IN_GROUP, ask, point.file)
+        plug_in.begin()
+        begun.append(plug_in)
+    for plug_in in begun:
+        plug_in.finish(until)
+
+
+def _named(point: EntryPoint) -> bool:
+    return is_name(point.name.replace("_", "-"))
+
+
+def _why_not(point: EntryPoint) -> Optional[str]:
+    """Why a module is not imported: its name is none, or others could have put it there."""
+    if not _named(point):
+        text = _("{file}: {value!r} is no name of a check, which is lower-case words joined by hyphens")
+        return text.format(file=point.file, value=point.name)
+    if not _MODULE.match(point.module):
+        return _("{file}: {value} is no name of a module").format(file=point.file, value=point.module)
+    path = point.file
+    try:
+        for path in (point.file, *_imported(point.module)):
+            why = why_untrusted(path, os.geteuid())
+            if why is not None:
+                return why
+    except OSError as error:
+        return _("{path} cannot be read: {why}").format(path=path, why=strerror(error.errno))
+    return None
+
+
+def _imported(module: str) -> Iterator[str]:
+    """The files from which a module and the packages around it would be loaded; none of them is, here.
+
+    What is not found this way has its say when it is imported, in a child.
+    """
+    from importlib.machinery import PathFinder
+    from importlib.util import find_spec
+
+    whole, places = "", None
+    for part in module.split("."):
+        whole = f"{whole}.{part}".lstrip(".")
+        try:
+            # Of a name without a parent nothing is imported; finders of development installs know it, too.
+            spec = PathFinder.find_spec(whole, places) if places is not None else find_spec(whole)
+        except (ImportError, ValueError):
+            return
+        if spec is None:
+            return
+        places = list(spec.submodule_search_locations or ())
+        yield from places
+        if spec.has_location and spec.origin:
+            yield spec.origin
+            yield from _compiled(spec.cached)
+
+
+def _compiled(cached: Optional[str]) -> Iterator[str]:
+    """The compiled copy that would be run instead, or the folder in which others could put one."""
+    if cached and os.path.lexists(os.path.dirname(cached)):
+        yield cached if os.path.lexists(cached) else os.path.dirname(cached)

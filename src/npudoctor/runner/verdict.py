@@ -1,0 +1,97 @@
+"""From rows to a verdict: what is ignored, what is folded under its cause, what is counted, what decides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Optional
+
+from npudoctor.core.frozen import replace
+from npudoctor.core.model import Finding, Ignored, Result, Severity, Status, Verdict
+
+ANSWERED = (Status.OK, Status.PROBLEM)
+UNANSWERED = (Status.UNKNOWN, Status.TIMEOUT, Status.CRASHED, Status.BROKEN)
+EXIT = {Verdict.READY: 0, Verdict.NOT_READY: 1, Verdict.UNDETERMINED: 2}
+
+
+def ignore(rows: Sequence[Result], ignored: Mapping[str, Optional[str]]) -> list[Result]:
+    """The rows with the findings marked, and the rows made unneeded, that the user chose to ignore."""
+    return [_ignore_in(row, ignored) for row in rows] if ignored else list(rows)
+
+
+def _ignore_in(row: Result, ignored: Mapping[str, Optional[str]]) -> Result:
+    findings = []
+    for finding in row.findings:
+        for name in (finding.code, row.check):
+            if name in ignored:
+                finding = replace(finding, ignored=Ignored(ignored[name]))
+                break
+        findings.append(finding)
+    return replace(row, findings=tuple(findings), needed=row.needed and row.check not in ignored)
+
+
+def fold(rows: Sequence[Result]) -> list[Result]:
+    """The rows with every echo marked by its cause, where the cause is in the report.
+
+    A cause stands by itself or is folded in turn; a circle of echoes has no cause, so nothing in it
+    is folded and all of it counts.
+    """
+    findings = [finding for row in rows for finding in row.findings]
+    if not any(finding.echo_of for finding in findings):
+        return list(rows)
+    codes = {finding.code for finding in findings}
+    causes = _grounded(findings, codes)
+    return [
+        replace(row, findings=tuple(_folded(finding, causes) for finding in row.findings)) for row in rows
+    ]
+
+
+def _grounded(findings: Sequence[Finding], codes: set[str]) -> set[str]:
+    """The codes that may cause another: those that echo nothing present, and the echoes of such."""
+    grounded = {finding.code for finding in findings if not _present(finding, codes)}
+    while True:
+        more = {finding.code for finding in findings if _present(finding, grounded)} - grounded
+        if not more:
+            return grounded
+        grounded |= more
+
+
+def _present(finding: Finding, codes: set[str]) -> Optional[str]:
+    return next((code for code in finding.echo_of if code in codes and code != finding.code), None)
+
+
+def _folded(finding: Finding, causes: set[str]) -> Finding:
+    cause = _present(finding, causes)
+    return replace(finding, caused_by=cause) if cause else finding
+
+
+def count(rows: Sequence[Result]) -> dict[str, int]:
+    """The rows by status, and the findings: ignored, folded, and by severity those that count."""
+    counts = {status.value: sum(row.status is status for row in rows) for status in Status}
+    findings = [finding for row in rows for finding in row.findings]
+    counts["ignored"] = sum(finding.ignored is not None for finding in findings)
+    counts["folded"] = sum(finding.caused_by is not None for finding in findings if finding.ignored is None)
+    for severity, name in (
+        (Severity.ERROR, "errors"),
+        (Severity.WARNING, "warnings"),
+        (Severity.INFO, "infos"),
+    ):
+        counts[name] = sum(finding.weight is severity for finding in findings if finding.counts)
+    return counts
+
+
+def judge(rows: Sequence[Result], fail_on: Severity) -> tuple[Verdict, int]:
+    """The verdict and the exit status.
+
+    Not ready: a finding that counts is as bad as `fail_on`. Undetermined: a needed row has no
+    answer, or no row at all has one. Ready: otherwise.
+    """
+    bad = any(finding.counts and finding.weight >= fail_on for row in rows for finding in row.findings)
+    if bad:
+        verdict = Verdict.NOT_READY
+    elif any(row.needed and row.status in UNANSWERED for row in rows) or not any(
+        row.status in ANSWERED for row in rows
+    ):
+        verdict = Verdict.UNDETERMINED
+    else:
+        verdict = Verdict.READY
+    return verdict, EXIT[verdict]

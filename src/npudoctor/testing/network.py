@@ -1,0 +1,68 @@
+"""FakeNetwork: a network of given values instead of the kernel's, for fake_host() and its tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Optional
+
+from npudoctor.core.frozen import replace
+from npudoctor.host.network.interfaces import Address, Interface
+from npudoctor.host.network.network import Network
+from npudoctor.host.network.routes import Way
+
+
+class FakeNetwork(Network):
+    """Interfaces as given, numbered from 1. `routes`: "default eth0", "10.0.0.0/8 eth1"; beside them each
+    interface that is up leads to the networks of its own addresses."""
+
+    def __init__(self, given: Iterable[Interface], routes: Iterable[str] = ()) -> None:
+        self._given = [replace(one, index=at) for at, one in enumerate(given, 1)]
+        self._routes = [tuple(route.split()) for route in routes]
+        super().__init__(lambda: self._given, self._way)
+
+    def _way(self, destination: str, source: str, index: int) -> Optional[Way]:
+        import ipaddress
+
+        wanted = ipaddress.ip_address(destination)
+        owner = self.owner_of(destination)
+        if owner is not None or wanted.is_loopback:
+            return Way(1, destination, local=True)
+        ways = [
+            (network.prefixlen, one.index, own)
+            for one in self._given
+            if one.up
+            for own, network in self._networks(one, wanted.version)
+            if wanted in network and index in (0, one.index)
+        ]
+        return Way(*max(ways)[1:]) if ways else None
+
+    def _networks(self, one: Interface, version: int) -> list[tuple[str, Any]]:
+        import ipaddress
+
+        own = [(a.text, f"{a.text}/{a.length}") for a in one.addresses]
+        first = next((text for text, _net in own if (":" in text) == (version == 6)), "")
+        every = "::/0" if version == 6 else "0.0.0.0/0"
+        more = [every if to == "default" else to for to, name in self._routes if name == one.name]
+        networks = [*own, *((first, to) for to in more if first)]
+        found = [(text, ipaddress.ip_network(net, strict=False)) for text, net in networks]
+        return [(text, net) for text, net in found if net.version == version]
+
+
+def interface(name: str, *addresses: str, **more: Any) -> Interface:
+    """An interface with addresses such as "192.0.2.1/24"; `more`: up, state, kind, loopback, master."""
+    parts = [address.partition("/") for address in addresses]
+    scopes = {"fe80": "link", "127.": "host", "::1": "host"}
+    own = tuple(
+        Address(text, int(length or (128 if ":" in text else 32)), "" if ":" in text else name,
+                scopes.get(text[:4], "global"))
+        for text, _slash, length in parts
+    )  # fmt: skip
+    return Interface(name, addresses=own, **{"loopback": name == "lo", **more})
+
+
+def interfaces_of(addresses: Iterable[str]) -> list[Interface]:
+    """lo with the loopback addresses, and eth0 with the others."""
+    all_of_them = list(addresses)
+    inner = [address for address in all_of_them if address == "::1" or address.startswith("127.")]
+    outer = [address for address in all_of_them if address not in inner]
+    return [interface("lo", *inner, state="unknown"), *([interface("eth0", *outer)] if outer else [])]

@@ -1,0 +1,16 @@
+"""Of a process that has ended and was not waited for, the kernel gives the variables to nobody but root."""
+
+from __future__ import annotations
+
+import pytest
+
+from npudoctor.core.errors import CannotTell
+from npudoctor.host.process.examined import of_process
+from npudoctor.testing import MemoryDisk, process_files, unreadable
+
+
+@pytest.mark.parametrize(("state", "said"), [("Z", "there is no process 70"), ("S", "cannot be read")])
+def test_variables_that_are_forbidden(state: str, said: str) -> None:
+    disk = MemoryDisk({**process_files(70, state=state), "/proc/70/environ": unreadable()}, 1000)
+    with pytest.raises(CannotTell, match=said):
+        of_process(disk, 70)
