@@ -117,8 +117,8 @@ def _reasons(needs: Sequence[str], host: Host) -> list[str]:
     texts = {
         "cann": _("CANN is not installed here"),
         "driver": _("no Ascend driver is installed here"),
-        "npu": _("there is no NPU here, and none is expected"),
-        "gpu": _("there is no GPU here, and none is expected"),
+        "npu": _("this node has no NPU, and none is expected"),
+        "gpu": _("this node has no GPU, and none is expected"),
     }
     reasons = [texts[need] for need in needs if need in texts]
     packages = [need for need in needs if _is_package(need)]

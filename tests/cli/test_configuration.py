@@ -62,10 +62,10 @@ def test_xdg_config_home_replaces_dot_config(npudoctor: Npudoctor, user_file: Pa
     ("text", "complaint"),
     [
         (b"scop = 1", "{file}: unknown key scop; did you mean scope?"),
-        (b'scope = "nodes"', "{file}: scope: 'nodes' is none of all, node, job"),
+        (b'scope = "nodes"', "{file}: scope: 'nodes' is not one of all, node, job"),
         (b"deadline = -1", "{file}: deadline: -1 is no number of seconds"),
         (b'deadline = "5"', "{file}: deadline: '5' is no number of seconds"),
-        (b'python = "bin/python3"', "{file}: python: 'bin/python3' is no absolute path"),
+        (b'python = "bin/python3"', "{file}: python: 'bin/python3' is not an absolute path"),
         (b'ignore = ["sick.bda"]', "{file}: ignore: no such check or code: sick.bda; did you mean sick.bad?"),
         (b'ignore = "sick"', "{file}: ignore: 'sick' is no list"),
         (b"scope = ", "{file} is not valid TOML: "),
@@ -104,7 +104,7 @@ def test_an_unknown_variable_is_a_warning(npudoctor: Npudoctor) -> None:
     done = npudoctor("check", "accelerator", "--expect", "none", NPUDOCTOR_SCOP="node")
     assert done.status == 0 and done.out
     assert done.err == (
-        "npudoctor: warning: the variable NPUDOCTOR_SCOP is not known; did you mean NPUDOCTOR_SCOPE?\n"
+        "npudoctor: warning: unknown variable NPUDOCTOR_SCOP; did you mean NPUDOCTOR_SCOPE?\n"
     )
 
 
@@ -128,7 +128,7 @@ def test_commands_that_describe_have_the_same_settings(
 ) -> None:
     done = npudoctor(*arguments, NPUDOCTOR_SCOP="node")
     assert done.status == 0 and done.out
-    assert done.err.startswith("npudoctor: warning: the variable NPUDOCTOR_SCOP is not known; did you mean")
+    assert done.err.startswith("npudoctor: warning: unknown variable NPUDOCTOR_SCOP; did you mean")
     for name in ("LANG", "FORMAT", "SCOPE"):
         done = npudoctor(*arguments, **{f"NPUDOCTOR_{name}": "wrong"})
         assert (done.status, done.out) == (64, "")

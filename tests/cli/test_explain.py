@@ -165,7 +165,9 @@ def test_all_logs_of_the_newest_run_are_read(npudoctor: Npudoctor, tmp_path: Pat
         os.utime(path, (NOW - age, NOW - age))
     done = npudoctor("explain", "--format", "json")
     assert done.json["verdict"] == "environment" and len(done.json["inputs"]) == count, done.err
-    assert done.err.startswith(f"npudoctor: explaining the {count} logs of the newest run here: ")
+    assert done.err.startswith(
+        f"npudoctor: explaining the {count} logs of the newest run in this directory: "
+    )
 
 
 @pytest.mark.parametrize("names", [("slurm-8.out", "slurm-{}.out"), ("train.log", "old-{}.log")])

@@ -23,7 +23,7 @@ def test_an_output_on_a_frozen_file_system(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setattr(output, "WRITING", 0.3)
     monkeypatch.setattr(os, "replace", _frozen)
     started = time.monotonic()
-    with pytest.raises(output.Lost, match=f"{tmp_path}/report: its file system takes nothing within 0.3 s"):
+    with pytest.raises(output.Lost, match=f"{tmp_path}/report: its file system accepts no data within 0.3 s"):
         output.save(str(tmp_path / "report"), "text")
     assert time.monotonic() - started < 10
     assert not (tmp_path / "report").exists()
@@ -39,7 +39,7 @@ def test_a_bundle_on_a_frozen_file_system(monkeypatch: pytest.MonkeyPatch, tmp_p
 def test_it_is_refused_before_anything_is_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(bounded.ask, "__defaults__", (0.3,))
     monkeypatch.setattr(os, "unlink", _frozen)
-    with pytest.raises(Refused, match=r"--output: .*/report: its file system takes nothing within"):
+    with pytest.raises(Refused, match=r"--output: .*/report: its file system accepts no data within"):
         paths.writable(str(tmp_path / "report"), Files(LocalDisk()))
 
 

@@ -155,7 +155,7 @@ def test_broken() -> None:
     asked = judge({**HEALTHY, "/first/libhccl.so": "/* GNU ld script */"}, ["/first", *ALL])
     (finding,) = asked.findings
     assert finding.code == "library-path.broken"
-    assert "/first/libhccl.so is no ELF file" in finding.message
+    assert "/first/libhccl.so is not an ELF file" in finding.message
 
 
 def test_a_folder_in_place_of_a_library() -> None:

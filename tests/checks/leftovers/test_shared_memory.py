@@ -99,7 +99,7 @@ def test_an_unattached_segment_is_described() -> None:
 def test_an_unattached_segment_of_a_living_creator_says_so() -> None:
     (finding,) = ask(shared_memory, fake_host({**tables(segment(uid=4711)), **LIVING})).findings
     assert "owner uid 4711" in finding.evidence[0]
-    assert finding.evidence[0].endswith("process 700 lives")
+    assert finding.evidence[0].endswith("process 700 is alive")
 
 
 @pytest.mark.parametrize(
