@@ -115,8 +115,8 @@ def _cost(need: str) -> int:
 
 def _reasons(needs: Sequence[str], host: Host) -> list[str]:
     texts = {
-        "cann": _("CANN is not installed here"),
-        "driver": _("no Ascend driver is installed here"),
+        "cann": _("CANN is not installed on this machine"),
+        "driver": _("no Ascend driver is installed on this machine"),
         "npu": _("this node has no NPU, and none is expected"),
         "gpu": _("this node has no GPU, and none is expected"),
     }
@@ -128,5 +128,5 @@ def _reasons(needs: Sequence[str], host: Host) -> list[str]:
         text = _("not installed in {python}: {names}")
         reasons.append(text.format(python=host.interpreter.label, names=", ".join(packages)))
     if any(need.startswith("$") for need in needs):
-        reasons.append(_("none of the variables that this check judges is set"))
+        reasons.append(_("none of the variables of this check is set"))
     return reasons

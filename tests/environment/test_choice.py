@@ -20,7 +20,7 @@ def test_a_machine_for_other_things_is_no_failure() -> None:
 
 
 def test_without_cann_on_an_npu_node_nothing_can_be_said() -> None:
-    with pytest.raises(CannotTell, match="CANN is not installed here"):
+    with pytest.raises(CannotTell, match="CANN is not installed on this machine"):
         wanted(fake_host(expect="npu"))
 
 

@@ -64,7 +64,9 @@ def test_on_a_machine_for_other_things_it_is_empty(npudoctor: Npudoctor) -> None
 def test_when_it_cannot_the_script_stops(npudoctor: Npudoctor) -> None:
     done = npudoctor("env", NPUDOCTOR_EXPECT="npu")
     assert (done.status, done.out) == (1, "false\n")
-    assert done.err.startswith("npudoctor: the environment cannot be set: CANN is not installed here")
+    assert done.err.startswith(
+        "npudoctor: the environment cannot be set: CANN is not installed on this machine"
+    )
     npudoctor.variables["NPUDOCTOR_EXPECT"] = "npu"
     assert npudoctor.shell('eval "$("$@" env)" || exit 9; echo on').status == 9
 

@@ -86,7 +86,7 @@ def test_nothing_sourced_is_an_echo_with_the_exact_line() -> None:
     assert (cann_finding.code, cann_finding.severity) == ("library-path.not-found", Severity.ERROR)
     assert cann_finding.echo_of == ("cann-env.not-sourced",)
     assert "libhccl.so" in cann_finding.message
-    assert f"libhccl.so: wanted by {torch_npu_library()}" in cann_finding.evidence
+    assert f"libhccl.so: needed by {torch_npu_library()}" in cann_finding.evidence
     assert driver_finding.code == "library-path.driver-not-found"
     assert driver_finding.echo_of == ()  # this script does not bring the driver's folders
     assert cann_finding.fix is not None

@@ -203,7 +203,7 @@ def test_a_process_without_a_number() -> None:
     held = "GPU-0a2b, [N/A], 30000\nGPU-1a2b, 71001, 30000\n"
     asked = judge(ABSENT, me(), one(71001, uid=1001), tool=(busy, held))
     assert (asked.status, asked.advisory, asked.codes) == (Status.UNKNOWN, False, ["gpu-busy.held"])
-    assert asked.reason == "GPU 0: the driver does not name a process that holds it"
+    assert asked.reason == "GPU 0: in use, but the driver does not report by which process"
     assert asked.findings[0].severity is Severity.WARNING  # no GPU is known to be free
     inside = judge(ABSENT, CONTAINER, me(), one(71001, uid=1001), tool=(busy, held))
     assert (inside.status, inside.codes) == (Status.PROBLEM, ["gpu-busy.held", "gpu-busy.memory-held"])

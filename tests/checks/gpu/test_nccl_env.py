@@ -74,7 +74,7 @@ def test_quiet_when_well(variables: dict[str, str]) -> None:
         ("TORCH_NCCL_ASYNC_ERROR_HANDLING", "yes", "bad-value", ERROR, "it is not a number"),
         ("NCCL_IB_DISABLE", "true", "read-otherwise", WARNING, "reads as the number 0"),
         ("NCCL_IB_DISABLE", "no", "read-otherwise", INFO, "reads as the number 0"),
-        ("NCCL_IB_TC", "“106”", "pasted-punctuation", WARNING, "106 was meant"),
+        ("NCCL_IB_TC", "“106”", "pasted-punctuation", WARNING, "106 was probably meant"),
         ("NCCL_P2P_DISABLE", "1", "left-on", INFO, "directly"),
         ("NCCL_SHM_DISABLE", "1", "left-on", INFO, "shared memory"),
         ("NCCL_IB_DISABLE", "2", "left-on", INFO, "InfiniBand"),
@@ -95,7 +95,7 @@ def test_what_is_said(name: str, value: str, code: str, severity: Severity, word
 
 def test_too_many_sockets() -> None:
     (finding,) = judge({"NCCL_SOCKET_NTHREADS": "16", "NCCL_NSOCKS_PERTHREAD": "8"}).findings
-    assert "16 times 8 sockets are more than 64" in finding.message
+    assert "16 times 8 sockets is more than 64" in finding.message
 
 
 def test_a_name_that_torch_has_changed() -> None:
