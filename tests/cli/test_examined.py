@@ -161,7 +161,7 @@ def test_a_status_is_no_failure(npudoctor: Npudoctor, script: Path, text: str, s
     script.write_text(f"export AUTO_USE_UC_MEMORY=1\n{text}\n")
     done = npudoctor(*ASKED, "--source", str(script))
     assert done.err.startswith(f"npudoctor: --source: {script}: ") and done.err.count("\n") == 1
-    assert said in done.err and "the variables that it left are judged" in done.err
+    assert said in done.err and "the variables it had set by then are checked" in done.err
     assert (done.status, judged(done)) == (0, {"AUTO_USE_UC_MEMORY": "1"})
 
 

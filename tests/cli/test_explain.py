@@ -135,7 +135,7 @@ def test_logs_of_no_launcher_are_found_by_their_names(npudoctor: Npudoctor, tmp_
     done = npudoctor("explain", "--format", "json")
     assert done.json["diagnoses"][0]["signature"] == "loader-cann-library"
     first, *others = done.err.splitlines()
-    assert first.endswith("newest log here: c.out")
+    assert first.endswith("newest log in this directory: c.out")
     assert [line.split(": ")[-1] for line in others] == [
         "logs (log)",
         "d.err (log)",

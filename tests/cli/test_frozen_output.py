@@ -32,7 +32,7 @@ def test_an_output_on_a_frozen_file_system(monkeypatch: pytest.MonkeyPatch, tmp_
 def test_a_bundle_on_a_frozen_file_system(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(output, "WRITING", 0.3)
     monkeypatch.setattr(os, "link", _frozen)
-    with pytest.raises(output.Lost, match=r"takes nothing within 0\.3 s"):
+    with pytest.raises(output.Lost, match=r"accepts no data within 0\.3 s"):
         bundle.pack(str(tmp_path / "bundle.tar.gz"), {"a": b"text"})
 
 

@@ -97,7 +97,7 @@ def test_a_name_that_is_none_is_no_rows_id(site: Site, name: str) -> None:
     file = site.add(name, "acme_disk", SOURCE.format(id="site-disk", body=FOUND))
     row = site.row("unnamed-plug-in")
     assert row["status"] == "broken"
-    assert row["reason"].startswith(f"{file}: {name!r} is no name of a check")
+    assert row["reason"].startswith(f"{file}: {name!r} is not the name of a check")
 
 
 @pytest.mark.parametrize("needs", ["'cann'", "('canm',)", "('HOME',)", "(5,)"])

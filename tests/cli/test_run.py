@@ -157,7 +157,7 @@ def test_a_failure_of_ours_is_125_without_a_traceback(run: Npudoctor) -> None:
     broken = "import npudoctor.runner\ndef run(*a): raise KeyError('x')\nnpudoctor.runner.run = run\n"
     start = "import sys\nfrom npudoctor.cli.main import run\nsys.exit(run(sys.argv[1:]))"
     died = "import os, npudoctor.runner\nnpudoctor.runner.run = lambda *a: os._exit(0)\n"
-    for spoilt, says in ((broken, "this is a bug in npudoctor: KeyError: 'x'"), (died, "without an answer")):
+    for spoilt, says in ((broken, "this is a bug in npudoctor: KeyError: 'x'"), (died, "without a result")):
         for force, status in (([], 125), (["--force"], 4)):
             line = [sys.executable, "-c", spoilt + start, "run", *force, "sh", "-c", "exit 4"]
             run.argv = lambda *a, line=line: line  # type: ignore[method-assign]

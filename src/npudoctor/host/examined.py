@@ -87,7 +87,7 @@ def after_script(commands: Commands, path: str, variables: Mapping[str, str], se
     A script may well end with a status: that of its last command, `[ -f ~/x ] && . ~/x`, is no failure.
     """
     if not commands.may_run(path):
-        text = _("{path} is not run by root: it or a folder above it may be written by others")
+        text = _("{path} is not run as root: it or a folder above it is writable by other users")
         raise CannotTell(text.format(path=path))
     clean = {name: value for name, value in variables.items() if not name.startswith(STARTING)}
     started = commands.narrowed(clean)

@@ -129,7 +129,10 @@ def test_a_part_of_the_driver_is_nowhere() -> None:
     """Only lib64/driver is mounted, lib64/common is not."""
     (finding,) = judge(without("libmmpa", HEALTHY), ALL).findings
     assert (finding.code, finding.echo_of) == ("library-path.driver-not-found", ())
-    assert finding.message.startswith("libmmpa.so of the driver is nowhere") and "part" in finding.message
+    assert (
+        finding.message.startswith("libmmpa.so of the driver is not on this machine")
+        and "part" in finding.message
+    )
     assert judge(without("libmmpa", HEALTHY), ALL, wanted="none").codes == []
 
 
@@ -301,7 +304,7 @@ def test_a_library_below_the_working_directory() -> None:
     both = judge(HEALTHY, ["lib", "~/lib", "", *ALL]).findings
     assert [finding.code for finding in both] == ["library-path.working-directory"] * 3
     (finding,) = judge({**HEALTHY, "/job/lib": folder(0o777)}, [*ALL, "lib"]).findings
-    assert (finding.severity, "everybody may write there" in finding.message) == (Severity.WARNING, True)
+    assert (finding.severity, "everybody can write" in finding.message) == (Severity.WARNING, True)
 
 
 def test_a_real_environment_is_well() -> None:

@@ -94,7 +94,7 @@ def test_memory_without_an_owner() -> None:
         Severity.WARNING,
         "GPU 1",
     )
-    assert "60000 MB are explained by no process" in finding.message
+    assert "no process that is shown accounts for 60000 MB" in finding.message
     assert judge([gpu(0, used=1000)]).codes == []
     secret = [gpu(0, (SELF, None, True), used=60000)]
     assert judge(secret, me()).codes == []
@@ -106,7 +106,7 @@ def test_in_a_container() -> None:
         (finding,) = asked.findings
         assert (asked.status, finding.code) == (Status.PROBLEM, "gpu-busy.memory-held")
         assert (finding.device, finding.severity) == (device, Severity.WARNING)
-        assert "this container does not see by whom" in finding.message
+        assert "this container cannot see by whom" in finding.message
     opened: dict[str, Content] = {f"/proc/{SELF}/fd/7": link("/dev/nvidia1")}
     asked = judge(FULL, CONTAINER, me(), opened)
     assert (asked.status, asked.advisory, asked.codes) == (Status.UNKNOWN, True, [])
@@ -138,9 +138,14 @@ def test_by_nvidia_smi() -> None:
 @pytest.mark.parametrize(
     ("told", "tool", "advisory", "words"),
     [
-        (ABSENT, None, True, "no nvidia-smi"),
-        (Answer((PYTHON,), "untrusted"), None, True, "no nvidia-smi"),
-        (Answer((PYTHON,), "exited", 1, stderr="NVML Shared Library Not Found"), None, True, "no NVML"),
+        (ABSENT, None, True, "nvidia-smi is not installed"),
+        (Answer((PYTHON,), "untrusted"), None, True, "nvidia-smi is not installed"),
+        (
+            Answer((PYTHON,), "exited", 1, stderr="NVML Shared Library Not Found"),
+            None,
+            True,
+            "nvidia-ml-py is not installed",
+        ),
         ("?", None, False, "the output of nvidia-ml-py cannot be parsed"),
         ('[{"index": 0}]', None, False, "the output of nvidia-ml-py cannot be parsed"),
         (Answer((PYTHON,), "timeout"), None, False, "does not answer"),
