@@ -43,9 +43,9 @@ def no_such_path(
     host: Host, wrong: Mapping[str, str], usable: Optional[Install], severity: Severity
 ) -> Finding:
     name, value = next(iter(wrong.items()))
-    text = _('{name} is "{value}", where no CANN is')
+    text = _('{name} is "{value}", where there is no CANN')
     if cann_env.latest_below(host.files, value):
-        text = _('{name} is "{value}", where no CANN is: it is in the folder latest below')
+        text = _('{name} is "{value}", where there is no CANN: it is in the subfolder latest')
     return Finding(
         "cann-env.no-such-path",
         text.format(name=name, value=value),
@@ -87,7 +87,7 @@ def mixed(
 def shadowed(
     host: Host, active: Install, name: str, entry: str, other: Install, severity: Severity
 ) -> Finding:
-    text = _("{name} finds the CANN at {other} first, before the one at {mine}")
+    text = _("{name} finds the CANN at {other} before the one at {mine}")
     return Finding(
         "cann-env.other-install-first",
         text.format(name=name, other=other.label, mine=active.label),

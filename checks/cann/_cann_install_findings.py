@@ -12,7 +12,7 @@ from npudoctor.facts.job.workplace import job_user
 
 
 def missing(frameworks: Sequence[str], python: str) -> Finding:
-    text = _("CANN is not installed here, and {framework} in {python} cannot run without it")
+    text = _("CANN is not installed on this machine, and {framework} in {python} cannot run without it")
     return Finding(
         "cann-install.missing",
         text.format(framework=frameworks[0], python=python),
@@ -34,9 +34,9 @@ def not_readable(reason: str, severity: Severity, user: str) -> Finding:
 
 
 def dangling(place: str, links: Sequence[str], severity: Severity, fix: Optional[Fix]) -> Finding:
-    text = _("{place} leads nowhere: the CANN that it names is gone")
+    text = _("{place} is dangling: the CANN it points to is gone")
     if links[0] != place:
-        text = _("parts of {place} lead nowhere: the CANN that they name is gone")
+        text = _("parts of {place} are dangling: the CANN they point to is gone")
     return Finding(
         "cann-install.dangling-latest",
         text.format(place=place),
@@ -51,7 +51,7 @@ def relink(host: Host, place: str, other: Install) -> Fix:
     """By root, unless the folder in which the link lies is the user's own."""
     folder = host.files.stat(place.rpartition("/")[0] or "/")
     return Fix(
-        _("let {place} name {path}").format(place=place, path=other.path),
+        _("point {place} to {path}").format(place=place, path=other.path),
         steps=(Command(("ln", "-sfn", other.path, f"{host.options.root or ''}{place}")),),
         risk=Risk.MANUAL,
         needs_root=folder is None or folder.uid != job_user(host).euid,
@@ -59,7 +59,7 @@ def relink(host: Host, place: str, other: Install) -> Fix:
 
 
 def mixed(install: Install, parts: dict[str, list[str]], severity: Severity) -> Finding:
-    text = _("{path} is a mixture of releases: its parts lie in {folders}")
+    text = _("{path} mixes several releases: its parts are in {folders}")
     return Finding(
         "cann-install.mixed-latest",
         text.format(path=install.path, folders=", ".join(parts)),
@@ -72,10 +72,10 @@ def mixed(install: Install, parts: dict[str, list[str]], severity: Severity) -> 
 def kernels_missing(install: Install) -> Finding:
     text = _("no kernels package is installed for the CANN at {install}")
     if at_least(install.version, "8.5"):
-        text = _("no ops package is seen for the CANN at {install}")
-    later = _("MindSpore refuses to start without it; what torch_npu says is not known to us")
+        text = _("no ops package was found for the CANN at {install}")
+    later = _("MindSpore does not start without it; the effect on torch_npu is unknown")
     if at_least(install.version, "8.5"):
-        later = _("where the packages of this release lie was read in documents only")
+        later = _("the package locations of this release are known from documentation only")
     return Finding(
         "cann-install.kernels-missing",
         text.format(install=install.label),

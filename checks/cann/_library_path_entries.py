@@ -27,18 +27,21 @@ def words(kind: str) -> tuple[str, str, str]:
         return (
             _("LD_LIBRARY_PATH has an empty entry, which is the working directory"),
             _("{names} is taken from the working directory: LD_LIBRARY_PATH has an empty entry"),
-            _("LD_LIBRARY_PATH has an empty entry, and everybody may write to the working directory {here}"),
+            _("LD_LIBRARY_PATH has an empty entry, and everybody can write to the working directory {here}"),
         )
     if kind == "relative":
         return (
             _("LD_LIBRARY_PATH has the relative entry {entries}, which is below the working directory"),
             _("{names} is taken from below the working directory: LD_LIBRARY_PATH has the entry {entries}"),
-            _("LD_LIBRARY_PATH has the relative entry {entries}: everybody may write there, below {here}"),
+            _(
+                "LD_LIBRARY_PATH has the relative entry {entries}: it is below {here}, where "
+                "everybody can write"
+            ),
         )
     return (
-        _("LD_LIBRARY_PATH has the entry {entries}: the loader does not know ~, and no shell filled it in"),
+        _("LD_LIBRARY_PATH has the entry {entries}: the loader does not know ~, and no shell expanded it"),
         _("{names} is taken from a folder that is named ~: LD_LIBRARY_PATH has the entry {entries}"),
-        _("LD_LIBRARY_PATH has the entry {entries}, with ~ a folder below {here}, where everybody may write"),
+        _("LD_LIBRARY_PATH has the entry {entries}: ~ is a folder in {here}, where everybody can write"),
     )
 
 

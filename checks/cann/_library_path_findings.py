@@ -88,12 +88,14 @@ class Judge:
 
     def _lost(self, lost: list[Missing]) -> Finding:
         """The driver is not there, or only a part of it."""
-        text = _("{names} of the driver is nowhere on this machine: only a part is installed or mounted")
+        text = _(
+            "{names} of the driver is not on this machine: only part of the driver is installed or mounted"
+        )
         echo_of: tuple[str, ...] = ()
         if any(one.name == HAL for one in lost):
             echo_of = WITHOUT_DRIVER
             text = _(
-                "{names} of the driver is nowhere on this machine: the driver is not installed or not mounted"
+                "{names} of the driver is not on this machine: the driver is not installed or not mounted"
             )
         return self._missing("library-path.driver-not-found", text, lost, None, echo_of)
 
@@ -102,9 +104,9 @@ class Judge:
         stubs = real or self.stubs
         if not stubs or not (real or self.wanted):
             return
-        text = _("{names} is a stand-in for builds, found before the real one in {folder}")
+        text = _("{names} is a stub for builds, found before the real library in {folder}")
         if not real:
-            text = _("{names} is a stand-in for builds, and the real one is nowhere on this machine")
+            text = _("{names} is a stub for builds, and the real library is not on this machine")
         words = {"names": _names(stubs), "folder": self.places.somewhere(stubs[0].name)}
         evidence = [f"{one.name}: {one.path}" for one in stubs]
         fix = self.fix() if real else None
@@ -125,7 +127,7 @@ class Judge:
             return
         behind = [entry for entry in self.entries if self._of_another(entry)]
         if behind:
-            text = _("LD_LIBRARY_PATH also names folders of another CANN; no library is taken from there")
+            text = _("LD_LIBRARY_PATH also contains folders of another CANN; no library is loaded from them")
             yield self._finding(code, text, behind, severity=INFO, fix=self.fix())
 
     def outside_cann(self) -> Iterator[Finding]:
@@ -257,4 +259,4 @@ def _names(ones: Sequence[Loaded | Missing]) -> str:
 
 
 def _want(one: Missing) -> str:
-    return _("{name}: wanted by {by}").format(name=one.name, by=one.needed_by)
+    return _("{name}: needed by {by}").format(name=one.name, by=one.needed_by)

@@ -62,7 +62,7 @@ class Judge:
         mine, torch = nnal.abi_of(atb.path), self.torch_abi
         evidence = (f"{ATB}: {atb.path}",)
         if mine is not None and torch is not None and mine != torch:
-            text = _("libatb.so is that of C++ ABI {mine}, but torch was built with ABI {torch}")
+            text = _("libatb.so has C++ ABI {mine}, but torch was built with ABI {torch}")
             severity = min(WARNING, self.severity)
             message = text.format(mine=mine, torch=torch)
             yield self._finding("nnal-atb.other-abi", message, severity=severity, evidence=evidence)
@@ -78,7 +78,7 @@ class Judge:
         version = nnal.version_of(self.host.files, atb.path)
         cann = self.install.version if self.install else None
         if version and cann and version.lower() != cann.lower():
-            text = _("NNAL is of {nnal}, but the CANN in use is of {cann}")
+            text = _("NNAL is {nnal}, but the CANN in use is {cann}")
             yield self._finding(
                 "nnal-atb.other-version",
                 text.format(nnal=version, cann=cann),

@@ -84,7 +84,7 @@ def aicpu_path(host: Host) -> Iterator[Union[Finding, Facts]]:
     installs = installs_of(host)
     usable = next((install for install in installs if operators(host.files, install.path)), None)
     if not (value or named or usable):
-        raise Skip(_("CANN is not installed here, and no variable names one"))
+        raise Skip(_("CANN is not installed on this machine, and no variable points to one"))
     yield Facts(
         {
             "value": value or None,
@@ -104,7 +104,7 @@ def aicpu_path(host: Host) -> Iterator[Union[Finding, Facts]]:
 def _unset(host: Host, named: Mapping[str, str], usable: Optional[Install]) -> Optional[Finding]:
     if usable is not None and _same(host, usable.path, ASCEND):
         return None
-    text = _("ASCEND_AICPU_PATH is not set beside {names}")
+    text = _("ASCEND_AICPU_PATH is not set, but {names} is")
     echo_of: tuple[str, ...] = ()
     script = set_env_script(host.files, usable) if usable else None
     if not named:
@@ -142,9 +142,9 @@ def _missing(
         return None
     text = _("ASCEND_AICPU_PATH is {value}, which does not exist")
     if not value.startswith("/"):
-        text = _("ASCEND_AICPU_PATH is {value}, which is no absolute path")
+        text = _("ASCEND_AICPU_PATH is {value}, which is not an absolute path")
     elif host.files.stat(value):
-        text = _("ASCEND_AICPU_PATH is {value}, which has no folder opp: it is no CANN installation")
+        text = _("ASCEND_AICPU_PATH is {value}, which has no folder opp: it is not a CANN installation")
     return Finding(
         "aicpu-path.missing",
         text.format(value=value),

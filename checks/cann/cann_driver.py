@@ -86,7 +86,7 @@ def cann_driver(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     install = first_install(host)
     if install is None:
-        raise Skip(_("CANN is not installed here"))
+        raise Skip(_("CANN is not installed on this machine"))
     driver = _package(host)
     if driver is None:
         yield from _without(host)
@@ -108,7 +108,7 @@ def _without(host: Host) -> Iterator[Finding]:
     if host.options.root is not None:
         raise Skip(_("no Ascend driver is installed in the image: it belongs to the machine"))
     if not host.npu_wanted():
-        raise Skip(_("no Ascend driver is installed, and no NPU is to be used here"))
+        raise Skip(_("no Ascend driver is installed, and no NPU is expected on this machine"))
     inside = host.system.container()
     if _has_library(host):
         text = _("the driver's version.info is missing: its version cannot be compared with CANN's")
@@ -116,7 +116,7 @@ def _without(host: Host) -> Iterator[Finding]:
             text = _("the driver's version.info is not mounted into this container")
         fix = to_add(MOUNTS[1:]) if inside else None
         yield Finding("cann-driver.not-mounted", text, action=Action.CONFIG, fix=fix)
-        raise Unknown(_("the driver does not say its version here"), advisory=True)
+        raise Unknown(_("could not determine the driver's version"), advisory=True)
     text = _("CANN is installed, but no Ascend driver is")
     if inside:
         text = _("the Ascend driver is not mounted into this container")
@@ -171,12 +171,13 @@ def _compare(host: Host, install: Install, driver: Package) -> Iterator[Union[Fi
     found = [*_interfaces(install, driver, required), *_judge(install, driver, told, agree)]
     if told is None and agree is False:
         text = _(
-            "neither {cann} nor the driver {driver} lists the other's branch; no release note names the pair"
+            "neither {cann} nor the driver {driver} lists the other's branch; no release note "
+            "mentions the pair"
         )
         found.append(_finding("cann-driver.other-branch", text, install, driver))
     yield from found
     if not found and told is None and agree is None and not required:
-        text = _("nothing tells which driver {cann} needs, or which version the driver has")
+        text = _("could not determine which driver {cann} needs, or which version the driver has")
         raise Unknown(text.format(cann=install.label), advisory=True)
 
 
@@ -185,7 +186,7 @@ def _interfaces(install: Install, driver: Package, required: Mapping[str, str]) 
         mine = driver.settings.get(f"{name}_version")
         if mine and within(mine, wanted) is False:
             text = _(
-                "{cann} asks for the driver interface {name} {wanted}, and the driver {driver} has {mine}"
+                "{cann} requires the driver interface {name} {wanted}, but the driver {driver} has {mine}"
             )
             yield _finding(
                 "cann-driver.interface-too-old", text, install, driver, name=name, wanted=wanted, mine=mine
@@ -199,19 +200,17 @@ def _judge(
         return
     words = {"nearest": ", ".join(told.nearest), "as_of": told.as_of}
     if told.verdict == "incompatible":
-        text = _("the driver {driver} does not work with {cann}: declared to work are {nearest}")
+        text = _("the driver {driver} does not work with {cann}, which is declared to work with {nearest}")
         yield _finding("cann-driver.incompatible", text, install, driver, told, **words)
     elif told.verdict == "not-listed":
-        text = _(
-            "no release note names the driver {driver} for {cann}; the nearest that are named: {nearest}"
-        )
+        text = _("no release note lists the driver {driver} for {cann}; the nearest listed: {nearest}")
         found = _finding("cann-driver.not-listed", text, install, driver, told, **words)
         # Between two that work, and one package's own list has the other: nothing speaks against it.
         yield replace(found, severity=INFO) if len(told.nearest) > 1 and agree else found
     else:
-        text = _("the driver {driver} is newer than all that our table of {as_of} has for {cann}")
+        text = _("the driver {driver} is newer than every driver that the table of {as_of} lists for {cann}")
         if told.verdict == "newer-cann":
-            text = _("{cann} is newer than our table of {as_of}, which ends at {nearest}")
+            text = _("{cann} is newer than the table of {as_of}, whose latest entry is {nearest}")
         yield _finding("cann-driver.newer-than-table", text, install, driver, told, **words)
 
 
@@ -220,7 +219,7 @@ def _finding(
 ) -> Finding:
     evidence = [f"{install.path}: {install.version or install.component}", f"{driver.info}: {driver.version}"]
     if told is not None:
-        evidence.append(_("our table of {as_of}: {source}").format(as_of=told.as_of, source=told.source))
+        evidence.append(_("built-in table of {as_of}: {source}").format(as_of=told.as_of, source=told.source))
         if told.recommended:
             evidence.append(_("recommended: {drivers}").format(drivers=", ".join(told.recommended)))
     label = f"CANN {install.version}" if install.version else f"CANN {install.component}"

@@ -71,7 +71,7 @@ def cann_env(host: Host) -> Iterator[Union[Finding, Facts]]:
     installs = installs_of(host)
     active = installs[0] if installs else None
     if active is None and not named:
-        raise Skip(_("CANN is not installed here, and no variable names one"))
+        raise Skip(_("CANN is not installed on this machine, and no variable points to one"))
     yield Facts({"install": active.path if active else None, "variables": named})
     wanted = npu_expected(host)
     for finding in _judge(host, named, active):

@@ -36,7 +36,7 @@ Answers = Iterator[Union[Finding, Facts]]
     },
 )
 def cann_install(host: Host) -> Answers:
-    """CANN is installed whole, for this machine, and can be read.
+    """CANN is complete, readable and built for this machine.
 
     ## What it does
 
@@ -86,7 +86,7 @@ def cann_install(host: Host) -> Answers:
     if active is None:
         missing = _missing(host)
         if missing is None:
-            raise Skip(_("CANN is not installed here"))
+            raise Skip(_("CANN is not installed on this machine"))
         yield missing
         return
     reason = cann_tree.closed(host.files, active, foreign_user(host))

@@ -75,7 +75,7 @@ def cann_python_deps(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     installs = installs_of(host)
     if not installs:
-        raise Skip(_("CANN is not installed here"))
+        raise Skip(_("CANN is not installed on this machine"))
     if not on_cann(host):
         raise Skip(_("no framework that runs on CANN is in {python}").format(python=host.interpreter.label))
     from npudoctor.facts.system.broken_rows import broken_rows
@@ -134,7 +134,7 @@ def _numpy(host: Host, active: Install, version: Optional[str]) -> Optional[Find
             return None
     except InvalidVersion:
         return None
-    text = _("NumPy {numpy} is installed, and the CANN at {install} needs numpy{required}")
+    text = _("NumPy {numpy} is installed, but the CANN at {install} requires numpy{required}")
     return Finding(
         "cann-python-deps.numpy-2",
         text.format(numpy=version, install=active.label, required=row["specifier"]),

@@ -47,7 +47,7 @@ OLD = 3600  # seconds: a build of an operator takes minutes
     },
 )
 def compile_cache(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """Compile caches can be used, and no dead build locks them.
+    """Compile caches are usable and not locked by dead builds.
 
     ## What it does
 
@@ -84,7 +84,7 @@ def compile_cache(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     found = list(caches(host))
     if not found:
-        raise Skip(_("no compile cache is here, and no variable names one"))
+        raise Skip(_("this machine has no compile cache, and no variable points to one"))
     from npudoctor.facts.system.mounts import mounts_of
 
     yield Facts({"caches": [cache.path for cache in found]})
@@ -92,7 +92,7 @@ def compile_cache(host: Host) -> Iterator[Union[Finding, Facts]]:
     unknown = ""
     for cache in found:
         if not cache.path.startswith("/"):
-            text = _("the compile cache {path} ({name}) lies below the folder in which the job is started")
+            text = _("the compile cache {path} ({name}) is below the folder in which the job is started")
             yield _said("relative", text, cache)
             continue
         try:
@@ -136,11 +136,11 @@ def _folder(host: Host, cache: Cache, place: Place, mount: Optional[Mount]) -> G
 
     who = job_user(host)
     if cache.named_by == ASCEND and not place.there:
-        yield _said("missing", _("{name} is {path}, which does not exist: CANN does not make it"), cache)
+        yield _said("missing", _("{name} is {path}, which does not exist: CANN does not create it"), cache)
         return ""
     may = may_make(place.entry, who, mount)
     if may is None and who.is_root:
-        text = _("whether root may write in {place} is for its server to say: it lies on NFS")
+        text = _("only the NFS server knows whether root may write in {place}")
         return text.format(place=place.path)
     if may is False:
         text = _("{user} may not write to the compile cache {path}: see {place}")
@@ -157,7 +157,7 @@ def _network(cache: Cache, mount: Optional[Mount]) -> Iterator[Finding]:
         return
     without = {"nolock", "local_lock=all", "local_lock=flock"} & set(mount.options)
     if mount.kind == "nfs" or (mount.kind == "nfs4" and without):
-        text = _("the compile cache {path} lies on {mount} ({kind}), which has no reliable file locks")
+        text = _("the compile cache {path} is on {mount} ({kind}), which has no reliable file locks")
         evidence = (f"{mount.point} {mount.kind} {','.join(mount.options)}",)
         yield _said("no-file-locks", text, cache, evidence, mount=mount.point, kind=mount.kind)
 
@@ -170,15 +170,18 @@ def _lock(host: Host, path: str, mount: Optional[Mount]) -> Finding:
     free = held_by_nobody(host, path, entry.uid) if entry and not why_shared(host, path) else None
     words = {"path": path, "minutes": int(age // 60)}
     if age < 0:
-        text = _("{path} is of a time that lies in the future: jobs wait for it; how old it is is not known")
+        text = _("{path} is dated in the future, so its age is unknown: jobs wait for it")
         return Finding("compile-cache.lock", text.format(**words))
     if age < OLD or free is not True or entry is None or not entry.is_file or entry.size:
-        text = _("{path} is {minutes} minutes old: jobs wait for it; whether its builder lives is not proven")
+        text = _(
+            "{path} is {minutes} minutes old: jobs wait for it; could not determine whether its "
+            "build is running"
+        )
         if free is False:
-            text = _("{path} is {minutes} minutes old and held by a living build: jobs wait for it")
+            text = _("{path} is {minutes} minutes old and held by a running build: jobs wait for it")
         return Finding("compile-cache.lock", text.format(**words))
     text = _(
-        "{path} is {minutes} minutes old and no process holds it: its builder died, and training would hang"
+        "{path} is {minutes} minutes old and no process holds it: its build died, and training would hang"
     )
     return Finding(
         "compile-cache.stale-lock",

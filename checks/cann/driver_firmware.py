@@ -23,7 +23,7 @@ from npudoctor.host.devices.driver import RECORD, Package, install_record, packa
     },
 )
 def driver_firmware(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """The Ascend driver and the firmware suit each other.
+    """The Ascend driver and the firmware are compatible.
 
     ## What it does
 
@@ -51,10 +51,10 @@ def driver_firmware(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     driver = _read(host, "driver")
     if driver is None:
-        raise Skip(_("no Ascend driver is installed here"))
+        raise Skip(_("no Ascend driver is installed on this machine"))
     status = install_record(host.files).get("driver_install_status", "")
     if status and status.lower() != "complete":
-        text = _("the driver's installation is not complete: Driver_Install_Status is {status}")
+        text = _("the driver's installation is incomplete: Driver_Install_Status is {status}")
         yield Finding(
             "driver-firmware.incomplete",
             text.format(status=status),
@@ -64,7 +64,7 @@ def driver_firmware(host: Host) -> Iterator[Union[Finding, Facts]]:
     firmware = _read(host, "firmware")
     yield Facts({"driver": driver.version, "firmware": firmware.version if firmware else None})
     if firmware is None:
-        raise Unknown(_("the version of the firmware is not written down here"), advisory=True)
+        raise Unknown(_("could not determine the firmware's version"), advisory=True)
     yield from _judge(driver, firmware)
 
 
@@ -84,10 +84,10 @@ def _judge(driver: Package, firmware: Package) -> Iterator[Finding]:
         text = _("the firmware {firmware} is not in the range {range} that the driver {driver} accepts")
         code, span = "driver-firmware.firmware-outside", accepted
     elif known is False:
-        text = _("the driver {driver} is in none of the lines {range} that the firmware {firmware} names")
+        text = _("the driver {driver} is not in any of the series {range} that the firmware {firmware} lists")
         code, span = "driver-firmware.driver-outside", lines
     elif inside is None and known is None:
-        raise Unknown(_("neither the driver nor the firmware says what suits it"), advisory=True)
+        raise Unknown(_("neither the driver nor the firmware says what it is compatible with"), advisory=True)
     else:
         return
     yield Finding(

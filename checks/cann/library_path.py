@@ -79,9 +79,9 @@ def library_path(host: Host) -> Iterator[Union[Finding, Facts]]:
     entries = host.variables.path_list("LD_LIBRARY_PATH")
     installs = installs_of(host)
     if not installs:
-        raise Skip(_("CANN is not installed here, and no variable names one"))
+        raise Skip(_("CANN is not installed on this machine, and no variable points to one"))
     if not (npu_expected(host) or entries or any(host.variables.get(name) for name in ENDINGS)):
-        raise Skip(_("no NPU is expected here, and no variable names CANN"))
+        raise Skip(_("no NPU is expected on this machine, and no variable points to CANN"))
     active = installs[0]
     loader, names = _simulated(host)
     yield _facts(loader, active, entries, names)

@@ -49,7 +49,7 @@ MANY = 20_000
     },
 )
 def log_directory(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """CANN's logs can be written where they go.
+    """CANN can write its logs.
 
     ## What it does
 
@@ -81,7 +81,7 @@ def log_directory(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     variables = host.variables
     if not any(variables.get(name) for name in (OWN, WORK)) and not installs_of(host):
-        raise Skip(_("CANN is not installed here, and no variable says where its logs go"))
+        raise Skip(_("CANN is not installed on this machine, and no variable says where its logs go"))
     name = next((name for name in (OWN, WORK) if variables.get(name)), "HOME")
     home = variables.get("HOME") or job_user(host).home
     value = variables.get(name, "") if name != "HOME" else f"{home.rstrip('/')}/{USUAL}"
@@ -133,11 +133,11 @@ def _judge(host: Host, path: str, name: str) -> Iterator[Finding]:
             yield _not_writable(host, place, path, name, mount)
             return
         if may is None and who.is_root:
-            text = _("whether root may write in {place} is for its server to say: it lies on NFS")
+            text = _("only the NFS server knows whether root may write in {place}")
             raise Unknown(text.format(place=place.path), advisory=True)
     count = sum(len(host.files.names(place.path)) for place in places) if first.there and name != WORK else 0
     if count > MANY:
-        text = _("{count} files of CANN's logs lie in {path}")
+        text = _("{path} contains {count} CANN log files")
         yield Finding("log-directory.many-files", text.format(count=count, path=path), action=Action.CLEANUP)
 
 
@@ -154,7 +154,7 @@ def _of_home(host: Host, place: str, name: str) -> tuple[str, ...]:
 
 
 def _no_directory(host: Host, place: Place, path: str, name: str) -> Finding:
-    text = _("CANN's logs cannot be written to {path} ({name}): {place} is no directory")
+    text = _("CANN's logs cannot be written to {path} ({name}): {place} is not a directory")
     return Finding(
         "log-directory.no-directory",
         text.format(path=path, name=name, place=place.path),

@@ -59,7 +59,7 @@ Row = Mapping[str, Any]
     },
 )
 def log_settings(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """CANN's log variables are valid, and no debugging is left on.
+    """CANN's log variables are valid, with no debugging left on.
 
     ## What it does
 
@@ -121,9 +121,9 @@ def _wrong(row: Row, value: str) -> Optional[Finding]:
         return None
     meant = as_meant(value)
     if _valid(row, meant):
-        text = _("{name} is {value}, with punctuation that CANN does not read: the default holds")
+        text = _("{name} is {value}, with punctuation that CANN cannot parse: the default is used")
         return _said("pasted-punctuation", text, row["name"], value, meant)
-    text = _("{name} is {value}, which is not valid ({known}): the default holds")
+    text = _("{name} is {value}, which is not valid ({known}): the default is used")
     return _said("bad-value", text, row["name"], value, row["default"], known=_known(row))
 
 
@@ -153,7 +153,7 @@ def _modules(row: Row, value: str) -> Iterator[Finding]:
         return
     unknown = [name for name, _level in _pairs(value) if name not in MODULES]
     if unknown:
-        text = _("{name} names modules that we do not know ({unknown}): one bad name voids the whole list")
+        text = _("{name} contains unknown modules ({unknown}): one bad name invalidates the whole list")
         yield _said("unknown-module", text, row["name"], value, "", unknown=", ".join(unknown))
 
 
@@ -176,7 +176,7 @@ def _left_on(valid: Mapping[str, str]) -> Iterator[Finding]:
 def _screen(host: Host, variables: Mapping[str, str], valid: Mapping[str, str]) -> Iterator[Finding]:
     """Which of the two variables holds, and what it does."""
     if OLD in variables and NEW in variables:
-        text = _("{name} is set beside ASCEND_LOG_PRINT_TO_STDOUT, which wins")
+        text = _("{name} is overridden by ASCEND_LOG_PRINT_TO_STDOUT")
         yield _said("set-twice", text, OLD, variables[OLD], "")
     elif OLD in valid and _since_9_2(host):
         text = _("{name} is deprecated from CANN 9.2.0 on; ASCEND_LOG_PRINT_TO_STDOUT is its successor")

@@ -29,7 +29,7 @@ ATB = findings.ATB
     },
 )
 def nnal_atb(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """ATB of NNAL is found, and suits CANN and torch.
+    """NNAL's ATB is found and matches CANN and torch.
 
     ## What it does
 
@@ -88,7 +88,7 @@ def nnal_atb(host: Host) -> Iterator[Union[Finding, Facts]]:
         text = _("{by} needs ATB only for some operators, and NNAL is not installed")
         raise Skip(text.format(by=wanting[0][1]))
     if install is None:
-        raise Skip(_("CANN is not installed here, so ATB was not compared with it"))
+        raise Skip(_("CANN is not installed on this machine, so ATB was not compared with it"))
 
 
 def _wanting(host: Host) -> Iterator[tuple[Framework, str]]:

@@ -39,7 +39,7 @@ _PACKAGE = re.compile(r"Ascend-cann-([\w-]+?)-ops\Z", re.IGNORECASE)
     codes={"soc-match.other-chip": WARNING, "soc-match.perhaps-other-chip": INFO},
 )
 def soc_match(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """The installed kernels of CANN are for the chip that is here.
+    """CANN's installed kernels match this machine's chip.
 
     ## What it does
 
@@ -63,21 +63,23 @@ def soc_match(host: Host) -> Iterator[Union[Finding, Facts]]:
     models = host.npus.models
     if not models:
         if host.npus.usable:
-            raise Unknown(_("the PCI bus does not tell which NPU this is"), advisory=True)
-        raise Skip(_("no NPU is seen on the PCI bus"))
+            raise Unknown(_("could not determine the NPU model from the PCI bus"), advisory=True)
+        raise Skip(_("no NPU is on the PCI bus"))
     install = next(iter(installs_of(host)), None)
     if install is None:
-        raise Skip(_("CANN is not installed here"))
+        raise Skip(_("CANN is not installed on this machine"))
     chips = _chips(host.files, install)
     yield Facts({"models": list(models), "kernels": chips, "install": install.path})
     if not chips:
-        raise Skip(_("{cann} has no kernels whose chip could be told").format(cann=install.label))
+        raise Skip(
+            _("could not determine for which chip the kernels of {cann} are").format(cann=install.label)
+        )
     strange = [model for model in models if model not in CHIPS]
     for model in models:
         if model in CHIPS and CHIPS[model] not in chips:
             yield _other(install, model, chips)
     if strange:
-        text = _("what the kernels for {models} are called is not known")
+        text = _("the name of the kernels for {models} is unknown")
         raise Unknown(text.format(models=", ".join(strange)), advisory=True)
 
 
@@ -106,7 +108,7 @@ def _packaged(files: Files, path: str) -> set[str]:
 
 
 def _other(install: Install, model: str, chips: list[str]) -> Finding:
-    text = _("{model} is here, but the kernels of {cann} are for {chips}: install {package}")
+    text = _("this machine has {model}, but the kernels of {cann} are for {chips}: install {package}")
     chip, version, arch = CHIPS[model][6:], install.version or "<version>", install.arch or "<arch>"
     package = f"Ascend-cann-kernels-{chip}_{version}_linux-{arch}.run"
     if at_least(install.version, "8.5"):

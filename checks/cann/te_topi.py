@@ -59,7 +59,7 @@ ENV = ("not-sourced", "no-such-path", "missing-entry", "other-install-first")
     },
 )
 def te_topi(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """te and hccl are those of the CANN in use.
+    """te and hccl match the CANN in use.
 
     ## What it does
 
@@ -103,7 +103,7 @@ def te_topi(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     installs = installs_of(host)
     if not installs:
-        raise Skip(_("CANN is not installed here"))
+        raise Skip(_("CANN is not installed on this machine"))
     if not on_cann(host):
         raise Skip(_("no framework that runs on CANN is in {python}").format(python=host.interpreter.label))
     active = installs[0]
@@ -114,7 +114,7 @@ def te_topi(host: Host) -> Iterator[Union[Finding, Facts]]:
     told = {name: [[copy.folder, copy.version] for copy in found[name]] for name in found}
     yield Facts({"cann": active.path, "component": active.component, **told})
     if train(active.component) is None:
-        text = _("the CANN at {install} does not tell its component version")
+        text = _("the CANN at {install} does not state its component version")
         raise Unknown(text.format(install=active.label), advisory=True)
     closed = {name: path for name in MARKS for path in [closed_copy(host, name, folders)] if path}
     for name, path in closed.items():
@@ -143,11 +143,11 @@ def _judge(host: Host, active: Install, found: Sequence[Copy]) -> Iterator[Findi
         yield _other_version(host, active, found)
         return
     if first.version and first.version != active.component:
-        text = _("{name} is of build {version}, and the CANN at {install} of build {component}")
+        text = _("{name} is build {version}, but the CANN at {install} is build {component}")
         yield Finding("te-topi.other-build", _say(text, active, first), evidence=_evidence(found))
     behind = [copy for copy in found[1:] if _other(active, copy)]
     if behind:
-        text = _("behind the right {name} lies one of CANN {version}, in {folder}")
+        text = _("a second {name}, from CANN {version}, is in {folder} behind the right one")
         yield Finding("te-topi.shadowed-copy", _say(text, active, behind[0]), evidence=_evidence(found))
 
 
@@ -156,7 +156,7 @@ def _other(active: Install, copy: Copy) -> bool:
 
 
 def _other_version(host: Host, active: Install, found: Sequence[Copy]) -> Finding:
-    text = _("{name} in {folder} is of {version}, and the CANN at {install} is {component}")
+    text = _("{name} in {folder} belongs to {version}, but the CANN at {install} is {component}")
     return Finding(
         "te-topi.other-version",
         _say(text, active, found[0]),
@@ -179,7 +179,7 @@ def _cause(host: Host, active: Install, copy: Copy) -> tuple[str, ...]:
 
 
 def _not_readable(host: Host, active: Install, name: str, path: str) -> Finding:
-    text = _("{name} in {path} is not readable by {user}: Python passes over it")
+    text = _("{name} in {path} is not readable by {user}: Python skips it")
     return Finding(
         "te-topi.not-readable",
         text.format(name=name, path=path, user=job_user(host).user),
@@ -204,7 +204,7 @@ def _readable(host: Host, path: str) -> Fix:
 
 
 def _missing(host: Host, active: Install) -> Finding:
-    text = _("te of the CANN at {install} is not found by {python}")
+    text = _("{python} does not find te of the CANN at {install}")
     site = own_site(host.files, active, "te")
     return Finding(
         "te-topi.missing",
@@ -219,7 +219,7 @@ def _fix(host: Host, active: Install, copy: Copy) -> Optional[Fix]:
     exported = copy.folder in (host.variables.path_list("PYTHONPATH") if host.options.root is None else ())
     site = own_site(host.files, active, copy.name)
     if site and host.files.real(site) == host.files.real(copy.folder):
-        text = _("install the CANN at {install} again, complete: its own {name} is of another release")
+        text = _("reinstall the complete CANN at {install}: its own {name} belongs to another release")
         return Fix(text.format(install=active.label, name=copy.name), risk=Risk.MANUAL, needs_root=False)
     # What a variable finds first, no wheel in the interpreter's own folder would replace.
     if exported:

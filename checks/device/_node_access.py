@@ -59,16 +59,16 @@ def _by_group(host: Host, gid: int, paths: list[str], evidence: tuple[str, ...],
     name, members = group_of(host.files, gid)
     group = name or str(gid)
     fix: Optional[Fix] = Fix(
-        _("take {user} into the group {group}; it holds from the next login").format(user=user, group=group),
+        _("add {user} to the group {group}; takes effect at the next login").format(user=user, group=group),
         steps=(Command(("usermod", "-aG", group, user)),),
         undo=Command(("gpasswd", "-d", user, group)).lines(),
         risk=Risk.MANUAL,
     )
-    text = _("{user} may not open {paths}: they are for the group {group} ({gid}), and {user} is not in it")
+    text = _("{user} may not open {paths}: they belong to the group {group} ({gid}), and {user} is not in it")
     if user in members:
-        text = _("{user} may not open {paths}: this login is older than {user}'s place in the group {group}")
+        text = _("{user} may not open {paths}: {user} was added to the group {group} after this login")
         fix = Fix(
-            _("log in again, or go on in a shell of that group"),
+            _("log in again, or continue in a shell of that group"),
             steps=(Command(("newgrp", group)),),
             risk=Risk.MANUAL,
             needs_root=False,

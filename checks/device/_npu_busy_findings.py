@@ -105,7 +105,7 @@ def _unseen(uses: Sequence[Use], owners: Owners) -> Iterator[Finding]:
         elif heavy or hidden:
             untold.append(use.chip.label)
     if untold:
-        text = _("{devices}: this container does not see who holds it")
+        text = _("{devices}: this container cannot see who holds it")
         raise Unknown(text.format(devices=", ".join(untold)), advisory=True)
 
 
@@ -116,7 +116,7 @@ def _held(use: Use, held: Sequence[Held], owners: Owners, shared: bool) -> Findi
 
 
 def _held_beside(use: Use, held: Sequence[Held], owners: Owners) -> Finding:
-    text = _("{device} is held by {process} of this same container or session: {memory} MB of {total} MB")
+    text = _("{device} is held by {process} of the same container or session: {memory} MB of {total} MB")
     return _holding("npu-busy.held-by-session", text, use, held, owners)
 
 
@@ -145,11 +145,11 @@ def _holding(
 
 
 def _held_outside(use: Use, unseen: int) -> Finding:
-    text = _("{device} is in use: {used} MB of {total} MB are taken; this container does not see by whom")
+    text = _("{device} is in use: {used} MB of {total} MB are taken; this container cannot see by whom")
     if use.chip.core is not None:
         text = _(
-            "{device} is in use: {used} MB of {total} MB are taken, and its AI core is {core} % busy; "
-            "this container does not see by whom"
+            "{device} is in use: {used} MB of {total} MB are taken, and its AI core is {core} % "
+            "busy; this container cannot see by whom"
         )
     return Finding(
         "npu-busy.memory-held",
@@ -167,7 +167,7 @@ def _memory(use: Use) -> Finding:
         )
     else:
         text = _(
-            "{device} has {used} MB of {total} MB in use; {rest} MB are explained by no process that is shown"
+            "{device} has {used} MB of {total} MB in use; no process that is shown accounts for {rest} MB"
         )
     return Finding(
         "npu-busy.memory-held",

@@ -53,9 +53,9 @@ def facts(look: Look) -> dict[str, object]:
 
 
 def not_found(host: Host) -> Finding:
-    text = _("npu-smi was not found: nothing can be said of the devices' health")
+    text = _("npu-smi was not found: could not determine the devices' health")
     if host.system.container():
-        text = _("npu-smi is not mounted into this container: nothing can be said of the devices' health")
+        text = _("npu-smi is not mounted into this container: could not determine the devices' health")
     return Finding("npu-tool.not-found", text, action=Action.CONFIG)
 
 
@@ -66,7 +66,7 @@ def of_answer(host: Host, path: str, look: Look) -> Iterator[Finding]:
     elif look.screen is None:
         lines = look.answer.stdout.splitlines() + look.answer.stderr.splitlines()
         if any(line.strip() for line in lines):
-            text = _("the answer of {path} is not known to npudoctor")
+            text = _("npudoctor does not recognise the output of {path}")
             yield Finding("npu-tool.unknown-answer", text.format(path=path), evidence=_kept(lines))
     else:
         yield from _fewer(host, look)
@@ -103,17 +103,17 @@ def _text(failure: Failure, inside: bool) -> str:
     if failure.kind == "no-driver":
         if inside:
             return _(
-                "{path} does not reach the driver ({code}): it is not loaded, this container lacks rights, "
-                "or another one holds the device"
+                "{path} cannot reach the driver ({code}): it is not loaded, this container lacks "
+                "permissions, or another one holds the device"
             )
         return _(
-            "{path} does not reach the driver ({code}): it is not loaded, or was upgraded without a reboot"
+            "{path} cannot reach the driver ({code}): it is not loaded, or was upgraded without a reboot"
         )
     texts = {
         "used": _("{path} says that the device is in use ({code}): another container holds it"),
-        "library": _("{path} does not find a library, though it was given the driver's folders: {line}"),
-        "no-card": _("{path} sees no NPU card, but device nodes are here"),
-        "usage": _("{path} does not understand the question: {line}"),
+        "library": _("{path} does not find a library, even in the driver's folders: {line}"),
+        "no-card": _("{path} sees no NPU card, but this machine has device nodes"),
+        "usage": _("{path} does not support this query: {line}"),
         "code": _("{path} failed with {code} ({meaning})"),
     }
     if failure.kind == "no-rights":

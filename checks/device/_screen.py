@@ -10,11 +10,11 @@ from npudoctor.host.devices.npu_tables import Screen
 def screen_of(host: Host) -> Screen:
     """The table; Skip where there is no NPU, Unknown where npu-smi gives none."""
     if not host.npus.usable:
-        raise Skip(_("no NPU has a device node here"))
+        raise Skip(_("this machine has no NPU device node"))
     look = host.npu_smi.look()
     if look.screen is not None:
         return look.screen
-    text = _("npu-smi gives no table of the devices; npu-tool tells why")
+    text = _("npu-smi prints no device table; see the check npu-tool")
     raise Unknown(text, advisory=is_elsewhere(host, look))
 
 

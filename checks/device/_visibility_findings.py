@@ -28,7 +28,7 @@ def of_runtime(host: Host) -> Iterator[Finding]:
     if value is None:
         return
     if not value.strip():
-        yield _finding("device-visibility.empty", _("{name} is set to nothing"), value, _unset(value))
+        yield _finding("device-visibility.empty", _("{name} is set but empty"), value, _unset(value))
         return
     if len(value) > LONGEST:
         yield _too_long(RUNTIME, value, _unset(value))
@@ -43,19 +43,19 @@ def of_runtime(host: Host) -> Iterator[Finding]:
     elif seen.stopped:
         yield _cut(value, seen, count, fix)
     if any(first >= second for first, second in zip(seen.ids, seen.ids[1:])):
-        text = _("{name}={value}: the ids must ascend, each once")
+        text = _("{name}={value}: the ids must be ascending and unique")
         yield _finding("device-visibility.not-ascending", text, value, _export(sorted(set(seen.ids)), value))
 
 
 def _too_long(name: str, value: str, fix: Optional[Fix]) -> Finding:
-    text = _("{name} has {count} characters, and begins with {value}: that is no list of devices")
+    text = _("{name} has {count} characters and begins with {value}: it is not a device list")
     return _finding("device-visibility.bad-value", text, value, fix, name=name, count=len(value))
 
 
 def _cut(value: str, seen: Visible, count: int, fix: Fix) -> Finding:
     ids = _joined(seen.ids)
     if seen.strange:
-        text = _("{name}={value} is read as {ids}: what follows is no list of ids ({rest})")
+        text = _("{name}={value} is read as {ids}: the rest is not a list of ids ({rest})")
         return _finding(
             "device-visibility.cut", text, value, fix, ids=ids, rest=_shown(seen.stopped, repr(seen.stopped))
         )

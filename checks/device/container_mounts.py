@@ -31,7 +31,7 @@ OTHERS = (
     },
 )
 def container_mounts(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """This container was given what it needs of the driver.
+    """This container has the driver files that it needs.
 
     ## What it does
 
@@ -56,9 +56,9 @@ def container_mounts(host: Host) -> Iterator[Union[Finding, Facts]]:
     - vllm-ascend, installation with Docker; Ascend Docker Runtime, what it mounts by default.
     """
     if not host.system.container():
-        raise Skip(_("this is no container"))
+        raise Skip(_("this is not a container"))
     if not host.npu_wanted():
-        raise Skip(_("no NPU has a device node here"))
+        raise Skip(_("this machine has no NPU device node"))
     from npudoctor.host.devices.driver import has_library
 
     library = has_library(host.files, host.variables.path_list("LD_LIBRARY_PATH"))
@@ -98,7 +98,9 @@ def _driver(missing: list[str]) -> Finding:
 
 
 def _incomplete(missing: list[str]) -> Finding:
-    text = _("{paths} is not mounted into this container: versions and health cannot all be told")
+    text = _(
+        "{paths} is not mounted into this container: some versions or health states cannot be determined"
+    )
     return Finding(
         "container-mounts.incomplete",
         text.format(paths=", ".join(missing)),

@@ -28,7 +28,7 @@ NOBODY = 65534  # whose things are nobody's in a user namespace: not even its ro
     always=True,
 )
 def device_nodes(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """The NPUs' device nodes are complete, and this user may open them.
+    """NPU device nodes are complete and accessible to this user.
 
     ## What it does
 
@@ -62,7 +62,7 @@ def device_nodes(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     names = [name for name in host.running_files.names("/dev") if _is_npu(name)]
     if not names:
-        raise Skip(_("no NPU has a device node here"))
+        raise Skip(_("this machine has no NPU device node"))
     shared = [name for kinds in NEEDED for name in kinds]
     found = {name: host.running_files.lstat(f"/dev/{name}") for name in (*names, *shared)}
     there = {f"/dev/{name}": entry for name, entry in found.items() if entry is not None}
@@ -91,7 +91,7 @@ def _judge_kinds(host: Host, there: dict[str, Entry], nodes: dict[str, Entry]) -
         yield _missing(host, [f"/dev/{name}" for name in missing])
     for path, entry in there.items():
         if path not in nodes:
-            text = _("{path} is no device node but {what}: no job can use it")
+            text = _("{path} is not a device node but {what}: no job can use it")
             what = (
                 _("a folder") if entry.is_dir else _("a plain file") if entry.is_file else _("something else")
             )
@@ -106,9 +106,9 @@ def _judge_kinds(host: Host, there: dict[str, Entry], nodes: dict[str, Entry]) -
 
 def _missing(host: Host, paths: list[str]) -> Finding:
     inside = host.system.container()
-    text = _("NPUs are here, but not {paths}: the driver is not loaded completely")
+    text = _("this machine has NPUs but not {paths}: the driver is not loaded completely")
     if inside:
-        text = _("{paths} is not given to this container")
+        text = _("{paths} was not passed to this container")
     return Finding(
         "device-nodes.missing",
         text.format(paths=", ".join(paths)),

@@ -28,7 +28,7 @@ SHOWN = 4096  # of a value, for machines
     },
 )
 def device_visibility(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """The variables that choose NPUs agree with each other and with the devices that are here.
+    """Variables that choose NPUs match each other and the devices.
 
     ## What it does
 
@@ -69,9 +69,9 @@ def device_visibility(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     variables = host.variables
     if not host.npus.usable:
-        raise Skip(_("no NPU has a device node here"))
+        raise Skip(_("this machine has no NPU device node"))
     if not any(name in variables for name in (RUNTIME, CONTAINER, *SLURM)):
-        raise Skip(_("no variable chooses among the NPUs"))
+        raise Skip(_("no variable that chooses NPUs is set"))
     from npudoctor.checks.device import _visibility_findings as findings
 
     told = {name: variables[name][:SHOWN] for name in (RUNTIME, CONTAINER, *SLURM) if name in variables}

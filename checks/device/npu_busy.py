@@ -21,7 +21,7 @@ from npudoctor import INFO, WARNING, Facts, Finding, Host, Scope, Skip, Unknown,
     quick=False,
 )
 def npu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """Nobody else holds the NPUs that this job gets.
+    """No other process holds this job's NPUs.
 
     ## What it does
 
@@ -59,7 +59,7 @@ def npu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
     screen = screen_of(host)
     chips, named = chips_of_job(host, screen.chips)
     if chips is None:
-        text = _("npu-smi shows other devices than those that are here: which are this job's cannot be told")
+        text = _("npu-smi shows devices other than this machine's: could not determine which are this job's")
         raise Unknown(text, advisory=True)
     uses = [Use.of(host, chip, screen.processes) for chip in chips]
     yield Facts({"named": named, "devices": {use.chip.label: use.facts() for use in uses}})
@@ -68,5 +68,5 @@ def npu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield from judge(host, uses, named)
     unknown = sorted({use.chip.name for use in uses if use.unknown})
     if unknown:
-        text = _("how much memory an idle {names} has in use is not known")
+        text = _("how much memory an idle {names} uses is unknown")
         raise Unknown(text.format(names=", ".join(unknown)), advisory=True)

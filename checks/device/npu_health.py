@@ -30,7 +30,7 @@ LEVELS = {
     quick=False,
 )
 def npu_health(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """Every NPU says that its health is OK.
+    """Every NPU reports its health as OK.
 
     ## What it does
 
@@ -70,7 +70,7 @@ def npu_health(host: Host) -> Iterator[Union[Finding, Facts]]:
             yield _finding(chip, told)
     strange = [chip for chip in chips if chip.health.lower() not in (*LEVELS, "ok")]
     if strange:
-        text = _("npu-smi does not say how {devices} is: {word}")
+        text = _("npu-smi does not report the health of {devices}: {word}")
         names = ", ".join(chip.label for chip in strange)
         raise Unknown(text.format(devices=names, word=strange[0].health or "-"))
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     quick=False,
 )
 def npu_tool(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """npu-smi is here and answers.
+    """npu-smi is installed and answers.
 
     ## What it does
 
@@ -66,7 +66,7 @@ def npu_tool(host: Host) -> Iterator[Union[Finding, Facts]]:
     - Ascend/cann-container-image and vllm-ascend, issues about -8005 and -8020.
     """
     if not host.npus.usable:
-        raise Skip(_("no NPU has a device node here"))
+        raise Skip(_("this machine has no NPU device node"))
     from npudoctor.checks.device import _npu_tool_findings as findings
     from npudoctor.checks.device._screen import is_elsewhere
 
@@ -107,14 +107,14 @@ def _unknown(path: str, look: Look) -> str:
     elif answer.ended == "flooded":
         text = _("{path} prints without end")
     elif answer.ended == "untrusted":
-        text = _("{path} is not run by root: others than root may change it")
+        text = _("{path} is not run as root: users other than root can change it")
     elif answer.ended == "not-started":
         text = _("{path} cannot be started: {why}")
     elif answer.status is not None and answer.status < 0:
         text = _("{path} was ended by signal {signal}")
     elif not answer.stdout.strip():
-        text = _("{path} printed nothing; its status is {status}")
+        text = _("{path} printed nothing; its exit status is {status}")
     else:
-        text = _("{path} answers in a form that is not known to npudoctor")
+        text = _("{path} prints a format that npudoctor does not know")
     signal = -(answer.status or 0)
     return text.format(path=path, count=look.asked, why=answer.stderr, signal=signal, status=answer.status)

@@ -24,7 +24,7 @@ def facts(
 
 def stub(host: Host, cuda: Library) -> Finding:
     """A stand-in for builds."""
-    text = _("the loader finds {path}, a stand-in that is only meant for builds")
+    text = _("the loader finds {path}, a stub that is only meant for builds")
     return Finding("cuda-driver.stub-first", text.format(path=cuda.path), action=Action.CONFIG)
 
 
@@ -33,8 +33,8 @@ def no_library(host: Host, found: Sequence[Runtime]) -> Finding:
     text = _("{names} is installed for GPUs, and the loader does not find the driver's libcuda.so.1")
     if host.system.container():
         text = _(
-            "{names} is installed for GPUs, and this container was not given the driver's libcuda.so.1 "
-            "(NVIDIA_DRIVER_CAPABILITIES must have compute in it)"
+            "{names} is installed for GPUs, but this container lacks the driver's libcuda.so.1 "
+            "(NVIDIA_DRIVER_CAPABILITIES must include compute)"
         )
     names = ", ".join(one.framework for one in found)
     return Finding("cuda-driver.no-library", text.format(names=names), action=Action.CONFIG)
@@ -87,8 +87,11 @@ def compat_on_geforce(model: str, cuda: Library) -> Finding:
 
 def too_old(runtime: Runtime, module: str, row: Row, alone: bool) -> Finding:
     """A driver that does not know this CUDA."""
-    text = _("{framework} was built for CUDA {cuda}, which needs driver {least} or newer; here is {module}")
-    source = _("our table of {as_of}: {source}").format(as_of=row["as_of"], source=row["source"])
+    text = _(
+        "{framework} was built for CUDA {cuda}, which needs driver {least} or newer; this "
+        "machine has {module}"
+    )
+    source = _("built-in table of {as_of}: {source}").format(as_of=row["as_of"], source=row["source"])
     words = {"framework": runtime.framework, "cuda": runtime.cuda, "least": row["driver"]}
     return Finding(
         "cuda-driver.too-old",

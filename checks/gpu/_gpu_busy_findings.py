@@ -30,7 +30,7 @@ def ill(gpus: Sequence[Gpu]) -> Generator[Finding, None, Optional[Unknown]]:
             )
         elif gpu.trouble:
             silent.append(f"{gpu.label}: {gpu.trouble}")
-    text = _("the driver does not tell who holds it: {devices}")
+    text = _("the driver does not report who holds it: {devices}")
     return Unknown(text.format(devices="; ".join(silent))) if silent else None
 
 
@@ -38,7 +38,7 @@ def split(gpus: Sequence[Gpu]) -> Optional[Unknown]:
     """What cannot be said of those that are split."""
     if not gpus:
         return None
-    text = _("{devices}: split by MIG, of which only the parts could be judged")
+    text = _("{devices}: split by MIG; only the instances can be checked")
     return Unknown(text.format(devices=", ".join(gpu.label for gpu in gpus)), advisory=True)
 
 
@@ -66,7 +66,7 @@ def judge(host: Host, gpus: Sequence[Gpu], named: bool) -> Generator[Finding, No
         return (yield from _unseen(host, {gpu: listed[gpu] for gpu in hidden}, owners))
     yield from map(_memory, hidden)
     if unnamed:
-        text = _("{devices}: the driver does not name a process that holds it")
+        text = _("{devices}: in use, but the driver does not report by which process")
         return Unknown(text.format(devices=", ".join(gpu.label for gpu in unnamed)))
     return None
 
@@ -84,12 +84,12 @@ def _unseen(
             yield _held_outside(gpu, memory)
         else:
             untold.append(gpu.label)
-    text = _("{devices}: this container does not see who holds it")
+    text = _("{devices}: this container cannot see who holds it")
     return Unknown(text.format(devices=", ".join(untold)), advisory=True) if untold else None
 
 
 def _held_outside(gpu: Gpu, memory: int) -> Finding:
-    text = _("{device} is in use: {used} MB of {total} MB are taken; this container does not see by whom")
+    text = _("{device} is in use: {used} MB of {total} MB are taken; this container cannot see by whom")
     return Finding(
         "gpu-busy.memory-held",
         text.format(device=gpu.label, used=gpu.used, total=gpu.total),
@@ -131,7 +131,7 @@ def _held(gpu: Gpu, held: Sequence[Listed], owners: Owners, shared: bool) -> Fin
 
 
 def _held_beside(gpu: Gpu, held: Sequence[Listed], owners: Owners) -> Finding:
-    text = _("{device} is held by {process} of this same container or session: {memory} MB of {total} MB")
+    text = _("{device} is held by {process} of the same container or session: {memory} MB of {total} MB")
     return _holding("gpu-busy.held-by-session", text, gpu, held, owners)
 
 
@@ -160,9 +160,7 @@ def _holding(
 
 
 def _memory(gpu: Gpu) -> Finding:
-    text = _(
-        "{device} has {used} MB of {total} MB in use; {rest} MB are explained by no process that is shown"
-    )
+    text = _("{device} has {used} MB of {total} MB in use; no process that is shown accounts for {rest} MB")
     return Finding(
         "gpu-busy.memory-held",
         text.format(device=gpu.label, used=gpu.used, total=gpu.total, rest=_left_over(gpu)),

@@ -15,7 +15,9 @@ ALIKE = 0.9  # of a name that nobody knows to one that is known
 
 def pasted(row: Row, value: str, meant: str) -> Finding:
     """A value with the punctuation of a document in it."""
-    text = _("{name} is {value}, with characters of a document or blanks in it; {meant} was meant")
+    text = _(
+        "{name} is {value}, with blanks or characters pasted from a document; {meant} was probably meant"
+    )
     return _said("pasted-punctuation", text, row, value, meant=meant, steps=(Export(row["name"], meant),))
 
 
@@ -61,11 +63,7 @@ def outdated(row: Row, value: str, variables: Mapping[str, str]) -> Finding:
         steps: tuple[Step, ...] = (Command(("unset", row["name"])),)
         steps += () if new in variables else (Export(new, value),)
         return _said("outdated", text, row, value, steps=steps, new=new)
-    text = (
-        _("{name} is not read any more; what it did is set by {new}")
-        if new
-        else _("{name} is not read any more")
-    )
+    text = _("{name} is no longer read; {new} replaces it") if new else _("{name} is no longer read")
     return _said("outdated", text, row, value, new=new)
 
 
@@ -76,7 +74,7 @@ def misspelt(names: Sequence[str], known: Sequence[str], variables: Mapping[str,
 
         close = get_close_matches(name, known, 1, ALIKE)
         if close and close[0] not in variables:
-            text = _("{name} is no variable that we know; NCCL reads {known}")
+            text = _("{name} is not a known variable; NCCL reads {known}")
             steps = (Command(("unset", name)), Export(close[0], variables[name]))
             row = {"name": name}
             yield _said("misspelt", text, row, variables[name], steps=steps, known=close[0])
@@ -94,10 +92,10 @@ def _said(
     """The finding; its fix unsets the variable where no other steps are given."""
     name = row["name"]
     shown = value if len(value) <= SHOWN else value[:SHOWN] + "..."
-    source = _("our table of {as_of}: {source}")
+    source = _("built-in table of {as_of}: {source}")
     told = (source.format(as_of=row["as_of"], source=row["source"]),) if "source" in row else ()
     unset = (Command(("unset", name)),)
-    title = _("set {name} right") if steps else _("take {name} out of the environment")
+    title = _("correct {name}") if steps else _("unset {name}")
     undo = Export(name, value).lines()
     return Finding(
         f"nccl-env.{code}",

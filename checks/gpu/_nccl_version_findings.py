@@ -72,7 +72,7 @@ def overwritten(host: Host, found: Sequence[tuple[Use, Optional[Build]]]) -> Ite
                 action=Action.CONFIG,
                 fix=pip_install(
                     host,
-                    _("put the library of {wanted} there again").format(wanted=wanted),
+                    _("reinstall the library of {wanted}").format(wanted=wanted),
                     "--force-reinstall",
                     "--no-deps",
                     _requirement(host, use) or wanted,

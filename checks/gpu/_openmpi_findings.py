@@ -25,7 +25,9 @@ def too_old(found: Mpi, least: str) -> Finding:
 
 def no_launcher() -> Finding:
     """A library without the program that starts processes."""
-    return Finding("openmpi.no-launcher", _("Open MPI's library is here, and no mpirun is in PATH"))
+    return Finding(
+        "openmpi.no-launcher", _("Open MPI's library is installed, but there is no mpirun in PATH")
+    )
 
 
 def other_mpi(host: Host, path: str) -> Finding:
@@ -40,7 +42,7 @@ def other_mpi(host: Host, path: str) -> Finding:
 
 def several(path: str, own: Mpi, version: str) -> Finding:
     """Two installations."""
-    text = _("{path} is of Open MPI {own}, and the library that is loaded is {version}")
+    text = _("{path} belongs to Open MPI {own}, but the loaded library is {version}")
     return Finding(
         "openmpi.several",
         text.format(path=path, own=own.version, version=version),
@@ -51,7 +53,7 @@ def several(path: str, own: Mpi, version: str) -> Finding:
 
 def root() -> Finding:
     """What mpirun asks of root."""
-    text = _("mpirun refuses to run as root unless {names} are 1 or it is given --allow-run-as-root")
+    text = _("mpirun refuses to run as root unless {names} are 1 or --allow-run-as-root is passed")
     return Finding(
         "openmpi.root",
         text.format(names=", ".join(ROOT)),

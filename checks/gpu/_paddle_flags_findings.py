@@ -18,25 +18,27 @@ def bad_value(row: Row, value: str, why: str) -> Finding:
 
 def pasted(row: Row, value: str, meant: str) -> Finding:
     """A value with the punctuation of a document in it."""
-    text = _("{name} is {value}, with characters of a document or blanks in it; {meant} was meant")
+    text = _(
+        "{name} is {value}, with blanks or characters pasted from a document; {meant} was probably meant"
+    )
     return _said("pasted-punctuation", text, row, value, meant, meant=meant)
 
 
 def no_such_device(row: Row, value: str, beyond: Sequence[int], count: int) -> Finding:
     """Devices that are not here."""
-    text = _("{name} is {value}, and there are {count} devices: {beyond} is none of them")
+    text = _("{name} is {value}, but there are only {count} devices: {beyond} is not one of them")
     return _said("no-such-device", text, row, value, count=str(count), beyond=", ".join(map(str, beyond)))
 
 
 def collection_off(row: Row, value: str) -> Finding:
     """Memory is not given back."""
-    text = _("{name} is {value}: below 0, memory that is not used any more is kept")
+    text = _("{name} is {value}: below 0, memory that is no longer used is kept")
     return _said("collection-off", text, row, value)
 
 
 def no_effect(row: Row, value: str, other: str, theirs: str) -> Finding:
     """A flag that is not looked at beside another."""
-    text = _("{name} is set and has no effect beside {other}={theirs}")
+    text = _("{name} is set but has no effect with {other}={theirs}")
     return _said("no-effect", text, row, value, other=other, theirs=theirs)
 
 
@@ -44,8 +46,8 @@ def _said(code: str, text: str, row: Row, value: str, better: str = "", **words:
     """The finding; its fix sets `better`, or unsets the variable."""
     name = row["name"]
     shown = value if len(value) <= SHOWN else value[:SHOWN] + "..."
-    source = _("our table of {as_of}: {source}").format(as_of=row["as_of"], source=row["source"])
-    title = _("set {name} right") if better else _("take {name} out of the environment")
+    source = _("built-in table of {as_of}: {source}").format(as_of=row["as_of"], source=row["source"])
+    title = _("correct {name}") if better else _("unset {name}")
     steps = (Export(name, better) if better else Command(("unset", name)),)
     undo = Export(name, value).lines()
     return Finding(

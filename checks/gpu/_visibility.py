@@ -39,7 +39,7 @@ def judged(value: str, found: Visible, count: int) -> Iterator[Finding]:
     better = _chosen(found.ids, value) if found.ids else _all(value)
     ids = ",".join(map(str, found.ids))
     if found.repeated:
-        text = _("{name}={value} names a GPU twice, with which CUDA does not start")
+        text = _("{name}={value} lists a GPU twice, and CUDA does not start with that")
         yield _finding("gpu-visibility.repeated", text, value, better)
     elif found.stopped and not found.ids:
         text = _("{name}={value} leaves the job no GPU: there are {count}, counted from 0")

@@ -61,7 +61,7 @@ def cuda_driver(host: Host) -> Iterator[Union[Finding, Facts]]:
     - Each row of the table cuda_driver names its own.
     """
     if not host.gpus.nodes:
-        raise Skip(_("no GPU's device node is here"))
+        raise Skip(_("this machine has no GPU device node"))
     from npudoctor.checks.gpu import _cuda_driver_findings as say
     from npudoctor.facts.gpu.cuda import driver_library, module_version, runtimes
 
@@ -74,7 +74,7 @@ def cuda_driver(host: Host) -> Iterator[Union[Finding, Facts]]:
     elif cuda is None and found:
         yield say.no_library(host, found)
     if module is None:
-        text = _("the version of the loaded NVIDIA module cannot be seen: there is no {path}")
+        text = _("could not determine the version of the loaded NVIDIA module: there is no {path}")
         raise Unknown(text.format(path="/sys/module/nvidia/version"), advisory=True)
     for library in _apart(module, cuda, nvml):
         yield say.mismatch(host, module, library)

@@ -24,7 +24,7 @@ VISIBLE, ORDER = "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"
     quick=False,
 )
 def gpu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """Nobody else holds the GPUs that this job gets.
+    """No other process holds this job's GPUs.
 
     ## What it does
 
@@ -61,7 +61,7 @@ def gpu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
     - Paddle, frequently asked questions on training: GPU memory is short.
     """
     if not host.gpus.nodes:
-        raise Skip(_("no GPU's device node is here"))
+        raise Skip(_("this machine has no GPU device node"))
     from npudoctor.checks.gpu._gpu_busy_findings import ill, judge, split
     from npudoctor.facts.gpu.nvml import chosen, look
 
@@ -70,7 +70,9 @@ def gpu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
     named = value is not None
     ours = gpus if value is None else chosen(value, gpus, host.variables.get(ORDER) == "PCI_BUS_ID")
     if ours is None:
-        text = _("the GPUs are of several models: which are this job's cannot be told by their numbers")
+        text = _(
+            "the GPUs are of several models: could not determine from their numbers which are this job's"
+        )
         raise Unknown(text, advisory=True)
     devices = {
         gpu.label: {
@@ -82,7 +84,7 @@ def gpu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
     }
     yield Facts({"named": named, "devices": devices})
     if not ours:
-        raise Skip(_("{name} names no GPU that is here").format(name=VISIBLE))
+        raise Skip(_("{name} matches no GPU of this machine").format(name=VISIBLE))
     sound = [gpu for gpu in ours if not gpu.trouble]
     untold = [
         (yield from ill(ours)),

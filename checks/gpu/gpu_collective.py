@@ -47,7 +47,7 @@ def gpu_collective(host: Host) -> Iterator[Union[Finding, Facts]]:
     from npudoctor.facts.job.wanted import gpu_expected
 
     if not gpu_expected(host):
-        raise Skip(_("no GPU is here or expected"))
+        raise Skip(_("this machine has no GPU, and none is expected"))
     from npudoctor.checks.gpu._job import without_mpi
     from npudoctor.facts.gpu.nccl import collectives
     from npudoctor.facts.job import process as job

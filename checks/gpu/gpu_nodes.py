@@ -25,7 +25,7 @@ SHARED = ("nvidiactl", "nvidia-uvm")
     always=True,
 )
 def gpu_nodes(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """The GPUs' device nodes are complete, and this user may open them.
+    """GPU device nodes are complete and accessible to this user.
 
     ## What it does
 
@@ -60,7 +60,7 @@ def gpu_nodes(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     paths = list(host.gpus.nodes)
     if not paths:
-        raise Skip(_("no GPU's device node is here"))
+        raise Skip(_("this machine has no GPU device node"))
     found = {path: host.running_files.lstat(path) for path in (*paths, *(f"/dev/{one}" for one in SHARED))}
     there = {path: entry for path, entry in found.items() if entry is not None}
     yield Facts(
@@ -89,7 +89,7 @@ def _kinds(there: dict[str, Entry]) -> Iterator[Finding]:
         if not _is_node(entry):
             yield Finding(
                 "gpu-nodes.not-a-device",
-                _("{path} is no device node: no job can use it").format(path=path),
+                _("{path} is not a device node: no job can use it").format(path=path),
                 evidence=(f"{stat.filemode(entry.mode)} {path}",),
                 device=path,
                 action=Action.CONFIG,
@@ -102,7 +102,7 @@ def _missing(paths: list[str]) -> Iterator[Finding]:
     if paths:
         yield Finding(
             "gpu-nodes.missing",
-            _("{paths} is not given to this container").format(paths=", ".join(paths)),
+            _("{paths} was not passed to this container").format(paths=", ".join(paths)),
             action=Action.CONFIG,
             fix=to_add(paths),
         )

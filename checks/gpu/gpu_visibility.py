@@ -23,7 +23,7 @@ SHOWN = 4096  # of a value, for machines
     },
 )
 def gpu_visibility(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """CUDA_VISIBLE_DEVICES leaves the job the GPUs that are written there.
+    """The job sees every GPU in CUDA_VISIBLE_DEVICES.
 
     ## What it does
 
@@ -63,12 +63,12 @@ def gpu_visibility(host: Host) -> Iterator[Union[Finding, Facts]]:
     count = len(host.gpus.nodes)
     yield Facts({"nodes": list(host.gpus.nodes), "value": value[:SHOWN]})
     if not count:
-        raise Skip(_("no GPU's device node is here"))
+        raise Skip(_("this machine has no GPU device node"))
     if value.strip() in HIDING:
         yield _visibility.hidden(host, value)
         return
     seen = _visibility.seen(host, value)
     yield from _visibility.judged(value, seen, count)
     if seen.unknown:
-        text = _("{name} names {part}: whether that is here cannot be told")
+        text = _("{name} lists {part}: could not determine whether this machine has it")
         raise Unknown(text.format(name=RUNTIME, part=seen.unknown[:100]), advisory=True)

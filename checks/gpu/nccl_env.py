@@ -30,7 +30,7 @@ PREFIXES = ("NCCL_", "TORCH_NCCL_")
     },
 )
 def nccl_env(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """NCCL's environment variables are what NCCL reads, and none is left on by accident.
+    """NCCL's variables are valid, with no debugging left on.
 
     ## What it does
 
@@ -70,11 +70,11 @@ def nccl_env(host: Host) -> Iterator[Union[Finding, Facts]]:
     variables = host.variables
     named = sorted(name for name in variables if name.startswith(PREFIXES))
     if not named:
-        raise Skip(_("none of the variables that this check judges is set"))
+        raise Skip(_("none of the variables of this check is set"))
     from npudoctor.facts.job.wanted import gpu_expected
 
     if not gpu_expected(host):
-        raise Skip(_("no GPU is here or expected"))
+        raise Skip(_("this machine has no GPU, and none is expected"))
     from npudoctor.checks.gpu import _nccl_env_findings as say
     from npudoctor.knowledge.tables import table
 
@@ -121,7 +121,7 @@ def _sockets(variables: Mapping[str, str], rows: Mapping[str, Row]) -> Iterator[
     if all(name in rows and not what_is_wrong(rows[name], variables[name]) for name in SOCKETS):
         threads, each = (number(variables[name])[0] for name in SOCKETS)
         if threads * each > MOST_SOCKETS:
-            text = _("{threads} times {each} sockets are more than {most}")
+            text = _("{threads} times {each} sockets is more than {most}")
             why = text.format(threads=threads, each=each, most=MOST_SOCKETS)
             yield say.bad_value(rows[SOCKETS[1]], variables[SOCKETS[1]], why)
 

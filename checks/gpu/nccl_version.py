@@ -22,7 +22,7 @@ from npudoctor import ERROR, INFO, WARNING, Facts, Finding, Host, Scope, Skip, U
     },
 )
 def nccl_version(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """Each framework for GPUs loads an NCCL that is new enough.
+    """Each GPU framework loads a recent enough NCCL.
 
     ## What it does
 
@@ -63,7 +63,7 @@ def nccl_version(host: Host) -> Iterator[Union[Finding, Facts]]:
     from npudoctor.facts.job.wanted import gpu_expected
 
     if not gpu_expected(host):
-        raise Skip(_("no GPU is here or expected"))
+        raise Skip(_("this machine has no GPU, and none is expected"))
     from npudoctor.checks.gpu import _nccl_version_findings as findings
     from npudoctor.facts.gpu.nccl import build_of, uses
 

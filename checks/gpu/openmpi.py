@@ -26,7 +26,7 @@ LEAST = "4.0.3"
     },
 )
 def openmpi(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """There is an Open MPI with which MindSpore can be started.
+    """MindSpore can be started with the installed Open MPI.
 
     ## What it does
 
@@ -63,7 +63,7 @@ def openmpi(host: Host) -> Iterator[Union[Finding, Facts]]:
     from npudoctor.facts.job.wanted import gpu_expected
 
     if not gpu_expected(host):
-        raise Skip(_("no GPU is here or expected"))
+        raise Skip(_("this machine has no GPU, and none is expected"))
     image = host.options.root is not None
     if without_mpi(host):
         raise Skip(_("the job's processes meet without MPI"))

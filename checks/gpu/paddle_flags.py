@@ -28,7 +28,7 @@ COLLECTION = "FLAGS_eager_delete_tensor_gb"
     },
 )
 def paddle_flags(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """Paddle's flags in the environment are what Paddle takes.
+    """Paddle's flags in the environment are valid.
 
     ## What it does
 
@@ -63,12 +63,12 @@ def paddle_flags(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("an image is not running"))
     variables = host.variables
     if not any(name.startswith("FLAGS_") for name in variables):
-        raise Skip(_("none of the variables that this check judges is set"))
+        raise Skip(_("none of the variables of this check is set"))
     from npudoctor.knowledge.tables import table
 
     rows = {row["name"]: row for row in table("paddle_flags")["flag"] if variables.get(row["name"])}
     if not rows:
-        raise Skip(_("none of the variables that this check judges is set"))
+        raise Skip(_("none of the variables of this check is set"))
     if not any(host.interpreter.version_of(name) for name in PACKAGES):
         raise Skip(_("Paddle is not installed in {python}").format(python=host.interpreter.label))
     yield Facts({"variables": {name: variables[name] for name in rows}})

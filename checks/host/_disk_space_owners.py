@@ -40,7 +40,7 @@ def lines(host: Host, folder: str) -> tuple[str, ...]:
     names = user_names(host.files)
     told = [_line(uid, size, biggest[uid], names) for uid, size in held.most_common(SHOWN) if size]
     if not all_seen:
-        told.append(_("only the first {count} entries were looked at").format(count=MOST))
+        told.append(_("only the first {count} entries were examined").format(count=MOST))
     return tuple(told)
 
 

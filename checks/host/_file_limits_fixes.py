@@ -37,7 +37,9 @@ def raised(host: Host) -> Fix:
         title = _("a Slurm job has the limit of the shell that submitted it, or slurmd's: raise it there")
         return Fix(title, (Command(("systemctl", "edit", "slurmd.service")),), risk=Risk.MANUAL)
     if unit:
-        title = _("a service reads no limits.conf: give it LimitNOFILE={number}, then start it anew")
+        title = _(
+            "services do not read limits.conf: set LimitNOFILE={number} for the service, then restart it"
+        )
         step = Command(("systemctl", "edit", unit))
         return Fix(title.format(number=number), (step,), risk=Risk.MANUAL)
     return _for_logins(host)
@@ -52,7 +54,7 @@ def _for_logins(host: Host) -> Fix:
     why = _obstacle(host, number, content)
     if why:
         return Fix(why, risk=Risk.MANUAL)
-    title = _("raise both limits as root, then log in anew; a service wants LimitNOFILE instead")
+    title = _("raise both limits as root, then log in again; a service needs LimitNOFILE instead")
     return Fix(title, (WriteFile.at(host, LIMITS, content),), risk=Risk.CAUTION)
 
 
@@ -61,16 +63,16 @@ def _obstacle(host: Host, number: int, content: str) -> Optional[str]:
     files = host.running_files
     folder = files.stat(FOLDER)
     if not logins_read_them(files) or folder is None or not folder.is_dir:
-        return _("no login here reads {path}: raise the limit where the session is opened").format(
-            path=FOLDER
-        )
+        return _(
+            "logins on this machine do not read {path}: raise the limit where the session is opened"
+        ).format(path=FOLDER)
     if number < ENOUGH:
         # A session that asks for more than the kernel gives is not opened at all: nobody could log in.
-        return _("let the kernel give more first: fs.nr_open is too low, or not known")
+        return _("first raise the kernel's limit: fs.nr_open is too low or unknown")
     user, groups = _user(host)
     then = given({**sources(files), LIMITS: content}, "nofile", user, groups)
     if (then.soft or 0) < ENOUGH:
-        return _("change what {path} says of {user}: it counts more than a new file").format(
+        return _("change the setting for {user} in {path}: it overrides a new file").format(
             path=then.path, user=user
         )
     return None

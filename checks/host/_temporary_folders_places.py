@@ -60,7 +60,9 @@ def expect_told(host: Host, found: Iterable[Place]) -> None:
     """Unknown where it cannot be told whether the job's user may write to one of them."""
     for one in found:
         if one.writable is None:
-            text = _("whether {user} may write to {path} cannot be told: an access list may say so")
+            text = _(
+                "could not determine whether {user} may write to {path}: it may have an access control list"
+            )
             raise Unknown(text.format(user=job_user(host).user, path=one.path))
 
 
@@ -87,7 +89,7 @@ def not_writable(host: Host, place: Place, severity: Severity, variable: str = "
 
 def _why(place: Place) -> str:
     if place.closed:
-        return _("{user} may not write to {path}: {closed} is closed to this user")
+        return _("{user} may not write to {path}: this user may not enter {closed}")
     if place.entry is None:
         return _("{user} may not write to {path}: it does not exist")
     if not place.entry.is_dir:
@@ -116,11 +118,11 @@ def _fix(host: Host, place: Place, variable: str) -> Optional[Fix]:
         return _writable_again(host, place)
     if place.entry is None:
         steps = (Command(("mkdir", "-m", f"{OPEN:o}", place.path)),)
-        return Fix(_("make the folder"), steps=steps, risk=Risk.MANUAL)
+        return Fix(_("create the folder"), steps=steps, risk=Risk.MANUAL)
     if not place.entry.is_dir:
         return None
     return Fix(
-        _("let everyone write to it, each removing only what is theirs"),
+        _("let everyone write to it but remove only their own files"),
         steps=(Command(("chmod", f"{OPEN:o}", place.path)),),
         undo=Command(("chmod", f"{place.entry.permissions:o}", place.path)).lines(),
         risk=Risk.MANUAL,
@@ -129,7 +131,7 @@ def _fix(host: Host, place: Place, variable: str) -> Optional[Fix]:
 
 def _writable_again(host: Host, place: Place) -> Fix:
     if host.system.container():
-        text = _("ask whoever starts the container to give it a {path} that can be written: --tmpfs {path}")
+        text = _("ask whoever starts the container to provide a writable {path}: --tmpfs {path}")
         return Fix(text.format(path=place.path), risk=Risk.MANUAL)
     point = place.mount.point if place.mount else place.path
     steps = (Command(("mount", "-o", "remount,rw", point)),)

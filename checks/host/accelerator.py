@@ -20,7 +20,7 @@ NODES = {"npu": "/dev/davinciN", "gpu": "/dev/nvidiaN"}
     always=True,
 )
 def accelerator(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """The accelerator that the job needs is here.
+    """This machine has the accelerator that the job needs.
 
     ## What it does
 
@@ -59,7 +59,12 @@ def accelerator(host: Host) -> Iterator[Union[Finding, Facts]]:
         return
     idle = [] if host.system.container() else [found for found in kinds.values() if found.waiting]
     if not idle:
-        raise Unknown(_("no NPU and no GPU was found; say what is expected: --expect npu, gpu or none"))
+        raise Unknown(
+            _(
+                "could not determine the accelerator, as no NPU or GPU was found: pass --expect npu, "
+                "gpu or none"
+            )
+        )
     for found in idle:
         yield _missing(host, found)
 
@@ -121,7 +126,7 @@ def _there(host: Host, path: str) -> bool:
 def _reason(host: Host, found: Accelerators) -> tuple[str, Action]:
     """Why there is no device node, as far as can be seen, and what provisioning does about it."""
     if host.system.container():
-        return _("no {kind} was given to this container: there is no {node}"), Action.CONFIG
+        return _("no {kind} was passed to this container: there is no {node}"), Action.CONFIG
     if found.waiting:
         return _(
             "{kind} hardware is on the PCI bus ({models}), but there is no {node}: "
@@ -129,7 +134,7 @@ def _reason(host: Host, found: Accelerators) -> tuple[str, Action]:
         ), Action.CONFIG
     if found.cards:
         return _(
-            "every {kind} on the PCI bus is handed to virtual machines (vfio-pci): there is no {node}"
+            "every {kind} on the PCI bus is passed to virtual machines (vfio-pci): there is no {node}"
         ), Action.CONFIG
     if found.unread:
         return _("no {kind} was found: there is no {node}, and the PCI bus cannot be read"), Action.CONFIG

@@ -27,7 +27,7 @@ DAY = 86400
 
 @check("clock", scope=Scope.NODE, codes={"clock.unsynchronised": INFO, "clock.wrong": WARNING})
 def clock(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """The clock is kept right.
+    """The clock is right and synchronised.
 
     ## What it does
 
@@ -52,16 +52,16 @@ def clock(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     now = host.clock.now()
     if now < FIRST:
-        text = _("the clock is wrong: it says that {days} days are still to come until 2024")
+        text = _("the clock is wrong: it is {days} days before 2024")
         yield Finding(
             "clock.wrong", text.format(days=round((FIRST - now) / DAY)), action=Action.CONFIG, fix=_ask(host)
         )
     kept = host.clock.synchronised()
     yield Facts({"synchronised": kept})
     if kept is None:
-        raise Unknown(_("the kernel does not say whether its clock is kept right"), advisory=True)
+        raise Unknown(_("could not determine whether the kernel's clock is synchronised"), advisory=True)
     if not kept:
-        text = _("the kernel was not told that its clock is kept right: no NTP, or chrony without rtcsync")
+        text = _("the kernel's clock is not marked as synchronised: no NTP, or chrony without rtcsync")
         yield Finding("clock.unsynchronised", text, action=Action.CONFIG, fix=_ask(host))
 
 
@@ -70,5 +70,7 @@ def _ask(host: Host) -> Optional[Fix]:
     tools = (("timedatectl", "status"), ("chronyc", "tracking"))
     steps = tuple(Command(argv) for argv in tools if host.commands.find(argv[0]))
     return (
-        Fix(_("see who keeps the clock"), steps=steps, risk=Risk.MANUAL, needs_root=False) if steps else None
+        Fix(_("see which service synchronises the clock"), steps=steps, risk=Risk.MANUAL, needs_root=False)
+        if steps
+        else None
     )

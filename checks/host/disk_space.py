@@ -30,7 +30,7 @@ TMP = "/tmp"  # noqa: S108
     },
 )
 def disk_space(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """There is room where a job writes.
+    """There is space where the job writes.
 
     ## What it does
 
@@ -111,7 +111,7 @@ def _judge(space: Space, paths: str) -> Iterator[Finding]:
         yield Finding(code, text.format(**words), evidence=evidence, action=Action.CLEANUP)
     if space.inodes and space.inodes_free < FEW:
         none = space.inodes_free < NO_INODES
-        text = _("only {count} more files can be made: {paths}")
+        text = _("only {count} more files can be created: {paths}")
         yield Finding(
             "disk-space.no-inodes" if none else "disk-space.few-inodes",
             text.format(count=space.inodes_free, paths=paths),
@@ -124,9 +124,9 @@ def _room(space: Space) -> tuple[str, str]:
     if not space.total:
         return "", ""  # a file system without blocks of its own, as of some overlays
     if space.free < min(FULL, space.total // 2):
-        return "disk-space.full", _("no room: {free} of {size} are free: {paths}")
+        return "disk-space.full", _("no space left: {free} of {size} is free: {paths}")
     if space.free < min(LOW, space.total // 10):
-        return "disk-space.low", _("little room: {free} of {size} are free: {paths}")
+        return "disk-space.low", _("little space left: {free} of {size} is free: {paths}")
     return "", ""
 
 
@@ -135,5 +135,5 @@ def _owners(host: Host) -> Iterator[Finding]:
 
     told: Optional[tuple[str, ...]] = lines(host, TMP)
     if told:
-        text = _("whose files take the most of {path}; do not empty it as a whole")
+        text = _("see whose files take the most space in {path}; do not empty the whole folder")
         yield Finding("disk-space.tmp-owners", text.format(path=TMP), evidence=told)

@@ -24,7 +24,7 @@ NONE_AT_ALL = 32  # a Python that loads a framework has as many open at once
     },
 )
 def file_limits(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """A process of this shell may have enough files open.
+    """This shell's processes may open enough files.
 
     ## What it does
 
@@ -65,7 +65,7 @@ def file_limits(host: Host) -> Iterator[Union[Finding, Facts]]:
     low = limit.soft < FEW
     then = None if _may_raise_itself(limit) else coming(host)
     if then and then.soft is not None and then.soft >= ENOUGH:
-        text = _("a process may have {soft} files open, and from the next login on enough: log in anew")
+        text = _("a process may have {soft} files open, but enough from the next login: log in again")
         yield Finding(
             "file-limits.next-login", text.format(soft=limit.soft), evidence=(*_evidence(limit), then.path)
         )
@@ -94,7 +94,7 @@ def _evidence(limit: Limit) -> tuple[str, ...]:
     hard = "unlimited" if limit.hard is None else str(limit.hard)
     lines = [f"ulimit -Sn {limit.soft}, ulimit -Hn {hard}"]
     if _room(limit) and not _may_raise_itself(limit):
-        text = _("this shell may raise it itself now: {line}")
+        text = _("this shell may raise it now: {line}")
         lines.append(text.format(line=f"ulimit -Sn {limit.hard}"))
     return tuple(lines)
 

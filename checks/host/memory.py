@@ -40,7 +40,7 @@ SHARE = 0.05
     },
 )
 def memory(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """Memory is left, on the machine and within the limit of this job.
+    """This machine and this job have memory left.
 
     ## What it does
 
@@ -77,7 +77,7 @@ def memory(host: Host) -> Iterator[Union[Finding, Facts]]:
         }
     )
     if available < min(SHARE * total, 4 * GIB):
-        text = _("only {left} of the machine's {total} of memory are available")
+        text = _("only {left} of the machine's {total} of memory is available")
         yield Finding(
             "memory.nearly-used",
             text.format(left=size_text(available), total=size_text(total)),
@@ -93,12 +93,12 @@ def _limited(group: MemoryGroup) -> Iterator[Finding]:
     words = {"path": group.path, "limit": size_text(group.limit), "left": size_text(group.left)}
     evidence = (f"{group.path} limit={group.limit} used={group.used} kills={group.kills}",)
     if group.left < min(SHARE * group.limit, 4 * GIB):
-        text = _("the control group may take {limit} of memory, and only {left} are left")
+        text = _("the control group may use {limit} of memory, and only {left} is left")
         yield Finding(
             "memory.limit-nearly-used", text.format(**words), evidence=evidence, action=Action.CONFIG
         )
     if group.limit < 4 * GIB:
-        text = _("the control group may take only {limit} of memory")
+        text = _("the control group may use only {limit} of memory")
         yield Finding("memory.limit-small", text.format(**words), evidence=evidence, action=Action.CONFIG)
     if group.kills:
         text = _("the kernel has killed a process of this control group because its memory was used up")
@@ -112,9 +112,9 @@ def _mapped(limit: Limit) -> Iterator[Finding]:
     hard = "unlimited" if limit.hard is None else str(limit.hard >> 10)
     may = limit.hard is None or limit.hard >= GIB
     title = _("raise the limit in the shell that starts the job")
-    later = _("ask whoever starts this session to raise its limit of address space (ulimit -v, RLIMIT_AS)")
+    later = _("ask whoever starts this session to raise its address space limit (ulimit -v, RLIMIT_AS)")
     steps = (Command(("ulimit", "-Sv", hard)),) if may else ()
-    text = _("a process may map only {limit} of memory: the libraries of a framework take more")
+    text = _("a process may map only {limit} of memory: a framework's libraries need more")
     yield Finding(
         "memory.address-space",
         text.format(limit=size_text(limit.soft)),
@@ -128,5 +128,5 @@ def _machine(host: Host) -> tuple[int, int]:
     """All memory of the machine and what is available, in bytes."""
     told = meminfo(host)
     if "MemTotal" not in told or "MemAvailable" not in told:
-        raise Unknown(_("/proc/meminfo does not tell how much memory is available"))
+        raise Unknown(_("/proc/meminfo does not state the available memory"))
     return told["MemTotal"], told["MemAvailable"]

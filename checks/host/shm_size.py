@@ -27,7 +27,7 @@ NEARLY = 0.1  # of it free
     },
 )
 def shm_size(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """Shared memory in /dev/shm is large enough, and has room.
+    """Shared memory /dev/shm is large enough and not full.
 
     ## What it does
 
@@ -70,7 +70,7 @@ def shm_size(host: Host) -> Iterator[Union[Finding, Facts]]:
             "shm-size.small", text.format(**words), action=Action.CONFIG, fix=_larger(host, space.total)
         )
     elif space.total < GIB:
-        text = _("the shared memory in /dev/shm is {size} large; many data loaders want more")
+        text = _("the shared memory in /dev/shm is {size} large; many data loaders need more")
         yield Finding("shm-size.below-usual", text.format(**words), fix=_larger(host, space.total))
     if space.free < min(NEARLY * space.total, GIB):
         text = _("the shared memory in /dev/shm is nearly full: {free} of {size} are free")

@@ -15,7 +15,7 @@ from npudoctor.facts.job.workplace import job_user, working_directory
     codes={"working-directory.gone": ERROR, "working-directory.not-writable": WARNING},
 )
 def working_directory_check(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """The folder in which the job is started is there, and can be written.
+    """The job's working directory exists and is writable.
 
     ## What it does
 
@@ -38,7 +38,7 @@ def working_directory_check(host: Host) -> Iterator[Union[Finding, Facts]]:
     here = working_directory(host)
     yield Facts({"path": here})
     if here is None:
-        text = _("the working directory was removed: go to one that is there")
+        text = _("the working directory was removed: change to one that exists")
         yield Finding("working-directory.gone", text, action=Action.RESTART_JOB)
         return
     from npudoctor.facts.system.mounts import mount_at

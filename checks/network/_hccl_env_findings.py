@@ -28,7 +28,9 @@ def empty(row: Row) -> Finding:
 
 def pasted(row: Row, value: str, meant: str, severity: Severity) -> Finding:
     """A value with the punctuation of a document in it."""
-    text = _("{name} is {value}, with characters of a document or blanks in it; {meant} was meant")
+    text = _(
+        "{name} is {value}, with blanks or characters pasted from a document; {meant} was probably meant"
+    )
     return said("pasted-punctuation", text, row["name"], value, meant, severity, row, meant=meant)
 
 
@@ -131,9 +133,9 @@ def said(
 ) -> Finding:
     """The finding; its fix sets `better`, or unsets the variable where that is empty; `steps`: other ones."""
     shown = value if len(value) <= SHOWN else value[:SHOWN] + "..."
-    source = _("our table of {as_of}: {source}")
+    source = _("built-in table of {as_of}: {source}")
     told = (source.format(as_of=row["as_of"], source=row["source"]),) if row else ()
-    title = _("set {name} to {value}") if better else _("take {name} out of the environment")
+    title = _("set {name} to {value}") if better else _("unset {name}")
     if steps is None:
         steps = (Export(name, better) if better else Command(("unset", name)),)
     undo = Export(name, value).lines()

@@ -43,7 +43,7 @@ def _unusable(host: Host, path: str) -> str:
     try:
         json.loads(text)
     except (ValueError, RecursionError):
-        return _("{path} is no JSON").format(path=path)
+        return _("{path} is not JSON").format(path=path)
     return ""
 
 

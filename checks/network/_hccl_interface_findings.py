@@ -24,7 +24,9 @@ def bad_value(value: str, why: str, better: str) -> Finding:
 
 def pasted(value: str, meant: str) -> Finding:
     """An address with the punctuation of a document about it."""
-    text = _("{name} is {value}, with characters of a document or blanks in it; {meant} was meant")
+    text = _(
+        "{name} is {value}, with blanks or characters pasted from a document; {meant} was probably meant"
+    )
     return _finding(
         "pasted-punctuation", text.format(name=NAME, value=value[:LONGEST], meant=meant), value, meant
     )
@@ -98,7 +100,7 @@ def _finding(
 ) -> Finding:
     """`better`: the address that the fix sets; "" unsets the variable, None offers nothing."""
     if better is not None:
-        title = _("set {name} to {value}") if better else _("take {name} out of the environment")
+        title = _("set {name} to {value}") if better else _("unset {name}")
         step = Export(NAME, better) if better else Command(("unset", NAME))
         undo = Export(NAME, value).lines()
         fix = Fix(title.format(name=NAME, value=better), (step,), undo, Risk.MANUAL, needs_root=False)

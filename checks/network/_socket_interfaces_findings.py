@@ -23,7 +23,9 @@ def bad_value(variable: str, value: str, why: str, severity: Severity) -> Findin
 
 def pasted(variable: str, value: str, meant: str, severity: Severity) -> Finding:
     """A name with blanks or the punctuation of a document about it."""
-    text = _("{name} is {value}, with characters of a document or blanks in it; {meant} was meant")
+    text = _(
+        "{name} is {value}, with blanks or characters pasted from a document; {meant} was probably meant"
+    )
     message = text.format(name=variable, value=value[:LONGEST], meant=meant)
     return _finding("pasted-punctuation", message, variable, value, (), severity, meant)
 
@@ -112,7 +114,7 @@ def _finding(
     """`better`: the value that the fix sets; "" unsets the variable, None offers nothing."""
     lines = [one.described for one in seen]
     if better is not None:
-        title = _("set {name} to {value}") if better else _("take {name} out of the environment")
+        title = _("set {name} to {value}") if better else _("unset {name}")
         step = Export(variable, better) if better else Command(("unset", variable))
         undo = Export(variable, value).lines() if value is not None else (f"unset {variable}",)
         fix = Fix(title.format(name=variable, value=better), (step,), undo, Risk.MANUAL, needs_root=False)

@@ -126,7 +126,7 @@ def _why_not_asked(host: Host, program: Optional[str]) -> Optional[str]:
     if not host.identity.is_root:
         return _("only root may ask hccn_tool")
     if not host.commands.may_run(program):
-        return _("{path} is not run by root: it or a folder above it may be written by others").format(
+        return _("{path} is not run as root: it or a folder above it is writable by other users").format(
             path=program
         )
     if OTHER_SYNTAX in host.npus.models:

@@ -56,7 +56,7 @@ def _not_loadable(host: Host, framework: str, loader: Loader) -> Said:
 
 
 def _wanted(one: Union[Loaded, Missing]) -> str:
-    return _("{name}: wanted by {by}").format(name=one.name, by=one.needed_by)
+    return _("{name}: needed by {by}").format(name=one.name, by=one.needed_by)
 
 
 def _broken(message: str, evidence: tuple[str, ...], fix: Optional[Fix]) -> Finding:

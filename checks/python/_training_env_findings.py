@@ -51,7 +51,7 @@ def finding(row: Mapping[str, Any], kind: Kind, value: str, meant: str = "", **w
         severity=kind.severity,
         evidence=(
             f"{name}={value}",
-            _("our table of {as_of}: {source}").format(as_of=row["as_of"], source=row["source"]),
+            _("built-in table of {as_of}: {source}").format(as_of=row["as_of"], source=row["source"]),
         ),
         action=Action.CONFIG,
         fix=None if kind is OVERRIDDEN else _fix(name, value, meant),
@@ -79,5 +79,5 @@ def _fix(name: str, value: str, meant: str) -> Optional[Fix]:
     if meant:
         title, step = _("set {name} to {value}").format(name=name, value=meant), Export(name, meant)
         return Fix(title, steps=(step,), undo=undo, risk=Risk.MANUAL, needs_root=False)
-    title = _("take {name} out of the environment").format(name=name)
+    title = _("unset {name}").format(name=name)
     return Fix(title, steps=(Command(("unset", name)),), undo=undo, risk=Risk.MANUAL, needs_root=False)

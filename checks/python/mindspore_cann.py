@@ -90,7 +90,7 @@ def mindspore_cann(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(text.format(python=host.interpreter.label))
     install = cann_in_use(host)
     if install is None:
-        raise Skip(_("CANN is not installed here"))
+        raise Skip(_("CANN is not installed on this machine"))
     cann, component = product(host, install), _component(host, install)
     accepted = _own_list(host, mindspore) or _listed(host, mindspore)
     yield Facts(
@@ -146,7 +146,7 @@ def _listed(host: Host, mindspore: Distribution) -> Optional[Accepted]:
     row = accepted_by(host.knowledge, mindspore.version)
     if row is None:
         return None
-    source = _("our table of {as_of}: {source}").format(as_of=row["as_of"], source=row["source"])
+    source = _("built-in table of {as_of}: {source}").format(as_of=row["as_of"], source=row["source"])
     return Accepted(row.texts("accepts"), source)
 
 

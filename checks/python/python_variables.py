@@ -211,7 +211,7 @@ def _finding(code: str, name: str, message: str) -> Finding:
         message,
         action=Action.CONFIG,
         fix=Fix(
-            _("take {name} out of the environment").format(name=name),
+            _("unset {name}").format(name=name),
             steps=(Command(("unset", name)),),
             risk=Risk.MANUAL,
             needs_root=False,

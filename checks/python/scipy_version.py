@@ -119,7 +119,7 @@ def _wanted(host: Host, mindspore: Distribution, layout: Layout) -> Optional[Wan
     if row is None:
         text = _("neither the metadata of {name} {version} nor our table says which SciPy it requires")
         raise Unknown(text.format(name=mindspore.name, version=mindspore.version))
-    source = _("our table of {as_of}: {source}").format(as_of=row.as_of, source=row.source)
+    source = _("built-in table of {as_of}: {source}").format(as_of=row.as_of, source=row.source)
     return Wanted(mindspore, SpecifierSet(row.specifier), source)
 
 

@@ -150,7 +150,7 @@ def _wanted(host: Host, adapter: Distribution) -> tuple[SpecifierSet, str, bool]
         return told, _("metadata of {name}").format(name=adapter.name), True
     row = torch_of(host.knowledge, adapter.version)
     if row:
-        text = _("our table of {as_of}: {source}")
+        text = _("built-in table of {as_of}: {source}")
         words = {"as_of": row["as_of"], "source": row["source"]}
         return SpecifierSet(f"=={row['torch']}"), text.format(**words), False
     mine = public(adapter.version)

@@ -80,7 +80,7 @@ def training_env(host: Host) -> Iterator[Union[Finding, Facts]]:
     variables = host.variables
     rows = [row for row in tables.table("variables")["variable"] if row["name"] in variables]
     if not rows:
-        raise Skip(_("none of the variables that this check judges is set"))
+        raise Skip(_("none of the variables of this check is set"))
     yield Facts({"variables": {row["name"]: variables[row["name"]] for row in rows}})
     read = False
     for row in rows:

@@ -56,8 +56,8 @@ def test_one_of_several_is_enough() -> None:
     assert missing(needs, fake_host(expect="npu")) is None
     reason = missing(needs, fake_host(variables={"MY_ASCEND_X": "1"}))
     assert reason == (
-        "CANN is not installed here; not installed in /usr/bin/python3: torch-npu; "
-        "none of the variables that this check judges is set"
+        "CANN is not installed on this machine; not installed in /usr/bin/python3: torch-npu; "
+        "none of the variables of this check is set"
     )
 
 

@@ -70,7 +70,7 @@ def test_a_link_at_the_place_of_the_bundle_is_something_that_exists(
 ) -> None:
     (npudoctor.folder / "b.tgz").symlink_to(target)
     done = npudoctor("explain", str(log), "--collect", "b.tgz")
-    assert (done.status, done.out) == (64, "") and "exists: nothing is overwritten" in done.err
+    assert (done.status, done.out) == (64, "") and "already exists and is not overwritten" in done.err
     assert log.read_text(encoding="utf-8") == LINE and not (npudoctor.folder / "nowhere").exists()
 
 

@@ -62,12 +62,12 @@ def test_xdg_config_home_replaces_dot_config(npudoctor: Npudoctor, user_file: Pa
     ("text", "complaint"),
     [
         (b"scop = 1", "{file}: unknown key scop; did you mean scope?"),
-        (b'scope = "nodes"', "{file}: scope: 'nodes' is none of all, node, job"),
-        (b"deadline = -1", "{file}: deadline: -1 is no number of seconds"),
-        (b'deadline = "5"', "{file}: deadline: '5' is no number of seconds"),
-        (b'python = "bin/python3"', "{file}: python: 'bin/python3' is no absolute path"),
+        (b'scope = "nodes"', "{file}: scope: 'nodes' is not one of all, node, job"),
+        (b"deadline = -1", "{file}: deadline: -1 is not a number of seconds"),
+        (b'deadline = "5"', "{file}: deadline: '5' is not a number of seconds"),
+        (b'python = "bin/python3"', "{file}: python: 'bin/python3' is not an absolute path"),
         (b'ignore = ["sick.bda"]', "{file}: ignore: no such check or code: sick.bda; did you mean sick.bad?"),
-        (b'ignore = "sick"', "{file}: ignore: 'sick' is no list"),
+        (b'ignore = "sick"', "{file}: ignore: 'sick' is not a list"),
         (b"scope = ", "{file} is not valid TOML: "),
         (b'scope = "\xff"', "{file} is not UTF-8"),
         (b'[check]\nscope = "all"', "{file}: unknown key check"),
@@ -86,7 +86,7 @@ def test_a_wrong_file_is_64_and_named(
 def test_a_named_file_is_named_with_who_named_it(npudoctor: Npudoctor, tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text("timeout = true")
     done = npudoctor("check", "--config", "c.toml")
-    assert done.err.startswith(f"npudoctor: --config: {tmp_path}/c.toml: timeout: True is no number")
+    assert done.err.startswith(f"npudoctor: --config: {tmp_path}/c.toml: timeout: True is not a number")
     done = npudoctor("check", NPUDOCTOR_CONFIG="/no/c.toml")
     assert (done.status, done.err) == (64, "npudoctor: NPUDOCTOR_CONFIG: /no/c.toml does not exist\n")
 
@@ -104,7 +104,7 @@ def test_an_unknown_variable_is_a_warning(npudoctor: Npudoctor) -> None:
     done = npudoctor("check", "accelerator", "--expect", "none", NPUDOCTOR_SCOP="node")
     assert done.status == 0 and done.out
     assert done.err == (
-        "npudoctor: warning: the variable NPUDOCTOR_SCOP is not known; did you mean NPUDOCTOR_SCOPE?\n"
+        "npudoctor: warning: unknown variable NPUDOCTOR_SCOP; did you mean NPUDOCTOR_SCOPE?\n"
     )
 
 
@@ -128,7 +128,7 @@ def test_commands_that_describe_have_the_same_settings(
 ) -> None:
     done = npudoctor(*arguments, NPUDOCTOR_SCOP="node")
     assert done.status == 0 and done.out
-    assert done.err.startswith("npudoctor: warning: the variable NPUDOCTOR_SCOP is not known; did you mean")
+    assert done.err.startswith("npudoctor: warning: unknown variable NPUDOCTOR_SCOP; did you mean")
     for name in ("LANG", "FORMAT", "SCOPE"):
         done = npudoctor(*arguments, **{f"NPUDOCTOR_{name}": "wrong"})
         assert (done.status, done.out) == (64, "")

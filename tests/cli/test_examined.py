@@ -65,11 +65,11 @@ def test_its_working_directory_counts(npudoctor: Npudoctor, tmp_path: Path) -> N
     ("told", "said"),
     [
         ("4194305", "there is no process 4194305"),
-        ("0", "'0' is no process id"),
-        ("-1", "'-1' is no process id"),
-        ("self", "'self' is no process id"),
-        ("", "'' is no process id"),
-        ("9" * 100, "is no process id"),
+        ("0", "'0' is not a process id"),
+        ("-1", "'-1' is not a process id"),
+        ("self", "'self' is not a process id"),
+        ("", "'' is not a process id"),
+        ("9" * 100, "is not a process id"),
     ],
 )
 def test_no_such_process(npudoctor: Npudoctor, told: str, said: str) -> None:
@@ -132,10 +132,10 @@ def test_it_is_sourced_as_a_person_would(npudoctor: Npudoctor, script: Path) -> 
     ("text", "said"),
     [
         ("exit 0", "it ends the shell that sources it"),
-        ("exit 5", "it ends with status 5"),
-        ("kill -9 $$", "it ends with status -9"),
-        ("sleep 60", "it does not end within 1 s"),
-        ("set -e; printf '\\033[31mred\\n' >&2; false", "it ends with status 1"),
+        ("exit 5", "it exits with status 5"),
+        ("kill -9 $$", "it exits with status -9"),
+        ("sleep 60", "it does not finish within 1 s"),
+        ("set -e; printf '\\033[31mred\\n' >&2; false", "it exits with status 1"),
     ],
 )
 def test_a_script_that_ends_the_shell(npudoctor: Npudoctor, script: Path, text: str, said: str) -> None:
@@ -150,9 +150,9 @@ def test_a_script_that_ends_the_shell(npudoctor: Npudoctor, script: Path, text: 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[ -f /no/such/file ] && . /no/such/file", "it ends with status 1;"),
-        ("echo the reason >&2; return 3", "it ends with status 3: the reason;"),
-        ("grep x /dev/null", "it ends with status 1;"),
+        ("[ -f /no/such/file ] && . /no/such/file", "it exits with status 1;"),
+        ("echo the reason >&2; return 3", "it exits with status 3: the reason;"),
+        ("grep x /dev/null", "it exits with status 1;"),
         ("if", "syntax error"),
     ],
 )
@@ -161,7 +161,7 @@ def test_a_status_is_no_failure(npudoctor: Npudoctor, script: Path, text: str, s
     script.write_text(f"export AUTO_USE_UC_MEMORY=1\n{text}\n")
     done = npudoctor(*ASKED, "--source", str(script))
     assert done.err.startswith(f"npudoctor: --source: {script}: ") and done.err.count("\n") == 1
-    assert said in done.err and "the variables that it left are judged" in done.err
+    assert said in done.err and "the variables it had set by then are checked" in done.err
     assert (done.status, judged(done)) == (0, {"AUTO_USE_UC_MEMORY": "1"})
 
 
@@ -188,10 +188,10 @@ def test_what_it_leaves_running_does_not_hold_us(npudoctor: Npudoctor, script: P
 def test_root_sources_only_what_nobody_else_may_write(npudoctor: Npudoctor, script: Path) -> None:
     script.write_text(f"touch {script.parent}/ran\n")
     script.chmod(0o666)
-    refused(npudoctor(*ASKED, "--source", str(script)), "may be written by others")
+    refused(npudoctor(*ASKED, "--source", str(script)), "is writable by other users")
     script.chmod(0o644)
     os.chown(script, NOBODY, -1)
-    refused(npudoctor(*ASKED, "--source", str(script)), "may be written by others")
+    refused(npudoctor(*ASKED, "--source", str(script)), "is writable by other users")
     assert not (script.parent / "ran").exists()
 
 
@@ -202,4 +202,4 @@ def test_paths_and_options_that_cannot_be(npudoctor: Npudoctor, script: Path) ->
     refused(npudoctor(*ASKED, "--source", ""), "--source")
     me = str(os.getpid())
     for pair in (("--env-of", me, "--source", str(script)), ("--source", str(script), "--root", "/")):
-        refused(npudoctor(*ASKED, *pair), "exclude each other")
+        refused(npudoctor(*ASKED, *pair), "cannot be used together")

@@ -145,7 +145,7 @@ def test_logs_of_no_launcher_are_found_by_their_names(npudoctor: Npudoctor, tmp_
     done = npudoctor("explain", "--format", "json")
     assert done.json["diagnoses"][0]["signature"] == "loader-cann-library"
     first, *others = done.err.splitlines()
-    assert first.endswith("newest log here: c.out")
+    assert first.endswith("newest log in this directory: c.out")
     assert [line.split(": ")[-1] for line in others] == [
         "logs (log)",
         "d.err (log)",
@@ -175,7 +175,9 @@ def test_all_logs_of_the_newest_run_are_read(npudoctor: Npudoctor, tmp_path: Pat
         os.utime(path, (NOW - age, NOW - age))
     done = npudoctor("explain", "--format", "json")
     assert done.json["verdict"] == "environment" and len(done.json["inputs"]) == count, done.err
-    assert done.err.startswith(f"npudoctor: explaining the {count} logs of the newest run here: ")
+    assert done.err.startswith(
+        f"npudoctor: explaining the {count} logs of the newest run in this directory: "
+    )
 
 
 @pytest.mark.parametrize("names", [("slurm-8.out", "slurm-{}.out"), ("train.log", "old-{}.log")])

@@ -47,7 +47,7 @@ def test_the_newest_log_is_found_beside_it(frozen: Callable[..., Done], tmp_path
     (tmp_path / "slurm-1.out").write_text(LINE)
     done = frozen("explain", "--format", "json", **{name: "FROZEN"})
     assert (done.status, done.json["verdict"]) == (0, "environment")
-    assert "does not answer; newer logs may be there" in done.err
+    assert "does not answer; it may hold newer logs" in done.err
 
 
 @pytest.mark.parametrize("name", ["HOME", "ASCEND_PROCESS_LOG_PATH"])

@@ -38,4 +38,4 @@ def test_the_checks_are_told(npudoctor: Npudoctor) -> None:
     done = npudoctor("fix", "x", "--dry-run", *asked, "--format", "json")
     (action,) = done.json["actions"]
     assert action["message"] == "('10.0.0.1', '10.0.0.2') none root"
-    assert action["reason"] == "no remedy is known that npudoctor could apply"
+    assert action["reason"] == "npudoctor has no fix for it"

@@ -25,7 +25,7 @@ def test_an_output_on_a_frozen_file_system(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setattr(output, "WRITING", 0.3)
     monkeypatch.setattr(os, "replace", _frozen)
     started = time.monotonic()
-    with pytest.raises(output.Lost, match=f"{tmp_path}/report: its file system takes nothing within 0.3 s"):
+    with pytest.raises(output.Lost, match=f"{tmp_path}/report: its file system accepts no data within 0.3 s"):
         output.save(str(tmp_path / "report"), "text")
     assert time.monotonic() - started < 10
     assert not (tmp_path / "report").exists()
@@ -34,14 +34,14 @@ def test_an_output_on_a_frozen_file_system(monkeypatch: pytest.MonkeyPatch, tmp_
 def test_a_bundle_on_a_frozen_file_system(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(output, "WRITING", 0.3)
     monkeypatch.setattr(os, "link", _frozen)
-    with pytest.raises(output.Lost, match=r"takes nothing within 0\.3 s"):
+    with pytest.raises(output.Lost, match=r"accepts no data within 0\.3 s"):
         bundle.pack(str(tmp_path / "bundle.tar.gz"), {"a": b"text"})
 
 
 def test_it_is_refused_before_anything_is_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(bounded.ask, "__defaults__", (0.3,))
     monkeypatch.setattr(os, "unlink", _frozen)
-    with pytest.raises(Refused, match=r"--output: .*/report: its file system takes nothing within"):
+    with pytest.raises(Refused, match=r"--output: .*/report: its file system accepts no data within"):
         paths.writable(str(tmp_path / "report"), Files(LocalDisk()))
 
 

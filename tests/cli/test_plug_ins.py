@@ -78,8 +78,8 @@ def test_a_plug_in_is_a_check_like_others(site: Site) -> None:
     ("module", "source", "said"),
     [
         ("no_such_module", "", "ModuleNotFoundError: No module named 'no_such_module'"),
-        ("acme_disk:question", "", "acme_disk:question is no name of a module"),
-        ("acme_disk", "import os\nos._exit(0)\n", "its process ended while it was loaded"),
+        ("acme_disk:question", "", "acme_disk:question is not the name of a module"),
+        ("acme_disk", "import os\nos._exit(0)\n", "its process ended while loading it"),
         ("acme_disk", "1 / 0\n", "ZeroDivisionError"),
         ("acme_disk", "x = 1\n", "holds one check, this one holds 0"),
         ("acme_disk", SOURCE.format(id="other", body="yield"), "'other' is not the file's name"),
@@ -97,7 +97,7 @@ def test_a_name_that_is_none_is_no_rows_id(site: Site, name: str) -> None:
     file = site.add(name, "acme_disk", SOURCE.format(id="site-disk", body=FOUND))
     row = site.row("unnamed-plug-in")
     assert row["status"] == "broken"
-    assert row["reason"].startswith(f"{file}: {name!r} is no name of a check")
+    assert row["reason"].startswith(f"{file}: {name!r} is not the name of a check")
 
 
 @pytest.mark.parametrize("needs", ["'cann'", "('canm',)", "('HOME',)", "(5,)"])
@@ -125,13 +125,13 @@ def test_one_that_dies_harms_nobody(site: Site) -> None:
 @pytest.mark.parametrize("name", ["cache-server", "leftovers", "plug-in", "drop-in"])
 def test_a_name_that_is_taken_replaces_nothing(site: Site, name: str) -> None:
     file = site.add(name, "acme_disk", SOURCE.format(id=name, body=FOUND))
-    assert site.row(name)["reason"] == f"{file}: the name {name} is taken"
+    assert site.row(name)["reason"] == f"{file}: the name {name} is already taken"
 
 
 def test_what_others_may_write_is_not_imported(site: Site) -> None:
     file = site.add("site-disk", "acme_disk", "open('ran', 'w')\n")
     file.chmod(0o666)
-    assert site.row("site-disk")["reason"] == f"{file} may be written by others"
+    assert site.row("site-disk")["reason"] == f"{file} is writable by other users"
     assert not (site.npudoctor.folder / "ran").exists()
 
 
@@ -151,7 +151,7 @@ def test_a_module_that_others_may_write_is_not_imported(site: Site, which: str) 
     paths = {"module": package / "disk.py", "package": package, "init": package / "__init__.py"}
     path = {**paths, "inner": site.folder, "compiled": compiled, "cache": cache}[which]
     path.chmod(path.stat().st_mode | 0o022)
-    assert site.row("site-disk")["reason"] == f"{path} may be written by others"
+    assert site.row("site-disk")["reason"] == f"{path} is writable by other users"
     assert not (site.npudoctor.folder / "ran").exists()
     path.chmod(path.stat().st_mode & ~0o022)
     compiled.unlink(missing_ok=True)
@@ -164,7 +164,7 @@ def test_a_module_behind_a_link_of_others_is_judged_there(site: Site, tmp_path: 
     elsewhere.chmod(0o666)
     site.add("site-disk", "acme_disk")
     (site.folder / "acme_disk.py").symlink_to(elsewhere)
-    assert site.row("site-disk")["reason"] == f"{elsewhere} may be written by others"
+    assert site.row("site-disk")["reason"] == f"{elsewhere} is writable by other users"
 
 
 def test_only_lines_of_our_group_count() -> None:

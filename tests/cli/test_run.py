@@ -48,7 +48,7 @@ def test_what_follows_the_first_word_is_the_jobs(run: Npudoctor) -> None:
 
 def test_a_language_among_the_jobs_words_is_the_jobs(run: Npudoctor) -> None:
     run.drop_in("stuck", 'raise Unknown("dark")\nyield', scope="JOB")
-    assert "no answer from stuck" in run("run", "echo", "--lang", "zh").err
+    assert "no result from stuck" in run("run", "echo", "--lang", "zh").err
     assert "stuck 没有给出结果" in run("run", "--lang", "zh", "echo").err
 
 
@@ -61,7 +61,7 @@ def test_a_language_among_the_jobs_words_is_the_jobs(run: Npudoctor) -> None:
         (["/tmp"], 126, "/tmp is a directory"),
         (["./plain"], 126, "./plain: Permission denied"),
         (["plain"], 126, "plain: Permission denied"),
-        (["./orphan"], 126, "./orphan: its interpreter /nosuch/sh is not there"),
+        (["./orphan"], 126, "./orphan: its interpreter /nosuch/sh does not exist"),
         (["./garbage"], 126, "./garbage: Exec format error"),
     ],
 )
@@ -97,7 +97,7 @@ def test_not_ready_says_why_and_starts_nothing(run: Npudoctor) -> None:
     done = run("run", "touch", "started")
     assert done.status == 125 and done.out == ""
     assert "error sick.bad\n      the job would fail\n      - seen\n" in done.err
-    assert done.err.endswith("(sick.bad); nothing was started (--force starts it)\n")
+    assert done.err.endswith("(sick.bad); the job was not started (--force starts it anyway)\n")
     assert not (run.folder / "started").exists()
     assert run("run", "-q", "touch", "started").err.count("\n") == 1
     assert run("run", "--ignore", "sick", "true").status == 0
@@ -107,14 +107,14 @@ def test_force_starts_it_and_says_so(run: Npudoctor) -> None:
     run.drop_in("sick", BAD, scope="JOB")
     done = run("run", "--force", "sh", "-c", "exit 7")
     assert done.status == 7
-    assert "error sick.bad" in done.err and done.err.endswith("(sick.bad); started all the same\n")
+    assert "error sick.bad" in done.err and done.err.endswith("(sick.bad); started anyway\n")
 
 
 def test_undetermined_is_one_line_and_the_job_starts(run: Npudoctor) -> None:
     run.drop_in("dark", 'raise Unknown("nobody can look")\nyield', scope="JOB")
     done = run("run", "echo", "on")
     assert (done.status, done.out) == (0, "on\n")
-    assert done.err == "npudoctor: undetermined: no answer from dark; the job is started\n"
+    assert done.err == "npudoctor: undetermined: no result from dark; the job is started\n"
 
 
 def test_it_asks_about_the_job_quickly_unless_told(run: Npudoctor) -> None:
@@ -160,7 +160,7 @@ def test_a_failure_of_ours_is_125_without_a_traceback(run: Npudoctor) -> None:
     )
     start = "import sys\nfrom npudoctor.cli.main import run\nsys.exit(run(sys.argv[1:]))"
     died = "import os, npudoctor.runner.runner\nnpudoctor.runner.runner.run = lambda *a: os._exit(0)\n"
-    for spoilt, says in ((broken, "this is a bug in npudoctor: KeyError: 'x'"), (died, "without an answer")):
+    for spoilt, says in ((broken, "this is a bug in npudoctor: KeyError: 'x'"), (died, "without a result")):
         for force, status in (([], 125), (["--force"], 4)):
             line = [sys.executable, "-c", spoilt + start, "run", *force, "sh", "-c", "exit 4"]
             run.argv = lambda *a, line=line: line  # type: ignore[method-assign]

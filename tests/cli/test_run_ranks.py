@@ -177,7 +177,8 @@ def test_when_it_is_not_ready_no_rank_starts_and_one_says_why(run: Npudoctor) ->
     assert "it would fail" in ended[0][2]
     for _status, _out, err in ended[1:]:
         assert (
-            err == "npudoctor: not ready: 1 problem (counts.bad); nothing was started (--force starts it)\n"
+            err == "npudoctor: not ready: 1 problem (counts.bad); "
+            "the job was not started (--force starts it anyway)\n"
         )
 
 

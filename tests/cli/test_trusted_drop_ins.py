@@ -24,7 +24,7 @@ def test_one_that_others_may_write_is_not_loaded(npudoctor: Npudoctor) -> None:
     path = npudoctor.drop_in("sick")
     for mode in (0o666, 0o664):
         path.chmod(mode)
-        assert row(npudoctor)["reason"] == f"{path} may be written by others"
+        assert row(npudoctor)["reason"] == f"{path} is writable by other users"
     path.chmod(0o600)
     assert npudoctor("check", "sick").status == 0
 
@@ -35,7 +35,7 @@ def test_a_directory_or_parent_that_others_may_write_is_not_read(
     npudoctor.drop_in("sick")
     for folder in (npudoctor.drop_ins, tmp_path):
         folder.chmod(0o777)
-        assert row(npudoctor, "checks.d")["reason"] == f"{folder} may be written by others"
+        assert row(npudoctor, "checks.d")["reason"] == f"{folder} is writable by other users"
         folder.chmod(0o755)
     tmp_path.chmod(0o1777)  # sticky, like /tmp: others cannot replace what is ours
     assert npudoctor("check", "sick").status == 0
@@ -56,7 +56,7 @@ def test_a_link_is_judged_by_all_that_it_leads_through(npudoctor: Npudoctor, tmp
     path.symlink_to(shared / "real.py")
     assert npudoctor("check", "sick").status == 0
     shared.chmod(0o777)
-    assert row(npudoctor)["reason"] == f"{shared} may be written by others"
+    assert row(npudoctor)["reason"] == f"{shared} is writable by other users"
     path.unlink()
     path.symlink_to(path)
     assert "cannot be read" in row(npudoctor)["reason"] or "loop" in row(npudoctor)["reason"]
@@ -94,10 +94,12 @@ def test_a_name_that_is_taken_replaces_nothing(npudoctor: Npudoctor, name: str) 
     done = npudoctor("check", "--expect", "none", "--format", "json")
     rows = [row for row in done.json["results"] if row["group"] == "drop-in"]
     assert [(row["check"], row["status"], row["reason"]) for row in rows] == [
-        (taken, "broken", f"the name {taken} is taken")
+        (taken, "broken", f"the name {taken} is already taken")
     ]
     listed = npudoctor("list", "--format", "json").json
-    assert listed["broken"] == [{"id": taken, "group": "drop-in", "reason": f"the name {taken} is taken"}]
+    assert listed["broken"] == [
+        {"id": taken, "group": "drop-in", "reason": f"the name {taken} is already taken"}
+    ]
     assert all(check["origin"] == "built-in" for check in listed["checks"])
 
 

@@ -161,7 +161,7 @@ def test_a_run_that_was_killed_while_its_program_ran(drop_ins: Path) -> None:
     running, history, as_json, undone, left, nothing = run(drop_ins, lines)
     assert "still running" in running.out
     assert running.status == 137
-    assert "killed midway" in history.out and "begun, and not known how it ended" in history.out
+    assert "killed midway" in history.out and "started; how it ended is unknown" in history.out
     (told,) = as_json.json["runs"]
     (action,) = told["actions"]
     assert (told["status"], told["undoable"], told["ended"]) == ("killed", True, None)

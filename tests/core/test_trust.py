@@ -49,7 +49,7 @@ def test_whoever_may_write_a_part_of_the_path_decides(
     path.chmod(mode)
     content, reason = read_trusted(str(file), ME)
     assert (content == b"x = 1") == trusted
-    assert reason == (None if trusted else f"{path} may be written by others")
+    assert reason == (None if trusted else f"{path} is writable by other users")
 
 
 @pytest.mark.needs_root
@@ -68,7 +68,7 @@ def test_links_are_followed_and_each_step_is_judged(file: Path, tmp_path: Path) 
     assert read_trusted(str(tmp_path / "far/file.py"), ME)[0] == b"x = 1"
     file.parent.chmod(0o777)
     for path in (tmp_path / "link.py", tmp_path / "far/file.py"):
-        assert read_trusted(str(path), ME) == (None, f"{file.parent} may be written by others")
+        assert read_trusted(str(path), ME) == (None, f"{file.parent} is writable by other users")
 
 
 @pytest.mark.needs_root

@@ -16,11 +16,11 @@ ASCEND = "/usr/local/Ascend"
 def test_a_machine_for_other_things_is_no_failure() -> None:
     found = wanted(fake_host())
     assert found.changes == {}
-    assert found.notes == ("no NPU and no CANN are here: there is nothing to set",)
+    assert found.notes == ("this machine has neither an NPU nor CANN: nothing needs to be set",)
 
 
 def test_without_cann_on_an_npu_node_nothing_can_be_said() -> None:
-    with pytest.raises(CannotTell, match="CANN is not installed here"):
+    with pytest.raises(CannotTell, match="CANN is not installed on this machine"):
         wanted(fake_host(expect="npu"))
 
 
@@ -76,7 +76,9 @@ def test_of_releases_that_no_link_chooses_from_one_is_taken_and_named() -> None:
 def test_who_names_one_that_is_gone_is_told_which_is_taken() -> None:
     found = wanted(fake_host(trees.healthy(), variables={"PATH": "/usr/bin", "ASCEND_HOME_PATH": "/gone"}))
     assert found.changes["ASCEND_HOME_PATH"] == trees.LATEST
-    assert f"ASCEND_HOME_PATH is /gone, where no CANN is: {trees.LATEST} (8.1.RC1) is taken" in found.notes
+    assert (
+        f"ASCEND_HOME_PATH is /gone, where there is no CANN: {trees.LATEST} (8.1.RC1) is used" in found.notes
+    )
 
 
 def test_a_damaged_cann_is_not_mended_with_another_one() -> None:

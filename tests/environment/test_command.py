@@ -58,13 +58,15 @@ def test_evaluated_it_has_nothing_more_to_say(npudoctor: Npudoctor, cann: Path) 
 def test_on_a_machine_for_other_things_it_is_empty(npudoctor: Npudoctor) -> None:
     done = npudoctor("env", NPUDOCTOR_EXPECT="none")
     assert (done.status, done.out) == (0, "")
-    assert done.err == "npudoctor: no NPU and no CANN are here: there is nothing to set\n"
+    assert done.err == "npudoctor: this machine has neither an NPU nor CANN: nothing needs to be set\n"
 
 
 def test_when_it_cannot_the_script_stops(npudoctor: Npudoctor) -> None:
     done = npudoctor("env", NPUDOCTOR_EXPECT="npu")
     assert (done.status, done.out) == (1, "false\n")
-    assert done.err.startswith("npudoctor: the environment cannot be set: CANN is not installed here")
+    assert done.err.startswith(
+        "npudoctor: the environment cannot be set: CANN is not installed on this machine"
+    )
     npudoctor.variables["NPUDOCTOR_EXPECT"] = "npu"
     assert npudoctor.shell('eval "$("$@" env)" || exit 9; echo on').status == 9
 
@@ -79,9 +81,9 @@ def test_to_a_program_nothing_is_said_when_it_cannot(npudoctor: Npudoctor, forma
     ("words", "said"),
     [
         (["--typo"], "no such option: --typo"),
-        (["--shell", "cmd"], "--shell: 'cmd' is none of bash, zsh, fish, csh"),
-        (["--format", "json"], "--format: 'json' is none of slurm, docker"),
-        (["--format", "slurm", "--shell", "zsh"], "--shell and --format exclude each other"),
+        (["--shell", "cmd"], "--shell: 'cmd' is not one of bash, zsh, fish, csh"),
+        (["--format", "json"], "--format: 'json' is not one of slurm, docker"),
+        (["--format", "slurm", "--shell", "zsh"], "--shell and --format cannot be used together"),
         (["--write", "/nonexistent/x"], "--write: /nonexistent/x: No such file or directory"),
         (["--python", "/nonexistent"], "--python: /nonexistent does not exist"),
     ],
@@ -145,7 +147,7 @@ def test_a_variable_with_which_nothing_would_start_is_refused(npudoctor: Npudoct
     value = "/" + "x" * (most - len(name) - 3)
     done = npudoctor("env", "--shell", "bash", **{name: value})
     assert (done.status, done.out) == (1, "false\n")
-    assert f"{name} would be longer than any program can be given" in done.err
+    assert f"{name} would be too long: no program could be started with it" in done.err
 
 
 def test_no_link_is_followed_and_nothing_else_replaced(npudoctor: Npudoctor, cann: Path) -> None:
@@ -182,7 +184,7 @@ def test_for_slurm_and_for_docker(npudoctor: Npudoctor, cann: Path) -> None:
     docker = npudoctor("env", "--format", "docker", DUMP_GE_GRAPH="2")
     assert f"ASCEND_HOME_PATH={cann}" in docker.out.splitlines()
     assert "DUMP_GE_GRAPH" not in docker.out
-    assert "DUMP_GE_GRAPH should be unset, which a file for docker cannot say" in docker.err
+    assert "DUMP_GE_GRAPH should be unset, which docker's --env-file cannot express" in docker.err
 
 
 @pytest.mark.parametrize(

@@ -508,7 +508,7 @@ def test_a_namespace_whose_proc_is_anothers() -> None:
 
     outcome = forked(outer)
     assert (outcome.ending, outcome.reason) == (
-        Ending.REFUSED, "/proc shows another pid namespace than ours",
+        Ending.REFUSED, "/proc shows a pid namespace other than npudoctor's",
     )  # fmt: skip
 
 

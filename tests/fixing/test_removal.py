@@ -358,7 +358,7 @@ def test_a_socket_whose_folder_others_may_write_since(machine: Machine) -> None:
     step = step_of(machine, "orphan-socket")
     server.socket.parent.chmod(0o777)
     outcome = apply_step(step, machine.host([SOMEBODY]))  # type: ignore[arg-type]
-    assert (outcome.ending, "others may write" in outcome.reason) == (Ending.REFUSED, True)
+    assert (outcome.ending, "is writable by other users" in outcome.reason) == (Ending.REFUSED, True)
 
 
 def test_a_socket_before_its_segment(machine: Machine) -> None:
@@ -581,10 +581,10 @@ def test_a_program(machine: Machine) -> None:
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        (("false",), "false ended with status 1, and said nothing"),
-        (("sh", "-c", "echo one; echo two >&2; echo >&2; exit 3"), "sh ended with status 3: two"),
-        (("sh", "-c", "seq 9; exit 1"), "sh ended with status 1: 7 | 8 | 9"),
-        (("sh", "-c", "kill -9 $$"), "sh was ended by signal 9, and said nothing"),
+        (("false",), "false exited with status 1 and printed nothing"),
+        (("sh", "-c", "echo one; echo two >&2; echo >&2; exit 3"), "sh exited with status 3: two"),
+        (("sh", "-c", "seq 9; exit 1"), "sh exited with status 1: 7 | 8 | 9"),
+        (("sh", "-c", "kill -9 $$"), "sh was ended by signal 9 and printed nothing"),
         (("sh", "-c", "yes"), "sh wrote too much and was stopped: y | y | y"),
     ],
     ids=str,

@@ -34,7 +34,7 @@ def test_what_is_so_already_is_not_done(host: Host, tmp_path: Path) -> None:
     made = tmp_path / "made"
     step = Command(("mkdir", str(made)), ("rmdir", str(made)), unless=("test", "-d", str(made)))
     assert apply_step(step, host) == Outcome(Ending.APPLIED, changed=True)
-    assert apply_step(step, host.again()) == Outcome(Ending.ALREADY, "it is so already")
+    assert apply_step(step, host.again()) == Outcome(Ending.ALREADY, "already done")
 
 
 def test_what_is_gone_already_is_not_taken_back(host: Host, tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_what_is_gone_already_is_not_taken_back(host: Host, tmp_path: Path) -> N
     step = Command(("mkdir", str(made)), ("rmdir", str(made)), unless=("test", "-d", str(made)))
     back = step.back()
     assert back is not None
-    assert apply_step(back, host) == Outcome(Ending.ALREADY, "it is gone already")
+    assert apply_step(back, host) == Outcome(Ending.ALREADY, "it is already gone")
     made.mkdir()
     assert apply_step(back, host.again()) == Outcome(Ending.APPLIED, changed=True)
     assert not made.exists()
@@ -120,7 +120,7 @@ def test_an_unchanged_input(host: Host, tmp_path: Path) -> None:
         (Answer(("tool", "x"), "missing", 127), Ending.REFUSED, "tool is not installed"),
         (Answer(("tool", "x"), "untrusted"), Ending.REFUSED, "not run as root"),
         (Answer(("tool", "x"), "timeout", seconds=600), Ending.FAILED, "did not end within 600 s"),
-        (Answer(("tool", "x"), "exited", 3), Ending.FAILED, "ended with status 3"),
+        (Answer(("tool", "x"), "exited", 3), Ending.FAILED, "exited with status 3"),
         (Answer(("tool", "x"), "exited", 1, "out", "err: why"), Ending.FAILED, "err: why"),
     ],
 )

@@ -87,7 +87,7 @@ def test_a_program_that_is_not_needed_and_a_check_that_says_otherwise(machine: M
     report = mend(Looks(machine, [[ill(step)]]))
     (one,) = report.actions
     assert (one.outcome.ending.value, report.changed, report.exit_code) == ("failed", False, 1)
-    assert one.outcome.reason == "it is so already, and the check still finds it"
+    assert one.outcome.reason == "already done, and the check still finds it"
 
 
 ENV = 'eval "$(npudoctor env)"'

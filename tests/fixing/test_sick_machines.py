@@ -94,7 +94,7 @@ def test_a_shared_memory_that_is_too_full_to_be_small_again(tmp_path: Path, need
     _mounted, fixed, filled, undone, _removed, again, nothing = bare.run(tmp_path, lines)
     assert (fixed.status, filled.status) == (0, 0), fixed
     assert (undone.status, undone.json["actions"][0]["status"]) == (1, "failed")
-    assert "mount ended with status" in undone.json["actions"][0]["reason"]
+    assert "mount exited with status" in undone.json["actions"][0]["reason"]
     assert (again.status, again.json["msg"]) == (0, "1 applied")
     assert (nothing.status, nothing.json["msg"], nothing.json["changed"]) == (0, "nothing to undo", False)
 
@@ -110,10 +110,10 @@ def test_a_size_that_another_gave_since_stays(tmp_path: Path, need: Need) -> Non
     _mounted, fixed, _other, undone, size, _back, already, nothing = bare.run(tmp_path, lines)
     (action,) = undone.json["actions"]
     assert (fixed.status, undone.status, action["status"]) == (0, 1, "refused"), action
-    assert "/dev/shm was changed since" in action["reason"]
+    assert "/dev/shm has changed since" in action["reason"]
     blocks, each = map(int, size.out.split())
     assert blocks * each == 3 << 30
-    assert (already.status, already.json["changed"], already.json["msg"]) == (0, False, "1 done already")
+    assert (already.status, already.json["changed"], already.json["msg"]) == (0, False, "1 already done")
     assert nothing.json["msg"] == "nothing to undo"
 
 
@@ -144,7 +144,7 @@ def test_ports_that_another_reserved_since_stay_reserved(tmp_path: Path, need: N
     *_before, undone, now = bare.run(tmp_path, lines, {"HCCL_IF_BASE_PORT": "40000"})
     (action,) = undone.json["actions"]
     assert (undone.status, action["status"]) == (1, "refused"), action
-    assert "ip_local_reserved_ports was changed since" in action["reason"]
+    assert "ip_local_reserved_ports has changed since" in action["reason"]
     assert now.out.split() == ["9000,40000-40031", "90-npudoctor-ports.conf"]  # nor is it undone by half
 
 

@@ -122,7 +122,7 @@ def test_what_is_undone_is_not_undone_twice(bench: Bench) -> None:
         else:
             again = bench.undo(name)
             assert (again.exit_code, again.changed, again.run) == (0, False, None)
-            assert "undone already" in again.msg
+            assert "unalready done" in again.msg
 
 
 def test_what_another_undid_while_a_person_was_asked_is_not_undone_twice(bench: Bench) -> None:

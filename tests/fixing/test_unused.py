@@ -281,7 +281,7 @@ def test_a_living_job_of_its_owner_may_know_its_name(play: Play) -> None:
         found = path.stat()
         mark = FileMark(path.name, found.st_dev, found.st_ino, SIZE, found.st_mtime_ns)
         step = RemoveUnused(SHM, SOMEBODY, (mark,))
-        refused(take(node, step), "may know its name")
+        refused(take(node, step), "may still use it by name")
         rank.kill()
         rank.wait()
         assert take(node, step).ending is Ending.APPLIED
@@ -322,7 +322,7 @@ def test_an_orphan_whose_parent_knew_its_name(play: Play, own_group: bool) -> No
         (finding,) = node.ask(shared_memory).findings
         assert finding.fix and finding.fix.unproven is not own_group
         if not own_group:
-            assert f"process {heir} of its owner lost its parent" in finding.evidence[0]
+            assert f"its owner's process {heir} lost its parent" in finding.evidence[0]
         assert path.exists()
 
     play(scene)
@@ -541,7 +541,7 @@ def test_a_folder_that_is_used_again(play: Play) -> None:
         rank = node.start("bash", "-c", RANK, job=None, uid=SOMEBODY)
         assert rank.stdout and rank.stdout.readline()
         os.utime(folder)  # its maker was there when it last changed
-        refused(apply_step(step, node.host((SOMEBODY,))), f"process {rank.pid} may have made it")
+        refused(apply_step(step, node.host((SOMEBODY,))), f"process {rank.pid} may have created it")
         assert dead.exists()
 
     play(scene)
@@ -587,7 +587,7 @@ def test_a_folder_that_is_given_to_other_machines_by_then(play: Play) -> None:
         table.write_text("/mnt/ext\t10.0.0.0/24(rw,sync)\n")
         nfsd = Process(90, "nfsd", "S", 2, 0, 0, 0)
         host.processes.all()[90] = nfsd  # no test can start a thread of the kernel
-        refused(apply_step(step, host), "/mnt/ext is given to other machines by NFS")
+        refused(apply_step(step, host), "/mnt/ext is exported to other machines over NFS")
         os.makedirs("/var/lib/nfs/other")
         subprocess.run(["mount", "--bind", "/mnt/ext", "/var/lib/nfs/other"], check=True)
         table.write_text("/var/lib/nfs/other\t*(rw)\n")

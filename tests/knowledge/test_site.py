@@ -53,12 +53,12 @@ def test_a_broken_file_does_not_spoil_the_next(directory: Path) -> None:
     [
         (GOOD.replace("source", "sauce"), "unknown key sauce"),
         (GOOD.replace('source = "ours"\n', ""), "lacks source"),
-        (GOOD.replace('"7.0.0"', "7"), "cann is no text"),
-        (GOOD.replace('"7.0.0"', '["7.0.0", 1]'), "cann is no text"),
-        (GOOD.replace('"2.7.1"', '["2.7.1"]'), "torch_npu is no text"),
-        (GOOD + 'compatible = "no"\n', "compatible is true or false"),
+        (GOOD.replace('"7.0.0"', "7"), "cann is not a string"),
+        (GOOD.replace('"7.0.0"', '["7.0.0", 1]'), "cann is not a string"),
+        (GOOD.replace('"2.7.1"', '["2.7.1"]'), "torch_npu is not a string"),
+        (GOOD + 'compatible = "no"\n', "compatible must be true or false"),
         (GOOD.replace('"2.7.1"', '"2.7.x"'), "torch_npu cannot be compared with a version: 2.7.x"),
-        (GOOD.replace('"7.0.0"', "[]"), "cann is no text"),
+        (GOOD.replace('"7.0.0"', "[]"), "cann is not a string"),
         ("[torch_npu]\ncann = 1\n", "no list of rows"),
         ("[torch_npu.cannn]\n", "no such section"),
         ("torch_npu = 1\n", "no such section"),
@@ -92,7 +92,7 @@ def test_a_row_of_a_package(directory: Path) -> None:
 
 @pytest.mark.parametrize(
     ("specifier", "start", "named"),
-    [(">= what", "true", "specifier cannot be compared"), (">=1", '"yes"', "start is true or false")],
+    [(">= what", "true", "specifier cannot be compared"), (">=1", '"yes"', "start must be true or false")],
 )
 def test_a_package_that_could_not_be_judged(directory: Path, specifier: str, start: str, named: str) -> None:
     written(directory, PACKAGE.format(specifier, start))

@@ -339,7 +339,7 @@ def test_a_common_folder_that_everybody_writes(machine: Machine) -> None:
     common = server.socket.parent
     os.chown(common, 0, 0)
     common.chmod(0o777)
-    assert "others may write" in why(machine)
+    assert "is writable by other users" in why(machine)
     assert as_user(SOMEBODY, lambda: state(machine)) is State.DEAD
     common.chmod(0o1777)
     assert state(machine) is State.DEAD

@@ -73,7 +73,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Optional[bool]:
     collect(fresh / "report.txt")
     shutil.rmtree(fresh)
     if status:
-        pytest.fail(f"inside its namespaces the test ended with status {status}:\n{said}", pytrace=False)
+        pytest.fail(f"inside its namespaces the test exited with status {status}:\n{said}", pytrace=False)
     sys.stdout.write(said)
     return True
 

@@ -195,7 +195,7 @@ def test_an_answer_that_makes_no_sense_raises(said: Any) -> None:
 def test_answers_are_collected_up_to_a_limit() -> None:
     body = "for number in range(1 << 40):\n        yield Finding('my-check.bad', 'x' * (1 << 16))"
     said = asked(lambda: load(source(body), "x.py", NAME), fake_host())
-    assert (said["ended"], said["reason"]) == ("crashed", "ValueError: its answers are larger than 4 MiB")
+    assert (said["ended"], said["reason"]) == ("crashed", "ValueError: its results are larger than 4 MiB")
     assert len(json.dumps(said)) <= ANSWER_LIMIT + (1 << 12) and len(said["answers"]) > 60
 
 

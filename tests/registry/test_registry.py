@@ -73,7 +73,11 @@ def test_a_taken_name_is_a_broken_row_and_replaces_nothing(second: Check, taken:
     loaded = collector.loaded()
     assert loaded.checks == (first,)
     (row,) = loaded.broken
-    assert (row.check, row.status, row.reason) == (second.id, Status.BROKEN, f"the name {taken} is taken")
+    assert (row.check, row.status, row.reason) == (
+        second.id,
+        Status.BROKEN,
+        f"the name {taken} is already taken",
+    )
 
 
 def test_tags_may_be_shared() -> None:

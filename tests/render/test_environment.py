@@ -143,7 +143,7 @@ def test_what_slurm_would_drop_is_refused_and_what_an_old_one_would_cut_is_said(
     """setenvf() of Slurm takes less than 128 KiB; before 22.05 it read lines with fgets() into 4 KiB."""
     fits = {"A": "x" * (131072 - 4)}
     assert block(fits, "slurm") == f"export A={fits['A']}\n"
-    with pytest.raises(Inexpressible, match="A is longer than Slurm takes"):
+    with pytest.raises(Inexpressible, match="A is longer than Slurm allows"):
         block({"A": "x" * (131072 - 3)}, "slurm")
     line = {"A": "x" * (4093 - len("export A="))}
     assert cut_by_old_slurm(line, "slurm") == []

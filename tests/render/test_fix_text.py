@@ -34,10 +34,10 @@ def lines(text: str) -> list[str]:
     [
         (item(ONE, TWO), ["$ one", "$ two", "to undo it:", "$ un two", "$ un one"], True),
         (item(NEVER), ["$ never", "this cannot be undone"], False),
-        (item(ONE, NEVER), ["$ one", "$ never", "only a part of it can be undone:", "$ un one"], False),
+        (item(ONE, NEVER), ["$ one", "$ never", "only part of it can be undone:", "$ un one"], False),
         (
             item(NEVER, undo=("by hand",)),
-            ["$ never", "npudoctor cannot undo it; a person can:", "$ by hand"],
+            ["$ never", "npudoctor cannot undo it; by hand:", "$ by hand"],
             False,
         ),
         (item(ONE, undo=("another",)), ["$ one", "to undo it:", "$ un one"], True),

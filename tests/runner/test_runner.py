@@ -122,7 +122,7 @@ def test_a_hung_check_is_named_and_left_behind() -> None:
     release.set()
     assert took < 0.2 + GRACE + 0.5
     assert [(one.status, one.reason) for one in done.results] == [
-        (Status.TIMEOUT, "no answer within 0.2 s; it was left behind"),
+        (Status.TIMEOUT, "no result within 0.2 s; it was abandoned"),
         (Status.OK, None),
     ]
     assert done.results[0].facts == {"seen": "before it hung"}
@@ -133,7 +133,7 @@ def test_all_hung_checks_share_one_deadline() -> None:
     done, took = timed(lambda: report(*(made(name, forever(release)) for name in "abcdef"), deadline=0.3))
     release.set()
     assert took < 0.3 + GRACE + 0.5
-    assert {one.reason for one in done.results} == {"no answer within 0.3 s; it was left behind"}
+    assert {one.reason for one in done.results} == {"no result within 0.3 s; it was abandoned"}
 
 
 def test_checks_run_side_by_side() -> None:

@@ -115,10 +115,10 @@ def _cost(need: str) -> int:
 
 def _reasons(needs: Sequence[str], host: Host) -> list[str]:
     texts = {
-        "cann": _("CANN is not installed here"),
-        "driver": _("no Ascend driver is installed here"),
-        "npu": _("there is no NPU here, and none is expected"),
-        "gpu": _("there is no GPU here, and none is expected"),
+        "cann": _("CANN is not installed on this machine"),
+        "driver": _("no Ascend driver is installed on this machine"),
+        "npu": _("this node has no NPU, and none is expected"),
+        "gpu": _("this node has no GPU, and none is expected"),
     }
     reasons = [texts[need] for need in needs if need in texts]
     packages = [need for need in needs if _is_package(need)]
@@ -128,5 +128,5 @@ def _reasons(needs: Sequence[str], host: Host) -> list[str]:
         text = _("not installed in {python}: {names}")
         reasons.append(text.format(python=host.interpreter.label, names=", ".join(packages)))
     if any(need.startswith("$") for need in needs):
-        reasons.append(_("none of the variables that this check judges is set"))
+        reasons.append(_("none of the variables of this check is set"))
     return reasons

@@ -15,13 +15,13 @@ from npudoctor.cli.terminal import output
 from npudoctor.core.messages import _
 
 COMMANDS = {
-    "check": _("Judge this node; the exit status is the verdict."),
-    "fix": _("Mend what can be mended safely; without a selection only show the plan."),
-    "undo": _("Take back what a run of fix did, where it can be taken back."),
-    "history": _("Show what earlier runs did, and what of it can be undone."),
+    "check": _("Check this node; the exit status is the verdict."),
+    "fix": _("Fix what is safe to fix; without a selection only show the plan."),
+    "undo": _("Undo a run of fix, as far as it can be undone."),
+    "history": _("Show what earlier runs of fix did and what can be undone."),
     "env": _('Print the export lines, for eval "$(npudoctor env)".'),
-    "run": _("Check, set the environment, and start the job; its exit status is the job's."),
-    "explain": _("Say what a failing log or a code means, and what to do."),
+    "run": _("Check, set the environment and start the job; exits with the job's status."),
+    "explain": _("Explain a failing log or a code, and say what to do."),
     "list": _("List all checks and their codes."),
     "show": _("Print the manual of a check."),
     "schema": _("Print the JSON Schema of a document."),

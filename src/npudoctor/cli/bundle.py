@@ -45,7 +45,9 @@ def place(told: str, files: Files) -> str:
     if entry is None or not entry.is_dir:
         raise Refused(_("{option}: {path} is not a directory").format(option=_OPTION, path=folder))
     if there:
-        raise Refused(_("{option}: {path} exists: nothing is overwritten").format(option=_OPTION, path=path))
+        raise Refused(
+            _("{option}: {path} already exists and is not overwritten").format(option=_OPTION, path=path)
+        )
     return writable(path, files, _OPTION) or path
 
 
@@ -82,23 +84,23 @@ def collect(path: str, found: Explanation, session: Session) -> None:
 def _read_me(names: Iterable[str], missing: Sequence[str], counts: Mapping[str, int]) -> str:
     """What is in the bundle, what could not be, and what was taken out of it."""
     kinds = {
-        "report": _("places of report.json and explain.json"),
+        "report": _("parts of report.json and explain.json"),
         "named": _("values of names such as password, secret or token"),
         "command": _("passwords in command lines"),
         "header": _("HTTP headers with credentials and cookies"),
         "url": _("passwords and signatures in URLs"),
-        "token": _("tokens recognised by their form"),
+        "token": _("tokens recognised by their format"),
         "key": _("private keys"),
         "variable": _("environment variables that are not needed for support, and copies of secret ones"),
     }
     lines = [_("npudoctor packed these files:"), *(f"  {name}" for name in names), ""]
     if missing:
-        lines += [_("Lines of these logs are missing:"), *(f"  {line}" for line in missing), ""]
+        lines += [_("Lines of these logs could not be packed:"), *(f"  {line}" for line in missing), ""]
     lines.append(_("Replaced by {hidden}:").format(hidden=HIDDEN))
     lines += [f"  {counts.get(kind, 0)}  {text}" for kind, text in kinds.items() if counts.get(kind)]
     if not any(counts.values()):
         lines.append("  " + _("nothing"))
-    lines += ["", _("No detector finds every secret: read the files before you pass them on.")]
+    lines += ["", _("No detector finds every secret: read the files before you share them.")]
     return "\n".join(lines) + "\n"
 
 

@@ -17,7 +17,7 @@ Shell = Annotated[
     typer.Option(
         "--shell",
         metavar="bash|zsh|fish|csh",
-        help=_("Whose syntax to write; default: that of the shell which calls."),
+        help=_("Shell syntax to write; default: the calling shell's."),
         show_default=False,
     ),
 ]
@@ -26,7 +26,7 @@ Write = Annotated[
     typer.Option(
         "--write",
         metavar="FILE",
-        help=_("Write the lines to this file instead, as a whole or not at all."),
+        help=_("Write the lines to this file instead, completely or not at all."),
         show_default=False,
     ),
 ]
@@ -94,10 +94,12 @@ def _say(found: Wanted, form: str, target: Optional[str]) -> None:
     for note in found.notes:
         output.complain(note)
     for name in cut_by_old_slurm(found.changes, form):
-        text = _("{name} is longer than Slurm before 22.05 reads: it would be cut")
+        text = _("{name} is longer than Slurm before 22.05 reads: it would be truncated")
         output.complain(text.format(name=name))
     for name in untold(found.changes, form):
-        output.complain(_("{name} should be unset, which a file for docker cannot say").format(name=name))
+        output.complain(
+            _("{name} should be unset, which docker's --env-file cannot express").format(name=name)
+        )
     if target is None and output.is_terminal() and form in SHELLS:
-        text = _("nothing is set yet: {line}") if found.changes else _("nothing is to be set")
+        text = _("nothing is set yet: {line}") if found.changes else _("nothing needs to be set")
         output.complain(text.format(line=hint(form)))

@@ -17,19 +17,22 @@ Logs = Annotated[
     Optional[List[str]],  # noqa: UP006
     typer.Argument(
         metavar="[LOG|DIR|-|CODE]...",
-        help=_("What to read, or one code; when left out, the logs of the newest run here."),
+        help=_("Log, folder or code to explain; default: the newest run's logs in this directory."),
         show_default=False,
     ),
 ]
 Verify = Annotated[
-    bool, typer.Option("--verify", help=_("Ask the checks that prove it, here and now."), show_default=False)
+    bool,
+    typer.Option(
+        "--verify", help=_("Run the checks that confirm the cause on this machine."), show_default=False
+    ),
 ]
 Collect = Annotated[
     Optional[str],
     typer.Option(
         "--collect",
         metavar="OUT.tar.gz",
-        help=_("Also pack what a support engineer asks for: report, lines around, versions."),
+        help=_("Also pack what support asks for: report, relevant log lines, versions."),
         show_default=False,
     ),
 ]
@@ -40,7 +43,7 @@ Deadline = Annotated[
     typer.Option(
         "--deadline",
         metavar="SECONDS",
-        help=_("How long reading may take; default 60 for a folder, 600 for files."),
+        help=_("Seconds that reading may take; default 60 for a folder, 600 for files."),
         show_default=False,
     ),
 ]

@@ -68,7 +68,7 @@ def answered(asked: Asked) -> Explanation:
     table = _table(asked.variables)
     if inputs is None:
         return _about_code(words[0], table.signatures, asked)
-    text = _("does not answer; newer logs may be there")
+    text = _("does not answer; it may hold newer logs")
     inputs.walk.problems.extend((path, text) for path in dict.fromkeys(silent))
     return _about_logs(inputs, engine_for(table), asked)
 
@@ -83,7 +83,7 @@ def _table(variables: Mapping[str, str]) -> Table:
     finally:
         host.close()
     for one in made.broken:
-        text = _("rows of this site cannot be used: {path}: {why}")
+        text = _("this site's compatibility rows cannot be used: {path}: {why}")
         output.complain(text.format(path=one.path, why=one.reason))
     return made.table
 
@@ -105,7 +105,7 @@ def _about_code(word: str, signatures: tuple[Signature, ...], asked: Asked) -> E
             raise Refused(f"{broken.check}: {broken.title}: {broken.reason}")
         near = loaded.unread() + suggestion(word, codes_of(signatures))
     if not found:
-        text = _("{name}: no such file or folder, and no code that is known{suggestion}")
+        text = _("{name}: not a file, a folder or a known code{suggestion}")
         raise Refused(text.format(name=word, suggestion=near))
     verdict = "environment" if found[0].environment else "not_environment"
     # A number of so few digits may be of anything; HCCL's results are all that is known here.
@@ -148,10 +148,12 @@ def _about_logs(inputs: Inputs, engine: Engine, asked: Asked) -> Explanation:
 def _uncounted(walk: Walk) -> Iterator[tuple[str, str]]:
     """What was too much to be looked at or read."""
     if walk.older:
-        text = _("only the {most} newest files are read; {count} older files are not")
+        text = _("only the {most} newest files are read; {count} older files are skipped")
         yield "...", text.format(most=FILES, count=walk.older)
     if walk.more:
-        text = _("only the first {most} entries are looked at; {count} more, and what is below them, are not")
+        text = _(
+            "only the first {most} entries are examined; {count} more and everything below them are skipped"
+        )
         yield "...", text.format(most=ENTRIES, count=walk.more)
 
 
@@ -183,8 +185,8 @@ def _complain(walk: Walk, evidence: list[Evidence], unread: list[tuple[str, str]
     binary = [*walk.left_out, *(one.path for one in evidence if one.binary)]
     if binary:
         text = ngettext(
-            "{count} file is no log and was not read: {path}",
-            "{count} files are no logs and were not read: {path} ...",
+            "{count} file is not a log and was not read: {path}",
+            "{count} files are not logs and were not read: {path} ...",
             len(binary),
         )
         output.complain(text.format(count=len(binary), path=binary[0]))
@@ -199,7 +201,7 @@ def _newest(asked: Asked) -> tuple[tuple[str, ...], tuple[str, ...]]:
     found = places.found
     if not found:
         for path in places.silent:
-            output.complain(_("{path} does not answer; newer logs may be there").format(path=path))
+            output.complain(_("{path} does not answer; it may hold newer logs").format(path=path))
         raise Refused(_("found no CANN log, launcher log or *.log file: name a log, a folder or a code"))
     chosen = together(found)
     paths = tuple(place.path for place in chosen)
@@ -217,10 +219,10 @@ def _newest(asked: Asked) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def _say_chosen(paths: Sequence[str]) -> None:
     if len(paths) == 1:
-        output.complain(_("explaining the newest log here: {path}").format(path=paths[0]))
+        output.complain(_("explaining the newest log in this directory: {path}").format(path=paths[0]))
         return
     shown = ", ".join([*paths[:_NAMED], *(["..."] if len(paths) > _NAMED else [])])
-    text = _("explaining the {count} logs of the newest run here: {paths}")
+    text = _("explaining the {count} logs of the newest run in this directory: {paths}")
     output.complain(text.format(count=len(paths), paths=shown))
 
 

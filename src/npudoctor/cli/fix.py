@@ -19,35 +19,31 @@ Names = Annotated[
     Optional[List[str]],  # noqa: UP006
     typer.Argument(
         metavar="[ID|CODE]...",
-        help=_("What to mend; without a selection the plan is only shown."),
+        help=_("What to fix; without a selection only the plan is shown."),
         show_default=False,
     ),
 ]
 CacheServer = Annotated[
     bool,
-    typer.Option(
-        "--cache-server", help=_("What dead MindSpore cache servers left behind."), show_default=False
-    ),
+    typer.Option("--cache-server", help=_("Leftovers of dead MindSpore cache servers."), show_default=False),
 ]
-All = Annotated[bool, typer.Option("--all", help=_("Everything that can be mended."), show_default=False)]
+All = Annotated[bool, typer.Option("--all", help=_("Everything that can be fixed."), show_default=False)]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help=_("Show the plan, change nothing."), show_default=False)
 ]
 Yes = Annotated[
-    bool, typer.Option("--yes", "-y", help=_("Do not ask; what is safe is done."), show_default=False)
+    bool, typer.Option("--yes", "-y", help=_("Do not ask; apply the safe fixes."), show_default=False)
 ]
 Risk = Annotated[
     Optional[str],
-    typer.Option(
-        "--risk", metavar="safe|caution", help=_("The most that may be risked with --yes; default safe.")
-    ),
+    typer.Option("--risk", metavar="safe|caution", help=_("Highest risk that --yes accepts; default safe.")),
 ]
 Owner = Annotated[
     Optional[List[str]],  # noqa: UP006
     typer.Option(
         "--owner",
         metavar="USER",
-        help=_("As root: a user whose leftovers may be removed too; may be repeated."),
+        help=_("As root: also remove this user's leftovers; may be repeated."),
         show_default=False,
     ),
 ]
@@ -99,7 +95,7 @@ def _owners(names: Sequence[str]) -> frozenset[int]:
     from npudoctor.host.process.identity import user_id
 
     if names and os.geteuid() != 0:
-        raise Refused(_("--owner is for root: others remove only what is their own"))
+        raise Refused(_("--owner is for root only: other users can remove only what belongs to them"))
     found = {name: user_id(name) for name in names}
     for name, uid in found.items():
         if uid is None:

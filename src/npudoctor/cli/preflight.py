@@ -19,7 +19,7 @@ def judge(flags: Mapping[str, Any], caller: Caller) -> int:
     """Judge this node and deliver the report; the exit status is the verdict."""
     verbose, quiet = bool(flags["verbose"]), bool(flags["quiet"])
     if verbose and quiet:
-        raise Refused(_("-v and -q exclude each other"))
+        raise Refused(_("-v and -q cannot be used together"))
     with opened(flags, caller) as session:
         target = writable(flags["output"], Files(session.host.disk))
         settings = session.settings(flags["names"] or ())

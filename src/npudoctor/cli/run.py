@@ -48,9 +48,9 @@ def run(
 ) -> int:
     """Start a job on a node that was judged right before."""
     if verbose and quiet:
-        raise Refused(_("-v and -q exclude each other"))
+        raise Refused(_("-v and -q cannot be used together"))
     if not command:
-        raise Refused(_("what to start is missing: npudoctor run [OPTIONS] [--] COMMAND..."))
+        raise Refused(_("the command to start is missing: npudoctor run [OPTIONS] [--] COMMAND..."))
     # Only now it is known which words were ours: a --lang among the job's is the job's.
     caller = Caller(ctx.obj.variables, lang and messages.chosen_by({"NPUDOCTOR_LANG": lang}))
     messages.activate(caller.language or messages.chosen_by(caller.variables))
@@ -108,7 +108,7 @@ def _answer(flags: Mapping[str, Any], caller: Caller, command: Sequence[str]) ->
         raise Refused(told["refused"])
     if "answer" in told:
         return from_json(told["answer"])
-    complain(_bug(told["failed"]) if "failed" in told else _("the check ended without an answer"))
+    complain(_bug(told["failed"]) if "failed" in told else _("the check ended without a result"))
     return Answer(UNDETERMINED, "") if flags["force"] else None
 
 
@@ -125,9 +125,11 @@ def _starts(answer: Answer, flags: Mapping[str, Any]) -> bool:
         for note in answer.notes:
             complain(note)
     if refused:
-        complain(_("{verdict}; nothing was started (--force starts it)").format(verdict=answer.line))
+        complain(
+            _("{verdict}; the job was not started (--force starts it anyway)").format(verdict=answer.line)
+        )
     elif answer.verdict == NOT_READY:
-        complain(_("{verdict}; started all the same").format(verdict=answer.line))
+        complain(_("{verdict}; started anyway").format(verdict=answer.line))
     elif answer.verdict == UNDETERMINED and answer.line and first:
         complain(_("{verdict}; the job is started").format(verdict=answer.line))
     return not refused

@@ -9,7 +9,7 @@ import typer
 from npudoctor.cli.arguments import options as o
 from npudoctor.core.messages import _
 
-_DOCUMENT = _("Which document; default report.")
+_DOCUMENT = _("The document to print; default report.")
 Document = Annotated[
     str, typer.Argument(metavar="[report|fix|explain|history]", help=_DOCUMENT, show_default=False)
 ]

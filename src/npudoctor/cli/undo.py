@@ -13,7 +13,9 @@ from npudoctor.core.messages import _
 if TYPE_CHECKING:
     from npudoctor.fixing.history import Run
 
-_RUN = _("A run of `npudoctor history`, or how its name begins; default: the newest that can be undone.")
+_RUN = _(
+    "A run listed by `npudoctor history`, or the start of its name; default: the newest that can be undone."
+)
 Name = Annotated[Optional[str], typer.Argument(metavar="[RUN]", help=_RUN, show_default=False)]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help=_("Show the plan, change nothing."), show_default=False)

@@ -36,7 +36,7 @@ def parse_base(text: str) -> Span:
     base = parse_port(text, *HCCL_BASES)
     end = base + HCCL_WIDTH - 1
     if end > LAST:
-        text = _("HCCL uses {count} ports from there, and the last, {end}, is beyond {last}")
+        text = _("HCCL uses {count} ports from there, and the last one, {end}, is above {last}")
         raise ValueError(text.format(count=HCCL_WIDTH, end=end, last=LAST))
     return base, end
 

@@ -22,11 +22,11 @@ def why_untrusted(path: str, euid: int) -> Optional[str]:
     parts = _parts(os.path.abspath(path))
     last = parts[-1][1].st_mode
     if stat.S_ISDIR(last) and last & stat.S_ISVTX and last & 0o022:
-        return _("{path} may be written by others").format(path=path)
+        return _("{path} is writable by other users").format(path=path)
     told, device, points = mounts_are_told(), parts[0][1].st_dev, mounted_by_others(euid)
     for part, found in parts:
         if not told and found.st_dev != device:
-            text = _("{path} is on another file system than /, and {mounts} does not tell who mounted it")
+            text = _("{path} is not on the same file system as /, and {mounts} does not show who mounted it")
             return text.format(path=part, mounts=MOUNTINFO)
         for point in points:
             if part == point or part.startswith(f"{point}/"):
@@ -38,7 +38,7 @@ def why_untrusted(path: str, euid: int) -> Optional[str]:
             continue  # a link has no mode of its own; its owner and its folder are what counts
         sticky = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX
         if found.st_mode & 0o022 and not sticky:
-            return _("{path} may be written by others").format(path=part)
+            return _("{path} is writable by other users").format(path=part)
     return None
 
 
@@ -59,7 +59,7 @@ def read_trusted(path: str, euid: int, limit: int = 4 << 20) -> tuple[Optional[b
             if found.st_uid not in (0, euid):
                 return None, _("{path} belongs to another user").format(path=path)
             if found.st_mode & 0o022:
-                return None, _("{path} may be written by others").format(path=path)
+                return None, _("{path} is writable by other users").format(path=path)
             content = file.read(limit + 1)
             if len(content) > limit:
                 return None, _("{path} is larger than {most} bytes").format(path=path, most=limit)

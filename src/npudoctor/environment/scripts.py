@@ -41,13 +41,16 @@ class Scripts:
             return None
         if not (trusted(self._host, script) and trusted_tree(self._host, active)):
             text = _(
-                "{script} was not run, as others could write to it or around it; our tables tell what it sets"
+                "{script} was not run because other users can write to it or its folder; the "
+                "built-in tables say what it sets"
             )
         else:
             delta = left_by(self._host, script)
             if delta is not None and self._names_it(delta):
                 return delta
-            text = _("{script} was run and is of no use; our tables tell what it should set")
+            text = _(
+                "{script} was run but its result cannot be used; the built-in tables say what it should set"
+            )
         self.notes.append(text.format(script=script))
         return None
 

@@ -55,18 +55,20 @@ def _refuse_endless(changes: Mapping[str, Optional[str]]) -> None:
     most = PAGES * os.sysconf("SC_PAGE_SIZE")
     for name, value in changes.items():
         if value is not None and len(os.fsencode(f"{name}={value}")) >= most:
-            raise CannotTell(_("{name} would be longer than any program can be given").format(name=name))
+            raise CannotTell(
+                _("{name} would be too long: no program could be started with it").format(name=name)
+            )
 
 
 def _without(host: Host) -> Wanted:
     """Without a CANN: that is an answer on a machine that is for other things."""
     named = next((name for name in ENDINGS if host.variables.get(name)), None)
     if npu_here(host):
-        raise CannotTell(_("CANN is not installed here, or not where it is looked for"))
+        raise CannotTell(_("CANN is not installed, or not in one of the usual places"))
     if named and not gpu_here(host):
-        text = _("{name} is {value}, and no CANN is installed here")
+        text = _("{name} is {value}, but CANN is not installed")
         raise CannotTell(text.format(name=named, value=host.variables[named]))
-    return Wanted(notes=(_("no NPU and no CANN are here: there is nothing to set"),))
+    return Wanted(notes=(_("this machine has neither an NPU nor CANN: nothing needs to be set"),))
 
 
 def _which(host: Host, installs: list[Install]) -> tuple[str, ...]:
@@ -77,12 +79,13 @@ def _which(host: Host, installs: list[Install]) -> tuple[str, ...]:
     others = [one for one in installs[1:] if not linked or _folder(one) != _folder(mine)]
     named = next((name for name in ENDINGS if host.variables.get(name)), None)
     if named and not mine.named_by:
-        text = _("{name} is {value}, where no CANN is: {mine} is taken")
+        text = _("{name} is {value}, where there is no CANN: {mine} is used")
         return (text.format(name=named, value=host.variables[named], mine=mine.label),)
     if mine.named_by or not others:
         return ()
     text = _(
-        "several CANN are installed: {mine} is taken, not {others}; ASCEND_HOME_PATH chooses another one"
+        "several CANN versions are installed: {mine} is used, not {others}; set "
+        "ASCEND_HOME_PATH to choose another one"
     )
     return (text.format(mine=mine.label, others=", ".join(one.label for one in others)),)
 

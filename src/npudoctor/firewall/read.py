@@ -61,7 +61,7 @@ class _Reader:
         try:
             return parse_nft(answer.stdout, self._borrowed) if answer.stdout.strip() else []
         except ValueError:
-            self.unread.append(_("what nft prints cannot be read"))
+            self.unread.append(_("the output of nft cannot be parsed"))
             return []
 
     def legacy(self, ipv6: bool) -> list[Table]:

@@ -68,7 +68,7 @@ def _counted(ending: Ending) -> str:
     texts = {
         Ending.PLANNED: _("{count} planned"),
         Ending.APPLIED: _("{count} applied"),
-        Ending.ALREADY: _("{count} done already"),
+        Ending.ALREADY: _("{count} already done"),
         Ending.DECLINED: _("{count} declined"),
         Ending.REFUSED: _("{count} refused"),
         Ending.FAILED: _("{count} failed"),

@@ -124,7 +124,7 @@ def decide(item: Item, wish: Wish, confirm: Confirm) -> Outcome:
         return Outcome(Ending.PLANNED)
     answer = confirm(item)
     if answer is None:
-        return Outcome(Ending.REFUSED, _("there is no terminal to ask at, and no --yes"))
+        return Outcome(Ending.REFUSED, _("there is no terminal to ask on, and --yes was not given"))
     return Outcome(Ending.PLANNED) if answer else Outcome(Ending.DECLINED, _("declined"))
 
 
@@ -138,9 +138,9 @@ def _looked_at_again(one: Done, tools: Tools, wish: Wish) -> Done:
     if one.item.identity in {item.identity for item in items_of(report, tools.host(), wish)}:
         return one
     silent = [row for row in report.results if row.check == one.item.check and row.status in UNANSWERED]
-    outcome = Outcome(Ending.ALREADY, _("the check does not find it any more"))
+    outcome = Outcome(Ending.ALREADY, _("the check no longer finds it"))
     if silent:
-        text = _("the check gives no answer any more: {reason}")
+        text = _("the check no longer gives a result: {reason}")
         outcome = Outcome(Ending.REFUSED, text.format(reason=silent[0].reason))
     return replace(one, outcome=outcome)
 

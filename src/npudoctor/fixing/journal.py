@@ -128,7 +128,7 @@ def _why(directory: str, error: OSError) -> str:
     if error.errno in (errno.EAGAIN, errno.EWOULDBLOCK):
         return _("another fix is running")
     why = strerror(error.errno) if error.errno else str(error)
-    text = _("the journal in {path} cannot be written, and without it nothing is changed: {why}")
+    text = _("cannot write the journal in {path}, and nothing is changed without it: {why}")
     return text.format(path=directory, why=why)
 
 

@@ -142,14 +142,14 @@ def refusal_of(finding: Finding, host: Host, wish: Wish) -> Optional[str]:
     """Why an item cannot be applied at all, whatever anybody answers; None when it can."""
     fix = finding.fix
     if fix is None:
-        return _("no remedy is known that npudoctor could apply")
+        return _("npudoctor has no fix for it")
     if fix.unproven:
         # Without lines the title is not a deed but says when, or who.
-        return _("not proven dead: it is never removed by npudoctor") if fix.steps else fix.title
+        return _("not proven dead: npudoctor never removes it") if fix.steps else fix.title
     if any(map(for_a_shell, fix.steps)):  # whatever its risk: the remedy is another than a person's hands
         return next(why for why in (why_forbidden(step, host) for step in fix.steps) if why)
     if fix.risk is Risk.MANUAL:
-        return _("shown only: this is for a person to do")
+        return _("must be done by hand")
     for step in fix.steps:
         forbidden = why_forbidden(step, host)
         if forbidden:
@@ -158,7 +158,7 @@ def refusal_of(finding: Finding, host: Host, wish: Wish) -> Optional[str]:
         return _("only root can do this")
     ends = any(isinstance(step, SignalProcess) for step in fix.steps)
     if ends and wish.yes and not host.pidfds.usable:
-        return _("this kernel cannot hold on to a process (pidfd), so that it is never ended by --yes")
+        return _("this kernel has no pidfd, so --yes never ends a process")
     # What a process had in memory is lost with it, whatever the author of the check says.
     if (max(fix.risk, Risk.CAUTION) if ends else fix.risk) > wish.risk and wish.yes:
         return _("its risk is caution: add --risk caution")

@@ -69,7 +69,7 @@ def _nothing(run: Optional[Run]) -> str:
     if run is None:
         return _("nothing to undo")
     if run.undone_by:
-        return _("run {run} is undone already").format(run=run.name)
+        return _("run {run} is already undone").format(run=run.name)
     return _("run {run} changed nothing").format(run=run.name)
 
 
@@ -97,7 +97,7 @@ def _steps(items: Iterable[Item]) -> set[Step]:
 def _undone_since(one: Done) -> Done:
     if one.outcome.ending is not Ending.PLANNED:
         return one
-    return replace(one, outcome=Outcome(Ending.ALREADY, _("another run has undone it since")))
+    return replace(one, outcome=Outcome(Ending.ALREADY, _("another run has already undone it")))
 
 
 def items_of_run(run: Run, host: Host) -> list[Item]:
@@ -123,17 +123,17 @@ def _doubt(act: Act) -> str:
     if not isinstance(act.step, Command):
         return ""
     if act.tried:
-        return _("an undo was stopped midway, and it is not known whether this had run")
+        return _("an undo was interrupted; whether this command ran is unknown")
     if act.status == UNKNOWN:
-        return _("that run was stopped midway, and it is not known whether this had run")
+        return _("that run was interrupted; whether this command ran is unknown")
     if act.status == "failed":
-        return _("it failed, and it is not known what it did before")
+        return _("it failed; what it did before that is unknown")
     return ""
 
 
 def _refusal(run: Run, acts: Sequence[Act], host: Host) -> Optional[str]:
     if run.undoes is not None:
-        return _("this run took another back: `npudoctor fix` does it anew")
+        return _("this run undid another one: `npudoctor fix` applies that fix again")
     for act in acts:
         if act.back is None:
             return _("this cannot be undone: {lines}").format(lines="; ".join(_lines(act)))

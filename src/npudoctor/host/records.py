@@ -100,7 +100,7 @@ class Records:
             found = os.fstat(descriptor)
             ours = stat.S_ISREG(found.st_mode) and found.st_uid == self._uid and not found.st_mode & 0o022
             if not ours:
-                self._doubt(path, _("it is not a file that only this user may write"))
+                self._doubt(path, _("it is not a file that only this user can write to"))
             return file.read(RECORD_LIMIT).decode("utf-8", "replace").splitlines() if ours else []
 
     def _doubt(self, path: str, why: str) -> None:

@@ -90,7 +90,7 @@ def _whole(row: Row, value: str) -> Optional[str]:
     if not _digits(value) or len(value) > _LONGEST:
         return _("it is not a whole number in plain digits")
     if int(value) % row.get("multiple", 1):
-        return _("it is no multiple of {number}").format(number=row["multiple"])
+        return _("it is not a multiple of {number}").format(number=row["multiple"])
     return _range(row, int(value))
 
 
@@ -111,17 +111,17 @@ def _word(row: Row, value: str) -> Optional[str]:
     known = row["values"]
     if (value.lower() if row.get("any_case") else value) in known:
         return None
-    return _("it is none of {words}").format(words=", ".join(known))
+    return _("it is not one of {words}").format(words=", ".join(known))
 
 
 def _algo(row: Row, value: str) -> Optional[str]:
     found = algorithms(value).values()
     unknown = [one for levels in found for one in levels.values() if one not in row["values"]]
     if unknown:
-        text = _("{unknown} is none of {words}")
+        text = _("{unknown} is not one of {words}")
         return text.format(unknown=", ".join(unknown), words=", ".join(row["values"]))
     if any(levels.get("level0", "NA") != "NA" for levels in found):
-        return _("level0 takes NA only")
+        return _("level0 accepts NA only")
     return None
 
 

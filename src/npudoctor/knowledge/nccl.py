@@ -62,7 +62,7 @@ def is_word(row: Row, value: str) -> bool:
 def _number(row: Row, value: str) -> Optional[str]:
     found, rest = number(value)
     if is_word(row, value):
-        return _("it is no number")
+        return _("it is not a number")
     if rest.strip(_BLANKS):
         return _("only {number} of it is read").format(number=found)
     if "least" not in row or row["least"] <= found <= row["most"]:
@@ -78,12 +78,14 @@ def _list(row: Row, value: str) -> Optional[str]:
         if not colon and index:
             return _("every part but the first must name a function: {part}").format(part=part)
         if colon and function.lower() not in FUNCTIONS:
-            return _("{name} is no function of NCCL").format(name=function)
+            return _("{name} is not an NCCL function").format(name=function)
         for one in elements.lstrip("^").split(","):
             if one and one.lower() not in known:
-                return _("{unknown} is none of {words}").format(unknown=one, words=", ".join(row["values"]))
+                return _("{unknown} is not one of {words}").format(
+                    unknown=one, words=", ".join(row["values"])
+                )
     return None
 
 
 def _none_of(words: Sequence[str]) -> str:
-    return _("it is none of {words}").format(words=", ".join(words))
+    return _("it is not one of {words}").format(words=", ".join(words))

@@ -16,12 +16,12 @@ def what_is_wrong(row: Row, value: str) -> Optional[str]:
     """Why Paddle does not take a value, or not all of it; None when it does."""
     kind = row["kind"]
     if kind == "bool":
-        return None if value in BOOLS else _("it is none of {words}").format(words=", ".join(BOOLS))
+        return None if value in BOOLS else _("it is not one of {words}").format(words=", ".join(BOOLS))
     if kind == "word":
         right = value in row["values"]
-        return None if right else _("it is none of {words}").format(words=", ".join(row["values"]))
+        return None if right else _("it is not one of {words}").format(words=", ".join(row["values"]))
     if kind == "devices":
-        return None if devices(value) else _("it is no list of numbers with commas between them")
+        return None if devices(value) else _("it is not a comma-separated list of numbers")
     return _double(row, value) if kind == "double" else _whole(row, value)
 
 
@@ -47,7 +47,7 @@ def _double(row: Row, value: str) -> Optional[str]:
     except ValueError:
         number = None
     if number is None:
-        return _("it is no number")
+        return _("it is not a number")
     if "least" in row and not row["least"] <= number <= row["most"]:
         return _("it is not between {first} and {last}").format(first=row["least"], last=row["most"])
     return None

@@ -155,7 +155,7 @@ def _read(name: str, sections: object) -> Iterator[tuple[str, dict[str, Any], Op
             text = _("{where}: there is no such section; there are {names}")
             yield section, {}, text.format(where=where, names=", ".join(ours))
         elif not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-            yield section, {}, _("{where}: no list of rows").format(where=where)
+            yield section, {}, _("{where}: not a list of rows").format(where=where)
         else:
             yield from ((section, row, _wrong(where, row, ours[section])) for row in rows)
 
@@ -174,12 +174,12 @@ def _wrong(where: str, row: dict[str, Any], ours: Sequence[dict[str, Any]]) -> O
 def _wrong_value(where: str, key: str, value: object, ours: Sequence[dict[str, Any]]) -> Optional[str]:
     kinds = {type(other[key]) for other in ours if key in other} | ({bool} if key == "compatible" else set())
     if bool in kinds:
-        text = _("{where}: {key} is true or false")
+        text = _("{where}: {key} must be true or false")
         return None if isinstance(value, bool) else text.format(where=where, key=key)
     given = value if isinstance(value, list) and list in kinds else [value]
     texts = [text for text in given if isinstance(text, str)]
     if not texts or len(texts) < len(given):
-        return _("{where}: {key} is no text").format(where=where, key=key)
+        return _("{where}: {key} is not a string").format(where=where, key=key)
     strange = next((text for text in texts if not _comparable(where, key, text)), None)
     if strange is None:
         return None

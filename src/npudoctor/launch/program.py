@@ -50,7 +50,7 @@ def why_not(path: str, error: int) -> CannotStart:
         return CannotStart(NOT_FOUND, f"{path}: {strerror(error)}")
     shebang = _shebang(path)
     if error == 2 and shebang:
-        text = _("{path}: its interpreter {interpreter} is not there")
+        text = _("{path}: its interpreter {interpreter} does not exist")
         return CannotStart(NOT_EXECUTABLE, text.format(path=path, interpreter=shebang[0]))
     return CannotStart(NOT_EXECUTABLE, f"{path}: {strerror(error)}")
 

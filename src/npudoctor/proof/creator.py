@@ -38,14 +38,14 @@ def creator(
     Dead: no such process, a zombie, or the pid now belongs to one that began after `since`.
     """
     if not 0 < pid <= LARGEST_PID:
-        return Creator(Life.UNKNOWN, _("its creator is in a pid namespace that is not seen from here"))
+        return Creator(Life.UNKNOWN, _("its creator is in a pid namespace that is not visible from this one"))
     processes = host.processes
     if not processes.ours():
-        return Creator(Life.UNKNOWN, _("/proc shows another pid namespace than ours"))
+        return Creator(Life.UNKNOWN, _("/proc shows a pid namespace other than npudoctor's"))
     process = processes.now(pid)
     if process is None:
         if processes.hidden(pid):
-            return Creator(Life.ALIVE, _("process {pid} lives, hidden from us").format(pid=pid))
+            return Creator(Life.ALIVE, _("process {pid} is alive but hidden from this user").format(pid=pid))
         return Creator(Life.DEAD, _("process {pid} is gone").format(pid=pid))
     if process.gone:
         return Creator(Life.DEAD, _("process {pid} is a zombie").format(pid=pid))
@@ -54,6 +54,8 @@ def creator(
         # A clock that was set in between looks like this too; then it may be the creator after all.
         program = processes.program(pid)
         if program is None or may_be(program):
-            return Creator(Life.UNKNOWN, _("process {pid} may be it, if the clock was set").format(pid=pid))
+            return Creator(
+                Life.UNKNOWN, _("process {pid} may be its creator, if the clock was changed").format(pid=pid)
+            )
         return Creator(Life.DEAD, _("the pid {pid} belongs to a process that began later").format(pid=pid))
-    return Creator(Life.ALIVE, _("process {pid} lives").format(pid=pid))
+    return Creator(Life.ALIVE, _("process {pid} is alive").format(pid=pid))

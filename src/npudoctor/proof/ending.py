@@ -42,7 +42,7 @@ class Endings:
     def why_not(self, pid: int) -> str:
         """Why it may not be ended, whatever becomes of its children; empty when it may."""
         if pid <= 1 or pid in self._ours or of_the_kernel(self._host, pid):
-            return _("process {pid} is one of ours, or the machine's own").format(pid=pid)
+            return _("process {pid} belongs to npudoctor itself or to the system").format(pid=pid)
         staleness = self._judge.staleness(pid)
         if not staleness.proven:
             return staleness.why

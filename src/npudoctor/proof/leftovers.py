@@ -130,7 +130,7 @@ def _in_use(scene: Scene, found: SocketFile, segments: Sequence[Judged]) -> Iter
         if segment.key == found.key and together(found, segment) and segment.shmid not in orphans:
             made_by = creator(scene.host, segment.cpid, segment.ctime)
             if segment.nattch or made_by.life is not Life.DEAD:
-                why = _("the segment {id} that was made with it is in use").format(id=segment.shmid)
+                why = _("segment {id}, which was created with it, is in use").format(id=segment.shmid)
                 yield SocketState(found, State.UNKNOWN, why)
 
 
@@ -155,7 +155,7 @@ def segment_evidence(judged: Judged) -> tuple[str, ...]:
     seen = _(
         "shmid {shmid} key 0x{key:08x} owner {owner} mode {mode:o} bytes {size} nattch {nattch} cpid {cpid}"
     )
-    when = _("created {created} last detached {detached}")
+    when = _("created {created}, last detached {detached}")
     lines = [
         seen.format(
             shmid=segment.shmid, key=segment.key, owner=user_name(segment.cuid), mode=segment.permissions,

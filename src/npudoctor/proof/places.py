@@ -25,13 +25,13 @@ def why_shared(host: Host, path: str) -> str:
     mounts = parse_mountinfo(host.running_files.text(MOUNTINFO) or "")
     mount = holding(mounts, path)
     if mount is None or mount.kind not in OWN:
-        text = _("{path} lies on {kind}, which other machines may use")
+        text = _("{path} is on {kind}, which other machines may use")
         return text.format(path=path, kind=mount.kind if mount else "?")
     try:
         given = next((point for point in _exports(host) if _within(host, path, point, mounts)), None)
     except CannotTell as error:
         return error.reason
-    return "" if given is None else _("{path} is given to other machines by NFS").format(path=given)
+    return "" if given is None else _("{path} is exported to other machines over NFS").format(path=given)
 
 
 def _exports(host: Host) -> Iterator[str]:
@@ -45,7 +45,7 @@ def _exports(host: Host) -> Iterator[str]:
         return
     text = host.running_files.text(EXPORTS) if servers == {"nfsd"} else None
     if text is None:
-        raise CannotTell(_("what this machine gives to others by NFS is not known"))
+        raise CannotTell(_("could not determine what this machine exports over NFS"))
     for line in text.splitlines():
         if line.strip():
             yield _OCTAL.sub(lambda match: chr(int(match[1], 8)), line.split()[0].strip('"'))

@@ -64,7 +64,7 @@ class Scene:
         if any(
             owner in passed for owner in (0, uid) for passed in (self.passed_sockets, self.passed_folders)
         ):
-            return _("its owner has more sockets and folders in {tmp} than are looked at").format(
+            return _("its owner has too many sockets and folders in {tmp} to check them all").format(
                 tmp=self.tmp
             )
         return ""
@@ -101,7 +101,7 @@ def _may_not_block(host: Host, folders: Iterable[str]) -> None:
     for folder in folders:
         if any(host.disk.may_block(path) for path in {folder, _real(host, folder) or folder}):
             raise CannotTell(
-                _("{path} is on a file system that may block; it is not looked into").format(path=folder)
+                _("{path} is on a file system that may block and is not read").format(path=folder)
             )
 
 

@@ -70,7 +70,7 @@ def judge_segment(scene: Scene, segment: Segment, sockets: Sequence[SocketState]
     if crowded:
         doubts.append(crowded)
     if segment.destroyed:
-        doubts.append(_("it is marked for destruction already"))
+        doubts.append(_("it is already marked for destruction"))
     if doubts:
         young = len(doubts) == len(unclear) and all(state.ready_in for state in unclear)
         ready_in = max(state.ready_in for state in unclear) if young else 0.0
@@ -90,7 +90,7 @@ def _proven(scene: Scene, segment: Segment, mine: Sequence[SocketState]) -> Judg
     log = _log_of(scene, segment)
     if log is not None and not against_b:
         return Judged(segment, kind, "B", log=log)
-    reasons += against_b or [_("no socket has its key, and no log of its creator names it")]
+    reasons += against_b or [_("no socket has its key, and no log of its creator mentions it")]
     return Judged(segment, Kind.UNPROVEN, why="; ".join(dict.fromkeys(reasons)))
 
 
@@ -99,11 +99,11 @@ def _against_a(segment: Segment, found: SocketFile) -> Iterator[str]:
     if not segment.uid == segment.cuid == found.entry.uid:
         yield _("the segment and the socket do not belong to the same user")
     if segment.permissions not in (OLD_MODES if found.old else MODES):
-        yield _("mode {mode:o} is not a cache server's").format(mode=segment.permissions)
+        yield _("mode {mode:o} does not match a cache server's").format(mode=segment.permissions)
     if not fits_size(segment.size):
-        yield _("its size is no whole number of GiB")
+        yield _("its size is not a whole number of GiB")
     if not together(found, segment):
-        yield _("the segment and the socket were not made at the same time")
+        yield _("the segment and the socket were not created at the same time")
 
 
 def together(found: SocketFile, segment: Segment) -> bool:
@@ -117,7 +117,7 @@ def _against_b(scene: Scene, segment: Segment) -> list[str]:
     if segment.uid != segment.cuid:
         against.append(_("its owner is not its creator"))
     if segment.key >> 24 != PROJECT or not fits_size(segment.size):
-        against.append(_("its size is no whole number of GiB"))
+        against.append(_("its size is not a whole number of GiB"))
     for server in scene.living.servers:
         logged = any(
             log.pid == server.pid and any(line.key == segment.key for line in log.created)

@@ -63,9 +63,9 @@ def _judged(host: Host, file: SharedFile, usage: Usage, why_blind: str, conceale
         unseen,
         why_blind,
         usage.elsewhere(file),
-        "" if made else _("its name does not hold the pid of who made it"),
+        "" if made else _("its name does not contain its creator's pid"),
         made.why if made and made.life is not Life.DEAD else "",
-        "" if file.entry.nlink == 1 else _("it has {count} names").format(count=file.entry.nlink),
+        "" if file.entry.nlink == 1 else _("it has {count} hard links").format(count=file.entry.nlink),
     )
     young = host.clock.now() - since < YOUNG
     why = next(filter(None, missing), _("it is only minutes old") if young else "")

@@ -61,7 +61,7 @@ def why_not_over(host: Host, job: str) -> str:
         text = _("Slurm does not say that job {job} is over")
         return "" if why_over(job, answer) else text.format(job=job)
     if any(process.name == DAEMON and not process.gone for process in host.processes.all().values()):
-        text = _("whether Slurm job {job} is over cannot be asked: there is no scontrol in {folders}")
+        text = _("cannot ask whether Slurm job {job} is over: there is no scontrol in {folders}")
         return text.format(job=job, folders=", ".join(FOLDERS))
     return ""
 
@@ -84,7 +84,7 @@ def why_over(job: str, answer: Answer) -> str:
         return ""
     if answer.status != 0:
         unknown = UNKNOWN_JOB in f"{answer.stderr}{answer.stdout}"
-        return _("Slurm knows no job {job} any more").format(job=job) if unknown else ""
+        return _("Slurm no longer knows job {job}").format(job=job) if unknown else ""
     states = _states(answer)
     if not states or not states <= OVER:
         return ""

@@ -37,7 +37,7 @@ class SocketState:
 def judge_socket(scene: Scene, found: SocketFile) -> SocketState:
     """Every rule must hold for DEAD; the first that does not is named."""
     if not found.entry.is_socket:
-        return SocketState(found, State.NO_SOCKET, _("it is no socket"))
+        return SocketState(found, State.NO_SOCKET, _("it is not a socket"))
     answers = scene.answers.get(found.path, ())
     if Listener.ALIVE in answers:
         return SocketState(found, State.ALIVE, _("a server answers"))
@@ -58,13 +58,15 @@ def _doubt(scene: Scene, found: SocketFile, answers: Sequence[Listener]) -> Opti
     if _age(scene, found) <= YOUNG:
         return _("it is younger than {seconds:g} s: a server may be starting").format(seconds=YOUNG)
     if list(answers) != [Listener.REFUSED, Listener.REFUSED]:
-        return _("connect() did not say twice that nobody listens")
+        return _("connect() did not show twice that nobody is listening")
     if scene.listed & {found.path, found.original}:
         return _("/proc/net/unix lists it")
     if not scene.host.processes.ours():
-        return _("/proc shows another pid namespace than ours")
+        return _("/proc shows a pid namespace other than npudoctor's")
     if found.parked and not recorded(scene, found):
-        return _("it has the name of an interrupted removal, and no journal of ours tells of that")
+        return _(
+            "its name looks like that of an interrupted removal, but no journal of npudoctor records one"
+        )
     return served(scene.living, found.port) or untrusted_parent(
         found.parents, found.entry.uid, scene.host.identity.euid
     )
@@ -103,5 +105,5 @@ def untrusted_parent(parents: Sequence[Parent], owner: int, euid: int) -> Option
             return _("{path} belongs to another user").format(path=parent.path)
         below = parents[index + 1].uid if index + 1 < len(parents) else owner
         if parent.writable_by_others and below != euid:
-            return _("others may write {path}").format(path=parent.path)
+            return _("{path} is writable by other users").format(path=parent.path)
     return None

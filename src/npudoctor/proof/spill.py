@@ -113,7 +113,7 @@ def _locate(scene: Scene, named: str) -> tuple[str, Optional[SpillFolder], str, 
     try:
         entry, real = files.lstat(named), files.real(named)
         if entry is not None and entry.is_link:
-            return named, None, _("it is a link"), entry.uid
+            return named, None, _("it is a symbolic link"), entry.uid
         if entry is None or real is None:
             return named, None, "", None
         if files.may_block(real):
@@ -121,7 +121,7 @@ def _locate(scene: Scene, named: str) -> tuple[str, Optional[SpillFolder], str, 
         folder = spill_folder(real)
         return real, folder, "", folder.entry.uid if folder else None
     except (CannotTell, OSError):
-        return named, None, _("we have no right to look into it"), _owner(scene, named)
+        return named, None, _("this user has no permission to look into it"), _owner(scene, named)
 
 
 def _owner(scene: Scene, named: str) -> Optional[int]:
@@ -137,9 +137,9 @@ def _death(
 ) -> Union[Death, str, None]:
     """When the writer of a log died; None while it lives; a sentence when that cannot be said."""
     if log.machine != scene.host.system.name:
-        return _("its log is of the machine {name}").format(name=log.machine or "?")
+        return _("its log comes from the machine {name}").format(name=log.machine or "?")
     if log.last is None:
-        return _("its log says nothing of when it was written")
+        return _("its log does not say when it was written")
     for judged in segments:
         if _logged(log, judged.segment.key, judged.segment.ctime):
             known = _death_of(judged)
@@ -167,7 +167,7 @@ def _death_of(judged: Judged) -> Union[Death, str, None]:
     if judged.kind is not Kind.ORPHAN:
         return _("its server is not proven dead: {why}").format(why=judged.why or _("clients are attached"))
     died = judged.segment.dtime
-    return Death(died, "segment") if died else _("the time of its death is not known")
+    return Death(died, "segment") if died else _("when it died is unknown")
 
 
 def _logged(log: ServerLog, key: int, ctime: int) -> bool:
@@ -218,11 +218,11 @@ def _against(scene: Scene, folder: SpillFolder, log: ServerLog, death: Death) ->
     """
     entry = folder.entry
     if not SPILL.match(os.path.basename(folder.path)) or entry.permissions != 0o700:
-        yield _("its name or its mode is not a cache server's")
+        yield _("its name or mode does not match a cache server's")
     if not trusted_log(log, entry.uid):
         yield _("others could have written the log that names it")
     if not folder.plain:
-        yield _("it holds more than a cache server's containers")
+        yield _("it contains more than a cache server's container files")
     if folder.newest is not None and folder.newest > death.when:
         yield _("it was written after its server died")
     way = untrusted_parent(folder.parents, entry.uid, scene.host.identity.euid)

@@ -76,7 +76,7 @@ class Judge:
             return Staleness(False, _("the control groups of pid {pid} cannot be read").format(pid=pid))
         jobs, containers = jobs_of(host, pid), containers_of(host, pid)
         if not jobs and not containers:
-            return Staleness(False, _("pid {pid} is in no Slurm job and in no container").format(pid=pid))
+            return Staleness(False, _("pid {pid} is in neither a Slurm job nor a container").format(pid=pid))
         lives = [*map(self.job_lives, jobs), *(self._container_lives(*one) for one in containers)]
         lives += [self._slurm_says(job) for job in jobs if not any(lives)]
         if any(lives):
@@ -104,12 +104,12 @@ class Judge:
 
 
 def _job_over(job: str) -> str:
-    text = _("it is in the control group of Slurm job {job}, of which no slurmstepd lives on this node")
+    text = _("it is in the control group of Slurm job {job}, which has no slurmstepd left on this node")
     return text.format(job=job)
 
 
 def _container_over(name: str) -> str:
-    text = _("it is in the control group of container {name}, and nothing that looks after it lives")
+    text = _("it is in the control group of container {name}, whose managing processes are all gone")
     return text.format(name=name[:12])
 
 
@@ -129,7 +129,7 @@ def blind(host: Host) -> str:
 def _changed(host: Host, pid: int) -> str:
     before, now = host.processes.all().get(pid), host.processes.now(pid)
     if before is None or now is None or now.gone or before.started != now.started:
-        return _("pid {pid} is gone, or is another process by now").format(pid=pid)
+        return _("pid {pid} is gone or now belongs to another process").format(pid=pid)
     return ""
 
 
@@ -138,7 +138,7 @@ def _job_lives(host: Host, job: str) -> str:
     for process in _living(host):
         found = _steps_job(host, process)
         if found in (job, ""):
-            text = _("slurmstepd {pid} may still look after Slurm job {job}")
+            text = _("slurmstepd {pid} may still manage Slurm job {job}")
             return text.format(pid=process.pid, job=job)
     return ""
 
@@ -171,7 +171,7 @@ def _container_lives(host: Host, name: str, kind: str) -> str:
         arguments = host.processes.arguments(process.pid)
         shim = process.name.startswith("containerd-shim") and "moby" not in (arguments or ())
         if arguments is None or any(name in word for word in arguments) or (kind.startswith("cri-") and shim):
-            text = _("pid {pid} ({program}) may still look after container {name}")
+            text = _("pid {pid} ({program}) may still manage container {name}")
             return text.format(pid=process.pid, program=process.name, name=name[:12])
     return ""
 

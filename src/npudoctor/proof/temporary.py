@@ -69,7 +69,7 @@ class Owners:
         if self._host.clock.now() - changed < YOUNG:
             return _("it is only minutes old")
         eldest = self.there(uid, changed)
-        return "" if eldest is None else _("process {pid} may have made it").format(pid=eldest)
+        return "" if eldest is None else _("process {pid} may have created it").format(pid=eldest)
 
     def there(self, uid: int, moment: float) -> Optional[int]:
         """A process of a user that could make such things and was there at a moment; None when all began

@@ -36,18 +36,21 @@ class Knowers:
     def why_not(self, file: SharedFile) -> str:
         """Why it may still be wanted; empty when it cannot be."""
         if file.folder is not None:
-            return _("it lies in a folder of its library")
+            return _("it is in a folder of its library")
         if file.entry.mode & 0o077:
             return _("other users may open it")
         changed = file.entry.ctime_ns / 1e9
         if changed + CLOCK_SLACK < self._host.system.boot_time():  # what lies in memory is of this boot
-            return _("the clock was set since it last changed: who is as old as it cannot be told")
+            return _(
+                "the clock was changed since it last changed: could not determine which processes "
+                "were running then"
+            )
         pid = self._owners.there(file.entry.uid, changed)
         if pid is None:
             return ""
-        text = _("process {pid} of its owner is as old as it, and may know its name")
+        text = _("its owner's process {pid} was running when it changed and may still use it by name")
         if self._owners.heir(pid):
-            text = _("process {pid} of its owner lost its parent, and may know its name from it")
+            text = _("its owner's process {pid} lost its parent and may have learned its name from it")
         return text.format(pid=pid)
 
 

@@ -96,10 +96,10 @@ class Foreign:
         try:
             told = self._child.answer(until)
         except NoAnswer:
-            self.breaks(_("loading it did not end"))
+            self.breaks(_("loading it did not finish"))
             return
         if told is None or "broken" in told:
-            why = _("its process ended while it was loaded") if told is None else str(told["broken"])
+            why = _("its process ended while loading it") if told is None else str(told["broken"])
             self.breaks(why)
             return
         try:

@@ -101,7 +101,7 @@ def asked(load: Callable[[], Check], host: Host) -> dict[str, Any]:
             left -= len(json.dumps(encoded)) + len(", ")
             if left < 0:
                 most = ANSWER_LIMIT >> 20
-                raise ValueError(_("its answers are larger than {most} MiB").format(most=most))
+                raise ValueError(_("its results are larger than {most} MiB").format(most=most))
             answers.append(encoded)
     except Skip as skip:
         ending = {"ended": "skip", "reason": str(skip)}
@@ -117,7 +117,7 @@ def asked(load: Callable[[], Check], host: Host) -> dict[str, Any]:
 def answers_of(told: Optional[dict[str, Any]]) -> Any:
     """Replay in the parent what a child answered: yields its findings, raises its ending."""
     if told is None:
-        raise Crashed(_("its process ended without an answer"))
+        raise Crashed(_("its process ended without a result"))
     for answer in told["answers"]:
         yield _decode(answer)
     ended, reason = told["ended"], told.get("reason", "")

@@ -43,10 +43,10 @@ def _named(point: EntryPoint) -> bool:
 def _why_not(point: EntryPoint) -> Optional[str]:
     """Why a module is not imported: its name is none, or others could have put it there."""
     if not _named(point):
-        text = _("{file}: {value!r} is no name of a check, which is lower-case words joined by hyphens")
+        text = _("{file}: {value!r} is not the name of a check (lower-case words joined by hyphens)")
         return text.format(file=point.file, value=point.name)
     if not _MODULE.match(point.module):
-        return _("{file}: {value} is no name of a module").format(file=point.file, value=point.module)
+        return _("{file}: {value} is not the name of a module").format(file=point.file, value=point.module)
     path = point.file
     try:
         for path in (point.file, *_imported(point.module)):

@@ -123,7 +123,7 @@ def _runs(one: Explanation) -> Iterator[str]:
 
 def _proofs(proofs: tuple[Proof, ...]) -> Iterator[str]:
     yield ""
-    yield _("asked now:") if proofs else _("asked now: nothing, as no check proves this")
+    yield _("asked now:") if proofs else _("asked now: nothing, because no check can confirm this")
     for proof in proofs:
         text = _("{check}: confirms it") if proof.confirms else _("{check}: does not confirm it ({status})")
         yield INDENT + printable(text.format(check=proof.check, status=proof.status))
@@ -152,8 +152,8 @@ def _unread(one: Explanation) -> Iterator[str]:
         yield from paragraph(text.format(seconds=one.late), "", INDENT)
     if one.unread:
         text = ngettext(
-            "not read, or not to its end: {count} input, {path}: {reason}",
-            "not read, or not to their end: {count} inputs, first {path}: {reason}",
+            "not read completely: {count} input, {path}: {reason}",
+            "not read completely: {count} inputs, first {path}: {reason}",
             len(one.unread),
         )
         path, reason = one.unread[0]

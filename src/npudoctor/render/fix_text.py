@@ -20,7 +20,7 @@ def ending_words() -> dict[Ending, str]:
     return {
         Ending.PLANNED: _("planned"),
         Ending.APPLIED: _("applied"),
-        Ending.ALREADY: _("done already"),
+        Ending.ALREADY: _("already done"),
         Ending.DECLINED: _("declined"),
         Ending.REFUSED: _("refused"),
         Ending.FAILED: _("failed"),
@@ -49,9 +49,9 @@ def what_runs(item: Item) -> Iterator[str]:
     if fix.undoable:
         yield f"{DEEPER}{_('to undo it:')}"
     elif back and fix.undo:
-        yield f"{DEEPER}{_('npudoctor cannot undo it; a person can:')}"
+        yield f"{DEEPER}{_('npudoctor cannot undo it; by hand:')}"
     elif back:
-        yield f"{DEEPER}{_('only a part of it can be undone:')}"
+        yield f"{DEEPER}{_('only part of it can be undone:')}"
     elif not item.refusal:
         yield f"{DEEPER}{_('this cannot be undone')}"
     yield from _typed(back)

@@ -87,7 +87,7 @@ def _ending(run: Run) -> str:
 
 def _act(act: Act, run: Run) -> Iterator[str]:
     words = {ending.value: word for ending, word in ending_words().items()}
-    words[UNKNOWN] = _("begun, and not known how it ended")
+    words[UNKNOWN] = _("started; how it ended is unknown")
     yield printable(f"{INDENT}{words.get(act.status, act.status)}: {act.code}")
     if act.reason:
         yield from paragraph(_("why: {reason}").format(reason=redact(act.reason)), DEEPER, DEEPER)
@@ -104,7 +104,7 @@ def _act(act: Act, run: Run) -> Iterator[str]:
 def _fate(act: Act, run: Run) -> Optional[str]:
     """What can be said of taking it back."""
     if act.undone:
-        return _("undone since")
+        return _("since undone")
     if act.changed is False or run.undoes is not None:
         return None
     return _("to undo it:") if act.back else _("this cannot be undone")

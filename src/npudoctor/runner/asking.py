@@ -92,7 +92,7 @@ class Asked:
         except CannotTell as unknown:
             self.end(Status.UNKNOWN, _text(unknown), bool(unknown.advisory))
         except NoAnswer:
-            self.end(Status.TIMEOUT, _("no answer in time; its process was ended"))
+            self.end(Status.TIMEOUT, _("no answer in time; its process was killed"))
         except NotLoaded as broken:
             self.end(Status.BROKEN, _text(broken))
         except Crashed as crash:

@@ -90,8 +90,8 @@ def one_line(verdict: Verdict, rows: Sequence[Result], fail_on: Severity) -> str
         return head.format(count=len(codes)) + " (" + ", ".join(dict.fromkeys(codes)) + ")"
     open_rows = [row.check for row in rows if row.needed and row.status in UNANSWERED]
     if not open_rows:
-        return _("undetermined: no check had anything to judge here")
-    return _("undetermined: no answer from {checks}").format(checks=", ".join(open_rows))
+        return _("undetermined: none of the selected checks applies to this machine")
+    return _("undetermined: no result from {checks}").format(checks=", ".join(open_rows))
 
 
 def _codes(rows: Sequence[Result], fail_on: Severity) -> list[str]:

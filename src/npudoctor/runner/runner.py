@@ -137,9 +137,11 @@ def _gather(asked: Asked, settings: Settings, until: float) -> Result:
     wait(asked.done, asked.by + GRACE)
     if not asked.done.is_set():
         if asked.started is None:
-            return _row(asked.check, Status.TIMEOUT, reason=_("its turn did not come before the deadline"))
+            return _row(
+                asked.check, Status.TIMEOUT, reason=_("the deadline was reached before it was started")
+            )
         which = settings.timeout_of(asked.check) if asked.by < until else settings.deadline
-        text = _("no answer within {seconds:g} s; it was left behind").format(seconds=which)
+        text = _("no result within {seconds:g} s; it was abandoned").format(seconds=which)
         return _row(asked.check, Status.TIMEOUT, asked, reason=text)
     status = row_status(asked.status, asked.answers)
     return _row(asked.check, status, asked, reason=asked.reason)

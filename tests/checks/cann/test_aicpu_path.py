@@ -158,7 +158,7 @@ def test_nothing_sourced_and_no_script() -> None:
         (f"{LATEST}/opp", "no folder opp"),
         ("/usr/local/Ascend", "no folder opp"),
         (f"{LATEST}/compiler/version.info", "no folder opp"),
-        ("ascend-toolkit/latest", "no absolute path"),
+        ("ascend-toolkit/latest", "not an absolute path"),
     ],
 )
 def test_missing(value: str, said: str) -> None:

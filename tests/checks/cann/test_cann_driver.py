@@ -58,7 +58,7 @@ def test_rows_of_a_site(tmp_path: Path) -> None:
         broken = site(tmp_path / drivers, row.format(drivers))
         told = asked(cann_driver, cann(), driver(), NPU, knowledge=broken)
         assert (told.status, told.codes) == (Status.PROBLEM, ["cann-driver.site-table"])
-        assert "drivers is no text" in told.findings[0].message
+        assert "drivers is not a string" in told.findings[0].message
 
 
 def test_declared_not_to_work() -> None:

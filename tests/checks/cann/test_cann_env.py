@@ -165,7 +165,7 @@ def test_a_blank_is_seen() -> None:
 def test_latest_is_forgotten() -> None:
     asked = told(healthy(), sourced(ASCEND_HOME_PATH=TOOLKIT))
     assert one(asked).code == "cann-env.no-such-path"
-    assert f'"{TOOLKIT}", where no CANN is: it is in the folder latest below' in one(asked).message
+    assert f'"{TOOLKIT}", where there is no CANN: it is in the subfolder latest' in one(asked).message
 
 
 def test_no_such_path_and_no_cann_at_all() -> None:

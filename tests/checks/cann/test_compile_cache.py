@@ -72,7 +72,7 @@ def test_a_lock_that_is_only_named(files: dict[str, Content], table: str) -> Non
 def test_a_lock_of_the_future() -> None:
     told = judged(lock(-10800))
     assert told.codes == ["compile-cache.lock"]
-    assert "lies in the future" in told.findings[0].message and "-" not in told.findings[0].message[40:]
+    assert "dated in the future" in told.findings[0].message and "-" not in told.findings[0].message[40:]
 
 
 def test_processes_of_others_need_not_be_seen() -> None:

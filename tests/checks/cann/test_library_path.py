@@ -86,7 +86,7 @@ def test_nothing_sourced_is_an_echo_with_the_exact_line() -> None:
     assert (cann_finding.code, cann_finding.severity) == ("library-path.not-found", Severity.ERROR)
     assert cann_finding.echo_of == ("cann-env.not-sourced",)
     assert "libhccl.so" in cann_finding.message
-    assert f"libhccl.so: wanted by {torch_npu_library()}" in cann_finding.evidence
+    assert f"libhccl.so: needed by {torch_npu_library()}" in cann_finding.evidence
     assert driver_finding.code == "library-path.driver-not-found"
     assert driver_finding.echo_of == ()  # this script does not bring the driver's folders
     assert cann_finding.fix is not None
@@ -129,7 +129,10 @@ def test_a_part_of_the_driver_is_nowhere() -> None:
     """Only lib64/driver is mounted, lib64/common is not."""
     (finding,) = judge(without("libmmpa", HEALTHY), ALL).findings
     assert (finding.code, finding.echo_of) == ("library-path.driver-not-found", ())
-    assert finding.message.startswith("libmmpa.so of the driver is nowhere") and "part" in finding.message
+    assert (
+        finding.message.startswith("libmmpa.so of the driver is not on this machine")
+        and "part" in finding.message
+    )
     assert judge(without("libmmpa", HEALTHY), ALL, wanted="none").codes == []
 
 
@@ -155,7 +158,7 @@ def test_broken() -> None:
     asked = judge({**HEALTHY, "/first/libhccl.so": "/* GNU ld script */"}, ["/first", *ALL])
     (finding,) = asked.findings
     assert finding.code == "library-path.broken"
-    assert "/first/libhccl.so is no ELF file" in finding.message
+    assert "/first/libhccl.so is not an ELF file" in finding.message
 
 
 def test_a_folder_in_place_of_a_library() -> None:
@@ -301,7 +304,7 @@ def test_a_library_below_the_working_directory() -> None:
     both = judge(HEALTHY, ["lib", "~/lib", "", *ALL]).findings
     assert [finding.code for finding in both] == ["library-path.working-directory"] * 3
     (finding,) = judge({**HEALTHY, "/job/lib": folder(0o777)}, [*ALL, "lib"]).findings
-    assert (finding.severity, "everybody may write there" in finding.message) == (Severity.WARNING, True)
+    assert (finding.severity, "everybody can write" in finding.message) == (Severity.WARNING, True)
 
 
 def test_a_real_environment_is_well() -> None:

@@ -111,7 +111,7 @@ def test_an_old_process_beside_us_is_named(ours: dict[str, Content], its: dict[s
         Severity.INFO,
     )
     assert "pid 71001 (python3, uid 0)" in finding.message
-    assert "of this same container or session" in finding.message
+    assert "of the same container or session" in finding.message
 
 
 def test_the_same_group_does_not_make_other_users_ours() -> None:
@@ -128,7 +128,7 @@ def test_memory_without_an_owner() -> None:
         Severity.WARNING,
         "NPU 1",
     )
-    assert "28470 MB are explained by no process" in finding.message
+    assert "no process that is shown accounts for 28470 MB" in finding.message
     assert told(npu_busy, HELD, count=8, variables={RT: "0,2,3"}).codes == []
 
 
@@ -159,7 +159,7 @@ def test_in_a_container_the_hosts_pids_say_nothing() -> None:
         (finding,) = answer.findings
         assert (answer.status, finding.code) == (Status.PROBLEM, "npu-busy.memory-held")
         assert finding.severity is Severity.WARNING
-        assert "this container does not see by whom" in finding.message
+        assert "this container cannot see by whom" in finding.message
     answer = told(npu_busy, HELD, CONTAINER, count=8)
     assert (answer.status, answer.codes) == (Status.PROBLEM, ["npu-busy.memory-held"])
 

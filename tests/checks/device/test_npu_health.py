@@ -55,7 +55,7 @@ def test_a_chip_that_does_not_say_how_it_is() -> None:
     """What was found of the others is kept."""
     answer = told(npu_health, ILL, commands=ALARM)
     assert (answer.status, answer.advisory) == (Status.UNKNOWN, False)
-    assert answer.reason == "npu-smi does not say how NPU 3 is: UNKNOWN"
+    assert answer.reason == "npu-smi does not report the health of NPU 3: UNKNOWN"
     for word in ("Gut", "  "):
         text = screen("c_910b2_24.1.0_idle").replace("OK", word)
         assert told(npu_health, text).status is Status.UNKNOWN

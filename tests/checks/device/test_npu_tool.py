@@ -1,4 +1,4 @@
-"""npu-tool: npu-smi is here and answers. What a real program may do: tests/host/devices/test_npu_smi.py."""
+"""npu-tool: npu-smi is installed and answers. A real program: tests/host/devices/test_npu_smi.py."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def test_too_old(module: str, files: dict[str, Content], needs: str) -> None:
     (finding,) = judge({**driver(module), **files}).findings
     assert (finding.code, finding.severity) == ("cuda-driver.too-old", ERROR)
     assert needs in finding.message
-    assert finding.message.endswith(f"here is {module}")
+    assert finding.message.endswith(f"this machine has {module}")
 
 
 def test_one_of_two_frameworks_is_served() -> None:

@@ -94,7 +94,7 @@ def test_memory_without_an_owner() -> None:
         Severity.WARNING,
         "GPU 1",
     )
-    assert "60000 MB are explained by no process" in finding.message
+    assert "no process that is shown accounts for 60000 MB" in finding.message
     assert judge([gpu(0, used=1000)]).codes == []
     secret = [gpu(0, (SELF, None, True), used=60000)]
     assert judge(secret, me()).codes == []
@@ -106,7 +106,7 @@ def test_in_a_container() -> None:
         (finding,) = asked.findings
         assert (asked.status, finding.code) == (Status.PROBLEM, "gpu-busy.memory-held")
         assert (finding.device, finding.severity) == (device, Severity.WARNING)
-        assert "this container does not see by whom" in finding.message
+        assert "this container cannot see by whom" in finding.message
     opened: dict[str, Content] = {f"/proc/{SELF}/fd/7": link("/dev/nvidia1")}
     asked = judge(FULL, CONTAINER, me(), opened)
     assert (asked.status, asked.advisory, asked.codes) == (Status.UNKNOWN, True, [])
@@ -138,14 +138,19 @@ def test_by_nvidia_smi() -> None:
 @pytest.mark.parametrize(
     ("told", "tool", "advisory", "words"),
     [
-        (ABSENT, None, True, "no nvidia-smi"),
-        (Answer((PYTHON,), "untrusted"), None, True, "no nvidia-smi"),
-        (Answer((PYTHON,), "exited", 1, stderr="NVML Shared Library Not Found"), None, True, "no NVML"),
-        ("?", None, False, "nvidia-ml-py cannot be understood"),
-        ('[{"index": 0}]', None, False, "nvidia-ml-py cannot be understood"),
+        (ABSENT, None, True, "nvidia-smi is not installed"),
+        (Answer((PYTHON,), "untrusted"), None, True, "nvidia-smi is not installed"),
+        (
+            Answer((PYTHON,), "exited", 1, stderr="NVML Shared Library Not Found"),
+            None,
+            True,
+            "nvidia-ml-py is not installed",
+        ),
+        ("?", None, False, "the output of nvidia-ml-py cannot be parsed"),
+        ('[{"index": 0}]', None, False, "the output of nvidia-ml-py cannot be parsed"),
         (Answer((PYTHON,), "timeout"), None, False, "does not answer"),
         (Answer((PYTHON,), "exited", 1, stderr="NVML: mismatch\n"), None, False, "NVML: mismatch"),
-        (ABSENT, ("Field is not a valid field\n", ""), False, "nvidia-smi cannot be understood"),
+        (ABSENT, ("Field is not a valid field\n", ""), False, "the output of nvidia-smi cannot be parsed"),
         (ABSENT, (Answer(("nvidia-smi",), "timeout"), ""), False, "timeout"),
     ],
 )
@@ -203,7 +208,7 @@ def test_a_process_without_a_number() -> None:
     held = "GPU-0a2b, [N/A], 30000\nGPU-1a2b, 71001, 30000\n"
     asked = judge(ABSENT, me(), one(71001, uid=1001), tool=(busy, held))
     assert (asked.status, asked.advisory, asked.codes) == (Status.UNKNOWN, False, ["gpu-busy.held"])
-    assert asked.reason == "GPU 0: the driver does not name a process that holds it"
+    assert asked.reason == "GPU 0: in use, but the driver does not report by which process"
     assert asked.findings[0].severity is Severity.WARNING  # no GPU is known to be free
     inside = judge(ABSENT, CONTAINER, me(), one(71001, uid=1001), tool=(busy, held))
     assert (inside.status, inside.codes) == (Status.PROBLEM, ["gpu-busy.held", "gpu-busy.memory-held"])

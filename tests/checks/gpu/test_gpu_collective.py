@@ -44,7 +44,7 @@ def test_something_else_is_no_echo() -> None:
 
 def test_a_file_that_is_no_library() -> None:
     (finding,) = judge({**whole(), "/usr/lib64/libmpi.so.40": "GROUP ( x )\n"}).findings
-    assert "is no ELF file" in finding.evidence[0]
+    assert "is not an ELF file" in finding.evidence[0]
 
 
 def test_mindspores_own_way_of_meeting_needs_no_mpi() -> None:

@@ -64,24 +64,24 @@ def test_quiet_when_well(variables: dict[str, str]) -> None:
     [
         ("NCCL_IB_TIMEOUT", "40", "bad-value", INFO, "not between 0 and 31"),
         ("NCCL_IB_RETRY_CNT", "7x", "bad-value", INFO, "only 7 of it is read"),
-        ("NCCL_DEBUG", "VERBOSE", "bad-value", INFO, "none of VERSION, WARN"),
+        ("NCCL_DEBUG", "VERBOSE", "bad-value", INFO, "not one of VERSION, WARN"),
         ("NCCL_SOCKET_FAMILY", "ipv4", "bad-value", INFO, "AF_INET6"),
         ("NCCL_P2P_LEVEL", "near", "bad-value", INFO, "LOC"),
-        ("NCCL_ALGO", "rings", "bad-value", WARNING, "rings is none of Tree"),
+        ("NCCL_ALGO", "rings", "bad-value", WARNING, "rings is not one of Tree"),
         ("NCCL_ALGO", "ring;tree", "bad-value", WARNING, "must name a function: tree"),
-        ("NCCL_PROTO", "scatter:LL", "bad-value", WARNING, "scatter is no function"),
+        ("NCCL_PROTO", "scatter:LL", "bad-value", WARNING, "scatter is not an NCCL function"),
         ("TORCH_NCCL_BLOCKING_WAIT", "on", "bad-value", ERROR, "torch ends the job"),
-        ("TORCH_NCCL_ASYNC_ERROR_HANDLING", "yes", "bad-value", ERROR, "it is no number"),
+        ("TORCH_NCCL_ASYNC_ERROR_HANDLING", "yes", "bad-value", ERROR, "it is not a number"),
         ("NCCL_IB_DISABLE", "true", "read-otherwise", WARNING, "reads as the number 0"),
         ("NCCL_IB_DISABLE", "no", "read-otherwise", INFO, "reads as the number 0"),
-        ("NCCL_IB_TC", "“106”", "pasted-punctuation", WARNING, "106 was meant"),
+        ("NCCL_IB_TC", "“106”", "pasted-punctuation", WARNING, "106 was probably meant"),
         ("NCCL_P2P_DISABLE", "1", "left-on", INFO, "directly"),
         ("NCCL_SHM_DISABLE", "1", "left-on", INFO, "shared memory"),
         ("NCCL_IB_DISABLE", "2", "left-on", INFO, "InfiniBand"),
         ("NCCL_DEBUG", "info", "debug", INFO, "finding a fault"),
         ("NCCL_CHECK_POINTERS", "1", "debug", INFO, "finding a fault"),
-        ("NCCL_TREE_THRESHOLD", "0", "outdated", INFO, "set by NCCL_ALGO"),
-        ("NCCL_SINGLE_RING_THRESHOLD", "0", "outdated", INFO, "not read any more"),
+        ("NCCL_TREE_THRESHOLD", "0", "outdated", INFO, "NCCL_ALGO replaces it"),
+        ("NCCL_SINGLE_RING_THRESHOLD", "0", "outdated", INFO, "no longer read"),
         ("NCCL_P2P_DISABLED", "1", "misspelt", INFO, "NCCL reads NCCL_P2P_DISABLE"),
     ],
 )
@@ -95,7 +95,7 @@ def test_what_is_said(name: str, value: str, code: str, severity: Severity, word
 
 def test_too_many_sockets() -> None:
     (finding,) = judge({"NCCL_SOCKET_NTHREADS": "16", "NCCL_NSOCKS_PERTHREAD": "8"}).findings
-    assert "16 times 8 sockets are more than 64" in finding.message
+    assert "16 times 8 sockets is more than 64" in finding.message
 
 
 def test_a_name_that_torch_has_changed() -> None:

@@ -98,7 +98,7 @@ def test_in_a_container_the_nodes_decide() -> None:
     files = {**NPU_CARD, "/.dockerenv": ""}
     assert ask(accelerator, fake_host(files)).status is Status.UNKNOWN
     (finding,) = ask(accelerator, fake_host(files, expect="npu")).findings
-    assert "was given to this container" in finding.message
+    assert "was passed to this container" in finding.message
     assert ask(accelerator, fake_host({**files, **NPU}, expect="npu")).status is Status.OK
 
 

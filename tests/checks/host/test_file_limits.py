@@ -112,14 +112,14 @@ def test_what_the_next_login_gets(files: dict[str, Content], euid: int, code: st
 @pytest.mark.parametrize(
     ("files", "title"),
     [
-        ({"/etc/pam.d/sshd": "", "/etc/pam.d/su": PAM}, "no login here reads"),
-        ({"/proc/sys/fs/nr_open": "1024\n"}, "let the kernel give more first"),
-        ({"/proc/sys/fs/nr_open": "\n"}, "let the kernel give more first"),
-        ({CONF: "alice hard nofile 4096\nalice soft nofile 1024\n"}, f"change what {CONF} says of alice"),
-        ({CONF: "@hpc - nofile 4096\n", "/etc/group": "hpc:x:7:bob,alice\n"}, "says of alice"),
+        ({"/etc/pam.d/sshd": "", "/etc/pam.d/su": PAM}, "logins on this machine do not read"),
+        ({"/proc/sys/fs/nr_open": "1024\n"}, "first raise the kernel's limit"),
+        ({"/proc/sys/fs/nr_open": "\n"}, "first raise the kernel's limit"),
+        ({CONF: "alice hard nofile 4096\nalice soft nofile 1024\n"}, f"for alice in {CONF}"),
+        ({CONF: "@hpc - nofile 4096\n", "/etc/group": "hpc:x:7:bob,alice\n"}, "change the setting for alice"),
         (
             {"/etc/security/limits.d/95-site.conf": "* - nofile 4096\n"},
-            "change what /etc/security/limits.d/95-site.conf says",
+            "change the setting for alice in /etc/security/limits.d/95-site.conf",
         ),
     ],
     ids=str,

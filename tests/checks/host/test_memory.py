@@ -56,7 +56,7 @@ def test_what_a_process_may_map(soft: str, hard: str, code: Optional[str], comma
 def test_a_kernel_that_does_not_tell_what_may_be_mapped() -> None:
     asked = told(files={"/proc/self/limits": LIMITS})
     assert asked.status is Status.UNKNOWN
-    assert asked.reason == "/proc/self/limits does not tell the limit Max address space"
+    assert asked.reason == "/proc/self/limits does not list the limit Max address space"
 
 
 def second(limit: str, used: int, stat: str = "", events: str = "") -> dict[str, Content]:

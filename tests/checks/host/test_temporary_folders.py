@@ -92,7 +92,7 @@ def test_tmpdir_stands_in_for_tmp() -> None:
     [
         ({}, "it does not exist"),
         ({OWN: folder(0o700)}, "it belongs to root, mode 0700"),
-        ({"/scratch": unreadable(13)}, "is closed to this user"),
+        ({"/scratch": unreadable(13)}, "this user may not enter"),
     ],
 )
 def test_a_tmpdir_that_cannot_be_used(files: dict[str, Content], why: str) -> None:

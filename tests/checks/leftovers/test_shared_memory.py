@@ -99,14 +99,14 @@ def test_an_unattached_segment_is_described() -> None:
 def test_an_unattached_segment_of_a_living_creator_says_so() -> None:
     (finding,) = ask(shared_memory, fake_host({**tables(segment(uid=4711)), **LIVING})).findings
     assert "owner uid 4711" in finding.evidence[0]
-    assert finding.evidence[0].endswith("process 700 lives")
+    assert finding.evidence[0].endswith("process 700 is alive")
 
 
 @pytest.mark.parametrize(
     ("row", "said"),
     [
         (segment(nattch=2, cpid=701), "process 701 is gone"),
-        (segment(nattch=2, cpid=0), "not seen from here"),
+        (segment(nattch=2, cpid=0), "not visible from this one"),
         (segment(nattch=2, ctime=1000), "began later"),
         (segment(nattch=1, key=0, mode="1600"), "marked for destruction"),
     ],

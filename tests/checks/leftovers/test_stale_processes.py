@@ -187,7 +187,7 @@ class TestOutlived:
         told = judged(process(70, variables=IN_JOB), commands=slurm({}))
         (finding,) = told.findings
         assert (finding.code, finding.severity) == ("stale-processes.outlived-job", Severity.INFO)
-        assert "Slurm knows no job 77" in finding.evidence[0]
+        assert "Slurm no longer knows job 77" in finding.evidence[0]
         assert finding.fix and all(line.startswith("ps ") for line in finding.fix.commands)
 
     def test_the_pids_are_in_order(self) -> None:

@@ -96,7 +96,7 @@ def test_a_rule_of_somebody_else_is_neither_doubled_nor_taken_back() -> None:
     told = play(ipt("-A INPUT -p tcp -j DROP", same), "undo", PEER)
     (action,) = told["fix"]["actions"]
     assert (action["status"], told["fix"]["changed"]) == ("failed", False)
-    assert action["reason"] == "it is so already, and the check still finds it"
+    assert action["reason"] == "already done, and the check still finds it"
     assert (told["undo"]["exit_code"], told["undo"]["changed"]) == (0, False)
     assert plain(told["back"]["rules"]) == plain(told["sick"]["rules"])
 

@@ -222,7 +222,7 @@ def test_two_ways_of_telling_the_ranks(other: str) -> None:
     [
         ("", None, "HCCL_WHITELIST_FILE is not set"),
         ("/etc/white.json", None, "does not exist"),
-        ("/etc/white.json", "{", "is no JSON"),
+        ("/etc/white.json", "{", "is not JSON"),
         ("/etc/white.json", '{"host_ip": ["192.0.2.1"]}', ""),
         ("/etc/white.json", unreadable(), ""),
         ("white.json", None, ""),

@@ -74,7 +74,7 @@ def test_cannot_tell_when_the_disk_does_not_answer() -> None:
         (b'{"status": "comp\xff"}', "byte 16 is not UTF-8"),
         ('{"status": "completed"}'.encode("utf-16"), "not UTF-8"),
         (b'["completed"]', "does not begin with a brace"),
-        (b'{"status": NaN}', "NaN is no JSON"),
+        (b'{"status": NaN}', "NaN is not JSON"),
         (b"PK\x03\x04" + bytes(1000), "line 1, column 1"),
     ],
 )

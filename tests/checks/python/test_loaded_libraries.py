@@ -176,7 +176,7 @@ def test_a_library_of_the_system_that_is_missing() -> None:
     del files[f"{LIB}/libgomp.so.1"]
     (finding,) = judge(files).findings
     assert (finding.code, finding.severity) == ("loaded-libraries.not-found", Severity.ERROR)
-    assert finding.evidence == (f"libgomp.so.1: wanted by {MODULE}",)
+    assert finding.evidence == (f"libgomp.so.1: needed by {MODULE}",)
     cann: dict[str, Content] = {"/usr/local/Ascend/cann/compiler/version.info": "Version=8.5.0\n"}
     assert judge({**files, **cann}).codes == []  # library-path says it
 

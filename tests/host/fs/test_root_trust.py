@@ -38,7 +38,7 @@ def test_a_link_to_a_folder_leads_to_one_in_which_names_are_looked_up(site: Path
     assert trust().why_not_tree(str(site)) is None
     (tmp_path / "far").chmod(0o1777)
     for judged in (trust().why_not_tree, trust().why_not_entries):
-        assert judged(str(site)) == f"{site}/linked may be written by others"
+        assert judged(str(site)) == f"{site}/linked is writable by other users"
 
 
 def test_a_link_to_a_file_in_a_sticky_folder_is_roots(site: Path, tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_without_a_list_of_the_mounts_only_the_root_file_system_is_trusted(
     (tmp_path / "mount").mkdir()
     (tmp_path / "file").write_text("")
     answers = forked(ask)
-    said = "/mount is on another file system than /, and /proc/self/mountinfo does not tell who mounted it"
+    said = "/mount is not on the same file system as /, and /proc/self/mountinfo does not show who mounted it"
     assert answers[2:] == [f"{tmp_path}{said}", None]
     if hidden == "/proc":  # nothing is touched by ourselves that may hang
         assert all("mountinfo cannot be read" in (answer or "") for answer in answers[:2])

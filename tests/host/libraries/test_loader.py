@@ -258,7 +258,7 @@ def test_a_broken_library_stops_the_search() -> None:
     )
     loader.need(["libone.so"], "job")
     (missing,) = loader.missing
-    assert "/a/libone.so is no ELF file" in missing.broken
+    assert "/a/libone.so is not an ELF file" in missing.broken
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def test_copies_of_a_library_for_some_processors(linked: Path, tmp_path: Path, b
     assert not commands().may_load_from(str(place))
     (place / below / "libf.so").unlink()
     (place / below).chmod(0o1777)
-    assert "may be written by others" in (commands().why_not([str(linked)], variables) or "")
+    assert "is writable by other users" in (commands().why_not([str(linked)], variables) or "")
 
 
 @pytest.mark.parametrize("value", [":/usr/lib", "/usr/lib:", "/usr/lib::/lib", "$ORIGIN/../sticky"])

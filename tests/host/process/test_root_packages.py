@@ -58,7 +58,7 @@ def test_code_of_roots_own_folders_may_lead_to_another_users(base: Path, tmp_pat
     assert pip(base) is None
     (site(base) / "dev.pth").write_text(f"import sys; sys.path.append({str(tmp_path / 'far')!r})\n")
     found = interpreter(base / "bin/python3")
-    with pytest.raises(CannotTell, match=r"torch-npu is installed is not known: .*dev\.pth"):
+    with pytest.raises(CannotTell, match=r"could not determine whether torch-npu is installed: .*dev\.pth"):
         found.version_of("torch-npu")
     assert "dev.pth" in (pip(base) or "")
     assert not mark.exists()

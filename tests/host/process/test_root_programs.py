@@ -103,7 +103,7 @@ def test_a_preloaded_library_that_is_missing(tmp_path: Path) -> None:
         commands().why_not([str(script)], {"LD_PRELOAD": f"{tmp_path}/{one}.so"})
         for one in ("gone", "open/gone")
     ]
-    assert told[0] is None and "may be written by others" in (told[1] or "")
+    assert told[0] is None and "is writable by other users" in (told[1] or "")
 
 
 def test_the_folder_of_a_script_in_python(tmp_path: Path, mark: Path) -> None:

@@ -33,7 +33,7 @@ def chosen(
     """What the options ask for; Refused when it cannot be had."""
     named = [option for option in ("--env-of", "--source", "--root") if flags.get(_key(option)) is not None]
     if len(named) > 1:
-        raise Refused(_("{one} and {other} exclude each other").format(one=named[0], other=named[1]))
+        raise Refused(_("{one} and {other} cannot be used together").format(one=named[0], other=named[1]))
     try:
         if "--env-of" in named:
             pid = _pid(str(flags["env_of"]))
@@ -57,5 +57,5 @@ def _key(option: str) -> str:
 
 def _pid(told: str) -> int:
     if not (told.isascii() and told.isdecimal() and len(told) <= LONGEST_PID and int(told) > 0):
-        raise Refused(_("{option}: {value!r} is no process id").format(option="--env-of", value=told))
+        raise Refused(_("{option}: {value!r} is not a process id").format(option="--env-of", value=told))
     return int(told)

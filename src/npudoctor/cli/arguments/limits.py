@@ -32,5 +32,5 @@ def job(flags: Mapping[str, object]) -> Optional[str]:
     number, underline, task = str(told).partition("_")
     parts = (number, task) if underline else (number,)
     if not all(part.isascii() and part.isdecimal() and len(part) <= LONGEST for part in parts):
-        raise Refused(_("{option}: {value!r} is no Slurm job id").format(option="--job", value=str(told)))
+        raise Refused(_("{option}: {value!r} is not a Slurm job id").format(option="--job", value=str(told)))
     return str(told)

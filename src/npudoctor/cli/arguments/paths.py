@@ -82,7 +82,7 @@ def _try(folder: str, path: str, option: str) -> None:
     try:
         ask(lambda: _put_and_remove(folder))
     except Late as late:
-        text = _("{option}: {path}: its file system takes nothing within {seconds:g} s")
+        text = _("{option}: {path}: its file system accepts no data within {seconds:g} s")
         raise Refused(text.format(option=option, path=path, seconds=PATIENCE)) from late
     except OSError as error:
         raise Refused(f"{option}: {path}: {strerror(error.errno)}") from error

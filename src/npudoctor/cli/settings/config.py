@@ -98,7 +98,7 @@ def _settings(
         if key not in KEYS:
             names = [PREFIX + known.upper() for known in KEYS]
             near = suggestion(name, [*names, *OTHER_VARIABLES])
-            text = _("the variable {name} is not known{suggestion}")
+            text = _("unknown variable {name}{suggestion}")
             warnings.append(text.format(name=name, suggestion=near))
         elif value:
             yield key, value, name, False
@@ -139,7 +139,7 @@ def _obeyed(files: Files, path: str, warnings: list[str]) -> bool:
     """Whether root may obey a file that nobody named: under sudo -E, HOME may be somebody else's."""
     if _why_not_obeyed(files, path) is None:
         return True
-    warnings.append(_("{path} is not obeyed: others could have written it").format(path=path))
+    warnings.append(_("{path} is ignored: other users could have written it").format(path=path))
     return False
 
 

@@ -29,7 +29,7 @@ class Key:
 def _one_of(*choices: str) -> Callable[[Any, bool], str]:
     def parse(raw: Any, in_file: bool) -> str:
         if raw not in choices:
-            text = _("{value!r} is none of {choices}")
+            text = _("{value!r} is not one of {choices}")
             raise Invalid(text.format(value=raw, choices=", ".join(choices)))
         return str(raw)
 
@@ -49,7 +49,7 @@ def _number(raw: Any, in_file: bool) -> float:
 def _seconds(raw: Any, in_file: bool) -> float:
     value = _number(raw, in_file)
     if not 0 < value <= LONGEST:
-        text = _("{value!r} is no number of seconds above 0 and up to {most:.0f}")
+        text = _("{value!r} is not a number of seconds above 0 and up to {most:.0f}")
         raise Invalid(text.format(value=raw, most=LONGEST))
     return value
 
@@ -57,7 +57,7 @@ def _seconds(raw: Any, in_file: bool) -> float:
 def _patience(raw: Any, in_file: bool) -> float:
     value = _number(raw, in_file)
     if not 0 <= value <= LONGEST:
-        text = _("{value!r} is no number of seconds from 0 to {most:.0f}")
+        text = _("{value!r} is not a number of seconds from 0 to {most:.0f}")
         raise Invalid(text.format(value=raw, most=LONGEST))
     return value
 
@@ -66,11 +66,11 @@ def _addresses(raw: Any, in_file: bool) -> tuple[str, ...]:
     """Addresses and host names, each once; nobody is asked whether they exist."""
     told = raw.split(",") if isinstance(raw, str) and not in_file else raw
     if not isinstance(told, (list, tuple)) or not told or not all(isinstance(item, str) for item in told):
-        raise Invalid(_("{value!r} is no list of addresses").format(value=raw))
+        raise Invalid(_("{value!r} is not a list of addresses").format(value=raw))
     peers = [item.strip() for item in told]
     for peer in peers:
         if not (_is_address(peer) or _is_name(peer)):
-            raise Invalid(_("{value!r} is no address and no host name").format(value=peer))
+            raise Invalid(_("{value!r} is neither an address nor a host name").format(value=peer))
     return tuple(dict.fromkeys(peers))
 
 
@@ -102,9 +102,9 @@ def _is_name(text: str) -> bool:
 
 def _path(raw: Any, in_file: bool) -> str:
     if not isinstance(raw, str) or not raw or "\0" in raw:
-        raise Invalid(_("{value!r} is no path").format(value=raw))
+        raise Invalid(_("{value!r} is not a path").format(value=raw))
     if in_file and not raw.startswith("/"):
-        raise Invalid(_("{value!r} is no absolute path").format(value=raw))
+        raise Invalid(_("{value!r} is not an absolute path").format(value=raw))
     return raw
 
 
@@ -118,11 +118,11 @@ def _ignored(raw: Any, in_file: bool) -> dict[str, Optional[str]]:
     """Names with their reasons, from "ID=REASON" texts or from a table."""
     if isinstance(raw, Mapping):
         if not all(isinstance(reason, str) for reason in raw.values()):
-            raise Invalid(_("each reason is a text"))
+            raise Invalid(_("each reason must be a string"))
         return {name: reason or None for name, reason in raw.items()}
     told = [item for item in raw.split(",") if item.strip()] if isinstance(raw, str) and not in_file else raw
     if not isinstance(told, (list, tuple)) or not all(isinstance(item, str) for item in told):
-        raise Invalid(_('{value!r} is no list of "ID" or "ID=REASON"').format(value=raw))
+        raise Invalid(_('{value!r} is not a list of "ID" or "ID=REASON"').format(value=raw))
     pairs = [item.partition("=") for item in told]
     return {name.strip(): reason.strip() or None for name, _equal, reason in pairs}
 

@@ -64,7 +64,7 @@ def judge(path: str, files: Files, option: str) -> tuple[str, Optional[Entry]]:
     except CannotTell as error:
         raise Refused(f"{option}: {error.reason}") from error
     if any(_foreign(link, before) for before, link in zip(way, way[1:])):
-        text = _("{option}: {path} leads through a symbolic link of another user")
+        text = _("{option}: {path} goes through a symbolic link that belongs to another user")
         raise Refused(text.format(option=option, path=path))
     if there is not None:
         _expect_writable(path, entry, option)

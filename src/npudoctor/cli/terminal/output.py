@@ -109,7 +109,7 @@ def within(work: Callable[[], None], path: str) -> None:
     try:
         ask(work, WRITING)
     except Late as late:
-        text = _("{path}: its file system takes nothing within {seconds:g} s")
+        text = _("{path}: its file system accepts no data within {seconds:g} s")
         raise Lost(text.format(path=path, seconds=WRITING)) from late
 
 

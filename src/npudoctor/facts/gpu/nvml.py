@@ -149,7 +149,7 @@ def _by_nvml(text: str) -> Iterator[Gpu]:
             mig = bool(one["mig"])
             yield Gpu(int(one["index"]), uuid, name, used, total, mig, held, whole, _cut(trouble))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise CannotTell(_("the answer of nvidia-ml-py cannot be understood")) from error
+        raise CannotTell(_("the output of nvidia-ml-py cannot be parsed")) from error
 
 
 def _by_tool(host: Host, before: Answer) -> list[Gpu]:
@@ -157,14 +157,14 @@ def _by_tool(host: Host, before: Answer) -> list[Gpu]:
     if host.commands.find(TOOL) is None:
         # A container is often given the GPU without the library that answers for it.
         if before.ended != "exited" or before.status == NO_MODULE or "Not Found" in before.stderr:
-            text = _("there is no nvidia-smi here, and no NVML with nvidia-ml-py beside npudoctor")
+            text = _("nvidia-smi is not installed, and nvidia-ml-py is not installed next to npudoctor")
             raise CannotTell(text, advisory=True)
         raise CannotTell(_("the NVIDIA driver does not answer: {why}").format(why=_why(before)))
     rows = [_ask(host, f"--query-gpu={GPUS}"), _ask(host, f"--query-compute-apps={APPS}")]
     try:
         return [_gpu(place, row, rows[1]) for place, row in enumerate(rows[0])]
     except (ValueError, IndexError) as error:
-        raise CannotTell(_("the answer of nvidia-smi cannot be understood")) from error
+        raise CannotTell(_("the output of nvidia-smi cannot be parsed")) from error
 
 
 def _ask(host: Host, question: str) -> list[list[str]]:

@@ -46,7 +46,7 @@ def read(variable: str, value: str) -> Chosen:
     exact = rest.startswith("=")
     names = (rest[1:] if exact else rest).split(",")
     if variable == HCCL and "" in names:
-        raise ValueError(_("a name is missing in it"))
+        raise ValueError(_("it has an empty name in it"))
     return Chosen(tuple(name for name in names if name), exact, negated)
 
 

@@ -117,7 +117,7 @@ def _meeting_point(host: Host, variable: str, place: str, lowest: int) -> Iterat
     if ours is False:
         yield Elsewhere(port, place, address)
     elif port:
-        asks = _("only a name server knows whether {variable}={value} is this machine")
+        asks = _("could not determine whether {variable}={value} is this machine: only a name server knows")
         unsure = "" if ours else asks.format(variable=place, value=address)
         yield Claim(variable, value, ((port, port),), unsure)
 
@@ -131,7 +131,7 @@ def _hccl(host: Host) -> Iterator[Named]:
     if ports.strip(" "):
         named.append(_read(RANGE, ports, parse_spans))
         if " " in ports and isinstance(named[-1], Claim):
-            why = _("HCCL drops the blanks, its documents allow none")
+            why = _("HCCL ignores the blanks, but its documentation allows none")
             yield Bad(RANGE, ports, why, lenient=True)
     yield from (one for one in named if isinstance(one, Bad))
     if named and isinstance(named[-1], Claim):

@@ -32,9 +32,9 @@ def why_not(host: Host, until: float = math.inf) -> Optional[str]:
         return None
     for why in _distrusted(host, host.commands.trust):
         if why:
-            return _("root does not run what others may have written: {why}").format(why=why)
+            return _("not run as root, because other users may have written it: {why}").format(why=why)
         if time.monotonic() > until:
-            return _("whose the job's modules are was not found out in time")
+            return _("could not determine in time who owns the job's modules")
     return None
 
 

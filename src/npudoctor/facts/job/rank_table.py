@@ -104,7 +104,7 @@ def parsed(content: bytes, link: bool = False) -> Look:
     except json.JSONDecodeError as error:
         return Look({}, NOT_JSON, _why(text, error.pos, error.lineno, error.colno), link)
     except ValueError as error:
-        return Look({}, NOT_JSON, _("{value} is no JSON").format(value=error), link)
+        return Look({}, NOT_JSON, _("{value} is not JSON").format(value=error), link)
     except RecursionError:
         return Look({}, NOT_JSON, _("it is nested too deeply"), link)
     if not isinstance(table, dict):

@@ -170,7 +170,9 @@ class Reader:
                 self.faults.append(_("{place} is empty").format(place=place))
             return value
         if key in told:
-            self.faults.append(_("{place} is no string: every value is to be in quotes").format(place=place))
+            self.faults.append(
+                _("{place} is not a string: every value must be in quotes").format(place=place)
+            )
         elif needed:
             self.faults.append(_("{place} is missing").format(place=place))
         return ""
@@ -181,7 +183,7 @@ class Reader:
         if value.isascii() and value.isdecimal() and len(value) < 11:
             return int(value)
         if value:
-            text = _("{place} is {value}, which is no whole number")
+            text = _("{place} is {value}, which is not a whole number")
             self.faults.append(text.format(place=f"{where}.{key}".lstrip("."), value=value[:40]))
         return None
 
@@ -192,10 +194,10 @@ class Reader:
         if key not in told:
             self.faults.append(_("{place} is missing").format(place=place))
         elif not isinstance(value, list) or not value:
-            self.faults.append(_("{place} is no list with something in it").format(place=place))
+            self.faults.append(_("{place} is not a non-empty list").format(place=place))
         else:
             for index, one in enumerate(value):
                 if isinstance(one, dict):
                     yield f"{place}[{index}]", one
                 else:
-                    self.faults.append(_("{place} is no object").format(place=f"{place}[{index}]"))
+                    self.faults.append(_("{place} is not an object").format(place=f"{place}[{index}]"))

@@ -185,7 +185,7 @@ def socket_files(
         except OSError as error:
             link = error.errno == errno.ELOOP
             unseen[str(error.filename or directory)] = (
-                _("it is a link, and links are not followed") if link else strerror(error.errno)
+                _("it is a symbolic link, and links are not followed") if link else strerror(error.errno)
             )
     sockets, left_out = _judged(found, keys)
     return Found(sockets, tuple(hidden), tuple(unseen.items()), +(passed + Counter(left_out)))

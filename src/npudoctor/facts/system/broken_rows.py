@@ -19,7 +19,7 @@ def broken_rows(host: Host, check: str, table: str) -> Iterator[Finding]:
     """A warning for what a site added to a table and could not be used."""
     broken = host.knowledge.broken(table)
     if broken:
-        text = _("rows of this site cannot be used: {path}: {why}")
+        text = _("this site's compatibility rows cannot be used: {path}: {why}")
         yield Finding(
             f"{check}.site-table",
             text.format(path=broken[0].path, why=broken[0].reason),

@@ -48,7 +48,7 @@ def apply_step(step: Step, host: Host, at: Observer = lambda name: None) -> Outc
     try:
         _take(step, host, watch)
     except Gone as gone:
-        return Outcome(Ending.ALREADY, str(gone) or _("it is gone already"), watch.changed)
+        return Outcome(Ending.ALREADY, str(gone) or _("it is already gone"), watch.changed)
     except Broken as broken:
         return Outcome(Ending.FAILED, str(broken), changed=True)
     except Refused as refusal:
@@ -91,9 +91,12 @@ class Watch:
 def why_forbidden(step: Step, host: Host) -> Optional[str]:
     """Why this user may not take the step whatever its guard says; None when he may."""
     if for_a_shell(step):
-        text = _("no program can change the shell that called it: type the line shown here in that shell")
+        text = _("no program can change the shell that called it: type the line shown in that shell")
         if isinstance(step, Export) or (isinstance(step, Command) and step.argv[0] in OF_VARIABLES):
-            text = _("no program can change the shell that called it: type there {line}, or the lines shown")
+            text = _(
+                "no program can change the shell that called it: type {line} in that shell, or the "
+                "lines shown"
+            )
         return text.format(line='eval "$(npudoctor env)"')
     owner = getattr(step, "owner", None)
     if owner is None or host.identity.may_remove(owner):
@@ -102,7 +105,7 @@ def why_forbidden(step: Step, host: Host) -> Optional[str]:
 
     name = user_name(owner)
     if host.identity.is_root:
-        return _("it belongs to {user}: add --owner {user} if it is to go").format(user=name)
+        return _("it belongs to {user}: add --owner {user} to remove it").format(user=name)
     return _("it belongs to {user}: only {user}, or root with --owner {user}, may remove it").format(
         user=name
     )
@@ -138,5 +141,5 @@ _ACTS: dict[type, Callable[[Any, Host, Observer], None]] = {
 def _take(step: Step, host: Host, at: Observer) -> None:
     act = _ACTS.get(type(step))
     if act is None:
-        raise Refused(_("this kind of step is not known"))
+        raise Refused(_("unknown kind of step"))
     act(step, host, at)

@@ -36,7 +36,7 @@ def end_processes(step: SignalProcess, host: Host, at: Observer) -> None:
     """SIGTERM to all, SIGKILL to those that are left after a while; nothing before all are judged."""
     # A fake machine's pids are no processes of this kernel.
     if not host.processes.ours() or host.processes.self_pid != os.getpid():
-        raise Refused(_("/proc shows another pid namespace than ours"))
+        raise Refused(_("/proc shows a pid namespace other than npudoctor's"))
     with _held(step, host) as left:
         if not left:
             raise Gone
@@ -75,7 +75,9 @@ def _room(count: int) -> Iterator[None]:
         yield
         return
     if hard != resource.RLIM_INFINITY and wanted > hard:
-        text = _("{count} processes cannot be held at once: this shell allows {limit} open files (ulimit -n)")
+        text = _(
+            "cannot hold {count} processes open at once: this shell allows {limit} open files (ulimit -n)"
+        )
         raise Refused(text.format(count=count, limit=hard))
     resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     try:
@@ -92,7 +94,7 @@ def _runs(mark: ProcessMark, host: Host) -> bool:
             raise Refused(_("pid {pid} is hidden").format(pid=mark.pid))
         return False
     if process.started != mark.started:
-        raise Refused(_("the pid {pid} is another process's by now").format(pid=mark.pid))
+        raise Refused(_("pid {pid} now belongs to another process").format(pid=mark.pid))
     return not process.gone
 
 
@@ -137,7 +139,9 @@ def _send(living: Sequence[Held], owner: int, number: signal.Signals, fresh: Hos
         except ProcessLookupError:
             continue  # it ended by itself in between
         except PermissionError:
-            raise Failed(_("the kernel does not let us signal process {pid}").format(pid=pid)) from None
+            raise Failed(
+                _("the kernel does not allow npudoctor to signal process {pid}").format(pid=pid)
+            ) from None
 
 
 def _signal(one: Held, number: signal.Signals) -> None:

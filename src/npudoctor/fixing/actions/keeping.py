@@ -17,7 +17,7 @@ def keep(path: Optional[str], content: bytes, host: Host, at: Observer) -> None:
     """Have the copy on disk before its original is touched."""
     expected = kept_path(host, digest(content))
     if path != expected:  # what was shown is what is done
-        raise Refused(_("its copy would lie at {path}").format(path=expected))
+        raise Refused(_("its backup would be {path}").format(path=expected))
     folder = os.path.dirname(expected)
     own_folder(host.records.directory, "state folder", at)
     own_folder(folder, "folder of copies", at)
@@ -38,7 +38,7 @@ def kept_content(path: str, sha256: str, host: Host) -> bytes:
     """The content of a copy; Refused where it is gone, or is not what it was."""
     content = _read(path, host.identity.euid) if path == kept_path(host, sha256) else None
     if content is None or digest(content) != sha256:
-        raise Refused(_("the copy {path} is gone, or was changed").format(path=path))
+        raise Refused(_("the backup {path} is gone or was changed").format(path=path))
     return content
 
 

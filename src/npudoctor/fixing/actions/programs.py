@@ -21,14 +21,14 @@ def told(answer: Answer) -> str:
     if answer.ended == "missing":
         return _("{name} is not installed").format(name=name)
     if answer.ended == "untrusted":
-        text = _("{name} is not run as root: others than root may write it, or a folder on the way to it")
+        text = _("{name} is not run as root: users other than root can write to it or to a folder above it")
         if answer.stderr:
             text = _("{name} is not run as root: {why}")
         return text.format(name=name, why=answer.stderr)
     if answer.ended == "not-started":
         return _("{name} could not be started: {why}").format(name=name, why=answer.stderr)
     said = _tail(answer.stderr) or _tail(answer.stdout)
-    text = _("{name} {how}: {said}") if said else _("{name} {how}, and said nothing")
+    text = _("{name} {how}: {said}") if said else _("{name} {how} and printed nothing")
     return text.format(name=name, how=_how(answer), said=said)
 
 
@@ -39,7 +39,7 @@ def _how(answer: Answer) -> str:
         return _("wrote too much and was stopped")
     if answer.status < 0:
         return _("was ended by signal {number}").format(number=-answer.status)
-    return _("ended with status {status}").format(status=answer.status)
+    return _("exited with status {status}").format(status=answer.status)
 
 
 def _tail(text: str) -> str:

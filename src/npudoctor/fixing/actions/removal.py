@@ -41,9 +41,9 @@ def remove_shared_memory(step: RemoveSharedMemory, host: Host, at: Observer) -> 
     if not listed or not listed[0].same_as(now):
         raise Refused(_("shmctl and /proc/sysvipc/shm disagree about segment {id}").format(id=step.shmid))
     if not _meant(step, now):
-        raise Refused(_("segment {id} is not the one that was looked at").format(id=step.shmid))
+        raise Refused(_("segment {id} is not the one that was checked").format(id=step.shmid))
     if now.nattch:
-        raise Refused(_("segment {id} was attached since").format(id=step.shmid))
+        raise Refused(_("segment {id} has been attached since").format(id=step.shmid))
     with changing(at, f"remove segment {step.shmid}"):
         try:
             remove_segment(step.shmid)
@@ -84,10 +84,10 @@ def _still_dead(
         raise Refused(distrust)
     remaining = {row.shmid for row in host.sysvipc.segments_now()} & set(step.after)
     if remaining:
-        text = _("it is the proof for segment {id}, which must go first")
+        text = _("it proves that segment {id} is dead, which must be removed first")
         raise Refused(text.format(id=min(remaining)))
     if not host.processes.ours():
-        raise Refused(_("/proc shows another pid namespace than ours"))
+        raise Refused(_("/proc shows a pid namespace other than npudoctor's"))
     server = served(living(host), step.port)
     if server:
         raise Refused(server)
@@ -127,7 +127,7 @@ def _put_back(parked: str, name: str, descriptor: int, at: Observer) -> None:
         with changing(at, f"put back socket {name}"):
             rename_without_replacing(parked, name, descriptor)
     except FileExistsError:
-        text = _("{path} was replaced since; what was there before is now called {other}")
+        text = _("{path} has been replaced since; the earlier file is now called {other}")
         raise Refused(text.format(path=name, other=parked)) from None
 
 
@@ -138,7 +138,9 @@ def _rename(old: str, new: str, descriptor: int) -> None:
         raise Gone from None
     except OSError as error:
         if error.errno in _NO_RENAMEAT2:
-            raise Refused(_("kernel or file system cannot rename without replacing (renameat2)")) from None
+            raise Refused(
+                _("the kernel or the file system cannot rename without replacing (renameat2)")
+            ) from None
         raise
 
 
@@ -151,7 +153,7 @@ def restore_socket(step: RestoreSocket, host: Host, at: Observer) -> None:
         if distrust:
             raise Refused(distrust)
         if not _answers(Listener.ALIVE, host, name, descriptor):
-            raise Refused(_("no server answers at {path} any more").format(path=step.path))
+            raise Refused(_("no server answers at {path} any longer").format(path=step.path))
         with changing(at, f"restore socket {name}"):
             _rename(name, step.back_to.rsplit("/", 1)[1], descriptor)
 
@@ -163,7 +165,7 @@ def _same_socket(step: RemoveSocket | RestoreSocket, name: str, descriptor: int)
         raise Gone from None
     seen = (step.device, step.inode, step.mtime_ns, step.owner)
     if seen != (now.st_dev, now.st_ino, now.st_mtime_ns, now.st_uid) or not stat.S_ISSOCK(now.st_mode):
-        raise Refused(_("{path} was replaced since").format(path=step.path))
+        raise Refused(_("{path} has been replaced since").format(path=step.path))
 
 
 def _answers(what: Listener, host: Host, name: str, descriptor: int) -> bool:

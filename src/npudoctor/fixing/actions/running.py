@@ -23,7 +23,7 @@ def run_command(step: Command, host: Host, at: Observer) -> None:
     for mark in step.inputs:
         _same(mark, host)
     if step.unless and host.commands.run(step.unless).ok:
-        raise Gone(_("it is so already"))
+        raise Gone(_("already done"))
     if step.still:
         _still_so(host.commands.run(step.still))
     with changing(at, f"run {step.argv[0]}"):
@@ -32,7 +32,7 @@ def run_command(step: Command, host: Host, at: Observer) -> None:
         refuse_or_tell(answer)
     said = [line for line in answer.stdout.splitlines() if line.strip()]
     if step.skipped and said and all(line.startswith(step.skipped) for line in said):
-        raise Gone(_("it is so already"))
+        raise Gone(_("already done"))
 
 
 def _still_so(answer: Answer) -> None:
@@ -48,9 +48,9 @@ def remount(step: Remount, host: Host, at: Observer) -> None:
     """Give it the size, if nobody has given it another since; and see that it has it."""
     now = _size(step.path, host)
     if now == step.size:
-        raise Gone(_("it is so already"))
+        raise Gone(_("already done"))
     if now != step.was:
-        raise Refused(_("{path} was changed since").format(path=step.path))
+        raise Refused(_("{path} has changed since").format(path=step.path))
     with changing(at, "run mount"):
         answer = host.commands.run(step.argv, timeout=COMMAND_SECONDS)
     if _size(step.path, host.again()) == now:
@@ -67,7 +67,7 @@ def _size(path: str, host: Host) -> Optional[int]:
 def insert_rule(step: InsertRule, host: Host, at: Observer) -> None:
     """Put our rule in front of the chain, once."""
     if _handles(step, host):
-        raise Gone(_("the rule is there already"))
+        raise Gone(_("the rule already exists"))
     _nft(step.argv, host, at)
 
 
@@ -92,14 +92,14 @@ def _handles(step: InsertRule | DeleteRule, host: Host) -> list[int]:
         rules = [item["rule"] for item in json.loads(answer.stdout)["nftables"] if "rule" in item]
         return [int(rule["handle"]) for rule in rules if rule.get("comment") == step.comment]
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise Refused(_("what nft prints cannot be read")) from None
+        raise Refused(_("the output of nft cannot be parsed")) from None
 
 
 def _same(mark: FileMark, host: Host) -> None:
     now = host.files.stat(mark.name)
     seen = (mark.device, mark.inode, mark.size, mark.mtime_ns)
     if now is None or seen != (now.dev, now.ino, now.size, now.mtime_ns):
-        raise Refused(_("{path} was changed since").format(path=mark.name))
+        raise Refused(_("{path} has changed since").format(path=mark.name))
 
 
 def _nft(argv: Sequence[str], host: Host, at: Observer) -> None:

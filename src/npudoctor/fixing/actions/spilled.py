@@ -62,11 +62,11 @@ def same_folder(step: RemoveFiles, now: Entry) -> None:
     """Refused unless this is the folder that was looked at, closed to all others."""
     seen = (step.device, step.inode, step.owner, 0o700)
     if seen != (now.dev, now.ino, now.uid, now.permissions) or not now.is_dir:
-        raise Refused(_("{path} was replaced since").format(path=step.directory))
+        raise Refused(_("{path} has been replaced since").format(path=step.directory))
 
 
 def same_file(mark: FileMark, owner: int, now: Entry) -> None:
     """Refused unless this is the file that was looked at, with one name and unchanged."""
     seen = (mark.device, mark.inode, mark.size, mark.mtime_ns, owner, 1)
     if seen != (now.dev, now.ino, now.size, now.mtime_ns, now.uid, now.nlink) or not now.is_file:
-        raise Refused(_("{path} was changed since").format(path=mark.name))
+        raise Refused(_("{path} has changed since").format(path=mark.name))

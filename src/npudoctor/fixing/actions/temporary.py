@@ -63,4 +63,4 @@ def _now(name: str, descriptor: int) -> Entry:
 def _same_socket(mark: FileMark, owner: int, now: Entry) -> None:
     seen = (mark.device, mark.inode, mark.mtime_ns, owner, 1)
     if seen != (now.dev, now.ino, now.mtime_ns, now.uid, now.nlink) or not stat.S_ISSOCK(now.mode):
-        raise Refused(_("{path} was changed since").format(path=mark.name))
+        raise Refused(_("{path} has changed since").format(path=mark.name))

@@ -70,7 +70,7 @@ def _doubts(step: RemoveUnused, host: Host, descriptor: int) -> Mapping[str, str
     for mark in step.files:
         made = maker(mark.name)
         if made is None:
-            reasons[mark.name] = _("{path} has the name of no library").format(path=mark.name)
+            reasons[mark.name] = _("the name of {path} is not that of a known library").format(path=mark.name)
             continue
         with suppress(FileNotFoundError):
             found = os.stat(mark.name, dir_fd=descriptor, follow_symlinks=False)
@@ -129,5 +129,5 @@ def _lease(file: int, path: str) -> None:
         if error.errno == errno.EAGAIN:
             text = _("{path} is in use: the kernel grants no lease")
         else:  # no leases here, or no right to them: nothing is proven
-            text = _("{path}: the kernel does not tell whether it is in use (no lease)")
+            text = _("{path}: could not determine whether it is in use (the kernel grants no lease)")
         raise Refused(text.format(path=path)) from None

@@ -34,9 +34,9 @@ def write_file(step: WriteFile, host: Host, at: Observer) -> None:
     with _folder(step.path, host) as (folder, name):
         there = _look(folder, name, step.path)
         if there and there.content == step.raw:
-            raise Gone(_("{path} says so already").format(path=step.path))
+            raise Gone(_("{path} already has that value").format(path=step.path))
         if (there and there.was) != step.was:
-            raise Refused(_("{path} was changed since").format(path=step.path))
+            raise Refused(_("{path} has changed since").format(path=step.path))
         if there:
             keep(step.kept, there.content, host, at)
         with _prepared(folder, name, step.raw, step.was, step.mode, there, at) as new:
@@ -65,7 +65,7 @@ def put_back(step: PutBack, host: Host, at: Observer) -> None:
             os.fsync(folder)
         again = _look(folder, name, step.path)
         if again is None or again.was.lasting != step.was.lasting:
-            raise Failed(_("{path} is not as it was").format(path=step.path))
+            raise Failed(_("{path} is not as it was before").format(path=step.path))
 
 
 def _still_ours(step: PutBack, there: Optional[There]) -> None:
@@ -73,11 +73,11 @@ def _still_ours(step: PutBack, there: Optional[There]) -> None:
     if there is None and step.was is None:
         raise Gone
     if there is None:
-        raise Refused(_("{path} was removed since").format(path=step.path))
+        raise Refused(_("{path} has been removed since").format(path=step.path))
     if step.was and there.was.lasting == step.was.lasting:
-        raise Gone(_("it is as it was already"))
+        raise Gone(_("it is already as it was before"))
     if digest(there.content) != step.sha256:
-        raise Refused(_("{path} was changed since").format(path=step.path))
+        raise Refused(_("{path} has changed since").format(path=step.path))
 
 
 @contextmanager
@@ -85,12 +85,12 @@ def _folder(path: str, host: Host) -> Iterator[tuple[int, str]]:
     """The descriptor of the folder of a path, and the name in it. Nobody but root and us may write there."""
     directory, _slash, name = path.rpartition("/")
     if not path.startswith("/") or name in ("", ".", ".."):
-        raise Refused(_("{path} is no path of a file").format(path=path))
+        raise Refused(_("{path} is not the path of a file").format(path=path))
     try:
         folder = opened(directory or "/")
         descriptor, parents = folder.__enter__()
     except Gone:
-        raise Refused(_("there is no folder {path}").format(path=directory)) from None
+        raise Refused(_("the folder {path} does not exist").format(path=directory)) from None
     try:
         _trusted(parents, host.identity.euid)
         _clear(descriptor, _new_name(name))  # what a run that was killed left
@@ -105,7 +105,7 @@ def _trusted(parents: tuple[Parent, ...], euid: int) -> None:
             raise Refused(_("{path} belongs to another user").format(path=parent.path))
         last = index + 1 == len(parents)
         if parent.writable_by_others or (last and parent.mode & 0o022):
-            raise Refused(_("others may write {path}").format(path=parent.path))
+            raise Refused(_("{path} is writable by other users").format(path=parent.path))
 
 
 def _look(folder: int, name: str, path: str) -> Optional[There]:
@@ -124,7 +124,7 @@ def _look(folder: int, name: str, path: str) -> Optional[There]:
         if not stat.S_ISREG(found.st_mode):
             raise Refused(_("{path} is not a regular file").format(path=path))
         if found.st_nlink != 1:
-            raise Refused(_("{path} has other names: they would not change with it").format(path=path))
+            raise Refused(_("{path} has other hard links, which would not change with it").format(path=path))
         content = _content(descriptor)
         if len(content) > LIMIT:
             raise Refused(_("{path} is larger than {most} bytes").format(path=path, most=LIMIT))
@@ -151,7 +151,7 @@ def _attributes(descriptor: int) -> tuple[tuple[str, bytes], ...]:
 def _same(there: Optional[There], folder: int, name: str, path: str) -> None:
     """The last look: everything that was read is still so."""
     if _look(folder, name, path) != there:
-        raise Refused(_("{path} was changed since").format(path=path))
+        raise Refused(_("{path} has changed since").format(path=path))
 
 
 @contextmanager
@@ -205,9 +205,9 @@ def _put(new: str, name: str, folder: int, *, replacing: bool) -> None:
     try:
         rename_without_replacing(new, name, folder)
     except FileExistsError:
-        raise Refused(_("{path} was changed since").format(path=name)) from None
+        raise Refused(_("{path} has changed since").format(path=name)) from None
     except OSError as error:
         if error.errno in (errno.ENOSYS, errno.EINVAL):
-            text = _("kernel or file system cannot rename without replacing (renameat2)")
+            text = _("the kernel or the file system cannot rename without replacing (renameat2)")
             raise Refused(text) from None
         raise

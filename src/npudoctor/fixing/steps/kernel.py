@@ -42,20 +42,20 @@ def set_kernel(step: SetKernel, at: Observer) -> None:
     path = _path(step.name)
     now = _read(path)
     if now == step.value:
-        raise Gone(_("{path} says so already").format(path=path))
+        raise Gone(_("{path} already has that value").format(path=path))
     if now != step.was:
-        raise Refused(_("{path} was changed since").format(path=path))
+        raise Refused(_("{path} has changed since").format(path=path))
     with changing(at, f"set {step.name}"), open(path, "w", encoding="ascii") as file:
         file.write(step.value + "\n")
     now = _read(path)
     if now != step.value:
-        raise Broken(_("{path} was set, and says {value}").format(path=path, value=now[:80]))
+        raise Broken(_("{path} was set but reads {value}").format(path=path, value=now[:80]))
 
 
 def _path(name: str) -> str:
     parts = name.split(".")
     if not all(part.replace("_", "").replace("-", "").isalnum() and part.isascii() for part in parts):
-        raise Refused(_("{name} is no setting of the kernel").format(name=name))
+        raise Refused(_("{name} is not a kernel parameter").format(name=name))
     return os.path.join(SYSCTL, *parts)
 
 

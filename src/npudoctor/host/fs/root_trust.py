@@ -114,7 +114,7 @@ class RootTrust:
         yield from _wrong(path, entry.uid, entry.mode, place=False)
         yield from self._mounted(path)
         if self._blind and entry.dev != device:
-            text = _("{path} is on another file system than /, and {mounts} does not tell who mounted it")
+            text = _("{path} is not on the same file system as /, and {mounts} does not show who mounted it")
             yield text.format(path=path, mounts=MOUNTINFO)
 
     def _mounted(self, path: str) -> Iterator[str]:
@@ -233,4 +233,4 @@ def _wrong(path: str, uid: int, mode: int, *, place: bool) -> Iterator[str]:
         yield _("{path} belongs to another user").format(path=path)
     harmless = stat.S_ISLNK(mode) or (not place and stat.S_ISDIR(mode) and mode & stat.S_ISVTX)
     if mode & 0o022 and not harmless:
-        yield _("{path} may be written by others").format(path=path)
+        yield _("{path} is writable by other users").format(path=path)

@@ -117,7 +117,7 @@ class Libraries:
         if entry is not None and not entry.is_file:
             raise BadLibrary(_("{path} is not a regular file").format(path=real))
         if self._files.read(real, 4) != MAGIC:
-            raise BadLibrary(_("{path} is no ELF file").format(path=real))
+            raise BadLibrary(_("{path} is not an ELF file").format(path=real))
         from npudoctor.host.libraries.elf_parts import Elf
 
         try:
@@ -125,7 +125,7 @@ class Libraries:
         except CannotTell:
             raise
         except Exception as error:  # whatever a library of others makes of hostile bytes
-            text = _("the ELF file {path} cannot be understood: {why}")
+            text = _("the ELF file {path} cannot be parsed: {why}")
             raise BadLibrary(text.format(path=real, why=type(error).__name__)) from error
 
     @staticmethod

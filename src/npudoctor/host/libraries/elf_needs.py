@@ -56,7 +56,7 @@ def _needs(file: Opened, path: str) -> Optional[Needs]:
     try:
         return _parsed(head, part)
     except (struct.error, IndexError, ValueError, OverflowError) as error:
-        text = _("the ELF file {path} cannot be understood: {why}")
+        text = _("the ELF file {path} cannot be parsed: {why}")
         raise CannotTell(text.format(path=path, why=error)) from error
 
 

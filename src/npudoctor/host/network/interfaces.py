@@ -96,7 +96,7 @@ def interfaces() -> list[Interface]:
         return parse_interfaces(dump(GET_LINK), dump(GET_ADDRESS))
     except OSError as error:
         why = strerror(error.errno) if error.errno else str(error)
-        raise CannotTell(_("the kernel cannot be asked for interfaces: {why}").format(why=why)) from error
+        raise CannotTell(_("cannot query the kernel for interfaces: {why}").format(why=why)) from error
 
 
 def parse_interfaces(links: Iterable[Message], addresses: Iterable[Message]) -> list[Interface]:

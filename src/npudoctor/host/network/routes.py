@@ -47,7 +47,7 @@ def way_to(destination: str, source: str = "", index: int = 0) -> Optional[Way]:
         if error.errno in _NO_WAY:
             return None
         why = strerror(error.errno) if error.errno else str(error)
-        text = _("the kernel cannot be asked for the way to {address}: {why}")
+        text = _("cannot query the kernel for the route to {address}: {why}")
         raise CannotTell(text.format(address=destination, why=why)) from error
     return parse_way(*answers[0]) if answers else None
 

@@ -57,7 +57,7 @@ def of_process(disk: Disk, pid: int) -> dict[str, str]:
         raise CannotTell(text.format(pid=pid, why=strerror(error.errno))) from error
     if not content:
         raise CannotTell(
-            _("process {pid} has no variables: it has ended, or is the kernel's").format(pid=pid)
+            _("process {pid} has no variables: it has ended or is a kernel thread").format(pid=pid)
         )
     return parse_environ(content)
 
@@ -87,7 +87,7 @@ def after_script(commands: Commands, path: str, variables: Mapping[str, str], se
     A script may well end with a status: that of its last command, `[ -f ~/x ] && . ~/x`, is no failure.
     """
     if not commands.may_run(path):
-        text = _("{path} is not run by root: it or a folder above it may be written by others")
+        text = _("{path} is not run as root: it or a folder above it is writable by other users")
         raise CannotTell(text.format(path=path))
     clean = {name: value for name, value in variables.items() if not name.startswith(STARTING)}
     started = commands.narrowed(clean)
@@ -125,7 +125,7 @@ def _widened(
 
 def _notes(answer: Answer, before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
     if answer.status:
-        text = _("{why}; the variables that it left are judged")
+        text = _("{why}; the variables it had set by then are checked")
         yield text.format(why=_status(answer))
     names = before.keys() | after.keys()
     if not any(before.get(name) != after.get(name) for name in names if name not in BY_ITSELF):
@@ -138,7 +138,7 @@ def _why_failed(answer: Answer, seconds: float) -> Optional[str]:
     if answer.ok:
         return _("it ends the shell that sources it")
     if answer.ended == "timeout":
-        return _("it does not end within {seconds:g} s").format(seconds=seconds)
+        return _("it does not finish within {seconds:g} s").format(seconds=seconds)
     if answer.ended != "exited":
         return _("{shell} cannot be run: {why}").format(shell=BASH, why=answer.ended)
     return _status(answer)
@@ -146,5 +146,5 @@ def _why_failed(answer: Answer, seconds: float) -> Optional[str]:
 
 def _status(answer: Answer) -> str:
     said = answer.stderr.strip().splitlines()[-1:]
-    text = _("it ends with status {status}: {said}") if said else _("it ends with status {status}")
+    text = _("it exits with status {status}: {said}") if said else _("it exits with status {status}")
     return text.format(status=answer.status, said=said[0] if said else "")

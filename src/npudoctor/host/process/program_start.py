@@ -74,7 +74,7 @@ class ProgramStart:
         isolated = "-I" in argv
         told = [name for name in _OF_PYTHON if variables.get(name)]
         if told and not isolated:
-            return _("{variable} is set: what {path} loads by it is not known").format(
+            return _("{variable} is set: could not determine what {path} loads because of it").format(
                 variable=told[0], path=argv[0]
             )
 

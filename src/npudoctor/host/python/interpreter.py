@@ -146,7 +146,7 @@ class Interpreter:
         """CannotTell where what was not found may lie in a folder that only a start of Python would tell."""
         unread = self.layout().unread
         if unread:
-            text = _("whether {name} is installed is not known: {path} may lead to it, and was not run")
+            text = _("could not determine whether {name} is installed: {path} may lead to it and was not run")
             raise CannotTell(text.format(name=name, path=unread[0]))
 
     def _look(self) -> Layout:
@@ -301,9 +301,12 @@ class Interpreter:
         from npudoctor.host.process.program_start import shebang
 
         if self._commands is not None and self._as_root and shebang(self._files, program):
-            text = _("{path} is a script, which root does not run: name the interpreter itself with --python")
+            text = _(
+                "{path} is a script, which npudoctor does not run as root: pass the interpreter "
+                "itself with --python"
+            )
             return text.format(path=program)
-        return _("{path} has no lib/pythonX.Y beside it").format(path=program)
+        return _("there is no lib/pythonX.Y next to {path}").format(path=program)
 
     def _reached(self, *sites: str) -> Reached:
         there = (reached_from(self._files, site) for site in sites if self._files.stat(site))

@@ -51,7 +51,7 @@ def required(found: Distribution, name: str, layout: Layout) -> Optional[Specifi
 
 def _expect_headers(found: Distribution) -> None:
     if not found.headers:
-        text = _("what {name} {version} requires is not known: {folder} holds no metadata that can be read")
+        text = _("could not determine what {name} {version} requires: {folder} has no readable metadata")
         words = {"name": found.name, "version": found.version, "folder": found.folder}
         raise CannotTell(text.format(**words))
 
@@ -63,7 +63,7 @@ def version_number(found: Distribution) -> Version:
     try:
         return Version(found.version)
     except InvalidVersion as error:
-        text = _("the version {version} of {name} cannot be understood")
+        text = _("the version {version} of {name} cannot be parsed")
         raise CannotTell(text.format(version=found.version, name=found.name)) from error
 
 
@@ -93,7 +93,7 @@ def _applies(requirement: Requirement, layout: Layout, extra: str = "") -> bool:
 
 
 def _senseless(line: str) -> CannotTell:
-    return CannotTell(_("the requirement {text} cannot be understood").format(text=line))
+    return CannotTell(_("the requirement {text} cannot be parsed").format(text=line))
 
 
 def all_required(found: Distribution, layout: Layout) -> dict[str, SpecifierSet]:
