@@ -10,7 +10,7 @@ from npudoctor import Action, Command, Export, Finding, Fix, Host, Risk, Severit
 from npudoctor.facts.cann import set_env as cann_env
 from npudoctor.facts.cann import tree as cann_tree
 from npudoctor.facts.cann.installations import Install, named_root, set_env_script
-from npudoctor.facts.job.workplace import job_user
+from npudoctor.facts.job.working_directory import job_user
 
 
 def not_sourced(host: Host, install: Install, severity: Severity) -> Finding:

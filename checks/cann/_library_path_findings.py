@@ -10,9 +10,9 @@ from npudoctor.checks.cann._library_path_entries import by_kind, meant, open_to_
 from npudoctor.checks.cann._library_path_places import HAL, OF_DRIVER, Places
 from npudoctor.core.errors import CannotTell
 from npudoctor.facts.cann.installations import ENDINGS, Install, named_root, set_env_script
+from npudoctor.facts.job.expected_accelerator import npu_expected, on_cann
 from npudoctor.facts.job.process import machine_of
-from npudoctor.facts.job.wanted import npu_expected, on_cann
-from npudoctor.facts.job.workplace import working_directory
+from npudoctor.facts.job.working_directory import working_directory
 from npudoctor.host.libraries.loader import Loaded, Loader, Missing
 
 PATH = "LD_LIBRARY_PATH"

@@ -8,7 +8,7 @@ from npudoctor import ERROR, INFO, WARNING, Host, Severity, _
 from npudoctor.core.frozen import dataclass
 from npudoctor.facts.cann.installations import Install, installs_of
 from npudoctor.facts.cann.python_packages import metadata_in, own_site
-from npudoctor.facts.job.wanted import on_cann
+from npudoctor.facts.job.expected_accelerator import on_cann
 from npudoctor.host.python.interpreter import Distribution, normal
 from npudoctor.host.python.requirements import all_required
 

@@ -9,8 +9,8 @@ from npudoctor import ERROR, INFO, WARNING, Facts, Finding, Host, Scope, Skip, _
 from npudoctor.checks.cann import _cann_env_findings as findings
 from npudoctor.facts.cann import set_env as environment
 from npudoctor.facts.cann.installations import ENDINGS, Install, installs_of
-from npudoctor.facts.job.wanted import npu_expected, on_cann
-from npudoctor.facts.job.workplace import job_user
+from npudoctor.facts.job.expected_accelerator import npu_expected, on_cann
+from npudoctor.facts.job.working_directory import job_user
 from npudoctor.host import CannotTell
 
 WEIGHTS = {"ASCEND_OPP_PATH": ERROR, "ASCEND_HOME_PATH": WARNING}

@@ -13,8 +13,8 @@ from npudoctor.facts.cann import set_env as cann_env
 from npudoctor.facts.cann import tree as cann_tree
 from npudoctor.facts.cann.installations import ENDINGS, Install, installs_of, named_root
 from npudoctor.facts.cann.places import LATER, parents
-from npudoctor.facts.job.wanted import npu_expected, on_cann
-from npudoctor.facts.job.workplace import foreign_user, job_user
+from npudoctor.facts.job.expected_accelerator import npu_expected, on_cann
+from npudoctor.facts.job.working_directory import foreign_user, job_user
 from npudoctor.host import CannotTell
 
 Answers = Iterator[Union[Finding, Facts]]

@@ -25,7 +25,7 @@ from npudoctor.core.cann_version import at_least
 from npudoctor.facts.cann.installations import Install, installs_of
 from npudoctor.facts.cann.python_packages import metadata_in, own_site
 from npudoctor.facts.cann.set_env import contradicting
-from npudoctor.facts.job.wanted import on_cann
+from npudoctor.facts.job.expected_accelerator import on_cann
 from npudoctor.host import CannotTell
 from npudoctor.host.python.requirements import version_number
 

@@ -23,7 +23,7 @@ from npudoctor import (
 )
 from npudoctor.checks.cann._caches import ACL, ASCEND, LOCK, Cache, caches, held_by_nobody, locks
 from npudoctor.core.errors import CannotTell
-from npudoctor.facts.job.workplace import job_user
+from npudoctor.facts.job.working_directory import job_user
 
 if TYPE_CHECKING:
     from npudoctor.core.mounts import Mount
@@ -109,7 +109,7 @@ def compile_cache(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 def _of(host: Host, cache: Cache) -> Generator[Finding, None, str]:
     """All that is to be said of one cache; what cannot be told from here is the answer."""
-    from npudoctor.facts.job.workplace import foreign_user
+    from npudoctor.facts.job.working_directory import foreign_user
     from npudoctor.facts.system.mounts import mount_at
     from npudoctor.host.fs.access import barred, nearest
 
@@ -163,7 +163,7 @@ def _network(cache: Cache, mount: Optional[Mount]) -> Iterator[Finding]:
 
 
 def _lock(host: Host, path: str, mount: Optional[Mount]) -> Finding:
-    from npudoctor.proof.places import why_shared
+    from npudoctor.proof.shared_storage import why_shared
 
     entry = host.files.lstat(path)
     age = host.clock.now() - (entry.mtime_ns / 1e9 if entry else 0)

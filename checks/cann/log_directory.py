@@ -24,7 +24,7 @@ from npudoctor import (
 )
 from npudoctor.core.mounts import Mount
 from npudoctor.facts.cann.installations import installs_of
-from npudoctor.facts.job.workplace import foreign_user, job_user
+from npudoctor.facts.job.working_directory import foreign_user, job_user
 from npudoctor.facts.system.mounts import mount_at, mounts_of
 from npudoctor.host import CannotTell
 from npudoctor.host.fs.access import Place, barred, may_make, nearest

@@ -23,7 +23,7 @@ from npudoctor import (
 )
 from npudoctor.core.cann_version import at_least
 from npudoctor.facts.cann.installations import installs_of
-from npudoctor.facts.job.pasted import as_meant
+from npudoctor.facts.job.input_cleanup import as_meant
 from npudoctor.host import CannotTell
 from npudoctor.knowledge import tables
 

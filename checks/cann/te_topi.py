@@ -36,8 +36,8 @@ from npudoctor.facts.cann.python_packages import (
     wheels,
 )
 from npudoctor.facts.cann.set_env import first_site, python_folders
-from npudoctor.facts.job.wanted import on_cann
-from npudoctor.facts.job.workplace import job_user
+from npudoctor.facts.job.expected_accelerator import on_cann
+from npudoctor.facts.job.working_directory import job_user
 from npudoctor.host import CannotTell
 from npudoctor.host.fs import access
 

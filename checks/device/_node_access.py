@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Optional
 
 from npudoctor import Action, Command, Finding, Fix, Host, Risk, _
-from npudoctor.facts.leftovers.holders import told
+from npudoctor.facts.leftovers.port_holders import told
 from npudoctor.host.fs.files import Entry
 from npudoctor.host.process.users import group_of
 

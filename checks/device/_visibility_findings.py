@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Optional
 
 from npudoctor import Action, Command, Export, Finding, Fix, Host, Risk, _
-from npudoctor.facts.leftovers.holders import told
+from npudoctor.facts.leftovers.port_holders import told
 from npudoctor.facts.npu.visible import (
     CONTAINER,
     LONGEST,

@@ -60,7 +60,7 @@ def nccl_version(host: Host) -> Iterator[Union[Finding, Facts]]:
     - PaddlePaddle/Paddle, dynamic_loader.cc: where Paddle looks.
     - ld.so(8).
     """
-    from npudoctor.facts.job.wanted import gpu_expected
+    from npudoctor.facts.job.expected_accelerator import gpu_expected
 
     if not gpu_expected(host):
         raise Skip(_("this machine has no GPU, and none is expected"))

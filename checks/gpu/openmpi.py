@@ -60,7 +60,7 @@ def openmpi(host: Host) -> Iterator[Union[Finding, Facts]]:
     - Open MPI FAQ: running as root.
     """
     from npudoctor.checks.gpu._job import without_mpi
-    from npudoctor.facts.job.wanted import gpu_expected
+    from npudoctor.facts.job.expected_accelerator import gpu_expected
 
     if not gpu_expected(host):
         raise Skip(_("this machine has no GPU, and none is expected"))

@@ -11,7 +11,7 @@ from npudoctor import ERROR, WARNING, Action, Command, Finding, Fix, Host, Risk,
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.mounts import Mount
-from npudoctor.facts.job.workplace import foreign_user, job_user
+from npudoctor.facts.job.working_directory import foreign_user, job_user
 from npudoctor.facts.system.mounts import mount_at
 from npudoctor.host.fs.access import barred, may_make, nearest
 from npudoctor.host.fs.files import Entry

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Optional
 from npudoctor import INFO, Action, Command, Finding, Fix, Host, Risk, _
 from npudoctor.host.process.processes import Process
 from npudoctor.host.process.users import user_names
-from npudoctor.proof.looks import Holder
+from npudoctor.proof.two_samples import Holder
 
 if TYPE_CHECKING:
     from npudoctor import SignalProcess

@@ -11,7 +11,7 @@ from npudoctor.core.mounts import holding, parse_mountinfo
 from npudoctor.facts.leftovers.temporary import TempFolder
 from npudoctor.host.fs.files import Entry
 from npudoctor.host.process.users import user_names
-from npudoctor.proof.places import why_shared
+from npudoctor.proof.shared_storage import why_shared
 from npudoctor.proof.temporary import Owners
 from npudoctor.proof.unused import LEASED, mark_of
 

@@ -56,7 +56,7 @@ def cache_server(host: Host) -> Iterator[Finding]:
     # Loaded only where there is something to judge: most machines never saw a cache server.
     from npudoctor.checks.leftovers import _cache_server_findings as say
     from npudoctor.proof import leftovers
-    from npudoctor.proof.scene import gather
+    from npudoctor.proof.snapshot import gather
 
     scene = gather(host)
     seen = of_owner(leftovers.judge(scene), wanted)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Union
 
 from npudoctor import INFO, WARNING, Facts, Finding, Host, Scope, Unknown, _, check
-from npudoctor.facts.job.wanted import gpu_here, npu_here
+from npudoctor.facts.job.expected_accelerator import gpu_here, npu_here
 from npudoctor.host import CannotTell
 from npudoctor.host.process.processes import Process
 
@@ -84,8 +84,8 @@ def stale_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
     from npudoctor.checks.leftovers._stale_processes_wanted import Wanted, outlived
     from npudoctor.facts.leftovers.compilers import is_orphaned_compiler
     from npudoctor.facts.leftovers.sessions import session_of
-    from npudoctor.proof.looks import look_twice
     from npudoctor.proof.stale import Judge
+    from npudoctor.proof.two_samples import look_twice
 
     wanted = Wanted(host)
     living = [process for process in host.processes.all().values() if wanted(process) and not process.gone]

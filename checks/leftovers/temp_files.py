@@ -8,7 +8,7 @@ from typing import Optional, Union
 from npudoctor import INFO, WARNING, Facts, Finding, Host, Scope, Unknown, check
 from npudoctor.checks.leftovers._limits import limited
 from npudoctor.core.errors import CannotTell
-from npudoctor.facts.job.workplace import job_user
+from npudoctor.facts.job.working_directory import job_user
 from npudoctor.facts.leftovers.owners import wanted_owner
 from npudoctor.facts.leftovers.temporary import TempFolder, build_locks, temp_folders
 from npudoctor.host.process.users import home_of

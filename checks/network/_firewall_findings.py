@@ -8,10 +8,10 @@ from typing import Optional
 from npudoctor import Action, Finding, Host, Severity, _, ngettext
 from npudoctor.checks.network._firewall_fixes import Side, way_in, zone_of
 from npudoctor.core.ports import Span, overlap, runs, spell, without
+from npudoctor.facts.job.expected_accelerator import for_elsewhere
 from npudoctor.facts.job.nodes import is_here, is_rank_zero, node_count
 from npudoctor.facts.job.ports import Claim
-from npudoctor.facts.job.wanted import for_elsewhere
-from npudoctor.facts.leftovers.holders import told
+from npudoctor.facts.leftovers.port_holders import told
 from npudoctor.firewall.hooks import Firewall, Verdict
 from npudoctor.firewall.inbound import Caller, anybody, callers, judge, worst
 from npudoctor.firewall.read import read_rules

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Optional
 
 from npudoctor import Action, Command, Export, Finding, Fix, Risk, Severity, _
-from npudoctor.facts.job.far_ends import FarEnd
+from npudoctor.facts.job.peers import FarEnd
 from npudoctor.host.network.interfaces import Interface
 
 NAME = "HCCL_IF_IP"

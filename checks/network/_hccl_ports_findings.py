@@ -9,7 +9,7 @@ from npudoctor import Action, Command, Finding, Fix, Host, Risk, Severity, _, ng
 from npudoctor.checks.network._hccl_ports_fixes import OUTGOING, RESERVED, kernel_ports, reserve
 from npudoctor.core.ports import Span, overlap, runs, spell, without
 from npudoctor.facts.job.ports import DEFAULTS, RANGE, Bad, Claim
-from npudoctor.facts.leftovers.holders import Holders, told
+from npudoctor.facts.leftovers.port_holders import Holders, told
 from npudoctor.host.network.sockets import Bound
 
 SHOWN = 32  # evidence lines of one finding

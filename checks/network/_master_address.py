@@ -9,11 +9,11 @@ from npudoctor import ERROR, INFO, WARNING, Finding, Host, Severity
 from npudoctor.checks.network import _master_address_findings as say
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.ports import parse_port
-from npudoctor.facts.job.far_ends import several_nodes
+from npudoctor.facts.job.expected_accelerator import for_elsewhere
+from npudoctor.facts.job.input_cleanup import as_meant
+from npudoctor.facts.job.local_addresses import is_us, same_host
 from npudoctor.facts.job.nodes import is_rank_zero
-from npudoctor.facts.job.ourselves import is_us, same_host
-from npudoctor.facts.job.pasted import as_meant
-from npudoctor.facts.job.wanted import for_elsewhere
+from npudoctor.facts.job.peers import several_nodes
 
 # The port beside an address, and the lowest that is taken; PADDLE_MASTER has it inside.
 _PORTS = {

@@ -7,7 +7,7 @@ from typing import Optional
 
 from npudoctor import INFO, WARNING, Host, _
 from npudoctor.checks.network._rank_table_rules import Fault, is_address, listed, retries
-from npudoctor.facts.job.ourselves import is_us
+from npudoctor.facts.job.local_addresses import is_us
 from npudoctor.facts.job.rank_table_model import PODS, Device, Server, Table
 from npudoctor.facts.npu.visible import runtime_ids
 from npudoctor.host import CannotTell

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Optional, Union
 
 from npudoctor import ERROR, INFO, WARNING, Facts, Finding, Host, Scope, Skip, _, check
-from npudoctor.facts.job.wanted import accelerators, for_elsewhere
+from npudoctor.facts.job.expected_accelerator import accelerators, for_elsewhere
 
 if TYPE_CHECKING:
-    from npudoctor.facts.job.far_ends import FarEnd
+    from npudoctor.facts.job.peers import FarEnd
     from npudoctor.host.network.interfaces import Address, Interface
 
 NAME, IFNAME = "HCCL_IF_IP", "HCCL_SOCKET_IFNAME"
@@ -114,7 +114,7 @@ def _read(value: str) -> tuple[str, str, str]:
 
 def _meant(value: str) -> str:
     """The value without what a document left about it, where that is an address."""
-    from npudoctor.facts.job.pasted import as_meant
+    from npudoctor.facts.job.input_cleanup import as_meant
 
     meant = as_meant(value)
     return meant if meant and not _read(meant)[2] else ""
@@ -132,7 +132,7 @@ def _owner(host: Host, address: str, zone: str) -> tuple[Optional[Interface], Op
 def _suited(host: Host, value: str, owner: Interface) -> Iterator[Finding]:
     """Whether its interface leads anywhere."""
     from npudoctor.checks.network import _hccl_interface_findings as say
-    from npudoctor.facts.job.far_ends import several_nodes
+    from npudoctor.facts.job.peers import several_nodes
 
     several, elsewhere = several_nodes(host), for_elsewhere(host)
     if not owner.alive:
@@ -163,7 +163,7 @@ def _way(host: Host, value: str, owner: Interface, own: Address) -> Iterator[Fin
 
 def _far(host: Host, ipv6: bool) -> Optional[FarEnd]:
     """The master's address, where it is of the same family: else it says nothing of this way."""
-    from npudoctor.facts.job.far_ends import far_end
+    from npudoctor.facts.job.peers import far_end
 
     far = far_end(host)
     return far if far is not None and (":" in far.address) is ipv6 else None
@@ -194,8 +194,8 @@ def _beside(host: Host, value: str, owner: Interface) -> Iterator[Finding]:
 
 def _better(host: Host) -> str:
     """The address that packets to the master carry, or the only one that there is; "" where none is it."""
-    from npudoctor.facts.job.far_ends import far_end
     from npudoctor.facts.job.interface_names import addresses
+    from npudoctor.facts.job.peers import far_end
 
     far = far_end(host)
     way = host.network.way_to(far.address) if far else None

@@ -9,9 +9,9 @@ from npudoctor import ERROR, INFO, WARNING, Facts, Finding, Host, Scope, Skip, U
 from npudoctor.checks.network import _hccl_ports_findings as say
 from npudoctor.checks.network._hccl_ports_fixes import way_out
 from npudoctor.core.ports import Span, mask, spell, without
+from npudoctor.facts.job.expected_accelerator import gpu_here, npu_here
 from npudoctor.facts.job.ports import DEFAULTS, Bad, Claim, Elsewhere, Named, named_ports
-from npudoctor.facts.job.wanted import gpu_here, npu_here
-from npudoctor.facts.leftovers.holders import Holders, Occupants, occupants
+from npudoctor.facts.leftovers.port_holders import Holders, Occupants, occupants
 from npudoctor.host.network.sockets import Bound
 from npudoctor.proof.stale import staleness
 

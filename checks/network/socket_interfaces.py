@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Optional, Union
 
 from npudoctor import ERROR, INFO, WARNING, Facts, Finding, Host, Scope, Severity, Skip, _, check
-from npudoctor.facts.job.wanted import accelerators, for_elsewhere
+from npudoctor.facts.job.expected_accelerator import accelerators, for_elsewhere
 
 if TYPE_CHECKING:
     from npudoctor.facts.job.interface_names import Chosen
@@ -85,7 +85,7 @@ def socket_interfaces(host: Host) -> Iterator[Union[Finding, Facts]]:
     given = [name for name in WORST if name in host.variables and _concerns(host, name)]
     if not given and not _left_to_hccl(host):
         raise Skip(_("no variable names an interface"))
-    from npudoctor.facts.job.far_ends import several_nodes
+    from npudoctor.facts.job.peers import several_nodes
 
     several = several_nodes(host)
     picks: dict[str, Sequence[Interface]] = {}
@@ -183,7 +183,7 @@ def _judge(host: Host, variable: str, chosen: Optional[Chosen], several: bool) -
 
 def _meant(variable: str, value: str, there: Sequence[Interface]) -> str:
     """The value without what a document left in it, where that names interfaces; "" otherwise."""
-    from npudoctor.facts.job.pasted import as_meant
+    from npudoctor.facts.job.input_cleanup import as_meant
 
     meant = ",".join(as_meant(part) for part in as_meant(value).replace("，", ",").split(","))
     chosen = _read(variable, meant)
@@ -221,8 +221,8 @@ def _together(host: Host, picks: dict[str, Sequence[Interface]], several: bool) 
 
 def _unasked(host: Host) -> Iterator[Finding]:
     from npudoctor.checks.network import _socket_interfaces_findings as say
-    from npudoctor.facts.job.far_ends import far_end
     from npudoctor.facts.job.interface_names import default_order
+    from npudoctor.facts.job.peers import far_end
 
     order = default_order(host.network.interfaces())
     if len([one for one in order if not one.loopback]) < 2:

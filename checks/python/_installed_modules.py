@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Optional
 
 from npudoctor import Host
-from npudoctor.facts.job.workplace import working_directory
+from npudoctor.facts.job.working_directory import working_directory
 from npudoctor.host.fs.access import closed
-from npudoctor.host.python import bare
+from npudoctor.host.python import without_metadata
 from npudoctor.host.python.bindings import bindings
 from npudoctor.host.python.installed_files import Installed, recorded, site_of
 from npudoctor.host.python.interpreter import Distribution, normal
@@ -21,7 +21,7 @@ _NEVER_IMPORTED = ("nvidia",)
 
 def module_of(name: str) -> str:
     """What a distribution brings, as far as its name tells."""
-    return bare.module_of(normal(name))
+    return without_metadata.module_of(normal(name))
 
 
 def modules_of(host: Host) -> Modules:

@@ -9,7 +9,7 @@ from typing import Optional, Union
 from npudoctor import Action, Command, Export, Finding, Fix, Host, Risk, _
 from npudoctor.checks.python._installed_modules import is_strange
 from npudoctor.facts.cann.installations import installs_of
-from npudoctor.facts.python.taken_libraries import LED_BY, PRELOAD, Lack, Taken, hollow, lacks, taken_of
+from npudoctor.facts.python.replaced_libraries import LED_BY, PRELOAD, Lack, Taken, hollow, lacks, taken_of
 from npudoctor.host.libraries.loader import Loaded, Loader, Missing
 from npudoctor.host.python.installed_files import is_whole
 

@@ -11,8 +11,8 @@ from npudoctor.facts.cann.installations import Install, installs_of
 from npudoctor.facts.cann.tree import releases_of
 from npudoctor.facts.system.broken_rows import broken_rows as broken_rows
 from npudoctor.host.python.interpreter import Distribution
+from npudoctor.knowledge.compatibility import Answer, Judged, Pair
 from npudoctor.knowledge.frameworks import product_of
-from npudoctor.knowledge.judging import Answer, Judged, Pair
 from npudoctor.knowledge.versions import public
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from npudoctor import ERROR, WARNING, Action, Finding, Fix, Host, Risk, _
 from npudoctor.checks.python.source_shadowing import PACKAGES
 from npudoctor.host import CannotTell
 from npudoctor.host.python.modules import TEXT_LIMIT, Modules
-from npudoctor.host.python.own_code import adds_nothing
-from npudoctor.host.python.own_end import Told, told_by
 from npudoctor.host.python.site_folders import PTH_LIMIT, alone, is_site
+from npudoctor.host.python.sitecustomize import adds_nothing
+from npudoctor.host.python.startup_code import Told, told_by
 
 _CODE = ("import ", "import\t")
 

@@ -11,8 +11,8 @@ from npudoctor.checks.python._stack import accepts, cann_in_use, product
 from npudoctor.checks.python._triton import torch_install
 from npudoctor.facts.python.pip import entry_of
 from npudoctor.host.python.interpreter import Distribution, normal
+from npudoctor.knowledge.compatibility import Answer, judge
 from npudoctor.knowledge.frameworks import torch_npu_pairs
-from npudoctor.knowledge.judging import Answer, judge
 from npudoctor.knowledge.versions import public
 
 if TYPE_CHECKING:

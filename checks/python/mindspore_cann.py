@@ -22,8 +22,8 @@ from npudoctor.facts.cann.installations import Install
 from npudoctor.host import CannotTell
 from npudoctor.host.python.interpreter import Distribution
 from npudoctor.host.python.requirements import version_number
+from npudoctor.knowledge.compatibility import Answer, judge
 from npudoctor.knowledge.frameworks import accepted_by, component_of, mindspore_pairs, newest_accepting, pairs
-from npudoctor.knowledge.judging import Answer, judge
 
 # Where a release keeps its own check, newest first, and the list in it.
 OWN_CHECKS = ("mindspore/run_check/_check_version.py", "mindspore/_check_version.py")

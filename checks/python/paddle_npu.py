@@ -10,7 +10,7 @@ from npudoctor.checks.python._pip import pip_install, pip_replace
 from npudoctor.checks.python._stack import at, broken_rows, cann_in_use, pair_finding, product, without_cann
 from npudoctor.host.python.interpreter import Distribution
 from npudoctor.host.python.requirements import version_number
-from npudoctor.knowledge.judging import Pair, judge
+from npudoctor.knowledge.compatibility import Pair, judge
 from npudoctor.knowledge.versions import public
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Optional, Union
 from npudoctor import WARNING, Action, Facts, Finding, Fix, Host, Scope, Skip, _, check
 from npudoctor.checks.python._requirements import install
 from npudoctor.core.frozen import dataclass
-from npudoctor.facts.job.workplace import provided
+from npudoctor.facts.job.working_directory import provided
 from npudoctor.host.python.interpreter import Distribution
 
 # The file of each distribution in which old releases import it, and what such a release cannot do without.

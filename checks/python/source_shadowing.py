@@ -24,7 +24,7 @@ from npudoctor import (
 )
 from npudoctor.checks.python._requirements import closure_of
 from npudoctor.core.frozen import dataclass
-from npudoctor.facts.job.workplace import provided, pythonpath, working_directory
+from npudoctor.facts.job.working_directory import provided, pythonpath, working_directory
 from npudoctor.host import CannotTell
 from npudoctor.host.fs.access import closed
 from npudoctor.host.python.interpreter import normal

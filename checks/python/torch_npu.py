@@ -21,8 +21,8 @@ from npudoctor.checks.python._torch_autoload import autoload_fails
 from npudoctor.checks.python._torch_npu_fix import either
 from npudoctor.host.python.interpreter import Distribution
 from npudoctor.host.python.requirements import required, version_number
+from npudoctor.knowledge.compatibility import Answer, judge
 from npudoctor.knowledge.frameworks import listed, torch_npu_pairs, torch_of
-from npudoctor.knowledge.judging import Answer, judge
 from npudoctor.knowledge.versions import public
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any, Optional, Union
 
 from npudoctor import ERROR, INFO, WARNING, Facts, Finding, Host, Scope, Skip, _, check
 from npudoctor.checks.python import _training_env_findings as say
-from npudoctor.facts.job.pasted import as_meant, strtol
+from npudoctor.facts.job.input_cleanup import as_meant, strtol
 from npudoctor.knowledge import tables
 
 Row = Mapping[str, Any]

@@ -36,8 +36,8 @@ from npudoctor.checks.python._triton import where_from
 from npudoctor.core.frozen import dataclass, replace
 from npudoctor.host.python.interpreter import Distribution
 from npudoctor.host.python.requirements import required, version_number
+from npudoctor.knowledge.compatibility import judge
 from npudoctor.knowledge.frameworks import pairs
-from npudoctor.knowledge.judging import judge
 from npudoctor.knowledge.tables import Row
 from npudoctor.knowledge.versions import public
 

@@ -15,7 +15,7 @@ from npudoctor.fixing.journal import Journal
 from npudoctor.fixing.steps.steps import RemoveSharedMemory, RemoveSocket, encode
 from npudoctor.proof import leftovers
 from npudoctor.proof.leftovers import Seen, StaleSocket, judge, moment, sized
-from npudoctor.proof.scene import gather
+from npudoctor.proof.snapshot import gather
 
 SOMEBODY = 61234
 

@@ -13,8 +13,8 @@ from tests.support.machine import PORT, Machine, Server, older
 from tests.support.others import in_pid_namespace
 
 from npudoctor.host.process.sysvipc import Segment
-from npudoctor.proof.scene import gather
 from npudoctor.proof.segment import GIB, Judged, Kind, candidate, judge_segment
+from npudoctor.proof.snapshot import gather
 from npudoctor.proof.socket import judge_socket
 
 SOMEBODY = 61234

@@ -22,7 +22,7 @@ from npudoctor.fixing.steps.steps import encode
 from npudoctor.host.fs.walk import Parent
 from npudoctor.host.network.sockets import Listener
 from npudoctor.proof.leftovers import StaleSocket
-from npudoctor.proof.scene import gather, is_listed
+from npudoctor.proof.snapshot import gather, is_listed
 from npudoctor.proof.socket import SocketState, State, judge_socket, untrusted_parent
 
 SOMEBODY = 61234

@@ -19,7 +19,7 @@ from npudoctor.checks.leftovers import _cache_server_steps as steps
 from npudoctor.fixing.journal import Journal
 from npudoctor.fixing.steps.steps import encode
 from npudoctor.proof.leftovers import Seen, judge
-from npudoctor.proof.scene import gather
+from npudoctor.proof.snapshot import gather
 
 SOMEBODY = 61234
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Optional
 
-from npudoctor.knowledge.judging import Pair
+from npudoctor.knowledge.compatibility import Pair
 from npudoctor.knowledge.site import Knowledge
 from npudoctor.knowledge.tables import Row
 from npudoctor.knowledge.versions import public

@@ -10,8 +10,8 @@ from npudoctor.core.messages import _
 from npudoctor.facts.leftovers.cache_server import SocketFile, SpillFolder
 from npudoctor.host.process.identity import user_name
 from npudoctor.proof.creator import Life, creator
-from npudoctor.proof.scene import YOUNG, Scene
 from npudoctor.proof.segment import Judged, Kind, candidate, judge_segment, together
+from npudoctor.proof.snapshot import YOUNG, Scene
 from npudoctor.proof.socket import SocketState, State, judge_socket, recorded
 from npudoctor.proof.spill import ProvenSpill, SpillState, judge_spills, named_too_often, unlogged_folders
 

@@ -12,7 +12,7 @@ from npudoctor.facts.leftovers.cache_log import ServerLog
 from npudoctor.facts.leftovers.cache_server import SocketFile
 from npudoctor.host.process.sysvipc import Segment
 from npudoctor.proof.creator import Life, creator
-from npudoctor.proof.scene import Scene
+from npudoctor.proof.snapshot import Scene
 from npudoctor.proof.socket import SocketState, State
 
 GIB = 1 << 30

@@ -11,7 +11,7 @@ from npudoctor.core.messages import _
 from npudoctor.facts.leftovers.cache_server import SocketFile
 from npudoctor.host.fs.walk import Parent
 from npudoctor.host.network.sockets import Listener
-from npudoctor.proof.scene import YOUNG, Living, Scene
+from npudoctor.proof.snapshot import YOUNG, Living, Scene
 
 
 class State(enum.Enum):

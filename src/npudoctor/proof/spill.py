@@ -21,8 +21,8 @@ from npudoctor.facts.leftovers.cache_server import (
 )
 from npudoctor.host import CannotTell
 from npudoctor.proof.creator import Life, creator
-from npudoctor.proof.scene import Scene
 from npudoctor.proof.segment import TOGETHER, Judged, Kind, trusted_log
+from npudoctor.proof.snapshot import Scene
 from npudoctor.proof.socket import SocketState, State, untrusted_parent
 from npudoctor.proof.users import users_of
 

@@ -17,8 +17,8 @@ import psutil
 import pytest
 
 from npudoctor.host.fs.files import Files, LocalDisk
+from npudoctor.host.process.child_output import REAP_SECONDS, collected
 from npudoctor.host.process.commands import Commands
-from npudoctor.host.process.running import REAP_SECONDS, collected
 
 SH = "/bin/sh"
 SOON = 5.0  # a machine under load is slow, but nothing below may take its time from what it waits for

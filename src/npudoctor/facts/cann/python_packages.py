@@ -11,7 +11,7 @@ from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
 from npudoctor.facts.cann import set_env as cann_env
 from npudoctor.facts.cann.installations import Install
-from npudoctor.facts.job.workplace import foreign_user
+from npudoctor.facts.job.working_directory import foreign_user
 from npudoctor.host.fs.access import ENTER, READ, barred
 from npudoctor.host.fs.files import Files
 from npudoctor.host.host import Host

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Optional
 
-from npudoctor.facts.job.ourselves import is_us
+from npudoctor.facts.job.local_addresses import is_us
 from npudoctor.host.host import Host
 
 # What a launcher or a batch system says outright.

@@ -17,7 +17,7 @@ from npudoctor.core.ports import (
     spell,
     width,
 )
-from npudoctor.facts.job.ourselves import is_us
+from npudoctor.facts.job.local_addresses import is_us
 from npudoctor.host.host import Host
 
 RANGE, BASE = "HCCL_HOST_SOCKET_PORT_RANGE", "HCCL_IF_BASE_PORT"

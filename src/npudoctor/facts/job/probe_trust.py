@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Optional
 
 from npudoctor.core.messages import _
-from npudoctor.facts.job.workplace import anchored, working_directory
+from npudoctor.facts.job.working_directory import anchored, working_directory
 from npudoctor.host.fs.root_trust import RootTrust
 from npudoctor.host.host import Host
 from npudoctor.host.libraries.loader import split_path

@@ -20,10 +20,10 @@ from npudoctor.core.frozen import dataclass, field, replace
 from npudoctor.core.messages import _, strerror
 from npudoctor.facts.job.probe_trust import why_not
 from npudoctor.facts.job.tracebacks import Raised, from_text, from_words
-from npudoctor.facts.job.workplace import anchored
+from npudoctor.facts.job.working_directory import anchored
 from npudoctor.host.host import Host
 from npudoctor.host.process.commands import Answer
-from npudoctor.host.process.marked import end_marked, now
+from npudoctor.host.process.escaped_children import end_marked, now
 
 FOLDER = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", "probes"))
 OUTPUT_LIMIT = 1 << 20

@@ -20,7 +20,7 @@ from npudoctor.host.fs.walk import Parent
 from npudoctor.host.network.sockets import Listener
 from npudoctor.host.process.sysvipc import Segment
 from npudoctor.proof.creator import Life, creator
-from npudoctor.proof.scene import is_listed, living
+from npudoctor.proof.snapshot import is_listed, living
 from npudoctor.proof.socket import served, untrusted_parent
 
 _NO_SEGMENT = (errno.EINVAL, errno.EIDRM)

@@ -29,8 +29,8 @@ from npudoctor.fixing.outcome import Gone, Observer, Refused, changing
 from npudoctor.fixing.steps.steps import RemoveUnused
 from npudoctor.host import Host
 from npudoctor.host.fs.walk import entry_of
-from npudoctor.proof.places import why_shared
 from npudoctor.proof.shared import judge
+from npudoctor.proof.shared_storage import why_shared
 from npudoctor.proof.socket import untrusted_parent
 from npudoctor.proof.unused import Knowers
 

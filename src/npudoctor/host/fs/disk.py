@@ -15,7 +15,7 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.core.mounts import Mounts
 
 if TYPE_CHECKING:
-    from npudoctor.host.fs.outside import Outside
+    from npudoctor.host.fs.blocking import Outside
 
 
 @dataclass(frozen=True)
@@ -281,7 +281,7 @@ class LocalDisk:
         return self._child(mount.point)
 
     def _child(self, point: str) -> Outside:
-        from npudoctor.host.fs.outside import Outside  # most machines have only local mounts
+        from npudoctor.host.fs.blocking import Outside  # most machines have only local mounts
 
         return self._outside.setdefault(point, Outside(point, self.deadline))
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Callable, Optional
 from npudoctor.core.descriptors import nowhere
 from npudoctor.core.frozen import dataclass
 from npudoctor.host.fs.files import Files
-from npudoctor.host.process.running import collected, end, kill_group
+from npudoctor.host.process.child_output import collected, end, kill_group
 
 if TYPE_CHECKING:
     from npudoctor.host.fs.root_trust import RootTrust

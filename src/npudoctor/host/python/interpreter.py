@@ -14,9 +14,8 @@ from npudoctor.core.once import Once
 from npudoctor.host.fs.access import closed
 from npudoctor.host.fs.files import Files
 from npudoctor.host.process.commands import Answer, Commands
-from npudoctor.host.python.bare import version_in, without_metadata
+from npudoctor.host.python.interpreter_probe import QUESTION, ROOTS_QUESTION, no_answer, words_of
 from npudoctor.host.python.metadata import distributions_in, egg_requirements, metadata_of, parse_headers
-from npudoctor.host.python.question import QUESTION, ROOTS_QUESTION, no_answer, words_of
 from npudoctor.host.python.site_folders import (
     PYTHON_LIB,
     Reached,
@@ -26,6 +25,7 @@ from npudoctor.host.python.site_folders import (
     suits,
     user_folders,
 )
+from npudoctor.host.python.without_metadata import version_in, without_metadata
 from npudoctor.host.variables import Variables
 
 _SEPARATORS = pattern(r"[-_.]+")

@@ -11,7 +11,7 @@ from npudoctor.core.mounts import Mount, Mounts
 from npudoctor.facts.leftovers.cache_traces import any_trace
 from npudoctor.host import CannotTell, Host, Options
 from npudoctor.host.fs.files import LocalDisk
-from npudoctor.proof.scene import gather
+from npudoctor.proof.snapshot import gather
 
 
 def host(tmp: Path, blocking: Path) -> Host:

@@ -7,8 +7,8 @@ from typing import Optional
 
 from npudoctor.core.addresses import ip_address
 from npudoctor.core.frozen import dataclass
+from npudoctor.facts.job.local_addresses import is_us
 from npudoctor.facts.job.nodes import is_here, node_count
-from npudoctor.facts.job.ourselves import is_us
 from npudoctor.host.host import Host
 from npudoctor.host.network.names import MEETING
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from npudoctor.knowledge.compatibility import Answer, Judged, Pair, judge
 from npudoctor.knowledge.frameworks import component_of, product_of, torch_npu_pairs
-from npudoctor.knowledge.judging import Answer, Judged, Pair, judge
 from npudoctor.knowledge.site import Knowledge
 from npudoctor.knowledge.versions import cann_order, same_patch_line
 

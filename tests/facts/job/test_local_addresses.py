@@ -7,7 +7,7 @@ from typing import Optional
 
 import pytest
 
-from npudoctor.facts.job.ourselves import is_us, same_host
+from npudoctor.facts.job.local_addresses import is_us, same_host
 from npudoctor.testing import fake_host
 
 HOSTS = "127.0.0.1 localhost\n127.0.1.1 mynode # us\n192.0.2.9  other Other.Example\n::zz broken\n"
