@@ -56,7 +56,7 @@ PARSERS: dict[str, Callable[[str], object]] = {
     "parse_environ": lambda text: examined_variables.parse_environ(text.encode()),
     "parse_cache": lambda text: ldcache.parse_cache(text.encode(), "x86_64"),
     "parse_mountinfo": mounts.parse_mountinfo,
-    "as_meant": input_cleanup.as_meant,
+    "as_meant": input_cleanup.cleaned_up,
     "parse_spans": ports.parse_spans,
     "parse_maps": processes.parse_maps,
     "parse_unix": sockets.parse_unix,

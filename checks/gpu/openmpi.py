@@ -108,11 +108,11 @@ def _launcher(host: Host, name: str, version: Optional[str]) -> Iterator[Finding
 def _needed(host: Host) -> Optional[str]:
     from npudoctor.facts.gpu.nccl import collectives
     from npudoctor.facts.job import process as job
-    from npudoctor.facts.job.openmpi import needed
+    from npudoctor.facts.job.openmpi import needed_name
 
     installed = job.frameworks(host, "mindspore")
     folder = installed[0].modules[0].rpartition("/")[0] if installed else ""
-    return needed(host, collectives(host, folder)) if installed else None
+    return needed_name(host, collectives(host, folder)) if installed else None
 
 
 def _is_old(version: Optional[str], exact: bool) -> bool:

@@ -12,13 +12,13 @@ from npudoctor.proof.two_samples import Holder
 
 if TYPE_CHECKING:
     from npudoctor import SignalProcess
-    from npudoctor.proof.stale import Judge
+    from npudoctor.proof.stale import StaleJudge
 
 SHOWN = 20  # processes of one finding
 LONGEST = 120  # characters of a command line
 
 
-def left_behind(host: Host, stale: Mapping[int, str], judge: Judge) -> Iterator[Finding]:
+def left_behind(host: Host, stale: Mapping[int, str], judge: StaleJudge) -> Iterator[Finding]:
     """Those that outlived the control group's owner: of each job or container, and of each user, what may
     be ended; and what is shown only, with the reason."""
     if not stale:

@@ -16,7 +16,7 @@ from npudoctor.firewall.packet import (
     Truth,
     among,
     few,
-    joined,
+    join_ranges,
     of_address,
     single,
 )
@@ -43,7 +43,7 @@ _PACKETS = {"host": 0, "unicast": 0, "broadcast": 1, "multicast": 2, "other": 3}
 _DIRECTIONS = {"original": 0, "reply": 1}
 
 
-class Absent(Exception):
+class NoSuchField(Exception):
     """The packet has no such field: a comparison with it ends the rule, whatever it asks."""
 
 
@@ -100,7 +100,7 @@ def _named(read: Callable[[Packet], Value], names: dict[str, int], bits: bool = 
 def _of(protocol: int, read: Callable[[Packet], Value]) -> Callable[[Packet], Value]:
     def there(packet: Packet) -> Value:
         if packet.protocol != protocol:
-            raise Absent
+            raise NoSuchField
         return read(packet)
 
     return there
@@ -109,14 +109,14 @@ def _of(protocol: int, read: Callable[[Packet], Value]) -> Callable[[Packet], Va
 def _family(ipv6: bool, read: Callable[[Packet], Value]) -> Callable[[Packet], Value]:
     def there(packet: Packet) -> Value:
         if packet.ipv6 is not ipv6:
-            raise Absent
+            raise NoSuchField
         return read(packet)
 
     return there
 
 
 def _nowhere(packet: Packet) -> Value:
-    raise Absent
+    raise NoSuchField
 
 
 def unknown(packet: Packet) -> Value:
@@ -231,7 +231,7 @@ def same_words(words: frozenset[str], wanted: Iterable[str]) -> Truth:
 
 def same_number(values: Ranges, wanted: Iterable[Ranges]) -> Truth:
     """Whether a number is one of the wanted ones."""
-    return among(values, joined(part for ranges in wanted for part in ranges))
+    return among(values, join_ranges(part for ranges in wanted for part in ranges))
 
 
 def marks_of(value: Any, packet: Packet) -> Ranges:
@@ -241,6 +241,6 @@ def marks_of(value: Any, packet: Packet) -> Ranges:
     field = field_of(value)
     try:
         found = field.read(packet)
-    except Absent:
+    except NoSuchField:
         return WORD
     return found if isinstance(found, tuple) and not field.name else WORD

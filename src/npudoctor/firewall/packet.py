@@ -58,7 +58,7 @@ def everything(ipv6: bool) -> Ranges:
     return ((0, (1 << (128 if ipv6 else 32)) - 1),)
 
 
-def joined(ranges: Iterable[tuple[int, int]]) -> Ranges:
+def join_ranges(ranges: Iterable[tuple[int, int]]) -> Ranges:
     """Ranges sorted, and made one where they touch."""
     found: list[tuple[int, int]] = []
     for low, high in sorted(ranges):
@@ -69,7 +69,7 @@ def joined(ranges: Iterable[tuple[int, int]]) -> Ranges:
     return tuple(found)
 
 
-def without(ranges: Ranges, holes: Iterable[tuple[int, int]]) -> Ranges:
+def subtract(ranges: Ranges, holes: Iterable[tuple[int, int]]) -> Ranges:
     """Ranges with others cut out of them."""
     left = list(ranges)
     for low, high in holes:
@@ -103,7 +103,7 @@ def few(values: Ranges, most: int = 64) -> Optional[list[int]]:
 
 def single(values: Iterable[int]) -> Ranges:
     """Single values as ranges."""
-    return joined((value, value) for value in values)
+    return join_ranges((value, value) for value in values)
 
 
 def of_address(text: str) -> Ranges:
@@ -115,7 +115,7 @@ def of_address(text: str) -> Ranges:
     return ((int(network.network_address), int(network.broadcast_address)),)
 
 
-def spoilt(packet: Packet) -> Packet:
+def spoil(packet: Packet) -> Packet:
     """A packet of which anything may have been changed."""
     return replace(
         packet,
@@ -129,12 +129,12 @@ def spoilt(packet: Packet) -> Packet:
     )
 
 
-def negated(truth: Truth) -> Truth:
+def negate(truth: Truth) -> Truth:
     """The contrary, where it is known."""
     return None if truth is None else not truth
 
 
-def both(truths: Iterable[Truth]) -> Truth:
+def all_true(truths: Iterable[Truth]) -> Truth:
     """Whether all hold: not if one surely does not."""
     answer: Truth = True
     for truth in truths:
@@ -145,7 +145,7 @@ def both(truths: Iterable[Truth]) -> Truth:
     return answer
 
 
-def merged(packets: Iterable[Optional[Packet]]) -> Optional[Packet]:
+def merge(packets: Iterable[Optional[Packet]]) -> Optional[Packet]:
     """One packet that may be any of these; None where there is none."""
     result: Optional[Packet] = None
     for packet in packets:
@@ -162,7 +162,7 @@ def _either(one: Packet, other: Packet) -> Packet:
         if mine == theirs:
             continue
         if isinstance(mine, tuple):
-            changes[field.name] = joined((*mine, *theirs))
+            changes[field.name] = join_ranges((*mine, *theirs))
         elif isinstance(mine, frozenset):
             changes[field.name] = mine | theirs
         else:

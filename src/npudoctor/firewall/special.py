@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Callable, Optional
 
-from npudoctor.firewall.packet import TCP, ZERO, Packet, Truth, negated
+from npudoctor.firewall.packet import TCP, ZERO, Packet, Truth, negate
 
 Test = Callable[[Packet], Truth]
 
@@ -44,4 +44,4 @@ def _routing(body: Mapping[str, Any], right: Any, op: str, packet: Packet) -> Tr
         truth = right if packet.mark == ZERO else None
     else:
         return None
-    return truth if op == "==" else negated(truth)
+    return truth if op == "==" else negate(truth)

@@ -15,8 +15,8 @@ from npudoctor.firewall.packet import (
     Truth,
     among,
     few,
-    joined,
-    negated,
+    join_ranges,
+    negate,
     of_address,
 )
 
@@ -48,7 +48,7 @@ def option_test(module: str, option: str, values: Sequence[str], contrary: bool)
     if test is None:
         return lambda packet: None
     found: Test = test
-    return (lambda packet: negated(found(packet))) if contrary else found
+    return (lambda packet: negate(found(packet))) if contrary else found
 
 
 def _test(module: str, option: str, values: Sequence[str]) -> Optional[Test]:
@@ -120,7 +120,7 @@ def _ports(option: str, values: Sequence[str]) -> Optional[Test]:
         return lambda packet: _flags(packet, _bits(masked), _bits(asked))
     if option not in ("--dport", "--sport", "--dports", "--sports", "--ports"):
         return None
-    wanted = joined(_span(part) for part in values[0].split(","))
+    wanted = join_ranges(_span(part) for part in values[0].split(","))
 
     def test(packet: Packet) -> Truth:
         if packet.protocol != TCP:

@@ -315,9 +315,9 @@ def _open_pidfds() -> Pidfds:
 def _names_of(host: Host) -> Names:
     """With all that the job names: several names that nobody answers cost the time of one."""
     from npudoctor.core.addresses import ip_address
-    from npudoctor.host.network.names import MEETING, SECONDS, SHARE, Names, ask_system
+    from npudoctor.host.network.names import RENDEZVOUS, SECONDS, SHARE, Names, ask_system
 
     seconds = min(SECONDS, SHARE * host.options.timeout)
-    places = (*host.options.peers, *(host.variables.get(name, "") for name in MEETING))
+    places = (*host.options.peers, *(host.variables.get(name, "") for name in RENDEZVOUS))
     together = (place for place in places if place and not ip_address(place))
     return Names(lambda names: ask_system(names, seconds), together)

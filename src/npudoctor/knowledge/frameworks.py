@@ -40,7 +40,7 @@ def torch_of(knowledge: Knowledge, torch_npu: str) -> Optional[Row]:
     return None
 
 
-def listed(knowledge: Knowledge, torch_npu: str) -> bool:
+def is_listed(knowledge: Knowledge, torch_npu: str) -> bool:
     """Whether any row is about a torch_npu, also one that does not say its torch."""
     mine = public(torch_npu)
     rows = knowledge.rows("torch_npu", "cann")

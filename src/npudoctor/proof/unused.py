@@ -14,7 +14,7 @@ from npudoctor.facts.leftovers.shm_files import SharedFile
 from npudoctor.host import Host
 from npudoctor.host.fs.files import Entry
 from npudoctor.proof.creator import CLOCK_SLACK
-from npudoctor.proof.temporary import Owners
+from npudoctor.proof.temporary import FolderOwners
 
 LEASED = (
     "tmpfs",
@@ -26,12 +26,12 @@ LEASED = (
 )  # where a lease proves it, see fixing.actions.unused
 
 
-class Knowers:
+class PossibleUsers:
     """Answers for the files of one look."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._owners = Owners(host)
+        self._owners = FolderOwners(host)
 
     def why_not(self, file: SharedFile) -> str:
         """Why it may still be wanted; empty when it cannot be."""

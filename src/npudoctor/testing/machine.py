@@ -13,7 +13,7 @@ from npudoctor.core.frozen import dataclass, replace
 from npudoctor.core.model import Facts, Finding, Status
 from npudoctor.host import CannotTell, Host, NotRunning, Options
 from npudoctor.host.fs.files import Files, Space
-from npudoctor.host.network.names import Meaning, Names
+from npudoctor.host.network.names import Names, Resolution
 from npudoctor.host.network.network import Network
 from npudoctor.host.network.sockets import Listener, Sockets
 from npudoctor.host.process.commands import Answer
@@ -112,9 +112,9 @@ def fake_host(
     )
 
 
-def _meaning(name: str, names: Mapping[str, Union[str, Sequence[str]]]) -> Meaning:
+def _meaning(name: str, names: Mapping[str, Union[str, Sequence[str]]]) -> Resolution:
     found = names.get(name, "none")
-    return Meaning(failed=found) if isinstance(found, str) else Meaning(tuple(found))
+    return Resolution(failed=found) if isinstance(found, str) else Resolution(tuple(found))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from npudoctor.core.messages import _, strerror
 from npudoctor.facts.cann.installations import Install
 from npudoctor.facts.cann.set_env import SITES
 from npudoctor.host.devices import cann_info
-from npudoctor.host.fs.access import ENTER, READ, barred
+from npudoctor.host.fs.access import ENTER, READ, first_barrier
 from npudoctor.host.fs.files import Files
 from npudoctor.host.process.identity import Identity
 
@@ -32,7 +32,7 @@ _ALIASES = {"arm64": "aarch64", "amd64": "x86_64"}
 _OPS = re.compile(r"ascend_\w*ops_install\.info\Z")
 
 
-def dangling(files: Files, place: str) -> list[str]:
+def dangling_links(files: Files, place: str) -> list[str]:
     """The links that lead nowhere: the place itself, or the parts of a `latest` that is a real folder."""
     entry = files.lstat(place)
     if entry is None:
@@ -53,7 +53,7 @@ def releases_of(files: Files, place: str) -> dict[str, list[str]]:
     return found
 
 
-def closed(files: Files, install: Install, foreign: Optional[Identity] = None) -> Optional[str]:
+def why_closed(files: Files, install: Install, foreign: Optional[Identity] = None) -> Optional[str]:
     """Why the job's user cannot use it; None when what a job needs of it can be read.
 
     `foreign`: that user, where it is another one than ours: then modes tell. CannotTell for what is no
@@ -86,11 +86,11 @@ def _closed_to(files: Files, install: Install, who: Identity) -> Optional[str]:
     for part, bits in (*wanted, *((path, READ) for path in libraries)):
         path = f"{install.path}/{part}"
         entry = files.stat(path)
-        closed = barred(files, path, who) if entry else None
-        if closed is None and entry is not None and who.kept_from(entry, bits):
-            closed = path
-        if closed is not None:
-            return _("{path} cannot be read: {why}").format(path=closed, why=strerror(errno.EACCES))
+        barrier = first_barrier(files, path, who) if entry else None
+        if barrier is None and entry is not None and who.kept_from(entry, bits):
+            barrier = path
+        if barrier is not None:
+            return _("{path} cannot be read: {why}").format(path=barrier, why=strerror(errno.EACCES))
     return None
 
 
@@ -126,7 +126,7 @@ def kernels_suit(files: Files, install: Install, version: str) -> Optional[bool]
 
 def machines(files: Files, install: Install) -> set[str]:
     """The machines that it is for, as its install records say; more than one with a second toolkit."""
-    return {same(arch) for arch in _archs(files, install)}
+    return {canonical_machine(arch) for arch in _archs(files, install)}
 
 
 def _archs(files: Files, install: Install) -> Iterator[str]:
@@ -160,6 +160,6 @@ def elf_machine(files: Files, path: str) -> Optional[str]:
     return _MACHINES.get(number)
 
 
-def same(machine: str) -> str:
+def canonical_machine(machine: str) -> str:
     """One name for each machine."""
     return _ALIASES.get(machine.lower(), machine.lower())

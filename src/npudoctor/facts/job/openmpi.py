@@ -76,7 +76,7 @@ def beside(host: Host, path: str, name: str) -> Optional[Mpi]:
     return None
 
 
-def needed(host: Host, libraries: list[str]) -> Optional[str]:
+def needed_name(host: Host, libraries: list[str]) -> Optional[str]:
     """The name under which these libraries need libmpi; None when none does."""
     for path in libraries:
         found = host.libraries.at(path)

@@ -14,7 +14,7 @@ from npudoctor.fixing.steps.steps import RemoveFiles
 from npudoctor.host import Host
 from npudoctor.host.fs.files import Entry
 from npudoctor.host.fs.walk import Parent, entry_of, files_in
-from npudoctor.proof.socket import untrusted_parent
+from npudoctor.proof.socket import why_untrusted
 from npudoctor.proof.users import users_of
 
 
@@ -23,7 +23,7 @@ def remove_files(step: RemoveFiles, host: Host, at: Observer) -> None:
     parent, name = step.directory.rsplit("/", 1)
     with opened(parent or "/") as (above, parents), opened_in(above, name) as descriptor:
         folder = _look(step, descriptor, parents)
-        distrust = untrusted_parent(parents, step.owner, host.identity.euid) or users_of(host, folder)
+        distrust = why_untrusted(parents, step.owner, host.identity.euid) or users_of(host, folder)
         if distrust:
             raise Refused(distrust)
         there = dict(folder.files)

@@ -17,8 +17,8 @@ from npudoctor.host import Host
 from npudoctor.host.fs.files import Entry
 from npudoctor.host.fs.walk import entry_of, files_in
 from npudoctor.host.network.sockets import Listener
-from npudoctor.proof.socket import untrusted_parent
-from npudoctor.proof.temporary import Owners
+from npudoctor.proof.socket import why_untrusted
+from npudoctor.proof.temporary import FolderOwners
 
 
 def remove_temporary(step: RemoveFiles, host: Host, at: Observer) -> None:
@@ -29,7 +29,7 @@ def remove_temporary(step: RemoveFiles, host: Host, at: Observer) -> None:
         same_folder(step, entry)
         names = tuple(os.listdir(descriptor))
         folder = TempFolder(step.directory, entry, library_of(name) or "", names)
-        doubt = untrusted_parent(parents, step.owner, host.identity.euid) or Owners(host).why_not(folder)
+        doubt = why_untrusted(parents, step.owner, host.identity.euid) or FolderOwners(host).why_not(folder)
         if doubt:
             raise Refused(doubt)
         marks = {mark.name: mark for mark in step.files}

@@ -15,7 +15,7 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.core.mounts import Mounts
 
 if TYPE_CHECKING:
-    from npudoctor.host.fs.blocking import Outside
+    from npudoctor.host.fs.blocking import MountChild
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class LocalDisk:
     def __init__(self, deadline: float = 3.0, mounts: Optional[Mounts] = None) -> None:
         self.deadline = deadline  # for one question to a child
         self._mounts = mounts
-        self._outside: dict[str, Outside] = {}
+        self._outside: dict[str, MountChild] = {}
 
     def lstat(self, path: str) -> Entry:
         outside = self._ask_outside(path)
@@ -274,16 +274,16 @@ class LocalDisk:
         """In a forked process: the children belong to the parent; new ones are started when needed."""
         self._outside = {}
 
-    def _ask_outside(self, path: str) -> Optional[Outside]:
+    def _ask_outside(self, path: str) -> Optional[MountChild]:
         mount = self._mount_table().risky(path)
         if mount is None:
             return None
         return self._child(mount.point)
 
-    def _child(self, point: str) -> Outside:
-        from npudoctor.host.fs.blocking import Outside  # most machines have only local mounts
+    def _child(self, point: str) -> MountChild:
+        from npudoctor.host.fs.blocking import MountChild  # most machines have only local mounts
 
-        return self._outside.setdefault(point, Outside(point, self.deadline))
+        return self._outside.setdefault(point, MountChild(point, self.deadline))
 
     def _mount_table(self) -> Mounts:
         if self._mounts is None:

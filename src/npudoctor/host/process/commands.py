@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Callable, Optional
 from npudoctor.core.descriptors import nowhere
 from npudoctor.core.frozen import dataclass
 from npudoctor.host.fs.files import Files
-from npudoctor.host.process.child_output import collected, end, kill_group
+from npudoctor.host.process.child_output import collect, end, kill_group
 
 if TYPE_CHECKING:
     from npudoctor.host.fs.root_trust import RootTrust
@@ -244,7 +244,7 @@ class Commands:
             return Answer(
                 told, "missing" if missing else "not-started", 127 if missing else None, stderr=str(error)
             )
-        ended, output = collected(child, started + timeout, limit, group=group, farewell=farewell)
+        ended, output = collect(child, started + timeout, limit, group=group, farewell=farewell)
         left_behind = end(child, ended)
         self._running.discard(child.pid)
         return Answer(

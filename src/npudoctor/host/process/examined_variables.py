@@ -28,7 +28,7 @@ STARTING = ("BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "BASH_FUNC_")
 
 
 @dataclass(frozen=True)
-class Left:
+class ScriptVariables:
     """The variables after a script. `notes`: what a person should know who trusts them."""
 
     variables: Mapping[str, str]
@@ -81,7 +81,9 @@ def is_roots(disk: Disk, pid: int) -> bool:
     return lines == [["0"] * 4]
 
 
-def after_script(commands: Commands, path: str, variables: Mapping[str, str], seconds: float) -> Left:
+def after_script(
+    commands: Commands, path: str, variables: Mapping[str, str], seconds: float
+) -> ScriptVariables:
     """What a shell of the caller has after it sourced a script; CannotTell when the shell ended with it.
 
     A script may well end with a status: that of its last command, `[ -f ~/x ] && . ~/x`, is no failure.
@@ -104,7 +106,9 @@ def after_script(commands: Commands, path: str, variables: Mapping[str, str], se
     notes = tuple(_("{path}: {why}").format(path=path, why=note) for note in _notes(answer, clean, found))
     found.pop("_", None)
     found.pop("SHLVL", None)
-    return Left({**found, **{name: variables[name] for name in ("_", "SHLVL") if name in variables}}, notes)
+    return ScriptVariables(
+        {**found, **{name: variables[name] for name in ("_", "SHLVL") if name in variables}}, notes
+    )
 
 
 def _widened(

@@ -56,7 +56,7 @@ class Segment:
 
 
 @dataclass(frozen=True)
-class Other:
+class IpcObject:
     """A message queue or a semaphore set; `held` is bytes queued or semaphores in the set."""
 
     kind: str
@@ -94,19 +94,19 @@ def parse_segments(text: str) -> list[Segment]:
     ]  # fmt: skip
 
 
-def parse_queues(text: str) -> list[Other]:
+def parse_queues(text: str) -> list[IpcObject]:
     """The queues of /proc/sysvipc/msg."""
     return [
-        Other("msg", row["key"] & 0xFFFFFFFF, row["msqid"], row["perms"], row["cbytes"], row["uid"],
+        IpcObject("msg", row["key"] & 0xFFFFFFFF, row["msqid"], row["perms"], row["cbytes"], row["uid"],
               row["cuid"], row["ctime"], row["lspid"])
         for row in _rows(text)
     ]  # fmt: skip
 
 
-def parse_semaphores(text: str) -> list[Other]:
+def parse_semaphores(text: str) -> list[IpcObject]:
     """The semaphore sets of /proc/sysvipc/sem."""
     return [
-        Other("sem", row["key"] & 0xFFFFFFFF, row["semid"], row["perms"], row["nsems"], row["uid"],
+        IpcObject("sem", row["key"] & 0xFFFFFFFF, row["semid"], row["perms"], row["nsems"], row["uid"],
               row["cuid"], row["ctime"], 0)
         for row in _rows(text)
     ]  # fmt: skip
@@ -132,7 +132,7 @@ class SysVIPC:
         except (KeyError, ValueError) as error:
             raise CannotTell(_("/proc/sysvipc/shm has an unknown layout: {why}").format(why=error)) from error
 
-    def others(self) -> list[Other]:
+    def others(self) -> list[IpcObject]:
         """All message queues and semaphore sets."""
         try:
             return parse_queues(self._table("msg")) + parse_semaphores(self._table("sem"))

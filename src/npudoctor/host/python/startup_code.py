@@ -20,7 +20,7 @@ _PLAIN = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Pass)
 
 
 @dataclass(frozen=True)
-class Told:
+class StartupStatement:
     """`kind`: "ends", "raises", "replaces", the last with a `module`. `certain`: nothing before it could keep
     it from being reached. `words`: the statement."""
 
@@ -31,7 +31,7 @@ class Told:
     module: str = ""
 
 
-def told_by(text: str) -> Iterator[Told]:
+def startup_statements(text: str) -> Iterator[StartupStatement]:
     """All that is plain, in the order of the text; nothing behind a statement that ends or raises."""
     if len(text) > _LIMIT or not any(word in text for word in ("exit", "abort", "quit", "raise", "modules")):
         return
@@ -45,7 +45,7 @@ def told_by(text: str) -> Iterator[Told]:
     for node in body:
         kind, module = _kind(node, bound)
         if kind:
-            yield Told(kind, node.lineno, ast.unparse(node).splitlines()[0][:80], certain, module)
+            yield StartupStatement(kind, node.lineno, ast.unparse(node).splitlines()[0][:80], certain, module)
         if kind in ("ends", "raises"):
             return
         certain = certain and (isinstance(node, _PLAIN) or _is_constant(node))
