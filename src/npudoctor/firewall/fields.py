@@ -14,9 +14,7 @@ from npudoctor.firewall.packet import (
     Packet,
     Ranges,
     Truth,
-    among,
     few,
-    join_ranges,
     of_address,
     single,
 )
@@ -214,24 +212,19 @@ def _bitwise(kind: str, body: list[Any]) -> Field:
     return Field(read, inner.parse, inner.bits)
 
 
-def same_name(name: Optional[str], pattern: str) -> Truth:
-    """Whether an interface has a name, or one that begins so: `eth*`."""
-    if pattern == "*":
+def same_name(name: Optional[str], pattern: str, any_end: str = "*") -> Truth:
+    """Whether an interface has a name, or one that begins so: `eth*`, which iptables writes `eth+`."""
+    if pattern == any_end:
         return True
     if name is None:
         return False if pattern == "lo" else None
-    return name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern
+    return name.startswith(pattern[:-1]) if pattern.endswith(any_end) else name == pattern
 
 
 def same_words(words: frozenset[str], wanted: Iterable[str]) -> Truth:
     """Whether the one of these words that holds is among the wanted ones."""
     inside = words & set(wanted)
     return True if inside == words else None if inside else False
-
-
-def same_number(values: Ranges, wanted: Iterable[Ranges]) -> Truth:
-    """Whether a number is one of the wanted ones."""
-    return among(values, join_ranges(part for ranges in wanted for part in ranges))
 
 
 def marks_of(value: Any, packet: Packet) -> Ranges:

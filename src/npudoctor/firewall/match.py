@@ -17,9 +17,11 @@ from npudoctor.firewall.fields import (
 from npudoctor.firewall.packet import (
     Packet,
     Ranges,
+    Test,
     Truth,
     all_true,
     among,
+    any_true,
     few,
     join_ranges,
     negate,
@@ -30,7 +32,6 @@ from npudoctor.firewall.special import special_question
 
 # One value that a field is compared with; None where we cannot read it.
 Wanted = Union[Ranges, str, tuple[str, ...], None]
-Test = Callable[[Packet], Truth]
 
 _STATES = ("new", "established", "related", "invalid", "untracked")
 _FULL = 1 << 128
@@ -124,7 +125,7 @@ def _membership(key: MatchKey, listed: Elements, contrary: bool) -> Test:
         if numbers is not None and isinstance(values[0], tuple):
             found = among(values[0], numbers)
         else:
-            found = _any(key.same(values, one) for one in wanted)
+            found = any_true(key.same(values, one) for one in wanted)
         if unread and (found is False or not listed.sure):
             found = None
         return negate(found) if contrary else found
@@ -138,16 +139,6 @@ def _together(wanted: Sequence[tuple[Wanted, ...]]) -> Optional[Ranges]:
     if any(isinstance(part, str) or _are_words(part) for part in parts):
         return None
     return join_ranges(pair for part in parts for pair in part)  # type: ignore[misc]
-
-
-def _any(truths: Any) -> Truth:
-    answer: Truth = False
-    for truth in truths:
-        if truth:
-            return True
-        if truth is None:
-            answer = None
-    return answer
 
 
 def _any_bits(field: Field, right: Any, contrary: bool) -> Test:

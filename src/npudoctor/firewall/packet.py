@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import fields
 from ipaddress import ip_address, ip_network
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 from npudoctor.core.frozen import dataclass, replace
 
@@ -16,6 +16,7 @@ Truth = Optional[bool]
 TCP, ICMPV6 = 6, 58
 WORD: Ranges = ((0, 0xFFFFFFFF),)
 ZERO: Ranges = ((0, 0),)
+FEW = 64  # values that are looked at one by one
 PORTS: Ranges = ((0, 65535),)
 UNPRIVILEGED: Ranges = ((1024, 65535),)
 SYN: Ranges = ((0x02, 0x02), (0xC2, 0xC2))  # the second asks for ECN
@@ -51,6 +52,9 @@ class Packet:
     def addresses(self) -> Ranges:
         """All addresses of its family."""
         return everything(self.ipv6)
+
+
+Test = Callable[[Packet], Truth]
 
 
 def everything(ipv6: bool) -> Ranges:
@@ -94,9 +98,9 @@ def among(values: Ranges, wanted: Ranges) -> Truth:
     return inside
 
 
-def few(values: Ranges, most: int = 64) -> Optional[list[int]]:
+def few(values: Ranges) -> Optional[list[int]]:
     """The single values, where they are few."""
-    if sum(high - low + 1 for low, high in values) > most:
+    if sum(high - low + 1 for low, high in values) > FEW:
         return None
     return [value for low, high in values for value in range(low, high + 1)]
 
@@ -136,12 +140,16 @@ def negate(truth: Truth) -> Truth:
 
 def all_true(truths: Iterable[Truth]) -> Truth:
     """Whether all hold: not if one surely does not."""
-    answer: Truth = True
+    return negate(any_true(map(negate, truths)))
+
+
+def any_true(truths: Iterable[Truth]) -> Truth:
+    """Whether one of them holds, at least."""
+    answer: Truth = False
     for truth in truths:
-        if truth is False:
-            return False
-        if truth is None:
-            answer = None
+        if truth:
+            return True
+        answer = None if truth is None else answer
     return answer
 
 

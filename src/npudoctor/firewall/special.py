@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Callable, Optional
+from typing import Any, Optional
 
-from npudoctor.firewall.packet import TCP, ZERO, Packet, Truth, negate
-
-Test = Callable[[Packet], Truth]
+from npudoctor.firewall.packet import TCP, ZERO, Packet, Test, Truth, negate
 
 # What a connection that no rule of ours has translated is not.
 _NOT_STATUS = {"dnat", "snat", "expected", "dying"}

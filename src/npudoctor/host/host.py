@@ -297,7 +297,7 @@ class Host:
             entry = self.files.stat(path)
         except CannotTell:
             return False
-        return entry is not None and entry.is_file and bool(entry.mode & 0o111)
+        return entry is not None and entry.is_program
 
 
 def _open_network() -> Network:

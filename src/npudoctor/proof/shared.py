@@ -8,6 +8,7 @@ from typing import Optional
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
+from npudoctor.facts.leftovers.sessions import KERNEL
 from npudoctor.facts.leftovers.shm_files import SharedFile
 from npudoctor.host import Host
 from npudoctor.host.process.processes import Process
@@ -16,7 +17,6 @@ from npudoctor.proof.stale import blind
 from npudoctor.proof.users import hidden, users
 
 YOUNG = 600.0  # seconds below which its name may still be on its way to the process that will open it
-KERNEL = 2  # kthreadd: the kernel's own threads are its children
 
 
 @dataclass(frozen=True)

@@ -16,14 +16,8 @@ from npudoctor.host.fs.files import Entry
 from npudoctor.proof.creator import CLOCK_SLACK
 from npudoctor.proof.temporary import FolderOwners
 
-LEASED = (
-    "tmpfs",
-    "ext2",
-    "ext3",
-    "ext4",
-    "xfs",
-    "btrfs",
-)  # where a lease proves it, see fixing.actions.unused
+# File systems on which a lease proves it, see fixing.actions.unused.
+LEASED = ("tmpfs", "ext2", "ext3", "ext4", "xfs", "btrfs")
 
 
 class PossibleUsers:

@@ -15,6 +15,7 @@ from npudoctor.facts.cann.set_env import SITES
 from npudoctor.host.devices import cann_info
 from npudoctor.host.fs.access import ENTER, READ, first_barrier
 from npudoctor.host.fs.files import Files
+from npudoctor.host.libraries.extensions import HEADER, machine_of
 from npudoctor.host.process.identity import Identity
 
 # What every release of its time has, and what a job cannot do without.
@@ -25,9 +26,8 @@ ENTERED = ("opp", "lib64", "compiler", "runtime", "fwkacllib")
 LISTED = tuple(f"{site}{below}" for site in SITES for below in ("", "/te", "/hccl"))
 ACL = ("lib64", "runtime/lib64", "fwkacllib/lib64")
 LIBRARIES = ("libascendcl.so", "libhccl.so", "libge_runner.so")
-HEADER = 20  # bytes of an ELF file up to and with its machine
 
-_MACHINES = {62: "x86_64", 183: "aarch64"}
+MACHINES = ("x86_64", "aarch64")  # those that CANN is for
 _ALIASES = {"arm64": "aarch64", "amd64": "x86_64"}
 _OPS = re.compile(r"ascend_\w*ops_install\.info\Z")
 
@@ -149,15 +149,12 @@ def library_machine(files: Files, install: Install) -> Optional[str]:
 
 
 def elf_machine(files: Files, path: str) -> Optional[str]:
-    """The machine in an ELF file's header; None when it is none, or cannot be read."""
+    """The machine in an ELF file's header; None when CANN is not for it, or the file cannot be read."""
     try:
-        head = files.read(path, HEADER) or b""
+        machine = machine_of(files, path)
     except CannotTell:
         return None
-    if len(head) < HEADER or head[:4] != b"\x7fELF":
-        return None
-    number = int.from_bytes(head[18:20], "big" if head[5] == 2 else "little")
-    return _MACHINES.get(number)
+    return machine if machine in MACHINES else None
 
 
 def canonical_machine(machine: str) -> str:

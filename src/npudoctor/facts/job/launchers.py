@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from itertools import combinations
 from typing import Optional
 
 from npudoctor.core.frozen import dataclass
@@ -79,7 +80,7 @@ def number(value: Optional[str]) -> Optional[int]:
 
 def unreadable(names: LauncherVariables, variables: Mapping[str, str]) -> list[str]:
     """The variables of a launcher that hold no number where its reader wants one."""
-    found = []
+    bad = []
     for name in names.all:
         value = variables.get(name)
         lenient = name == "MS_NODE_ID" or value == "-1"  # msrun names nodes in words too
@@ -87,29 +88,26 @@ def unreadable(names: LauncherVariables, variables: Mapping[str, str]) -> list[s
             continue
         count = number(value)
         if count is None or (count == 0 and name in (names.size, names.local_size, names.nodes)):
-            found.append(name)
-    return found
+            bad.append(name)
+    return bad
 
 
 def beyond(names: LauncherVariables, variables: Mapping[str, str]) -> list[tuple[str, str]]:
     """Each index that is not below its count."""
-    found = []
-    for index, count in names.pairs:
-        mine, most = number(variables.get(index)), number(variables.get(count))
-        if mine is not None and most and mine >= most:
-            found.append((index, count))
-    return found
-
-
-def launcher_ranks(
-    variables: Mapping[str, str], launchers: Iterable[LauncherVariables] = LAUNCHERS
-) -> list[LauncherRank]:
-    """What each launcher says that says something."""
-    answers = [
-        LauncherRank(one, number(variables.get(one.rank)), number(variables.get(one.size)))
-        for one in launchers
+    return [
+        (index, count)
+        for index, count in names.pairs
+        if 0 < (number(variables.get(count)) or 0) <= (number(variables.get(index)) or 0)
     ]
-    return [one for one in answers if one.rank is not None or one.size is not None]
+
+
+def launcher_ranks(variables: Mapping[str, str]) -> list[LauncherRank]:
+    """What each launcher says that says something."""
+    ranks = [
+        LauncherRank(names, number(variables.get(names.rank)), number(variables.get(names.size)))
+        for names in LAUNCHERS
+    ]
+    return [rank for rank in ranks if rank.rank is not None or rank.size is not None]
 
 
 def contradictions(variables: Mapping[str, str]) -> list[tuple[LauncherRank, LauncherRank]]:
@@ -118,15 +116,11 @@ def contradictions(variables: Mapping[str, str]) -> list[tuple[LauncherRank, Lau
     Launchers of different sizes are one inside of the other: srun starts a torchrun on each node. torchrun
     that meets by rendezvous numbers its ranks as they come.
     """
-    answers = [one for one in launcher_ranks(variables) if one.rank is not None and (one.size or 0) > 1]
+    ranks = [rank for rank in launcher_ranks(variables) if rank.rank is not None and (rank.size or 0) > 1]
     if "TORCHELASTIC_RUN_ID" in variables:
-        answers = [one for one in answers if one.names.ours]
-    return [
-        (one, other)
-        for at, one in enumerate(answers)
-        for other in answers[at + 1 :]
-        if one.size == other.size and one.rank != other.rank
-    ]
+        ranks = [rank for rank in ranks if rank.names.ours]
+    pairs = combinations(ranks, 2)
+    return [(first, other) for first, other in pairs if first.size == other.size and first.rank != other.rank]
 
 
 def clashing_sizes(variables: Mapping[str, str]) -> list[tuple[LauncherRank, LauncherRank]]:
@@ -134,10 +128,9 @@ def clashing_sizes(variables: Mapping[str, str]) -> list[tuple[LauncherRank, Lau
 
     Not a scheduler's: one of its tasks may be a job of its own.
     """
-    answers = [one for one in launcher_ranks(variables) if one.names.ours and (one.size or 0) > 1]
+    ranks = [rank for rank in launcher_ranks(variables) if rank.names.ours and (rank.size or 0) > 1]
     return [
-        (one, other)
-        for at, one in enumerate(answers)
-        for other in answers[at + 1 :]
-        if one.size and other.size and one.size % other.size and other.size % one.size
+        (first, other)
+        for first, other in combinations(ranks, 2)
+        if first.size and other.size and first.size % other.size and other.size % first.size
     ]

@@ -12,8 +12,8 @@ from typing import BinaryIO, Optional
 
 from npudoctor.core.frozen import dataclass, replace
 from npudoctor.facts.leftovers.cache_server import LOG, SPILL, SocketPlaces, find_places
-from npudoctor.host.fs.files import Entry
-from npudoctor.host.fs.walk import Parent, entry_of, open_directory
+from npudoctor.host.fs.disk import Entry, entry_of
+from npudoctor.host.fs.walk import Parent, open_directory
 
 # A server whose cache is full logs a line for each row that it does not keep: megabytes in minutes. So only
 # the lines that tell something are kept while a log is read, and what lies beyond the limit proves nothing.

@@ -17,8 +17,8 @@ from typing import Optional, TypeVar
 
 from npudoctor.core.frozen import dataclass, field
 from npudoctor.core.messages import _, strerror
-from npudoctor.host.fs.files import Entry
-from npudoctor.host.fs.walk import Parent, entry_of, files_in, open_directory
+from npudoctor.host.fs.disk import Entry, entry_of
+from npudoctor.host.fs.walk import Parent, files_in, open_directory
 
 PROGRAMS = ("dataset-cache-server", "cache_server")
 SOCKET = re.compile(r"cache_server_p([0-9]{1,5})\Z")

@@ -89,11 +89,6 @@ class SpoiledFiles:
         """Whether byte code in the place of a source, foo.pyc, is for another Python, or cut."""
         return self._code.is_foreign(path)
 
-    def has_cut_code(self, path: str) -> bool:
-        """Whether the byte code that stands for a source, and passes for its own, is cut short."""
-        ends = self._code.ends(path)
-        return ends is not None and self._code.is_cut(path, ends)
-
     def _zeros(self, keys: Sequence[InstalledFile], others: Sequence[InstalledFile]) -> Iterator[str]:
         every = [*keys, *others]
         paths, starts = [one.path for one in every], [max(0, one.size - END) for one in every]

@@ -12,8 +12,8 @@ from npudoctor.fixing.actions.opening import explained, opened, opened_in
 from npudoctor.fixing.outcome import Observer, Refused, changing
 from npudoctor.fixing.steps.steps import RemoveFiles
 from npudoctor.host import Host
-from npudoctor.host.fs.files import Entry
-from npudoctor.host.fs.walk import Parent, entry_of, files_in
+from npudoctor.host.fs.disk import Entry, entry_of
+from npudoctor.host.fs.walk import Parent, files_in
 from npudoctor.proof.socket import why_untrusted
 from npudoctor.proof.users import users_of
 

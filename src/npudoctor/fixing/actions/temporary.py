@@ -14,8 +14,8 @@ from npudoctor.fixing.actions.spilled import same_folder
 from npudoctor.fixing.outcome import Observer, Refused, changing
 from npudoctor.fixing.steps.steps import RemoveFiles
 from npudoctor.host import Host
-from npudoctor.host.fs.files import Entry
-from npudoctor.host.fs.walk import entry_of, files_in
+from npudoctor.host.fs.disk import Entry, entry_of
+from npudoctor.host.fs.walk import files_in
 from npudoctor.host.network.sockets import Listener
 from npudoctor.proof.socket import why_untrusted
 from npudoctor.proof.temporary import FolderOwners

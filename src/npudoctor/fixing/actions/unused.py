@@ -28,7 +28,7 @@ from npudoctor.fixing.actions.syscalls import file_system
 from npudoctor.fixing.outcome import Gone, Observer, Refused, changing
 from npudoctor.fixing.steps.steps import RemoveUnused
 from npudoctor.host import Host
-from npudoctor.host.fs.walk import entry_of
+from npudoctor.host.fs.disk import entry_of
 from npudoctor.proof.shared import judge_shared_files
 from npudoctor.proof.shared_storage import why_shared
 from npudoctor.proof.socket import why_untrusted

@@ -187,7 +187,7 @@ class NpuSmi:
             entry = self._files.stat(path)
         except CannotTell:
             return None
-        return entry is not None and entry.is_file and bool(entry.mode & 0o111)
+        return entry is not None and entry.is_program
 
     def _environment(self) -> dict[str, str]:
         """A small one with the driver's own libraries, as the driver's own script would set it."""

@@ -42,6 +42,11 @@ class Entry:
         return stat.S_ISREG(self.mode)
 
     @property
+    def is_program(self) -> bool:
+        """A regular file that somebody may execute."""
+        return self.is_file and bool(self.mode & 0o111)
+
+    @property
     def is_link(self) -> bool:
         return stat.S_ISLNK(self.mode)
 
@@ -59,6 +64,14 @@ class Entry:
         return stat.S_IMODE(self.mode)
 
 
+def entry_of(status: os.stat_result) -> Entry:
+    """A stat result as an Entry."""
+    return Entry(
+        status.st_mode, status.st_ino, status.st_dev, status.st_nlink, status.st_uid, status.st_gid,
+        status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_blocks * 512,
+    )  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Space:
     """What statvfs says of the file system that holds a path: bytes and inodes, in all and free for users.
@@ -73,11 +86,6 @@ class Space:
     inodes_free: int
     device: int
     read_only: bool = False
-
-    @property
-    def share_free(self) -> float:
-        """From 0 to 1."""
-        return self.free / self.total if self.total else 1.0
 
 
 # What is no file and no link, in the place of a size: a directory, a device.
@@ -154,11 +162,7 @@ class LocalDisk:
     def lstat(self, path: str) -> Entry:
         outside = self._ask_outside(path)
         if outside is None:
-            found = os.lstat(path)
-            return Entry(
-                found.st_mode, found.st_ino, found.st_dev, found.st_nlink, found.st_uid, found.st_gid,
-                found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_blocks * 512,
-            )  # fmt: skip
+            return entry_of(os.lstat(path))
         answer = outside.ask("lstat", path)
         return Entry(*answer[:7], *answer[-3:])
 

@@ -59,6 +59,16 @@ PRELOADING = (
 NOWHERE = "/npudoctor/nonexistent"
 
 
+def first_program(files: Files, folders: Sequence[str], name: str) -> Optional[str]:
+    """The path of a program in the first of these folders that has it; relative ones are passed over."""
+    for folder in folders:
+        path = f"{folder.rstrip('/')}/{name}"
+        entry = files.stat(path) if folder.startswith("/") else None
+        if entry is not None and entry.is_program:
+            return path
+    return None
+
+
 class Commands:
     """The programs of the running machine. Each answer is asked once and kept for all checks."""
 
@@ -94,11 +104,7 @@ class Commands:
 
     def find(self, name: str) -> Optional[str]:
         """The absolute path of a program in the system's own folders, or None."""
-        for folder in FOLDERS:
-            entry = self._files.stat(f"{folder}/{name}")
-            if entry is not None and entry.is_file and entry.mode & 0o111:
-                return f"{folder}/{name}"
-        return None
+        return first_program(self._files, FOLDERS, name)
 
     def may_run(self, path: str) -> bool:
         """Whether this user runs a file at all: root only what nobody else could have written."""

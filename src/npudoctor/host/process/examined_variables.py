@@ -11,6 +11,7 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _, strerror
 from npudoctor.host.fs.files import Disk
 from npudoctor.host.process.commands import Answer, Commands
+from npudoctor.host.process.processes import parse_uids
 
 BASH = "/bin/bash"
 ENVIRON_LIMIT = 4 << 20
@@ -21,9 +22,9 @@ SCRIPT = (
     'source "$npudoctor_script" 3>&-; npudoctor_status=$?; '
     '/usr/bin/env -0 >&3; exit "$npudoctor_status"'
 )
-# What would make bash run something else first, or change what it is.
 # What a shell changes by itself.
 BY_ITSELF = ("_", "SHLVL", "PWD", "OLDPWD")
+# What would make bash run something else first, or change what it is.
 STARTING = ("BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "BASH_FUNC_")
 
 
@@ -74,11 +75,9 @@ def is_roots(disk: Disk, pid: int) -> bool:
     """Whether all its user ids are root's. The owner of its folder does not tell: /proc gives what may not
     be dumped to root."""
     try:
-        text = disk.read(f"/proc/{pid}/status", 1 << 16).decode("utf-8", "replace")
+        return parse_uids(disk.read(f"/proc/{pid}/status", 1 << 16)) == {0}
     except OSError:
         return False
-    lines = [line.split()[1:] for line in text.splitlines() if line.startswith("Uid:")]
-    return lines == [["0"] * 4]
 
 
 def after_script(

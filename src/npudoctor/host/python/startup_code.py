@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Optional
 
 from npudoctor.core.frozen import dataclass
+from npudoctor.host.python.syntax import parse_source
 
 _LIMIT = 1 << 18
 _ENDS = frozenset(("sys.exit", "os._exit", "os.abort", "exit", "quit"))
@@ -35,10 +36,8 @@ def startup_statements(text: str) -> Iterator[StartupStatement]:
     """All that is plain, in the order of the text; nothing behind a statement that ends or raises."""
     if len(text) > _LIMIT or not any(word in text for word in ("exit", "abort", "quit", "raise", "modules")):
         return
-    try:
-        body = ast.parse(text).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return
+    tree = parse_source(text)
+    body = tree.body if tree else []
     bound = {one.id for one in ast.walk(ast.Module(body, [])) if isinstance(one, ast.Name) and _stored(one)}
     bound |= {one.name for one in body if isinstance(one, (ast.FunctionDef, ast.ClassDef))}
     certain = True
