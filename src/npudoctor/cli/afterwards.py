@@ -37,7 +37,7 @@ def said_of(status: int, beginning: Beginning, variables: Mapping[str, str]) -> 
     """The explanation as text; None where the job did not fail, no log was written, or none says why."""
     if status == 0 or status in ENDED or status in STATUSES_OF_A_SHELL:
         return None
-    from npudoctor.launch.checker import asked
+    from npudoctor.launch.child import run_in_child
 
     def work() -> dict[str, Any]:
         _end_together()
@@ -45,7 +45,7 @@ def said_of(status: int, beginning: Beginning, variables: Mapping[str, str]) -> 
 
     try:
         with _heeding():
-            told = asked(work, SECONDS) or {}
+            told = run_in_child(work, SECONDS) or {}
     except (_Stopped, OSError):
         return None
     text = told.get("text")

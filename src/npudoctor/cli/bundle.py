@@ -15,8 +15,8 @@ from npudoctor.cli.settings.config import Refused, absolute
 from npudoctor.cli.terminal.destinations import opened_folder
 from npudoctor.cli.terminal.output import Lost, complain, within
 from npudoctor.core.messages import _, strerror
+from npudoctor.core.redact.prefilter import HIDDEN
 from npudoctor.core.redact.redact import redact
-from npudoctor.core.redact.telling import HIDDEN
 from npudoctor.host import CannotTell
 from npudoctor.render.printable import printable
 
@@ -53,7 +53,7 @@ def place(told: str, files: Files) -> str:
 
 def collect(path: str, found: Explanation, session: Session) -> None:
     """Ask all checks, and pack what they and the logs say."""
-    from npudoctor.core.redact.leaving import Leaving
+    from npudoctor.core.redact.bundle import BundleRedactor
     from npudoctor.explain.excerpts import excerpts, named
     from npudoctor.render.explain_json import explain_object
     from npudoctor.render.json_text import json_text
@@ -61,7 +61,7 @@ def collect(path: str, found: Explanation, session: Session) -> None:
     from npudoctor.runner import runner
 
     report = runner.run(session.loaded, session.host, session.settings(), session.until)
-    redactor = Leaving(session.host.variables)
+    redactor = BundleRedactor(session.host.variables)
     contents = {
         "report.json": redactor.known(report_json(report)).encode(),
         "explain.json": redactor.known(json_text(explain_object(found))).encode(),

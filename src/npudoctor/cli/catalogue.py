@@ -9,10 +9,10 @@ from npudoctor.cli.caller import Caller
 from npudoctor.cli.session import speak
 from npudoctor.cli.terminal import output
 from npudoctor.registry import registry
-from npudoctor.registry.collecting import Loaded
+from npudoctor.registry.collector import LoadedChecks
 
 
-def loaded_checks(format: Optional[str], lang: Optional[str], caller: Caller) -> tuple[Loaded, str]:
+def loaded_checks(format: Optional[str], lang: Optional[str], caller: Caller) -> tuple[LoadedChecks, str]:
     """All checks, and the format that was asked for."""
     wanted = wanted_format(format, lang, caller)
     return registry.load_all(caller.variables), wanted

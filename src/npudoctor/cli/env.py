@@ -10,7 +10,7 @@ from npudoctor.cli.arguments import options as o
 from npudoctor.core.messages import _
 
 if TYPE_CHECKING:
-    from npudoctor.environment import Wanted
+    from npudoctor.environment import EnvironmentChanges
 
 Shell = Annotated[
     Optional[str],
@@ -62,7 +62,7 @@ def _answered(ctx: typer.Context, form: str, flags: dict[str, Optional[str]], wr
     from npudoctor.cli.arguments.paths import own_file
     from npudoctor.cli.session import opened
     from npudoctor.cli.terminal import output
-    from npudoctor.environment import wanted
+    from npudoctor.environment import required_changes
     from npudoctor.host import CannotTell
     from npudoctor.host.fs.files import Files
     from npudoctor.render.environment import Inexpressible, block
@@ -70,7 +70,7 @@ def _answered(ctx: typer.Context, form: str, flags: dict[str, Optional[str]], wr
     with opened(flags, ctx.obj) as session:
         target = own_file(write, Files(session.host.disk), "--write")
         try:
-            found = wanted(session.host)
+            found = required_changes(session.host)
             # A file, and a container, meet other variables than those of this shell.
             changes = found.changes if target is None and form != "docker" else found.whole
             text = block(changes, form)
@@ -86,7 +86,7 @@ def _answered(ctx: typer.Context, form: str, flags: dict[str, Optional[str]], wr
     return 0
 
 
-def _say(found: Wanted, form: str, target: Optional[str]) -> None:
+def _say(found: EnvironmentChanges, form: str, target: Optional[str]) -> None:
     """What a person should know beside the lines."""
     from npudoctor.cli.terminal import output
     from npudoctor.render.environment import SHELLS, cut_by_old_slurm, hint, untold

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from npudoctor.cli.session import Session
     from npudoctor.explain.reading.gather import Inputs
     from npudoctor.host import Host
-    from npudoctor.registry.collecting import Loaded
+    from npudoctor.registry.collector import LoadedChecks
 
 
 _SHOWN = 20  # lines on standard error about what was not read
@@ -114,7 +114,7 @@ def _about_code(word: str, signatures: tuple[Signature, ...], asked: Asked) -> E
     return Explanation(__version__, round(time.monotonic() - asked.started, 3), (), verdict, diagnoses)
 
 
-def _by_check(word: str, loaded: Loaded) -> list[Signature]:
+def _by_check(word: str, loaded: LoadedChecks) -> list[Signature]:
     """What a finding's code stands for: its check's manual, as if it were a signature."""
     from npudoctor.explain.signatures.codes import of_check
 

@@ -13,7 +13,7 @@ from npudoctor.core.messages import _
 if TYPE_CHECKING:
     from npudoctor.cli.session import Session
     from npudoctor.fixing.engine import FixReport
-    from npudoctor.fixing.plan import Item, Wish
+    from npudoctor.fixing.plan import FixRequest, Item
 
 Names = Annotated[
     Optional[List[str]],  # noqa: UP006
@@ -105,10 +105,10 @@ def _owners(names: Sequence[str]) -> frozenset[int]:
 
 def _wish(
     session: Session, names: Sequence[str], everything: bool, *, dry_run: bool, yes: bool, risk: str
-) -> Wish:
+) -> FixRequest:
     from npudoctor.cli.settings.config import Refused
     from npudoctor.core.model import Risk
-    from npudoctor.fixing.plan import Wish
+    from npudoctor.fixing.plan import FixRequest
 
     if risk not in ("safe", "caution"):
         raise Refused(_("--risk: {value} is not one of safe, caution").format(value=risk))
@@ -120,16 +120,16 @@ def _wish(
     select = {check.id for check in checks if set(check.codes) & codes} | (chosen - codes)
     if everything:
         select, codes = {check.id for check in checks} | {row.check for row in session.loaded.broken}, set()
-    return Wish(tuple(sorted(select)), frozenset(codes), dry_run, yes, Risk[risk.upper()], everything)
+    return FixRequest(tuple(sorted(select)), frozenset(codes), dry_run, yes, Risk[risk.upper()], everything)
 
 
-def _carry_out(session: Session, wish: Wish) -> FixReport:
+def _carry_out(session: Session, wish: FixRequest) -> FixReport:
     import dataclasses
     import time
 
     from npudoctor.cli.terminal.answers import confirm
     from npudoctor.core.model import Report
-    from npudoctor.fixing.engine import Tools, fix
+    from npudoctor.fixing.engine import FixContext, fix
     from npudoctor.runner import runner
 
     settings = dataclasses.replace(session.settings(), select=wish.select, scope="all", profile="full")
@@ -139,10 +139,10 @@ def _carry_out(session: Session, wish: Wish) -> FixReport:
             session.loaded, session.host.again(), settings, time.monotonic() + settings.deadline
         )
 
-    return fix(wish, Tools(look, session.host.again, confirm), lambda items: _show(items, wish))
+    return fix(wish, FixContext(look, session.host.again, confirm), lambda items: _show(items, wish))
 
 
-def _show(items: Sequence[Item], wish: Wish) -> None:
+def _show(items: Sequence[Item], wish: FixRequest) -> None:
     """The plan, before anything is asked or done. A run that only shows has it as its result instead."""
     if not wish.only_shows:
         from npudoctor.cli.terminal.answers import show

@@ -14,10 +14,10 @@ from npudoctor.cli.settings.config import Refused
 from npudoctor.core import messages
 from npudoctor.core.model import Report, Verdict
 from npudoctor.host import CannotTell, Host
-from npudoctor.launch.answer import Answer, to_json
 from npudoctor.launch.launch import fingerprint, launch_of
-from npudoctor.launch.meeting import Meeting
+from npudoctor.launch.preflight import Preflight, to_json
 from npudoctor.launch.program import python_of
+from npudoctor.launch.rendezvous import Rendezvous
 from npudoctor.launch.sharing import Sharing
 
 
@@ -37,7 +37,7 @@ def judged(
         with opened(told, caller) as session:
             budget = session.until - time.monotonic()
 
-            def ask() -> Answer:  # who waited in vain for another's answer has all its time left
+            def ask() -> Preflight:  # who waited in vain for another's answer has all its time left
                 return _asked(session, caller, full, time.monotonic() + budget)
 
             sharing = _sharing(session, told, caller, pid)
@@ -49,7 +49,7 @@ def judged(
         return {"refused": str(refused)}
 
 
-def _asked(session: Session, caller: Caller, full: bool, until: float) -> Answer:
+def _asked(session: Session, caller: Caller, full: bool, until: float) -> Preflight:
     """Ask the checks about the job as it will be started: with the variables that it still lacks."""
     from npudoctor.runner import runner
 
@@ -57,7 +57,7 @@ def _asked(session: Session, caller: Caller, full: bool, until: float) -> Answer
     report = runner.run(session.loaded, host, session.settings(), until)
     before = caller.variables
     all_changes = {**_differences(before, session.host.variables), **changes}
-    return Answer(
+    return Preflight(
         verdict=report.verdict.value,
         line=report.msg,
         text=_text(report, full),
@@ -68,10 +68,10 @@ def _asked(session: Session, caller: Caller, full: bool, until: float) -> Answer
 
 
 def _mended(host: Host) -> tuple[Host, Mapping[str, Optional[str]], tuple[str, ...]]:
-    from npudoctor.environment import wanted
+    from npudoctor.environment import required_changes
 
     try:
-        found = wanted(host)
+        found = required_changes(host)
     except CannotTell as error:
         return host, {}, (error.reason,)
     if not found.changes:
@@ -108,7 +108,7 @@ def _sharing(session: Session, flags: Mapping[str, Any], caller: Caller, pid: in
     """How this rank shares with the others of its node; None for a job that is alone."""
     host = session.host
     launch = launch_of(host, caller.variables, pid)
-    meeting = Meeting.opened(host.identity.euid, caller.variables) if launch else None
+    meeting = Rendezvous.opened(host.identity.euid, caller.variables) if launch else None
     if launch is None or meeting is None:
         return None
     # The command may name the rank; what of it decides is its interpreter, one of the options by now.

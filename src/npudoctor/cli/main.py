@@ -25,7 +25,7 @@ def run(argv: list[str]) -> int:
     status = _ended(lambda: _invoke(argv), argv)
     evaluated.unanswered(argv, status)
     signals.rest()
-    if threads.are_left():
+    if threads.any_left():
         leave(status)
     return status
 
@@ -40,7 +40,7 @@ def _asked_language(argv: list[str]) -> Optional[str]:
             told = following
         elif word.startswith("--lang="):
             told = word.partition("=")[2]
-    return told and messages.chosen_by({"NPUDOCTOR_LANG": told})
+    return told and messages.language_of({"NPUDOCTOR_LANG": told})
 
 
 def _speak(language: str) -> None:
@@ -60,7 +60,7 @@ def _invoke(argv: list[str]) -> int:
     # One without a name ("=x") nobody can ask for, and Python can hand it to no program.
     variables = {name: value for name, value in os.environ.items() if name}
     caller = Caller(variables, _asked_language(argv))
-    _speak(caller.language or messages.chosen_by(caller.variables))
+    _speak(caller.language or messages.language_of(caller.variables))
     flags = check_flags(argv)
     if flags is not None:
         from npudoctor.cli.preflight import judge

@@ -14,10 +14,10 @@ from npudoctor.cli.settings.config import Refused
 from npudoctor.cli.terminal.output import complain, explain
 from npudoctor.core import messages
 from npudoctor.core.messages import _, strerror
-from npudoctor.launch.answer import Answer, from_json
+from npudoctor.launch.preflight import Preflight, from_json
 
 if TYPE_CHECKING:
-    from npudoctor.launch.given import Given
+    from npudoctor.launch.inherited import InheritedState
 
 FAILED = 125
 UNDETERMINED, NOT_READY = "undetermined", "not_ready"
@@ -52,8 +52,8 @@ def run(
     if not command:
         raise Refused(_("the command to start is missing: npudoctor run [OPTIONS] [--] COMMAND..."))
     # Only now it is known which words were ours: a --lang among the job's is the job's.
-    caller = Caller(ctx.obj.variables, lang and messages.chosen_by({"NPUDOCTOR_LANG": lang}))
-    messages.activate(caller.language or messages.chosen_by(caller.variables))
+    caller = Caller(ctx.obj.variables, lang and messages.language_of({"NPUDOCTOR_LANG": lang}))
+    messages.activate(caller.language or messages.language_of(caller.variables))
     try:
         return _run(ctx.params, caller, command)
     except Refused:
@@ -72,47 +72,47 @@ def run(
 
 def _run(flags: Mapping[str, Any], caller: Caller, command: Sequence[str]) -> int:
     from npudoctor.cli.afterwards import Beginning, said_of
-    from npudoctor.launch.given import Given
-    from npudoctor.launch.sharing import finish
+    from npudoctor.launch.inherited import InheritedState
+    from npudoctor.launch.sharing import withdraw
 
-    given = Given.now()
+    given = InheritedState.now()
     answer = _answer(flags, caller, command)
     if answer is None:
         return FAILED
     if not _starts(answer, flags):
-        finish(answer)
+        withdraw(answer)
         return FAILED
     beginning = Beginning.now()
     try:
         status = _started(answer, caller, command, given)
     finally:
-        finish(answer)
+        withdraw(answer)
     text = None if answer.borrowed else said_of(status, beginning, caller.variables)
     if text:
         explain(text)
     return leave(status)
 
 
-def _answer(flags: Mapping[str, Any], caller: Caller, command: Sequence[str]) -> Optional[Answer]:
+def _answer(flags: Mapping[str, Any], caller: Caller, command: Sequence[str]) -> Optional[Preflight]:
     """What the check says; None where it could not be made, and nobody insists."""
-    from npudoctor.launch.checker import asked
+    from npudoctor.launch.child import run_in_child
 
     def work() -> dict[str, Any]:
         from npudoctor.cli.judged import judged  # with all that checks need: never loaded in the parent
 
         return judged(flags, caller, command, flags["verbose"], os.getppid())
 
-    told = asked(work) or {}
+    told = run_in_child(work) or {}
     messages.activate(told.get("language", messages.language()))
     if "refused" in told:
         raise Refused(told["refused"])
     if "answer" in told:
         return from_json(told["answer"])
     complain(_bug(told["failed"]) if "failed" in told else _("the check ended without a result"))
-    return Answer(UNDETERMINED, "") if flags["force"] else None
+    return Preflight(UNDETERMINED, "") if flags["force"] else None
 
 
-def _starts(answer: Answer, flags: Mapping[str, Any]) -> bool:
+def _starts(answer: Preflight, flags: Mapping[str, Any]) -> bool:
     """Say what is to be said of the answer; whether the job is to be started."""
     refused = answer.verdict == NOT_READY and not flags["force"]
     first = not answer.borrowed  # what the first rank said, the others need not repeat
@@ -145,20 +145,20 @@ def _tell_changes(changes: Mapping[str, Optional[str]]) -> None:
             complain(text.format(names=", ".join(sorted(names))))
 
 
-def _started(answer: Answer, caller: Caller, command: Sequence[str], given: Given) -> int:
+def _started(answer: Preflight, caller: Caller, command: Sequence[str], given: InheritedState) -> int:
     """Start the job and wait for its end; its status, or why there is none."""
-    from npudoctor.launch.given import let_go, variables
+    from npudoctor.launch.inherited import original_variables, release_descriptors
     from npudoctor.launch.program import CannotStart
-    from npudoctor.launch.starting import start
-    from npudoctor.launch.watching import Watch
+    from npudoctor.launch.starting import start_job
+    from npudoctor.launch.watching import JobWatch
     from npudoctor.launch.witness import Witness
 
     given.hold()
     witness = Witness(command)
     try:
-        job = start(command, answer.applied(variables(caller.variables)), given)
-        let_go()
-        return Watch(job, witness).status()
+        job = start_job(command, answer.applied(original_variables(caller.variables)), given)
+        release_descriptors()
+        return JobWatch(job, witness).status()
     except CannotStart as error:
         complain(error.reason)
         return error.status

@@ -17,13 +17,13 @@ from npudoctor.core import messages
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
 from npudoctor.core.model import Result, Severity
-from npudoctor.core.patience import GRACE
+from npudoctor.core.waiting import GRACE
 from npudoctor.host import Host, Options
 from npudoctor.host.fs.files import Files, LocalDisk
 from npudoctor.host.process.identity import current_identity
 from npudoctor.host.records import Records
 from npudoctor.registry import registry
-from npudoctor.registry.collecting import Loaded
+from npudoctor.registry.collector import LoadedChecks
 from npudoctor.runner.runner import DEEP, Settings
 
 KNOWLEDGE = "/etc/npudoctor/knowledge.d"  # the rows of a site
@@ -38,7 +38,7 @@ class Session:
 
     config: Config
     host: Host
-    loaded: Loaded
+    loaded: LoadedChecks
     until: float
     deadline: float
 
@@ -189,5 +189,5 @@ def speak(format: str, configured: Optional[str], caller: Caller) -> None:
     """The language of the result: --lang, for text also what is configured, else LANG; JSON is English."""
     told = caller.language
     if told is None:
-        told = "en" if format == "json" else configured or messages.chosen_by(caller.variables)
+        told = "en" if format == "json" else configured or messages.language_of(caller.variables)
     messages.activate(told)

@@ -11,7 +11,7 @@ from npudoctor.cli.arguments import options as o
 from npudoctor.core.messages import _
 
 if TYPE_CHECKING:
-    from npudoctor.fixing.history import Run
+    from npudoctor.fixing.history import FixRun
 
 _RUN = _(
     "A run listed by `npudoctor history`, or the start of its name; default: the newest that can be undone."
@@ -39,28 +39,28 @@ def undo(
     from npudoctor.cli.own_records import own_machine, own_runs
     from npudoctor.cli.session import described
     from npudoctor.cli.terminal.answers import confirm, deliver, show
-    from npudoctor.fixing.plan import Wish
-    from npudoctor.fixing.undoing import UndoTools
+    from npudoctor.fixing.plan import FixRequest
+    from npudoctor.fixing.undoing import UndoContext
     from npudoctor.fixing.undoing import undo as take_back
 
     settings = described({"format": format, "lang": lang, "config": config}, ctx.obj)
     with own_machine(ctx.obj) as host:
         chosen = _chosen(own_runs(host), run)
-        wish = Wish(("undo",), dry_run=dry_run, yes=yes)
-        tools = UndoTools(host.again, confirm)
+        wish = FixRequest(("undo",), dry_run=dry_run, yes=yes)
+        tools = UndoContext(host.again, confirm)
         report = take_back(chosen, wish, tools, lambda items: None if dry_run else show(items))
     deliver(report, settings["format"])
     return report.exit_code
 
 
-def _chosen(runs: Sequence[Run], name: Optional[str]) -> Optional[Run]:
+def _chosen(runs: Sequence[FixRun], name: Optional[str]) -> Optional[FixRun]:
     """The run that is meant; Refused for a name that means none, or several."""
     from npudoctor.cli.settings.config import Refused, suggestion
-    from npudoctor.fixing.undoing import named, newest
+    from npudoctor.fixing.undoing import newest_undoable, runs_named
 
     if name is None:
-        return newest(runs)
-    found = named(runs, name)
+        return newest_undoable(runs)
+    found = runs_named(runs, name)
     if len(found) == 1:
         return found[0]
     if found:

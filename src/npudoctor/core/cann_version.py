@@ -15,7 +15,7 @@ _LONGEST = 99  # characters of a version; digits without end are no number to Py
 _CLAUSE = re.compile(r"(>=|<=|==|>|<)?\s*(\d+(?:\.\d+)*)\s*\Z")
 
 
-def order(product: Optional[str]) -> Optional[tuple[tuple[int, ...], ...]]:
+def sort_key(product: Optional[str]) -> Optional[tuple[tuple[int, ...], ...]]:
     """What sorts product versions by age: T and alpha before beta before RCn before the final number.
 
     None when it is none that is known: the numbers before 5.1 were written in other ways too.
@@ -33,7 +33,7 @@ def order(product: Optional[str]) -> Optional[tuple[tuple[int, ...], ...]]:
 
 def at_least(product: Optional[str], first: str) -> Optional[bool]:
     """Whether a product version is of this release line (8.1) or a later one; None when it is not known."""
-    told = order(product)
+    told = sort_key(product)
     return None if told is None else told[0][:2] >= numbers(first)
 
 

@@ -38,7 +38,7 @@ def language() -> str:
     return _language
 
 
-def chosen_by(variables: Mapping[str, str]) -> str:
+def language_of(variables: Mapping[str, str]) -> str:
     """The language that a caller's variables ask for, read as gettext does: the first that is set decides."""
     for name in ("NPUDOCTOR_LANG", "LC_ALL", "LC_MESSAGES", "LANG"):
         value = variables.get(name, "")

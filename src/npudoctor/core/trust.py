@@ -23,7 +23,7 @@ def why_untrusted(path: str, euid: int) -> Optional[str]:
     last = parts[-1][1].st_mode
     if stat.S_ISDIR(last) and last & stat.S_ISVTX and last & 0o022:
         return _("{path} is writable by other users").format(path=path)
-    told, device, points = mounts_are_told(), parts[0][1].st_dev, mounted_by_others(euid)
+    told, device, points = mounts_are_listed(), parts[0][1].st_dev, mounted_by_others(euid)
     for part, found in parts:
         if not told and found.st_dev != device:
             text = _("{path} is not on the same file system as /, and {mounts} does not show who mounted it")
@@ -68,7 +68,7 @@ def read_trusted(path: str, euid: int, limit: int = 4 << 20) -> tuple[Optional[b
         return None, _("{path} cannot be read: {why}").format(path=path, why=strerror(error.errno))
 
 
-def mounts_are_told() -> bool:
+def mounts_are_listed() -> bool:
     """Whether there is a list of the mounts; without one only the file system of "/", over which no user
     mounts anything, is not another's for certain."""
     return bool(_text(MOUNTINFO))
@@ -77,9 +77,9 @@ def mounts_are_told() -> bool:
 def mounted_by_others(euid: int) -> tuple[str, ...]:
     """The mount points whose content, owners included, another user makes up; read each time, as others mount
     while we run."""
-    from npudoctor.core.mounts import UTAB, by_users
+    from npudoctor.core.mounts import UTAB, user_mount_points
 
-    return tuple(by_users(_text(MOUNTINFO), _text(UTAB), euid))
+    return tuple(user_mount_points(_text(MOUNTINFO), _text(UTAB), euid))
 
 
 def _text(path: str) -> str:

@@ -17,9 +17,9 @@ from typing import Any, Callable, Optional
 
 from npudoctor.core.frozen import replace
 from npudoctor.host.process.processes import Processes
-from npudoctor.launch.answer import Answer, from_json, to_json
 from npudoctor.launch.launch import Launch
-from npudoctor.launch.meeting import Meeting
+from npudoctor.launch.preflight import Preflight, from_json, to_json
+from npudoctor.launch.rendezvous import Rendezvous
 
 TURN = 0.02
 LINGER = 2.0  # how long an answer stays at least for the others to take it, whatever becomes of the job
@@ -32,14 +32,14 @@ class Sharing:
     pids mean what we think."""
 
     def __init__(
-        self, meeting: Meeting, launch: Launch, alike: str, processes: Processes, pid: int, place: str
+        self, meeting: Rendezvous, launch: Launch, alike: str, processes: Processes, pid: int, place: str
     ) -> None:
         self._meeting, self._launch, self._alike = meeting, launch, alike
         self._processes, self._place = processes, place
         process = processes.now(pid)
         self._author = [pid, process.started if process else 0]
 
-    def answer(self, ask: Callable[[], Answer], seconds: float) -> Answer:
+    def answer(self, ask: Callable[[], Preflight], seconds: float) -> Preflight:
         """The answer for this rank."""
         if self._launch.rank != 0:
             return self._taken(seconds) or ask()
@@ -58,13 +58,13 @@ class Sharing:
             self._tell(answer)
         return answer
 
-    def _tell(self, answer: Optional[Answer]) -> None:
+    def _tell(self, answer: Optional[Preflight]) -> None:
         told: dict[str, Any] = {"author": self._author, "place": self._place, "alike": self._alike}
         if answer is not None:
             told.update(at=answer.at, answer=to_json(answer))
         self._meeting.write(self._launch.key, told)
 
-    def _taken(self, seconds: float) -> Optional[Answer]:
+    def _taken(self, seconds: float) -> Optional[Preflight]:
         """The first rank's answer, waited for; None when there is none for us."""
         until, seen = time.monotonic() + seconds, False
         while time.monotonic() < until:
@@ -80,7 +80,7 @@ class Sharing:
             time.sleep(TURN)
         return None
 
-    def _fresh(self, told: Mapping[str, Any], seconds: float) -> Optional[Answer]:
+    def _fresh(self, told: Mapping[str, Any], seconds: float) -> Optional[Preflight]:
         with suppress(TypeError, KeyError, OSError):
             taken = f"{self._launch.key}{TAKEN}{self._launch.rank}"
             before = self._meeting.read(taken) or {}
@@ -110,7 +110,7 @@ class Sharing:
                 self._meeting.remove(name)
 
 
-def finish(answer: Answer) -> None:
+def withdraw(answer: Preflight) -> None:
     """At the end of the first rank: take its answer away, once the others had the time to take it."""
     if answer.shared is None:
         return

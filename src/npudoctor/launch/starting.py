@@ -9,15 +9,15 @@ import signal
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
-from npudoctor.launch.given import Given
-from npudoctor.launch.program import found, is_script, why_not
+from npudoctor.launch.inherited import InheritedState
+from npudoctor.launch.program import find_program, is_script, start_error
 
 PR_SET_PDEATHSIG = 1
 
 
-def start(command: Sequence[str], variables: Mapping[str, str], given: Given) -> int:
+def start_job(command: Sequence[str], variables: Mapping[str, str], given: InheritedState) -> int:
     """The pid of the job. Signals must be held before, so that none is lost. CannotStart."""
-    path = found(command[0], variables)
+    path = find_program(command[0], variables)
     arguments = [os.fsencode(word) for word in command]
     environment = {os.fsencode(name): os.fsencode(value) for name, value in variables.items()}
     reading, writing = os.pipe()  # closed by a successful execve
@@ -35,7 +35,7 @@ def start(command: Sequence[str], variables: Mapping[str, str], given: Given) ->
         said = pipe.read()
     if said:
         os.waitpid(pid, 0)
-        raise why_not(path, int(said))
+        raise start_error(path, int(said))
     return pid
 
 
@@ -43,7 +43,7 @@ def _become(
     path: bytes,
     arguments: list[bytes],
     environment: dict[bytes, bytes],
-    given: Given,
+    given: InheritedState,
     parent: int,
     writing: int,
 ) -> NoReturn:

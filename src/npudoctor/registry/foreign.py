@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Callable, Optional
 
-from npudoctor.checking.check import Check, Crashed, Skip, title_of, what_is_wrong
-from npudoctor.checking.needs import missing
+from npudoctor.checking.check import Check, Crashed, Skip, declaration_error, title_of
+from npudoctor.checking.needs import why_not_applicable
 from npudoctor.core.messages import _
 from npudoctor.core.model import Action, Facts, Finding, Fix, Risk, Scope, Severity
-from npudoctor.fixing.steps.steps import Command, Known, decode, encode
+from npudoctor.fixing.steps.steps import Command, KnownStep, decode, encode
 from npudoctor.host import CannotTell, Host, NotRunning
 from npudoctor.host.fs.files import LocalDisk
 from npudoctor.registry.child import ANSWER_LIMIT
@@ -61,10 +61,10 @@ def declaration(load: Callable[[], Check]) -> dict[str, Any]:
     }
 
 
-def declared(told: dict[str, Any], name: str, ask: Callable[[Host], Any], group: str) -> Check:
+def check_from_declaration(told: dict[str, Any], name: str, ask: Callable[[Host], Any], group: str) -> Check:
     """The Check that a child declared; it can say what it likes, so all of it is judged again."""
     codes = {code: Severity(severity) for code, severity in told["codes"].items()}
-    wrong = what_is_wrong(told["id"], codes, told["tags"], told["needs"])
+    wrong = declaration_error(told["id"], codes, told["tags"], told["needs"])
     if wrong or told["id"] != name.replace("_", "-"):
         raise ValueError(wrong or f"the id {told['id']!r} is not the file's name")
     manual = str(told["manual"])
@@ -84,7 +84,7 @@ def declared(told: dict[str, Any], name: str, ask: Callable[[Host], Any], group:
     )
 
 
-def asked(load: Callable[[], Check], host: Host) -> dict[str, Any]:
+def ask_in_child(load: Callable[[], Check], host: Host) -> dict[str, Any]:
     """In the child: ask a foreign check and put its answers into JSON."""
     answers: list[dict[str, Any]] = []
     if isinstance(host.disk, LocalDisk):
@@ -93,7 +93,7 @@ def asked(load: Callable[[], Check], host: Host) -> dict[str, Any]:
     left = ANSWER_LIMIT
     try:
         check = load()
-        why = missing(check.needs, host)
+        why = why_not_applicable(check.needs, host)
         if why is not None:
             raise Skip(why)
         for answer in check.ask(host):
@@ -114,7 +114,7 @@ def asked(load: Callable[[], Check], host: Host) -> dict[str, Any]:
     return {"answers": answers, **ending}
 
 
-def answers_of(told: Optional[dict[str, Any]]) -> Any:
+def replay_answers(told: Optional[dict[str, Any]]) -> Any:
     """Replay in the parent what a child answered: yields its findings, raises its ending."""
     if told is None:
         raise Crashed(_("its process ended without a result"))
@@ -183,7 +183,7 @@ def _decode(told: dict[str, Any]) -> object:
     )
 
 
-def _step(told: dict[str, Any]) -> Known:
+def _step(told: dict[str, Any]) -> KnownStep:
     """A step that a stranger made. The questions of our own steps only look; of a stranger's nobody knows."""
     step = decode(told)
     if isinstance(step, Command) and (step.unless or step.still):

@@ -40,7 +40,7 @@ def describe_target(host: Host) -> Target:
     )
 
 
-def nameless_host(host: Host) -> HostFacts:
+def minimal_host(host: Host) -> HostFacts:
     """The machine where describing it did not end: only what the kernel says without reading files."""
     system = host.system
     return HostFacts(
@@ -48,7 +48,7 @@ def nameless_host(host: Host) -> HostFacts:
     )
 
 
-def nameless_target(host: Host) -> Target:
+def minimal_target(host: Host) -> Target:
     """The target where describing it did not end: only what the user said."""
     told = host.options.python
     python = PythonFacts(told, None) if told is not None else None

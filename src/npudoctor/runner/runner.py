@@ -7,16 +7,16 @@ from collections.abc import Mapping, Sequence
 from typing import Callable, Optional, Union
 
 from npudoctor.checking.check import Check
-from npudoctor.checking.stamping import row_status
+from npudoctor.checking.validation import row_status
 from npudoctor.core.frozen import dataclass, field, replace
 from npudoctor.core.messages import _
 from npudoctor.core.model import Facts, Finding, Report, Result, Severity, Status
-from npudoctor.core.patience import GRACE, wait
 from npudoctor.core.redact.redact import redact
+from npudoctor.core.waiting import GRACE, wait
 from npudoctor.host import Host
-from npudoctor.registry.collecting import Loaded
+from npudoctor.registry.collector import LoadedChecks
 from npudoctor.runner import verdict
-from npudoctor.runner.asking import Asked, Asking, Workers
+from npudoctor.runner.check_run import AskUntil, CheckRun, Workers
 from npudoctor.runner.description import Description
 from npudoctor.runner.reporting import one_line
 
@@ -45,7 +45,7 @@ class Settings:
         return self.deadline if check.group == DEEP else self.timeout
 
 
-def run(loaded: Loaded, host: Host, settings: Settings, until: Optional[float] = None) -> Report:
+def run(loaded: LoadedChecks, host: Host, settings: Settings, until: Optional[float] = None) -> Report:
     """Ask the selected checks of this host and judge the answers. Start it before any other thread.
 
     `until`: when the deadline is over on the steady clock, where it began to run before this call.
@@ -54,11 +54,11 @@ def run(loaded: Loaded, host: Host, settings: Settings, until: Optional[float] =
 
     clock, started = time.monotonic(), time.time()
     until = clock + settings.deadline if until is None else until
-    asked = begin(loaded, host, settings, until)
-    workers = Workers([one for one in asked if isinstance(one, Asked)], host)
+    asked = start_runs(loaded, host, settings, until)
+    workers = Workers([one for one in asked if isinstance(one, CheckRun)], host)
     description = Description(host)
     workers.drive(until)
-    rows = [*finish(asked, settings, until), *_broken(loaded, settings)]
+    rows = [*collect_rows(asked, settings, until), *_broken(loaded, settings)]
     # What is ignored is nobody's cause: a deep failure then stands by itself.
     rows = verdict.ignore(rows, settings.ignore)
     rows = verdict.fold(settings.explain(rows) if settings.explain else rows)
@@ -80,7 +80,9 @@ def run(loaded: Loaded, host: Host, settings: Settings, until: Optional[float] =
     )
 
 
-def begin(loaded: Loaded, host: Host, settings: Settings, until: float) -> list[Union[Result, Asked]]:
+def start_runs(
+    loaded: LoadedChecks, host: Host, settings: Settings, until: float
+) -> list[Union[Result, CheckRun]]:
     """What is to be asked; a row at once for each selected check that is not to be asked here."""
     selected = [check for check in loaded.checks if _selected(check.names, settings.select)]
     reasons = {check.id: _not_asked(check, settings) for check in selected}
@@ -90,23 +92,23 @@ def begin(loaded: Loaded, host: Host, settings: Settings, until: float) -> list[
         for check in selected
         if reasons[check.id] is None
     }
-    begun: list[Union[Result, Asked]] = []
+    begun: list[Union[Result, CheckRun]] = []
     for check in selected:
         if check.id in asking:
             # A foreign check looks for what it needs in its own process.
             mine = replace(check, needs=()) if check.id in loaded.foreign else check
-            begun.append(Asked(mine, asking[check.id], settings.timeout_of(check), until))
+            begun.append(CheckRun(mine, asking[check.id], settings.timeout_of(check), until))
         else:
             begun.append(_row(check, Status.SKIPPED, reason=reasons[check.id]))
     return begun
 
 
-def finish(begun: Sequence[Union[Result, Asked]], settings: Settings, until: float) -> list[Result]:
+def collect_rows(begun: Sequence[Union[Result, CheckRun]], settings: Settings, until: float) -> list[Result]:
     """Wait for every answer, each until its own deadline, and make the rows."""
     return [row if isinstance(row, Result) else _gather(row, settings, until) for row in begun]
 
 
-def _broken(loaded: Loaded, settings: Settings) -> list[Result]:
+def _broken(loaded: LoadedChecks, settings: Settings) -> list[Result]:
     rows = (row for row in loaded.broken if _selected((row.check, row.group), settings.select))
     return [replace(row, reason=row.reason and redact(row.reason)) for row in rows]
 
@@ -129,11 +131,11 @@ def _not_asked(check: Check, settings: Settings) -> Optional[str]:
     return None
 
 
-def _plain(check: Check, host: Host) -> Asking:
+def _plain(check: Check, host: Host) -> AskUntil:
     return lambda until: check.ask(host)
 
 
-def _gather(asked: Asked, settings: Settings, until: float) -> Result:
+def _gather(asked: CheckRun, settings: Settings, until: float) -> Result:
     wait(asked.done, asked.by + GRACE)
     if not asked.done.is_set():
         if asked.started is None:
@@ -148,7 +150,7 @@ def _gather(asked: Asked, settings: Settings, until: float) -> Result:
 
 
 def _row(
-    check: Check, status: Status, asked: Optional[Asked] = None, *, reason: Optional[str] = None
+    check: Check, status: Status, asked: Optional[CheckRun] = None, *, reason: Optional[str] = None
 ) -> Result:
     answers = list(asked.answers) if asked else []
     facts: dict[str, object] = {}

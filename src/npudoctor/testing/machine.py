@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Callable, Optional, Union
 
 from npudoctor.checking.check import Check, Skip
-from npudoctor.checking.needs import missing
-from npudoctor.checking.stamping import row_status, stamped
+from npudoctor.checking.needs import why_not_applicable
+from npudoctor.checking.validation import row_status, validate
 from npudoctor.core.frozen import dataclass, replace
 from npudoctor.core.model import Facts, Finding, Status
 from npudoctor.host import CannotTell, Host, NotRunning, Options
@@ -139,11 +139,11 @@ def ask(check: Check, host: Host) -> Asked:
     facts: dict[str, object] = {}
     status, reason, advisory = Status.OK, "", False
     try:
-        why = missing(check.needs, host)
+        why = why_not_applicable(check.needs, host)
         if why is not None:
             raise Skip(why)
         for answer in check.ask(host):
-            answer = stamped(check, answer)
+            answer = validate(check, answer)
             if isinstance(answer, Facts):
                 facts.update(answer.values)
             else:

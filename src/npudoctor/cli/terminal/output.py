@@ -7,7 +7,7 @@ import os
 import sys
 from typing import Callable
 
-from npudoctor.core.descriptors import nowhere, ready
+from npudoctor.core.descriptors import open_null, ready
 from npudoctor.core.messages import _, strerror
 from npudoctor.core.redact.redact import redact
 from npudoctor.render.printable import printable
@@ -29,11 +29,11 @@ def secure() -> None:
         try:
             os.fstat(number)
         except OSError:
-            nowhere()
+            open_null()
             _closed = _closed or number == 1
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # Python's for one that was closed
-            setattr(sys, name, os.fdopen(nowhere(), mode, encoding="utf-8", errors="backslashreplace"))
+            setattr(sys, name, os.fdopen(open_null(), mode, encoding="utf-8", errors="backslashreplace"))
 
 
 def put_aside() -> None:
@@ -152,7 +152,7 @@ def _replace(path: str, content: bytes) -> None:
 def give_up() -> None:
     """Point the standard streams nowhere: what is still buffered must not fail again at the end."""
     with contextlib.suppress(OSError):  # no number is left for it: then nothing can be written either
-        nothing = nowhere()
+        nothing = open_null()
         os.dup2(nothing, 1)
         os.close(nothing)
 

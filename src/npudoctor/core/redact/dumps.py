@@ -20,7 +20,7 @@ _PAIR = re.compile(
 _DIGITS = re.compile(r"\d+")
 
 
-def dumped(lines: Sequence[str]) -> Iterator[tuple[int, str, Span]]:
+def find_dumped(lines: Sequence[str]) -> Iterator[tuple[int, str, Span]]:
     """Every variable of a dump: the number of its line, its name, and where its value is."""
     run: list[tuple[int, str, Span]] = []
     before = ""  # what stands before each name of the run, however its numbers differ
@@ -47,7 +47,7 @@ def _run(run: Sequence[tuple[int, str, Span]], count: int) -> Iterator[tuple[int
         yield from run
 
 
-def replaced(line: str, spans: Iterable[Span], by: str) -> str:
+def replace_spans(line: str, spans: Iterable[Span], by: str) -> str:
     """The line with something else in these places, which may overlap."""
     last: Optional[int] = None
     for begin, end in sorted(spans, reverse=True):

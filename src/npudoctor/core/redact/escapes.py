@@ -22,7 +22,7 @@ _UNICODE = re.compile(r"\\{1,7}u00(?!22|27|5c)([2-7][0-9a-f])", re.IGNORECASE)
 UNICODE_MARK = "\\u00"
 
 
-def encoded(text: str) -> Iterator[Span]:
+def find_encoded(text: str) -> Iterator[Span]:
     """First and last+1 of each value that a percent-encoded assignment announces."""
     for found in _ENCODED.finditer(text):
         name = found[1]
@@ -33,7 +33,7 @@ def encoded(text: str) -> Iterator[Span]:
             yield found.span(2)
 
 
-def plain(text: str) -> tuple[str, list[int]]:
+def unescape(text: str) -> tuple[str, list[int]]:
     """The text with the escapes of JSON for letters and signs resolved, and where in it each character stood;
     one place more for its end."""
     parts, places, done = list[str](), list[int](), 0

@@ -29,7 +29,7 @@ _SENTENCE = re.compile(r"[^\s\"'`,;]+(?: [^\s\"'`,;]+){0,23}")
 _QUOTED = re.compile(r"\\{0,7}([\"'`])([^\"'`\n]{1,400})")
 
 
-def phrases(text: str) -> Iterator[Span]:
+def find_phrases(text: str) -> Iterator[Span]:
     """First and last+1 of each."""
     for found in _SEED.finditer(text):
         yield found.span(1)

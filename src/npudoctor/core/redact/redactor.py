@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from npudoctor.core.redact.escapes import UNICODE_MARK, encoded, plain
+from npudoctor.core.redact.assignments import find_assigned
+from npudoctor.core.redact.escapes import UNICODE_MARK, find_encoded, unescape
 from npudoctor.core.redact.forms import (
     COMMANDS,
     HEADERS,
@@ -17,18 +18,17 @@ from npudoctor.core.redact.forms import (
     TOKENS,
     URL,
     WEB,
-    userinfo,
+    password_span,
 )
-from npudoctor.core.redact.named import spans
 from npudoctor.core.redact.names import Weight, entropy, looks_secret
-from npudoctor.core.redact.phrases import phrases
-from npudoctor.core.redact.telling import HIDDEN, telling
+from npudoctor.core.redact.phrases import find_phrases
+from npudoctor.core.redact.prefilter import HIDDEN, may_hold_secret
 from npudoctor.core.redact.values import Values
 
 # Lines of a private key whose end is nowhere: a 16384-bit RSA key has 200.
 LONGEST_KEY = 250
 
-Found = tuple[int, int, str]
+Secret = tuple[int, int, str]
 
 
 class Redactor:
@@ -49,9 +49,9 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """A whole text without its secrets."""
-        if not telling(text):
+        if not may_hold_secret(text):
             return text
-        found = sorted(_everywhere(text), key=lambda one: (one[0], -one[1]))
+        found = sorted(_find_everywhere(text), key=lambda one: (one[0], -one[1]))
         return self._without(text, found)
 
     def line(self, text: str) -> str:
@@ -75,7 +75,7 @@ class Redactor:
         self._left = 0 if end else self._left - 1
         return HIDDEN + (self.text(text[end.end() :]) if end else "")
 
-    def _without(self, text: str, found: list[Found]) -> str:
+    def _without(self, text: str, found: list[Secret]) -> str:
         parts, done = [], 0
         for begin, end, kind in found:
             if end <= done:
@@ -97,19 +97,19 @@ def _dense(body: str) -> bool:
     return entropy(body) > 4.4 and body != body.lower() and body != body.upper()
 
 
-def _everywhere(text: str) -> Iterator[Found]:
+def _find_everywhere(text: str) -> Iterator[Secret]:
     """Every secret, those among them that JSON has written with escapes."""
-    yield from _found(text)
+    yield from _find(text)
     if UNICODE_MARK in text or UNICODE_MARK.upper() in text:
-        unescaped, places = plain(text)
-        for begin, end, kind in _found(unescaped) if unescaped != text else ():
+        unescaped, places = unescape(text)
+        for begin, end, kind in _find(unescaped) if unescaped != text else ():
             yield places[begin], places[end], kind
 
 
-def _found(text: str) -> Iterator[Found]:
+def _find(text: str) -> Iterator[Secret]:
     """Every secret, in no order; they may overlap."""
     yield from _keys(text)
-    for finder in (spans, encoded, phrases):
+    for finder in (find_assigned, find_encoded, find_phrases):
         for begin, end in finder(text):
             yield begin, end, "named"
     values = Values(text)
@@ -121,7 +121,7 @@ def _found(text: str) -> Iterator[Found]:
                 if looks_secret(found[1].strip(), Weight.SECRET):
                     yield found.start(1), found.end(1), kind
     for found in URL.finditer(text):
-        place = userinfo(found[1], found[2])
+        place = password_span(found[1], found[2])
         if place and text[found.start(2) + place[0] : found.start(2) + place[1]] != HIDDEN:
             yield found.start(2) + place[0], found.start(2) + place[1], "url"
 
@@ -137,7 +137,7 @@ def _arguments(text: str) -> Iterator[int]:
             yield from (one.end() for one in option.finditer(text, begin, at))
 
 
-def _keys(text: str) -> Iterator[Found]:
+def _keys(text: str) -> Iterator[Secret]:
     """Private keys, each to its end, or to that of the text."""
     at = 0
     while begin := KEY_BEGIN.search(text, at):

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from npudoctor.core.marks import FileMark
 from npudoctor.core.messages import _
 from npudoctor.facts.leftovers.temporary import TempFolder, library_of
-from npudoctor.fixing.actions.opening import explained, opened, opened_in
+from npudoctor.fixing.actions.directories import open_folder, open_subfolder, refuse_replaced
 from npudoctor.fixing.actions.spilled import same_folder
 from npudoctor.fixing.outcome import Observer, Refused, changing
 from npudoctor.fixing.steps.steps import RemoveFiles
@@ -24,7 +24,7 @@ from npudoctor.proof.temporary import Owners
 def remove_temporary(step: RemoveFiles, host: Host, at: Observer) -> None:
     """Prove anew that its processes are gone; unlink its sockets by its descriptor, then the folder."""
     parent, name = step.directory.rsplit("/", 1)
-    with opened(parent or "/") as (above, parents), opened_in(above, name) as descriptor:
+    with open_folder(parent or "/") as (above, parents), open_subfolder(above, name) as descriptor:
         entry = entry_of(os.fstat(descriptor))
         same_folder(step, entry)
         names = tuple(os.listdir(descriptor))
@@ -39,7 +39,7 @@ def remove_temporary(step: RemoveFiles, host: Host, at: Observer) -> None:
             _same_socket(marks[socket], step.owner, _now(socket, descriptor))
             with changing(at, f"unlink socket {socket}"):
                 os.unlink(socket, dir_fd=descriptor)
-        with explained(step.directory):
+        with refuse_replaced(step.directory):
             same_folder(step, entry_of(os.stat(name, dir_fd=above, follow_symlinks=False)))
             with changing(at, f"remove folder {name}"):
                 os.rmdir(name, dir_fd=above)

@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from npudoctor.core.marks import FileMark
 from npudoctor.core.messages import _, ngettext, strerror
 from npudoctor.facts.leftovers.shm_files import FOLDER, SharedFile, maker
-from npudoctor.fixing.actions.opening import explained, opened
+from npudoctor.fixing.actions.directories import open_folder, refuse_replaced
 from npudoctor.fixing.actions.spilled import same_file
 from npudoctor.fixing.actions.syscalls import file_system
 from npudoctor.fixing.outcome import Gone, Observer, Refused, changing
@@ -40,7 +40,7 @@ _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 def remove_unused(step: RemoveUnused, host: Host, at: Observer) -> None:
     """Unlink each file while we hold its lease; those that cannot go do not keep the others."""
-    with opened(step.directory) as (descriptor, parents):
+    with open_folder(step.directory) as (descriptor, parents):
         distrust = untrusted_parent(parents, step.owner, host.identity.euid)
         if distrust:
             raise Refused(distrust)
@@ -51,7 +51,7 @@ def remove_unused(step: RemoveUnused, host: Host, at: Observer) -> None:
         gone, kept = 0, []
         for mark in step.files:
             try:
-                with explained(f"{step.directory}/{mark.name}"):
+                with refuse_replaced(f"{step.directory}/{mark.name}"):
                     _remove(mark, step, descriptor, doubts, at)
             except Gone:
                 gone += 1

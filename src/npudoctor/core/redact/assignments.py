@@ -38,7 +38,7 @@ _BEFORE_A_PATH = " \t\n\r\"'()[]{}<>,;:=`"
 Span = tuple[int, int]
 
 
-def spans(text: str) -> Iterator[Span]:
+def find_assigned(text: str) -> Iterator[Span]:
     """First and last+1 of each value to be hidden."""
     values = Values(text)
     yield from _assigned(text, values)

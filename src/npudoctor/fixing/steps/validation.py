@@ -12,7 +12,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MODE = 0o777  # neither set-user-id nor anything that chmod does not know
 
 
-def sound(step: object) -> bool:
+def is_valid(step: object) -> bool:
     """Whether all fields are what their annotations say, and what a line is made of without quoting is
     no more than that."""
     if not _fits(step, type(step)):

@@ -25,7 +25,7 @@ TURN = 0.05  # seconds between two looks at a process that we have no descriptor
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldProcess:
     """A process and the descriptor by which we hold it; None where the kernel has none (before 5.3)."""
 
     mark: ProcessMark
@@ -49,7 +49,7 @@ def end_processes(step: SignalProcess, host: Host, at: Observer) -> None:
 
 
 @contextmanager
-def _held(step: SignalProcess, host: Host) -> Iterator[list[Held]]:
+def _held(step: SignalProcess, host: Host) -> Iterator[list[HeldProcess]]:
     """Those that still run. Only what is seen once a descriptor is open is known to be of its process."""
     with ExitStack() as stack:
         stack.enter_context(_room(len(step.processes)))
@@ -59,7 +59,7 @@ def _held(step: SignalProcess, host: Host) -> Iterator[list[Held]]:
             if descriptor is not None:
                 stack.callback(os.close, descriptor)
             if _runs(mark, host) and (descriptor is not None or not host.pidfds.usable):
-                held.append(Held(mark, descriptor))
+                held.append(HeldProcess(mark, descriptor))
         yield held
 
 
@@ -98,7 +98,7 @@ def _runs(mark: ProcessMark, host: Host) -> bool:
     return not process.gone
 
 
-def _guarded(step: SignalProcess, left: Sequence[Held], fresh: Host) -> list[Held]:
+def _guarded(step: SignalProcess, left: Sequence[HeldProcess], fresh: Host) -> list[HeldProcess]:
     """Those that still run: each is the one that was looked at, proven stale, and leaves no child behind."""
     endings = Endings(fresh)
     among = {one.mark.pid for one in left}
@@ -129,7 +129,9 @@ def _same(mark: ProcessMark, owner: int, fresh: Host) -> bool:
     return True
 
 
-def _send(living: Sequence[Held], owner: int, number: signal.Signals, fresh: Host, at: Observer) -> None:
+def _send(
+    living: Sequence[HeldProcess], owner: int, number: signal.Signals, fresh: Host, at: Observer
+) -> None:
     for one in living:
         pid = one.mark.pid
         try:
@@ -144,14 +146,14 @@ def _send(living: Sequence[Held], owner: int, number: signal.Signals, fresh: Hos
             ) from None
 
 
-def _signal(one: Held, number: signal.Signals) -> None:
+def _signal(one: HeldProcess, number: signal.Signals) -> None:
     if one.descriptor is None:
         os.kill(one.mark.pid, number)
     else:
         signal_process(one.descriptor, number)
 
 
-def _remaining(held: Sequence[Held], seconds: float, host: Host) -> list[Held]:
+def _remaining(held: Sequence[HeldProcess], seconds: float, host: Host) -> list[HeldProcess]:
     """Those that have not ended after so long."""
     descriptors = [one.descriptor for one in held if one.descriptor is not None]
     if len(descriptors) == len(held):

@@ -7,7 +7,7 @@ import signal
 from collections.abc import Mapping
 from contextlib import suppress
 
-from npudoctor.core.descriptors import beyond_standard, nowhere
+from npudoctor.core.descriptors import inherited_descriptors, open_null
 from npudoctor.core.frozen import dataclass
 
 # Python ignores these from its start on, and nobody can tell any more whether its caller did: they go back to
@@ -17,14 +17,14 @@ EVERY = frozenset(signal.valid_signals()) - {signal.SIGKILL, signal.SIGSTOP}
 
 
 @dataclass(frozen=True)
-class Given:
+class InheritedState:
     """The signals that the caller ignores and those that it blocks."""
 
     ignored: frozenset[int]
     blocked: frozenset[int]
 
     @classmethod
-    def now(cls) -> Given:
+    def now(cls) -> InheritedState:
         """As they are, before anything of ours is changed."""
         ignored = {number for number in EVERY if signal.getsignal(number) is signal.SIG_IGN}
         return cls(frozenset(ignored) - BY_PYTHON, frozenset(signal.pthread_sigmask(signal.SIG_BLOCK, ())))
@@ -44,21 +44,21 @@ class Given:
         signal.pthread_sigmask(signal.SIG_SETMASK, self.blocked)
 
 
-def let_go() -> None:
+def release_descriptors() -> None:
     """Close what the caller handed on, once the job has it: somebody may wait for the job to close it. Only
     standard error stays ours, too."""
     with suppress(OSError):  # where no descriptor is left
-        nothing = nowhere()
+        nothing = open_null()
         for number in (0, 1):
             os.dup2(nothing, number, inheritable=False)
         os.close(nothing)
-    for number in beyond_standard():
+    for number in inherited_descriptors():
         with suppress(OSError):
             if os.get_inheritable(number):
                 os.close(number)
 
 
-def variables(ours: Mapping[str, str]) -> dict[str, str]:
+def original_variables(ours: Mapping[str, str]) -> dict[str, str]:
     """Our variables as the caller set them: in the C locale Python changes LC_CTYPE before it starts."""
     told = dict(ours)
     try:

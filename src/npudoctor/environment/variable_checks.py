@@ -40,24 +40,24 @@ LEFT = tuple(
 )
 
 
-def of_variables(report: Report) -> list[Finding]:
+def findings_of(report: Report) -> list[Finding]:
     """The findings that variables may answer, causes before echoes."""
     found = [finding for row in report.results if row.check in CHECKS for finding in row.findings]
-    return [finding for finding in sorted(found, key=_echoes) if wanted(finding)]
+    return [finding for finding in sorted(found, key=_echoes) if is_relevant(finding)]
 
 
 def _echoes(finding: Finding) -> bool:
     return finding.caused_by is not None
 
 
-def wanted(finding: Finding) -> bool:
+def is_relevant(finding: Finding) -> bool:
     """Whether a finding is one that the variables are to answer."""
     if finding.code.startswith(ALWAYS) or finding.code in HARMLESS:
         return True
     return finding.weight > Severity.INFO
 
 
-def unanswered(report: Report) -> Iterator[str]:
+def unanswered_checks(report: Report) -> Iterator[str]:
     """The checks of the variables that could not answer, with the reason."""
     for row in report.results:
         if row.check in CHECKS and row.status in (Status.UNKNOWN, Status.TIMEOUT, Status.CRASHED):

@@ -9,19 +9,19 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Optional
 
-from npudoctor.launch.answer import dumped
+from npudoctor.launch.preflight import encode_line
 
 LARGEST = 1 << 20
 
 
-class Meeting:
+class Rendezvous:
     """An opened folder. Every operation goes through its descriptor, and may raise OSError."""
 
     def __init__(self, path: str, descriptor: int) -> None:
         self.path, self._descriptor = path, descriptor
 
     @classmethod
-    def opened(cls, euid: int, variables: Mapping[str, str]) -> Optional[Meeting]:
+    def opened(cls, euid: int, variables: Mapping[str, str]) -> Optional[Rendezvous]:
         """The first of our places that can be used and is safe; None when none is."""
         for path in _places(euid, variables):
             with suppress(OSError):
@@ -51,7 +51,7 @@ class Meeting:
         self.remove(new)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with open(os.open(new, flags, 0o600, dir_fd=self._descriptor), "wb") as file:
-            file.write(dumped(told))
+            file.write(encode_line(told))
         os.replace(new, name, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
 
     def remove(self, name: str) -> None:

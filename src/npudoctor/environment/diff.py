@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Callable
 
 from npudoctor.core.frozen import dataclass, field
-from npudoctor.environment.owners import Owners
+from npudoctor.environment.owners import FolderOwners
 from npudoctor.host.process.commands import FOLDERS
 
 # Lists of folders, which scripts extend; all else they set.
@@ -22,7 +22,7 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")  # what every shell takes; export
 
 
 @dataclass(frozen=True)
-class Delta:
+class EnvironmentDiff:
     """`values` are set; the folders of `front` come before what a list has, those of `back` after it."""
 
     values: Mapping[str, str] = field(default_factory=dict)
@@ -30,7 +30,7 @@ class Delta:
     back: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
-def joined(variables: Mapping[str, str], delta: Delta, owners: Owners) -> dict[str, str]:
+def apply_diff(variables: Mapping[str, str], delta: EnvironmentDiff, owners: FolderOwners) -> dict[str, str]:
     """The variables with what they lack of it. What names the same is left as it is spelled, what is there
     stays in its place, and folders that do not exist are not added."""
     found = dict(variables)
@@ -51,7 +51,7 @@ def entries_of(variables: Mapping[str, str], name: str) -> list[str]:
     return [entry for entry in variables.get(name, "").split(":") if entry]
 
 
-def without(
+def drop_entries(
     variables: Mapping[str, str], wrong: Callable[[str], bool], names: Sequence[str] = TIDY
 ) -> dict[str, str]:
     """The variables without the entries that are wrong."""
@@ -64,7 +64,7 @@ def without(
     return found
 
 
-def _lacking(folders: Iterable[str], entries: Sequence[str], owners: Owners) -> list[str]:
+def _lacking(folders: Iterable[str], entries: Sequence[str], owners: FolderOwners) -> list[str]:
     have = {owners.real(entry) for entry in entries}
     lacking = []
     for folder in folders:
@@ -75,7 +75,7 @@ def _lacking(folders: Iterable[str], entries: Sequence[str], owners: Owners) -> 
     return lacking
 
 
-def tidied(variables: Mapping[str, str], owners: Owners) -> dict[str, str]:
+def tidy(variables: Mapping[str, str], owners: FolderOwners) -> dict[str, str]:
     """Without empty entries and without those that are there twice: CANN's own folders under whatever name,
     others under the same one."""
     found = dict(variables)

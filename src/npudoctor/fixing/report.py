@@ -7,8 +7,8 @@ from typing import Optional
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
-from npudoctor.fixing.outcome import Ending
-from npudoctor.fixing.plan import Done, left
+from npudoctor.fixing.outcome import ActionStatus
+from npudoctor.fixing.plan import ItemResult, anything_left
 
 
 @dataclass(frozen=True)
@@ -21,18 +21,18 @@ class FixReport:
     failed: bool
     msg: str
     run: Optional[str]
-    actions: tuple[Done, ...]
+    actions: tuple[ItemResult, ...]
 
 
-def answered(
-    done: Sequence[Done], run: Optional[str], *, changed: bool, unproven: bool = False, msg: str = ""
+def fix_report(
+    done: Sequence[ItemResult], run: Optional[str], *, changed: bool, unproven: bool = False, msg: str = ""
 ) -> FixReport:
     """What became of all items, and the exit status that says it."""
-    status = 1 if left(done) else 2 if unproven else 0
+    status = 1 if anything_left(done) else 2 if unproven else 0
     return FixReport(
         exit_code=status,
         changed=changed,
-        would_change=any(one.outcome.ending is Ending.PLANNED for one in done),
+        would_change=any(one.outcome.ending is ActionStatus.PLANNED for one in done),
         failed=unproven or any(map(_bad, done)),
         msg=msg or _line(done, status),
         run=run,
@@ -40,21 +40,21 @@ def answered(
     )
 
 
-def by_hand(done: Done) -> bool:
+def by_hand(done: ItemResult) -> bool:
     """Whether it was left to a person: JSON says refused to that as well."""
-    return done.outcome.ending is Ending.REFUSED and done.item.by_hand
+    return done.outcome.ending is ActionStatus.REFUSED and done.item.by_hand
 
 
-def _bad(done: Done) -> bool:
+def _bad(done: ItemResult) -> bool:
     ending = done.outcome.ending
-    return ending is Ending.FAILED or (ending is Ending.REFUSED and done.item.decides)
+    return ending is ActionStatus.FAILED or (ending is ActionStatus.REFUSED and done.item.decides)
 
 
-def _line(done: Sequence[Done], status: int) -> str:
+def _line(done: Sequence[ItemResult], status: int) -> str:
     if not done:
         return _("nothing to do")
     parts = []
-    for ending in Ending:
+    for ending in ActionStatus:
         number = sum(one.outcome.ending is ending and not by_hand(one) for one in done)
         if number:
             parts.append(_counted(ending).format(count=number))
@@ -64,13 +64,13 @@ def _line(done: Sequence[Done], status: int) -> str:
     return _(", ").join(parts)
 
 
-def _counted(ending: Ending) -> str:
+def _counted(ending: ActionStatus) -> str:
     texts = {
-        Ending.PLANNED: _("{count} planned"),
-        Ending.APPLIED: _("{count} applied"),
-        Ending.ALREADY: _("{count} already done"),
-        Ending.DECLINED: _("{count} declined"),
-        Ending.REFUSED: _("{count} refused"),
-        Ending.FAILED: _("{count} failed"),
+        ActionStatus.PLANNED: _("{count} planned"),
+        ActionStatus.APPLIED: _("{count} applied"),
+        ActionStatus.ALREADY: _("{count} already done"),
+        ActionStatus.DECLINED: _("{count} declined"),
+        ActionStatus.REFUSED: _("{count} refused"),
+        ActionStatus.FAILED: _("{count} failed"),
     }
     return texts[ending]
