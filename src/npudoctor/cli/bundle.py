@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from npudoctor.cli.arguments.paths import writable
-from npudoctor.cli.settings.config import Refused, absolute
-from npudoctor.cli.terminal.destinations import opened_folder
-from npudoctor.cli.terminal.output import Lost, complain, within
+from npudoctor.cli.settings.config import UsageError, absolute
+from npudoctor.cli.terminal.destinations import open_target_folder
+from npudoctor.cli.terminal.output import Lost, complain, write_in_child
 from npudoctor.core.messages import _, strerror
 from npudoctor.core.redact.prefilter import HIDDEN
 from npudoctor.core.redact.redact import redact
@@ -41,11 +41,11 @@ def place(told: str, files: Files) -> str:
         entry = files.stat(folder)
         there = entry is not None and files.lstat(path) is not None
     except CannotTell as error:
-        raise Refused(f"{_OPTION}: {error.reason}") from error
+        raise UsageError(f"{_OPTION}: {error.reason}") from error
     if entry is None or not entry.is_dir:
-        raise Refused(_("{option}: {path} is not a directory").format(option=_OPTION, path=folder))
+        raise UsageError(_("{option}: {path} is not a directory").format(option=_OPTION, path=folder))
     if there:
-        raise Refused(
+        raise UsageError(
             _("{option}: {path} already exists and is not overwritten").format(option=_OPTION, path=path)
         )
     return writable(path, files, _OPTION) or path
@@ -121,13 +121,13 @@ def pack(path: str, contents: Mapping[str, bytes]) -> None:
     top = os.path.basename(path).split(".")[0] or "npudoctor"
     content = _packed(top, contents)
     try:
-        within(lambda: _put_into(os.path.dirname(path), os.path.basename(path), content), path)
+        write_in_child(lambda: _put_into(os.path.dirname(path), os.path.basename(path), content), path)
     except OSError as error:
         raise Lost(f"{path}: {strerror(error.errno)}") from error
 
 
 def _put_into(place: str, name: str, content: bytes) -> None:
-    folder = opened_folder(place)
+    folder = open_target_folder(place)
     try:
         _put(content, name, folder)
     finally:

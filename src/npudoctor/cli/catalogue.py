@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Optional
 
-from npudoctor.cli.arguments.values import one_of
+from npudoctor.cli.arguments.values import flag_value
 from npudoctor.cli.caller import Caller
 from npudoctor.cli.session import speak
 from npudoctor.cli.terminal import output
@@ -20,8 +20,8 @@ def loaded_checks(format: Optional[str], lang: Optional[str], caller: Caller) ->
 
 def wanted_format(format: Optional[str], lang: Optional[str], caller: Caller) -> str:
     """The format that was asked for; from here on it is spoken as that wants it."""
-    wanted: str = one_of("format", format)
-    one_of("lang", lang)
-    output.put_aside()
+    wanted: str = flag_value("format", format)
+    flag_value("lang", lang)
+    output.redirect_stdout()
     speak(wanted, None, caller)
     return wanted

@@ -58,22 +58,22 @@ def env(
 
 
 def _answered(ctx: typer.Context, form: str, flags: dict[str, Optional[str]], write: Optional[str]) -> int:
-    """What ends otherwise than with 0 and lines makes an `eval` fail: cli/evaluated.py."""
+    """What ends otherwise than with 0 and lines makes an `eval` fail: cli/terminal/eval_guard.py."""
     from npudoctor.cli.arguments.paths import own_file
-    from npudoctor.cli.session import opened
+    from npudoctor.cli.session import open_session
     from npudoctor.cli.terminal import output
     from npudoctor.environment import required_changes
     from npudoctor.host import CannotTell
     from npudoctor.host.fs.files import Files
-    from npudoctor.render.environment import Inexpressible, block
+    from npudoctor.render.environment import Inexpressible, render_changes
 
-    with opened(flags, ctx.obj) as session:
+    with open_session(flags, ctx.obj) as session:
         target = own_file(write, Files(session.host.disk), "--write")
         try:
             found = required_changes(session.host)
             # A file, and a container, meet other variables than those of this shell.
             changes = found.changes if target is None and form != "docker" else found.whole
-            text = block(changes, form)
+            text = render_changes(changes, form)
         except (CannotTell, Inexpressible) as error:
             reason = error.reason if isinstance(error, CannotTell) else str(error)
             output.complain(_("the environment cannot be set: {why}").format(why=reason))
@@ -89,17 +89,17 @@ def _answered(ctx: typer.Context, form: str, flags: dict[str, Optional[str]], wr
 def _say(found: EnvironmentChanges, form: str, target: Optional[str]) -> None:
     """What a person should know beside the lines."""
     from npudoctor.cli.terminal import output
-    from npudoctor.render.environment import SHELLS, cut_by_old_slurm, hint, untold
+    from npudoctor.render.environment import SHELLS, cannot_unset, cut_by_old_slurm, eval_line
 
     for note in found.notes:
         output.complain(note)
     for name in cut_by_old_slurm(found.changes, form):
         text = _("{name} is longer than Slurm before 22.05 reads: it would be truncated")
         output.complain(text.format(name=name))
-    for name in untold(found.changes, form):
+    for name in cannot_unset(found.changes, form):
         output.complain(
             _("{name} should be unset, which docker's --env-file cannot express").format(name=name)
         )
     if target is None and output.is_terminal() and form in SHELLS:
         text = _("nothing is set yet: {line}") if found.changes else _("nothing needs to be set")
-        output.complain(text.format(line=hint(form)))
+        output.complain(text.format(line=eval_line(form)))

@@ -63,14 +63,14 @@ def explain(
     """Say what a failing log means."""
     from npudoctor.cli import bundle
     from npudoctor.cli.arguments.paths import writable
-    from npudoctor.cli.explaining import Asked, answered, installed_on, verified
-    from npudoctor.cli.session import described, opened
+    from npudoctor.cli.explaining import ExplainRequest, explain_words, installed_on, verify_diagnosis
+    from npudoctor.cli.session import load_settings, open_session
     from npudoctor.explain.signatures.remedies import remedied
     from npudoctor.host.fs.files import Files, LocalDisk
 
     started = time.monotonic()
     flags = {"format": format, "lang": lang, "config": config}
-    settings = described({**flags, "deadline": deadline}, ctx.obj)
+    settings = load_settings({**flags, "deadline": deadline}, ctx.obj)
     seconds = None if deadline is None else settings["deadline"]
     disk = LocalDisk()
     try:
@@ -78,14 +78,14 @@ def explain(
         packed = None if collect is None else bundle.place(collect, Files(disk))
     finally:
         disk.close()
-    found = answered(Asked(tuple(logs or ()), ctx.obj.variables, started, seconds))
+    found = explain_words(ExplainRequest(tuple(logs or ()), ctx.obj.variables, started, seconds))
     if verify:
-        with opened(flags, ctx.obj) as session:
-            found = remedied(verified(found, session), installed_on(session.host))
+        with open_session(flags, ctx.obj) as session:
+            found = remedied(verify_diagnosis(found, session), installed_on(session.host))
     else:
         found = remedied(found, None)
     if packed is not None:
-        with opened(flags, ctx.obj) as session:
+        with open_session(flags, ctx.obj) as session:
             bundle.collect(packed, found, session)
     _deliver(found, settings["format"], target)
     return found.exit_code

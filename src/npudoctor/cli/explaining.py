@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Optional
 
 from npudoctor.cli.session import knowledge_directory
-from npudoctor.cli.settings.config import Refused, suggestion
+from npudoctor.cli.settings.config import UsageError, suggestion
 from npudoctor.cli.terminal import output
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _, ngettext
@@ -38,7 +38,7 @@ _NAMED = 5  # logs named there of those that were found
 
 
 @dataclass(frozen=True)
-class Asked:
+class ExplainRequest:
     """The words of the command, who called, and when it began. `seconds`: how long it may take, None for what
     suits the words; `since`: only what was written since then is read."""
 
@@ -49,7 +49,7 @@ class Asked:
     since: Optional[float] = None
 
 
-def answered(asked: Asked) -> Explanation:
+def explain_words(asked: ExplainRequest) -> Explanation:
     """The answer to what was asked: about a code, about logs, or about the newest log here."""
     from npudoctor.explain.reading.gather import Absent, gathered
 
@@ -58,13 +58,13 @@ def answered(asked: Asked) -> Explanation:
     if not words:
         words, silent = _newest(asked)
     if "-" in words and os.isatty(0):
-        raise Refused(_("-: standard input is a terminal; name a file, or pipe the log in"))
+        raise UsageError(_("-: standard input is a terminal; name a file, or pipe the log in"))
     inputs: Optional[Inputs] = None
     try:
         inputs = gathered(words, asked.started, asked.seconds, asked.since)
     except Absent as absent:
         if len(words) > 1 or not absent.missing:
-            raise Refused(f"{absent.word}: {absent.why}") from absent
+            raise UsageError(f"{absent.word}: {absent.why}") from absent
     table = _table(asked.variables)
     if inputs is None:
         return _about_code(words[0], table.signatures, asked)
@@ -88,7 +88,7 @@ def _table(variables: Mapping[str, str]) -> Table:
     return made.table
 
 
-def _about_code(word: str, signatures: tuple[Signature, ...], asked: Asked) -> Explanation:
+def _about_code(word: str, signatures: tuple[Signature, ...], asked: ExplainRequest) -> Explanation:
     from npudoctor import __version__
     from npudoctor.explain.ranking.judge import Diagnosis
     from npudoctor.explain.signatures.codes import codes_of, found_by
@@ -102,11 +102,11 @@ def _about_code(word: str, signatures: tuple[Signature, ...], asked: Asked) -> E
         found = _by_check(word, loaded)
         broken = loaded.not_loaded(word)
         if broken is not None and not found:
-            raise Refused(f"{broken.check}: {broken.title}: {broken.reason}")
+            raise UsageError(f"{broken.check}: {broken.title}: {broken.reason}")
         near = loaded.unread() + suggestion(word, codes_of(signatures))
     if not found:
         text = _("{name}: not a file, a folder or a known code{suggestion}")
-        raise Refused(text.format(name=word, suggestion=near))
+        raise UsageError(text.format(name=word, suggestion=near))
     verdict = "environment" if found[0].environment else "not_environment"
     # A number of so few digits may be of anything; HCCL's results are all that is known here.
     best = "possible" if number.isdigit() and len(number) < _TOLD_APART else "certain"
@@ -124,7 +124,7 @@ def _by_check(word: str, loaded: LoadedChecks) -> list[Signature]:
     return []
 
 
-def _about_logs(inputs: Inputs, engine: Engine, asked: Asked) -> Explanation:
+def _about_logs(inputs: Inputs, engine: Engine, asked: ExplainRequest) -> Explanation:
     from npudoctor.cli.terminal.progress import Progress
 
     walk = inputs.walk
@@ -157,7 +157,7 @@ def _uncounted(walk: Walk) -> Iterator[tuple[str, str]]:
         yield "...", text.format(most=ENTRIES, count=walk.more)
 
 
-def _read_once(engine: Engine, path: str, inputs: Inputs, asked: Asked) -> Evidence:
+def _read_once(engine: Engine, path: str, inputs: Inputs, asked: ExplainRequest) -> Evidence:
     """What a pipe says."""
     from npudoctor.explain.reading.reading import failed
     from npudoctor.explain.reading.sources import opened, standard_input
@@ -192,7 +192,7 @@ def _complain(walk: Walk, evidence: list[Evidence], unread: list[tuple[str, str]
         output.complain(text.format(count=len(binary), path=binary[0]))
 
 
-def _newest(asked: Asked) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _newest(asked: ExplainRequest) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The logs of the newest run that are here, and the places that do not answer; other logs are named."""
     from npudoctor.explain.reading.gather import automatic
     from npudoctor.explain.reading.newest import together
@@ -202,7 +202,7 @@ def _newest(asked: Asked) -> tuple[tuple[str, ...], tuple[str, ...]]:
     if not found:
         for path in places.silent:
             output.complain(_("{path} does not answer; it may hold newer logs").format(path=path))
-        raise Refused(_("found no CANN log, launcher log or *.log file: name a log, a folder or a code"))
+        raise UsageError(_("found no CANN log, launcher log or *.log file: name a log, a folder or a code"))
     chosen = together(found)
     paths = tuple(place.path for place in chosen)
     _say_chosen(paths)
@@ -226,7 +226,7 @@ def _say_chosen(paths: Sequence[str]) -> None:
     output.complain(text.format(count=len(paths), paths=shown))
 
 
-def verified(found: Explanation, session: Session) -> Explanation:
+def verify_diagnosis(found: Explanation, session: Session) -> Explanation:
     """The same, with what the checks of the best diagnosis say now."""
     from npudoctor.core.model import Status
     from npudoctor.runner import runner

@@ -74,13 +74,13 @@ def fix(
     config: o.ConfigFile = None,
 ) -> int:
     """Mend what can be mended safely."""
-    from npudoctor.cli.session import opened
+    from npudoctor.cli.session import open_session
     from npudoctor.cli.terminal.answers import deliver
 
     wanted = [*(names or ()), *(["cache-server"] if cache_server else ())]
     # What the checks are asked about is said as for `check`; the rest is ours.
     flags = {name: told for name, told in ctx.params.items() if name not in _OURS}
-    with opened(flags, ctx.obj, _owners(owner or ())) as session:
+    with open_session(flags, ctx.obj, _owners(owner or ())) as session:
         wish = _wish(session, wanted, everything, dry_run=dry_run, yes=yes, risk=risk or "safe")
         report = _carry_out(session, wish)
         deliver(report, session.config["format"])
@@ -91,31 +91,31 @@ def _owners(names: Sequence[str]) -> frozenset[int]:
     """The uids of the users named by --owner; Refused for who is unknown, and for who is not root."""
     import os
 
-    from npudoctor.cli.settings.config import Refused
+    from npudoctor.cli.settings.config import UsageError
     from npudoctor.host.process.identity import user_id
 
     if names and os.geteuid() != 0:
-        raise Refused(_("--owner is for root only: other users can remove only what belongs to them"))
+        raise UsageError(_("--owner is for root only: other users can remove only what belongs to them"))
     found = {name: user_id(name) for name in names}
     for name, uid in found.items():
         if uid is None:
-            raise Refused(_("--owner: there is no user {name}").format(name=name))
+            raise UsageError(_("--owner: there is no user {name}").format(name=name))
     return frozenset(uid for uid in found.values() if uid is not None)
 
 
 def _wish(
     session: Session, names: Sequence[str], everything: bool, *, dry_run: bool, yes: bool, risk: str
 ) -> FixRequest:
-    from npudoctor.cli.settings.config import Refused
+    from npudoctor.cli.settings.config import UsageError
     from npudoctor.core.model import Risk
     from npudoctor.fixing.plan import FixRequest
 
     if risk not in ("safe", "caution"):
-        raise Refused(_("--risk: {value} is not one of safe, caution").format(value=risk))
+        raise UsageError(_("--risk: {value} is not one of safe, caution").format(value=risk))
     checks = session.loaded.checks
     known = {name for check in checks for name in (check.id, *check.codes)}
     known |= {row.check for row in session.loaded.broken}
-    chosen = set(session.meant(names, known))
+    chosen = set(session.resolve(names, known))
     codes = {code for check in checks for code in check.codes if {check.id, code} & chosen}
     select = {check.id for check in checks if set(check.codes) & codes} | (chosen - codes)
     if everything:

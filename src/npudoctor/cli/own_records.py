@@ -20,7 +20,7 @@ def own_machine(caller: Caller) -> Iterator[Host]:
     """A host; what it started is ended with it."""
     from npudoctor.host import Host, Options
 
-    signals.count_children()
+    signals.keep_child_statuses()
     host = Host(Options(), variables=caller.variables)
     try:
         yield host

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Optional
 import typer
 
 from npudoctor.cli.arguments import options as o
-from npudoctor.cli.caller import Caller, leave
-from npudoctor.cli.settings.config import Refused
-from npudoctor.cli.terminal.output import complain, explain
+from npudoctor.cli.caller import Caller, exit_now
+from npudoctor.cli.settings.config import UsageError
+from npudoctor.cli.terminal.output import complain, write_stderr
 from npudoctor.core import messages
 from npudoctor.core.messages import _, strerror
 from npudoctor.launch.preflight import Preflight, from_json
@@ -48,15 +48,15 @@ def run(
 ) -> int:
     """Start a job on a node that was judged right before."""
     if verbose and quiet:
-        raise Refused(_("-v and -q cannot be used together"))
+        raise UsageError(_("-v and -q cannot be used together"))
     if not command:
-        raise Refused(_("the command to start is missing: npudoctor run [OPTIONS] [--] COMMAND..."))
+        raise UsageError(_("the command to start is missing: npudoctor run [OPTIONS] [--] COMMAND..."))
     # Only now it is known which words were ours: a --lang among the job's is the job's.
     caller = Caller(ctx.obj.variables, lang and messages.language_of({"NPUDOCTOR_LANG": lang}))
     messages.activate(caller.language or messages.language_of(caller.variables))
     try:
         return _run(ctx.params, caller, command)
-    except Refused:
+    except UsageError:
         raise
     except OSError as error:  # such as EAGAIN of fork, at the limit of processes
         complain(_("the job could not be started: {why}").format(why=strerror(error.errno)))
@@ -71,7 +71,7 @@ def run(
 
 
 def _run(flags: Mapping[str, Any], caller: Caller, command: Sequence[str]) -> int:
-    from npudoctor.cli.afterwards import Beginning, said_of
+    from npudoctor.cli.afterwards import JobStart, explain_failure
     from npudoctor.launch.inherited import InheritedState
     from npudoctor.launch.sharing import withdraw
 
@@ -82,15 +82,15 @@ def _run(flags: Mapping[str, Any], caller: Caller, command: Sequence[str]) -> in
     if not _starts(answer, flags):
         withdraw(answer)
         return FAILED
-    beginning = Beginning.now()
+    beginning = JobStart.now()
     try:
         status = _started(answer, caller, command, given)
     finally:
         withdraw(answer)
-    text = None if answer.borrowed else said_of(status, beginning, caller.variables)
+    text = None if answer.borrowed else explain_failure(status, beginning, caller.variables)
     if text:
-        explain(text)
-    return leave(status)
+        write_stderr(text)
+    return exit_now(status)
 
 
 def _answer(flags: Mapping[str, Any], caller: Caller, command: Sequence[str]) -> Optional[Preflight]:
@@ -98,14 +98,14 @@ def _answer(flags: Mapping[str, Any], caller: Caller, command: Sequence[str]) ->
     from npudoctor.launch.child import run_in_child
 
     def work() -> dict[str, Any]:
-        from npudoctor.cli.judged import judged  # with all that checks need: never loaded in the parent
+        from npudoctor.cli.preflight import preflight  # with all that checks need: never loaded in the parent
 
-        return judged(flags, caller, command, flags["verbose"], os.getppid())
+        return preflight(flags, caller, command, flags["verbose"], os.getppid())
 
     told = run_in_child(work) or {}
     messages.activate(told.get("language", messages.language()))
     if "refused" in told:
-        raise Refused(told["refused"])
+        raise UsageError(told["refused"])
     if "answer" in told:
         return from_json(told["answer"])
     complain(_bug(told["failed"]) if "failed" in told else _("the check ended without a result"))
@@ -117,10 +117,10 @@ def _starts(answer: Preflight, flags: Mapping[str, Any]) -> bool:
     refused = answer.verdict == NOT_READY and not flags["force"]
     first = not answer.borrowed  # what the first rank said, the others need not repeat
     if flags["verbose"]:
-        explain(answer.text)
+        write_stderr(answer.text)
         _tell_changes(answer.changes)
     elif answer.verdict == NOT_READY and first and not flags["quiet"]:
-        explain(answer.text)
+        write_stderr(answer.text)
     if first and (flags["verbose"] or (answer.changes and not flags["quiet"])):
         for note in answer.notes:
             complain(note)

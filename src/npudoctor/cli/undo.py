@@ -37,13 +37,13 @@ def undo(
     Status 1: something of it is not undone; 0: all of it is, or there was nothing to undo.
     """
     from npudoctor.cli.own_records import own_machine, own_runs
-    from npudoctor.cli.session import described
+    from npudoctor.cli.session import load_settings
     from npudoctor.cli.terminal.answers import confirm, deliver, show
     from npudoctor.fixing.plan import FixRequest
     from npudoctor.fixing.undoing import UndoContext
     from npudoctor.fixing.undoing import undo as take_back
 
-    settings = described({"format": format, "lang": lang, "config": config}, ctx.obj)
+    settings = load_settings({"format": format, "lang": lang, "config": config}, ctx.obj)
     with own_machine(ctx.obj) as host:
         chosen = _chosen(own_runs(host), run)
         wish = FixRequest(("undo",), dry_run=dry_run, yes=yes)
@@ -55,7 +55,7 @@ def undo(
 
 def _chosen(runs: Sequence[FixRun], name: Optional[str]) -> Optional[FixRun]:
     """The run that is meant; Refused for a name that means none, or several."""
-    from npudoctor.cli.settings.config import Refused, suggestion
+    from npudoctor.cli.settings.config import UsageError, suggestion
     from npudoctor.fixing.undoing import newest_undoable, runs_named
 
     if name is None:
@@ -65,6 +65,6 @@ def _chosen(runs: Sequence[FixRun], name: Optional[str]) -> Optional[FixRun]:
         return found[0]
     if found:
         names = ", ".join(run.name for run in found[:5])
-        raise Refused(_("{name} may mean several runs: {names}").format(name=name, names=names))
+        raise UsageError(_("{name} may mean several runs: {names}").format(name=name, names=names))
     near = suggestion(name, {run.name for run in runs}) or _("; see `npudoctor history`")
-    raise Refused(_("no such run: {name}{suggestion}").format(name=name, suggestion=near))
+    raise UsageError(_("no such run: {name}{suggestion}").format(name=name, suggestion=near))

@@ -85,14 +85,14 @@ def verdict_lines(report: Report, paint: Paint) -> Iterator[str]:
         Verdict.NOT_READY: (_("NOT READY"), "31"),
         Verdict.UNDETERMINED: (_("UNDETERMINED"), "33"),
     }[report.verdict]
-    parts = [part for part in (_found(report), _next(report)) if part]
+    parts = [part for part in (_count_findings(report), _next(report)) if part]
     text = _("{verdict}: {text}").format(verdict=word, text=_("; ").join(parts)) if parts else word
     first, *rest = paragraph(text, "", "  ")
     yield first.replace(word, paint(word, "1;" + colour), 1)
     yield from rest
 
 
-def _found(report: Report) -> str:
+def _count_findings(report: Report) -> str:
     counts = report.counts
     told = []
     if counts["errors"]:
@@ -114,7 +114,7 @@ def _reason(line: str) -> str:
 
 def _next(report: Report) -> str:
     """The command that heals, where npudoctor can; other commands are shown with what they are for."""
-    healing = [(row, finding) for row in report.results for finding in row.findings if _heals(finding)]
+    healing = [(row, finding) for row in report.results for finding in row.findings if _can_fix(finding)]
     if not healing:
         return ""
     checks = dict.fromkeys(row.check for row, _finding in healing)
@@ -124,7 +124,7 @@ def _next(report: Report) -> str:
     return (_("next, as root: {command}") if rooted else _("next: {command}")).format(command=command)
 
 
-def _heals(finding: Finding) -> bool:
+def _can_fix(finding: Finding) -> bool:
     """Whether `npudoctor fix` could do something: a child can set no variable, and MANUAL is for people."""
     fix = finding.fix
     if fix is None or not finding.counts or fix.risk is Risk.MANUAL or fix.unproven:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from npudoctor.cli.arguments.paths import script
-from npudoctor.cli.settings.config import Refused
+from npudoctor.cli.settings.config import UsageError
 from npudoctor.cli.terminal.output import complain
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
@@ -27,13 +27,13 @@ class Examined:
     foreign: bool = False
 
 
-def chosen(
+def examined_variables(
     flags: Mapping[str, object], variables: Mapping[str, str], files: Files, *, as_root: bool, seconds: float
 ) -> Examined:
     """What the options ask for; Refused when it cannot be had."""
     named = [option for option in ("--env-of", "--source", "--root") if flags.get(_key(option)) is not None]
     if len(named) > 1:
-        raise Refused(_("{one} and {other} cannot be used together").format(one=named[0], other=named[1]))
+        raise UsageError(_("{one} and {other} cannot be used together").format(one=named[0], other=named[1]))
     try:
         if "--env-of" in named:
             pid = _pid(str(flags["env_of"]))
@@ -47,7 +47,7 @@ def chosen(
                 complain(f"--source: {note}")
             return Examined(left.variables)
     except CannotTell as error:
-        raise Refused(f"{named[0]}: {error.reason}") from error
+        raise UsageError(f"{named[0]}: {error.reason}") from error
     return Examined(variables)
 
 
@@ -57,5 +57,5 @@ def _key(option: str) -> str:
 
 def _pid(told: str) -> int:
     if not (told.isascii() and told.isdecimal() and len(told) <= LONGEST_PID and int(told) > 0):
-        raise Refused(_("{option}: {value!r} is not a process id").format(option="--env-of", value=told))
+        raise UsageError(_("{option}: {value!r} is not a process id").format(option="--env-of", value=told))
     return int(told)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Optional
 
-from npudoctor.cli.settings.config import Refused
+from npudoctor.cli.settings.config import UsageError
 from npudoctor.core.messages import _
 
 LONGEST = 10  # digits of a job id, and of a task's number in an array
@@ -20,7 +20,7 @@ def owner(flags: Mapping[str, object]) -> Optional[str]:
 
     name = str(told)
     if "\0" in name or user_id(name) is None:
-        raise Refused(_("{option}: there is no user {name}").format(option="--user", name=name or "''"))
+        raise UsageError(_("{option}: there is no user {name}").format(option="--user", name=name or "''"))
     return name
 
 
@@ -32,5 +32,7 @@ def job(flags: Mapping[str, object]) -> Optional[str]:
     number, underline, task = str(told).partition("_")
     parts = (number, task) if underline else (number,)
     if not all(part.isascii() and part.isdecimal() and len(part) <= LONGEST for part in parts):
-        raise Refused(_("{option}: {value!r} is not a Slurm job id").format(option="--job", value=str(told)))
+        raise UsageError(
+            _("{option}: {value!r} is not a Slurm job id").format(option="--job", value=str(told))
+        )
     return str(told)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Callable, Optional, TypeVar
 
-from npudoctor.cli.settings.config import Config, Refused, absolute
+from npudoctor.cli.settings.config import Config, UsageError, absolute
 from npudoctor.core.messages import _, strerror
 from npudoctor.host import CannotTell
 from npudoctor.host.fs.files import Files
@@ -21,9 +21,9 @@ def image(told: object, files: Files) -> Optional[str]:
     real = _asked("--root", lambda: files.real(path))
     entry = _asked("--root", lambda: files.stat(path))
     if real is None or entry is None:
-        raise Refused(_("{option}: {path} does not exist").format(option="--root", path=path))
+        raise UsageError(_("{option}: {path} does not exist").format(option="--root", path=path))
     if not entry.is_dir:
-        raise Refused(_("{option}: {path} is not a directory").format(option="--root", path=path))
+        raise UsageError(_("{option}: {path} is not a directory").format(option="--root", path=path))
     return real
 
 
@@ -36,9 +36,9 @@ def program(config: Config, files: Files, root: Optional[str]) -> Optional[str]:
     path = absolute(told, option) if root is None else os.path.join("/", told)
     entry = _asked(option, lambda: files.stat(path) or files.lstat(path))
     if entry is None:
-        raise Refused(_("{option}: {path} does not exist").format(option=option, path=path))
+        raise UsageError(_("{option}: {path} does not exist").format(option=option, path=path))
     if not (entry.is_file or entry.is_link):  # a link that leads nowhere is what a check must speak of
-        raise Refused(_("{option}: {path} is not a regular file").format(option=option, path=path))
+        raise UsageError(_("{option}: {path} is not a regular file").format(option=option, path=path))
     return path
 
 
@@ -47,9 +47,9 @@ def script(told: object, files: Files) -> str:
     path = absolute(str(told), "--source")
     entry = _asked("--source", lambda: files.stat(path))
     if entry is None:
-        raise Refused(_("{option}: {path} does not exist").format(option="--source", path=path))
+        raise UsageError(_("{option}: {path} does not exist").format(option="--source", path=path))
     if not entry.is_file:
-        raise Refused(_("{option}: {path} is not a regular file").format(option="--source", path=path))
+        raise UsageError(_("{option}: {path} is not a regular file").format(option="--source", path=path))
     return path
 
 
@@ -58,7 +58,7 @@ def writable(told: Optional[str], files: Files, option: str = "--output") -> Opt
 
     What is a pipe or a device is named without links, a descriptor of ours as /proc/self/fd/N.
     """
-    from npudoctor.cli.terminal.destinations import judge, own_descriptor
+    from npudoctor.cli.terminal.destinations import own_descriptor, resolve_target
 
     if told is None or told == "-":
         return None
@@ -68,8 +68,8 @@ def writable(told: Optional[str], files: Files, option: str = "--output") -> Opt
     if number is not None:
         return None if number == 1 else f"/proc/self/fd/{number}"
     if path.endswith("/"):
-        raise Refused(_("{option}: {path} is not a regular file").format(option=option, path=path))
-    real, entry = judge(path, files, option)
+        raise UsageError(_("{option}: {path} is not a regular file").format(option=option, path=path))
+    real, entry = resolve_target(path, files, option)
     if entry is None or entry.is_file:
         _try(os.path.dirname(real), path, option)
     return real
@@ -83,16 +83,16 @@ def _try(folder: str, path: str, option: str) -> None:
         ask(lambda: _put_and_remove(folder))
     except Late as late:
         text = _("{option}: {path}: its file system accepts no data within {seconds:g} s")
-        raise Refused(text.format(option=option, path=path, seconds=PATIENCE)) from late
+        raise UsageError(text.format(option=option, path=path, seconds=PATIENCE)) from late
     except OSError as error:
-        raise Refused(f"{option}: {path}: {strerror(error.errno)}") from error
+        raise UsageError(f"{option}: {path}: {strerror(error.errno)}") from error
 
 
 def _put_and_remove(folder: str) -> None:
-    from npudoctor.cli.terminal.destinations import opened_folder
+    from npudoctor.cli.terminal.destinations import open_target_folder
 
     trial = f".npudoctor-{os.urandom(8).hex()}"
-    descriptor = opened_folder(folder)
+    descriptor = open_target_folder(folder)
     try:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         os.close(os.open(trial, flags, 0o600, dir_fd=descriptor))
@@ -109,9 +109,9 @@ def own_file(told: Optional[str], files: Files, option: str) -> Optional[str]:
     named = absolute(told or "", option)
     entry = _asked(option, lambda: files.lstat(named))
     if entry is not None and entry.is_link:
-        raise Refused(_("{option}: {path} is a symbolic link").format(option=option, path=named))
+        raise UsageError(_("{option}: {path} is a symbolic link").format(option=option, path=named))
     if entry is not None and entry.is_file and entry.uid != os.geteuid():
-        raise Refused(_("{option}: {path} belongs to another user").format(option=option, path=named))
+        raise UsageError(_("{option}: {path} belongs to another user").format(option=option, path=named))
     return path
 
 
@@ -119,4 +119,4 @@ def _asked(option: str, question: Callable[[], T]) -> T:
     try:
         return question()
     except CannotTell as error:
-        raise Refused(f"{option}: {error.reason}") from error
+        raise UsageError(f"{option}: {error.reason}") from error
