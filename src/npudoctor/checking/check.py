@@ -164,14 +164,15 @@ def _wrong_need(need: object) -> Optional[str]:
     if not isinstance(need, str) or not _NEED.match(need):
         forms = ('"$NAME"', '"$PREFIX*"', *THINGS)
         return f"the need {need!r} is none of {', '.join(forms)}, and no distribution in lower case"
-    meant = None if need in THINGS else next((thing for thing in THINGS if _nearly(need, thing)), None)
-    return meant and f"the need {need!r} is no distribution: {meant!r} is meant"
+    thing_meant = None if need in THINGS else next((thing for thing in THINGS if _nearly(need, thing)), None)
+    return thing_meant and f"the need {need!r} is no distribution: {thing_meant!r} is meant"
 
 
 def _nearly(need: str, thing: str) -> bool:
     """Whether one letter is wrong, missing or too many, or two are exchanged."""
     at = next(
-        (at for at, (one, other) in enumerate(zip(need, thing)) if one != other), min(map(len, (need, thing)))
+        (at for at, (left, other) in enumerate(zip(need, thing)) if left != other),
+        min(map(len, (need, thing))),
     )
     mine, other = need[at:], thing[at:]
     if len(mine) != len(other):

@@ -68,10 +68,10 @@ def row_of(check: Check) -> dict[str, Any]:
 def load_check(group: str, id: str) -> Check:
     """The one check of a file, which must bear the file's name; whatever is wrong with it raises."""
     module = import_module(f"npudoctor.checks.{group}.{id.replace('-', '_')}")
-    found = [value for value in vars(module).values() if isinstance(value, Check)]
-    if len(found) != 1 or found[0].id != id:
+    checks = [value for value in vars(module).values() if isinstance(value, Check)]
+    if len(checks) != 1 or checks[0].id != id:
         raise ValueError(f"the file must hold the one check {id!r}")
-    return replace(found[0], group=group)
+    return replace(checks[0], group=group)
 
 
 def _load_indexed(row: dict[str, Any]) -> Check:

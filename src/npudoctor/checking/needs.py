@@ -101,7 +101,7 @@ def _here(need: str, host: Host) -> bool:
 
 def _is_set(name: str, host: Host) -> bool:
     if name.endswith("*"):
-        return any(one.startswith(name[:-1]) for one in host.variables)
+        return any(variable.startswith(name[:-1]) for variable in host.variables)
     return name in host.variables
 
 

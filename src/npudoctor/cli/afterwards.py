@@ -45,10 +45,10 @@ def explain_failure(status: int, beginning: JobStart, variables: Mapping[str, st
 
     try:
         with _heeding():
-            told = run_in_child(work, SECONDS) or {}
+            answer = run_in_child(work, SECONDS) or {}
     except (_Stopped, OSError):
         return None
-    text = told.get("text")
+    text = answer.get("text")
     return text if isinstance(text, str) and text else None
 
 
@@ -95,8 +95,12 @@ def _explained(beginning: JobStart, variables: Mapping[str, str]) -> str:
     paths = (*beginning.outputs, *places)
     if not paths:
         return ""
-    found = explain_words(ExplainRequest(paths, variables, started, READING, beginning.moment))
-    return explain_text(remedied(found, None)) if found.diagnoses and found.exit_code == 0 else ""
+    explanation = explain_words(ExplainRequest(paths, variables, started, READING, beginning.moment))
+    return (
+        explain_text(remedied(explanation, None))
+        if explanation.diagnoses and explanation.exit_code == 0
+        else ""
+    )
 
 
 def _outputs() -> tuple[str, ...]:
@@ -108,7 +112,8 @@ def _outputs() -> tuple[str, ...]:
 
     try:
         return ask(
-            lambda: tuple(sorted({path for one in descriptors for path in _regular(one)})), seconds=1.0
+            lambda: tuple(sorted({path for descriptor in descriptors for path in _regular(descriptor)})),
+            seconds=1.0,
         )
     except (Late, OSError):
         return ()

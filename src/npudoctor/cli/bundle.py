@@ -33,9 +33,9 @@ _PACKAGES = (
 _JSON = ("report.json", "explain.json")
 
 
-def place(told: str, files: Files) -> str:
+def place(name: str, files: Files) -> str:
     """The file of --collect, judged as that of --output is, as long as there is none yet."""
-    path = absolute(told, _OPTION)
+    path = absolute(name, _OPTION)
     folder = os.path.dirname(path)
     try:  # before anything touches it: it may never answer
         entry = files.stat(folder)
@@ -51,7 +51,7 @@ def place(told: str, files: Files) -> str:
     return writable(path, files, _OPTION) or path
 
 
-def collect(path: str, found: Explanation, session: Session) -> None:
+def collect(path: str, explanation: Explanation, session: Session) -> None:
     """Ask all checks, and pack what they and the logs say."""
     from npudoctor.core.redact.bundle import BundleRedactor
     from npudoctor.explain.excerpts import excerpts, named
@@ -64,15 +64,15 @@ def collect(path: str, found: Explanation, session: Session) -> None:
     redactor = BundleRedactor(session.host.variables)
     contents = {
         "report.json": redactor.known(report_json(report)).encode(),
-        "explain.json": redactor.known(json_text(explain_object(found))).encode(),
+        "explain.json": redactor.known(json_text(explain_object(explanation))).encode(),
         "versions.txt": _versions(session).encode("utf-8", "backslashreplace"),
     }
     missing = []
-    for one in excerpts(found.diagnoses, found.errors, found.logs, redactor):
-        if one.missing:
-            missing.append(f"{printable(one.path)}: {one.missing}")
+    for excerpt in excerpts(explanation.diagnoses, explanation.errors, explanation.logs, redactor):
+        if excerpt.missing:
+            missing.append(f"{printable(excerpt.path)}: {excerpt.missing}")
         else:
-            contents[named(one.path, contents)] = one.text.encode("utf-8", "backslashreplace")
+            contents[named(excerpt.path, contents)] = excerpt.text.encode("utf-8", "backslashreplace")
     for line in missing:
         complain(_("not in the bundle: {line}").format(line=line))
     redactor.counts["report"] = sum(contents[name].count(HIDDEN.encode()) for name in _JSON)

@@ -70,15 +70,15 @@ def _answered(ctx: typer.Context, form: str, flags: dict[str, Optional[str]], wr
     with open_session(flags, ctx.obj) as session:
         target = own_file(write, Files(session.host.disk), "--write")
         try:
-            found = required_changes(session.host)
+            required = required_changes(session.host)
             # A file, and a container, meet other variables than those of this shell.
-            changes = found.changes if target is None and form != "docker" else found.whole
+            changes = required.changes if target is None and form != "docker" else required.whole
             text = render_changes(changes, form)
         except (CannotTell, Inexpressible) as error:
             reason = error.reason if isinstance(error, CannotTell) else str(error)
             output.complain(_("the environment cannot be set: {why}").format(why=reason))
             return 1
-        _say(found, form, target)
+        _say(required, form, target)
         if target is None:
             output.emit(text, errors="surrogateescape")
         else:
@@ -86,20 +86,20 @@ def _answered(ctx: typer.Context, form: str, flags: dict[str, Optional[str]], wr
     return 0
 
 
-def _say(found: EnvironmentChanges, form: str, target: Optional[str]) -> None:
+def _say(required: EnvironmentChanges, form: str, target: Optional[str]) -> None:
     """What a person should know beside the lines."""
     from npudoctor.cli.terminal import output
     from npudoctor.render.environment import SHELLS, cannot_unset, cut_by_old_slurm, eval_line
 
-    for note in found.notes:
+    for note in required.notes:
         output.complain(note)
-    for name in cut_by_old_slurm(found.changes, form):
+    for name in cut_by_old_slurm(required.changes, form):
         text = _("{name} is longer than Slurm before 22.05 reads: it would be truncated")
         output.complain(text.format(name=name))
-    for name in cannot_unset(found.changes, form):
+    for name in cannot_unset(required.changes, form):
         output.complain(
             _("{name} should be unset, which docker's --env-file cannot express").format(name=name)
         )
     if target is None and output.is_terminal() and form in SHELLS:
-        text = _("nothing is set yet: {line}") if found.changes else _("nothing needs to be set")
+        text = _("nothing is set yet: {line}") if required.changes else _("nothing needs to be set")
         output.complain(text.format(line=eval_line(form)))

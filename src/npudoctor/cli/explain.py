@@ -78,31 +78,31 @@ def explain(
         packed = None if collect is None else bundle.place(collect, Files(disk))
     finally:
         disk.close()
-    found = explain_words(ExplainRequest(tuple(logs or ()), ctx.obj.variables, started, seconds))
+    explanation = explain_words(ExplainRequest(tuple(logs or ()), ctx.obj.variables, started, seconds))
     if verify:
         with open_session(flags, ctx.obj) as session:
-            found = remedied(verify_diagnosis(found, session), installed_on(session.host))
+            explanation = remedied(verify_diagnosis(explanation, session), installed_on(session.host))
     else:
-        found = remedied(found, None)
+        explanation = remedied(explanation, None)
     if packed is not None:
         with open_session(flags, ctx.obj) as session:
-            bundle.collect(packed, found, session)
-    _deliver(found, settings["format"], target)
-    return found.exit_code
+            bundle.collect(packed, explanation, session)
+    _deliver(explanation, settings["format"], target)
+    return explanation.exit_code
 
 
-def _deliver(found: Explanation, format: str, target: Optional[str]) -> None:
+def _deliver(explanation: Explanation, format: str, target: Optional[str]) -> None:
     from npudoctor.cli.terminal import output
 
     if format == "json":
         from npudoctor.render.explain_json import explain_object
         from npudoctor.render.json_text import json_text
 
-        text, encoding = json_text(explain_object(found)), "utf-8"
+        text, encoding = json_text(explain_object(explanation)), "utf-8"
     else:
         from npudoctor.render.explain_text import explain_text
 
-        text, encoding = explain_text(found), output.terminal_encoding()
+        text, encoding = explain_text(explanation), output.terminal_encoding()
     if target is None:
         output.emit(text, encoding)
     else:

@@ -77,12 +77,12 @@ def fix(
     from npudoctor.cli.session import open_session
     from npudoctor.cli.terminal.answers import deliver
 
-    wanted = [*(names or ()), *(["cache-server"] if cache_server else ())]
+    selection = [*(names or ()), *(["cache-server"] if cache_server else ())]
     # What the checks are asked about is said as for `check`; the rest is ours.
-    flags = {name: told for name, told in ctx.params.items() if name not in _OURS}
+    flags = {name: value for name, value in ctx.params.items() if name not in _OURS}
     with open_session(flags, ctx.obj, _owners(owner or ())) as session:
-        wish = _wish(session, wanted, everything, dry_run=dry_run, yes=yes, risk=risk or "safe")
-        report = _carry_out(session, wish)
+        request = _wish(session, selection, everything, dry_run=dry_run, yes=yes, risk=risk or "safe")
+        report = _carry_out(session, request)
         deliver(report, session.config["format"])
     return report.exit_code
 
@@ -96,11 +96,11 @@ def _owners(names: Sequence[str]) -> frozenset[int]:
 
     if names and os.geteuid() != 0:
         raise UsageError(_("--owner is for root only: other users can remove only what belongs to them"))
-    found = {name: user_id(name) for name in names}
-    for name, uid in found.items():
+    uids = {name: user_id(name) for name in names}
+    for name, uid in uids.items():
         if uid is None:
             raise UsageError(_("--owner: there is no user {name}").format(name=name))
-    return frozenset(uid for uid in found.values() if uid is not None)
+    return frozenset(uid for uid in uids.values() if uid is not None)
 
 
 def _wish(
@@ -123,7 +123,7 @@ def _wish(
     return FixRequest(tuple(sorted(select)), frozenset(codes), dry_run, yes, Risk[risk.upper()], everything)
 
 
-def _carry_out(session: Session, wish: FixRequest) -> FixReport:
+def _carry_out(session: Session, request: FixRequest) -> FixReport:
     import dataclasses
     import time
 
@@ -132,19 +132,19 @@ def _carry_out(session: Session, wish: FixRequest) -> FixReport:
     from npudoctor.fixing.engine import FixContext, fix
     from npudoctor.runner import runner
 
-    settings = dataclasses.replace(session.settings(), select=wish.select, scope="all", profile="full")
+    settings = dataclasses.replace(session.settings(), select=request.select, scope="all", profile="full")
 
     def look() -> Report:
         return runner.run(
             session.loaded, session.host.again(), settings, time.monotonic() + settings.deadline
         )
 
-    return fix(wish, FixContext(look, session.host.again, confirm), lambda items: _show(items, wish))
+    return fix(request, FixContext(look, session.host.again, confirm), lambda items: _show(items, request))
 
 
-def _show(items: Sequence[Item], wish: FixRequest) -> None:
+def _show(items: Sequence[Item], request: FixRequest) -> None:
     """The plan, before anything is asked or done. A run that only shows has it as its result instead."""
-    if not wish.only_shows:
+    if not request.only_shows:
         from npudoctor.cli.terminal.answers import show
 
         show(items)

@@ -32,15 +32,15 @@ def run(argv: list[str]) -> int:
 
 def _asked_language(argv: list[str]) -> Optional[str]:
     """The value of --lang. Looked for before typer is asked, as its help is translated when it is built."""
-    told = None
+    value = None
     for word, following in zip(argv, [*argv[1:], ""]):
         if word == "--":
             break
         if word == "--lang":
-            told = following
+            value = following
         elif word.startswith("--lang="):
-            told = word.partition("=")[2]
-    return told and messages.language_of({"NPUDOCTOR_LANG": told})
+            value = word.partition("=")[2]
+    return value and messages.language_of({"NPUDOCTOR_LANG": value})
 
 
 def _speak(language: str) -> None:

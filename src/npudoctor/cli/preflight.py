@@ -26,7 +26,7 @@ def preflight(
 ) -> dict[str, Any]:
     """The answer for the job that the process `pid` will start; or why the options are refused."""
     python = flags.get("python") or python_of(command[0], caller.variables)
-    told = {
+    job_flags = {
         **flags,
         "python": python,
         "profile": "deep" if flags.get("deep") else flags.get("profile") or "quick",
@@ -34,13 +34,13 @@ def preflight(
         "format": "text",
     }
     try:
-        with open_session(told, caller) as session:
+        with open_session(job_flags, caller) as session:
             budget = session.until - time.monotonic()
 
             def ask() -> Preflight:  # who waited in vain for another's answer has all its time left
                 return _check(session, caller, full, time.monotonic() + budget)
 
-            sharing = _sharing(session, told, caller, pid)
+            sharing = _sharing(session, job_flags, caller, pid)
             answer = ask() if sharing is None else sharing.answer(ask, session.deadline)
             if answer.borrowed and not answer.suits(caller.variables):
                 answer = ask()
@@ -71,16 +71,16 @@ def _with_environment(host: Host) -> tuple[Host, Mapping[str, Optional[str]], tu
     from npudoctor.environment import required_changes
 
     try:
-        found = required_changes(host)
+        required = required_changes(host)
     except CannotTell as error:
         return host, {}, (error.reason,)
-    if not found.changes:
-        return host, {}, found.notes
-    both = {**host.variables, **found.changes}
+    if not required.changes:
+        return host, {}, required.notes
+    both = {**host.variables, **required.changes}
     return (
         host.with_variables({name: value for name, value in both.items() if value is not None}),
-        found.changes,
-        found.notes,
+        required.changes,
+        required.notes,
     )
 
 

@@ -75,7 +75,7 @@ def _run(flags: Mapping[str, Any], caller: Caller, command: Sequence[str]) -> in
     from npudoctor.launch.inherited import InheritedState
     from npudoctor.launch.sharing import withdraw
 
-    given = InheritedState.now()
+    inherited = InheritedState.now()
     answer = _answer(flags, caller, command)
     if answer is None:
         return FAILED
@@ -84,7 +84,7 @@ def _run(flags: Mapping[str, Any], caller: Caller, command: Sequence[str]) -> in
         return FAILED
     beginning = JobStart.now()
     try:
-        status = _started(answer, caller, command, given)
+        status = _started(answer, caller, command, inherited)
     finally:
         withdraw(answer)
     text = None if answer.borrowed else explain_failure(status, beginning, caller.variables)
@@ -102,13 +102,13 @@ def _answer(flags: Mapping[str, Any], caller: Caller, command: Sequence[str]) ->
 
         return preflight(flags, caller, command, flags["verbose"], os.getppid())
 
-    told = run_in_child(work) or {}
-    messages.activate(told.get("language", messages.language()))
-    if "refused" in told:
-        raise UsageError(told["refused"])
-    if "answer" in told:
-        return from_json(told["answer"])
-    complain(_bug(told["failed"]) if "failed" in told else _("the check ended without a result"))
+    answer = run_in_child(work) or {}
+    messages.activate(answer.get("language", messages.language()))
+    if "refused" in answer:
+        raise UsageError(answer["refused"])
+    if "answer" in answer:
+        return from_json(answer["answer"])
+    complain(_bug(answer["failed"]) if "failed" in answer else _("the check ended without a result"))
     return Preflight(UNDETERMINED, "") if flags["force"] else None
 
 
@@ -145,7 +145,7 @@ def _tell_changes(changes: Mapping[str, Optional[str]]) -> None:
             complain(text.format(names=", ".join(sorted(names))))
 
 
-def _started(answer: Preflight, caller: Caller, command: Sequence[str], given: InheritedState) -> int:
+def _started(answer: Preflight, caller: Caller, command: Sequence[str], inherited: InheritedState) -> int:
     """Start the job and wait for its end; its status, or why there is none."""
     from npudoctor.launch.inherited import original_variables, release_descriptors
     from npudoctor.launch.program import CannotStart
@@ -153,10 +153,10 @@ def _started(answer: Preflight, caller: Caller, command: Sequence[str], given: I
     from npudoctor.launch.watching import JobWatch
     from npudoctor.launch.witness import Witness
 
-    given.hold()
+    inherited.hold()
     witness = Witness(command)
     try:
-        job = start_job(command, answer.applied(original_variables(caller.variables)), given)
+        job = start_job(command, answer.applied(original_variables(caller.variables)), inherited)
         release_descriptors()
         return JobWatch(job, witness).status()
     except CannotStart as error:

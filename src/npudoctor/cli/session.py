@@ -97,8 +97,8 @@ class Session:
         known = {name for check in self.loaded.checks for name in (check.id, *check.codes)}
         ignored = {}
         for name, reason in self.config.ignore.items():
-            (meant,) = self.resolve([name], known, self.config.origin[f"ignore {name}"])
-            ignored[name if "." in name else meant] = reason
+            (resolved,) = self.resolve([name], known, self.config.origin[f"ignore {name}"])
+            ignored[name if "." in name else resolved] = reason
         return ignored
 
 
@@ -155,8 +155,8 @@ def open_session(
 
 def _deadline(config: Config, flags: Mapping[str, object]) -> float:
     """How long the run may take: longer by default where the frameworks are imported."""
-    told = flags.get("names")
-    names = told if isinstance(told, (list, tuple)) else ()
+    selection = flags.get("names")
+    names = selection if isinstance(selection, (list, tuple)) else ()
     deep = config["profile"] == DEEP or any(str(name).partition(".")[0] in DEEP_NAMES for name in names)
     chosen = "deadline" in config.origin
     seconds: float = DEEP_SECONDS if deep and not chosen else config["deadline"]
@@ -189,7 +189,7 @@ def warn(config: Config) -> None:
 
 def speak(format: str, configured: Optional[str], caller: Caller) -> None:
     """The language of the result: --lang, for text also what is configured, else LANG; JSON is English."""
-    told = caller.language
-    if told is None:
-        told = "en" if format == "json" else configured or messages.language_of(caller.variables)
-    messages.activate(told)
+    language = caller.language
+    if language is None:
+        language = "en" if format == "json" else configured or messages.language_of(caller.variables)
+    messages.activate(language)

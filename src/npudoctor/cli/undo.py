@@ -46,9 +46,9 @@ def undo(
     settings = load_settings({"format": format, "lang": lang, "config": config}, ctx.obj)
     with own_machine(ctx.obj) as host:
         chosen = _chosen(own_runs(host), run)
-        wish = FixRequest(("undo",), dry_run=dry_run, yes=yes)
+        request = FixRequest(("undo",), dry_run=dry_run, yes=yes)
         tools = UndoContext(host.again, confirm)
-        report = take_back(chosen, wish, tools, lambda items: None if dry_run else show(items))
+        report = take_back(chosen, request, tools, lambda items: None if dry_run else show(items))
     deliver(report, settings["format"])
     return report.exit_code
 
@@ -60,11 +60,11 @@ def _chosen(runs: Sequence[FixRun], name: Optional[str]) -> Optional[FixRun]:
 
     if name is None:
         return newest_undoable(runs)
-    found = runs_named(runs, name)
-    if len(found) == 1:
-        return found[0]
-    if found:
-        names = ", ".join(run.name for run in found[:5])
+    matches = runs_named(runs, name)
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        names = ", ".join(run.name for run in matches[:5])
         raise UsageError(_("{name} may mean several runs: {names}").format(name=name, names=names))
     near = suggestion(name, {run.name for run in runs}) or _("; see `npudoctor history`")
     raise UsageError(_("no such run: {name}{suggestion}").format(name=name, suggestion=near))

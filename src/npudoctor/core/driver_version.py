@@ -29,18 +29,21 @@ def is_in_line(version: str, prefix: str) -> bool:
     return sort_key(version)[: len(line)] == line
 
 
-def accepts(version: str, wanted: str) -> Optional[bool]:
+def accepts(version: str, requirement: str) -> Optional[bool]:
     """Whether a version is what is wanted: a plain one is the least; [a,b], (a,b) and ">=a, <=b" are ranges.
 
     An upper bound is for all that begins with it: 7.7.0.1 is within [7.0,7.7]. None when it makes no sense.
     """
-    wanted = wanted.strip().strip('"').strip()
-    bounds = wanted.strip("[]()").split(",")
-    if wanted[:1] in ("[", "(") and wanted[-1:] in ("]", ")") and len(bounds) == 2:
+    requirement = requirement.strip().strip('"').strip()
+    bounds = requirement.strip("[]()").split(",")
+    if requirement[:1] in ("[", "(") and requirement[-1:] in ("]", ")") and len(bounds) == 2:
         low, high = (bound.strip() for bound in bounds)
-        texts = [(">=" if wanted[0] == "[" else ">") + low, ("<=" if wanted[-1] == "]" else "<") + high]
+        texts = [
+            (">=" if requirement[0] == "[" else ">") + low,
+            ("<=" if requirement[-1] == "]" else "<") + high,
+        ]
     else:
-        texts = wanted.split(",")
+        texts = requirement.split(",")
     answers = [_holds(version, text.strip()) for text in texts]
     return None if None in answers else all(answers)
 

@@ -60,8 +60,8 @@ def strerror(number: Optional[int]) -> str:
     return _(why)
 
 
-def ngettext(one: str, many: str, count: int) -> str:
+def ngettext(singular: str, plural: str, count: int) -> str:
     """The sentence for this count, in the language spoken now."""
     if _catalogue:
-        return _catalogue.ngettext(one, many, count)
-    return one if count == 1 else many
+        return _catalogue.ngettext(singular, plural, count)
+    return singular if count == 1 else plural

@@ -78,7 +78,7 @@ def _which(host: Host, installs: list[Install]) -> tuple[str, ...]:
     the releases that it does not name are none to choose from."""
     mine = installs[0]
     linked = mine.path.endswith(LINKS)
-    others = [one for one in installs[1:] if not linked or _folder(one) != _folder(mine)]
+    others = [install for install in installs[1:] if not linked or _folder(install) != _folder(mine)]
     named = next((name for name in ENDINGS if host.variables.get(name)), None)
     if named and not mine.named_by:
         text = _("{name} is {value}, where there is no CANN: {mine} is used")
@@ -89,7 +89,7 @@ def _which(host: Host, installs: list[Install]) -> tuple[str, ...]:
         "several CANN versions are installed: {mine} is used, not {others}; set "
         "ASCEND_HOME_PATH to choose another one"
     )
-    return (text.format(mine=mine.label, others=", ".join(one.label for one in others)),)
+    return (text.format(mine=mine.label, others=", ".join(install.label for install in others)),)
 
 
 def _folder(install: Install) -> str:

@@ -33,17 +33,17 @@ class EnvironmentDiff:
 def apply_diff(variables: Mapping[str, str], delta: EnvironmentDiff, owners: FolderOwners) -> dict[str, str]:
     """The variables with what they lack of it. What names the same is left as it is spelled, what is there
     stays in its place, and folders that do not exist are not added."""
-    found = dict(variables)
+    result = dict(variables)
     for name, value in delta.values.items():
-        if not owners.fine(name, found.get(name, ""), value):
-            found[name] = value
+        if not owners.fine(name, result.get(name, ""), value):
+            result[name] = value
     for name in dict.fromkeys((*delta.front, *delta.back)):
-        entries = entries_of(found, name) or BY_DEFAULT.get(name, [])
+        entries = entries_of(result, name) or BY_DEFAULT.get(name, [])
         front = _lacking(delta.front.get(name, ()), entries, owners)
         back = _lacking(delta.back.get(name, ()), [*front, *entries], owners)
         if front or back:
-            found[name] = ":".join([*front, *entries, *back])
-    return found
+            result[name] = ":".join([*front, *entries, *back])
+    return result
 
 
 def entries_of(variables: Mapping[str, str], name: str) -> list[str]:
@@ -55,13 +55,13 @@ def drop_entries(
     variables: Mapping[str, str], wrong: Callable[[str], bool], names: Sequence[str] = TIDY
 ) -> dict[str, str]:
     """The variables without the entries that are wrong."""
-    found = dict(variables)
+    result = dict(variables)
     for name in names:
         entries = entries_of(variables, name)
         kept = [entry for entry in entries if not wrong(entry)]
         if len(kept) < len(entries):
-            found[name] = ":".join(kept)
-    return found
+            result[name] = ":".join(kept)
+    return result
 
 
 def _lacking(folders: Iterable[str], entries: Sequence[str], owners: FolderOwners) -> list[str]:
@@ -78,7 +78,7 @@ def _lacking(folders: Iterable[str], entries: Sequence[str], owners: FolderOwner
 def tidy(variables: Mapping[str, str], owners: FolderOwners) -> dict[str, str]:
     """Without empty entries and without those that are there twice: CANN's own folders under whatever name,
     others under the same one."""
-    found = dict(variables)
+    result = dict(variables)
     for name in TIDY:
         kept: dict[str, str] = {}
         for entry in entries_of(variables, name):
@@ -86,7 +86,7 @@ def tidy(variables: Mapping[str, str], owners: FolderOwners) -> dict[str, str]:
             kept.setdefault(real or entry.rstrip("/") or "/", entry)
         value = ":".join(kept.values())
         if variables.get(name) and not value:
-            del found[name]
+            del result[name]
         elif variables.get(name, "") != value:
-            found[name] = value
-    return found
+            result[name] = value
+    return result

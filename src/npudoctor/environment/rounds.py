@@ -51,14 +51,14 @@ class Rounds:
                 seen.append(better)
             report = self._ask(self.host.with_variables(self.variables))
         self._take_back(variable_checks.findings_of(report))
-        said = (line for taken in self._taken.values() for line in taken.said)
-        self.notes += [*self._scripts.notes, *said, *_left(report)]
+        lines = (line for taken in self._taken.values() for line in taken.said)
+        self.notes += [*self._scripts.notes, *lines, *_left(report)]
 
     def cann_variables(self) -> dict[str, str]:
         """What names CANN or leads into it, whether it was there already or not."""
-        found, owners = self.variables, self._owners
-        lists = (name for name in TIDY if any(map(owners.of_ascend, entries_of(found, name))))
-        return {name: found[name] for name in (*NAMING, ATB, *lists) if found.get(name)}
+        variables, owners = self.variables, self._owners
+        lists = (name for name in TIDY if any(map(owners.of_ascend, entries_of(variables, name))))
+        return {name: variables[name] for name in (*NAMING, ATB, *lists) if variables.get(name)}
 
     def _ask(self, host: Host) -> Report:
         left = max(1.0, self._until - time.monotonic())
@@ -79,40 +79,44 @@ class Rounds:
 
     def _changed(self, findings: Sequence[Finding]) -> dict[str, str]:
         """The variables after one round: what the scripts would set, then the single remedies."""
-        found, owners = self._sourced(findings), self._owners
+        variables, owners = self._sourced(findings), self._owners
         words = variable_checks.atb_script(findings)
         # What was changed in this round may have answered it already.
-        if words and found == self.variables:
-            found = owners.without_wrong(self._scripts.with_atb(found, words))
-        touched = {name for name in {*found, *self.variables} if found.get(name) != self.variables.get(name)}
+        if words and variables == self.variables:
+            variables = owners.without_wrong(self._scripts.with_atb(variables, words))
+        touched = {
+            name for name in {*variables, *self.variables} if variables.get(name) != self.variables.get(name)
+        }
         for finding in findings:
-            found = self._mended(finding, found, touched)
-        return found
+            variables = self._mended(finding, variables, touched)
+        return variables
 
     def _sourced(self, findings: Sequence[Finding]) -> dict[str, str]:
-        found, owners = dict(self.variables), self._owners
+        variables, owners = dict(self.variables), self._owners
         codes = {finding.code for finding in findings}
         if codes & variable_checks.MIXED:
-            found = drop_entries(found, owners.foreign)
+            variables = drop_entries(variables, owners.foreign)
         if codes & variable_checks.UNSOURCED:
-            gone = tuple(f"{folder}/" for folder in owners.gone(found))
-            found = drop_entries(found, lambda entry: entry.startswith(gone) and owners.real(entry) is None)
-            found = owners.without_wrong(apply_diff(found, self._scripts.of_cann(), owners))
-            if found == self.variables:  # it set all that it sets, and something is still missing
-                found = owners.without_wrong(apply_diff(found, self._scripts.of_tables(), owners))
-        return found
+            gone = tuple(f"{folder}/" for folder in owners.gone(variables))
+            variables = drop_entries(
+                variables, lambda entry: entry.startswith(gone) and owners.real(entry) is None
+            )
+            variables = owners.without_wrong(apply_diff(variables, self._scripts.of_cann(), owners))
+            if variables == self.variables:  # it set all that it sets, and something is still missing
+                variables = owners.without_wrong(apply_diff(variables, self._scripts.of_tables(), owners))
+        return variables
 
-    def _mended(self, finding: Finding, found: dict[str, str], touched: set[str]) -> dict[str, str]:
+    def _mended(self, finding: Finding, variables: dict[str, str], touched: set[str]) -> dict[str, str]:
         """With one finding's own remedy, unless an earlier one has changed the same."""
         passed = (
             finding.code in variable_checks.UNSOURCED or finding.message in self._useless or finding.caused_by
         )
         changes = None if passed else variable_checks.changes_of(finding)
         if changes is None or touched & changes.keys() or self._leads_away(changes):
-            return found
+            return variables
         touched |= changes.keys()
-        self._taken[finding.message] = AppliedRemedy.of(finding, changes, found)
-        return _with(found, changes)
+        self._taken[finding.message] = AppliedRemedy.of(finding, changes, variables)
+        return _with(variables, changes)
 
     def _leads_away(self, changes: Mapping[str, Optional[str]]) -> bool:
         """Whether a remedy names another CANN than the one in use: half of each is no CANN."""
@@ -142,5 +146,5 @@ def _environment_checks() -> LoadedChecks:
     """The built-in checks that are asked; those of a site or a plug-in do not speak of variables to us."""
     from npudoctor.checking.index import load_index
 
-    wanted = (*variable_checks.CHECKS, *variable_checks.CAUSES)
-    return LoadedChecks(tuple(check for check in load_index().values() if check.id in wanted), (), {})
+    ids = (*variable_checks.CHECKS, *variable_checks.CAUSES)
+    return LoadedChecks(tuple(check for check in load_index().values() if check.id in ids), (), {})

@@ -58,10 +58,10 @@ def diff_of_script(host: Host, script: str, *words: str) -> Optional[Environment
         if not answer.stdout.startswith(ASKS):
             after = parse_environ(answer.stdout.encode("utf-8", "surrogateescape"))
             return _difference(before, after)
-        asked = answer.stdout[len(ASKS) :].partition("\0")[0]
-        if asked in known or "\n" in asked or not is_trusted(host, asked):
+        path = answer.stdout[len(ASKS) :].partition("\0")[0]
+        if path in known or "\n" in path or not is_trusted(host, path):
             return None
-        known.append(asked)
+        known.append(path)
     return None
 
 

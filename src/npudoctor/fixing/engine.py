@@ -81,7 +81,7 @@ def apply_with_journal(
     idle: Callable[[Sequence[ItemResult]], FixReport],
 ) -> FixReport:
     """Have the work done with a journal open; `idle` answers where nothing is to be done, or may be."""
-    if not any(one.outcome.ending is ActionStatus.PLANNED for one in decided):
+    if not any(result.outcome.ending is ActionStatus.PLANNED for result in decided):
         return idle(decided)
     host = tools.host()
     try:
@@ -96,7 +96,10 @@ def apply_with_journal(
         failed = Outcome(ActionStatus.FAILED, str(reason))
         planned = ActionStatus.PLANNED
         return idle(
-            [replace(one, outcome=failed) if one.outcome.ending is planned else one for one in decided]
+            [
+                replace(result, outcome=failed) if result.outcome.ending is planned else result
+                for result in decided
+            ]
         )
 
 
@@ -104,14 +107,14 @@ def _with_journal(
     decided: Sequence[ItemResult], wish: FixRequest, tools: FixContext, journal: Journal
 ) -> FixReport:
     applied: list[ItemResult] = []
-    for number, one in enumerate(decided):
+    for number, result in enumerate(decided):
         stale = not wish.yes or any(earlier.outcome.changed for earlier in applied)
-        if stale and one.outcome.ending is ActionStatus.PLANNED:
-            one = _recheck(one, tools, wish)
-        applied.append(apply_item(one, number, tools, journal))
+        if stale and result.outcome.ending is ActionStatus.PLANNED:
+            result = _recheck(result, tools, wish)
+        applied.append(apply_item(result, number, tools, journal))
     after = tools.look()
     settled = _judge_again(applied, after, tools.host(), wish)
-    changed = any(one.outcome.changed for one in applied)
+    changed = any(result.outcome.changed for result in applied)
     answer = _answer(settled, after, journal.run, changed=changed)
     with suppress(NoJournal):  # a disk that is full by now alters nothing about what was done
         journal.write("end", exit_code=answer.exit_code, msg=answer.msg)
@@ -130,21 +133,21 @@ def decide(item: Item, wish: FixRequest, confirm: Confirm) -> Outcome:
     return Outcome(ActionStatus.PLANNED) if answer else Outcome(ActionStatus.DECLINED, _("declined"))
 
 
-def _recheck(one: ItemResult, tools: FixContext, wish: FixRequest) -> ItemResult:
+def _recheck(result: ItemResult, tools: FixContext, wish: FixRequest) -> ItemResult:
     """A program knows of no guard but this: while a person was asked, or other items were mended, it may
     have become superfluous, and whoever takes it back then would take back another's."""
-    fix = one.item.finding.fix
+    fix = result.item.finding.fix
     if fix is None or not any(isinstance(step, RUN) for step in fix.steps):
-        return one
+        return result
     report = tools.look()
-    if one.item.identity in {item.identity for item in items_of(report, tools.host(), wish)}:
-        return one
-    silent = [row for row in report.results if row.check == one.item.check and row.status in UNANSWERED]
+    if result.item.identity in {item.identity for item in items_of(report, tools.host(), wish)}:
+        return result
+    silent = [row for row in report.results if row.check == result.item.check and row.status in UNANSWERED]
     outcome = Outcome(ActionStatus.ALREADY, _("the check no longer finds it"))
     if silent:
         text = _("the check no longer gives a result: {reason}")
         outcome = Outcome(ActionStatus.REFUSED, text.format(reason=silent[0].reason))
-    return replace(one, outcome=outcome)
+    return replace(result, outcome=outcome)
 
 
 class _Looks:
@@ -164,31 +167,36 @@ class _Looks:
         return self._host
 
 
-def apply_item(one: ItemResult, number: int, tools: ApplyContext, journal: Journal) -> ItemResult:
+def apply_item(result: ItemResult, number: int, tools: ApplyContext, journal: Journal) -> ItemResult:
     """Take the steps of one item, each written down first; a step that does not end well ends the item.
 
     What cannot be written down is not done. That an act cannot be told of afterwards undoes nothing.
     """
-    if one.outcome.ending is not ActionStatus.PLANNED or one.item.finding.fix is None:
-        return one
-    finding = one.item.finding
+    if result.outcome.ending is not ActionStatus.PLANNED or result.item.finding.fix is None:
+        return result
+    finding = result.item.finding
     outcome = Outcome(ActionStatus.ALREADY)
     looks = _Looks(tools)
-    for step in one.item.finding.fix.steps:
-        told = {"item": number, "check": one.item.check, "code": finding.code, "evidence": finding.evidence}
+    for step in result.item.finding.fix.steps:
+        record = {
+            "item": number,
+            "check": result.item.check,
+            "code": finding.code,
+            "evidence": finding.evidence,
+        }
         try:
-            journal.write("before", **told, step=encode(step))
+            journal.write("before", **record, step=encode(step))
         except NoJournal as reason:
-            return replace(one, outcome=Outcome(ActionStatus.FAILED, str(reason), outcome.changed))
+            return replace(result, outcome=Outcome(ActionStatus.FAILED, str(reason), outcome.changed))
         ended = apply_step(step, looks.host_for(step), tools.at)
         with suppress(NoJournal):
-            told = {"status": ended.ending.value, "reason": ended.reason, "changed": ended.changed}
-            journal.write("after", code=finding.code, **told)
+            record = {"status": ended.ending.value, "reason": ended.reason, "changed": ended.changed}
+            journal.write("after", code=finding.code, **record)
         ended = replace(ended, changed=ended.changed or outcome.changed)
         if ended.ending in (ActionStatus.REFUSED, ActionStatus.FAILED):
-            return replace(one, outcome=ended)
+            return replace(result, outcome=ended)
         outcome = ended if outcome.ending is not ActionStatus.APPLIED else outcome
-    return replace(one, outcome=outcome)
+    return replace(result, outcome=outcome)
 
 
 def _judge_again(
@@ -197,15 +205,15 @@ def _judge_again(
     """Fixed is what the check no longer finds; what it finds anew is an item too."""
     remaining = items_of(after, host, wish)
     settled = []
-    for one in applied:
-        still = [item for item in remaining if item.same_as(one.item)]
+    for result in applied:
+        still = [item for item in remaining if item.same_as(result.item)]
         remaining = [item for item in remaining if item not in still]
-        if still and one.outcome.ending in (ActionStatus.APPLIED, ActionStatus.ALREADY):
+        if still and result.outcome.ending in (ActionStatus.APPLIED, ActionStatus.ALREADY):
             why = _("the check still finds it")
-            if one.outcome.reason:
-                why = _("{reason}, and the check still finds it").format(reason=one.outcome.reason)
-            one = replace(one, outcome=Outcome(ActionStatus.FAILED, why, one.outcome.changed))
-        settled.append(one)
+            if result.outcome.reason:
+                why = _("{reason}, and the check still finds it").format(reason=result.outcome.reason)
+            result = replace(result, outcome=Outcome(ActionStatus.FAILED, why, result.outcome.changed))
+        settled.append(result)
     return settled + [ItemResult(item, _appeared(item)) for item in remaining]
 
 
@@ -213,11 +221,11 @@ def _appeared(item: Item) -> Outcome:
     return Outcome(ActionStatus.REFUSED, item.refusal or _("it appeared while the others were being fixed"))
 
 
-def _answer(done: Sequence[ItemResult], report: Report, run: Optional[str], *, changed: bool) -> FixReport:
+def _answer(results: Sequence[ItemResult], report: Report, run: Optional[str], *, changed: bool) -> FixReport:
     silent = unanswered_checks(report)
-    unproven = bool(silent) or any(one.item.unproven for one in done)
+    unproven = bool(silent) or any(result.item.unproven for result in results)
     msg = ""
-    if silent and not done:
+    if silent and not results:
         text = _("found nothing to fix, but could not check everything: {reasons}")
         msg = text.format(reasons="; ".join(silent[:REASONS] + (["..."] if silent[REASONS:] else [])))
-    return fix_report(done, run, changed=changed, unproven=unproven, msg=msg)
+    return fix_report(results, run, changed=changed, unproven=unproven, msg=msg)

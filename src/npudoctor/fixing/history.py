@@ -41,8 +41,8 @@ class StepRecord:
     def back(self) -> Optional[KnownStep]:
         """The step that takes it back; None where nothing can, or nothing was done."""
         way = getattr(self.step, "back", None)
-        found: Optional[KnownStep] = way() if way and self.changed is not False else None
-        return found
+        step: Optional[KnownStep] = way() if way and self.changed is not False else None
+        return step
 
     @property
     def remains(self) -> bool:
@@ -77,11 +77,11 @@ def runs_of(records: Records) -> list[FixRun]:
         by_run.setdefault(record.run, []).append(record)
     read = [_read(name, rows) for name, rows in by_run.items()]
     undoing = [run for run in read if run.undoes]
-    told = [_with_undos(run, [one for one in undoing if one.undoes == run.name]) for run in read]
-    told.reverse()
-    if told and told[0].ending == KILLED and _is_locked(records.directory):
-        told[0] = replace(told[0], ending=RUNNING)
-    return told
+    runs = [_with_undos(run, [undo for undo in undoing if undo.undoes == run.name]) for run in read]
+    runs.reverse()
+    if runs and runs[0].ending == KILLED and _is_locked(records.directory):
+        runs[0] = replace(runs[0], ending=RUNNING)
+    return runs
 
 
 def _read(name: str, rows: Sequence[Record]) -> FixRun:
@@ -126,15 +126,15 @@ def _acts(rows: Sequence[Record]) -> Iterable[StepRecord]:
 def _changed(after: Optional[Record]) -> Optional[bool]:
     if after is None:
         return None
-    told = after.data.get("changed")
-    return told if isinstance(told, bool) else after.data.get("status") == "applied"
+    changed = after.data.get("changed")
+    return changed if isinstance(changed, bool) else after.data.get("status") == "applied"
 
 
 def _with_undos(run: FixRun, undoing: Sequence[FixRun]) -> FixRun:
     """The run with what those that undo it did; equal steps are counted."""
     done: Counter[str] = Counter()
     tried: Counter[str] = Counter()
-    for act in (act for one in undoing for act in one.acts if act.step is not None):
+    for act in (act for undo in undoing for act in undo.acts if act.step is not None):
         (done if act.status in ("applied", "already") else tried)[_key(act.step)] += 1
     acts = []
     for act in run.acts:
@@ -142,8 +142,10 @@ def _with_undos(run: FixRun, undoing: Sequence[FixRun]) -> FixRun:
         undone = done[key] > 0
         done[key] -= undone
         acts.append(replace(act, undone=undone, tried=tried[key] > 0))
-    by = [one.name for one in undoing if any(act.status in ("applied", "already") for act in one.acts)]
-    return replace(run, acts=tuple(acts), undone_by=tuple(by))
+    undone_by = [
+        undo.name for undo in undoing if any(act.status in ("applied", "already") for act in undo.acts)
+    ]
+    return replace(run, acts=tuple(acts), undone_by=tuple(undone_by))
 
 
 def _key(step: Optional[KnownStep]) -> str:

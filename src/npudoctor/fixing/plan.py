@@ -171,8 +171,8 @@ def unanswered_checks(report: Report) -> list[str]:
     return [f"{row.check}: {row.reason}" if row.reason else row.check for row in silent]
 
 
-def anything_left(done: Sequence[ItemResult]) -> bool:
+def anything_left(results: Sequence[ItemResult]) -> bool:
     """Whether an item that could have been dealt with is still there."""
     over = (ActionStatus.APPLIED, ActionStatus.ALREADY)
-    open_ones = (one for one in done if one.outcome.ending not in over)
-    return any(one.item.decides and not one.item.unproven for one in open_ones)
+    unfinished = (result for result in results if result.outcome.ending not in over)
+    return any(result.item.decides and not result.item.unproven for result in unfinished)

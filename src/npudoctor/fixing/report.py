@@ -25,42 +25,42 @@ class FixReport:
 
 
 def fix_report(
-    done: Sequence[ItemResult], run: Optional[str], *, changed: bool, unproven: bool = False, msg: str = ""
+    results: Sequence[ItemResult], run: Optional[str], *, changed: bool, unproven: bool = False, msg: str = ""
 ) -> FixReport:
     """What became of all items, and the exit status that says it."""
-    status = 1 if anything_left(done) else 2 if unproven else 0
+    status = 1 if anything_left(results) else 2 if unproven else 0
     return FixReport(
         exit_code=status,
         changed=changed,
-        would_change=any(one.outcome.ending is ActionStatus.PLANNED for one in done),
-        failed=unproven or any(map(_bad, done)),
-        msg=msg or _line(done, status),
+        would_change=any(result.outcome.ending is ActionStatus.PLANNED for result in results),
+        failed=unproven or any(map(_bad, results)),
+        msg=msg or _line(results, status),
         run=run,
-        actions=tuple(done),
+        actions=tuple(results),
     )
 
 
-def by_hand(done: ItemResult) -> bool:
+def by_hand(result: ItemResult) -> bool:
     """Whether it was left to a person: JSON says refused to that as well."""
-    return done.outcome.ending is ActionStatus.REFUSED and done.item.by_hand
+    return result.outcome.ending is ActionStatus.REFUSED and result.item.by_hand
 
 
-def _bad(done: ItemResult) -> bool:
-    ending = done.outcome.ending
-    return ending is ActionStatus.FAILED or (ending is ActionStatus.REFUSED and done.item.decides)
+def _bad(result: ItemResult) -> bool:
+    ending = result.outcome.ending
+    return ending is ActionStatus.FAILED or (ending is ActionStatus.REFUSED and result.item.decides)
 
 
-def _line(done: Sequence[ItemResult], status: int) -> str:
-    if not done:
+def _line(results: Sequence[ItemResult], status: int) -> str:
+    if not results:
         return _("nothing to do")
     parts = []
     for ending in ActionStatus:
-        number = sum(one.outcome.ending is ending and not by_hand(one) for one in done)
+        number = sum(result.outcome.ending is ending and not by_hand(result) for result in results)
         if number:
             parts.append(_counted(ending).format(count=number))
-    left = sum(map(by_hand, done))
-    if left:
-        parts.append(_("{count} by hand").format(count=left))
+    count_by_hand = sum(map(by_hand, results))
+    if count_by_hand:
+        parts.append(_("{count} by hand").format(count=count_by_hand))
     return _(", ").join(parts)
 
 

@@ -80,9 +80,9 @@ def _with_journal(
 ) -> FixReport:
     journal.write("undoes", undoes=run.name)  # without it nobody would know what these steps take back
     there = _steps(items_of_run(_now(run, tools.host()), tools.host()))
-    still = [one if _steps([one.item]) <= there else _undone_since(one) for one in decided]
-    done = [apply_item(one, number, tools, journal) for number, one in enumerate(still)]
-    answer = fix_report(done, journal.run, changed=any(one.outcome.changed for one in done))
+    still = [result if _steps([result.item]) <= there else _undone_since(result) for result in decided]
+    done = [apply_item(result, number, tools, journal) for number, result in enumerate(still)]
+    answer = fix_report(done, journal.run, changed=any(result.outcome.changed for result in done))
     with suppress(NoJournal):
         journal.write("end", exit_code=answer.exit_code, msg=answer.msg)
     return answer
@@ -91,17 +91,17 @@ def _with_journal(
 def _now(run: FixRun, host: Host) -> FixRun:
     """The run as it is now that we hold the lock: while a person was asked, another undo may have ended,
     and a program would be run twice."""
-    return next((one for one in runs_of(host.records) if one.name == run.name), run)
+    return next((other for other in runs_of(host.records) if other.name == run.name), run)
 
 
 def _steps(items: Iterable[Item]) -> set[Step]:
     return {step for item in items if item.finding.fix for step in item.finding.fix.steps}
 
 
-def _undone_since(one: ItemResult) -> ItemResult:
-    if one.outcome.ending is not ActionStatus.PLANNED:
-        return one
-    return replace(one, outcome=Outcome(ActionStatus.ALREADY, _("another run has already undone it")))
+def _undone_since(result: ItemResult) -> ItemResult:
+    if result.outcome.ending is not ActionStatus.PLANNED:
+        return result
+    return replace(result, outcome=Outcome(ActionStatus.ALREADY, _("another run has already undone it")))
 
 
 def items_of_run(run: FixRun, host: Host) -> list[Item]:

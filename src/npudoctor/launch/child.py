@@ -78,10 +78,10 @@ def _said(work: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
 
 def _parsed(line: bytes) -> Optional[dict[str, Any]]:
     try:
-        told = json.loads(line)
+        answer = json.loads(line)
     except ValueError:
         return None
-    return told if isinstance(told, dict) else None
+    return answer if isinstance(answer, dict) else None
 
 
 def _end(pid: int) -> None:

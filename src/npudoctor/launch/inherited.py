@@ -38,9 +38,9 @@ class InheritedState:
     def restore(self) -> None:
         """In the child, right before it becomes the job: nothing that arrives meanwhile is lost."""
         for number in EVERY:
-            wanted = signal.SIG_IGN if number in self.ignored else signal.SIG_DFL
-            if signal.getsignal(number) is not wanted:
-                signal.signal(number, wanted)
+            handler = signal.SIG_IGN if number in self.ignored else signal.SIG_DFL
+            if signal.getsignal(number) is not handler:
+                signal.signal(number, handler)
         signal.pthread_sigmask(signal.SIG_SETMASK, self.blocked)
 
 
@@ -60,14 +60,14 @@ def release_descriptors() -> None:
 
 def original_variables(ours: Mapping[str, str]) -> dict[str, str]:
     """Our variables as the caller set them: in the C locale Python changes LC_CTYPE before it starts."""
-    told = dict(ours)
+    variables = dict(ours)
     try:
         with open("/proc/self/environ", "rb") as file:
             entries = file.read().split(b"\0")
     except OSError:
-        return told
+        return variables
     before = [entry[len("LC_CTYPE=") :] for entry in entries if entry.startswith(b"LC_CTYPE=")]
-    told.pop("LC_CTYPE", None)
+    variables.pop("LC_CTYPE", None)
     if before:
-        told["LC_CTYPE"] = before[0].decode("utf-8", "surrogateescape")
-    return told
+        variables["LC_CTYPE"] = before[0].decode("utf-8", "surrogateescape")
+    return variables

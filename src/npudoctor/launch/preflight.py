@@ -42,11 +42,11 @@ def to_json(answer: Preflight) -> dict[str, Any]:
     return asdict(answer)
 
 
-def from_json(told: Mapping[str, Any]) -> Preflight:
+def from_json(data: Mapping[str, Any]) -> Preflight:
     """The answer again; TypeError when it is none of this version's."""
-    return Preflight(**{**told, "notes": tuple(told["notes"])})
+    return Preflight(**{**data, "notes": tuple(data["notes"])})
 
 
-def encode_line(told: Mapping[str, Any]) -> bytes:
+def encode_line(data: Mapping[str, Any]) -> bytes:
     """One line of ASCII: variables that are no UTF-8 survive it."""
-    return json.dumps(told).encode() + b"\n"
+    return json.dumps(data).encode() + b"\n"

@@ -51,10 +51,10 @@ class Witness:
         while self._line is not None:
             self._seen += self._reports(self._line)
             recent = time.monotonic() - RECENT
-            self._seen = [one for one in self._seen if one[2] > recent]
-            for one in self._seen:
-                if one[:2] == (number, sender):
-                    self._seen.remove(one)
+            self._seen = [report for report in self._seen if report[2] > recent]
+            for report in self._seen:
+                if report[:2] == (number, sender):
+                    self._seen.remove(report)
                     return True
             left = until - time.monotonic()
             if left <= 0 or not ready(self._line.fileno(), left):
@@ -72,15 +72,15 @@ class Witness:
                     os.waitpid(self._pid, 0)
 
     def _reports(self, line: socket.socket) -> list[SignalReport]:
-        found = []
+        reports = []
         with suppress(BlockingIOError):
             while True:
                 report = line.recv(_REPORT.size, socket.MSG_DONTWAIT)
                 if not report:
                     self._line = None  # somebody killed it
                     break
-                found.append(_REPORT.unpack(report))
-        return found
+                reports.append(_REPORT.unpack(report))
+        return reports
 
 
 def _stand_by(line: socket.socket, command: Sequence[str]) -> NoReturn:

@@ -54,10 +54,10 @@ class GuardedChild:
                 return None
             received += part
         try:
-            told = json.loads(received)
+            answer = json.loads(received)
         except (ValueError, RecursionError):
             return None
-        return told if isinstance(told, dict) else None
+        return answer if isinstance(answer, dict) else None
 
     def _readable(self, until: float) -> bool:
         """Wait in short turns, as waiting.wait does."""

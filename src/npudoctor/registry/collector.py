@@ -28,8 +28,8 @@ class LoadedChecks:
 
     def names(self) -> set[str]:
         """Everything that selects or ignores: ids, groups, tags, codes."""
-        found = {name for check in self.checks for name in check.names}
-        return found | {name for row in self.broken for name in (row.check, row.group)} - {""}
+        names = {name for check in self.checks for name in check.names}
+        return names | {name for row in self.broken for name in (row.check, row.group)} - {""}
 
     def kind(self, name: str) -> Optional[str]:
         """Why a name does not do where a check or a code is wanted, if it is a group or a tag."""

@@ -94,16 +94,18 @@ class ForeignCheck:
         if self._child is None:
             return
         try:
-            told = self._child.answer(until)
+            declaration = self._child.answer(until)
         except NoAnswer:
             self.breaks(_("loading it did not finish"))
             return
-        if told is None or "broken" in told:
-            why = _("its process ended while loading it") if told is None else str(told["broken"])
+        if declaration is None or "broken" in declaration:
+            why = (
+                _("its process ended while loading it") if declaration is None else str(declaration["broken"])
+            )
             self.breaks(why)
             return
         try:
-            check = foreign.check_from_declaration(told, self._name, _never, self._group)
+            check = foreign.check_from_declaration(declaration, self._name, _never, self._group)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             self.breaks(f"{type(error).__name__}: {error}")
             return

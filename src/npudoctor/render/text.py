@@ -58,7 +58,7 @@ def _hidden(row: Result) -> bool:
 def _counts(report: Report) -> Iterator[str]:
     """How many rows ended how; the endings that did not happen are left out."""
     counts = report.counts
-    told = [
+    endings = [
         text.format(count=counts[name])
         for name, text in (
             ("ok", _("{count} ok")),
@@ -74,7 +74,7 @@ def _counts(report: Report) -> Iterator[str]:
     total = len(report.results)
     head = ngettext("{count} check: {endings}", "{count} checks: {endings}", total)
     yield ""
-    line = head.format(count=total, endings=_(", ").join(told)) if told else _("no checks")
+    line = head.format(count=total, endings=_(", ").join(endings)) if endings else _("no checks")
     yield from paragraph(line, "", "  ")
 
 
@@ -94,17 +94,17 @@ def verdict_lines(report: Report, paint: Paint) -> Iterator[str]:
 
 def _count_findings(report: Report) -> str:
     counts = report.counts
-    told = []
+    parts = []
     if counts["errors"]:
-        told.append(
+        parts.append(
             ngettext("{count} error", "{count} errors", counts["errors"]).format(count=counts["errors"])
         )
     if counts["warnings"]:
         text = ngettext("{count} warning", "{count} warnings", counts["warnings"])
-        told.append(text.format(count=counts["warnings"]))
+        parts.append(text.format(count=counts["warnings"]))
     if report.verdict is Verdict.UNDETERMINED:
-        told.append(_reason(report.msg))
-    return _(", ").join(told)
+        parts.append(_reason(report.msg))
+    return _(", ").join(parts)
 
 
 def _reason(line: str) -> str:

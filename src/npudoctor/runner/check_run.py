@@ -116,7 +116,7 @@ class Workers:
     """
 
     def __init__(self, begun: Sequence[CheckRun], host: Host) -> None:
-        self._left = deque(sorted(begun, key=lambda asked: _lateness(asked.check)))
+        self._left = deque(sorted(begun, key=lambda run: _lateness(run.check)))
         self._host = host
         self._taken = 0
         self._threads: list[threading.Event] = []  # each is set once its thread has begun
@@ -152,11 +152,11 @@ class Workers:
     def _work(self) -> None:
         while True:
             try:
-                asked = self._left.popleft()
+                run = self._left.popleft()
             except IndexError:
                 return
             self._taken += 1
-            asked.take_turn(self._host)
+            run.take_turn(self._host)
 
 
 def _lateness(check: Check) -> int:

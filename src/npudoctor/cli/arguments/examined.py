@@ -55,7 +55,7 @@ def _key(option: str) -> str:
     return option[2:].replace("-", "_")
 
 
-def _pid(told: str) -> int:
-    if not (told.isascii() and told.isdecimal() and len(told) <= LONGEST_PID and int(told) > 0):
-        raise UsageError(_("{option}: {value!r} is not a process id").format(option="--env-of", value=told))
-    return int(told)
+def _pid(value: str) -> int:
+    if not (value.isascii() and value.isdecimal() and len(value) <= LONGEST_PID and int(value) > 0):
+        raise UsageError(_("{option}: {value!r} is not a process id").format(option="--env-of", value=value))
+    return int(value)

@@ -13,11 +13,11 @@ from npudoctor.host.fs.files import Files
 T = TypeVar("T")
 
 
-def image(told: object, files: Files) -> Optional[str]:
+def image(value: object, files: Files) -> Optional[str]:
     """The directory of --root, without links."""
-    if told is None:
+    if value is None:
         return None
-    path = absolute(str(told), "--root")
+    path = absolute(str(value), "--root")
     real = _asked("--root", lambda: files.real(path))
     entry = _asked("--root", lambda: files.stat(path))
     if real is None or entry is None:
@@ -29,11 +29,11 @@ def image(told: object, files: Files) -> Optional[str]:
 
 def program(config: Config, files: Files, root: Optional[str]) -> Optional[str]:
     """The interpreter that was named, as a path inside the root; links are kept, a venv is one."""
-    told = config["python"]
-    if told is None:
+    value = config["python"]
+    if value is None:
         return None
     option = config.origin["python"]
-    path = absolute(told, option) if root is None else os.path.join("/", told)
+    path = absolute(value, option) if root is None else os.path.join("/", value)
     entry = _asked(option, lambda: files.stat(path) or files.lstat(path))
     if entry is None:
         raise UsageError(_("{option}: {path} does not exist").format(option=option, path=path))
@@ -42,9 +42,9 @@ def program(config: Config, files: Files, root: Optional[str]) -> Optional[str]:
     return path
 
 
-def script(told: object, files: Files) -> str:
+def script(value: object, files: Files) -> str:
     """The script of --source."""
-    path = absolute(str(told), "--source")
+    path = absolute(str(value), "--source")
     entry = _asked("--source", lambda: files.stat(path))
     if entry is None:
         raise UsageError(_("{option}: {path} does not exist").format(option="--source", path=path))
@@ -53,16 +53,16 @@ def script(told: object, files: Files) -> str:
     return path
 
 
-def writable(told: Optional[str], files: Files, option: str = "--output") -> Optional[str]:
+def writable(value: Optional[str], files: Files, option: str = "--output") -> Optional[str]:
     """The file of --output, once it is certain that it could be written; None for standard output.
 
     What is a pipe or a device is named without links, a descriptor of ours as /proc/self/fd/N.
     """
     from npudoctor.cli.terminal.destinations import own_descriptor, resolve_target
 
-    if told is None or told == "-":
+    if value is None or value == "-":
         return None
-    path = absolute(told, option)
+    path = absolute(value, option)
     _asked(option, lambda: files.stat(os.path.dirname(path)))  # before we touch it: it may never answer
     number = own_descriptor(path, option)
     if number is not None:
@@ -101,12 +101,12 @@ def _put_and_remove(folder: str) -> None:
         os.close(descriptor)
 
 
-def own_file(told: Optional[str], files: Files, option: str) -> Optional[str]:
+def own_file(value: Optional[str], files: Files, option: str) -> Optional[str]:
     """The same for a file that shells will obey: no link is followed, and nobody else's file replaced."""
-    path = writable(told, files, option)
+    path = writable(value, files, option)
     if path is None or path.startswith("/proc/self/fd/"):
         return path
-    named = absolute(told or "", option)
+    named = absolute(value or "", option)
     entry = _asked(option, lambda: files.lstat(named))
     if entry is not None and entry.is_link:
         raise UsageError(_("{option}: {path} is a symbolic link").format(option=option, path=named))

@@ -84,10 +84,10 @@ def _settings(
     for path in (SYSTEM_FILE, _user_file(variables, home)):
         if _exists(files, path, warnings) and _obeyed(files, path, warnings):
             yield from _from_file(files, path, path)
-    told = flags.get("config") or variables.get("NPUDOCTOR_CONFIG")
-    if told:
+    config_path = flags.get("config") or variables.get("NPUDOCTOR_CONFIG")
+    if config_path:
         named = "--config" if flags.get("config") else "NPUDOCTOR_CONFIG"
-        path = absolute(str(told), named)
+        path = absolute(str(config_path), named)
         if named == "NPUDOCTOR_CONFIG":
             _expect_obeyed(files, path, named)
         yield from _from_file(files, path, named)

@@ -64,10 +64,10 @@ def _patience(raw: Any, in_file: bool) -> float:
 
 def _addresses(raw: Any, in_file: bool) -> tuple[str, ...]:
     """Addresses and host names, each once; nobody is asked whether they exist."""
-    told = raw.split(",") if isinstance(raw, str) and not in_file else raw
-    if not isinstance(told, (list, tuple)) or not told or not all(isinstance(item, str) for item in told):
+    items = raw.split(",") if isinstance(raw, str) and not in_file else raw
+    if not isinstance(items, (list, tuple)) or not items or not all(isinstance(item, str) for item in items):
         raise InvalidValue(_("{value!r} is not a list of addresses").format(value=raw))
-    peers = [item.strip() for item in told]
+    peers = [item.strip() for item in items]
     for peer in peers:
         if not (_is_address(peer) or _is_name(peer)):
             raise InvalidValue(_("{value!r} is neither an address nor a host name").format(value=peer))
@@ -120,10 +120,10 @@ def _ignored(raw: Any, in_file: bool) -> dict[str, Optional[str]]:
         if not all(isinstance(reason, str) for reason in raw.values()):
             raise InvalidValue(_("each reason must be a string"))
         return {name: reason or None for name, reason in raw.items()}
-    told = [item for item in raw.split(",") if item.strip()] if isinstance(raw, str) and not in_file else raw
-    if not isinstance(told, (list, tuple)) or not all(isinstance(item, str) for item in told):
+    items = [item for item in raw.split(",") if item.strip()] if isinstance(raw, str) and not in_file else raw
+    if not isinstance(items, (list, tuple)) or not all(isinstance(item, str) for item in items):
         raise InvalidValue(_('{value!r} is not a list of "ID" or "ID=REASON"').format(value=raw))
-    pairs = [item.partition("=") for item in told]
+    pairs = [item.partition("=") for item in items]
     return {name.strip(): reason.strip() or None for name, _equal, reason in pairs}
 
 

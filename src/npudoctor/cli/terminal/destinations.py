@@ -30,9 +30,9 @@ def own_descriptor(path: str, option: str) -> Optional[int]:
     named = path
     for _link in range(_LINKS):
         path = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
-        found = _DESCRIPTOR.fullmatch(path)
-        if found:
-            return _given(int(found[2]), named, option, int(found[1]))
+        match = _DESCRIPTOR.fullmatch(path)
+        if match:
+            return _given(int(match[2]), named, option, int(match[1]))
         try:
             path = os.path.join(os.path.dirname(path), os.readlink(path))
         except OSError:

@@ -68,16 +68,16 @@ class BundleRedactor(Redactor):
 
     def _variable(self, text: str) -> str:
         """A line of a dump of the environment."""
-        found = _DUMPED.match(text, _BEFORE.match(text).end())  # type: ignore[union-attr]
-        if not found or _ALLOWED.match(found["name"]) or HIDDEN in found["value"]:
+        match = _DUMPED.match(text, _BEFORE.match(text).end())  # type: ignore[union-attr]
+        if not match or _ALLOWED.match(match["name"]) or HIDDEN in match["value"]:
             return text
-        dumped = bool(found["mark"]) and not _PLAIN.match(found["value"])
+        dumped = bool(match["mark"]) and not _PLAIN.match(match["value"])
         if not dumped and not (
-            text[found.end("name")] == "=" and looks_secret(found["value"].strip("\"'"), Weight.RANDOM)
+            text[match.end("name")] == "=" and looks_secret(match["value"].strip("\"'"), Weight.RANDOM)
         ):
             return text
         self.counts["variable"] += 1
-        return text[: found.start("value")] + HIDDEN
+        return text[: match.start("value")] + HIDDEN
 
 
 def _own_secret(name: str, value: str) -> bool:

@@ -25,12 +25,12 @@ def find_dumped(lines: Sequence[str]) -> Iterator[tuple[int, str, Span]]:
     run: list[tuple[int, str, Span]] = []
     before = ""  # what stands before each name of the run, however its numbers differ
     for number, line in enumerate([*lines, ""]):
-        begun = {_DIGITS.sub("0", line[: one.start()]): one for one in _NAME.finditer(line, 0, _FAR)}
+        begun = {_DIGITS.sub("0", line[: match.start()]): match for match in _NAME.finditer(line, 0, _FAR)}
         if run and before not in begun:
             yield from _run(run, len(lines))
             run = []
         if not run:
-            before = next((key for key, one in begun.items() if one[1].isupper()), "")
+            before = next((key for key, match in begun.items() if match[1].isupper()), "")
         if before in begun and (run or begun[before][1].isupper()):
             run.append((number, begun[before][1], (begun[before].end(), len(line))))
     for number, line in enumerate(lines):

@@ -51,8 +51,8 @@ class Redactor:
         """A whole text without its secrets."""
         if not may_hold_secret(text):
             return text
-        found = sorted(_find_everywhere(text), key=lambda one: (one[0], -one[1]))
-        return self._without(text, found)
+        secrets = sorted(_find_everywhere(text), key=lambda secret: (secret[0], -secret[1]))
+        return self._without(text, secrets)
 
     def line(self, text: str) -> str:
         """The next line of a text."""
@@ -75,9 +75,9 @@ class Redactor:
         self._left = 0 if end else self._left - 1
         return HIDDEN + (self.text(text[end.end() :]) if end else "")
 
-    def _without(self, text: str, found: list[Secret]) -> str:
+    def _without(self, text: str, secrets: list[Secret]) -> str:
         parts, done = [], 0
-        for begin, end, kind in found:
+        for begin, end, kind in secrets:
             if end <= done:
                 continue
             if begin >= done:
@@ -88,7 +88,7 @@ class Redactor:
 
 
 def _open(text: str) -> bool:
-    begun = [one.end() for one in KEY_BEGIN.finditer(text)]
+    begun = [match.end() for match in KEY_BEGIN.finditer(text)]
     return bool(begun) and not KEY_END.search(text, begun[-1])
 
 
@@ -117,24 +117,24 @@ def _find(text: str) -> Iterator[Secret]:
         yield begin, end, "command"
     for patterns, kind in ((HEADERS, "header"), (WEB, "url"), ((TOKENS,), "token")):
         for pattern in patterns:
-            for found in pattern.finditer(text):
-                if looks_secret(found[1].strip(), Weight.SECRET):
-                    yield found.start(1), found.end(1), kind
-    for found in URL.finditer(text):
-        place = password_span(found[1], found[2])
-        if place and text[found.start(2) + place[0] : found.start(2) + place[1]] != HIDDEN:
-            yield found.start(2) + place[0], found.start(2) + place[1], "url"
+            for match in pattern.finditer(text):
+                if looks_secret(match[1].strip(), Weight.SECRET):
+                    yield match.start(1), match.end(1), kind
+    for match in URL.finditer(text):
+        place = password_span(match[1], match[2])
+        if place and text[match.start(2) + place[0] : match.start(2) + place[1]] != HIDDEN:
+            yield match.start(2) + place[0], match.start(2) + place[1], "url"
 
 
 def _arguments(text: str) -> Iterator[int]:
     """Where an argument of a program begins that is a secret."""
     for pattern in COMMANDS:
-        yield from (found.end() for found in pattern.finditer(text))
+        yield from (match.end() for match in pattern.finditer(text))
     for program, option in OPTIONS:
         at = 0
-        while found := program.search(text, at):
-            begin, at = found.end(), SEGMENT.match(text, found.end()).end()  # type: ignore[union-attr]
-            yield from (one.end() for one in option.finditer(text, begin, at))
+        while match := program.search(text, at):
+            begin, at = match.end(), SEGMENT.match(text, match.end()).end()  # type: ignore[union-attr]
+            yield from (argument.end() for argument in option.finditer(text, begin, at))
 
 
 def _keys(text: str) -> Iterator[Secret]:

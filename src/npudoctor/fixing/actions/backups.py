@@ -48,6 +48,6 @@ def _read(path: str, euid: int) -> Optional[bytes]:
     except OSError:
         return None
     with open(descriptor, "rb") as file:
-        found = os.fstat(descriptor)
-        ours = stat.S_ISREG(found.st_mode) and found.st_uid == euid and not found.st_mode & 0o022
+        entry = os.fstat(descriptor)
+        ours = stat.S_ISREG(entry.st_mode) and entry.st_uid == euid and not entry.st_mode & 0o022
         return file.read(LIMIT + 1) if ours else None

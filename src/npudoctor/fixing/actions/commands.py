@@ -30,8 +30,8 @@ def run_command(step: Command, host: Host, at: Observer) -> None:
         answer = host.commands.run(step.argv, timeout=COMMAND_SECONDS)
     if not answer.ok:
         raise_failure(answer)
-    said = [line for line in answer.stdout.splitlines() if line.strip()]
-    if step.skipped and said and all(line.startswith(step.skipped) for line in said):
+    lines = [line for line in answer.stdout.splitlines() if line.strip()]
+    if step.skipped and lines and all(line.startswith(step.skipped) for line in lines):
         raise Gone(_("already done"))
 
 

@@ -27,9 +27,9 @@ def failure_text(answer: Answer) -> str:
         return text.format(name=name, why=answer.stderr)
     if answer.ended == "not-started":
         return _("{name} could not be started: {why}").format(name=name, why=answer.stderr)
-    said = _tail(answer.stderr) or _tail(answer.stdout)
-    text = _("{name} {how}: {said}") if said else _("{name} {how} and printed nothing")
-    return text.format(name=name, how=_how(answer), said=said)
+    output = _tail(answer.stderr) or _tail(answer.stdout)
+    text = _("{name} {how}: {said}") if output else _("{name} {how} and printed nothing")
+    return text.format(name=name, how=_how(answer), said=output)
 
 
 def _how(answer: Answer) -> str:

@@ -168,5 +168,5 @@ def _same_socket(step: RemoveSocket | RestoreSocket, name: str, descriptor: int)
         raise Refused(_("{path} has been replaced since").format(path=step.path))
 
 
-def _answers(what: Listener, host: Host, name: str, descriptor: int) -> bool:
-    return host.sockets.probe(name, descriptor) is what
+def _answers(listener: Listener, host: Host, name: str, descriptor: int) -> bool:
+    return host.sockets.probe(name, descriptor) is listener

@@ -70,16 +70,16 @@ def _room(count: int) -> Iterator[None]:
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = count + SPARE
-    if soft == resource.RLIM_INFINITY or wanted <= soft:
+    needed = count + SPARE
+    if soft == resource.RLIM_INFINITY or needed <= soft:
         yield
         return
-    if hard != resource.RLIM_INFINITY and wanted > hard:
+    if hard != resource.RLIM_INFINITY and needed > hard:
         text = _(
             "cannot hold {count} processes open at once: this shell allows {limit} open files (ulimit -n)"
         )
         raise Refused(text.format(count=count, limit=hard))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
     try:
         yield
     finally:
@@ -101,20 +101,20 @@ def _runs(mark: ProcessMark, host: Host) -> bool:
 def _guarded(step: SignalProcess, left: Sequence[HeldProcess], fresh: Host) -> list[HeldProcess]:
     """Those that still run: each is the one that was looked at, proven stale, and leaves no child behind."""
     endings = Endings(fresh)
-    among = {one.mark.pid for one in left}
+    among = {held.mark.pid for held in left}
     living = []
-    for one in left:
-        pid = one.mark.pid
+    for held in left:
+        pid = held.mark.pid
         reason = endings.why_not(pid)
         child = endings.unproven_child(pid, among)
-        if not _same(one.mark, step.owner, fresh):
+        if not _same(held.mark, step.owner, fresh):
             continue  # it ended by itself in between, which is a reason too
         if reason:
             raise Refused(reason)
         if child is not None:
             text = _("process {pid} has a child {child} that is not proven stale, or is new")
             raise Refused(text.format(pid=pid, child=child))
-        living.append(one)
+        living.append(held)
     return living
 
 
@@ -132,12 +132,12 @@ def _same(mark: ProcessMark, owner: int, fresh: Host) -> bool:
 def _send(
     living: Sequence[HeldProcess], owner: int, number: signal.Signals, fresh: Host, at: Observer
 ) -> None:
-    for one in living:
-        pid = one.mark.pid
+    for held in living:
+        pid = held.mark.pid
         try:
-            if _same(one.mark, owner, fresh):
+            if _same(held.mark, owner, fresh):
                 with changing(at, f"signal {number.name[3:]} to {pid}"):
-                    _signal(one, number)
+                    _signal(held, number)
         except ProcessLookupError:
             continue  # it ended by itself in between
         except PermissionError:
@@ -146,24 +146,24 @@ def _send(
             ) from None
 
 
-def _signal(one: HeldProcess, number: signal.Signals) -> None:
-    if one.descriptor is None:
-        os.kill(one.mark.pid, number)
+def _signal(held: HeldProcess, number: signal.Signals) -> None:
+    if held.descriptor is None:
+        os.kill(held.mark.pid, number)
     else:
-        signal_process(one.descriptor, number)
+        signal_process(held.descriptor, number)
 
 
 def _remaining(held: Sequence[HeldProcess], seconds: float, host: Host) -> list[HeldProcess]:
     """Those that have not ended after so long."""
-    descriptors = [one.descriptor for one in held if one.descriptor is not None]
+    descriptors = [process.descriptor for process in held if process.descriptor is not None]
     if len(descriptors) == len(held):
         over = ended(descriptors, seconds)
-        return [one for one in held if one.descriptor not in over]
+        return [process for process in held if process.descriptor not in over]
     until = time.monotonic() + seconds
     left = list(held)
     while left and time.monotonic() < until:
         time.sleep(TURN)
-        left = [one for one in left if _runs_on(one.mark, host)]
+        left = [process for process in left if _runs_on(process.mark, host)]
     return left
 
 

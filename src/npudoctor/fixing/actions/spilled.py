@@ -40,13 +40,13 @@ def _look(step: RemoveFiles, descriptor: int, parents: Sequence[Parent]) -> Spil
     """The folder with everything in it, all of which must be as it was before anything is removed."""
     entry = entry_of(os.fstat(descriptor))
     same_folder(step, entry)
-    found = dict(files_in(descriptor, os.listdir(descriptor)))
+    entries = dict(files_in(descriptor, os.listdir(descriptor)))
     marks = {mark.name: mark for mark in step.files}
-    if not marks.keys() >= found.keys():
+    if not marks.keys() >= entries.keys():
         raise Refused(_("{path} holds files that were not there before").format(path=step.directory))
-    for name, file in found.items():
+    for name, file in entries.items():
         same_file(marks[name], step.owner, file)
-    return SpillFolder(step.directory, entry, tuple(found.items()), tuple(parents))
+    return SpillFolder(step.directory, entry, tuple(entries.items()), tuple(parents))
 
 
 def _unlink(mark: FileMark, owner: int, descriptor: int, at: Observer) -> None:

@@ -33,9 +33,9 @@ def remove_temporary(step: RemoveFiles, host: Host, at: Observer) -> None:
         if doubt:
             raise Refused(doubt)
         marks = {mark.name: mark for mark in step.files}
-        found = dict(files_in(descriptor, names))
-        _all_dead(step, marks, found, host, descriptor)
-        for socket in found:
+        entries = dict(files_in(descriptor, names))
+        _all_dead(step, marks, entries, host, descriptor)
+        for socket in entries:
             _same_socket(marks[socket], step.owner, _now(socket, descriptor))
             with changing(at, f"unlink socket {socket}"):
                 os.unlink(socket, dir_fd=descriptor)
@@ -46,11 +46,15 @@ def remove_temporary(step: RemoveFiles, host: Host, at: Observer) -> None:
 
 
 def _all_dead(
-    step: RemoveFiles, marks: Mapping[str, FileMark], found: Mapping[str, Entry], host: Host, descriptor: int
+    step: RemoveFiles,
+    marks: Mapping[str, FileMark],
+    entries: Mapping[str, Entry],
+    host: Host,
+    descriptor: int,
 ) -> None:
-    if not marks.keys() >= found.keys():
+    if not marks.keys() >= entries.keys():
         raise Refused(_("{path} holds files that were not there before").format(path=step.directory))
-    for name, entry in found.items():
+    for name, entry in entries.items():
         _same_socket(marks[name], step.owner, entry)
         if host.sockets.probe(name, descriptor) is not Listener.REFUSED:
             raise Refused(_("a server may answer at {path}").format(path=f"{step.directory}/{name}"))

@@ -68,19 +68,19 @@ def _doubts(step: RemoveUnused, host: Host, descriptor: int) -> Mapping[str, str
     """Those in /dev/shm that are not proven left over any more, each with the reason."""
     files, reasons = [], {}
     for mark in step.files:
-        made = maker(mark.name)
-        if made is None:
+        maker_and_kind = maker(mark.name)
+        if maker_and_kind is None:
             reasons[mark.name] = _("the name of {path} is not that of a known library").format(path=mark.name)
             continue
         with suppress(FileNotFoundError):
-            found = os.stat(mark.name, dir_fd=descriptor, follow_symlinks=False)
-            files.append(SharedFile(f"{FOLDER}/{mark.name}", entry_of(found), *made))
+            status = os.stat(mark.name, dir_fd=descriptor, follow_symlinks=False)
+            files.append(SharedFile(f"{FOLDER}/{mark.name}", entry_of(status), *maker_and_kind))
     knowers = Knowers(host)
-    for one in judge(host, files):
-        why = one.why if not one.in_use else _("it is in use")
-        why = why or knowers.why_not(one.file)
+    for verdict in judge(host, files):
+        why = verdict.why if not verdict.in_use else _("it is in use")
+        why = why or knowers.why_not(verdict.file)
         if why:
-            reasons[one.file.name] = f"{one.file.path}: {why}"
+            reasons[verdict.file.name] = f"{verdict.file.path}: {why}"
     return reasons
 
 

@@ -120,15 +120,15 @@ def _look(folder: int, name: str, path: str) -> Optional[CurrentFile]:
             raise Refused(_("{path} is not a regular file").format(path=path)) from None
         raise
     try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
+        entry = os.fstat(descriptor)
+        if not stat.S_ISREG(entry.st_mode):
             raise Refused(_("{path} is not a regular file").format(path=path))
-        if found.st_nlink != 1:
+        if entry.st_nlink != 1:
             raise Refused(_("{path} has other hard links, which would not change with it").format(path=path))
         content = _content(descriptor)
         if len(content) > LIMIT:
             raise Refused(_("{path} is larger than {most} bytes").format(path=path, most=LIMIT))
-        return CurrentFile(content, FileState.of(content, entry_of(found)), _attributes(descriptor))
+        return CurrentFile(content, FileState.of(content, entry_of(entry)), _attributes(descriptor))
     finally:
         os.close(descriptor)
 

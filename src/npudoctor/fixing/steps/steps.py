@@ -90,7 +90,7 @@ def decode(data: Mapping[str, Any]) -> KnownStep:
         fields["processes"] = tuple(
             ProcessMark(mark["pid"], mark["started"], tuple(mark["cgroups"])) for mark in fields["processes"]
         )
-    made: KnownStep = KINDS[data["kind"]](**fields)
-    if not is_valid(made):
+    step: KnownStep = KINDS[data["kind"]](**fields)
+    if not is_valid(step):
         raise TypeError(f"not the fields of a {data['kind']}")
-    return made
+    return step
