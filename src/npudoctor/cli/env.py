@@ -13,31 +13,14 @@ if TYPE_CHECKING:
     from npudoctor.environment import EnvironmentChanges
 
 Shell = Annotated[
-    Optional[str],
-    typer.Option(
-        "--shell",
-        metavar="bash|zsh|fish|csh",
-        help=_("Shell syntax to write; default: the calling shell's."),
-        show_default=False,
-    ),
+    o.Text,
+    o.value("--shell", "bash|zsh|fish|csh", _("Shell syntax to write; default: the calling shell's.")),
 ]
 Write = Annotated[
-    Optional[str],
-    typer.Option(
-        "--write",
-        metavar="FILE",
-        help=_("Write the lines to this file instead, completely or not at all."),
-        show_default=False,
-    ),
+    o.Text, o.value("--write", "FILE", _("Write the lines to this file instead, completely or not at all."))
 ]
 Format = Annotated[
-    Optional[str],
-    typer.Option(
-        "--format",
-        metavar="slurm|docker",
-        help=_("For Slurm's TaskProlog, or for docker's --env-file."),
-        show_default=False,
-    ),
+    o.Text, o.value("--format", "slurm|docker", _("For Slurm's TaskProlog, or for docker's --env-file."))
 ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated, List, Optional  # noqa: UP035
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
@@ -14,37 +14,29 @@ if TYPE_CHECKING:
     from npudoctor.explain.answer import Explanation
 
 Logs = Annotated[
-    Optional[List[str]],  # noqa: UP006
-    typer.Argument(
-        metavar="[LOG|DIR|-|CODE]...",
-        help=_("Log, folder or code to explain; default: the newest run's logs in this directory."),
-        show_default=False,
+    o.Texts,
+    o.argument(
+        "[LOG|DIR|-|CODE]...",
+        _("Log, folder or code to explain; default: the newest run's logs in this directory."),
     ),
 ]
 Verify = Annotated[
-    bool,
-    typer.Option(
-        "--verify", help=_("Run the checks that confirm the cause on this machine."), show_default=False
-    ),
+    bool, o.switch("--verify", help=_("Run the checks that confirm the cause on this machine."))
 ]
 Collect = Annotated[
-    Optional[str],
-    typer.Option(
+    o.Text,
+    o.value(
         "--collect",
-        metavar="OUT.tar.gz",
-        help=_("Also pack what support asks for: report, relevant log lines, versions."),
-        show_default=False,
+        "OUT.tar.gz",
+        _("Also pack what support asks for: report, relevant log lines, versions."),
     ),
 ]
-
-
 Deadline = Annotated[
-    Optional[str],
-    typer.Option(
+    o.Text,
+    o.value(
         "--deadline",
-        metavar="SECONDS",
-        help=_("Seconds that reading may take; default 60 for a folder, 600 for files."),
-        show_default=False,
+        "SECONDS",
+        _("Seconds that reading may take; default 60 for a folder, 600 for files."),
     ),
 ]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, List, Optional  # noqa: UP035
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,38 +16,20 @@ if TYPE_CHECKING:
     from npudoctor.fixing.plan import FixRequest, Item
 
 Names = Annotated[
-    Optional[List[str]],  # noqa: UP006
-    typer.Argument(
-        metavar="[ID|CODE]...",
-        help=_("What to fix; without a selection only the plan is shown."),
-        show_default=False,
-    ),
+    o.Texts, o.argument("[ID|CODE]...", _("What to fix; without a selection only the plan is shown."))
 ]
 CacheServer = Annotated[
-    bool,
-    typer.Option("--cache-server", help=_("Leftovers of dead MindSpore cache servers."), show_default=False),
+    bool, o.switch("--cache-server", help=_("Leftovers of dead MindSpore cache servers."))
 ]
-All = Annotated[bool, typer.Option("--all", help=_("Everything that can be fixed."), show_default=False)]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help=_("Show the plan, change nothing."), show_default=False)
-]
-Yes = Annotated[
-    bool, typer.Option("--yes", "-y", help=_("Do not ask; apply the safe fixes."), show_default=False)
-]
+All = Annotated[bool, o.switch("--all", help=_("Everything that can be fixed."))]
+Yes = Annotated[bool, o.switch("--yes", "-y", help=_("Do not ask; apply the safe fixes."))]
 Risk = Annotated[
-    Optional[str],
-    typer.Option("--risk", metavar="safe|caution", help=_("Highest risk that --yes accepts; default safe.")),
+    o.Text, o.value("--risk", "safe|caution", _("Highest risk that --yes accepts; default safe."))
 ]
 Owner = Annotated[
-    Optional[List[str]],  # noqa: UP006
-    typer.Option(
-        "--owner",
-        metavar="USER",
-        help=_("As root: also remove this user's leftovers; may be repeated."),
-        show_default=False,
-    ),
+    o.Texts,
+    o.value("--owner", "USER", _("As root: also remove this user's leftovers; may be repeated.")),
 ]
-
 
 _OURS = ("names", "cache_server", "everything", "dry_run", "yes", "risk", "owner")
 
@@ -57,7 +39,7 @@ def fix(
     names: Names = None,
     cache_server: CacheServer = False,
     everything: All = False,
-    dry_run: DryRun = False,
+    dry_run: o.DryRun = False,
     yes: Yes = False,
     risk: Risk = None,
     owner: Owner = None,

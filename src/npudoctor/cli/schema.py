@@ -9,9 +9,8 @@ import typer
 from npudoctor.cli.arguments import options as o
 from npudoctor.core.messages import _
 
-_DOCUMENT = _("The document to print; default report.")
 Document = Annotated[
-    str, typer.Argument(metavar="[report|fix|explain|history]", help=_DOCUMENT, show_default=False)
+    str, o.argument("[report|fix|explain|history]", _("The document to print; default report."))
 ]
 
 

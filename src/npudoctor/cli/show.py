@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
 from npudoctor.cli.arguments import options as o
 from npudoctor.core.messages import _
 
-_NAME = _("A check, or one of its codes.")
-Name = Annotated[Optional[str], typer.Argument(metavar="ID|CODE", help=_NAME, show_default=False)]
+Name = Annotated[o.Text, o.argument("ID|CODE", _("A check, or one of its codes."))]
 
 
 def show(ctx: typer.Context, name: Name = None, lang: o.Lang = None) -> int:

@@ -16,17 +16,14 @@ if TYPE_CHECKING:
 _RUN = _(
     "A run listed by `npudoctor history`, or the start of its name; default: the newest that can be undone."
 )
-Name = Annotated[Optional[str], typer.Argument(metavar="[RUN]", help=_RUN, show_default=False)]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help=_("Show the plan, change nothing."), show_default=False)
-]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help=_("Do not ask."), show_default=False)]
+Name = Annotated[o.Text, o.argument("[RUN]", _RUN)]
+Yes = Annotated[bool, o.switch("--yes", "-y", help=_("Do not ask."))]
 
 
 def undo(
     ctx: typer.Context,
     run: Name = None,
-    dry_run: DryRun = False,
+    dry_run: o.DryRun = False,
     yes: Yes = False,
     format: o.Format = None,
     lang: o.Lang = None,
