@@ -20,7 +20,7 @@ def test_a_machine_for_other_things_is_no_failure() -> None:
 
 
 def test_without_cann_on_an_npu_node_nothing_can_be_said() -> None:
-    with pytest.raises(CannotTell, match="CANN is not installed on this machine"):
+    with pytest.raises(CannotTell, match="CANN is not installed, or not in one of the usual places"):
         required_changes(fake_host(expect="npu"))
 
 
@@ -54,7 +54,7 @@ def test_of_several_one_is_taken_and_named() -> None:
     found = required_changes(fake_host(files, variables={"PATH": "/usr/bin"}))
     assert found.changes["ASCEND_HOME_PATH"] == "/opt/Ascend/cann-8.5.0"
     (note,) = [note for note in found.notes if "several CANN" in note]
-    assert "/opt/Ascend/cann (8.5.0) is taken" in note and f"{trees.LATEST} (8.1.RC1)" in note
+    assert "/opt/Ascend/cann (8.5.0) is used" in note and f"{trees.LATEST} (8.1.RC1)" in note
 
 
 def test_a_release_beside_latest_is_none_to_choose_from() -> None:

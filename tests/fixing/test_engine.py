@@ -252,14 +252,14 @@ TRUE = (Command(("true",)),)
 @pytest.mark.parametrize(
     ("remedy", "wish", "euid", "words"),
     [
-        (None, FixRequest(), 0, "no remedy"),
+        (None, FixRequest(), 0, "has no fix"),
         (
             Fix("t", TRUE, risk=Risk.SAFE, unproven=True),
             FixRequest(yes=True, risk=Risk.CAUTION),
             0,
-            "never removed",
+            "never removes",
         ),
-        (Fix("t", TRUE, risk=Risk.MANUAL), FixRequest(yes=True, risk=Risk.CAUTION), 0, "for a person"),
+        (Fix("t", TRUE, risk=Risk.MANUAL), FixRequest(yes=True, risk=Risk.CAUTION), 0, "by hand"),
         (Fix("t", (Export("A", "b"),), risk=Risk.SAFE), FixRequest(yes=True), 0, "npudoctor env"),
         (Fix("t", TRUE, risk=Risk.SAFE), FixRequest(yes=True), 1000, "only root"),
         (Fix("t", TRUE), FixRequest(yes=True), 0, "--risk caution"),

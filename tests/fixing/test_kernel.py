@@ -59,7 +59,7 @@ def test_what_another_set_since(desk: Desk, step: SetKernel) -> None:
 def test_what_the_kernel_spells_otherwise_is_a_failure_that_changed_something(desk: Desk) -> None:
     ((ended,), now) = alone(desk, lambda: [desk.take(SetKernel(NAME, "3,1-2", "8080"))])
     assert (ended.ending, ended.changed, now) == (ActionStatus.FAILED, True, "1-3")
-    assert "says 1-3" in ended.reason
+    assert "reads 1-3" in ended.reason
 
 
 @pytest.mark.needs_root

@@ -58,7 +58,7 @@ def test_what_was_mended_while_a_person_was_asked(machine: Machine, tmp_path: Pa
     step = Command(("touch", f"{tmp_path}/made"))
     report = mend(Looks(machine, [[ill(step)], []]), FixRequest(("x",)))
     assert [one.outcome.ending.value for one in report.actions] == ["already"]
-    assert "does not find it any more" in report.actions[0].outcome.reason
+    assert "no longer finds it" in report.actions[0].outcome.reason
     assert (report.changed, (tmp_path / "made").exists()) == (False, False)
 
 

@@ -123,7 +123,7 @@ def test_what_is_undone_is_not_undone_twice(bench: Bench) -> None:
         else:
             again = bench.undo(name)
             assert (again.exit_code, again.changed, again.run) == (0, False, None)
-            assert "unalready done" in again.msg
+            assert "already undone" in again.msg
 
 
 def test_what_another_undid_while_a_person_was_asked_is_not_undone_twice(bench: Bench) -> None:
@@ -210,7 +210,7 @@ def test_a_program_that_failed_is_offered_and_said_to_be_in_doubt(bench: Bench) 
     (run,) = bench.runs()
     assert (run.acts[0].status, run.acts[0].changed) == ("failed", True)
     report = bench.undo()
-    assert "it is not known what it did before" in report.actions[0].item.finding.message
+    assert "what it did before that is unknown" in report.actions[0].item.finding.message
     assert (report.exit_code, bench.names()) == (0, [])
 
 
@@ -265,7 +265,7 @@ def test_a_program_whose_undo_was_stopped_midway_is_said_to_be_in_doubt(bench: B
         bench.undo(at=stop)
     assert [run.ending for run in bench.runs()] == ["interrupted", "finished"]
     report = bench.undo()
-    assert "an undo was stopped midway" in report.actions[0].item.finding.message
+    assert "an undo was interrupted" in report.actions[0].item.finding.message
     assert (report.exit_code, bench.names(), bench.runs()[2].name) == (0, [], fixed.run)
 
 
@@ -285,7 +285,7 @@ def test_an_undo_is_not_undone(bench: Bench) -> None:
     bench.fix((bench.write(),))
     report = bench.undo(bench.undo().run)
     assert (endings(report), report.exit_code) == (["refused"], 1)
-    assert "does it anew" in report.actions[0].outcome.reason
+    assert "applies that fix again" in report.actions[0].outcome.reason
 
 
 def test_a_run_that_is_at_work_is_not_called_killed(bench: Bench) -> None:

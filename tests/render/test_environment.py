@@ -142,7 +142,7 @@ def test_nothing_to_change_is_nothing_at_all(form: str) -> None:
 
 def test_lines_for_slurm_are_not_quoted() -> None:
     assert render_changes({"A": "it's $x ", "B": None}, "slurm") == "export A=it's $x \nunset B\n"
-    with pytest.raises(Inexpressible, match="BREAK has a line break"):
+    with pytest.raises(Inexpressible, match="BREAK contains a line break"):
         render_changes(BREAK, "slurm")
 
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any, Optional
 
 _NAMES = (
-    "format output scope expect profile fail-on deadline timeout python root env-of source peers wait user job"
-    " lang config"
+    "format output scope expect profile fail-on deadline timeout python root env-of source peers wait user"
+    " job lang config"
 )
 VALUES = {f"--{name}": name.replace("-", "_") for name in _NAMES.split()}
 LISTS = {"--ignore": "ignore"}
