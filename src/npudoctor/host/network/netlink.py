@@ -1,6 +1,8 @@
 """Asks the kernel about links, addresses and routes of our network namespace: rtnetlink, read only.
 
 Not /sys/class/net: that is the namespace in which sysfs was mounted, which `ip netns` and `nsenter` leave.
+Not psutil, 14 ms to import: it tells neither index, operstate, kind and bond of an interface, nor whether an
+address is still being checked, nor any route. pyroute2 tells all of it, and takes 120 ms to import.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Unix and TCP sockets: who listens, and what a connect() to a socket file answers."""
+"""Unix and TCP sockets: who listens, and what a connect() to a socket file answers.
+
+Not psutil.net_connections: it tells neither the uid nor the inode of a socket, by which its user is found.
+"""
 
 from __future__ import annotations
 

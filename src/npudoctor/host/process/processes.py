@@ -1,4 +1,8 @@
-"""The processes of the machine, read from /proc in one pass; details of one are read when asked for."""
+"""The processes of the machine, read from /proc in one pass; details of one are read when asked for.
+
+Not psutil: 14 ms to import, and 7 ms for 88 processes that take 2 here. It does not say whether a descriptor
+was hidden from us, nor what threads hold whose main thread has ended, and no test could give it a /proc.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Where the metadata of installed distributions lies: .dist-info, .egg-info, and eggs with their EGG-INFO."""
+"""Where the metadata of installed distributions lies: .dist-info, .egg-info, and eggs with their EGG-INFO.
+
+Not importlib.metadata, 23 ms to import: it knows no --root, and opens files on mounts that may hang.
+"""
 
 from __future__ import annotations
 
