@@ -43,8 +43,10 @@ def declared_for(rows: Sequence[Row], cann: str, driver: str) -> Optional[Declar
     if verdict == "not-listed" and not least:
         return None
     named = [row for row in works if _matches(driver, row.texts("drivers"))]
-    told = (*against, *named, *mine)[0]
-    return Declared(verdict, tuple(_all(works, "recommended")), nearest, told["source"], told["as_of"])
+    deciding = (*against, *named, *mine)[0]
+    return Declared(
+        verdict, tuple(_all(works, "recommended")), nearest, deciding["source"], deciding["as_of"]
+    )
 
 
 def _place(driver: str, known: list[str], least: bool) -> tuple[str, tuple[str, ...]]:

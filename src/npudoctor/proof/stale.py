@@ -77,7 +77,7 @@ class StaleJudge:
         jobs, containers = jobs_of(host, pid), containers_of(host, pid)
         if not jobs and not containers:
             return Staleness(False, _("pid {pid} is in neither a Slurm job nor a container").format(pid=pid))
-        lives = [*map(self.job_lives, jobs), *(self._container_lives(*one) for one in containers)]
+        lives = [*map(self.job_lives, jobs), *(self._container_lives(*container) for container in containers)]
         lives += [self._slurm_says(job) for job in jobs if not any(lives)]
         if any(lives):
             return Staleness(False, next(filter(None, lives)))
@@ -136,8 +136,8 @@ def _changed(host: Host, pid: int) -> str:
 def _job_lives(host: Host, job: str) -> str:
     """What may still look after a Slurm job on this node; empty when nothing does."""
     for process in _living(host):
-        found = _steps_job(host, process)
-        if found in (job, ""):
+        own_job = _steps_job(host, process)
+        if own_job in (job, ""):
             text = _("slurmstepd {pid} may still manage Slurm job {job}")
             return text.format(pid=process.pid, job=job)
     return ""

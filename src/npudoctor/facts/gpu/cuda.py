@@ -79,8 +79,8 @@ def consumer_gpu(files: Files) -> Optional[str]:
 def driver_library(host: Host, name: str) -> Optional[DriverLibrary]:
     """The library of this name that a job would load."""
     loader = job.bare_loader(host)
-    found = loader.open(name)
-    path = host.files.real(found.path) if found else None
+    loaded = loader.open(name)
+    path = host.files.real(loaded.path) if loaded else None
     if path is None:
         return None
     version = path.rpartition(".so.")[2]

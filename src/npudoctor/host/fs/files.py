@@ -55,8 +55,8 @@ class Files:
 
     def real(self, path: str) -> Optional[str]:
         """The path without links, as seen inside the root; None when it is missing."""
-        found, entry = self._walk(path, follow=True)
-        return found if entry else None
+        real, entry = self._walk(path, follow=True)
+        return real if entry else None
 
     def on_disk(self, real: str) -> str:
         """Where a path without links lies as this process sees it: below the root."""
@@ -161,15 +161,15 @@ class Files:
     def steps(self, path: str) -> list[tuple[str, Entry]]:
         """The same, each with its own path, of which the folders are free of links."""
         passed: list[tuple[str, Entry]] = []
-        root, found = self._entry("/"), self._walk(path, follow=True, passed=passed)[1]
-        return [("/", root), *passed] if root and found else []
+        root, entry = self._entry("/"), self._walk(path, follow=True, passed=passed)[1]
+        return [("/", root), *passed] if root and entry else []
 
     def missing(self, link: str) -> tuple[Optional[str], list[tuple[str, Entry]]]:
         """What a dangling link lacks: the first path on its way, free of links, at which nothing is, and the
         steps to there. None in its place for a loop, and where nothing is missing."""
         steps: list[tuple[str, Entry]] = []
-        found, entry = self._walk(link, follow=True, passed=steps)
-        return found if entry is None and self._entry(found) is None else None, steps
+        path, entry = self._walk(link, follow=True, passed=steps)
+        return path if entry is None and self._entry(path) is None else None, steps
 
     def owners(self, path: str) -> list[tuple[str, int, int]]:
         """Name, uid and mode of each entry of a directory; empty when it is missing or no directory."""
@@ -230,10 +230,10 @@ class Files:
             return deque((last,)), known, None
         return deque(path.split("/")), _Folder((), self._entry("/"), 0, ()), folder
 
-    def _keep(self, folder: str, found: _Folder) -> None:
+    def _keep(self, folder: str, resolved: _Folder) -> None:
         """The way to a folder holds for all that is asked about in it, as each entry does."""
-        if found.entry is not None and found.entry.is_dir:
-            self._folders[folder] = found
+        if resolved.entry is not None and resolved.entry.is_dir:
+            self._folders[folder] = resolved
 
     def _through(self, link: str, done: list[str], todo: deque[str]) -> list[str]:
         """Put the target of a link before what is left; the parts from which it goes on."""

@@ -59,7 +59,7 @@ class Elf:
         loaded = [segment for segment in self._segments if segment.p_type == "PT_LOAD"]
         ends = [int(segment.p_vaddr + segment.p_memsz) for segment in loaded]
         writable = sum(int(segment.p_memsz) for segment in loaded if segment.p_flags & _WRITABLE)
-        return max(ends, default=0) - min((int(one.p_vaddr) for one in loaded), default=0), writable
+        return max(ends, default=0) - min((int(segment.p_vaddr) for segment in loaded), default=0), writable
 
     def wants(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
         """For each library that it needs, the versions that it wants of it."""

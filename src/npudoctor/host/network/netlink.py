@@ -106,12 +106,12 @@ def parse(kind: int, body: bytes) -> Message:
 
 def attributes(data: bytes) -> dict[int, bytes]:
     """The attributes by their number, without the marks in it."""
-    found = {}
+    values = {}
     at = 0
     while at + _ATTRIBUTE.size <= len(data):
         length, number = _ATTRIBUTE.unpack_from(data, at)
         if length < _ATTRIBUTE.size or at + length > len(data):
             break
-        found[number & 0x3FFF] = data[at + _ATTRIBUTE.size : at + length]
+        values[number & 0x3FFF] = data[at + _ATTRIBUTE.size : at + length]
         at += (length + 3) & ~3
-    return found
+    return values
