@@ -136,7 +136,7 @@ def _address(_row: VariableRow, value: str) -> Optional[str]:
     try:
         ipaddress.ip_address(value.partition("%")[0])
     except ValueError:
-        return _("it is no IP address")
+        return _("it is not an IP address")
     return None
 
 

@@ -62,7 +62,7 @@ def _number(row: VariableRow, value: str) -> Optional[str]:
     if is_word(row, value):
         return _("it is not a number")
     if rest.strip(_BLANKS):
-        return _("only {number} of it is read").format(number=taken)
+        return _("only {number} is read from it").format(number=taken)
     return out_of_range(row, taken)
 
 

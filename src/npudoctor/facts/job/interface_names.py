@@ -46,7 +46,7 @@ def read_names(variable: str, value: str) -> NamePattern:
     exact = rest.startswith("=")
     names = (rest[1:] if exact else rest).split(",")
     if variable == HCCL and "" in names:
-        raise ValueError(_("it has an empty name in it"))
+        raise ValueError(_("it contains an empty name"))
     return NamePattern(tuple(name for name in names if name), exact, negated)
 
 

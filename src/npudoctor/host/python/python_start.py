@@ -187,5 +187,5 @@ class _Start:
             raise _Distrust(why)
 
     def _unknown(self) -> _Distrust:
-        text = _("{path}: could not determine from where this Python loads its standard library")
+        text = _("{path}: could not determine where this Python loads its standard library from")
         return _Distrust(text.format(path=self._path))
