@@ -38,7 +38,7 @@ class Sender:
 
 
 def senders(host: Host, peers: Iterable[str]) -> Iterator[Sender]:
-    """One for each peer that is not this machine; ValueError for a peer that is no IP address."""
+    """One for each peer that is not this machine; ValueError for a peer that is not an IP address."""
     for peer in peers:
         address, _percent, zone = peer.strip("[]").partition("%")
         ranges = of_address(address)

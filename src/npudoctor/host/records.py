@@ -46,7 +46,7 @@ def state_directory(identity: Identity, variables: Mapping[str, str]) -> str:
 
 
 class Records:
-    """The journals below a state directory, newest run last. A line that is no record is passed over."""
+    """The journals below a state directory, newest run last. Lines that are cut are skipped."""
 
     def __init__(self, directory: str, uid: int) -> None:
         self.directory = directory

@@ -50,7 +50,7 @@ def declared_for(rows: Sequence[Row], cann: str, driver: str) -> Optional[Declar
 
 
 def _place(driver: str, known: list[str], least: bool) -> tuple[str, tuple[str, ...]]:
-    """Where a driver stands among those declared to work; a later patch of a line is of that line.
+    """Where a driver stands among those declared to work; a later patch belongs to its line.
 
     `least`: whether one before the first of its line that is declared is not of that line.
     """

@@ -21,7 +21,7 @@ ADOPTERS = ("systemd", "init", "tini", "dumb-init", "docker-init", "containerd-s
 EMBEDDED = b"libpython"  # what maps this is a Python by another name
 
 
-class FolderOwners:
+class FolderMakers:
     """Answers for the folders of one look: who of their owners' processes could have made them."""
 
     def __init__(self, host: Host) -> None:

@@ -39,7 +39,7 @@ class Install:
 
     @property
     def before_6(self) -> bool:
-        """Whether it is of the 5.x era or older, whose environment was written by hand."""
+        """Whether it is from the 5.x era or older, when the environment was written by hand."""
         for number, first in ((self.version, (6, 0)), (self.component, (1, 83))):
             numbers = re.match(r"(\d+)\.(\d+)", number or "")
             if numbers:

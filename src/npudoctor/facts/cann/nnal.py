@@ -35,7 +35,7 @@ def abi_of(path: str) -> Optional[int]:
 
 
 def version_of(files: Files, library: str) -> Optional[str]:
-    """The CANN release that an ATB is of, by the version.info above its library."""
+    """The CANN release that an ATB belongs to, by the version.info above its library."""
     real = files.real(library)
     folder = (real or "").rpartition("/")[0]
     while folder.count("/") > 1:

@@ -30,7 +30,7 @@ def candidates(
     """Every place to look at and the variable that names it, the one that a job would use first.
 
     `more`: other folders that may hold an Ascend folder. The folders of single releases come last: one
-    that is no `latest` is in use only when something names it.
+    other than `latest` is in use only when something names it.
     """
     for name in ENDINGS:
         if variables.get(name):

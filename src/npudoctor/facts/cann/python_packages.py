@@ -18,7 +18,7 @@ from npudoctor.host.host import Host
 from npudoctor.host.python.interpreter import Distribution
 from npudoctor.host.python.metadata import parse_headers
 
-# Where each tells the version of the CANN that it is of: the version that pip knows never changes.
+# Where each tells the version of its CANN: the version that pip knows never changes.
 MARKS = {"te": "te/version.py", "hccl": "hccl/sys_version.py"}
 WHEEL_FOLDERS = ("compiler/lib64", "hccl/lib64", "lib64", "fwkacllib/lib64")
 

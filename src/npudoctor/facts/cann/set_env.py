@@ -63,7 +63,7 @@ def named_installs(files: Files, variables: Mapping[str, str]) -> dict[str, Inst
 
 
 def latest_below(files: Files, value: str) -> bool:
-    """Whether a path that is no installation is the folder of one's releases: `latest` is in it."""
+    """Whether a path names the folder above the releases instead of one of them: `latest` is in it."""
     try:
         return value.startswith("/") and install_at(files, f"{value.rstrip('/')}/latest") is not None
     except CannotTell:

@@ -95,7 +95,7 @@ def _closed_to(files: Files, install: Install, who: Identity) -> Optional[str]:
 
 
 def is_closed(error: CannotTell) -> bool:
-    """Whether it is for want of permission that the machine did not answer."""
+    """Whether the machine did not answer because this user lacks the permission."""
     return isinstance(error.__cause__, PermissionError)
 
 

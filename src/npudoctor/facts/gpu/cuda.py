@@ -34,7 +34,7 @@ class DriverLibrary:
 
     @property
     def compat(self) -> bool:
-        """Whether it is of a package for forward compatibility, which is newer than the kernel's module."""
+        """Whether it comes from a package for forward compatibility, newer than the kernel's module."""
         return "/compat" in self.path or "cuda-compat" in self.path
 
     @property

@@ -19,7 +19,7 @@ _NUMBER = re.compile(r"\s*[+-]?([0-9]+)", re.ASCII)
 @dataclass(frozen=True)
 class VisibleGpus:
     """What CUDA takes of the value: indices of `uuids`, in the order written. `stopped`: the rest, from the
-    first part that is no GPU here, "" when it takes all. `repeated`: one is named twice, with which cuInit
+    first part that names no GPU here, "" when it takes all. `repeated`: one is named twice, with which cuInit
     ends in "invalid device". `unknown`: a part that cannot be told here (MIG, an UUID without a list of
     them)."""
 

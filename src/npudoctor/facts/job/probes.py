@@ -183,7 +183,7 @@ def _probed(answer: Answer, path: str) -> ProbeResult:
     words = _told(path)
     if answer.ok and words is not None and "raised" not in words:
         return ProbeResult(answer, words)
-    # Where it died before it could tell, or was ended by something that is no exception.
+    # Where it died before it could tell, or was ended by something other than an exception.
     raised = from_words(words["raised"]) if words and "raised" in words else ()
     if not raised and answer.ended == "exited" and (answer.status or 0) > 0:
         raised = from_text(answer.stderr)

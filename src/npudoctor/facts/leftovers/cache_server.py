@@ -1,7 +1,7 @@
 """Where MindSpore's dataset cache server leaves things: sockets, logs, spill folders. Facts only, no verdict.
 
 What is judged for removal is reached through directory descriptors opened without following links
-(host/walk.py); see proof/ for the rules.
+(host/fs/walk.py); see proof/ for the rules.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from npudoctor.host.fs.walk import Parent, files_in, open_directory
 
 PROGRAMS = ("dataset-cache-server", "cache_server")
 SOCKET = re.compile(r"cache_server_p([0-9]{1,5})\Z")
-# What our own removal renames a socket to before it unlinks it; see fixing/removal.py.
+# What our own removal renames a socket to before it unlinks it; see fixing/actions/removal.py.
 PARKED = re.compile(r"\.(cache_server_p[0-9]{1,5})\.npudoctor\.[0-9a-f]+\Z")
 LOG = re.compile(r"(mindspore|dataset-cache-server|cache_server)\..*\.log\.[A-Z]+\.[0-9-]+\.([0-9]{1,10})\Z")
 SPILL = re.compile(r"[a-z0-9]{36}\Z")
@@ -76,7 +76,7 @@ def ftok(device: int, inode: int) -> int:
 
 @dataclass(frozen=True)
 class SocketPlaces:
-    """The directories that may hold sockets, each with whether it is of an older version. `passed`: by owner,
+    """The directories that may hold sockets, each with whether it is an older version's. `passed`: by owner,
     how many folders and links in place of login names are not looked into."""
 
     directories: tuple[tuple[str, bool], ...]
@@ -84,7 +84,7 @@ class SocketPlaces:
 
 
 def places(tmp: str = "/tmp") -> Iterator[tuple[str, bool]]:  # noqa: S108
-    """The directories that may hold sockets, with whether the place is of an older version."""
+    """The directories that may hold sockets, with whether the place is an older version's."""
     return iter(find_places(tmp).directories)
 
 

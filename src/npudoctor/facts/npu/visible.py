@@ -20,7 +20,7 @@ SLURM = ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS")  # the nearer one first; Slurm set
 @dataclass(frozen=True)
 class VisibleNpus:
     """What the runtime takes of its variable. `stopped` is what it does not take, "" when it takes all;
-    `strange`: that is no device id, rather than one that does not exist."""
+    `strange`: that is not written as a device id, rather than the id of a device that does not exist."""
 
     ids: tuple[int, ...]
     stopped: str = ""
@@ -28,8 +28,8 @@ class VisibleNpus:
 
 
 def runtime_ids(value: str, count: int) -> VisibleNpus:
-    """Logic ids, as the runtime reads them: up to the first id that is none of `count` devices, or up to the
-    first other character than digits and commas."""
+    """Logic ids, as the runtime reads them: up to the first id that no device has (there are
+    `count`), or up to the first character that is neither a digit nor a comma."""
     ids: list[int] = []
     at = 0
     for part in value.split(","):

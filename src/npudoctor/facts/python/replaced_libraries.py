@@ -174,6 +174,6 @@ def _wants(host: Host, loader: Loader, taken: ReplacedLibrary) -> dict[str, str]
 
 
 def _symbols(host: Host, path: str) -> Optional[Symbols]:
-    """None where the file tells none, as without its section headers: the loader knows them all the same."""
+    """None where the file has no section headers to read them by; the loader needs none."""
     symbols = host.libraries.symbols(path)
     return symbols if symbols and symbols.readable else None

@@ -11,7 +11,7 @@ from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _
 from npudoctor.host.host import Host
 
-UNLIMITED = 1 << 62  # what is as large as that is no limit: cgroup v1 writes the largest number of pages
+UNLIMITED = 1 << 62  # from here on it means unlimited: cgroup v1 writes the largest number of pages
 CGROUPS = "/sys/fs/cgroup"
 GIVEN_BACK = ("inactive_file", "active_file", "slab_reclaimable")
 

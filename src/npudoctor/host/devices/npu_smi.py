@@ -83,7 +83,7 @@ class NpuSmi:
     """The tool of the running machine. Safe for parallel checks: the first that asks waits for all.
 
     `path`: the caller's folders of programs, none where the variables are of somebody else. `processes` reads
-    them anew. `timeout`: of one check, in seconds.
+    them again. `timeout`: of one check, in seconds.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class NpuSmi:
         return NpuSmiInfo(answer, stuck=tuple(stuck), asked=2)
 
     def _stuck(self) -> Iterator[Process]:
-        """Those in state D now that are at work with the driver. Read anew: a state is of a moment."""
+        """Those at work with the driver that are in state D now. Read each time: a state lasts a moment."""
         now = self._processes()
         for process in now.all().values():
             if process.state == "D" and (process.name in TALKERS or _has_device(now.open_files(process.pid))):

@@ -104,7 +104,7 @@ class Processes:
         return self._read(pid)
 
     def hidden(self, pid: int) -> bool:
-        """Whether a pid that /proc does not show is alive all the same (hidepid)."""
+        """Whether a pid that /proc does not show is alive nevertheless (hidepid)."""
         return self.now(pid) is None and self._exists(pid)
 
     def ours(self) -> bool:

@@ -51,8 +51,8 @@ class ByteCode:
         return f"{folder}{slash}__pycache__/{name[:-3]}.cpython-{self._version.replace('.', '')}.pyc"
 
     def ends(self, source: str) -> Optional[Ends]:
-        """Those of what this Python would take for a source's; None where there is none, or it is of a form
-        that is not known. What has no whole header, or another Python's, Python makes anew."""
+        """Those of what this Python would take for a source's; None where there is none, or its form
+        is not known. Where the header is cut or another Python's, Python compiles the source again."""
         code = f"{self._site}/{self.path_of(source)}"
         entry = self._files.stat(code) if self._magic is not None else None
         if self._magic is None or entry is None or not HEADER <= entry.size <= CODE_LIMIT:
