@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import errno
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple, Optional
+from typing import NamedTuple, Optional, TypeVar, Union
 
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.messages import _, strerror
@@ -18,6 +18,9 @@ from npudoctor.host.fs.disk import Space as Space
 
 LINKS = 40  # as the kernel: more in one path is a loop
 READ_LIMIT = 4 << 20
+
+T = TypeVar("T")
+U = TypeVar("U")
 
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
 
@@ -71,12 +74,7 @@ class Files:
         real = self.real(path)
         if real is None:
             return None
-        try:
-            return self.disk.space(self.on_disk(real))
-        except OSError as error:
-            if error.errno in _ABSENT:
-                return None
-            raise _unreadable(path, error) from error
+        return _unless_absent(path, lambda: self.disk.space(self.on_disk(real)), None)
 
     def names(self, path: str, most: int = 0) -> list[str]:
         """The sorted names in a directory; empty when it is missing or no directory.
@@ -86,12 +84,7 @@ class Files:
         real, entry = self._walk(path, follow=True)
         if entry is None or not entry.is_dir:
             return []
-        try:
-            return sorted(self.disk.names(self.on_disk(real), most))
-        except OSError as error:
-            if error.errno in _ABSENT:
-                return []
-            raise _unreadable(path, error) from error
+        return _unless_absent(path, lambda: sorted(self.disk.names(self.on_disk(real), most)), [])
 
     def sizes(self, folder: str, names: Sequence[str]) -> list[int]:
         """Of many files below a folder, by relative path, their sizes; -1: missing, NO_FILE: no regular file,
@@ -112,12 +105,7 @@ class Files:
             return None
         if not entry.is_file:
             raise CannotTell(_("{path} is not a regular file").format(path=path))
-        try:
-            return self.disk.read(self.on_disk(real), limit, start)
-        except OSError as error:
-            if error.errno in _ABSENT:
-                return None
-            raise _unreadable(path, error) from error
+        return _unless_absent(path, lambda: self.disk.read(self.on_disk(real), limit, start), None)
 
     def parts(
         self, folder: str, names: Sequence[str], starts: Sequence[int], length: int
@@ -176,12 +164,7 @@ class Files:
         real, entry = self._walk(path, follow=True)
         if entry is None or not entry.is_dir:
             return []
-        try:
-            return self.disk.owners(self.on_disk(real))
-        except OSError as error:
-            if error.errno in _ABSENT:
-                return []
-            raise _unreadable(path, error) from error
+        return _unless_absent(path, lambda: self.disk.owners(self.on_disk(real)), [])
 
     def _walk(
         self, path: str, follow: bool, passed: Optional[list[tuple[str, Entry]]] = None
@@ -262,6 +245,16 @@ class Files:
 
 def _joined(parts: list[str]) -> str:
     return "/" + "/".join(parts)
+
+
+def _unless_absent(path: str, ask: Callable[[], T], absent: U) -> Union[T, U]:
+    """What the disk answers; `absent` where nothing is there any more; CannotTell for all other errors."""
+    try:
+        return ask()
+    except OSError as error:
+        if error.errno in _ABSENT:
+            return absent
+        raise _unreadable(path, error) from error
 
 
 def _unreadable(path: str, error: OSError) -> CannotTell:
