@@ -125,7 +125,7 @@ def _read(value: str) -> tuple[str, str, str]:
     try:
         number = ipaddress.ip_address(text)
     except ValueError:
-        return "", "", _("it is no IP address")
+        return "", "", _("it is not an IP address")
     return str(number), zone, ""
 
 
