@@ -19,7 +19,7 @@ from npudoctor.fixing.outcome import ActionStatus
 from npudoctor.fixing.plan import FixRequest, Item, items_of, refusal_of
 from npudoctor.fixing.steps.steps import Command, Export
 from npudoctor.host import Host
-from npudoctor.runner.reporting import minimal_host, minimal_target
+from npudoctor.runner.description import minimal_host, minimal_target
 from npudoctor.testing import fake_host
 
 DONE = ["orphan-segment", "orphan-socket", "orphan-spill"]

@@ -16,7 +16,7 @@ from npudoctor.fixing.plan import FixRequest
 from npudoctor.fixing.steps.steps import Command, Export
 from npudoctor.render.fix_json import fix_object
 from npudoctor.render.fix_text import fix_text
-from npudoctor.runner.reporting import minimal_host, minimal_target
+from npudoctor.runner.description import minimal_host, minimal_target
 
 WISH = FixRequest(("x",), yes=True, risk=Risk.CAUTION)
 GIVEN_UP = (Status.UNKNOWN, Status.TIMEOUT, Status.CRASHED)

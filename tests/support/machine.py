@@ -26,7 +26,7 @@ from npudoctor.fixing.plan import FixRequest, Item
 from npudoctor.host import Host, Options
 from npudoctor.host.process.identity import current_identity
 from npudoctor.host.records import Records
-from npudoctor.runner.reporting import minimal_host, minimal_target
+from npudoctor.runner.description import minimal_host, minimal_target
 from npudoctor.testing import Asked, FakeClock, ask
 
 from . import ipc

@@ -7,6 +7,7 @@ import math
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Optional
 
 from npudoctor.cli.session import knowledge_directory
@@ -77,11 +78,8 @@ def _table(variables: Mapping[str, str]) -> Table:
     """Our signatures and the site's; what of the site's cannot be used is said."""
     from npudoctor.host import Host, Options
 
-    host = Host(Options(knowledge=knowledge_directory(variables)), variables=variables)
-    try:
+    with closing(Host(Options(knowledge=knowledge_directory(variables)), variables=variables)) as host:
         tables = prepared(host.knowledge)
-    finally:
-        host.close()
     for row in tables.broken:
         text = _("this site's compatibility rows cannot be used: {path}: {why}")
         output.complain(text.format(path=row.path, why=row.reason))

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from typing import Any, Optional
 
 from npudoctor.cli.caller import Caller
@@ -15,7 +16,7 @@ from npudoctor.core import messages
 from npudoctor.core.model import Report, Verdict
 from npudoctor.host import CannotTell, Host
 from npudoctor.launch.launch import fingerprint, launch_of
-from npudoctor.launch.preflight import Preflight, to_json
+from npudoctor.launch.preflight import Preflight
 from npudoctor.launch.program import python_of
 from npudoctor.launch.rendezvous import Rendezvous
 from npudoctor.launch.sharing import Sharing
@@ -44,7 +45,7 @@ def preflight(
             answer = ask() if sharing is None else sharing.answer(ask, session.deadline)
             if answer.borrowed and not answer.suits(caller.variables):
                 answer = ask()
-        return {"answer": to_json(answer), "language": messages.language()}
+        return {"answer": asdict(answer), "language": messages.language()}
     except UsageError as refused:
         return {"refused": str(refused)}
 

@@ -35,7 +35,7 @@ def undo(
     """
     from npudoctor.cli.own_records import own_machine, own_runs
     from npudoctor.cli.session import load_settings
-    from npudoctor.cli.terminal.answers import confirm, deliver, show
+    from npudoctor.cli.terminal.answers import confirm, deliver_fix, show
     from npudoctor.fixing.plan import FixRequest
     from npudoctor.fixing.undoing import UndoContext
     from npudoctor.fixing.undoing import undo as take_back
@@ -46,7 +46,7 @@ def undo(
         request = FixRequest(("undo",), dry_run=dry_run, yes=yes)
         tools = UndoContext(host.again, confirm)
         report = take_back(chosen, request, tools, lambda items: None if dry_run else show(items))
-    deliver(report, settings["format"])
+    deliver_fix(report, settings["format"])
     return report.exit_code
 
 

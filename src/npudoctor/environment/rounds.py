@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Optional
 
 from npudoctor.core.messages import _
-from npudoctor.core.model import Finding, Report, Severity, Status
+from npudoctor.core.model import UNANSWERED, Finding, Report, Severity
 from npudoctor.environment import variable_checks
 from npudoctor.environment.diff import TIDY, apply_diff, drop_entries, entries_of, tidy
 from npudoctor.environment.owners import ATB, NAMING, FolderOwners
@@ -20,7 +20,6 @@ from npudoctor.runner import runner
 
 MOST = 6  # rounds; each mends something that the one before uncovered
 SECONDS = 20.0
-NO_ANSWER = (Status.UNKNOWN, Status.TIMEOUT, Status.CRASHED, Status.BROKEN)
 
 
 class Rounds:
@@ -65,7 +64,7 @@ class Rounds:
         settings = runner.Settings(timeout=min(host.options.timeout, left), deadline=left)
         report = runner.run(self._loaded, host, settings)
         for row in report.results:
-            if row.check in variable_checks.OWN and row.status in NO_ANSWER:
+            if row.check in variable_checks.OWN and row.status in UNANSWERED:
                 raise CannotTell(f"{row.check}: {row.reason}")
         return report
 

@@ -9,12 +9,12 @@ from typing import Callable, Optional, Protocol
 
 from npudoctor.core.frozen import dataclass, replace
 from npudoctor.core.messages import _
-from npudoctor.core.model import Report, Step
+from npudoctor.core.model import UNANSWERED, Report, Step
 from npudoctor.facts.leftovers.temporary import library_of
 from npudoctor.fixing.actions.apply import apply_step
 from npudoctor.fixing.journal import Journal, NoJournal
 from npudoctor.fixing.outcome import ActionStatus, Observer, Outcome
-from npudoctor.fixing.plan import UNANSWERED, FixRequest, Item, ItemResult, items_of, unanswered_checks
+from npudoctor.fixing.plan import FixRequest, Item, ItemResult, items_of, unanswered_checks
 from npudoctor.fixing.report import FixReport as FixReport
 from npudoctor.fixing.report import fix_report
 from npudoctor.fixing.steps.steps import RUN, RemoveFiles, encode

@@ -7,7 +7,7 @@ from typing import Optional
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
-from npudoctor.core.model import Finding, Report, Risk, Severity, Status, Step
+from npudoctor.core.model import UNANSWERED, Finding, Report, Risk, Severity, Step
 from npudoctor.fixing.actions.apply import for_a_shell, why_forbidden
 from npudoctor.fixing.outcome import ActionStatus, Outcome
 from npudoctor.fixing.steps.steps import RemoveFiles, RemoveUnused, SignalProcess
@@ -114,9 +114,6 @@ class ItemResult:
 
     item: Item
     outcome: Outcome
-
-
-UNANSWERED = (Status.UNKNOWN, Status.TIMEOUT, Status.CRASHED, Status.BROKEN)
 
 
 def items_of(report: Report, host: Host, wish: FixRequest) -> list[Item]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any, Optional
 
 from npudoctor.core.frozen import dataclass, field
@@ -35,11 +34,6 @@ class Preflight:
         """The variables with the changes."""
         both = {**variables, **self.changes}
         return {name: value for name, value in both.items() if value is not None}
-
-
-def to_json(answer: Preflight) -> dict[str, Any]:
-    """The answer as plain data."""
-    return asdict(answer)
 
 
 def from_json(data: Mapping[str, Any]) -> Preflight:

@@ -13,12 +13,13 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import asdict
 from typing import Any, Callable, Optional
 
 from npudoctor.core.frozen import replace
 from npudoctor.host.process.processes import Processes
 from npudoctor.launch.launch import Launch
-from npudoctor.launch.preflight import Preflight, from_json, to_json
+from npudoctor.launch.preflight import Preflight, from_json
 from npudoctor.launch.rendezvous import Rendezvous
 
 TURN = 0.02
@@ -61,7 +62,7 @@ class Sharing:
     def _tell(self, answer: Optional[Preflight]) -> None:
         record: dict[str, Any] = {"author": self._author, "place": self._place, "alike": self._alike}
         if answer is not None:
-            record.update(at=answer.at, answer=to_json(answer))
+            record.update(at=answer.at, answer=asdict(answer))
         self._meeting.write(self._launch.key, record)
 
     def _taken(self, seconds: float) -> Optional[Preflight]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from npudoctor.core.messages import _, language, ngettext
 from npudoctor.core.redact.redact import redact
+from npudoctor.core.sizes import size_text
 from npudoctor.explain.answer import Explanation, Proof, said, shown, sure, where
 from npudoctor.explain.ranking.candidates import Spot
 from npudoctor.explain.ranking.judge import Diagnosis
@@ -148,7 +149,7 @@ def _read(explanation: Explanation) -> str:
         "read: {files} files, {lines} lines, {size}",
         len(explanation.inputs),
     )
-    return text.format(files=len(explanation.inputs), lines=lines, size=_size(size))
+    return text.format(files=len(explanation.inputs), lines=lines, size=size_text(size))
 
 
 def _unread(explanation: Explanation) -> Iterator[str]:
@@ -164,12 +165,3 @@ def _unread(explanation: Explanation) -> Iterator[str]:
         )
         path, reason = explanation.unread[0]
         yield from paragraph(text.format(count=len(explanation.unread), path=path, reason=reason), "", INDENT)
-
-
-def _size(count: int) -> str:
-    size = float(count)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024 or unit == "GiB":
-            break
-        size /= 1024
-    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"

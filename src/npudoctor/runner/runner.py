@@ -18,7 +18,7 @@ from npudoctor.registry.collector import LoadedChecks
 from npudoctor.runner import verdict
 from npudoctor.runner.check_run import AskUntil, CheckRun, Workers
 from npudoctor.runner.description import Description
-from npudoctor.runner.reporting import one_line
+from npudoctor.runner.verdict import one_line
 
 DEEP = "deep"  # a profile, and the group of the checks that only it asks: they run something of the job
 

@@ -1,4 +1,4 @@
-"""From rows to a verdict: what is ignored, what is folded under its cause, what is counted, what decides."""
+"""From rows to a verdict: what is ignored, folded under its cause, counted; the answer in one line."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Optional
 
 from npudoctor.core.frozen import replace
-from npudoctor.core.model import Finding, Ignored, Result, Severity, Status, Verdict
+from npudoctor.core.messages import _, ngettext
+from npudoctor.core.model import UNANSWERED, Finding, Ignored, Result, Severity, Status, Verdict
 
 ANSWERED = (Status.OK, Status.PROBLEM)
-UNANSWERED = (Status.UNKNOWN, Status.TIMEOUT, Status.CRASHED, Status.BROKEN)
 EXIT = {Verdict.READY: 0, Verdict.NOT_READY: 1, Verdict.UNDETERMINED: 2}
 
 
@@ -95,3 +95,26 @@ def judge(rows: Sequence[Result], fail_on: Severity) -> tuple[Verdict, int]:
     else:
         verdict = Verdict.READY
     return verdict, EXIT[verdict]
+
+
+def one_line(verdict: Verdict, rows: Sequence[Result], fail_on: Severity) -> str:
+    """The verdict and what decided it, in one line."""
+    if verdict is Verdict.READY:
+        return _("ready")
+    if verdict is Verdict.NOT_READY:
+        codes = _codes(rows, fail_on)
+        head = ngettext("not ready: {count} problem", "not ready: {count} problems", len(codes))
+        return head.format(count=len(codes)) + " (" + ", ".join(dict.fromkeys(codes)) + ")"
+    open_rows = [row.check for row in rows if row.needed and row.status in UNANSWERED]
+    if not open_rows:
+        return _("undetermined: none of the selected checks applies to this machine")
+    return _("undetermined: no result from {checks}").format(checks=", ".join(open_rows))
+
+
+def _codes(rows: Sequence[Result], fail_on: Severity) -> list[str]:
+    return [
+        finding.code
+        for row in rows
+        for finding in row.findings
+        if finding.counts and finding.weight >= fail_on
+    ]

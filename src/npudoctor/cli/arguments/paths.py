@@ -8,7 +8,7 @@ from typing import Callable, Optional, TypeVar
 from npudoctor.cli.settings.config import Config, UsageError, absolute
 from npudoctor.core.messages import _, strerror
 from npudoctor.host import CannotTell
-from npudoctor.host.fs.files import Files
+from npudoctor.host.fs.files import Entry, Files
 
 T = TypeVar("T")
 
@@ -19,9 +19,7 @@ def image(value: object, files: Files) -> Optional[str]:
         return None
     path = absolute(str(value), "--root")
     real = _asked("--root", lambda: files.real(path))
-    entry = _asked("--root", lambda: files.stat(path))
-    if real is None or entry is None:
-        raise UsageError(_("{option}: {path} does not exist").format(option="--root", path=path))
+    entry = _existing("--root", path, files)
     if not entry.is_dir:
         raise UsageError(_("{option}: {path} is not a directory").format(option="--root", path=path))
     return real
@@ -34,23 +32,30 @@ def program(config: Config, files: Files, root: Optional[str]) -> Optional[str]:
         return None
     option = config.origin["python"]
     path = absolute(value, option) if root is None else os.path.join("/", value)
-    entry = _asked(option, lambda: files.stat(path) or files.lstat(path))
-    if entry is None:
-        raise UsageError(_("{option}: {path} does not exist").format(option=option, path=path))
-    if not (entry.is_file or entry.is_link):  # a link that leads nowhere is what a check must speak of
-        raise UsageError(_("{option}: {path} is not a regular file").format(option=option, path=path))
+    # A link that leads nowhere is what a check must speak of.
+    if not _asked(option, lambda: files.stat(path) is None and files.lstat(path) is not None):
+        _expect_file(option, path, files)
     return path
 
 
 def script(value: object, files: Files) -> str:
     """The script of --source."""
     path = absolute(str(value), "--source")
-    entry = _asked("--source", lambda: files.stat(path))
-    if entry is None:
-        raise UsageError(_("{option}: {path} does not exist").format(option="--source", path=path))
-    if not entry.is_file:
-        raise UsageError(_("{option}: {path} is not a regular file").format(option="--source", path=path))
+    _expect_file("--source", path, files)
     return path
+
+
+def _existing(option: str, path: str, files: Files) -> Entry:
+    """What is at the path; UsageError where nothing is."""
+    entry = _asked(option, lambda: files.stat(path))
+    if entry is None:
+        raise UsageError(_("{option}: {path} does not exist").format(option=option, path=path))
+    return entry
+
+
+def _expect_file(option: str, path: str, files: Files) -> None:
+    if not _existing(option, path, files).is_file:
+        raise UsageError(_("{option}: {path} is not a regular file").format(option=option, path=path))
 
 
 def writable(value: Optional[str], files: Files, option: str = "--output") -> Optional[str]:

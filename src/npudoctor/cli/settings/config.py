@@ -63,6 +63,14 @@ def load(flags: Mapping[str, object], variables: Mapping[str, str], files: Files
     return Config(values, ignore, origin, tuple(warnings))
 
 
+def flag_value(key: str, value: object) -> Any:
+    """A flag's value; its default when it was left out, UsageError when it is wrong."""
+    try:
+        return KEYS[key].default if value is None else KEYS[key].parse(value, False)
+    except InvalidValue as invalid:
+        raise UsageError(f"--{key.replace('_', '-')}: {invalid}") from invalid
+
+
 def suggestion(name: str, known: Iterator[str] | list[str] | set[str]) -> str:
     """What may have been meant, as the end of a sentence; empty when nothing comes near."""
     import difflib  # for errors only

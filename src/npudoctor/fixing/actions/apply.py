@@ -6,12 +6,10 @@ from typing import Any, Callable, Optional
 
 from npudoctor.core.messages import _, strerror
 from npudoctor.core.model import Step
-from npudoctor.facts.leftovers.temporary import library_of
 from npudoctor.fixing.actions.commands import delete_rule, insert_rule, remount, run_command
+from npudoctor.fixing.actions.folders import remove_folder
 from npudoctor.fixing.actions.removal import remove_shared_memory, remove_socket, restore_socket
 from npudoctor.fixing.actions.signalling import end_processes
-from npudoctor.fixing.actions.spilled import remove_files
-from npudoctor.fixing.actions.temporary import remove_temporary
 from npudoctor.fixing.actions.unused import remove_unused
 from npudoctor.fixing.actions.writing import put_back, write_file
 from npudoctor.fixing.outcome import ActionStatus, CommandFailed, Failed, Gone, Observer, Outcome, Refused
@@ -116,16 +114,11 @@ def for_a_shell(step: Step) -> bool:
     return isinstance(step, Export) or (isinstance(step, Command) and step.argv[0] in OF_A_SHELL)
 
 
-def _remove_folder(step: RemoveFiles, host: Host, at: Observer) -> None:
-    made_by = library_of(step.directory.rpartition("/")[2])
-    (remove_temporary if made_by else remove_files)(step, host, at)
-
-
 _ACTS: dict[type, Callable[[Any, Host, Observer], None]] = {
     RemoveSharedMemory: remove_shared_memory,
     RemoveSocket: remove_socket,
     RestoreSocket: restore_socket,
-    RemoveFiles: _remove_folder,
+    RemoveFiles: remove_folder,
     RemoveUnused: remove_unused,
     SignalProcess: end_processes,
     WriteFile: write_file,

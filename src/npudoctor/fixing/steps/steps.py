@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Union
+from typing import Any, Union, get_args
 
 from npudoctor.core.marks import FileMark as FileMark
 from npudoctor.core.marks import ProcessMark as ProcessMark
@@ -46,25 +46,7 @@ KnownStep = Union[
 
 RUN = (Command, InsertRule)  # what programs do for us
 
-KINDS: dict[str, Any] = {
-    kind.__name__: kind
-    for kind in (
-        Command,
-        InsertRule,
-        DeleteRule,
-        Export,
-        SetKernel,
-        Remount,
-        WriteFile,
-        PutBack,
-        RemoveSharedMemory,
-        RemoveSocket,
-        RestoreSocket,
-        RemoveFiles,
-        RemoveUnused,
-        SignalProcess,
-    )
-}
+KINDS: dict[str, Any] = {kind.__name__: kind for kind in get_args(KnownStep)}
 
 
 def encode(step: Step) -> dict[str, Any]:
