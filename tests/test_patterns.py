@@ -18,12 +18,12 @@ from npudoctor.core import cann_version, driver_version, mounts, ports
 from npudoctor.core.errors import CannotTell
 from npudoctor.facts.cann import nnal
 from npudoctor.facts.cann import python_packages as cann_python
-from npudoctor.facts.job import pasted
+from npudoctor.facts.job import input_cleanup
 from npudoctor.host import system
 from npudoctor.host.devices import cann_info
 from npudoctor.host.libraries import ldcache
 from npudoctor.host.network import sockets
-from npudoctor.host.process import examined, processes, sysvipc
+from npudoctor.host.process import examined_variables, processes, sysvipc
 from npudoctor.host.python import interpreter, metadata, requirements
 from npudoctor.host.python.interpreter import Distribution, Layout
 from npudoctor.registry import entrypoints
@@ -53,10 +53,10 @@ PARSERS: dict[str, Callable[[str], object]] = {
     "egg": lambda text: list(metadata._required(text)),
     "normal": interpreter.normal,
     "required": _required,
-    "parse_environ": lambda text: examined.parse_environ(text.encode()),
+    "parse_environ": lambda text: examined_variables.parse_environ(text.encode()),
     "parse_cache": lambda text: ldcache.parse_cache(text.encode(), "x86_64"),
     "parse_mountinfo": mounts.parse_mountinfo,
-    "as_meant": pasted.as_meant,
+    "as_meant": input_cleanup.cleaned_up,
     "parse_spans": ports.parse_spans,
     "parse_maps": processes.parse_maps,
     "parse_unix": sockets.parse_unix,

@@ -26,7 +26,7 @@ from npudoctor.core.frozen import replace
 from npudoctor.facts.cann.installations import Install
 from npudoctor.host import CannotTell
 from npudoctor.host.devices.driver import LIBRARY, Package, has_library, package
-from npudoctor.knowledge.drivers import Declared, declared
+from npudoctor.knowledge.drivers import Declared, declared_for
 
 MOUNTS = (
     "/usr/local/Ascend/driver/lib64",
@@ -158,7 +158,7 @@ def _compare(host: Host, install: Install, driver: Package) -> Iterator[Union[Fi
     yield from broken_rows(host, "cann-driver", "cann_driver")
     if install.version and driver.version:
         rows = host.knowledge.rows("cann_driver", "driver")
-        told = declared(rows, install.version, driver.version)
+        told = declared_for(rows, install.version, driver.version)
     yield Facts(
         {
             "cann": install.version or install.component,

@@ -13,10 +13,10 @@ from npudoctor.facts.python.pip import (
     entry_of,
     in_users_site,
     installer,
+    installs_nothing,
     needs_root,
     pip_argv,
     pip_first,
-    refused,
 )
 
 Line = tuple[str, ...]
@@ -39,7 +39,7 @@ def pip_fix(host: Host, title: str, *lines: Line) -> Fix:
     shown = _out_of_pythonpath(host, lines)
     if shown is not None:
         return shown
-    if refused(host):
+    if installs_nothing(host):
         text = _("{title}: not in this Python, which refuses it or has no pip; make a virtual environment")
         return Fix(text.format(title=title), steps=(), risk=Risk.MANUAL, needs_root=needs_root(host))
     strange = [match[0] for line in lines for match in _fetched(host, line) if _index_of(match) is None]

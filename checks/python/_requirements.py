@@ -10,7 +10,7 @@ from npudoctor.checks.python._pip import pip_fix
 from npudoctor.checks.python._triton import overwritten_by_torch
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import replace
-from npudoctor.facts.python.closure import Closure, Overruled, Unsaid, closure
+from npudoctor.facts.python.closure import Closure, Overruled, UnstatedNeed, closure
 from npudoctor.facts.python.closure import Need as Need
 from npudoctor.host.python.interpreter import Distribution, Layout, normal
 from npudoctor.host.python.requirements import all_required, required
@@ -45,8 +45,8 @@ def _walk(host: Host) -> Closure:
         roots,
         lenient=lambda user, name: _spares(host, user, name),
         unsaid=lambda user: [
-            Unsaid(one.name, one.specifier, _breaks(row), bool(row.values.get("imports")))
-            for one, row in rows.unsaid(knowledge, normal(user.name), user.version)
+            UnstatedNeed(one.name, one.specifier, _breaks(row), bool(row.values.get("imports")))
+            for one, row in rows.unstated_requirements(knowledge, normal(user.name), user.version)
         ],
         stand_ins=rows.stand_ins(knowledge),
         overruled=_overruled(host),

@@ -11,8 +11,8 @@ from npudoctor.facts.cann.installations import Install, installs_of
 from npudoctor.facts.cann.tree import releases_of
 from npudoctor.facts.system.broken_rows import broken_rows as broken_rows
 from npudoctor.host.python.interpreter import Distribution
+from npudoctor.knowledge.compatibility import Compatibility, Pair, PairJudgement
 from npudoctor.knowledge.frameworks import product_of
-from npudoctor.knowledge.judging import Answer, Judged, Pair
 from npudoctor.knowledge.versions import public
 
 if TYPE_CHECKING:
@@ -40,20 +40,20 @@ def without_cann(name: str) -> str:
 def unclear(host: Host) -> tuple[str, ...]:
     """The cause, where it is not clear which CANN is in use: what is compared with one may suit the other."""
     image = host.options.root is not None
-    differ = not image and cann_env.contradicting(host.files, host.variables)
+    differ = not image and cann_env.releases_contradict(host.files, host.variables)
     install = cann_in_use(host)
     mixed = install is not None and len(releases_of(host.files, install.path)) > 1
     causes = (("cann-env.mixed-installs", differ), ("cann-install.mixed-latest", mixed))
     return tuple(code for code, so in causes if so)
 
 
-def pair_finding(check: str, name: str, release: str, cann: str, judged: Judged) -> Optional[Finding]:
+def pair_finding(check: str, name: str, release: str, cann: str, judged: PairJudgement) -> Optional[Finding]:
     """What the answer about a release beside a CANN is worth saying; None when they suit."""
     code, severity = f"{check}.cann-not-listed", None
     text = _("{name} {release} beside CANN {cann} is in no row of our table; the nearest: {rows}")
-    if judged.answer is Answer.INCOMPATIBLE:
+    if judged.answer is Compatibility.INCOMPATIBLE:
         code, text = f"{check}.cann-incompatible", _("{name} {release} does not go with CANN {cann}: {rows}")
-    elif judged.answer is Answer.NEWER:
+    elif judged.answer is Compatibility.NEWER:
         code = f"{check}.newer-than-table"
         text = _(
             "{name} {release} is newer than our table of {as_of}, where {rows} comes last before it: "
@@ -64,9 +64,9 @@ def pair_finding(check: str, name: str, release: str, cann: str, judged: Judged)
                 "CANN {cann} is newer than our table of {as_of}, which ends with {rows}: "
                 "whether {name} {release} goes with it is not known"
             )
-    elif judged.answer is Answer.BESIDE:
+    elif judged.answer is Compatibility.BESIDE:
         severity = INFO
-    elif judged.answer is not Answer.BETWEEN:
+    elif judged.answer is not Compatibility.BETWEEN:
         return None
     words = {"name": name, "release": release, "cann": cann, "as_of": judged.as_of}
     return Finding(
@@ -74,7 +74,7 @@ def pair_finding(check: str, name: str, release: str, cann: str, judged: Judged)
         text.format(rows=", ".join(dict.fromkeys(map(_row, judged.rows))), **words),
         severity=severity,
         evidence=tuple(dict.fromkeys(f"{_row(row)}: {row.source}, {row.as_of}" for row in judged.rows)),
-        action=Action.NONE if judged.answer in (Answer.NEWER, Answer.BESIDE) else Action.CONFIG,
+        action=Action.NONE if judged.answer in (Compatibility.NEWER, Compatibility.BESIDE) else Action.CONFIG,
     )
 
 

@@ -7,7 +7,7 @@ from typing import Optional
 from npudoctor import Action, Export, Finding, Fix, Host, Risk, _
 from npudoctor.checks.python._stack import at, cann_in_use
 from npudoctor.facts.job import process as job
-from npudoctor.facts.job.wanted import gpu_here, npu_expected
+from npudoctor.facts.job.expected_accelerator import gpu_here, npu_expected
 from npudoctor.host.python.interpreter import Distribution
 from npudoctor.host.python.requirements import version_number
 

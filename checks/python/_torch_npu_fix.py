@@ -11,8 +11,8 @@ from npudoctor.checks.python._stack import accepts, cann_in_use, product
 from npudoctor.checks.python._triton import torch_install
 from npudoctor.facts.python.pip import entry_of
 from npudoctor.host.python.interpreter import Distribution, normal
+from npudoctor.knowledge.compatibility import Compatibility, judge_pair
 from npudoctor.knowledge.frameworks import torch_npu_pairs
-from npudoctor.knowledge.judging import Answer, judge
 from npudoctor.knowledge.versions import public
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def _release(host: Host, torch: Distribution) -> Optional[str]:
     cann = product(host, install) if install else None
     if cann:
         pairs = torch_npu_pairs(host.knowledge)
-        made = [one for one in made if judge(pairs, one, cann).answer is Answer.COMPATIBLE]
+        made = [one for one in made if judge_pair(pairs, one, cann).answer is Compatibility.COMPATIBLE]
     return made[0] if made else None
 
 

@@ -21,11 +21,11 @@ from npudoctor.checks.python._start_up_code import start_up_code, undetermined
 from npudoctor.checks.python.conflicting_packages import EXTENSIONS
 from npudoctor.checks.python.source_shadowing import PACKAGES
 from npudoctor.host.fs.archives import members
-from npudoctor.host.python.installed_files import Installed, site_of
+from npudoctor.host.python.installed_files import InstalledFile, site_of
 from npudoctor.host.python.interpreter import Distribution, normal
 from npudoctor.host.python.modules import Module
 from npudoctor.host.python.site_folders import is_site
-from npudoctor.knowledge.requirements import imported
+from npudoctor.knowledge.requirements import imported_modules
 
 _EDITABLE = "__editable__"
 
@@ -117,7 +117,7 @@ def _placed(host: Host, found: Distribution) -> Iterator[Finding]:
             return
 
 
-def _found(host: Host, found: Distribution, name: str, listed: list[Installed]) -> Optional[Finding]:
+def _found(host: Host, found: Distribution, name: str, listed: list[InstalledFile]) -> Optional[Finding]:
     """What is wrong with where a module is found that came with a list of files."""
     modules, site = modules_of(host), site_of(found)
     module = modules.find(name)
@@ -147,7 +147,7 @@ def _is_of_an_egg(host: Host, found: Distribution, module: Module) -> bool:
 def _is_spared(host: Host, found: Distribution, name: str) -> bool:
     """Whether no installed framework is known to need the module for its import."""
     roots = closure_of(host).roots
-    known = (imported(host.knowledge, normal(root.name), root.version) for root in roots)
+    known = (imported_modules(host.knowledge, normal(root.name), root.version) for root in roots)
     return normal(found.name) not in FRAMEWORKS and not any(name in modules for modules in known)
 
 

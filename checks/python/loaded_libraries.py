@@ -9,7 +9,7 @@ from npudoctor import ERROR, WARNING, Facts, Finding, Host, Scope, Skip, _, chec
 from npudoctor.checks.python import _loaded_libraries_findings as findings
 from npudoctor.checks.python._framework_backends import announced, libraries_of
 from npudoctor.facts.job import process as job
-from npudoctor.facts.python.taken_libraries import LED_BY
+from npudoctor.facts.python.replaced_libraries import LED_BY
 from npudoctor.host.libraries.loader import Loader
 
 FRAMEWORKS = ("torch", "mindspore", "paddle", "tensorflow")

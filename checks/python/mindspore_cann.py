@@ -22,8 +22,8 @@ from npudoctor.facts.cann.installations import Install
 from npudoctor.host import CannotTell
 from npudoctor.host.python.interpreter import Distribution
 from npudoctor.host.python.requirements import version_number
+from npudoctor.knowledge.compatibility import Compatibility, judge_pair
 from npudoctor.knowledge.frameworks import accepted_by, component_of, mindspore_pairs, newest_accepting, pairs
-from npudoctor.knowledge.judging import Answer, judge
 
 # Where a release keeps its own check, newest first, and the list in it.
 OWN_CHECKS = ("mindspore/run_check/_check_version.py", "mindspore/_check_version.py")
@@ -155,14 +155,14 @@ def _judge(
 ) -> Optional[Finding]:
     cann, component = product(host, install) or "", _component(host, install)
     version_number(mindspore)
-    known = judge(pairs(host.knowledge, "mindspore", "cann", "mindspore"), mindspore.version, cann)
-    if known.answer is Answer.COMPATIBLE:
+    known = judge_pair(pairs(host.knowledge, "mindspore", "cann", "mindspore"), mindspore.version, cann)
+    if known.answer is Compatibility.COMPATIBLE:
         return None
-    if known.answer is not Answer.INCOMPATIBLE and accepted is not None and component is not None:
+    if known.answer is not Compatibility.INCOMPATIBLE and accepted is not None and component is not None:
         return _not_accepted(host, mindspore, install, accepted)
-    if known.answer is not Answer.INCOMPATIBLE:
-        known = judge(mindspore_pairs(host.knowledge), mindspore.version, cann)
-    if known.answer is Answer.STRANGE:
+    if known.answer is not Compatibility.INCOMPATIBLE:
+        known = judge_pair(mindspore_pairs(host.knowledge), mindspore.version, cann)
+    if known.answer is Compatibility.STRANGE:
         text = _("the CANN at {path} does not say its version in a form that can be compared: {version}")
         raise Unknown(text.format(path=install.path, version=cann or _("none")))
     found: Optional[Finding] = pair_finding("mindspore-cann", "MindSpore", mindspore.version, cann, known)

@@ -21,8 +21,8 @@ from npudoctor.checks.python._torch_autoload import autoload_fails
 from npudoctor.checks.python._torch_npu_fix import either
 from npudoctor.host.python.interpreter import Distribution
 from npudoctor.host.python.requirements import required, version_number
-from npudoctor.knowledge.frameworks import listed, torch_npu_pairs, torch_of
-from npudoctor.knowledge.judging import Answer, judge
+from npudoctor.knowledge.compatibility import Compatibility, judge_pair
+from npudoctor.knowledge.frameworks import is_listed, torch_npu_pairs, torch_of
 from npudoctor.knowledge.versions import public
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def _wanted(host: Host, adapter: Distribution) -> tuple[SpecifierSet, str, bool]
         words = {"as_of": row["as_of"], "source": row["source"]}
         return SpecifierSet(f"=={row['torch']}"), text.format(**words), False
     mine = public(adapter.version)
-    if mine is None or listed(host.knowledge, adapter.version):
+    if mine is None or is_listed(host.knowledge, adapter.version):
         return SpecifierSet(), "", False
     text = _("the release of {name} itself").format(name=adapter.name)
     return SpecifierSet(f"=={mine.base_version}"), text, False
@@ -162,8 +162,8 @@ def _wanted(host: Host, adapter: Distribution) -> tuple[SpecifierSet, str, bool]
 
 def _beside_cann(host: Host, adapter: Distribution, cann: Optional[str], path: str) -> Iterator[Finding]:
     version_number(adapter)
-    judged = judge(torch_npu_pairs(host.knowledge), adapter.version, cann or "")
-    if judged.answer is Answer.STRANGE:
+    judged = judge_pair(torch_npu_pairs(host.knowledge), adapter.version, cann or "")
+    if judged.answer is Compatibility.STRANGE:
         text = _("the CANN at {path} does not say its version in a form that can be compared: {version}")
         raise Unknown(text.format(path=path, version=cann or _("none")))
     finding = pair_finding("torch-npu", "torch_npu", adapter.version, cann or "", judged)

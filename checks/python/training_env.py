@@ -7,7 +7,7 @@ from typing import Any, Optional, Union
 
 from npudoctor import ERROR, INFO, WARNING, Facts, Finding, Host, Scope, Skip, _, check
 from npudoctor.checks.python import _training_env_findings as say
-from npudoctor.facts.job.pasted import as_meant, strtol
+from npudoctor.facts.job.input_cleanup import cleaned_up, strtol
 from npudoctor.knowledge import tables
 
 Row = Mapping[str, Any]
@@ -109,7 +109,7 @@ def _judge(row: Row, variables: Mapping[str, str], version: str) -> Found:
 
 def _pasted(row: Row, value: str) -> Found:
     """Punctuation around a value that is valid without it."""
-    meant = as_meant(value)
+    meant = cleaned_up(value)
     read = "read" in row
     if not meant or meant == (value.strip(" \t") if read else value) or not _valid(row, meant):
         return None

@@ -15,7 +15,7 @@ from npudoctor.host import Host, Options
 from npudoctor.host.fs.files import Space
 from npudoctor.host.network.interfaces import Interface
 from npudoctor.host.process.commands import Answer, Commands
-from npudoctor.host.python.question import QUESTION
+from npudoctor.host.python.interpreter_probe import QUESTION
 from npudoctor.knowledge.site import Knowledge
 from npudoctor.registry.collector import LoadedChecks
 from npudoctor.runner.runner import Settings, run

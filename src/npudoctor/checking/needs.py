@@ -8,7 +8,7 @@ from typing import Callable, Optional
 from npudoctor.core.errors import CannotTell, NotRunning
 from npudoctor.core.messages import _
 from npudoctor.facts.cann.installations import ASCEND, ENDINGS, installs_of
-from npudoctor.facts.job.wanted import gpu_here, npu_expected, npu_here
+from npudoctor.facts.job.expected_accelerator import gpu_here, npu_expected, npu_here
 from npudoctor.host.host import Host
 
 # The folders that bring a framework's extension modules: they count without metadata too.

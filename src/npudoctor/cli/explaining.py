@@ -257,7 +257,7 @@ def installed_on(host: Host) -> Optional[Installed]:
     """What is installed there; None when that cannot be told."""
     from npudoctor.facts.cann.installations import installs_of, set_env_script
     from npudoctor.facts.cann.nnal import scripts
-    from npudoctor.facts.job.workplace import job_user
+    from npudoctor.facts.job.working_directory import job_user
     from npudoctor.host import CannotTell
 
     try:

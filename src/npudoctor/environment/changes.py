@@ -10,7 +10,7 @@ from npudoctor.core.frozen import dataclass, field
 from npudoctor.core.messages import _
 from npudoctor.environment.diff import NAME
 from npudoctor.facts.cann.installations import ENDINGS, Install, installs_of
-from npudoctor.facts.job.wanted import gpu_here, npu_here
+from npudoctor.facts.job.expected_accelerator import gpu_here, npu_here
 from npudoctor.host import CannotTell, Host
 
 LINKS = ("/latest", "/cann")  # what an installer points to the release in use

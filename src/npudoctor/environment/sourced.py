@@ -10,7 +10,7 @@ from npudoctor.environment.diff import LISTS, NAME, EnvironmentDiff
 from npudoctor.environment.trust import is_trusted
 from npudoctor.host import Host
 from npudoctor.host.process.commands import FOLDERS, Answer
-from npudoctor.host.process.examined import BASH, BY_ITSELF, parse_environ
+from npudoctor.host.process.examined_variables import BASH, BY_ITSELF, parse_environ
 
 SECONDS = 5.0  # for all its runs
 # Stands for what the caller's lists have, to see what comes before and what after it: no list may be empty,

@@ -7,7 +7,7 @@ from npudoctor.core.frozen import replace
 from npudoctor.environment.diff import EnvironmentDiff
 from npudoctor.environment.owners import AICPU, ATB
 from npudoctor.facts.cann.installations import ASCEND, Install
-from npudoctor.facts.cann.set_env import expected
+from npudoctor.facts.cann.set_env import variables_of
 from npudoctor.host import Host
 
 TBE = "opp/built-in/op_impl/ai_core/tbe"
@@ -31,7 +31,7 @@ def expected_diff(host: Host, install: Install) -> EnvironmentDiff:
     if at_least(install.version, "8.5"):
         install = replace(install, path=install.real)  # its script resolves the link `cann`
     at, arch = install.path, install.arch or host.system.machine
-    values = {**expected(host.files, install), AICPU: at, "ASCEND_HOME_PATH": at}
+    values = {**variables_of(host.files, install), AICPU: at, "ASCEND_HOME_PATH": at}
     tiling = f"{at}/{TBE}/op_tiling/lib/linux/{arch}"
     python = (f"{at}/python/site-packages", f"{at}/{TBE}")
     if at_least(install.version, "8.5"):
@@ -57,7 +57,7 @@ def _by_hand(host: Host, install: Install) -> EnvironmentDiff:
     operators = tuple(f"{at}/{path}" for path in ("opp/op_impl/built-in/ai_core/tbe", TBE))
     drivers = (f"{DRIVER}/lib64/common", f"{DRIVER}/lib64/driver", f"{ASCEND}/add-ons")
     return EnvironmentDiff(
-        {"ASCEND_HOME": ASCEND, **expected(host.files, install)},
+        {"ASCEND_HOME": ASCEND, **variables_of(host.files, install)},
         {"PYTHONPATH": (*eggs, site, f"{site}/hccl", *operators)},
         {
             "LD_LIBRARY_PATH": (f"{at}/fwkacllib/lib64", *drivers),

@@ -24,7 +24,7 @@ class Declared:
     as_of: str
 
 
-def declared(rows: Sequence[Row], cann: str, driver: str) -> Optional[Declared]:
+def declared_for(rows: Sequence[Row], cann: str, driver: str) -> Optional[Declared]:
     """What is declared of this CANN and this driver; None when no row is about this CANN.
 
     A release that no row names is judged by the rows of its line: 8.3.RC2 by those of 8.3.

@@ -13,7 +13,7 @@ from npudoctor.core.frozen import dataclass, replace
 from npudoctor.core.model import Facts, Finding, Status
 from npudoctor.host import CannotTell, Host, NotRunning, Options
 from npudoctor.host.fs.files import Files, Space
-from npudoctor.host.network.names import Meaning, Names
+from npudoctor.host.network.names import Names, Resolution
 from npudoctor.host.network.network import Network
 from npudoctor.host.network.sockets import Listener, Sockets
 from npudoctor.host.process.commands import Answer
@@ -112,9 +112,9 @@ def fake_host(
     )
 
 
-def _meaning(name: str, names: Mapping[str, Union[str, Sequence[str]]]) -> Meaning:
+def _meaning(name: str, names: Mapping[str, Union[str, Sequence[str]]]) -> Resolution:
     addresses = names.get(name, "none")
-    return Meaning(failed=addresses) if isinstance(addresses, str) else Meaning(tuple(addresses))
+    return Resolution(failed=addresses) if isinstance(addresses, str) else Resolution(tuple(addresses))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any, Optional
 from npudoctor.core.frozen import replace
 from npudoctor.host.network.interfaces import Address, Interface
 from npudoctor.host.network.network import Network
-from npudoctor.host.network.routes import Way
+from npudoctor.host.network.routes import Route
 
 
 class FakeNetwork(Network):
@@ -20,13 +20,13 @@ class FakeNetwork(Network):
         self._routes = [tuple(route.split()) for route in routes]
         super().__init__(lambda: self._given, self._way)
 
-    def _way(self, destination: str, source: str, index: int) -> Optional[Way]:
+    def _way(self, destination: str, source: str, index: int) -> Optional[Route]:
         import ipaddress
 
         address = ipaddress.ip_address(destination)
         owner = self.owner_of(destination)
         if owner is not None or address.is_loopback:
-            return Way(1, destination, local=True)
+            return Route(1, destination, local=True)
         ways = [
             (network.prefixlen, interface.index, own)
             for interface in self._given
@@ -34,7 +34,7 @@ class FakeNetwork(Network):
             for own, network in self._networks(interface, address.version)
             if address in network and index in (0, interface.index)
         ]
-        return Way(*max(ways)[1:]) if ways else None
+        return Route(*max(ways)[1:]) if ways else None
 
     def _networks(self, interface: Interface, version: int) -> list[tuple[str, Any]]:
         import ipaddress

@@ -8,7 +8,7 @@ import pytest
 from tests.scenes.gpu_visibility import told
 
 from npudoctor import Severity, Status
-from npudoctor.facts.gpu.visible import Visible, cuda_visible
+from npudoctor.facts.gpu.visible import VisibleGpus, cuda_visible
 
 UUID = "GPU-ff0bae66-956f-991f-c01b-16a90c224e58"
 
@@ -59,10 +59,10 @@ def test_as_cuda_reads_it(value: str, count: Optional[int]) -> None:
 
 
 def test_parts_that_cannot_be_told() -> None:
-    assert cuda_visible("0,MIG-1", 2) == Visible((0,), unknown="MIG-1")
-    assert cuda_visible("GPU-1", 2) == Visible((), unknown="GPU-1")
-    assert cuda_visible("GPU-", 2, ["GPU-0a", "GPU-1a"]) == Visible((), "GPU-")
-    assert cuda_visible("9" * 5000, 2) == Visible((), "9" * 5000)
+    assert cuda_visible("0,MIG-1", 2) == VisibleGpus((0,), unknown="MIG-1")
+    assert cuda_visible("GPU-1", 2) == VisibleGpus((), unknown="GPU-1")
+    assert cuda_visible("GPU-", 2, ["GPU-0a", "GPU-1a"]) == VisibleGpus((), "GPU-")
+    assert cuda_visible("9" * 5000, 2) == VisibleGpus((), "9" * 5000)
 
 
 @pytest.mark.parametrize("value", ["0", "1", "0,1", "1,0", "GPU-1", "1,GPU-0", "0,1,", "0,-1"])

@@ -9,7 +9,7 @@ import pytest
 
 from npudoctor import Risk, Severity, Status, Unknown
 from npudoctor.checks.network.socket_interfaces import socket_interfaces
-from npudoctor.facts.job.interface_names import default_order, read
+from npudoctor.facts.job.interface_names import default_order, read_names
 from npudoctor.host.network.network import Network
 from npudoctor.testing import Asked, ask, fake_host, interface
 
@@ -238,10 +238,10 @@ def test_the_order_of_hccl() -> None:
 
 
 def test_grammar() -> None:
-    assert read(HCCL, "^=a,b").names == ("a", "b")
-    assert read(HCCL, "^=a,b").takes("c") and not read(HCCL, "^=a,b").takes("a")
-    assert read(NCCL, "^").names == ()
-    assert not read(HCCL, "=^a").takes("b")  # only the front of the value has marks
+    assert read_names(HCCL, "^=a,b").names == ("a", "b")
+    assert read_names(HCCL, "^=a,b").takes("c") and not read_names(HCCL, "^=a,b").takes("a")
+    assert read_names(NCCL, "^").names == ()
+    assert not read_names(HCCL, "=^a").takes("b")  # only the front of the value has marks
 
 
 @pytest.mark.needs_root

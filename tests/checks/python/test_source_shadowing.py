@@ -15,7 +15,7 @@ from tests.support.others import let_through
 from npudoctor import Risk, Severity, Status
 from npudoctor.checks.python.source_shadowing import source_shadowing
 from npudoctor.host import Host, Options
-from npudoctor.host.fs.access import closed
+from npudoctor.host.fs.access import is_closed
 from npudoctor.host.fs.files import Files, LocalDisk
 from npudoctor.host.process.identity import Identity
 from npudoctor.testing import SITE, Asked, Content, ask, fake_host, folder, link, package_files, unreadable
@@ -185,7 +185,7 @@ def test_python_itself_passes_over_a_closed_entry(tmp_path: Path, mode: int) -> 
     assert subprocess.run(line, capture_output=True, text=True, check=True).stdout == "passed over\n"
     os.seteuid(65534)
     try:
-        assert closed(Files(LocalDisk()), str(entry))
+        assert is_closed(Files(LocalDisk()), str(entry))
     finally:
         os.seteuid(0)
 

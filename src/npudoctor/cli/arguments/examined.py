@@ -11,8 +11,8 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
 from npudoctor.host import CannotTell
 from npudoctor.host.fs.files import Files
-from npudoctor.host.process import examined
 from npudoctor.host.process.commands import Commands
+from npudoctor.host.process.examined_variables import after_script, is_roots, of_process
 
 LONGEST_PID = 10  # digits
 
@@ -37,12 +37,12 @@ def examined_variables(
     try:
         if "--env-of" in named:
             pid = _pid(str(flags["env_of"]))
-            foreign = as_root and not examined.is_roots(files.disk, pid)
-            return Examined(examined.of_process(files.disk, pid), pid, foreign)
+            foreign = as_root and not is_roots(files.disk, pid)
+            return Examined(of_process(files.disk, pid), pid, foreign)
         if "--source" in named:
             path = script(flags["source"], files)
             commands = Commands(files, as_root=as_root, may_block=files.disk.may_block, variables=variables)
-            left = examined.after_script(commands, path, variables, seconds)
+            left = after_script(commands, path, variables, seconds)
             for note in left.notes:
                 complain(f"--source: {note}")
             return Examined(left.variables)

@@ -16,11 +16,11 @@ from npudoctor.fixing.actions.directories import open_folder, open_subfolder, re
 from npudoctor.fixing.outcome import Observer, Refused, changing
 from npudoctor.fixing.steps.steps import RemoveFiles
 from npudoctor.host import Host
-from npudoctor.host.fs.files import Entry
-from npudoctor.host.fs.walk import Parent, entry_of, files_in
+from npudoctor.host.fs.disk import Entry, entry_of
+from npudoctor.host.fs.walk import Parent, files_in
 from npudoctor.host.network.sockets import Listener
-from npudoctor.proof.socket import untrusted_parent
-from npudoctor.proof.temporary import Owners
+from npudoctor.proof.socket import why_untrusted
+from npudoctor.proof.temporary import FolderOwners
 from npudoctor.proof.users import users_of
 
 
@@ -34,9 +34,9 @@ def remove_folder(step: RemoveFiles, host: Host, at: Observer) -> None:
         names = tuple(os.listdir(descriptor))
         entries = dict(files_in(descriptor, names))
         _expect_known(step, entries, sockets=library is not None)
-        doubt = untrusted_parent(parents, step.owner, host.identity.euid)
+        doubt = why_untrusted(parents, step.owner, host.identity.euid)
         if library is not None:
-            doubt = doubt or Owners(host).why_not(TempFolder(step.directory, folder, library, names))
+            doubt = doubt or FolderOwners(host).why_not(TempFolder(step.directory, folder, library, names))
         else:
             doubt = doubt or _users(step, folder, entries, parents, host)
         if doubt:

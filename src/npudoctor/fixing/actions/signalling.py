@@ -16,7 +16,7 @@ from npudoctor.fixing.actions.syscalls import signal_process
 from npudoctor.fixing.outcome import Failed, Gone, Observer, Refused, changing
 from npudoctor.fixing.steps.steps import SignalProcess
 from npudoctor.host import CannotTell, Host
-from npudoctor.host.process.pidfds import ended
+from npudoctor.host.process.pidfds import wait_for_ends
 from npudoctor.host.process.processes import parse_stat
 from npudoctor.proof.ending import Endings
 
@@ -157,7 +157,7 @@ def _remaining(held: Sequence[HeldProcess], seconds: float, host: Host) -> list[
     """Those that have not ended after so long."""
     descriptors = [process.descriptor for process in held if process.descriptor is not None]
     if len(descriptors) == len(held):
-        over = ended(descriptors, seconds)
+        over = wait_for_ends(descriptors, seconds)
         return [process for process in held if process.descriptor not in over]
     until = time.monotonic() + seconds
     left = list(held)

@@ -28,11 +28,11 @@ from npudoctor.fixing.actions.syscalls import file_system
 from npudoctor.fixing.outcome import Gone, Observer, Refused, changing
 from npudoctor.fixing.steps.steps import RemoveUnused
 from npudoctor.host import Host
-from npudoctor.host.fs.walk import entry_of
-from npudoctor.proof.places import why_shared
-from npudoctor.proof.shared import judge
-from npudoctor.proof.socket import untrusted_parent
-from npudoctor.proof.unused import Knowers
+from npudoctor.host.fs.disk import entry_of
+from npudoctor.proof.shared import judge_shared_files
+from npudoctor.proof.shared_storage import why_shared
+from npudoctor.proof.socket import why_untrusted
+from npudoctor.proof.unused import PossibleUsers
 
 TRIED = (0x01021994, 0xEF53, 0x58465342, 0x9123683E)  # tmpfs; ext2, ext3 and ext4; xfs; btrfs
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -41,7 +41,7 @@ _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 def remove_unused(step: RemoveUnused, host: Host, at: Observer) -> None:
     """Unlink each file while we hold its lease; those that cannot go do not keep the others."""
     with open_folder(step.directory) as (descriptor, parents):
-        distrust = untrusted_parent(parents, step.owner, host.identity.euid)
+        distrust = why_untrusted(parents, step.owner, host.identity.euid)
         if distrust:
             raise Refused(distrust)
         shared = why_shared(host, step.directory)
@@ -75,8 +75,8 @@ def _doubts(step: RemoveUnused, host: Host, descriptor: int) -> Mapping[str, str
         with suppress(FileNotFoundError):
             status = os.stat(mark.name, dir_fd=descriptor, follow_symlinks=False)
             files.append(SharedFile(f"{FOLDER}/{mark.name}", entry_of(status), *maker_and_kind))
-    knowers = Knowers(host)
-    for verdict in judge(host, files):
+    knowers = PossibleUsers(host)
+    for verdict in judge_shared_files(host, files):
         why = verdict.why if not verdict.in_use else _("it is in use")
         why = why or knowers.why_not(verdict.file)
         if why:

@@ -17,7 +17,8 @@ from npudoctor.fixing.actions.syscalls import rename_without_replacing
 from npudoctor.fixing.outcome import Failed, Gone, Observer, Refused, changing
 from npudoctor.fixing.steps.texts import LIMIT, FileState, PutBack, WriteFile, digest
 from npudoctor.host import Host
-from npudoctor.host.fs.walk import Parent, entry_of
+from npudoctor.host.fs.disk import entry_of
+from npudoctor.host.fs.walk import Parent
 
 
 @dataclass(frozen=True)

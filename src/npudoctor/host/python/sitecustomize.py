@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 
+from npudoctor.host.python.syntax import parse_source
+
 # Of the standard library, what such files use; and two that lead to no folder for packages.
 _MODULES = frozenset(
     "__future__ atexit collections contextlib datetime faulthandler functools gc io itertools json locale "
@@ -25,13 +27,8 @@ _LIMIT = 1 << 16
 
 def adds_nothing(text: str) -> bool:
     """Whether it surely adds nothing; what is not understood may."""
-    if len(text) > _LIMIT:
-        return False
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return all(map(_is_harmless, ast.walk(tree)))
+    tree = parse_source(text) if len(text) <= _LIMIT else None
+    return tree is not None and all(map(_is_harmless, ast.walk(tree)))
 
 
 def _is_harmless(node: ast.AST) -> bool:

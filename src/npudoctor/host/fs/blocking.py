@@ -67,7 +67,7 @@ for line in sys.stdin:
 """
 
 
-class Outside:
+class MountChild:
     """The child that touches one mount. Thread-safe; dead once it has missed a deadline."""
 
     def __init__(self, mount: str, deadline: float) -> None:

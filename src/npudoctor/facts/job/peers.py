@@ -7,14 +7,14 @@ from typing import Optional
 
 from npudoctor.core.addresses import ip_address
 from npudoctor.core.frozen import dataclass
+from npudoctor.facts.job.local_addresses import is_local
 from npudoctor.facts.job.nodes import is_here, node_count
-from npudoctor.facts.job.ourselves import is_us
 from npudoctor.host.host import Host
-from npudoctor.host.network.names import MEETING
+from npudoctor.host.network.names import RENDEZVOUS
 
 
 @dataclass(frozen=True)
-class FarEnd:
+class Peer:
     """An address of another node, and who named it: "--peers", or a variable."""
 
     address: str
@@ -31,28 +31,28 @@ def several_nodes(host: Host) -> bool:
     count = node_count(host)
     if count is not None:
         return count > 1
-    places = (host.variables.get(name, "") for name in MEETING)
+    places = (host.variables.get(name, "") for name in RENDEZVOUS)
     return any(place and is_here(host, place) is False for place in places)
 
 
-def far_end(host: Host) -> Optional[FarEnd]:
+def first_peer(host: Host) -> Optional[Peer]:
     """An IP address of another node, the master's if it is one; None where nothing names any.
 
     A name is asked of the system, which may take seconds.
     """
     for place, named_by in _places(host):
-        if not place or is_us(host, place):
+        if not place or is_local(host, place):
             continue
         literal = ip_address(place)
         found = (literal,) if literal else host.names.meaning(place).addresses
-        others = [one for one in found if not is_us(host, one)]
+        others = [one for one in found if not is_local(host, one)]
         if others:
-            return FarEnd(min(others, key=lambda one: ":" in one), named_by)
+            return Peer(min(others, key=lambda one: ":" in one), named_by)
     return None
 
 
 def _places(host: Host) -> Iterator[tuple[str, str]]:
-    for name in MEETING:
+    for name in RENDEZVOUS:
         yield host.variables.get(name, ""), name
     for peer in host.options.peers:
         yield peer, "--peers"

@@ -10,7 +10,7 @@ _C_BLANKS = " \t\n\v\f\r"
 _LONGEST = 4096  # a longer value was not pasted
 
 
-def as_meant(value: str) -> str:
+def cleaned_up(value: str) -> str:
     """The value without full-width characters, hidden ones, quotes and the punctuation after it."""
     if len(value) > _LONGEST:
         return value

@@ -7,7 +7,7 @@ import errno
 import pytest
 
 from npudoctor.host import CannotTell
-from npudoctor.host.process.examined import is_roots, of_process, parse_environ
+from npudoctor.host.process.examined_variables import is_roots, of_process, parse_environ
 from npudoctor.testing import Content, MemoryDisk, unreadable
 
 

@@ -11,6 +11,7 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _, strerror
 from npudoctor.host.fs.files import Disk
 from npudoctor.host.process.commands import Answer, Commands
+from npudoctor.host.process.processes import parse_uids
 
 BASH = "/bin/bash"
 ENVIRON_LIMIT = 4 << 20
@@ -21,14 +22,14 @@ SCRIPT = (
     'source "$npudoctor_script" 3>&-; npudoctor_status=$?; '
     '/usr/bin/env -0 >&3; exit "$npudoctor_status"'
 )
-# What would make bash run something else first, or change what it is.
 # What a shell changes by itself.
 BY_ITSELF = ("_", "SHLVL", "PWD", "OLDPWD")
+# What would make bash run something else first, or change what it is.
 STARTING = ("BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "BASH_FUNC_")
 
 
 @dataclass(frozen=True)
-class Left:
+class ScriptVariables:
     """The variables after a script. `notes`: what a person should know who trusts them."""
 
     variables: Mapping[str, str]
@@ -74,14 +75,14 @@ def is_roots(disk: Disk, pid: int) -> bool:
     """Whether all its user ids are root's. The owner of its folder does not tell: /proc gives what may not
     be dumped to root."""
     try:
-        text = disk.read(f"/proc/{pid}/status", 1 << 16).decode("utf-8", "replace")
+        return parse_uids(disk.read(f"/proc/{pid}/status", 1 << 16)) == {0}
     except OSError:
         return False
-    lines = [line.split()[1:] for line in text.splitlines() if line.startswith("Uid:")]
-    return lines == [["0"] * 4]
 
 
-def after_script(commands: Commands, path: str, variables: Mapping[str, str], seconds: float) -> Left:
+def after_script(
+    commands: Commands, path: str, variables: Mapping[str, str], seconds: float
+) -> ScriptVariables:
     """What a shell of the caller has after it sourced a script; CannotTell when the shell ended with it.
 
     A script may well end with a status: that of its last command, `[ -f ~/x ] && . ~/x`, is no failure.
@@ -104,7 +105,9 @@ def after_script(commands: Commands, path: str, variables: Mapping[str, str], se
     notes = tuple(_("{path}: {why}").format(path=path, why=note) for note in _notes(answer, clean, found))
     found.pop("_", None)
     found.pop("SHLVL", None)
-    return Left({**found, **{name: variables[name] for name in ("_", "SHLVL") if name in variables}}, notes)
+    return ScriptVariables(
+        {**found, **{name: variables[name] for name in ("_", "SHLVL") if name in variables}}, notes
+    )
 
 
 def _widened(

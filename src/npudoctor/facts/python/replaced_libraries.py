@@ -20,7 +20,7 @@ _VERSIONED = ("libc.so", "libm.so", "libpthread.so", "libdl.so", "librt.so", "li
 
 
 @dataclass(frozen=True)
-class Taken:
+class ReplacedLibrary:
     """A library in the place of another one. `own`: the path that would be taken without the variable."""
 
     found: Loaded
@@ -35,15 +35,15 @@ class Taken:
 
 
 @dataclass(frozen=True)
-class Lack:
+class MissingSymbol:
     """A symbol that `by`, the path of a library, asks for and nobody has since `taken` is there."""
 
-    taken: Taken
+    taken: ReplacedLibrary
     symbol: str
     by: str
 
 
-def taken_of(host: Host, loader: Loader) -> list[Taken]:
+def replaced_in(host: Host, loader: Loader) -> list[ReplacedLibrary]:
     """What stands in the place of another file; the same file by another name is no other one."""
     preloaded = [(one, PRELOAD) for one in loader.preloaded]
     led = [(one, LED_BY) for one in loader.loaded if one.via == LED_BY and one not in loader.preloaded]
@@ -52,12 +52,12 @@ def taken_of(host: Host, loader: Loader) -> list[Taken]:
         for name in dict.fromkeys((one.library.soname, one.name.rpartition("/")[2])):
             own = loader.otherwise(name) if name else None
             if name and own and host.files.real(own) != one.library.path:
-                found.append(Taken(one, name, own, variable))
+                found.append(ReplacedLibrary(one, name, own, variable))
                 break
     return found
 
 
-def lacks(host: Host, loader: Loader, taken: Sequence[Taken]) -> Iterator[Lack]:
+def missing_symbols(host: Host, loader: Loader, taken: Sequence[ReplacedLibrary]) -> Iterator[MissingSymbol]:
     """The first symbol that each of these lacks; nothing where some library does not tell its symbols."""
     judged = []
     for one in taken:
@@ -83,10 +83,10 @@ def lacks(host: Host, loader: Loader, taken: Sequence[Taken]) -> Iterator[Lack]:
         wants = asked[taken_one.found.path]
         symbol = min((symbol for symbol in wants if symbol in open_), default=None)
         if symbol is not None:
-            yield Lack(taken_one, symbol, wants[symbol])
+            yield MissingSymbol(taken_one, symbol, wants[symbol])
 
 
-def hollow(host: Host, loader: Loader, strange: Callable[[str], bool]) -> Optional[Lack]:
+def hollow_library(host: Host, loader: Loader, strange: Callable[[str], bool]) -> Optional[MissingSymbol]:
     """A library without which those that need it cannot be loaded, and which lacks what they ask for; of
     what no variable leads to. `strange`: whether a file is not as it was installed.
 
@@ -97,14 +97,14 @@ def hollow(host: Host, loader: Loader, strange: Callable[[str], bool]) -> Option
     for one in loader.loaded:
         if one.via in (LED_BY, "preload") or not one.chain:
             continue
-        taken = Taken(one, one.name, "", "")
+        taken = ReplacedLibrary(one, one.name, "", "")
         names = {one.name, one.library.soname}
         versions = [(version, by) for name in names for version, by in asked.get(name, ())]
         offered = one.library.defines
         if offered and not one.name.startswith(_VERSIONED):
             for version, by in versions:
                 if version not in offered:
-                    return Lack(taken, version, by)
+                    return MissingSymbol(taken, version, by)
         lack = None
         with suppress(CannotTell):  # a damaged file is package-files' to tell
             if (versions and not offered) or (strange(one.path) and _offers_little(host, one)):
@@ -128,7 +128,7 @@ def _offers_little(host: Host, one: Loaded) -> bool:
     return symbols is not None and len(symbols.defined) < LITTLE
 
 
-def _unresolved(host: Host, loader: Loader, taken: Taken) -> Optional[Lack]:
+def _unresolved(host: Host, loader: Loader, taken: ReplacedLibrary) -> Optional[MissingSymbol]:
     """A symbol that who needs it asks for and nobody has; None where some library does not tell its own, or
     some is not found."""
     if loader.missing:
@@ -142,20 +142,20 @@ def _unresolved(host: Host, loader: Loader, taken: Taken) -> Optional[Lack]:
         if symbols is None:
             return None
         open_ -= symbols.defined
-    return Lack(taken, min(open_), wants[min(open_)]) if open_ else None
+    return MissingSymbol(taken, min(open_), wants[min(open_)]) if open_ else None
 
 
-def _version(loader: Loader, taken: Taken) -> Optional[Lack]:
+def _version(loader: Loader, taken: ReplacedLibrary) -> Optional[MissingSymbol]:
     """The first version that it does not offer; of one without versions the loader only warns."""
     offered = taken.found.library.defines
     for one in loader.loaded if offered else ():
         for version in dict(one.library.wants).get(taken.name, ()):
             if version not in offered:
-                return Lack(taken, version, one.path)
+                return MissingSymbol(taken, version, one.path)
     return None
 
 
-def _wants(host: Host, loader: Loader, taken: Taken) -> dict[str, str]:
+def _wants(host: Host, loader: Loader, taken: ReplacedLibrary) -> dict[str, str]:
     """What it may lack, with who asks for it: what the one in its place has and it has not; and what it asks
     for itself, which was made to go with others."""
     here, own = _symbols(host, taken.found.path), _symbols(host, taken.own)

@@ -10,7 +10,7 @@ from npudoctor.host.host import Host
 LOCAL_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost", "localhost6")
 
 
-def is_us(host: Host, text: str) -> Optional[bool]:
+def is_local(host: Host, text: str) -> Optional[bool]:
     """For an address, our own name, or a name of /etc/hosts; None for what only a name server knows."""
     known = _address_is_us(host, text)
     if known is not None:

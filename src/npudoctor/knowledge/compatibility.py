@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from packaging.version import Version
 
 
-class Answer(enum.Enum):
+class Compatibility(enum.Enum):
     """COMPATIBLE and INCOMPATIBLE: a row declares it. NEWER: than our newest row. BETWEEN: among known ones,
     but in no row. BESIDE: the same, and its neighbours suit. STRANGE: a version that cannot be compared."""
 
@@ -38,13 +38,13 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Judged:
+class PairJudgement:
     """The answer, and the rows that decided it; for BETWEEN and NEWER the nearest ones.
 
     `newer_cann`: of NEWER, whether it is the CANN that came after our rows; else it is the release.
     """
 
-    answer: Answer
+    answer: Compatibility
     rows: tuple[Pair, ...] = field(default=())
     newer_cann: bool = False
 
@@ -54,25 +54,25 @@ class Judged:
         return max((row.as_of for row in self.rows), default="")
 
 
-def judge(rows: Sequence[Pair], release: str, cann: str) -> Judged:
+def judge_pair(rows: Sequence[Pair], release: str, cann: str) -> PairJudgement:
     """What the rows say of this release beside this version of CANN."""
     mine, theirs = public(release), cann_order(cann)
     if mine is None or theirs is None or not rows:
-        return Judged(Answer.STRANGE)
+        return PairJudgement(Compatibility.STRANGE)
     exact = tuple(row for row in rows if public(row.release) == mine)
-    for compatible, answer in ((False, Answer.INCOMPATIBLE), (True, Answer.COMPATIBLE)):
+    for compatible, answer in ((False, Compatibility.INCOMPATIBLE), (True, Compatibility.COMPATIBLE)):
         named = tuple(row for row in exact if row.compatible is compatible and _names(row, cann))
         if named:
-            return Judged(answer, named)
+            return PairJudgement(answer, named)
     known = [row for row in rows if row.compatible]
     newest = max(known, key=lambda row: _ends(row)[1])
     if theirs > _ends(newest)[1]:
-        return Judged(Answer.NEWER, (newest,), newer_cann=True)
+        return PairJudgement(Compatibility.NEWER, (newest,), newer_cann=True)
     exact = tuple(row for row in exact if row.compatible)
-    return Judged(Answer.BETWEEN, exact) if exact else _unlisted(known, release, cann)
+    return PairJudgement(Compatibility.BETWEEN, exact) if exact else _unlisted(known, release, cann)
 
 
-def _unlisted(rows: Sequence[Pair], release: str, cann: str) -> Judged:
+def _unlisted(rows: Sequence[Pair], release: str, cann: str) -> PairJudgement:
     """Of a release without a row: newer than all or than its own line, or between two rows of ours.
 
     What is newer needs no older CANN than what came before it. A final release is not newer than its line
@@ -85,11 +85,11 @@ def _unlisted(rows: Sequence[Pair], release: str, cann: str) -> Judged:
     line = [row for row in below if mine.is_postrelease and _dated(row.release).release == mine.release]
     if not above or (line and _dated(above[0].release).release != mine.release):
         before = _equals(below, -1)
-        return Judged(Answer.BETWEEN if _older(cann, before) else Answer.NEWER, before)
+        return PairJudgement(Compatibility.BETWEEN if _older(cann, before) else Compatibility.NEWER, before)
     nearest = (*_equals(below, -1), *_equals(above, 0))
     newest = max(_ends(row)[1] for row in nearest)
     beside = bool(below) and not _older(cann, nearest) and (cann_order(cann) or ()) <= newest
-    return Judged(Answer.BESIDE if beside else Answer.BETWEEN, nearest)
+    return PairJudgement(Compatibility.BESIDE if beside else Compatibility.BETWEEN, nearest)
 
 
 def _older(cann: str, rows: Sequence[Pair]) -> bool:

@@ -8,7 +8,13 @@ from typing import Optional
 from npudoctor.core.frozen import dataclass, field
 from npudoctor.core.messages import _
 from npudoctor.facts.leftovers.cache_log import ServerLog, log_places, read_logs
-from npudoctor.facts.leftovers.cache_server import PROGRAMS, Found, SocketFile, find_places, socket_files
+from npudoctor.facts.leftovers.cache_server import (
+    PROGRAMS,
+    FoundSockets,
+    SocketFile,
+    find_places,
+    socket_files,
+)
 from npudoctor.host import CannotTell, Host
 from npudoctor.host.fs.walk import open_directory
 from npudoctor.host.network.sockets import Listener
@@ -31,7 +37,7 @@ class LiveServer:
 
 
 @dataclass(frozen=True)
-class Living:
+class LivingServers:
     """The cache servers that live; `opaque` are pids of processes that show neither program nor arguments."""
 
     servers: tuple[LiveServer, ...]
@@ -39,7 +45,7 @@ class Living:
 
 
 @dataclass(frozen=True)
-class Scene:
+class Snapshot:
     """Sockets and what connect() answered, segments, logs, living servers. `tmp` is free of links;
     `hidden` and `unseen` are where we could not look;
     `passed_sockets` and `passed_folders` count by owner what is too much to be judged."""
@@ -52,7 +58,7 @@ class Scene:
     answers: Mapping[str, tuple[Listener, ...]]
     segments: tuple[Segment, ...]
     logs: tuple[ServerLog, ...]
-    living: Living
+    living: LivingServers
     listed: frozenset[str]
     now: float
     passed_sockets: Mapping[int, int] = field(default_factory=dict)
@@ -70,7 +76,7 @@ class Scene:
         return ""
 
 
-def gather(host: Host) -> Scene:
+def take_snapshot(host: Host) -> Snapshot:
     """Look at the machine; waits for the second look only when a socket file refused the first."""
     tmp = host.files.real(host.options.tmp) or host.options.tmp
     where = find_places(tmp)
@@ -80,7 +86,7 @@ def gather(host: Host) -> Scene:
     found = socket_files(tmp, where, {segment.key for segment in segments})
     now = host.clock.now()
     answers = _connect_twice(host, [one for one in found.sockets if one.entry.is_socket], now)
-    return Scene(
+    return Snapshot(
         host=host,
         tmp=tmp,
         sockets=found.sockets,
@@ -89,8 +95,8 @@ def gather(host: Host) -> Scene:
         answers=answers,
         segments=segments,
         logs=tuple(read_logs(tmp, where)),
-        living=living(host),
-        listed=listed(host, found),
+        living=living_servers(host),
+        listed=listed_sockets(host, found),
         now=now,
         passed_sockets=found.passed,
         passed_folders=where.passed,
@@ -132,7 +138,7 @@ def connect(host: Host, found: SocketFile) -> Listener:
         return Listener.UNKNOWN
 
 
-def listed(host: Host, found: Found) -> frozenset[str]:
+def listed_sockets(host: Host, found: FoundSockets) -> frozenset[str]:
     """The socket files that /proc/net/unix lists, by whatever path their servers were told."""
     paths = {path for one in found.sockets for path in (one.path, one.original)}
     by_name = _by_name(host.sockets.unix_paths()) if paths else {}
@@ -167,7 +173,7 @@ def _real(host: Host, folder: str) -> Optional[str]:
         return None
 
 
-def living(host: Host) -> Living:
+def living_servers(host: Host) -> LivingServers:
     """The cache servers among the processes, and those processes that could be ones for all we can see."""
     servers, opaque = [], list(hidden(host))
     for pid, process in host.processes.all().items():
@@ -179,7 +185,7 @@ def living(host: Host) -> Living:
                 opaque.append(pid)
         elif program in PROGRAMS:
             servers.append(_live(host, process))
-    return Living(tuple(servers), tuple(opaque))
+    return LivingServers(tuple(servers), tuple(opaque))
 
 
 def _live(host: Host, process: Process) -> LiveServer:

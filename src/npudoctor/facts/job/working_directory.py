@@ -47,7 +47,7 @@ def _job_user(host: Host) -> Identity:
     return Identity(uid, user_name(uid), home, frozenset(), groups)
 
 
-def provided(files: Files, folder: str, name: str) -> Optional[str]:
+def module_file(files: Files, folder: str, name: str) -> Optional[str]:
     """The file that `import name` would load from a folder; None when it would look further.
 
     A folder without __init__.py is none: an installed package behind it wins. So is one that this user may
@@ -76,7 +76,7 @@ def pythonpath(entries: list[str], here: Optional[str]) -> list[str]:
     return folders
 
 
-def anchored(host: Host) -> dict[str, str]:
+def absolute_search_paths(host: Host) -> dict[str, str]:
     """The variables that name folders by where the job is started, with these folders by their own paths:
     they mean the same in a program that goes elsewhere. Empty where none does, or that folder is gone."""
     here = working_directory(host)

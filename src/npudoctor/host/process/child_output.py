@@ -18,7 +18,7 @@ FAREWELL_SECONDS = 0.5  # for a program to say where it is, before it is killed
 REAP_SECONDS = 1.0  # how long a killed program may take to be gone before it is left behind
 
 
-def collected(
+def collect(
     child: subprocess.Popen[bytes],
     until: float,
     limit: int,

@@ -10,7 +10,7 @@ from npudoctor.core.ports import mask
 from npudoctor.facts.job.examined_job import INIT, job_pids
 from npudoctor.facts.job.ports import Claim
 from npudoctor.host.host import Host
-from npudoctor.host.network.sockets import Bound
+from npudoctor.host.network.sockets import TcpSocket
 from npudoctor.host.process.users import user_names
 
 LOOPBACK = ("127.", "::1", "::ffff:127.")
@@ -25,7 +25,7 @@ class Holders:
         self._ancestors: Optional[frozenset[int]] = None
         self._users: Optional[dict[int, str]] = None
 
-    def pids(self, bound: Bound) -> tuple[int, ...]:
+    def pids(self, bound: TcpSocket) -> tuple[int, ...]:
         """The processes that have it open; empty when none that we may look into has."""
         if self._pids is None:
             self._pids = {}
@@ -35,7 +35,7 @@ class Holders:
                         self._pids.setdefault(target, set()).add(pid)
         return tuple(sorted(self._pids.get(f"socket:[{bound.inode}]", ())))
 
-    def is_ancestors(self, bound: Bound) -> bool:
+    def is_ancestors(self, bound: TcpSocket) -> bool:
         """Whether we ourselves or one of our ancestors, init apart, listens with it, or the job that is
         examined has it."""
         job = job_pids(self._host)
@@ -48,7 +48,7 @@ class Holders:
             self._ancestors = frozenset(pid for pid in line if everybody[pid].name not in INIT)
         return bound.listening and not self._ancestors.isdisjoint(self.pids(bound))
 
-    def describe(self, bound: Bound) -> tuple[str, ...]:
+    def describe(self, bound: TcpSocket) -> tuple[str, ...]:
         """Each process as "pid 4711 (python3, alice)", or the user alone as "uid 1000 (alice)"."""
         pids = self.pids(bound)
         return tuple(map(self._process, pids)) if pids else (self._user(bound.uid),)
@@ -71,12 +71,12 @@ class Holders:
 class Occupants:
     """The sockets on the ports of a claim: in the way, an ancestor's, or on an address that is not needed."""
 
-    held: list[Bound] = field(default_factory=list)
-    ancestors: list[Bound] = field(default_factory=list)
-    apart: list[Bound] = field(default_factory=list)
+    held: list[TcpSocket] = field(default_factory=list)
+    ancestors: list[TcpSocket] = field(default_factory=list)
+    apart: list[TcpSocket] = field(default_factory=list)
 
 
-def occupants(claim: Claim, bound: Iterable[Bound], holders: Holders) -> Occupants:
+def occupants(claim: Claim, bound: Iterable[TcpSocket], holders: Holders) -> Occupants:
     """Where somebody listens, connections are those that were accepted: the listener alone counts.
 
     HCCL binds the address of a network card, which a connection inside of the machine leaves free.
@@ -95,7 +95,7 @@ def occupants(claim: Claim, bound: Iterable[Bound], holders: Holders) -> Occupan
     return found
 
 
-def told(names: Iterable[str], most: int = 3) -> str:
+def abbreviate(names: Iterable[str], most: int = 3) -> str:
     """Some of many names, each once: "a, b, c, ... (+4)"."""
     each = list(dict.fromkeys(names))
     return ", ".join(each[:most]) + (f", ... (+{len(each) - most})" if len(each) > most else "")

@@ -7,7 +7,7 @@ from typing import Optional
 
 import pytest
 
-from npudoctor.facts.job.ourselves import is_us, same_host
+from npudoctor.facts.job.local_addresses import is_local, same_host
 from npudoctor.testing import fake_host
 
 HOSTS = "127.0.0.1 localhost\n127.0.1.1 mynode # us\n192.0.2.9  other Other.Example\n::zz broken\n"
@@ -44,11 +44,11 @@ HOSTS = "127.0.0.1 localhost\n127.0.1.1 mynode # us\n192.0.2.9  other Other.Exam
 )
 def test_is_us(text: str, expected: Optional[bool]) -> None:
     host = fake_host({"/etc/hosts": HOSTS}, addresses=["127.0.0.1", "192.0.2.1", "fe80::2"])
-    assert is_us(host, text) is expected
+    assert is_local(host, text) is expected
 
 
 def test_our_own_name_needs_no_hosts_file() -> None:
-    assert is_us(fake_host(), os.uname().nodename) is True
+    assert is_local(fake_host(), os.uname().nodename) is True
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ class Holder:
 
 
 @dataclass(frozen=True)
-class Twice:
+class TwoSamples:
     """What was so at both looks. `stuck`: in state D, with the devices that they hold. `holders`: how many
     hold a device at all."""
 
@@ -43,7 +43,7 @@ class Twice:
     holders: int = 0
 
 
-def look_twice(host: Host, wanted: Callable[[Process], bool]) -> Twice:
+def sample_twice(host: Host, wanted: Callable[[Process], bool]) -> TwoSamples:
     """Look at the processes that are wanted; waits only when there is something to look at again."""
     ours = set(host.processes.ancestors(host.processes.self_pid))
     known = [process for pid, process in host.processes.all().items() if pid not in ours and wanted(process)]
@@ -55,7 +55,7 @@ def look_twice(host: Host, wanted: Callable[[Process], bool]) -> Twice:
     ]
     first = {process.pid: host.processes.now(process.pid) for process in (*zombies, *stuck, *_of(at_rest))}
     if not first:
-        return Twice(holders=len(holders))
+        return TwoSamples(holders=len(holders))
     began = host.clock.steady()
     rates = _rates(host, at_rest, again=False)
     host.clock.wait_until(began + APART)
@@ -71,7 +71,7 @@ def look_twice(host: Host, wanted: Callable[[Process], bool]) -> Twice:
     ]
     if idle:
         rates = _rates(host, idle, again=True)
-    return Twice(
+    return TwoSamples(
         tuple(one for one in zombies if (one.pid, "Z") in stayed),
         tuple(Holder(one, nodes.get(one.pid, ())) for one in stuck if (one.pid, "D") in stayed),
         tuple(holder for holder in idle if _zero(holder, rates)),

@@ -39,7 +39,7 @@ def gpu_expected(host: Host) -> bool:
         return False
 
 
-def on_cann(host: Host) -> list[str]:
+def frameworks_on_cann(host: Host) -> list[str]:
     """The frameworks of the examined interpreter that run on CANN, with their versions."""
     named = ((name, host.interpreter.version_of(name)) for name in ON_CANN)
     return [f"{name} {version}" for name, version in named if version is not None]
@@ -55,7 +55,7 @@ def accelerators(host: Host) -> tuple[bool, bool]:
         return False, False
 
 
-def for_elsewhere(host: Host) -> bool:
+def meant_for_other_machines(host: Host) -> bool:
     """Whether what the job's variables name may be of other machines: nothing here could run it, and
     nobody said that it should."""
     return host.options.expect == "auto" and not any(accelerators(host))

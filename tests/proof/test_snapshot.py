@@ -11,7 +11,7 @@ from npudoctor.core.mounts import Mount, Mounts
 from npudoctor.facts.leftovers.cache_traces import any_trace
 from npudoctor.host import CannotTell, Host, Options
 from npudoctor.host.fs.files import LocalDisk
-from npudoctor.proof.scene import gather
+from npudoctor.proof.snapshot import take_snapshot
 
 
 def host(tmp: Path, blocking: Path) -> Host:
@@ -42,7 +42,7 @@ def test_a_tmp_that_is_a_link(tmp_path: Path, remote: Path) -> None:
     asked = host(tmp_path / "tmp", remote)
     assert any_trace(asked), "it cannot be said that there is none"
     with pytest.raises(CannotTell, match="may block"):
-        gather(asked)
+        take_snapshot(asked)
     asked.disk.close()
 
 
@@ -56,5 +56,5 @@ def test_a_place_that_is_a_link(tmp_path: Path, remote: Path) -> None:
     (tmp_path / "tmp" / "mindspore").symlink_to(remote)
     asked = host(tmp_path / "tmp", remote)
     with pytest.raises(CannotTell, match="may block"):
-        gather(asked)
+        take_snapshot(asked)
     asked.disk.close()

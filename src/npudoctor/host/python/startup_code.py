@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Optional
 
 from npudoctor.core.frozen import dataclass
+from npudoctor.host.python.syntax import parse_source
 
 _LIMIT = 1 << 18
 _ENDS = frozenset(("sys.exit", "os._exit", "os.abort", "exit", "quit"))
@@ -20,7 +21,7 @@ _PLAIN = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Pass)
 
 
 @dataclass(frozen=True)
-class Told:
+class StartupStatement:
     """`kind`: "ends", "raises", "replaces", the last with a `module`. `certain`: nothing before it could keep
     it from being reached. `words`: the statement."""
 
@@ -31,21 +32,19 @@ class Told:
     module: str = ""
 
 
-def told_by(text: str) -> Iterator[Told]:
+def startup_statements(text: str) -> Iterator[StartupStatement]:
     """All that is plain, in the order of the text; nothing behind a statement that ends or raises."""
     if len(text) > _LIMIT or not any(word in text for word in ("exit", "abort", "quit", "raise", "modules")):
         return
-    try:
-        body = ast.parse(text).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return
+    tree = parse_source(text)
+    body = tree.body if tree else []
     bound = {one.id for one in ast.walk(ast.Module(body, [])) if isinstance(one, ast.Name) and _stored(one)}
     bound |= {one.name for one in body if isinstance(one, (ast.FunctionDef, ast.ClassDef))}
     certain = True
     for node in body:
         kind, module = _kind(node, bound)
         if kind:
-            yield Told(kind, node.lineno, ast.unparse(node).splitlines()[0][:80], certain, module)
+            yield StartupStatement(kind, node.lineno, ast.unparse(node).splitlines()[0][:80], certain, module)
         if kind in ("ends", "raises"):
             return
         certain = certain and (isinstance(node, _PLAIN) or _is_constant(node))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from npudoctor.knowledge.compatibility import Compatibility, Pair, PairJudgement, judge_pair
 from npudoctor.knowledge.frameworks import component_of, product_of, torch_npu_pairs
-from npudoctor.knowledge.judging import Answer, Judged, Pair, judge
 from npudoctor.knowledge.site import Knowledge
 from npudoctor.knowledge.versions import cann_order, same_patch_line
 
@@ -22,52 +22,52 @@ ROWS = [
 @pytest.mark.parametrize(
     ("release", "cann", "answer", "nearest"),
     [
-        ("2.0.0", "8.0.0", Answer.COMPATIBLE, ["2.0.0"]),
-        ("2.0.0+git1", "8.0.0", Answer.COMPATIBLE, ["2.0.0"]),
-        ("2.1.0.post4", "8.5.2", Answer.COMPATIBLE, ["2.1.0.post4"]),
-        ("2.1.0", "8.1.rc1", Answer.COMPATIBLE, ["2.1.0"]),
-        ("2.0.0", "7.0.0", Answer.INCOMPATIBLE, ["2.0.0"]),
-        ("2.0.0", "8.5.0", Answer.BETWEEN, ["2.0.0"]),
-        ("2.1.0", "6.0.1", Answer.BETWEEN, ["2.1.0"]),
-        ("2.1.0.post3", "8.0.0", Answer.BETWEEN, ["2.1.0.post2", "2.1.0.post4"]),
-        ("2.1.0.post3", "8.3.RC2", Answer.BESIDE, ["2.1.0.post2", "2.1.0.post4"]),
-        ("2.2.0", "9.0.0", Answer.BESIDE, ["2.1.0.post4", "2.3.0"]),
-        ("1.0", "8.0.0", Answer.BETWEEN, ["2.0.0"]),
-        ("2.3.0", "9.0.1", Answer.COMPATIBLE, ["2.3.0"]),
-        ("2.3.0", "9.1.0", Answer.NEWER, ["2.3.0"]),
-        ("2.1.0.post5", "8.5.0", Answer.NEWER, ["2.1.0.post4"]),
-        ("2.1.0.post5", "8.1.RC1", Answer.BETWEEN, ["2.1.0.post4"]),
-        ("2.1.0.post5", "8.5.1", Answer.NEWER, ["2.1.0.post4"]),
-        ("2.4.0", "9.0.1", Answer.NEWER, ["2.3.0"]),
-        ("2.4.0", "8.5.0", Answer.BETWEEN, ["2.3.0"]),
-        ("two", "8.5.0", Answer.STRANGE, []),
-        ("2.3.0", "eight", Answer.STRANGE, []),
-        ("2.3.0", "", Answer.STRANGE, []),
+        ("2.0.0", "8.0.0", Compatibility.COMPATIBLE, ["2.0.0"]),
+        ("2.0.0+git1", "8.0.0", Compatibility.COMPATIBLE, ["2.0.0"]),
+        ("2.1.0.post4", "8.5.2", Compatibility.COMPATIBLE, ["2.1.0.post4"]),
+        ("2.1.0", "8.1.rc1", Compatibility.COMPATIBLE, ["2.1.0"]),
+        ("2.0.0", "7.0.0", Compatibility.INCOMPATIBLE, ["2.0.0"]),
+        ("2.0.0", "8.5.0", Compatibility.BETWEEN, ["2.0.0"]),
+        ("2.1.0", "6.0.1", Compatibility.BETWEEN, ["2.1.0"]),
+        ("2.1.0.post3", "8.0.0", Compatibility.BETWEEN, ["2.1.0.post2", "2.1.0.post4"]),
+        ("2.1.0.post3", "8.3.RC2", Compatibility.BESIDE, ["2.1.0.post2", "2.1.0.post4"]),
+        ("2.2.0", "9.0.0", Compatibility.BESIDE, ["2.1.0.post4", "2.3.0"]),
+        ("1.0", "8.0.0", Compatibility.BETWEEN, ["2.0.0"]),
+        ("2.3.0", "9.0.1", Compatibility.COMPATIBLE, ["2.3.0"]),
+        ("2.3.0", "9.1.0", Compatibility.NEWER, ["2.3.0"]),
+        ("2.1.0.post5", "8.5.0", Compatibility.NEWER, ["2.1.0.post4"]),
+        ("2.1.0.post5", "8.1.RC1", Compatibility.BETWEEN, ["2.1.0.post4"]),
+        ("2.1.0.post5", "8.5.1", Compatibility.NEWER, ["2.1.0.post4"]),
+        ("2.4.0", "9.0.1", Compatibility.NEWER, ["2.3.0"]),
+        ("2.4.0", "8.5.0", Compatibility.BETWEEN, ["2.3.0"]),
+        ("two", "8.5.0", Compatibility.STRANGE, []),
+        ("2.3.0", "eight", Compatibility.STRANGE, []),
+        ("2.3.0", "", Compatibility.STRANGE, []),
     ],
 )
-def test_the_answers(release: str, cann: str, answer: Answer, nearest: list[str]) -> None:
-    judged = judge(ROWS, release, cann)
+def test_the_answers(release: str, cann: str, answer: Compatibility, nearest: list[str]) -> None:
+    judged = judge_pair(ROWS, release, cann)
     assert (judged.answer, [row.release for row in judged.rows]) == (answer, nearest)
 
 
 def test_a_final_release_is_not_newer_than_its_candidates() -> None:
     rows = [Pair("0.10.0rc1", ("8.2.RC1",), "", ""), Pair("0.11.0", ("8.3.RC1",), "", "")]
-    told = judge(rows, "0.10.0", "8.2.RC1")
-    assert (told.answer, len(told.rows)) == (Answer.BESIDE, 2)
-    assert judge(rows, "0.10.0", "8.1.RC1").answer is Answer.BETWEEN
+    told = judge_pair(rows, "0.10.0", "8.2.RC1")
+    assert (told.answer, len(told.rows)) == (Compatibility.BESIDE, 2)
+    assert judge_pair(rows, "0.10.0", "8.1.RC1").answer is Compatibility.BETWEEN
 
 
 def test_which_of_the_two_is_newer() -> None:
-    assert judge(ROWS, "2.0.0", "9.1.0").newer_cann
-    assert not judge(ROWS, "2.4.0", "9.0.0").newer_cann
+    assert judge_pair(ROWS, "2.0.0", "9.1.0").newer_cann
+    assert not judge_pair(ROWS, "2.4.0", "9.0.0").newer_cann
 
 
 def test_no_rows_no_answer() -> None:
-    assert judge([], "2.0.0", "8.0.0") == Judged(Answer.STRANGE)
+    assert judge_pair([], "2.0.0", "8.0.0") == PairJudgement(Compatibility.STRANGE)
 
 
 def test_the_newest_of_the_rows_dates_the_answer() -> None:
-    assert judge(ROWS, "2.1.0.post3", "8.0.0").as_of == "2026-04"
+    assert judge_pair(ROWS, "2.1.0.post3", "8.0.0").as_of == "2026-04"
 
 
 def test_every_row_of_ours_goes_with_itself() -> None:
@@ -76,7 +76,7 @@ def test_every_row_of_ours_goes_with_itself() -> None:
     for row in pairs:
         for cann in row.cann:
             assert cann_order(cann), cann
-            assert judge(pairs, row.release, cann).answer is Answer.COMPATIBLE
+            assert judge_pair(pairs, row.release, cann).answer is Compatibility.COMPATIBLE
 
 
 def test_the_order_of_cann() -> None:
