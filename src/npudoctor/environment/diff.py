@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Callable
 
 from npudoctor.core.frozen import dataclass, field
-from npudoctor.environment.owners import FolderOwners
+from npudoctor.environment.owners import CannOwners
 from npudoctor.host.process.commands import FOLDERS
 
 # Lists of folders, which scripts extend; all else they set.
@@ -30,7 +30,7 @@ class EnvironmentDiff:
     back: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
-def apply_diff(variables: Mapping[str, str], delta: EnvironmentDiff, owners: FolderOwners) -> dict[str, str]:
+def apply_diff(variables: Mapping[str, str], delta: EnvironmentDiff, owners: CannOwners) -> dict[str, str]:
     """The variables with what they lack of it. What names the same is left as it is spelled, what is there
     stays in its place, and folders that do not exist are not added."""
     result = dict(variables)
@@ -64,7 +64,7 @@ def drop_entries(
     return result
 
 
-def _lacking(folders: Iterable[str], entries: Sequence[str], owners: FolderOwners) -> list[str]:
+def _lacking(folders: Iterable[str], entries: Sequence[str], owners: CannOwners) -> list[str]:
     have = {owners.real(entry) for entry in entries}
     lacking = []
     for folder in folders:
@@ -75,7 +75,7 @@ def _lacking(folders: Iterable[str], entries: Sequence[str], owners: FolderOwner
     return lacking
 
 
-def tidy(variables: Mapping[str, str], owners: FolderOwners) -> dict[str, str]:
+def tidy(variables: Mapping[str, str], owners: CannOwners) -> dict[str, str]:
     """Without empty entries and without those that are there twice: CANN's own folders under whatever name,
     others under the same one."""
     result = dict(variables)

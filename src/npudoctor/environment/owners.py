@@ -15,7 +15,7 @@ AICPU, ATB = "ASCEND_AICPU_PATH", "ATB_HOME_PATH"
 NAMING = {**ENDINGS, AICPU: "", TOOLCHAIN: "/toolkit"}
 
 
-class FolderOwners:
+class CannOwners:
     """The folders of one machine, each looked at once."""
 
     def __init__(self, host: Host, active: Install) -> None:

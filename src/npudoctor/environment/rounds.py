@@ -10,7 +10,7 @@ from npudoctor.core.messages import _
 from npudoctor.core.model import UNANSWERED, Finding, Report, Severity
 from npudoctor.environment import variable_checks
 from npudoctor.environment.diff import TIDY, apply_diff, drop_entries, entries_of, tidy
-from npudoctor.environment.owners import ATB, NAMING, FolderOwners
+from npudoctor.environment.owners import ATB, NAMING, CannOwners
 from npudoctor.environment.remedies import AppliedRemedy
 from npudoctor.environment.scripts import Scripts
 from npudoctor.facts.cann.installations import Install
@@ -29,7 +29,7 @@ class Rounds:
         self.host = host
         self.variables: dict[str, str] = dict(host.variables)
         self.notes: list[str] = []
-        self._owners = FolderOwners(host, active)
+        self._owners = CannOwners(host, active)
         self._scripts = Scripts(host, self._owners)
         self._until = time.monotonic() + SECONDS
         self._loaded = _environment_checks()
