@@ -33,7 +33,7 @@ _JSON = ("report.json", "explain.json")
 
 
 def place(name: str, files: Files) -> str:
-    """The file of --collect, judged as that of --output is, as long as there is none yet."""
+    """The file of --collect, validated as that of --output is; it must not exist yet."""
     path = absolute(name, _OPTION)
     folder = os.path.dirname(path)
     try:  # before anything touches it: it may never answer
@@ -108,7 +108,7 @@ def _versions(session: Session) -> str:
     interpreter = session.host.interpreter
     lines = [f"interpreter: {interpreter.label}"]
     for name in _PACKAGES:
-        with contextlib.suppress(Exception):  # what cannot be read is said in the report
+        with contextlib.suppress(Exception):  # the report says what cannot be read
             version = interpreter.version_of(name)
             if version is not None:
                 lines.append(f"{name}: {version}")

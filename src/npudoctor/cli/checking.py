@@ -1,4 +1,4 @@
-"""The work of `npudoctor check`, whoever has read its command line."""
+"""The work of `npudoctor check`, whether plain.py or typer has read its command line."""
 
 from __future__ import annotations
 

@@ -40,8 +40,8 @@ _NAMED = 5  # logs named there of those that were found
 
 @dataclass(frozen=True)
 class ExplainRequest:
-    """The words of the command, who called, and when it began. `seconds`: how long it may take, None for what
-    suits the words; `since`: only what was written since then is read."""
+    """The words of the command, the variables, and when it began. `seconds`: how long it may take, None for
+    the default; `since`: only what was written since then is read."""
 
     words: tuple[str, ...]
     variables: Mapping[str, str]
@@ -75,7 +75,7 @@ def explain_words(request: ExplainRequest) -> Explanation:
 
 
 def _table(variables: Mapping[str, str]) -> Table:
-    """Our signatures and the site's; what of the site's cannot be used is said."""
+    """Our signatures and the site's; site rows that cannot be used are reported on stderr."""
     from npudoctor.host import Host, Options
 
     with closing(Host(Options(knowledge=knowledge_directory(variables)), variables=variables)) as host:
@@ -163,7 +163,7 @@ def _read_once(engine: Engine, path: str, inputs: Inputs, request: ExplainReques
     from npudoctor.explain.reading.reading import failed
     from npudoctor.explain.reading.sources import opened, standard_input
 
-    # Who pipes something in may take as long as he likes, unless he says otherwise.
+    # A pipe may take as long as it likes, unless --deadline was given.
     until = math.inf if path == "-" and request.seconds is None else inputs.until
     try:
         source = standard_input(until) if path == "-" else opened(path, until)
@@ -254,7 +254,7 @@ def verify_diagnosis(answer: Explanation, session: Session) -> Explanation:
 
 
 def installed_on(host: Host) -> Optional[Installed]:
-    """What is installed there; None when that cannot be told."""
+    """What is installed on the machine; None when it cannot be determined."""
     from npudoctor.facts.cann.installations import installs_of, set_env_script
     from npudoctor.facts.cann.nnal import scripts
     from npudoctor.facts.job.working_directory import job_user

@@ -55,12 +55,12 @@ def fix(
     lang: o.Lang = None,
     config: o.ConfigFile = None,
 ) -> int:
-    """Mend what can be mended safely."""
+    """Fix what is safe to fix."""
     from npudoctor.cli.session import open_session
     from npudoctor.cli.terminal.answers import deliver_fix
 
     selection = [*(names or ()), *(["cache-server"] if cache_server else ())]
-    # What the checks are asked about is said as for `check`; the rest is ours.
+    # The other flags are those of `check`, and mean the same.
     flags = {name: value for name, value in ctx.params.items() if name not in _OURS}
     with open_session(flags, ctx.obj, _owners(owner or ())) as session:
         request = _wish(session, selection, everything, dry_run=dry_run, yes=yes, risk=risk or "safe")
@@ -70,7 +70,7 @@ def fix(
 
 
 def _owners(names: Sequence[str]) -> frozenset[int]:
-    """The uids of the users named by --owner; Refused for who is unknown, and for who is not root."""
+    """The uids of the users named by --owner; UsageError for an unknown user, or without root."""
     import os
 
     from npudoctor.cli.settings.config import UsageError

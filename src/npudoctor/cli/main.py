@@ -87,7 +87,7 @@ def _ended(work: Callable[[], int], argv: Sequence[str] = ()) -> int:
                 raise hidden from None
             status = _refused(error)
         if status == 0:
-            output.emit("")  # typer wrote the help by itself: only now we know whether it arrived
+            output.emit("")  # typer itself wrote the help: flushing shows whether it arrived
     except signals.Stopped as stopped:
         eval_guard.fail_evaluation(argv, stopped.status)
         exit_now(stopped.status)

@@ -38,7 +38,7 @@ def preflight(
         with open_session(job_flags, caller) as session:
             budget = session.until - time.monotonic()
 
-            def ask() -> Preflight:  # who waited in vain for another's answer has all its time left
+            def ask() -> Preflight:  # a rank that waited in vain for another's answer still has all its time
                 return _check(session, caller, full, time.monotonic() + budget)
 
             sharing = _sharing(session, job_flags, caller, pid)
@@ -93,7 +93,7 @@ def _differences(before: Mapping[str, str], after: Mapping[str, str]) -> dict[st
 
 
 def _text(report: Report, full: bool) -> str:
-    """What a person is told where the job is not started."""
+    """What is printed when the job is not started."""
     if full:
         from npudoctor.render.text import report_text
 

@@ -51,7 +51,7 @@ def run(
         raise UsageError(_("-v and -q cannot be used together"))
     if not command:
         raise UsageError(_("the command to start is missing: npudoctor run [OPTIONS] [--] COMMAND..."))
-    # Only now it is known which words were ours: a --lang among the job's is the job's.
+    # Only now is it known which words were ours: a --lang among the job's words is the job's.
     caller = Caller(ctx.obj.variables, lang and messages.language_of({"NPUDOCTOR_LANG": lang}))
     messages.activate(caller.language or messages.language_of(caller.variables))
     try:
@@ -113,9 +113,9 @@ def _answer(flags: Mapping[str, Any], caller: Caller, command: Sequence[str]) ->
 
 
 def _starts(answer: Preflight, flags: Mapping[str, Any]) -> bool:
-    """Say what is to be said of the answer; whether the job is to be started."""
+    """Print what the check found; whether the job is to be started."""
     refused = answer.verdict == NOT_READY and not flags["force"]
-    first = not answer.borrowed  # what the first rank said, the others need not repeat
+    first = not answer.borrowed  # the other ranks need not repeat what the first one printed
     if flags["verbose"]:
         write_stderr(answer.text)
         _tell_changes(answer.changes)
@@ -146,7 +146,7 @@ def _tell_changes(changes: Mapping[str, Optional[str]]) -> None:
 
 
 def _started(answer: Preflight, caller: Caller, command: Sequence[str], inherited: InheritedState) -> int:
-    """Start the job and wait for its end; its status, or why there is none."""
+    """Start the job and wait for it to end; its exit status, or the one for why it was not started."""
     from npudoctor.launch.inherited import original_variables, release_descriptors
     from npudoctor.launch.program import CannotStart
     from npudoctor.launch.starting import start_job

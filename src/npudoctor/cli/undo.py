@@ -51,7 +51,7 @@ def undo(
 
 
 def _chosen(runs: Sequence[FixRun], name: Optional[str]) -> Optional[FixRun]:
-    """The run that is meant; Refused for a name that means none, or several."""
+    """The run of this name, or the newest that can be undone; UsageError for no such run, or several."""
     from npudoctor.cli.settings.config import UsageError, suggestion
     from npudoctor.fixing.undoing import newest_undoable, runs_named
 

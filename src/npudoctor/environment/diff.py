@@ -31,8 +31,8 @@ class EnvironmentDiff:
 
 
 def apply_diff(variables: Mapping[str, str], delta: EnvironmentDiff, owners: CannOwners) -> dict[str, str]:
-    """The variables with what they lack of it. What names the same is left as it is spelled, what is there
-    stays in its place, and folders that do not exist are not added."""
+    """The variables with what they lack of it. A value that names the same folder keeps its
+    spelling, entries keep their places, and folders that do not exist are not added."""
     result = dict(variables)
     for name, value in delta.values.items():
         if not owners.fine(name, result.get(name, ""), value):

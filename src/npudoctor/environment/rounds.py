@@ -1,4 +1,4 @@
-"""Asks the environment checks, does to the variables what they want, and asks again until all is well."""
+"""Runs the environment checks, applies their remedies to the variables, and repeats until they pass."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from npudoctor.host import CannotTell, Host
 from npudoctor.registry.collector import LoadedChecks
 from npudoctor.runner import runner
 
-MOST = 6  # rounds; each mends something that the one before uncovered
+MOST = 6  # rounds; each fixes something that the one before uncovered
 SECONDS = 20.0
 
 
@@ -69,7 +69,7 @@ class Rounds:
         return report
 
     def _take_back(self, findings: Sequence[Finding]) -> bool:
-        """Undo each single remedy whose finding is still there: it is no matter of variables."""
+        """Undo each single remedy whose finding is still there: variables do not fix it."""
         useless = {finding.message for finding in findings} & self._taken.keys()
         for message in useless:
             self._useless.add(message)

@@ -24,11 +24,11 @@ REASONS = 3  # checks without an answer that the one line names
 MOMENT = 2.0  # seconds for which a look is new enough where hundreds of steps share it
 
 Confirm = Callable[[Item], Optional[bool]]
-"""Asks a person about one item: True, False, or None when there is nobody to ask."""
+"""Asks a person about one item: True, False, or None without a terminal."""
 
 
 class ApplyContext(Protocol):
-    """What acting needs: `host` makes a fresh look, `at` is told of every change."""
+    """What acting needs: `host` returns the machine freshly read, `at` observes every change."""
 
     @property
     def host(self) -> Callable[[], Host]: ...
@@ -49,7 +49,7 @@ class FixContext:
 
 
 def fix(wish: FixRequest, tools: FixContext, show: Callable[[Sequence[Item]], None]) -> FixReport:
-    """Carry out a wish. `show` is told the whole plan before anything is asked or done."""
+    """Carry out a request. `show` gets the whole plan before anything is asked or done."""
     report = tools.look()
     items = items_of(report, tools.host(), wish)
     show(items)
@@ -60,7 +60,7 @@ def fix(wish: FixRequest, tools: FixContext, show: Callable[[Sequence[Item]], No
 
 
 def preview(item: Item) -> Outcome:
-    """What is said of an item where the plan is only shown."""
+    """The outcome of an item when the plan is only shown."""
     return Outcome(ActionStatus.REFUSED, item.refusal) if item.refusal else Outcome(ActionStatus.PLANNED)
 
 
@@ -122,7 +122,7 @@ def _with_journal(
 
 
 def decide(item: Item, wish: FixRequest, confirm: Confirm) -> Outcome:
-    """What is to become of an item: planned, refused, or declined by whom we asked."""
+    """What to do with an item: planned, refused, or declined by the person at the terminal."""
     if item.refusal:
         return Outcome(ActionStatus.REFUSED, item.refusal)
     if wish.yes:
@@ -134,8 +134,8 @@ def decide(item: Item, wish: FixRequest, confirm: Confirm) -> Outcome:
 
 
 def _recheck(result: ItemResult, tools: FixContext, wish: FixRequest) -> ItemResult:
-    """A program knows of no guard but this: while a person was asked, or other items were mended, it may
-    have become superfluous, and whoever takes it back then would take back another's."""
+    """A program has no other guard: while a person was asked, or other items were fixed, it may have become
+    superfluous, and undoing it later would undo somebody else's change."""
     fix = result.item.finding.fix
     if fix is None or not any(isinstance(step, RUN) for step in fix.steps):
         return result
@@ -152,8 +152,8 @@ def _recheck(result: ItemResult, tools: FixContext, wish: FixRequest) -> ItemRes
 
 class _Looks:
     """A fresh look at the machine for each step. Only temporary folders, of which there may be hundreds,
-    share one for a moment: a process that began since made none of them, and what is in them is looked at
-    anew for each."""
+    share one for a moment: a process that began since made none of them, and each folder is looked at
+    again before it is removed."""
 
     def __init__(self, tools: ApplyContext) -> None:
         self._tools = tools
@@ -170,7 +170,7 @@ class _Looks:
 def apply_item(result: ItemResult, number: int, tools: ApplyContext, journal: Journal) -> ItemResult:
     """Take the steps of one item, each written down first; a step that does not end well ends the item.
 
-    What cannot be written down is not done. That an act cannot be told of afterwards undoes nothing.
+    What cannot be recorded is not done; a step that was done counts even if its end cannot be recorded.
     """
     if result.outcome.ending is not ActionStatus.PLANNED or result.item.finding.fix is None:
         return result
@@ -202,7 +202,7 @@ def apply_item(result: ItemResult, number: int, tools: ApplyContext, journal: Jo
 def _judge_again(
     applied: Sequence[ItemResult], after: Report, host: Host, wish: FixRequest
 ) -> list[ItemResult]:
-    """Fixed is what the check no longer finds; what it finds anew is an item too."""
+    """Fixed is what the check no longer finds; anything new that it finds is an item too."""
     remaining = items_of(after, host, wish)
     settled = []
     for result in applied:

@@ -22,8 +22,8 @@ UNKNOWN = "unknown"  # whether a step was taken: its run was killed midway
 class StepRecord:
     """One step of a run. `status` is how it ended; `step` is None where this version does not know its kind.
 
-    `changed`: something was changed, None when that is not known. `undone`: a later run took it back;
-    `tried`: one that was to do so was stopped midway.
+    `changed`: something was changed, None when unknown. `undone`: a later run took it back; `tried`: a later
+    run began to, and was stopped midway.
     """
 
     item: object

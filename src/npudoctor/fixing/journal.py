@@ -18,11 +18,11 @@ from npudoctor.fixing.outcome import Observer, changing
 
 
 class NoJournal(Exception):
-    """Nothing can be written down, so nothing may be done."""
+    """The journal cannot be written, so nothing may be changed."""
 
 
 class Journal:
-    """One run's journal: lines of JSON, each on disk before the next is thought of.
+    """One run's journal: lines of JSON, each on disk before anything else happens.
 
     Holding it is holding the lock: no second fix of the same user runs beside this one.
     """
@@ -90,7 +90,7 @@ def _name(now: int) -> str:
 
 
 def own_folder(path: str, name: str, at: Observer) -> None:
-    """Make a folder that only we may enter, or refuse one that is not so."""
+    """Create a folder that only this user may enter; OSError for an existing one that is not private."""
     if not os.path.lexists(path):
         with changing(at, f"make {name}"):
             os.makedirs(os.path.dirname(path), exist_ok=True)

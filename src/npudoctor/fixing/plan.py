@@ -1,4 +1,4 @@
-"""From a report to a plan: which findings are items, and what stands against doing something about them."""
+"""From a report to a plan: which findings are items, and why some of them may not be applied."""
 
 from __future__ import annotations
 

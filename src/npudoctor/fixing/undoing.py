@@ -51,7 +51,7 @@ def runs_named(runs: Sequence[FixRun], name: str) -> list[FixRun]:
 def undo(
     run: Optional[FixRun], wish: FixRequest, tools: ApplyContext, show: Callable[[Sequence[Item]], None]
 ) -> FixReport:
-    """Take a run back. `show` is told the whole plan before anything is asked or done."""
+    """Undo a run. `show` gets the whole plan before anything is asked or done."""
     items = items_of_run(run, tools.host()) if run else []
     show(items)
     if run is None or not items:

@@ -72,7 +72,7 @@ def _answer(work: Callable[[], Mapping[str, Any]], writing: int) -> NoReturn:
 def _said(work: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
     try:
         return work()
-    except Exception as error:  # a bug of ours: who asked ends with its own status for it
+    except Exception as error:  # a bug of ours: the caller exits with its own status for it
         return {"failed": f"{type(error).__name__}: {error}"}
 
 

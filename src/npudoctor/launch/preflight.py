@@ -1,4 +1,4 @@
-"""What the check of a job comes to, as data that crosses a pipe or a file."""
+"""The result of the check before a job, as data that crosses a pipe or a file."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Preflight:
 
 
 def from_json(data: Mapping[str, Any]) -> Preflight:
-    """The answer again; TypeError when it is none of this version's."""
+    """The answer decoded; TypeError when it was written by another version."""
     return Preflight(**{**data, "notes": tuple(data["notes"])})
 
 

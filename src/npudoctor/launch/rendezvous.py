@@ -1,4 +1,4 @@
-"""The folder in which the ranks of a node meet: only their user may enter, and no file in it is a link."""
+"""The folder through which the ranks of a node share an answer: private to their user, without links."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Rendezvous:
         return None
 
     def read(self, name: str) -> Optional[dict[str, Any]]:
-        """What stands in a file; None where there is none that we could have written."""
+        """The record in a file; None when there is none that npudoctor could have written."""
         with suppress(OSError, ValueError):
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             with open(os.open(name, flags, dir_fd=self._descriptor), "rb") as file:

@@ -1,7 +1,7 @@
 """One check for all ranks of a launch on a node: the first of them asks, the others take its answer.
 
 An answer counts as long as the process that gave it lives, and no longer than the deadline: that of another
-launch is never taken. Whoever cannot have one in time, or is not like the first, asks by itself.
+launch is never taken. A rank that gets none in time, or differs from the first, runs the check itself.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Sharing:
         self._meeting.write(self._launch.key, record)
 
     def _taken(self, seconds: float) -> Optional[Preflight]:
-        """The first rank's answer, waited for; None when there is none for us."""
+        """Wait for the first rank's answer; None when there is none that this rank may use."""
         until, seen = time.monotonic() + seconds, False
         while time.monotonic() < until:
             record = self._meeting.read(self._launch.key)

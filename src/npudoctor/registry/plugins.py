@@ -41,7 +41,7 @@ def _named(point: EntryPoint) -> bool:
 
 
 def _why_not(point: EntryPoint) -> Optional[str]:
-    """Why a module is not imported: its name is none, or others could have put it there."""
+    """Why a module is not imported: its name is not valid, or other users could have written it."""
     if not _named(point):
         text = _("{file}: {value!r} is not the name of a check (lower-case words joined by hyphens)")
         return text.format(file=point.file, value=point.name)

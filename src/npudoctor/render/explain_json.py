@@ -12,7 +12,7 @@ from npudoctor.explain.ranking.judge import Diagnosis
 from npudoctor.explain.ranking.runs import Run
 
 SCHEMA = "npudoctor.explain/1"
-UNREAD = 100  # of so many inputs it is said why they were not read
+UNREAD = 100  # inputs for which the reason is listed
 
 
 def explain_object(explanation: Explanation) -> dict[str, Any]:

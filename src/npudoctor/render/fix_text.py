@@ -68,7 +68,7 @@ def fix_text(report: FixReport) -> str:
 
 
 def _done(done: ItemResult, words: dict[ActionStatus, str]) -> Iterator[str]:
-    """Of what is only planned all is told; else what can be undone was told with the plan."""
+    """A planned item with its undo lines; for the others these were shown with the plan."""
     word = _("by hand") if by_hand(done) else words[done.outcome.ending]
     yield from _head(done.item, word, done.outcome.reason)
     if done.outcome.ending is ActionStatus.PLANNED:

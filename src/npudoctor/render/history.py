@@ -102,7 +102,7 @@ def _act(act: StepRecord, run: FixRun) -> Iterator[str]:
 
 
 def _fate(act: StepRecord, run: FixRun) -> Optional[str]:
-    """What can be said of taking it back."""
+    """Whether it was undone, or can be; None when that does not matter."""
     if act.undone:
         return _("since undone")
     if act.changed is False or run.undoes is not None:

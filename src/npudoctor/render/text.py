@@ -51,7 +51,7 @@ def _body(report: Report, verbose: bool, paint: Paint) -> Iterator[str]:
 
 
 def _hidden(row: Result) -> bool:
-    """Whether a row is only named: one that was skipped, unless it says something all the same."""
+    """Whether a row is only named: one that was skipped without a finding."""
     return row.status is Status.SKIPPED and not row.findings
 
 

@@ -37,7 +37,7 @@ class Description:
         self._done.set()
 
     def by(self, until: float) -> tuple[HostFacts, Target]:
-        """The description, or by the deadline what can be said without asking anything."""
+        """The description, or at the deadline what is known without asking anything."""
         wait(self._begun, min(time.monotonic() + BIRTH, until))
         if self._begun.is_set():
             wait(self._done, until + GRACE)
@@ -73,7 +73,7 @@ def describe_target(host: Host) -> Target:
 
 
 def minimal_host(host: Host) -> HostFacts:
-    """The machine where describing it did not end: only what the kernel says without reading files."""
+    """The machine when describing it did not finish: only what the kernel reports without reading files."""
     system = host.system
     return HostFacts(
         system.name, None, system.machine, system.kernel, system.release, None, False, host.identity.user
@@ -81,7 +81,7 @@ def minimal_host(host: Host) -> HostFacts:
 
 
 def minimal_target(host: Host) -> Target:
-    """The target where describing it did not end: only what the user said."""
+    """The target when describing it did not finish: only what the options say."""
     path = host.options.python
     python = PythonFacts(path, None) if path is not None else None
     return Target("unknown", None, 0, python, "option" if python else None, host.options.root)

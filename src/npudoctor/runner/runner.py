@@ -59,7 +59,7 @@ def run(loaded: LoadedChecks, host: Host, settings: Settings, until: Optional[fl
     description = Description(host)
     workers.drive(until)
     rows = [*collect_rows(started_runs, settings, until), *_broken(loaded, settings)]
-    # What is ignored is nobody's cause: a deep failure then stands by itself.
+    # An ignored finding is no cause: what it would have explained counts again.
     rows = verdict.ignore(rows, settings.ignore)
     rows = verdict.fold(settings.explain(rows) if settings.explain else rows)
     decided, status = verdict.judge(rows, settings.fail_on)
@@ -83,7 +83,7 @@ def run(loaded: LoadedChecks, host: Host, settings: Settings, until: Optional[fl
 def start_runs(
     loaded: LoadedChecks, host: Host, settings: Settings, until: float
 ) -> list[Union[Result, CheckRun]]:
-    """What is to be asked; a row at once for each selected check that is not to be asked here."""
+    """The runs of the selected checks; a row for each that is not run in this scope or profile."""
     selected = [check for check in loaded.checks if _selected(check.names, settings.select)]
     reasons = {check.id: _not_asked(check, settings) for check in selected}
     # All children are forked before any thread starts.

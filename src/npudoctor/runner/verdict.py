@@ -32,8 +32,7 @@ def _ignore_in(row: Result, ignored: Mapping[str, Optional[str]]) -> Result:
 def fold(rows: Sequence[Result]) -> list[Result]:
     """The rows with every echo marked by its cause, where the cause is in the report.
 
-    A cause stands by itself or is folded in turn; a circle of echoes has no cause, so nothing in it
-    is folded and all of it counts.
+    A cause echoes nothing, or is folded in turn. A circle of echoes has no cause, so all of it counts.
     """
     findings = [finding for row in rows for finding in row.findings]
     if not any(finding.echo_of for finding in findings):

@@ -1,4 +1,4 @@
-"""Judges the paths that options name, before anything is asked; what does not exist is refused."""
+"""Validates the paths that options name, before anything is checked."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def writable(value: Optional[str], files: Files, option: str = "--output") -> Op
 
 
 def _try(folder: str, path: str, option: str) -> None:
-    """Refused where no file can be put into the folder, or nothing is heard of it: it may be frozen."""
+    """UsageError where no file can be created in the folder, or it does not answer: it may be frozen."""
     from npudoctor.explain.reading.bounded import PATIENCE, Late, ask
 
     try:

@@ -22,7 +22,7 @@ OTHER_VARIABLES = ("NPUDOCTOR_CONFIG", "NPUDOCTOR_CHECKS_DIR", "NPUDOCTOR_KNOWLE
 
 
 class UsageError(Exception):
-    """What the user asked for cannot be done as asked: one line, exit status 64."""
+    """The command line or the configuration asks for what cannot be done: one line, exit status 64."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ Setting = tuple[str, object, str, bool]
 
 
 def load(flags: Mapping[str, object], variables: Mapping[str, str], files: Files, home: str) -> Config:
-    """Read every layer; Refused, naming the file or variable and the key, when something is wrong."""
+    """Read every layer; UsageError, naming the file or variable and the key, when something is wrong."""
     warnings: list[str] = []
     values: dict[str, Any] = {}
     ignore: dict[str, Optional[str]] = {}
@@ -115,7 +115,7 @@ def _settings(
 
 
 def absolute(path: str, named: str) -> str:
-    """The path from "/", its links untouched; Refused where there is no working directory any more."""
+    """The path from "/", its links untouched; UsageError when the working directory is gone."""
     if not path or "\0" in path:
         raise UsageError(_("{option}: not a path: {path!r}").format(option=named, path=path))
     try:

@@ -42,7 +42,7 @@ def own_descriptor(path: str, option: str) -> Optional[int]:
 
 def _given(number: int, named: str, option: str, pid: int) -> int:
     try:
-        # What we opened ourselves is not inheritable, and nobody's to write to.
+        # What we opened ourselves is not inheritable, and is not the caller's to name.
         ours = pid == os.getpid() and os.get_inheritable(number)
     except OSError:
         ours = False
@@ -52,7 +52,7 @@ def _given(number: int, named: str, option: str, pid: int) -> int:
 
 
 def resolve_target(path: str, files: Files, option: str) -> tuple[str, Optional[Entry]]:
-    """What is to be written to, and what is there, None for nothing; Refused for what is not written to.
+    """The path to write to, and what is there, None for nothing; UsageError where nothing may be written.
 
     A link to a file, or to nothing, is replaced and not followed; one to a pipe or a device is followed.
     """
@@ -108,7 +108,7 @@ def open_stream(path: str) -> Optional[int]:
 
 
 def _opened(path: str, until: float) -> int:
-    """Whoever reads the pipe may come a moment later than we."""
+    """The reader of a pipe may open it a moment later than we do."""
     while True:
         try:
             return os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -102,8 +102,8 @@ def save(path: str, text: str, errors: str = "backslashreplace") -> None:
 
 
 def write_in_child(work: Callable[[], None], path: str) -> None:
-    """Write something, in a child: a file system that is frozen, or whose server is gone, holds in the kernel
-    whoever writes. OSError as the work has it; Lost where it does not end."""
+    """Write something in a child process: on a file system that is frozen, or whose server is gone, a write
+    never returns. OSError from the work; Lost when it does not end."""
     from npudoctor.explain.reading.bounded import Late, ask
 
     try:
@@ -133,8 +133,8 @@ def _replace(new: str, name: str, folder: int) -> None:
 def put_file(
     path: str, content: bytes, place: Callable[[str, str, int], None] = _replace, mode: int = 0o644
 ) -> None:
-    """Write a file under another name, all of it on disk, and have it placed under its own: by name in the
-    folder that is held open, whoever renames it or puts a link in its place."""
+    """Write a file under a temporary name, all of it on disk, then `place` it. The folder is held open, so
+    that renaming it, or putting a link in its place, does not redirect the file."""
     from npudoctor.cli.terminal.destinations import open_target_folder
 
     folder, name = open_target_folder(os.path.dirname(path)), os.path.basename(path)

@@ -62,9 +62,9 @@ def apply_step(step: Step, host: Host, at: Observer = lambda name: None) -> Outc
 
 
 class ChangeCounter:
-    """Passes on what an observer is told, and counts the changes that were not taken back.
+    """Passes events on to an observer, and counts the changes that were not taken back.
 
-    Not counted are our own preparations, and programs: see Broken.
+    Our own preparations are not counted, nor are programs: see CommandFailed.
     """
 
     _UNCOUNTED = ("after run ", "after make ", "after close ", "after keep ", "after prepare ")

@@ -61,8 +61,8 @@ def _meant(step: RemoveSharedMemory, now: Segment) -> bool:
 def remove_socket(step: RemoveSocket, host: Host, at: Observer) -> None:
     """Park the file under a name of ours, make sure that it is the one, then unlink it.
 
-    Whoever replaces the file between our look and the rename gets it back, as does everybody when we
-    are stopped in between.
+    A file that somebody put there between our look and the rename gets its name back, as does the socket
+    when we are stopped in between.
     """
     directory, name = step.path.rsplit("/", 1)
     with open_folder(directory) as (descriptor, parents):

@@ -1,4 +1,4 @@
-"""Ends processes that are proven stale: by descriptors, each judged anew right before either signal."""
+"""Ends stale processes by their pidfds; each is proven stale once more right before either signal."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class HeldProcess:
 
 
 def end_processes(step: SignalProcess, host: Host, at: Observer) -> None:
-    """SIGTERM to all, SIGKILL to those that are left after a while; nothing before all are judged."""
+    """SIGTERM to all, then SIGKILL to those still running; no signal before all are proven stale."""
     # A fake machine's pids are no processes of this kernel.
     if not host.processes.ours() or host.processes.self_pid != os.getpid():
         raise Refused(_("/proc shows a pid namespace other than npudoctor's"))

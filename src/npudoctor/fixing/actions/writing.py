@@ -31,7 +31,7 @@ class CurrentFile:
 
 
 def write_file(step: WriteFile, host: Host, at: Observer) -> None:
-    """Replace what is there, if it is what was looked at, by one rename; a copy of it is kept first."""
+    """Replace the file by one rename, if it is still the one that was looked at; a backup is made first."""
     with _folder(step.path, host) as (folder, name):
         there = _look(folder, name, step.path)
         if there and there.content == step.raw:

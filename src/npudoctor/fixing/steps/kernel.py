@@ -17,7 +17,7 @@ LIMIT = 1 << 20  # of 4 MiB and more the kernel refuses to read anything there
 class SetKernel:
     """Give a setting of the kernel a value, spelled as the kernel does. Guard: it still is what it `was`.
 
-    It holds until the next boot, in this network namespace where the setting is of one.
+    It holds until the next boot; a setting of a network namespace, in this namespace.
     """
 
     name: str
