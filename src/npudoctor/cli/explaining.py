@@ -137,7 +137,7 @@ def _about_logs(inputs: Inputs, engine: Engine, request: ExplainRequest) -> Expl
         *_uncounted(walk),
         *((one.path, one.problem) for one in evidence if one.problem),
     ]
-    _complain(walk, evidence, unread)
+    _report_unread(walk, evidence, unread)
     seconds = time.monotonic() - request.started
     late = time.monotonic() >= inputs.until
     answer = explanation(engine.judged(evidence), evidence, seconds, unread=unread)
@@ -175,7 +175,7 @@ def _read_once(engine: Engine, path: str, inputs: Inputs, request: ExplainReques
         source.close()
 
 
-def _complain(walk: Walk, evidence: list[Evidence], unread: list[tuple[str, str]]) -> None:
+def _report_unread(walk: Walk, evidence: list[Evidence], unread: list[tuple[str, str]]) -> None:
     """One line for each input that was not read, or not to its end; of very many, for the first."""
     lines = [f"{path}: {why}" for path, why in (*unread, *walk.notes)]
     for line in lines[:_SHOWN]:
@@ -206,7 +206,7 @@ def _newest(request: ExplainRequest) -> tuple[tuple[str, ...], tuple[str, ...]]:
         raise UsageError(_("found no CANN log, launcher log or *.log file: name a log, a folder or a code"))
     chosen = together(candidates)
     paths = tuple(place.path for place in chosen)
-    _say_chosen(paths)
+    _name_logs(paths)
     others = [place for place in candidates if place not in chosen]
     for other in others[:_NAMED]:
         output.complain(_("there is also: {path} ({kind})").format(path=other.path, kind=other.kind))
@@ -218,7 +218,7 @@ def _newest(request: ExplainRequest) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return paths, places.silent
 
 
-def _say_chosen(paths: Sequence[str]) -> None:
+def _name_logs(paths: Sequence[str]) -> None:
     if len(paths) == 1:
         output.complain(_("explaining the newest log in this directory: {path}").format(path=paths[0]))
         return

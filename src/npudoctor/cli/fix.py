@@ -63,7 +63,7 @@ def fix(
     # The other flags are those of `check`, and mean the same.
     flags = {name: value for name, value in ctx.params.items() if name not in _OURS}
     with open_session(flags, ctx.obj, _owners(owner or ())) as session:
-        request = _wish(session, selection, everything, dry_run=dry_run, yes=yes, risk=risk or "safe")
+        request = _fix_request(session, selection, everything, dry_run=dry_run, yes=yes, risk=risk or "safe")
         report = _carry_out(session, request)
         deliver_fix(report, session.config["format"])
     return report.exit_code
@@ -85,7 +85,7 @@ def _owners(names: Sequence[str]) -> frozenset[int]:
     return frozenset(uid for uid in uids.values() if uid is not None)
 
 
-def _wish(
+def _fix_request(
     session: Session, names: Sequence[str], everything: bool, *, dry_run: bool, yes: bool, risk: str
 ) -> FixRequest:
     from npudoctor.cli.settings.config import UsageError

@@ -109,14 +109,14 @@ def _sharing(session: Session, flags: Mapping[str, Any], caller: Caller, pid: in
     """How this rank shares with the others of its node; None for a job that is alone."""
     host = session.host
     launch = launch_of(host, caller.variables, pid)
-    meeting = Rendezvous.opened(host.identity.euid, caller.variables) if launch else None
-    if launch is None or meeting is None:
+    rendezvous = Rendezvous.opened(host.identity.euid, caller.variables) if launch else None
+    if launch is None or rendezvous is None:
         return None
     # The command may name the rank; what of it decides is its interpreter, one of the options by now.
     options = sorted((name, str(value)) for name, value in flags.items() if name != "command")
     alike = fingerprint(caller.variables, _folder(), messages.language(), options)
     place = f"{host.system.boot_id()} {host.system.namespace('pid')}"
-    return Sharing(meeting, launch, alike, host.processes, pid, place)
+    return Sharing(rendezvous, launch, alike, host.processes, pid, place)
 
 
 def _folder() -> str:

@@ -42,15 +42,15 @@ def undo(
 
     settings = load_settings({"format": format, "lang": lang, "config": config}, ctx.obj)
     with own_machine(ctx.obj) as host:
-        chosen = _chosen(own_runs(host), run)
+        chosen = _find_run(own_runs(host), run)
         request = FixRequest(("undo",), dry_run=dry_run, yes=yes)
-        tools = UndoContext(host.again, confirm)
-        report = take_back(chosen, request, tools, lambda items: None if dry_run else show(items))
+        context = UndoContext(host.again, confirm)
+        report = take_back(chosen, request, context, lambda items: None if dry_run else show(items))
     deliver_fix(report, settings["format"])
     return report.exit_code
 
 
-def _chosen(runs: Sequence[FixRun], name: Optional[str]) -> Optional[FixRun]:
+def _find_run(runs: Sequence[FixRun], name: Optional[str]) -> Optional[FixRun]:
     """The run of this name, or the newest that can be undone; UsageError for no such run, or several."""
     from npudoctor.cli.settings.config import UsageError, suggestion
     from npudoctor.fixing.undoing import newest_undoable, runs_named

@@ -39,8 +39,8 @@ def apply_diff(variables: Mapping[str, str], delta: EnvironmentDiff, owners: Can
             result[name] = value
     for name in dict.fromkeys((*delta.front, *delta.back)):
         entries = entries_of(result, name) or BY_DEFAULT.get(name, [])
-        front = _lacking(delta.front.get(name, ()), entries, owners)
-        back = _lacking(delta.back.get(name, ()), [*front, *entries], owners)
+        front = _missing_folders(delta.front.get(name, ()), entries, owners)
+        back = _missing_folders(delta.back.get(name, ()), [*front, *entries], owners)
         if front or back:
             result[name] = ":".join([*front, *entries, *back])
     return result
@@ -64,7 +64,7 @@ def drop_entries(
     return result
 
 
-def _lacking(folders: Iterable[str], entries: Sequence[str], owners: CannOwners) -> list[str]:
+def _missing_folders(folders: Iterable[str], entries: Sequence[str], owners: CannOwners) -> list[str]:
     have = {owners.real(entry) for entry in entries}
     lacking = []
     for folder in folders:

@@ -20,7 +20,7 @@ class AppliedRemedy:
 
     before: Changes
     after: Changes
-    said: tuple[str, ...]
+    notes: tuple[str, ...]
 
     @staticmethod
     def of(finding: Finding, changes: Changes, variables: Mapping[str, str]) -> AppliedRemedy:

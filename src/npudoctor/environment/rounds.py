@@ -33,7 +33,7 @@ class Rounds:
         self._scripts = Scripts(host, self._owners)
         self._until = time.monotonic() + SECONDS
         self._loaded = _environment_checks()
-        self._taken: dict[str, AppliedRemedy] = {}
+        self._applied: dict[str, AppliedRemedy] = {}
         self._useless: set[str] = set()
 
     def run(self) -> None:
@@ -50,8 +50,8 @@ class Rounds:
                 seen.append(better)
             report = self._ask(self.host.with_variables(self.variables))
         self._take_back(variable_checks.findings_of(report))
-        lines = (line for taken in self._taken.values() for line in taken.said)
-        self.notes += [*self._scripts.notes, *lines, *_left(report)]
+        lines = (line for remedy in self._applied.values() for line in remedy.notes)
+        self.notes += [*self._scripts.notes, *lines, *_remaining_notes(report)]
 
     def cann_variables(self) -> dict[str, str]:
         """What names CANN or leads into it, whether it was there already or not."""
@@ -70,10 +70,10 @@ class Rounds:
 
     def _take_back(self, findings: Sequence[Finding]) -> bool:
         """Undo each single remedy whose finding is still there: variables do not fix it."""
-        useless = {finding.message for finding in findings} & self._taken.keys()
+        useless = {finding.message for finding in findings} & self._applied.keys()
         for message in useless:
             self._useless.add(message)
-            self.variables = self._taken.pop(message).undo(self.variables)
+            self.variables = self._applied.pop(message).undo(self.variables)
         return bool(useless)
 
     def _changed(self, findings: Sequence[Finding]) -> dict[str, str]:
@@ -114,7 +114,7 @@ class Rounds:
         if changes is None or touched & changes.keys() or self._leads_away(changes):
             return variables
         touched |= changes.keys()
-        self._taken[finding.message] = AppliedRemedy.of(finding, changes, variables)
+        self._applied[finding.message] = AppliedRemedy.of(finding, changes, variables)
         return _with(variables, changes)
 
     def _leads_away(self, changes: Mapping[str, Optional[str]]) -> bool:
@@ -129,7 +129,7 @@ def _with(variables: Mapping[str, str], changes: Mapping[str, object]) -> dict[s
     return {name: str(value) for name, value in merged.items() if value is not None}
 
 
-def _left(report: Report) -> Iterator[str]:
+def _remaining_notes(report: Report) -> Iterator[str]:
     """What is still wrong, and what is not known; CannotTell where it is what was to be set right."""
     for row in report.results:
         for finding in row.findings if row.check in variable_checks.CHECKS else ():

@@ -48,15 +48,15 @@ class FixContext:
     at: Observer = lambda name: None
 
 
-def fix(wish: FixRequest, tools: FixContext, show: Callable[[Sequence[Item]], None]) -> FixReport:
+def fix(request: FixRequest, context: FixContext, show: Callable[[Sequence[Item]], None]) -> FixReport:
     """Carry out a request. `show` gets the whole plan before anything is asked or done."""
-    report = tools.look()
-    items = items_of(report, tools.host(), wish)
+    report = context.look()
+    items = items_of(report, context.host(), request)
     show(items)
-    if wish.only_shows:
+    if request.only_shows:
         done = [ItemResult(item, preview(item)) for item in items]
         return _answer(done, report, None, changed=False)
-    return _carry_out(items, report, wish, tools)
+    return _carry_out(items, report, request, context)
 
 
 def preview(item: Item) -> Outcome:
@@ -64,28 +64,28 @@ def preview(item: Item) -> Outcome:
     return Outcome(ActionStatus.REFUSED, item.refusal) if item.refusal else Outcome(ActionStatus.PLANNED)
 
 
-def _carry_out(items: Sequence[Item], report: Report, wish: FixRequest, tools: FixContext) -> FixReport:
-    decided = [ItemResult(item, decide(item, wish, tools.confirm)) for item in items]
+def _carry_out(items: Sequence[Item], report: Report, request: FixRequest, context: FixContext) -> FixReport:
+    decided = [ItemResult(item, decide(item, request, context.confirm)) for item in items]
     return apply_with_journal(
         decided,
-        tools,
-        lambda journal: _with_journal(decided, wish, tools, journal),
+        context,
+        lambda journal: _with_journal(decided, request, context, journal),
         lambda done: _answer(done, report, None, changed=False),
     )
 
 
 def apply_with_journal(
     decided: Sequence[ItemResult],
-    tools: ApplyContext,
+    context: ApplyContext,
     work: Callable[[Journal], FixReport],
     idle: Callable[[Sequence[ItemResult]], FixReport],
 ) -> FixReport:
     """Have the work done with a journal open; `idle` answers where nothing is to be done, or may be."""
     if not any(result.outcome.ending is ActionStatus.PLANNED for result in decided):
         return idle(decided)
-    host = tools.host()
+    host = context.host()
     try:
-        with Journal(host.records.directory, host.system.boot_id(), tools.at) as journal:
+        with Journal(host.records.directory, host.system.boot_id(), context.at) as journal:
             try:
                 return work(journal)
             except BaseException as error:  # Ctrl-C too: what was begun is on disk, and that it was stopped
@@ -104,16 +104,16 @@ def apply_with_journal(
 
 
 def _with_journal(
-    decided: Sequence[ItemResult], wish: FixRequest, tools: FixContext, journal: Journal
+    decided: Sequence[ItemResult], request: FixRequest, context: FixContext, journal: Journal
 ) -> FixReport:
     applied: list[ItemResult] = []
     for number, result in enumerate(decided):
-        stale = not wish.yes or any(earlier.outcome.changed for earlier in applied)
+        stale = not request.yes or any(earlier.outcome.changed for earlier in applied)
         if stale and result.outcome.ending is ActionStatus.PLANNED:
-            result = _recheck(result, tools, wish)
-        applied.append(apply_item(result, number, tools, journal))
-    after = tools.look()
-    settled = _judge_again(applied, after, tools.host(), wish)
+            result = _recheck(result, context, request)
+        applied.append(apply_item(result, number, context, journal))
+    after = context.look()
+    settled = _judge_again(applied, after, context.host(), request)
     changed = any(result.outcome.changed for result in applied)
     answer = _answer(settled, after, journal.run, changed=changed)
     with suppress(NoJournal):  # a disk that is full by now alters nothing about what was done
@@ -121,11 +121,11 @@ def _with_journal(
     return answer
 
 
-def decide(item: Item, wish: FixRequest, confirm: Confirm) -> Outcome:
+def decide(item: Item, request: FixRequest, confirm: Confirm) -> Outcome:
     """What to do with an item: planned, refused, or declined by the person at the terminal."""
     if item.refusal:
         return Outcome(ActionStatus.REFUSED, item.refusal)
-    if wish.yes:
+    if request.yes:
         return Outcome(ActionStatus.PLANNED)
     answer = confirm(item)
     if answer is None:
@@ -133,14 +133,14 @@ def decide(item: Item, wish: FixRequest, confirm: Confirm) -> Outcome:
     return Outcome(ActionStatus.PLANNED) if answer else Outcome(ActionStatus.DECLINED, _("declined"))
 
 
-def _recheck(result: ItemResult, tools: FixContext, wish: FixRequest) -> ItemResult:
+def _recheck(result: ItemResult, context: FixContext, request: FixRequest) -> ItemResult:
     """A program has no other guard: while a person was asked, or other items were fixed, it may have become
     superfluous, and undoing it later would undo somebody else's change."""
     fix = result.item.finding.fix
     if fix is None or not any(isinstance(step, RUN) for step in fix.steps):
         return result
-    report = tools.look()
-    if result.item.identity in {item.identity for item in items_of(report, tools.host(), wish)}:
+    report = context.look()
+    if result.item.identity in {item.identity for item in items_of(report, context.host(), request)}:
         return result
     silent = [row for row in report.results if row.check == result.item.check and row.status in UNANSWERED]
     outcome = Outcome(ActionStatus.ALREADY, _("the check no longer finds it"))
@@ -155,19 +155,19 @@ class _Looks:
     share one for a moment: a process that began since made none of them, and each folder is looked at
     again before it is removed."""
 
-    def __init__(self, tools: ApplyContext) -> None:
-        self._tools = tools
+    def __init__(self, context: ApplyContext) -> None:
+        self._context = context
         self._host: Optional[Host] = None
         self._until = 0.0
 
     def host_for(self, step: Step) -> Host:
         shares = isinstance(step, RemoveFiles) and library_of(step.directory.rpartition("/")[2])
         if self._host is None or not shares or time.monotonic() > self._until:
-            self._host, self._until = self._tools.host(), time.monotonic() + MOMENT
+            self._host, self._until = self._context.host(), time.monotonic() + MOMENT
         return self._host
 
 
-def apply_item(result: ItemResult, number: int, tools: ApplyContext, journal: Journal) -> ItemResult:
+def apply_item(result: ItemResult, number: int, context: ApplyContext, journal: Journal) -> ItemResult:
     """Take the steps of one item, each written down first; a step that does not end well ends the item.
 
     What cannot be recorded is not done; a step that was done counts even if its end cannot be recorded.
@@ -176,7 +176,7 @@ def apply_item(result: ItemResult, number: int, tools: ApplyContext, journal: Jo
         return result
     finding = result.item.finding
     outcome = Outcome(ActionStatus.ALREADY)
-    looks = _Looks(tools)
+    looks = _Looks(context)
     for step in result.item.finding.fix.steps:
         record = {
             "item": number,
@@ -188,7 +188,7 @@ def apply_item(result: ItemResult, number: int, tools: ApplyContext, journal: Jo
             journal.write("before", **record, step=encode(step))
         except NoJournal as reason:
             return replace(result, outcome=Outcome(ActionStatus.FAILED, str(reason), outcome.changed))
-        ended = apply_step(step, looks.host_for(step), tools.at)
+        ended = apply_step(step, looks.host_for(step), context.at)
         with suppress(NoJournal):
             record = {"status": ended.ending.value, "reason": ended.reason, "changed": ended.changed}
             journal.write("after", code=finding.code, **record)
@@ -200,10 +200,10 @@ def apply_item(result: ItemResult, number: int, tools: ApplyContext, journal: Jo
 
 
 def _judge_again(
-    applied: Sequence[ItemResult], after: Report, host: Host, wish: FixRequest
+    applied: Sequence[ItemResult], after: Report, host: Host, request: FixRequest
 ) -> list[ItemResult]:
     """Fixed is what the check no longer finds; anything new that it finds is an item too."""
-    remaining = items_of(after, host, wish)
+    remaining = items_of(after, host, request)
     settled = []
     for result in applied:
         still = [item for item in remaining if item.same_as(result.item)]

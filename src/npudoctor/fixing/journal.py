@@ -42,7 +42,7 @@ class Journal:
             own_folder(self.directory, "state folder", self._at)
             own_folder(folder, "journal folder", self._at)
             with changing(self._at, "make lock"):
-                self._lock = _locked(os.path.join(self.directory, "lock"))
+                self._lock = _lock(os.path.join(self.directory, "lock"))
             with changing(self._at, "make journal"):
                 flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
                 self._file = os.open(os.path.join(folder, f"{self.run}.jsonl"), flags, 0o600)
@@ -105,7 +105,7 @@ def own_folder(path: str, name: str, at: Observer) -> None:
             os.chmod(path, 0o700)
 
 
-def _locked(path: str) -> int:
+def _lock(path: str) -> int:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

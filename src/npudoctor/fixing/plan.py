@@ -116,26 +116,26 @@ class ItemResult:
     outcome: Outcome
 
 
-def items_of(report: Report, host: Host, wish: FixRequest) -> list[Item]:
+def items_of(report: Report, host: Host, request: FixRequest) -> list[Item]:
     """The items among the findings that count, in the order in which they must be done."""
     return [
         Item(
             row.check,
             finding,
-            refusal_of(finding, host, wish),
-            decides=finding.weight > Severity.INFO or wish.by_name,
+            refusal_of(finding, host, request),
+            decides=finding.weight > Severity.INFO or request.by_name,
         )
         for row in report.results
         for finding in row.findings
-        if finding.counts and _wanted(finding, wish) and (finding.fix or finding.weight > Severity.INFO)
+        if finding.counts and _wanted(finding, request) and (finding.fix or finding.weight > Severity.INFO)
     ]
 
 
-def _wanted(finding: Finding, wish: FixRequest) -> bool:
-    return not wish.codes or finding.code in wish.codes
+def _wanted(finding: Finding, request: FixRequest) -> bool:
+    return not request.codes or finding.code in request.codes
 
 
-def refusal_of(finding: Finding, host: Host, wish: FixRequest) -> Optional[str]:
+def refusal_of(finding: Finding, host: Host, request: FixRequest) -> Optional[str]:
     """Why an item cannot be applied at all, whatever anybody answers; None when it can."""
     fix = finding.fix
     if fix is None:
@@ -154,10 +154,10 @@ def refusal_of(finding: Finding, host: Host, wish: FixRequest) -> Optional[str]:
     if fix.needs_root and not host.identity.is_root:
         return _("only root can do this")
     ends = any(isinstance(step, SignalProcess) for step in fix.steps)
-    if ends and wish.yes and not host.pidfds.usable:
+    if ends and request.yes and not host.pidfds.usable:
         return _("this kernel has no pidfd, so --yes never ends a process")
     # What a process had in memory is lost with it, whatever the author of the check says.
-    if (max(fix.risk, Risk.CAUTION) if ends else fix.risk) > wish.risk and wish.yes:
+    if (max(fix.risk, Risk.CAUTION) if ends else fix.risk) > request.risk and request.yes:
         return _("its risk is caution: add --risk caution")
     return None
 

@@ -57,14 +57,14 @@ def _line(results: Sequence[ItemResult], status: int) -> str:
     for ending in ActionStatus:
         number = sum(result.outcome.ending is ending and not by_hand(result) for result in results)
         if number:
-            parts.append(_counted(ending).format(count=number))
+            parts.append(_count_text(ending).format(count=number))
     count_by_hand = sum(map(by_hand, results))
     if count_by_hand:
         parts.append(_("{count} by hand").format(count=count_by_hand))
     return _(", ").join(parts)
 
 
-def _counted(ending: ActionStatus) -> str:
+def _count_text(ending: ActionStatus) -> str:
     texts = {
         ActionStatus.PLANNED: _("{count} planned"),
         ActionStatus.APPLIED: _("{count} applied"),

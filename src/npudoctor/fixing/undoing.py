@@ -49,20 +49,20 @@ def runs_named(runs: Sequence[FixRun], name: str) -> list[FixRun]:
 
 
 def undo(
-    run: Optional[FixRun], wish: FixRequest, tools: ApplyContext, show: Callable[[Sequence[Item]], None]
+    run: Optional[FixRun], request: FixRequest, context: ApplyContext, show: Callable[[Sequence[Item]], None]
 ) -> FixReport:
     """Undo a run. `show` gets the whole plan before anything is asked or done."""
-    items = items_of_run(run, tools.host()) if run else []
+    items = items_of_run(run, context.host()) if run else []
     show(items)
     if run is None or not items:
         return fix_report((), None, changed=False, msg=_nothing(run))
-    if wish.dry_run:
+    if request.dry_run:
         return fix_report([ItemResult(item, preview(item)) for item in items], None, changed=False)
-    decided = [ItemResult(item, decide(item, wish, tools.confirm)) for item in items]
+    decided = [ItemResult(item, decide(item, request, context.confirm)) for item in items]
     return apply_with_journal(
         decided,
-        tools,
-        lambda journal: _with_journal(run, decided, tools, journal),
+        context,
+        lambda journal: _with_journal(run, decided, context, journal),
         lambda done: fix_report(done, None, changed=False),
     )
 
@@ -76,12 +76,12 @@ def _nothing(run: Optional[FixRun]) -> str:
 
 
 def _with_journal(
-    run: FixRun, decided: Sequence[ItemResult], tools: ApplyContext, journal: Journal
+    run: FixRun, decided: Sequence[ItemResult], context: ApplyContext, journal: Journal
 ) -> FixReport:
     journal.write("undoes", undoes=run.name)  # without it nobody would know what these steps take back
-    there = _steps(items_of_run(_now(run, tools.host()), tools.host()))
+    there = _steps(items_of_run(_now(run, context.host()), context.host()))
     still = [result if _steps([result.item]) <= there else _undone_since(result) for result in decided]
-    done = [apply_item(result, number, tools, journal) for number, result in enumerate(still)]
+    done = [apply_item(result, number, context, journal) for number, result in enumerate(still)]
     answer = fix_report(done, journal.run, changed=any(result.outcome.changed for result in done))
     with suppress(NoJournal):
         journal.write("end", exit_code=answer.exit_code, msg=answer.msg)

@@ -23,7 +23,7 @@ class Rendezvous:
     @classmethod
     def opened(cls, euid: int, variables: Mapping[str, str]) -> Optional[Rendezvous]:
         """The first of our places that can be used and is safe; None when none is."""
-        for path in _places(euid, variables):
+        for path in _folders(euid, variables):
             with suppress(OSError):
                 with suppress(FileExistsError):
                     os.mkdir(path, 0o700)
@@ -66,7 +66,7 @@ class Rendezvous:
         os.close(self._descriptor)
 
 
-def _places(euid: int, variables: Mapping[str, str]) -> Iterator[str]:
+def _folders(euid: int, variables: Mapping[str, str]) -> Iterator[str]:
     """Root never follows the variable: under sudo -E it may name a folder of somebody else."""
     if euid == 0:
         yield "/run/npudoctor"

@@ -33,9 +33,9 @@ class Sharing:
     pids mean what we think."""
 
     def __init__(
-        self, meeting: Rendezvous, launch: Launch, alike: str, processes: Processes, pid: int, place: str
+        self, rendezvous: Rendezvous, launch: Launch, alike: str, processes: Processes, pid: int, place: str
     ) -> None:
-        self._meeting, self._launch, self._alike = meeting, launch, alike
+        self._rendezvous, self._launch, self._alike = rendezvous, launch, alike
         self._processes, self._place = processes, place
         process = processes.now(pid)
         self._author = [pid, process.started if process else 0]
@@ -50,10 +50,10 @@ class Sharing:
         except OSError:
             return ask()  # nobody will hear it
         try:
-            path = os.path.join(self._meeting.path, self._launch.key)
+            path = os.path.join(self._rendezvous.path, self._launch.key)
             answer = replace(ask(), shared=path, ranks=self._launch.size, at=_now())
         except BaseException:
-            self._meeting.remove(self._launch.key)  # the others need not wait
+            self._rendezvous.remove(self._launch.key)  # the others need not wait
             raise
         with suppress(OSError):
             self._tell(answer)
@@ -63,13 +63,13 @@ class Sharing:
         record: dict[str, Any] = {"author": self._author, "place": self._place, "alike": self._alike}
         if answer is not None:
             record.update(at=answer.at, answer=asdict(answer))
-        self._meeting.write(self._launch.key, record)
+        self._rendezvous.write(self._launch.key, record)
 
     def _taken(self, seconds: float) -> Optional[Preflight]:
         """Wait for the first rank's answer; None when there is none that this rank may use."""
         until, seen = time.monotonic() + seconds, False
         while time.monotonic() < until:
-            record = self._meeting.read(self._launch.key)
+            record = self._rendezvous.read(self._launch.key)
             if record is None and seen:
                 return None  # its author ended
             if record is not None:
@@ -84,12 +84,12 @@ class Sharing:
     def _fresh(self, record: Mapping[str, Any], seconds: float) -> Optional[Preflight]:
         with suppress(TypeError, KeyError, OSError):
             taken = f"{self._launch.key}{TAKEN}{self._launch.rank}"
-            before = self._meeting.read(taken) or {}
+            before = self._rendezvous.read(taken) or {}
             # One of our number took it: the launcher starts ranks again, and this is the answer of the last.
             again = before.get("of") == record["at"] and before.get("author") != self._author
             if 0 <= _now() - record["at"] <= seconds and not again:
                 answer = from_json(record["answer"])
-                self._meeting.write(taken, {"author": self._author, "of": record["at"]})
+                self._rendezvous.write(taken, {"author": self._author, "of": record["at"]})
                 return replace(answer, borrowed=True, shared=None)
         return None
 
@@ -101,14 +101,14 @@ class Sharing:
 
     def _sweep(self) -> None:
         """Remove what killed ones left, of this boot and namespace or of another boot."""
-        for name in filter(_OURS.match, list(self._meeting.names())):
+        for name in filter(_OURS.match, list(self._rendezvous.names())):
             if name.startswith(".") and self._processes.now(int(name.rpartition("-")[2])):
                 continue  # being written
-            record = self._meeting.read(name) or {}
+            record = self._rendezvous.read(name) or {}
             place = str(record.get("place", self._place))
             elsewhere = place != self._place and place.split()[0] == self._place.split()[0]
             if not elsewhere and not self._lives(record.get("author")):
-                self._meeting.remove(name)
+                self._rendezvous.remove(name)
 
 
 def withdraw(answer: Preflight) -> None:

@@ -38,28 +38,29 @@ def fold(rows: Sequence[Result]) -> list[Result]:
     if not any(finding.echo_of for finding in findings):
         return list(rows)
     codes = {finding.code for finding in findings}
-    causes = _grounded(findings, codes)
+    causes = _grounded_codes(findings, codes)
     return [
-        replace(row, findings=tuple(_folded(finding, causes) for finding in row.findings)) for row in rows
+        replace(row, findings=tuple(_fold_finding(finding, causes) for finding in row.findings))
+        for row in rows
     ]
 
 
-def _grounded(findings: Sequence[Finding], codes: set[str]) -> set[str]:
+def _grounded_codes(findings: Sequence[Finding], codes: set[str]) -> set[str]:
     """The codes that may cause another: those that echo nothing present, and the echoes of such."""
-    grounded = {finding.code for finding in findings if not _present(finding, codes)}
+    grounded = {finding.code for finding in findings if not _cause_in(finding, codes)}
     while True:
-        more = {finding.code for finding in findings if _present(finding, grounded)} - grounded
+        more = {finding.code for finding in findings if _cause_in(finding, grounded)} - grounded
         if not more:
             return grounded
         grounded |= more
 
 
-def _present(finding: Finding, codes: set[str]) -> Optional[str]:
+def _cause_in(finding: Finding, codes: set[str]) -> Optional[str]:
     return next((code for code in finding.echo_of if code in codes and code != finding.code), None)
 
 
-def _folded(finding: Finding, causes: set[str]) -> Finding:
-    cause = _present(finding, causes)
+def _fold_finding(finding: Finding, causes: set[str]) -> Finding:
+    cause = _cause_in(finding, causes)
     return replace(finding, caused_by=cause) if cause else finding
 
 

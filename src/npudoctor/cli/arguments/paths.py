@@ -18,7 +18,7 @@ def image(value: object, files: Files) -> Optional[str]:
     if value is None:
         return None
     path = absolute(str(value), "--root")
-    real = _asked("--root", lambda: files.real(path))
+    real = _ask("--root", lambda: files.real(path))
     entry = _existing("--root", path, files)
     if not entry.is_dir:
         raise UsageError(_("{option}: {path} is not a directory").format(option="--root", path=path))
@@ -33,7 +33,7 @@ def program(config: Config, files: Files, root: Optional[str]) -> Optional[str]:
     option = config.origin["python"]
     path = absolute(value, option) if root is None else os.path.join("/", value)
     # A link that leads nowhere is what a check must speak of.
-    if not _asked(option, lambda: files.stat(path) is None and files.lstat(path) is not None):
+    if not _ask(option, lambda: files.stat(path) is None and files.lstat(path) is not None):
         _expect_file(option, path, files)
     return path
 
@@ -47,7 +47,7 @@ def script(value: object, files: Files) -> str:
 
 def _existing(option: str, path: str, files: Files) -> Entry:
     """What is at the path; UsageError where nothing is."""
-    entry = _asked(option, lambda: files.stat(path))
+    entry = _ask(option, lambda: files.stat(path))
     if entry is None:
         raise UsageError(_("{option}: {path} does not exist").format(option=option, path=path))
     return entry
@@ -68,7 +68,7 @@ def writable(value: Optional[str], files: Files, option: str = "--output") -> Op
     if value is None or value == "-":
         return None
     path = absolute(value, option)
-    _asked(option, lambda: files.stat(os.path.dirname(path)))  # before we touch it: it may never answer
+    _ask(option, lambda: files.stat(os.path.dirname(path)))  # before we touch it: it may never answer
     number = own_descriptor(path, option)
     if number is not None:
         return None if number == 1 else f"/proc/self/fd/{number}"
@@ -112,7 +112,7 @@ def own_file(value: Optional[str], files: Files, option: str) -> Optional[str]:
     if path is None or path.startswith("/proc/self/fd/"):
         return path
     named = absolute(value or "", option)
-    entry = _asked(option, lambda: files.lstat(named))
+    entry = _ask(option, lambda: files.lstat(named))
     if entry is not None and entry.is_link:
         raise UsageError(_("{option}: {path} is a symbolic link").format(option=option, path=named))
     if entry is not None and entry.is_file and entry.uid != os.geteuid():
@@ -120,7 +120,7 @@ def own_file(value: Optional[str], files: Files, option: str) -> Optional[str]:
     return path
 
 
-def _asked(option: str, question: Callable[[], T]) -> T:
+def _ask(option: str, question: Callable[[], T]) -> T:
     try:
         return question()
     except CannotTell as error:

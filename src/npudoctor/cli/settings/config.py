@@ -90,7 +90,7 @@ def _settings(
 ) -> Iterator[Setting]:
     """Every setting, the weakest first."""
     for path in (SYSTEM_FILE, _user_file(variables, home)):
-        if _exists(files, path, warnings) and _obeyed(files, path, warnings):
+        if _exists(files, path, warnings) and _may_obey(files, path, warnings):
             yield from _from_file(files, path, path)
     config_path = flags.get("config") or variables.get("NPUDOCTOR_CONFIG")
     if config_path:
@@ -143,7 +143,7 @@ def _exists(files: Files, path: str, warnings: list[str]) -> bool:
         return False
 
 
-def _obeyed(files: Files, path: str, warnings: list[str]) -> bool:
+def _may_obey(files: Files, path: str, warnings: list[str]) -> bool:
     """Whether root may obey a file that nobody named: under sudo -E, HOME may be somebody else's."""
     if _why_not_obeyed(files, path) is None:
         return True
@@ -165,7 +165,7 @@ def _why_not_obeyed(files: Files, path: str) -> Optional[str]:
 
 def _from_file(files: Files, path: str, named: str) -> Iterator[Setting]:
     at = path if named == path else f"{named}: {path}"
-    for name, value in _parsed(files, path, at).items():
+    for name, value in _parse(files, path, at).items():
         key = name.replace("-", "_")
         if key not in KEYS or (name != key and key != "fail_on"):
             known = [key.replace("_", "-") for key in KEYS]
@@ -174,7 +174,7 @@ def _from_file(files: Files, path: str, named: str) -> Iterator[Setting]:
         yield key, value, f"{at}: {name}", True
 
 
-def _parsed(files: Files, path: str, at: str) -> dict[str, Any]:
+def _parse(files: Files, path: str, at: str) -> dict[str, Any]:
     if sys.version_info >= (3, 11):
         import tomllib
     else:

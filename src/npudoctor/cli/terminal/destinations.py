@@ -32,7 +32,7 @@ def own_descriptor(path: str, option: str) -> Optional[int]:
         path = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
         match = _DESCRIPTOR.fullmatch(path)
         if match:
-            return _given(int(match[2]), named, option, int(match[1]))
+            return _expect_given(int(match[2]), named, option, int(match[1]))
         try:
             path = os.path.join(os.path.dirname(path), os.readlink(path))
         except OSError:
@@ -40,7 +40,7 @@ def own_descriptor(path: str, option: str) -> Optional[int]:
     return None
 
 
-def _given(number: int, named: str, option: str, pid: int) -> int:
+def _expect_given(number: int, named: str, option: str, pid: int) -> int:
     try:
         # What we opened ourselves is not inheritable, and is not the caller's to name.
         ours = pid == os.getpid() and os.get_inheritable(number)
@@ -99,7 +99,7 @@ def open_stream(path: str) -> Optional[int]:
             return None
     except FileNotFoundError:
         return None
-    descriptor = _opened(path, time.monotonic() + READER)
+    descriptor = _open_pipe(path, time.monotonic() + READER)
     kind = os.fstat(descriptor).st_mode
     if not (stat.S_ISFIFO(kind) or stat.S_ISCHR(kind)):  # it was swapped since
         os.close(descriptor)
@@ -107,7 +107,7 @@ def open_stream(path: str) -> Optional[int]:
     return descriptor
 
 
-def _opened(path: str, until: float) -> int:
+def _open_pipe(path: str, until: float) -> int:
     """The reader of a pipe may open it a moment later than we do."""
     while True:
         try:

@@ -8,12 +8,12 @@ from npudoctor.core.messages import _, strerror
 from npudoctor.core.model import Step
 from npudoctor.fixing.actions.commands import delete_rule, insert_rule, remount, run_command
 from npudoctor.fixing.actions.folders import remove_folder
+from npudoctor.fixing.actions.kernel import set_kernel
 from npudoctor.fixing.actions.removal import remove_shared_memory, remove_socket, restore_socket
 from npudoctor.fixing.actions.signalling import end_processes
 from npudoctor.fixing.actions.unused import remove_unused
 from npudoctor.fixing.actions.writing import put_back, write_file
 from npudoctor.fixing.outcome import ActionStatus, CommandFailed, Failed, Gone, Observer, Outcome, Refused
-from npudoctor.fixing.steps.kernel import set_kernel
 from npudoctor.fixing.steps.steps import (
     Command,
     DeleteRule,
@@ -42,22 +42,25 @@ def apply_step(step: Step, host: Host, at: Observer = lambda name: None) -> Outc
     forbidden = why_forbidden(step, host)
     if forbidden:
         return Outcome(ActionStatus.REFUSED, forbidden)
-    watch = ChangeCounter(at)
+    act = _ACTS.get(type(step))
+    if act is None:
+        return Outcome(ActionStatus.REFUSED, _("unknown kind of step"))
+    counter = ChangeCounter(at)
     try:
-        _take(step, host, watch)
+        act(step, host, counter)
     except Gone as gone:
-        return Outcome(ActionStatus.ALREADY, str(gone) or _("it is already gone"), watch.changed)
+        return Outcome(ActionStatus.ALREADY, str(gone) or _("it is already gone"), counter.changed)
     except CommandFailed as broken:
         return Outcome(ActionStatus.FAILED, str(broken), changed=True)
     except Refused as refusal:
-        return Outcome(ActionStatus.REFUSED, str(refusal), watch.changed)
+        return Outcome(ActionStatus.REFUSED, str(refusal), counter.changed)
     except CannotTell as unknown:
-        return Outcome(ActionStatus.REFUSED, unknown.reason, watch.changed)
+        return Outcome(ActionStatus.REFUSED, unknown.reason, counter.changed)
     except Failed as failure:
-        return Outcome(ActionStatus.FAILED, str(failure), watch.changed)
+        return Outcome(ActionStatus.FAILED, str(failure), counter.changed)
     except OSError as error:
         why = strerror(error.errno) if error.errno else str(error)
-        return Outcome(ActionStatus.FAILED, why, watch.changed)
+        return Outcome(ActionStatus.FAILED, why, counter.changed)
     return Outcome(ActionStatus.APPLIED, changed=True)
 
 
@@ -123,16 +126,9 @@ _ACTS: dict[type, Callable[[Any, Host, Observer], None]] = {
     SignalProcess: end_processes,
     WriteFile: write_file,
     PutBack: put_back,
-    SetKernel: lambda step, _host, at: set_kernel(step, at),
+    SetKernel: set_kernel,
     Remount: remount,
     Command: run_command,
     InsertRule: insert_rule,
     DeleteRule: delete_rule,
 }
-
-
-def _take(step: Step, host: Host, at: Observer) -> None:
-    act = _ACTS.get(type(step))
-    if act is None:
-        raise Refused(_("unknown kind of step"))
-    act(step, host, at)

@@ -68,7 +68,7 @@ def remove_socket(step: RemoveSocket, host: Host, at: Observer) -> None:
     with open_folder(directory) as (descriptor, parents):
         _same_socket(step, name, descriptor)
         _still_dead(step, host, name, descriptor, parents)
-        with _parked(name, descriptor, at) as parked:
+        with _park(name, descriptor, at) as parked:
             _same_socket(step, parked, descriptor)
             if not _answers(Listener.REFUSED, host, parked, descriptor):
                 raise Refused(_("a server may answer at {path}").format(path=step.path))
@@ -99,7 +99,7 @@ def _still_dead(
 
 
 @contextmanager
-def _parked(name: str, descriptor: int, at: Observer) -> Iterator[str]:
+def _park(name: str, descriptor: int, at: Observer) -> Iterator[str]:
     """The file under a name of ours; it gets its own back unless it is gone at the end."""
     if PARKED.match(name):
         yield name

@@ -91,7 +91,7 @@ def _remove(
     expect_file(mark, step.owner, entry_of(os.stat(mark.name, dir_fd=descriptor, follow_symlinks=False)))
     if mark.name in doubts:
         raise Refused(doubts[mark.name])
-    with _leased(mark.name, path, descriptor) as file:
+    with _hold_lease(mark.name, path, descriptor) as file:
         expect_file(mark, step.owner, entry_of(os.fstat(file)))
         # It may have got another file's name in between.
         expect_file(mark, step.owner, entry_of(os.stat(mark.name, dir_fd=descriptor, follow_symlinks=False)))
@@ -102,7 +102,7 @@ def _remove(
 
 
 @contextmanager
-def _leased(name: str, path: str, directory: int) -> Iterator[int]:
+def _hold_lease(name: str, path: str, directory: int) -> Iterator[int]:
     """The opened file while we hold its write lease; Refused where it is not granted or proves nothing."""
     try:
         file = os.open(name, _OPEN, dir_fd=directory)
