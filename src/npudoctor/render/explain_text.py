@@ -87,14 +87,14 @@ def _best(diagnosis: Diagnosis) -> Iterator[str]:
         yield from paragraph(step, INDENT + "- ", INDENT * 2)
     if signature.checks:
         yield ""
-        yield _("what proves it:")
+        yield _("to verify:")
         yield f"{INDENT}$ npudoctor check {' '.join(signature.checks)}"
 
 
 def _errors(errors: tuple[Spot, ...]) -> Iterator[str]:
     if errors:
         yield ""
-        yield _("the first lines that say that something failed:")
+        yield _("the first errors:")
     for spot in errors[:_ERRORS]:
         yield from paragraph(where(spot), INDENT, INDENT * 2)
         yield from paragraph(shown(spot)[:_LONG], INDENT * 2, INDENT * 2)
@@ -130,7 +130,7 @@ def _runs(explanation: Explanation) -> Iterator[str]:
 
 def _proofs(proofs: tuple[Proof, ...]) -> Iterator[str]:
     yield ""
-    yield _("asked now:") if proofs else _("asked now: nothing, because no check can confirm this")
+    yield _("checked now:") if proofs else _("checked now: nothing, because no check can confirm this")
     for proof in proofs:
         text = _("{check}: confirms it") if proof.confirms else _("{check}: does not confirm it ({status})")
         yield INDENT + printable(text.format(check=proof.check, status=proof.status))
