@@ -45,6 +45,11 @@ class StepRecord:
         return step
 
     @property
+    def lines(self) -> tuple[str, ...]:
+        """The lines of the step; its kind where this version does not know it."""
+        return self.step.lines() if self.step is not None else (self.kind,)
+
+    @property
     def remains(self) -> bool:
         """Whether it may have changed something that nobody took back yet."""
         return self.changed is not False and not self.undone

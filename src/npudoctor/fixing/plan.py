@@ -127,12 +127,10 @@ def items_of(report: Report, host: Host, request: FixRequest) -> list[Item]:
         )
         for row in report.results
         for finding in row.findings
-        if finding.counts and _wanted(finding, request) and (finding.fix or finding.weight > Severity.INFO)
+        if finding.counts
+        and (not request.codes or finding.code in request.codes)
+        and (finding.fix or finding.weight > Severity.INFO)
     ]
-
-
-def _wanted(finding: Finding, request: FixRequest) -> bool:
-    return not request.codes or finding.code in request.codes
 
 
 def refusal_of(finding: Finding, host: Host, request: FixRequest) -> Optional[str]:

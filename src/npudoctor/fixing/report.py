@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Optional
 
@@ -34,7 +35,7 @@ def fix_report(
         changed=changed,
         would_change=any(result.outcome.ending is ActionStatus.PLANNED for result in results),
         failed=unproven or any(map(_bad, results)),
-        msg=msg or _line(results, status),
+        msg=msg or _line(results),
         run=run,
         actions=tuple(results),
     )
@@ -50,21 +51,9 @@ def _bad(result: ItemResult) -> bool:
     return ending is ActionStatus.FAILED or (ending is ActionStatus.REFUSED and result.item.decides)
 
 
-def _line(results: Sequence[ItemResult], status: int) -> str:
+def _line(results: Sequence[ItemResult]) -> str:
     if not results:
         return _("nothing to do")
-    parts = []
-    for ending in ActionStatus:
-        number = sum(result.outcome.ending is ending and not by_hand(result) for result in results)
-        if number:
-            parts.append(_count_text(ending).format(count=number))
-    count_by_hand = sum(map(by_hand, results))
-    if count_by_hand:
-        parts.append(_("{count} by hand").format(count=count_by_hand))
-    return _(", ").join(parts)
-
-
-def _count_text(ending: ActionStatus) -> str:
     texts = {
         ActionStatus.PLANNED: _("{count} planned"),
         ActionStatus.APPLIED: _("{count} applied"),
@@ -73,4 +62,8 @@ def _count_text(ending: ActionStatus) -> str:
         ActionStatus.REFUSED: _("{count} refused"),
         ActionStatus.FAILED: _("{count} failed"),
     }
-    return texts[ending]
+    counts = Counter(result.outcome.ending for result in results if not by_hand(result))
+    parts = [texts[ending].format(count=counts[ending]) for ending in ActionStatus if counts[ending]]
+    if any(map(by_hand, results)):
+        parts.append(_("{count} by hand").format(count=sum(map(by_hand, results))))
+    return _(", ").join(parts)

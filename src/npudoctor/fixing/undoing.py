@@ -140,12 +140,8 @@ def _refusal(run: FixRun, acts: Sequence[StepRecord], host: Host) -> Optional[st
         return _("this run undid another one: `npudoctor fix` applies that fix again")
     for act in acts:
         if act.back is None:
-            return _("this cannot be undone: {lines}").format(lines="; ".join(_lines(act)))
+            return _("this cannot be undone: {lines}").format(lines="; ".join(act.lines))
         forbidden = why_forbidden(act.back, host)
         if forbidden:
             return forbidden
     return None
-
-
-def _lines(act: StepRecord) -> tuple[str, ...]:
-    return act.step.lines() if act.step is not None else (act.kind,)

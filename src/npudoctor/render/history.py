@@ -91,7 +91,7 @@ def _act(act: StepRecord, run: FixRun) -> Iterator[str]:
     yield printable(f"{INDENT}{words.get(act.status, act.status)}: {act.code}")
     if act.reason:
         yield from paragraph(_("why: {reason}").format(reason=redact(act.reason)), DEEPER, DEEPER)
-    for line in redact_lines(act.step.lines()) if act.step else (act.kind,):
+    for line in redact_lines(act.lines):
         yield f"{DEEPER}$ {printable(line)}"
     fate = _fate(act, run)
     if fate:

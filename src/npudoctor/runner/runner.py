@@ -58,7 +58,9 @@ def run(loaded: LoadedChecks, host: Host, settings: Settings, until: Optional[fl
     workers = Workers([item for item in started_runs if isinstance(item, CheckRun)], host)
     description = Description(host)
     workers.drive(until)
-    rows = [*collect_rows(started_runs, settings, until), *_broken(loaded, settings)]
+    broken = (row for row in loaded.broken if _selected((row.check, row.group), settings.select))
+    rows = collect_rows(started_runs, settings, until)
+    rows += [replace(row, reason=row.reason and redact(row.reason)) for row in broken]
     # An ignored finding is no cause: what it would have explained counts again.
     rows = verdict.ignore(rows, settings.ignore)
     rows = verdict.fold(settings.explain(rows) if settings.explain else rows)
@@ -106,11 +108,6 @@ def start_runs(
 def collect_rows(begun: Sequence[Union[Result, CheckRun]], settings: Settings, until: float) -> list[Result]:
     """Wait for every answer, each until its own deadline, and make the rows."""
     return [row if isinstance(row, Result) else _gather(row, settings, until) for row in begun]
-
-
-def _broken(loaded: LoadedChecks, settings: Settings) -> list[Result]:
-    rows = (row for row in loaded.broken if _selected((row.check, row.group), settings.select))
-    return [replace(row, reason=row.reason and redact(row.reason)) for row in rows]
 
 
 def _selected(names: Sequence[str], selection: Sequence[str]) -> bool:

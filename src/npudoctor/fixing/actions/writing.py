@@ -126,17 +126,13 @@ def _look(folder: int, name: str, path: str) -> Optional[CurrentFile]:
             raise Refused(_("{path} is not a regular file").format(path=path))
         if entry.st_nlink != 1:
             raise Refused(_("{path} has other hard links, which would not change with it").format(path=path))
-        content = _content(descriptor)
+        with open(descriptor, "rb", closefd=False) as file:
+            content = file.read(LIMIT + 1)
         if len(content) > LIMIT:
             raise Refused(_("{path} is larger than {most} bytes").format(path=path, most=LIMIT))
         return CurrentFile(content, FileState.of(content, entry_of(entry)), _attributes(descriptor))
     finally:
         os.close(descriptor)
-
-
-def _content(descriptor: int) -> bytes:
-    with open(descriptor, "rb", closefd=False) as file:
-        return file.read(LIMIT + 1)
 
 
 def _attributes(descriptor: int) -> tuple[tuple[str, bytes], ...]:
