@@ -39,9 +39,7 @@ class Bench(Desk):
 
         def work(journal: Journal) -> FixReport:
             ended = [engine.apply_item(one, n, tools, journal) for n, one in enumerate(done)]
-            answer = report.fix_report(ended, journal.run, changed=True)
-            journal.write("end", exit_code=answer.exit_code, msg=answer.msg)
-            return answer
+            return report.fix_report(ended, journal.run, changed=True)
 
         return engine.apply_with_journal(done, tools, work, lambda done: pytest.fail("idle"))
 

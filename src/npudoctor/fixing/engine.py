@@ -56,22 +56,18 @@ def fix(request: FixRequest, context: FixContext, show: Callable[[Sequence[Item]
     if request.only_shows:
         done = [ItemResult(item, preview(item)) for item in items]
         return _answer(done, report, None, changed=False)
-    return _carry_out(items, report, request, context)
+    decided = [ItemResult(item, decide(item, request, context.confirm)) for item in items]
+    return apply_with_journal(
+        decided,
+        context,
+        lambda journal: _apply(decided, request, context, journal),
+        lambda results: _answer(results, report, None, changed=False),
+    )
 
 
 def preview(item: Item) -> Outcome:
     """The outcome of an item when the plan is only shown."""
     return Outcome(ActionStatus.REFUSED, item.refusal) if item.refusal else Outcome(ActionStatus.PLANNED)
-
-
-def _carry_out(items: Sequence[Item], report: Report, request: FixRequest, context: FixContext) -> FixReport:
-    decided = [ItemResult(item, decide(item, request, context.confirm)) for item in items]
-    return apply_with_journal(
-        decided,
-        context,
-        lambda journal: _with_journal(decided, request, context, journal),
-        lambda done: _answer(done, report, None, changed=False),
-    )
 
 
 def apply_with_journal(
@@ -80,45 +76,39 @@ def apply_with_journal(
     work: Callable[[Journal], FixReport],
     idle: Callable[[Sequence[ItemResult]], FixReport],
 ) -> FixReport:
-    """Have the work done with a journal open; `idle` answers where nothing is to be done, or may be."""
-    if not any(result.outcome.ending is ActionStatus.PLANNED for result in decided):
+    """Do the work with a journal open; `idle` answers where nothing is to be done, or may be done."""
+    if not any(result.planned for result in decided):
         return idle(decided)
     host = context.host()
     try:
         with Journal(host.records.directory, host.system.boot_id(), context.at) as journal:
             try:
-                return work(journal)
+                answer = work(journal)
+                with suppress(NoJournal):  # a disk that is full by now alters nothing about what was done
+                    journal.write("end", exit_code=answer.exit_code, msg=answer.msg)
+                return answer
             except BaseException as error:  # Ctrl-C too: what was begun is on disk, and that it was stopped
                 with suppress(NoJournal):
                     journal.write("interrupted", reason=type(error).__name__)
                 raise
     except NoJournal as reason:
         failed = Outcome(ActionStatus.FAILED, str(reason))
-        planned = ActionStatus.PLANNED
-        return idle(
-            [
-                replace(result, outcome=failed) if result.outcome.ending is planned else result
-                for result in decided
-            ]
-        )
+        return idle([replace(result, outcome=failed) if result.planned else result for result in decided])
 
 
-def _with_journal(
+def _apply(
     decided: Sequence[ItemResult], request: FixRequest, context: FixContext, journal: Journal
 ) -> FixReport:
     applied: list[ItemResult] = []
     for number, result in enumerate(decided):
         stale = not request.yes or any(earlier.outcome.changed for earlier in applied)
-        if stale and result.outcome.ending is ActionStatus.PLANNED:
+        if stale and result.planned:
             result = _recheck(result, context, request)
         applied.append(apply_item(result, number, context, journal))
     after = context.look()
     settled = _judge_again(applied, after, context.host(), request)
     changed = any(result.outcome.changed for result in applied)
-    answer = _answer(settled, after, journal.run, changed=changed)
-    with suppress(NoJournal):  # a disk that is full by now alters nothing about what was done
-        journal.write("end", exit_code=answer.exit_code, msg=answer.msg)
-    return answer
+    return _answer(settled, after, journal.run, changed=changed)
 
 
 def decide(item: Item, request: FixRequest, confirm: Confirm) -> Outcome:
@@ -172,7 +162,7 @@ def apply_item(result: ItemResult, number: int, context: ApplyContext, journal: 
 
     What cannot be recorded is not done; a step that was done counts even if its end cannot be recorded.
     """
-    if result.outcome.ending is not ActionStatus.PLANNED or result.item.finding.fix is None:
+    if not result.planned or result.item.finding.fix is None:
         return result
     finding = result.item.finding
     outcome = Outcome(ActionStatus.ALREADY)

@@ -115,6 +115,11 @@ class ItemResult:
     item: Item
     outcome: Outcome
 
+    @property
+    def planned(self) -> bool:
+        """Whether it is still to be done."""
+        return self.outcome.ending is ActionStatus.PLANNED
+
 
 def items_of(report: Report, host: Host, request: FixRequest) -> list[Item]:
     """The items among the findings that count, in the order in which they must be done."""

@@ -33,7 +33,7 @@ def fix_report(
     return FixReport(
         exit_code=status,
         changed=changed,
-        would_change=any(result.outcome.ending is ActionStatus.PLANNED for result in results),
+        would_change=any(result.planned for result in results),
         failed=unproven or any(map(_bad, results)),
         msg=msg or _line(results),
         run=run,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from itertools import groupby
 from typing import Callable, Optional
 
@@ -20,7 +19,7 @@ from npudoctor.fixing.engine import (
     preview,
 )
 from npudoctor.fixing.history import UNKNOWN, FixRun, StepRecord, runs_of
-from npudoctor.fixing.journal import Journal, NoJournal
+from npudoctor.fixing.journal import Journal
 from npudoctor.fixing.outcome import ActionStatus, Observer, Outcome
 from npudoctor.fixing.plan import FixRequest, Item, ItemResult
 from npudoctor.fixing.report import FixReport, fix_report
@@ -62,7 +61,7 @@ def undo(
     return apply_with_journal(
         decided,
         context,
-        lambda journal: _with_journal(run, decided, context, journal),
+        lambda journal: _apply(run, decided, context, journal),
         lambda done: fix_report(done, None, changed=False),
     )
 
@@ -75,17 +74,12 @@ def _nothing(run: Optional[FixRun]) -> str:
     return _("run {run} changed nothing").format(run=run.name)
 
 
-def _with_journal(
-    run: FixRun, decided: Sequence[ItemResult], context: ApplyContext, journal: Journal
-) -> FixReport:
+def _apply(run: FixRun, decided: Sequence[ItemResult], context: ApplyContext, journal: Journal) -> FixReport:
     journal.write("undoes", undoes=run.name)  # without it nobody would know what these steps take back
     there = _steps(items_of_run(_now(run, context.host()), context.host()))
     still = [result if _steps([result.item]) <= there else _undone_since(result) for result in decided]
     done = [apply_item(result, number, context, journal) for number, result in enumerate(still)]
-    answer = fix_report(done, journal.run, changed=any(result.outcome.changed for result in done))
-    with suppress(NoJournal):
-        journal.write("end", exit_code=answer.exit_code, msg=answer.msg)
-    return answer
+    return fix_report(done, journal.run, changed=any(result.outcome.changed for result in done))
 
 
 def _now(run: FixRun, host: Host) -> FixRun:
@@ -99,7 +93,7 @@ def _steps(items: Iterable[Item]) -> set[Step]:
 
 
 def _undone_since(result: ItemResult) -> ItemResult:
-    if result.outcome.ending is not ActionStatus.PLANNED:
+    if not result.planned:
         return result
     return replace(result, outcome=Outcome(ActionStatus.ALREADY, _("another run has already undone it")))
 

@@ -71,7 +71,7 @@ def _result_lines(done: ItemResult, words: dict[ActionStatus, str]) -> Iterator[
     """A planned item with its undo lines; for the others these were shown with the plan."""
     word = _("by hand") if by_hand(done) else words[done.outcome.ending]
     yield from _head(done.item, word, done.outcome.reason)
-    if done.outcome.ending is ActionStatus.PLANNED:
+    if done.planned:
         yield from what_runs(done.item)
     else:
         yield from _command_lines(done.item.commands)

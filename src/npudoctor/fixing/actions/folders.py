@@ -33,7 +33,6 @@ def remove_folder(step: RemoveFiles, host: Host, at: Observer) -> None:
         _expect_folder(step, folder)
         names = tuple(os.listdir(descriptor))
         entries = dict(files_in(descriptor, names))
-        _expect_known(step, entries, sockets=library is not None)
         doubt = why_untrusted(parents, step.owner, host.identity.euid)
         if library is not None:
             doubt = doubt or FolderOwners(host).why_not(TempFolder(step.directory, folder, library, names))
@@ -41,6 +40,7 @@ def remove_folder(step: RemoveFiles, host: Host, at: Observer) -> None:
             doubt = doubt or _users(step, folder, entries, parents, host)
         if doubt:
             raise Refused(doubt)
+        _expect_known(step, entries, sockets=library is not None)
         if library is not None:
             _expect_unanswered(step, entries, descriptor, host)
         for mark in step.files:
