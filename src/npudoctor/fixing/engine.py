@@ -180,12 +180,12 @@ def apply_item(result: ItemResult, number: int, context: ApplyContext, journal: 
             return replace(result, outcome=Outcome(ActionStatus.FAILED, str(reason), outcome.changed))
         ended = apply_step(step, looks.host_for(step), context.at)
         with suppress(NoJournal):
-            record = {"status": ended.ending.value, "reason": ended.reason, "changed": ended.changed}
+            record = {"status": ended.status.value, "reason": ended.reason, "changed": ended.changed}
             journal.write("after", code=finding.code, **record)
         ended = replace(ended, changed=ended.changed or outcome.changed)
-        if ended.ending in (ActionStatus.REFUSED, ActionStatus.FAILED):
+        if ended.status in (ActionStatus.REFUSED, ActionStatus.FAILED):
             return replace(result, outcome=ended)
-        outcome = ended if outcome.ending is not ActionStatus.APPLIED else outcome
+        outcome = ended if outcome.status is not ActionStatus.APPLIED else outcome
     return replace(result, outcome=outcome)
 
 
@@ -198,7 +198,7 @@ def _judge_again(
     for result in applied:
         still = [item for item in remaining if item.same_as(result.item)]
         remaining = [item for item in remaining if item not in still]
-        if still and result.outcome.ending in (ActionStatus.APPLIED, ActionStatus.ALREADY):
+        if still and result.outcome.status in (ActionStatus.APPLIED, ActionStatus.ALREADY):
             why = _("the check still finds it")
             if result.outcome.reason:
                 why = _("{reason}, and the check still finds it").format(reason=result.outcome.reason)

@@ -62,7 +62,7 @@ class FixRun:
     name: str
     started: Optional[str]
     ended: Optional[str]
-    ending: str
+    status: str
     exit_code: Optional[int]
     msg: str
     undoes: Optional[str]
@@ -84,8 +84,8 @@ def runs_of(records: Records) -> list[FixRun]:
     undoing = [run for run in read if run.undoes]
     runs = [_with_undos(run, [undo for undo in undoing if undo.undoes == run.name]) for run in read]
     runs.reverse()
-    if runs and runs[0].ending == KILLED and _is_locked(records.directory):
-        runs[0] = replace(runs[0], ending=RUNNING)
+    if runs and runs[0].status == KILLED and _is_locked(records.directory):
+        runs[0] = replace(runs[0], status=RUNNING)
     return runs
 
 
@@ -98,7 +98,7 @@ def _read(name: str, rows: Sequence[Record]) -> FixRun:
         name=name,
         started=_text(rows[0], "at"),
         ended=_text(last, "at") if last else None,
-        ending=FINISHED if end else INTERRUPTED if stopped else KILLED,
+        status=FINISHED if end else INTERRUPTED if stopped else KILLED,
         exit_code=status if isinstance(status, int) else None,
         msg=(_text(end, "msg") or "") if end else "",
         undoes=next((_text(row, "undoes") for row in rows if row.event == "undoes"), None),

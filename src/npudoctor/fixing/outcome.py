@@ -36,7 +36,7 @@ class ActionStatus(enum.Enum):
 class Outcome:
     """An ending and its reason. `changed`: something is not as it was, also where the rest failed."""
 
-    ending: ActionStatus
+    status: ActionStatus
     reason: str = ""
     changed: bool = False
 

@@ -118,7 +118,7 @@ class ItemResult:
     @property
     def planned(self) -> bool:
         """Whether it is still to be done."""
-        return self.outcome.ending is ActionStatus.PLANNED
+        return self.outcome.status is ActionStatus.PLANNED
 
 
 def items_of(report: Report, host: Host, request: FixRequest) -> list[Item]:
@@ -174,5 +174,5 @@ def unanswered_checks(report: Report) -> list[str]:
 def anything_left(results: Sequence[ItemResult]) -> bool:
     """Whether an item that could have been dealt with is still there."""
     over = (ActionStatus.APPLIED, ActionStatus.ALREADY)
-    unfinished = (result for result in results if result.outcome.ending not in over)
+    unfinished = (result for result in results if result.outcome.status not in over)
     return any(result.item.decides and not result.item.unproven for result in unfinished)

@@ -43,11 +43,11 @@ def fix_report(
 
 def by_hand(result: ItemResult) -> bool:
     """Whether it was left to a person: JSON says refused to that as well."""
-    return result.outcome.ending is ActionStatus.REFUSED and result.item.by_hand
+    return result.outcome.status is ActionStatus.REFUSED and result.item.by_hand
 
 
 def _bad(result: ItemResult) -> bool:
-    ending = result.outcome.ending
+    ending = result.outcome.status
     return ending is ActionStatus.FAILED or (ending is ActionStatus.REFUSED and result.item.decides)
 
 
@@ -62,7 +62,7 @@ def _line(results: Sequence[ItemResult]) -> str:
         ActionStatus.REFUSED: _("{count} refused"),
         ActionStatus.FAILED: _("{count} failed"),
     }
-    counts = Counter(result.outcome.ending for result in results if not by_hand(result))
+    counts = Counter(result.outcome.status for result in results if not by_hand(result))
     parts = [texts[ending].format(count=counts[ending]) for ending in ActionStatus if counts[ending]]
     if any(map(by_hand, results)):
         parts.append(_("{count} by hand").format(count=sum(map(by_hand, results))))

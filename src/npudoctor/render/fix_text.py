@@ -69,7 +69,7 @@ def fix_text(report: FixReport) -> str:
 
 def _result_lines(done: ItemResult, words: dict[ActionStatus, str]) -> Iterator[str]:
     """A planned item with its undo lines; for the others these were shown with the plan."""
-    word = _("by hand") if by_hand(done) else words[done.outcome.ending]
+    word = _("by hand") if by_hand(done) else words[done.outcome.status]
     yield from _head(done.item, word, done.outcome.reason)
     if done.planned:
         yield from what_runs(done.item)

@@ -29,7 +29,7 @@ def _run_object(run: FixRun) -> dict[str, object]:
         "run": run.name,
         "started": run.started,
         "ended": run.ended,
-        "status": run.ending,
+        "status": run.status,
         "exit_code": run.exit_code,
         "msg": redact(run.msg) or None,
         "undoes": run.undoes,
@@ -82,7 +82,7 @@ def _ending(run: FixRun) -> str:
         KILLED: _("killed midway"),
         RUNNING: _("still running"),
     }
-    return texts[run.ending]
+    return texts[run.status]
 
 
 def _act(act: StepRecord, run: FixRun) -> Iterator[str]:
