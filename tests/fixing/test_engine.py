@@ -250,7 +250,7 @@ TRUE = (Command(("true",)),)
 
 
 @pytest.mark.parametrize(
-    ("remedy", "wish", "euid", "words"),
+    ("remedy", "asked_for", "euid", "words"),
     [
         (None, FixRequest(), 0, "has no fix"),
         (
@@ -269,9 +269,9 @@ TRUE = (Command(("true",)),)
     ],
 )
 def test_what_stands_against_an_item(
-    remedy: Optional[Fix], request: FixRequest, euid: int, words: Optional[str]
+    remedy: Optional[Fix], asked_for: FixRequest, euid: int, words: Optional[str]
 ) -> None:
-    refusal = refusal_of(finding(remedy), fake_host(euid=euid), request)
+    refusal = refusal_of(finding(remedy), fake_host(euid=euid), asked_for)
     assert (refusal is None) if words is None else (words in (refusal or ""))
 
 

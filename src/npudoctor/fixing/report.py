@@ -47,8 +47,8 @@ def by_hand(result: ItemResult) -> bool:
 
 
 def _bad(result: ItemResult) -> bool:
-    ending = result.outcome.status
-    return ending is ActionStatus.FAILED or (ending is ActionStatus.REFUSED and result.item.decides)
+    status = result.outcome.status
+    return status is ActionStatus.FAILED or (status is ActionStatus.REFUSED and result.item.decides)
 
 
 def _line(results: Sequence[ItemResult]) -> str:
@@ -63,7 +63,7 @@ def _line(results: Sequence[ItemResult]) -> str:
         ActionStatus.FAILED: _("{count} failed"),
     }
     counts = Counter(result.outcome.status for result in results if not by_hand(result))
-    parts = [texts[ending].format(count=counts[ending]) for ending in ActionStatus if counts[ending]]
+    parts = [texts[status].format(count=counts[status]) for status in ActionStatus if counts[status]]
     if any(map(by_hand, results)):
         parts.append(_("{count} by hand").format(count=sum(map(by_hand, results))))
     return _(", ").join(parts)

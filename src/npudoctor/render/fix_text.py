@@ -15,8 +15,8 @@ from npudoctor.render.printable import printable
 INDENT, DEEPER = "  ", "      "
 
 
-def ending_words() -> dict[ActionStatus, str]:
-    """How each ending of an action is called."""
+def status_words() -> dict[ActionStatus, str]:
+    """The word for each status of an action."""
     return {
         ActionStatus.PLANNED: _("planned"),
         ActionStatus.APPLIED: _("applied"),
@@ -59,7 +59,7 @@ def what_runs(item: Item) -> Iterator[str]:
 
 def fix_text(report: FixReport) -> str:
     """What became of every item, and the one line."""
-    words = ending_words()
+    words = status_words()
     lines = [line for done in report.actions for line in _result_lines(done, words)]
     if report.run is not None:
         lines.append(_("journal of this run: {run}").format(run=report.run))

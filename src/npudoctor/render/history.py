@@ -13,7 +13,7 @@ from npudoctor.core.messages import _
 from npudoctor.core.redact.redact import redact, redact_lines, redact_value
 from npudoctor.fixing.history import FINISHED, INTERRUPTED, KILLED, RUNNING, UNKNOWN, FixRun, StepRecord
 from npudoctor.render.columns import paragraph
-from npudoctor.render.fix_text import DEEPER, INDENT, ending_words
+from npudoctor.render.fix_text import DEEPER, INDENT, status_words
 from npudoctor.render.printable import printable
 
 SCHEMA = "npudoctor.history/1"
@@ -61,7 +61,7 @@ def history_text(runs: Sequence[FixRun]) -> str:
 
 
 def _block(run: FixRun) -> Iterator[str]:
-    yield printable(f"{run.name}  {local(run.started)}  {_ending(run)}")
+    yield printable(f"{run.name}  {local(run.started)}  {_status_text(run)}")
     if run.undoes:
         yield from paragraph(_("it undid run {run}").format(run=run.undoes), INDENT, INDENT)
     for act in run.acts:
@@ -75,7 +75,7 @@ def _block(run: FixRun) -> Iterator[str]:
         yield from paragraph(_("to undo it: npudoctor undo {run}").format(run=run.name), INDENT, INDENT)
 
 
-def _ending(run: FixRun) -> str:
+def _status_text(run: FixRun) -> str:
     texts = {
         FINISHED: _("finished: {msg}").format(msg=redact(run.msg)),
         INTERRUPTED: _("interrupted"),
@@ -86,7 +86,7 @@ def _ending(run: FixRun) -> str:
 
 
 def _act(act: StepRecord, run: FixRun) -> Iterator[str]:
-    words = {ending.value: word for ending, word in ending_words().items()}
+    words = {ending.value: word for ending, word in status_words().items()}
     words[UNKNOWN] = _("started; how it ended is unknown")
     yield printable(f"{INDENT}{words.get(act.status, act.status)}: {act.code}")
     if act.reason:
