@@ -93,8 +93,6 @@ def test_only_our_variables_are_looked_at() -> None:
     variables = {"NPUDOCTOR_TYPO": "x", "NPUDOCTOR_CHECKS_DIR": "/x", "NPUDOCTOR_CONFIG": "", "SCOPE": "x"}
     warnings = settings({}, variables).warnings
     assert [warning.split()[2].rstrip(";") for warning in warnings] == ["NPUDOCTOR_TYPO"]
-        "NPUDOCTOR_TYPO"
-    ]
 
 
 @pytest.mark.parametrize(
