@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -72,7 +71,7 @@ def test_a_section_that_is_no_table_of_rows_is_passed_over(monkeypatch: pytest.M
     sections = {"kinds": ["a", "b"], "one": "text", "rows": [{"as_of": "2026-01"}], "numbers": [1, {}]}
     monkeypatch.setattr(knowledge, "names", lambda: ["made"])
     monkeypatch.setattr(knowledge, "table", lambda name: sections)
-    told = json.loads(knowledge.knowledge_json(Knowledge("")))
+    told = knowledge.knowledge_object(Knowledge(""))
     assert [(row["table"], row["rows"]) for row in told["tables"]] == [("made.rows", 1)]
     assert "made.rows" in knowledge.knowledge_text(Knowledge(""))
     monkeypatch.setattr(knowledge, "table", lambda name: {"kinds": ["a"]})

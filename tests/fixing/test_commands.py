@@ -51,7 +51,7 @@ def test_what_is_gone_already_is_not_taken_back(host: Host, tmp_path: Path) -> N
 def test_a_question_that_cannot_be_asked_answers_nothing(host: Host, tmp_path: Path) -> None:
     made = tmp_path / "made"
     ended = apply_step(Command(("mkdir", str(made)), still=("no-such-program-here",)), host)
-    assert ended.ending is ActionStatus.REFUSED
+    assert ended.status is ActionStatus.REFUSED
     assert not made.exists()
 
 
@@ -72,7 +72,7 @@ def test_a_question_that_failed_does_not_say_that_it_is_gone(status: int, ending
         "remove": Answer(("remove",), "exited", 0),
     }
     ended = apply_step(Command(("remove",), still=("query",)), fake_host(commands=answers))
-    assert ended.ending is ending
+    assert ended.status is ending
     assert ("FirewallD is not running" in ended.reason) is (ending is ActionStatus.REFUSED)
 
 
@@ -82,7 +82,7 @@ def test_a_program_may_say_itself_that_it_did_nothing(host: Host) -> None:
         ("Skipping adding existing rule\nRule added (v6)", ActionStatus.APPLIED),
         ("", ActionStatus.APPLIED),
     ):
-        assert apply_step(Command(("echo", said), skipped="Skipping"), host).ending is ending
+        assert apply_step(Command(("echo", said), skipped="Skipping"), host).status is ending
 
 
 @pytest.mark.parametrize("how", ["written", "replaced", "gone", "a link to another"])
@@ -102,7 +102,7 @@ def test_what_a_program_reads_must_be_what_was_looked_at(host: Host, tmp_path: P
         (tmp_path / "evil").write_text("evil")
         wheel.symlink_to(tmp_path / "evil")
     ended = apply_step(step, host)
-    assert (ended.ending, ended.changed, made.exists()) == (ActionStatus.REFUSED, False, False)
+    assert (ended.status, ended.changed, made.exists()) == (ActionStatus.REFUSED, False, False)
     assert str(wheel) in ended.reason
 
 
@@ -110,7 +110,7 @@ def test_an_unchanged_input(host: Host, tmp_path: Path) -> None:
     wheel, made = tmp_path / "te.whl", tmp_path / "made"
     wheel.write_text("good")
     step = Command(("touch", str(made)), inputs=(mark(wheel),))
-    assert apply_step(step, host).ending is ActionStatus.APPLIED
+    assert apply_step(step, host).status is ActionStatus.APPLIED
     assert made.exists()
 
 
@@ -126,7 +126,7 @@ def test_an_unchanged_input(host: Host, tmp_path: Path) -> None:
 )
 def test_why_a_program_failed(answer: Answer, ending: ActionStatus, words: str) -> None:
     ended = apply_step(Command(("tool", "x")), fake_host(commands={"tool": answer}))
-    assert (ended.ending, ended.changed) == (
+    assert (ended.status, ended.changed) == (
         ending,
         ending is ActionStatus.FAILED,
     )  # who knows what it did before
@@ -155,30 +155,30 @@ def listed(*handles: int) -> str:
 )
 def test_a_rule_that_may_not_be_touched(step: KnownStep, told: str, ending: ActionStatus) -> None:
     ended = apply_step(step, fake_host(commands={LIST: told}))
-    assert (ended.ending, ended.changed) == (ending, False)
+    assert (ended.status, ended.changed) == (ending, False)
 
 
 def test_a_chain_that_is_gone_is_not_made() -> None:
     gone = Answer(LIST, "exited", 1, "", "Error: No such file or directory\nlist chain inet t in\n")
     ended = apply_step(InsertRule(PLACE, RULE, "npudoctor-1"), fake_host(commands={LIST: gone}))
-    assert (ended.ending, ended.changed) == (ActionStatus.REFUSED, False)
+    assert (ended.status, ended.changed) == (ActionStatus.REFUSED, False)
     assert "No such file or directory" in ended.reason
     ended = apply_step(DeleteRule(PLACE, RULE, "npudoctor-1"), fake_host(commands={LIST: gone}))
-    assert (ended.ending, ended.changed) == (ActionStatus.ALREADY, False)
+    assert (ended.status, ended.changed) == (ActionStatus.ALREADY, False)
 
 
 def test_nft_does_all_or_nothing() -> None:
     step = InsertRule(PLACE, RULE, "npudoctor-1")
     failed = Answer(step.argv, "exited", 1, "", "Error: Operation not permitted\n")
     ended = apply_step(step, fake_host(commands={LIST: listed(), step.argv: failed}))
-    assert (ended.ending, ended.changed) == (ActionStatus.FAILED, False)
+    assert (ended.status, ended.changed) == (ActionStatus.FAILED, False)
 
 
 def test_only_the_rule_with_our_comment_is_deleted() -> None:
     two = '{"nftables": [{"rule": {"handle": 4, "comment": "mine"}}, ' + listed(7)[len('{"nftables": [') :]
     deleted = ("nft", "delete", "rule", *PLACE, "handle", "7")
     ended = apply_step(DeleteRule(PLACE, RULE, "npudoctor-1"), fake_host(commands={LIST: two, deleted: ""}))
-    assert ended.ending is ActionStatus.APPLIED
+    assert ended.status is ActionStatus.APPLIED
 
 
 def test_the_shown_line_is_what_bash_reads(tmp_path: Path) -> None:

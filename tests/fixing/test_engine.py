@@ -19,14 +19,14 @@ from npudoctor.fixing.outcome import ActionStatus
 from npudoctor.fixing.plan import FixRequest, Item, items_of, refusal_of
 from npudoctor.fixing.steps.steps import Command, Export
 from npudoctor.host import Host
-from npudoctor.runner.reporting import minimal_host, minimal_target
+from npudoctor.runner.description import minimal_host, minimal_target
 from npudoctor.testing import fake_host
 
 DONE = ["orphan-segment", "orphan-socket", "orphan-spill"]
 
 
 def endings(report: FixReport) -> list[str]:
-    return [one.outcome.ending.value for one in report.actions]
+    return [one.outcome.status.value for one in report.actions]
 
 
 def events(machine: Machine) -> list[str]:
@@ -39,8 +39,8 @@ def events(machine: Machine) -> list[str]:
 def test_without_a_selection_only_the_plan_is_shown(machine: Machine) -> None:
     machine.dead_server(spill=True)
     shown: list[Item] = []
-    tools = FixContext(machine.report, machine.host, lambda item: True, at=lambda name: pytest.fail(name))
-    report = fix(FixRequest(yes=True), tools, shown.extend)
+    context = FixContext(machine.report, machine.host, lambda item: True, at=lambda name: pytest.fail(name))
+    report = fix(FixRequest(yes=True), context, shown.extend)
     assert [item.finding.code.partition(".")[2] for item in shown] == DONE
     assert endings(report) == ["planned"] * 3
     assert (report.exit_code, report.changed, report.would_change, report.failed) == (1, False, True, False)
@@ -114,9 +114,9 @@ def test_who_is_asked_decides(
 
 def test_only_what_was_selected(machine: Machine) -> None:
     server = machine.dead_server(spill=True)
-    tools = FixContext(machine.report, machine.host, lambda item: None)
-    wish = FixRequest(("cache-server",), codes=frozenset({"cache-server.orphan-spill"}), yes=True)
-    report = fix(wish, tools, lambda items: None)
+    context = FixContext(machine.report, machine.host, lambda item: None)
+    request = FixRequest(("cache-server",), codes=frozenset({"cache-server.orphan-spill"}), yes=True)
+    report = fix(request, context, lambda items: None)
     assert endings(report) == ["applied"]
     assert report.exit_code == 0
     assert machine.codes() == ["orphan-segment", "orphan-socket"]
@@ -161,7 +161,7 @@ def test_a_journal_that_cannot_be_written_from_here_on(machine: Machine, number:
                     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
 
         report = machine.fix(at=at)
-        reasons = [one.outcome.reason for one in report.actions if one.outcome.ending is ActionStatus.FAILED]
+        reasons = [one.outcome.reason for one in report.actions if one.outcome.status is ActionStatus.FAILED]
         return report.exit_code, report.changed, endings(report), reasons
 
     status, changed, ended, reasons = forked(run)
@@ -250,7 +250,7 @@ TRUE = (Command(("true",)),)
 
 
 @pytest.mark.parametrize(
-    ("remedy", "wish", "euid", "words"),
+    ("remedy", "asked_for", "euid", "words"),
     [
         (None, FixRequest(), 0, "has no fix"),
         (
@@ -269,9 +269,9 @@ TRUE = (Command(("true",)),)
     ],
 )
 def test_what_stands_against_an_item(
-    remedy: Optional[Fix], wish: FixRequest, euid: int, words: Optional[str]
+    remedy: Optional[Fix], asked_for: FixRequest, euid: int, words: Optional[str]
 ) -> None:
-    refusal = refusal_of(finding(remedy), fake_host(euid=euid), wish)
+    refusal = refusal_of(finding(remedy), fake_host(euid=euid), asked_for)
     assert (refusal is None) if words is None else (words in (refusal or ""))
 
 
@@ -297,12 +297,12 @@ def test_a_note_that_is_left_to_a_person_decides_nothing() -> None:
     export = Fix("t", (Export("A", "b"),))
     for remedy in (export, Fix("t", TRUE, risk=Risk.MANUAL), Fix("t", TRUE)):
         report = report_of(fake_host(euid=1000), finding(remedy, Severity.INFO), status=Status.OK)
-        tools = FixContext(lambda told=report: told, lambda: fake_host(euid=1000), lambda item: None)  # type: ignore[misc]
-        for wish in (FixRequest(), FixRequest(("x",), everything=True, yes=True)):
-            done = fix(wish, tools, lambda items: None)
+        context = FixContext(lambda told=report: told, lambda: fake_host(euid=1000), lambda item: None)  # type: ignore[misc]
+        for request in (FixRequest(), FixRequest(("x",), everything=True, yes=True)):
+            done = fix(request, context, lambda items: None)
             assert endings(done) == ["refused"]
             assert (done.exit_code, done.failed, done.changed) == (0, False, False)
-        done = fix(FixRequest(("x",), yes=True), tools, lambda items: None)
+        done = fix(FixRequest(("x",), yes=True), context, lambda items: None)
         assert (done.exit_code, done.failed) == (1, True)
 
 
@@ -344,8 +344,8 @@ def test_what_only_a_person_can_do_is_by_hand(remedy: Optional[Fix], msg: str) -
 def test_the_exit_status(fixes: Sequence[Optional[Fix]], status: Status, expected: tuple[int, bool]) -> None:
     host = fake_host()
     found = report_of(host, *(finding(remedy) for remedy in fixes), status=status)
-    tools = FixContext(lambda: found, fake_host, lambda item: None)
-    report = fix(FixRequest(("x",), yes=True), tools, lambda items: None)
+    context = FixContext(lambda: found, fake_host, lambda item: None)
+    report = fix(FixRequest(("x",), yes=True), context, lambda items: None)
     assert (report.exit_code, report.failed) == expected
     assert not report.changed
 
@@ -353,8 +353,8 @@ def test_the_exit_status(fixes: Sequence[Optional[Fix]], status: Status, expecte
 def test_fixed_is_what_the_check_no_longer_finds(machine: Machine) -> None:
     host = machine.host()
     remedy = Fix("t", TRUE, risk=Risk.SAFE, needs_root=False)
-    tools = FixContext(lambda: report_of(host, finding(remedy)), machine.host, lambda item: None)
-    report = fix(FixRequest(("x",), yes=True), tools, lambda items: None)
+    context = FixContext(lambda: report_of(host, finding(remedy)), machine.host, lambda item: None)
+    report = fix(FixRequest(("x",), yes=True), context, lambda items: None)
     assert endings(report) == ["failed"]
     assert "still finds it" in report.actions[0].outcome.reason
     assert (report.exit_code, report.changed) == (1, True)
@@ -367,8 +367,8 @@ def test_a_step_that_fails_ends_its_item_and_no_other(machine: Machine) -> None:
     # Before the second item, whose guard is that the check still finds it, the check is asked again.
     both = report_of(host, finding(broken), finding(whole))
     found = iter([both, both, report_of(host)])
-    tools = FixContext(lambda: next(found), machine.host, lambda item: None)
-    report = fix(FixRequest(("x",), yes=True), tools, lambda items: None)
+    context = FixContext(lambda: next(found), machine.host, lambda item: None)
+    report = fix(FixRequest(("x",), yes=True), context, lambda items: None)
     assert endings(report) == ["failed", "applied"]
     assert report.changed
     assert [record.get("status") for record in machine.journal() if record["event"] == "after"] == [

@@ -16,7 +16,7 @@ from npudoctor.fixing.plan import FixRequest
 from npudoctor.fixing.steps.steps import Command, Export
 from npudoctor.render.fix_json import fix_object
 from npudoctor.render.fix_text import fix_text
-from npudoctor.runner.reporting import minimal_host, minimal_target
+from npudoctor.runner.description import minimal_host, minimal_target
 
 WISH = FixRequest(("x",), yes=True, risk=Risk.CAUTION)
 GIVEN_UP = (Status.UNKNOWN, Status.TIMEOUT, Status.CRASHED)
@@ -40,16 +40,16 @@ def ill(step: Step, code: str = "x.y") -> Finding:
     return Finding(code, "it is so", Severity.WARNING, fix=Fix("t", (step,), needs_root=False))
 
 
-def mend(looks: Looks, wish: FixRequest = WISH, answer: Optional[bool] = True) -> FixReport:
-    tools = FixContext(looks, looks.machine.host, lambda item: answer)
-    return fix(wish, tools, lambda items: None)
+def mend(looks: Looks, request: FixRequest = WISH, answer: Optional[bool] = True) -> FixReport:
+    context = FixContext(looks, looks.machine.host, lambda item: answer)
+    return fix(request, context, lambda items: None)
 
 
 def test_what_an_earlier_item_mended_is_not_mended_twice(machine: Machine, tmp_path: Path) -> None:
     """Two findings about one port have the same line."""
     step = Command(("sh", "-c", f"echo x >> {tmp_path}/log"))
     report = mend(Looks(machine, [[ill(step), ill(step, "x.z")], []]))
-    assert [one.outcome.ending.value for one in report.actions] == ["applied", "already"]
+    assert [one.outcome.status.value for one in report.actions] == ["applied", "already"]
     assert (tmp_path / "log").read_text() == "x\n"
     assert (report.exit_code, report.changed) == (0, True)
 
@@ -57,7 +57,7 @@ def test_what_an_earlier_item_mended_is_not_mended_twice(machine: Machine, tmp_p
 def test_what_was_mended_while_a_person_was_asked(machine: Machine, tmp_path: Path) -> None:
     step = Command(("touch", f"{tmp_path}/made"))
     report = mend(Looks(machine, [[ill(step)], []]), FixRequest(("x",)))
-    assert [one.outcome.ending.value for one in report.actions] == ["already"]
+    assert [one.outcome.status.value for one in report.actions] == ["already"]
     assert "no longer finds it" in report.actions[0].outcome.reason
     assert (report.changed, (tmp_path / "made").exists()) == (False, False)
 
@@ -75,9 +75,9 @@ def test_a_check_that_gives_no_answer_any_more(machine: Machine, tmp_path: Path,
 
         return next(answers, dataclasses.replace(first, results=(silent,)))
 
-    tools = FixContext(look, machine.host, lambda item: True)
-    report = fix(FixRequest(("x",)), tools, lambda items: None)
-    assert [one.outcome.ending.value for one in report.actions] == ["refused"]
+    context = FixContext(look, machine.host, lambda item: True)
+    report = fix(FixRequest(("x",)), context, lambda items: None)
+    assert [one.outcome.status.value for one in report.actions] == ["refused"]
     assert "it hangs" in report.actions[0].outcome.reason
     assert (report.changed, (tmp_path / "made").exists()) == (False, False)
 
@@ -86,7 +86,7 @@ def test_a_program_that_is_not_needed_and_a_check_that_says_otherwise(machine: M
     step = Command(("true",), unless=("true",))
     report = mend(Looks(machine, [[ill(step)]]))
     (one,) = report.actions
-    assert (one.outcome.ending.value, report.changed, report.exit_code) == ("failed", False, 1)
+    assert (one.outcome.status.value, report.changed, report.exit_code) == ("failed", False, 1)
     assert one.outcome.reason == "already done, and the check still finds it"
 
 

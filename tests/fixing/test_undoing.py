@@ -35,15 +35,13 @@ class Bench(Desk):
             ItemResult(self.item(f"x.n{n}", steps), Outcome(ActionStatus.PLANNED))
             for n, steps in enumerate(findings)
         ]
-        tools = UndoContext(self.host, lambda item: True, at)
+        context = UndoContext(self.host, lambda item: True, at)
 
         def work(journal: Journal) -> FixReport:
-            ended = [engine.apply_item(one, n, tools, journal) for n, one in enumerate(done)]
-            answer = report.fix_report(ended, journal.run, changed=True)
-            journal.write("end", exit_code=answer.exit_code, msg=answer.msg)
-            return answer
+            ended = [engine.apply_item(one, n, context, journal) for n, one in enumerate(done)]
+            return report.fix_report(ended, journal.run, changed=True)
 
-        return engine.apply_with_journal(done, tools, work, lambda done: pytest.fail("idle"))
+        return engine.apply_with_journal(done, context, work, lambda done: pytest.fail("idle"))
 
     @staticmethod
     def item(code: str, steps: Sequence[KnownStep]) -> Item:
@@ -65,8 +63,8 @@ class Bench(Desk):
         """`undo --yes`."""
         runs = self.runs()
         (run,) = [newest_undoable(runs)] if name is None else runs_named(runs, name)
-        tools = UndoContext(self.host, lambda item: None, at)
-        return undo(run, FixRequest(("undo",), yes=yes, dry_run=dry_run), tools, lambda items: None)
+        context = UndoContext(self.host, lambda item: None, at)
+        return undo(run, FixRequest(("undo",), yes=yes, dry_run=dry_run), context, lambda items: None)
 
     def touch(self, name: str) -> Command:
         """Make a file, and remove it again."""
@@ -79,7 +77,7 @@ def bench(tmp_path: Path) -> Bench:
 
 
 def endings(report: FixReport) -> list[str]:
-    return [one.outcome.ending.value for one in report.actions]
+    return [one.outcome.status.value for one in report.actions]
 
 
 def killed(work: Callable[[Observer], object], point: int) -> bool:
@@ -137,8 +135,8 @@ def test_what_another_undid_while_a_person_was_asked_is_not_undone_twice(bench: 
             (bench.etc / "two").touch()
         return True
 
-    tools = UndoContext(bench.host, asked)
-    report = undo(run, FixRequest(("undo",)), tools, lambda items: None)
+    context = UndoContext(bench.host, asked)
+    report = undo(run, FixRequest(("undo",)), context, lambda items: None)
     assert (endings(report), report.exit_code, report.changed) == (["already", "already"], 0, False)
     assert "another run" in report.actions[0].outcome.reason
     assert bench.names() == ["two"]
@@ -227,7 +225,7 @@ def test_killed_at_every_point_and_undone(bench: Bench, old: bytes) -> None:
             break
         run = newest_undoable(bench.runs())
         if run is not None:
-            assert run.ending in ("killed", "finished")  # after its last line it is over
+            assert run.status in ("killed", "finished")  # after its last line it is over
             report = bench.undo(run.name)
             assert report.exit_code == 0, endings(report)
         assert bench.content() == old
@@ -263,7 +261,7 @@ def test_a_program_whose_undo_was_stopped_midway_is_said_to_be_in_doubt(bench: B
 
     with pytest.raises(KeyboardInterrupt):
         bench.undo(at=stop)
-    assert [run.ending for run in bench.runs()] == ["interrupted", "finished"]
+    assert [run.status for run in bench.runs()] == ["interrupted", "finished"]
     report = bench.undo()
     assert "an undo was interrupted" in report.actions[0].item.finding.message
     assert (report.exit_code, bench.names(), bench.runs()[2].name) == (0, [], fixed.run)
@@ -275,8 +273,8 @@ def test_who_is_asked_decides(bench: Bench) -> None:
     assert (endings(report), report.exit_code, report.run) == (["refused"] * 2, 1, None)
     answers = iter([False, True])
     run = newest_undoable(bench.runs())
-    tools = UndoContext(bench.host, lambda item: next(answers))
-    report = undo(run, FixRequest(("undo",)), tools, lambda items: None)
+    context = UndoContext(bench.host, lambda item: next(answers))
+    report = undo(run, FixRequest(("undo",)), context, lambda items: None)
     assert (endings(report), report.exit_code, bench.names()) == (["declined", "applied"], 1, ["a"])
     assert bench.undo().exit_code == 0
 
@@ -291,9 +289,9 @@ def test_an_undo_is_not_undone(bench: Bench) -> None:
 def test_a_run_that_is_at_work_is_not_called_killed(bench: Bench) -> None:
     with Journal(str(bench.state), None) as journal:
         journal.write("before", check="x", code="x.y", step=encode(bench.touch("a")))
-        assert [run.ending for run in bench.runs()] == ["running"]
+        assert [run.status for run in bench.runs()] == ["running"]
     (run,) = bench.runs()
-    assert (run.ending, run.acts[0].status, run.acts[0].changed) == ("killed", "unknown", None)
+    assert (run.status, run.acts[0].status, run.acts[0].changed) == ("killed", "unknown", None)
 
 
 def test_while_another_run_is_at_work_nothing_is_undone(bench: Bench) -> None:

@@ -80,7 +80,7 @@ def take(node: Node, step: RemoveUnused, at: Observer = lambda name: None, owner
 
 
 def refused(outcome: Outcome, word: str) -> None:
-    assert (outcome.ending, outcome.changed) == (ActionStatus.REFUSED, False), outcome
+    assert (outcome.status, outcome.changed) == (ActionStatus.REFUSED, False), outcome
     assert word in outcome.reason, outcome.reason
 
 
@@ -94,10 +94,10 @@ def test_what_the_dead_left_goes(play: Play) -> None:
         step = step_of(node)
         refused(take(node, step, owner=1), f"--owner {SOMEBODY}")
         outcome = take(node, step)
-        assert (outcome.ending, outcome.changed) == (ActionStatus.APPLIED, True), outcome
+        assert (outcome.status, outcome.changed) == (ActionStatus.APPLIED, True), outcome
         assert not any(path.exists() for path in paths)
         assert node.ask(shared_memory).findings == ()
-        assert take(node, step).ending is ActionStatus.ALREADY
+        assert take(node, step).status is ActionStatus.ALREADY
 
     play(scene)
 
@@ -111,7 +111,7 @@ def test_as_its_owner(play: Play) -> None:
             found = [one.fix for one in node.ask(shared_memory).findings if one.fix]
             (mine,) = (fix for fix in found if isinstance(fix.steps[0], RemoveUnused))
             assert not mine.needs_root
-            return apply_step(mine.steps[0], node.host()).ending
+            return apply_step(mine.steps[0], node.host()).status
 
         assert forked(as_somebody) is ActionStatus.APPLIED
         assert not path.exists() and roots.exists()
@@ -245,7 +245,7 @@ def test_one_that_cannot_go_does_not_keep_the_others(play: Play) -> None:
         used, free = left(), left()
         kept = os.open(used, os.O_RDONLY)
         outcome = take(node, step_of(node))
-        assert (outcome.ending, outcome.changed) == (ActionStatus.REFUSED, True)
+        assert (outcome.status, outcome.changed) == (ActionStatus.REFUSED, True)
         assert "1 file stays" in outcome.reason
         assert used.exists() and not free.exists()
         os.close(kept)
@@ -264,7 +264,7 @@ def test_killed_midway_a_second_run_finishes(play: Play) -> None:
                 os._exit(0)
             assert os.WIFSIGNALED(os.waitpid(pid, 0)[1])
             assert sum(path.exists() for path in paths) == number
-        assert take(node, step).ending is ActionStatus.APPLIED
+        assert take(node, step).status is ActionStatus.APPLIED
         assert not any(path.exists() for path in paths)
 
     play(scene)
@@ -284,7 +284,7 @@ def test_a_living_job_of_its_owner_may_know_its_name(play: Play) -> None:
         refused(take(node, step), "may still use it by name")
         rank.kill()
         rank.wait()
-        assert take(node, step).ending is ActionStatus.APPLIED
+        assert take(node, step).status is ActionStatus.APPLIED
 
     play(scene)
 
@@ -380,7 +380,7 @@ def test_file_systems_on_which_a_lease_proves_nothing(play: Play) -> None:
             found = path.stat()
             mark = FileMark("lock", found.st_dev, found.st_ino, 1, found.st_mtime_ns)
             outcome = apply_step(RemoveUnused(str(path.parent), 0, (mark,)), node.host())
-            assert outcome.ending is ending, outcome
+            assert outcome.status is ending, outcome
             assert path.exists() is (ending is ActionStatus.REFUSED)
             path.unlink(missing_ok=True)
 
@@ -593,7 +593,7 @@ def test_a_folder_that_is_given_to_other_machines_by_then(play: Play) -> None:
         table.write_text("/var/lib/nfs/other\t*(rw)\n")
         refused(apply_step(step, host), "/var/lib/nfs/other is exported")
         table.write_text("/srv\t*(rw)\n")
-        assert apply_step(step, host).ending is ActionStatus.APPLIED and not lock.exists()
+        assert apply_step(step, host).status is ActionStatus.APPLIED and not lock.exists()
 
     play(scene)
 
@@ -629,12 +629,12 @@ def test_many_folders_share_a_look(play: Play) -> None:
             looks.append(node.host((SOMEBODY,)))
             return looks[-1]
 
-        tools = FixContext(lambda: pytest.fail("not asked"), host, lambda item: True)
+        context = FixContext(lambda: pytest.fail("not asked"), host, lambda item: True)
         with Journal("/var/lib/npudoctor", "boot", lambda name: None) as journal:
             done = apply_item(
-                ItemResult(Item("temp-files", found), Outcome(ActionStatus.PLANNED)), 0, tools, journal
+                ItemResult(Item("temp-files", found), Outcome(ActionStatus.PLANNED)), 0, context, journal
             )
-        assert done.outcome.ending is ActionStatus.APPLIED, done.outcome
+        assert done.outcome.status is ActionStatus.APPLIED, done.outcome
         assert not any(folder.exists() for folder in folders)
         assert 1 <= len(looks) <= 10, len(looks)
 

@@ -15,7 +15,7 @@ from npudoctor.launch.rendezvous import Rendezvous
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The only place that there is."""
     path = tmp_path / "npudoctor"
-    monkeypatch.setattr(rendezvous, "_places", lambda euid, variables: iter([str(path)]))
+    monkeypatch.setattr(rendezvous, "_folders", lambda euid, variables: iter([str(path)]))
     return path
 
 
@@ -84,10 +84,10 @@ def test_what_is_no_file_of_ours_is_nothing(place: Path, tmp_path: Path) -> None
 
 
 def test_root_does_not_follow_the_variable() -> None:
-    mine = list(rendezvous._places(1000, {"XDG_RUNTIME_DIR": "/run/user/1000"}))
+    mine = list(rendezvous._folders(1000, {"XDG_RUNTIME_DIR": "/run/user/1000"}))
     assert mine == ["/run/user/1000/npudoctor", "/tmp/npudoctor-1000"]
-    assert list(rendezvous._places(1000, {"XDG_RUNTIME_DIR": "run"})) == ["/tmp/npudoctor-1000"]
-    assert list(rendezvous._places(0, {"XDG_RUNTIME_DIR": "/run/user/1000"})) == [
+    assert list(rendezvous._folders(1000, {"XDG_RUNTIME_DIR": "run"})) == ["/tmp/npudoctor-1000"]
+    assert list(rendezvous._folders(0, {"XDG_RUNTIME_DIR": "/run/user/1000"})) == [
         "/run/npudoctor",
         "/tmp/npudoctor-0",
     ]

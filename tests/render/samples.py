@@ -21,7 +21,7 @@ from npudoctor.core.model import (
 )
 from npudoctor.fixing.steps.steps import Command, Export, RemoveSharedMemory, RemoveSocket
 from npudoctor.runner import verdict
-from npudoctor.runner.reporting import one_line
+from npudoctor.runner.verdict import one_line
 
 SEGMENT = RemoveSharedMemory(32769, 0x6100C354, 4242, 1_790_000_000, 1_790_000_300, 4 << 30, 1000)
 SOCKET = RemoveSocket(

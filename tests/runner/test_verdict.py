@@ -8,8 +8,7 @@ import pytest
 
 from npudoctor import Finding, Severity, Status
 from npudoctor.core.model import Ignored, Result, Verdict
-from npudoctor.runner.reporting import one_line
-from npudoctor.runner.verdict import count, fold, ignore, judge
+from npudoctor.runner.verdict import count, fold, ignore, judge, one_line
 
 
 def finding(code: str, severity: Severity = Severity.ERROR, *echo_of: str) -> Finding:

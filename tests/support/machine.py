@@ -26,7 +26,7 @@ from npudoctor.fixing.plan import FixRequest, Item
 from npudoctor.host import Host, Options
 from npudoctor.host.process.identity import current_identity
 from npudoctor.host.records import Records
-from npudoctor.runner.reporting import minimal_host, minimal_target
+from npudoctor.runner.description import minimal_host, minimal_target
 from npudoctor.testing import Asked, FakeClock, ask
 
 from . import ipc
@@ -178,11 +178,11 @@ class Machine:
         self, owners: Iterable[int] = (), *, yes: bool = True, dry_run: bool = False, **hooks: Any
     ) -> FixReport:
         """`fix --cache-server`, with hooks between plan and apply, and around every change."""
-        wish = FixRequest(("cache-server",), yes=yes, dry_run=dry_run)
+        request = FixRequest(("cache-server",), yes=yes, dry_run=dry_run)
         show: Callable[[Sequence[Item]], None] = hooks.pop("planned", lambda items: None)
         hooks.setdefault("confirm", lambda item: None)
-        tools = FixContext(look=lambda: self.report(owners), host=lambda: self.host(owners), **hooks)
-        return fix(wish, tools, show)
+        context = FixContext(look=lambda: self.report(owners), host=lambda: self.host(owners), **hooks)
+        return fix(request, context, show)
 
     def report(self, owners: Iterable[int] = ()) -> Report:
         """A report with the one row; what the runner makes with threads, without them."""
@@ -211,7 +211,7 @@ class Machine:
 def told(report: FixReport) -> list[str]:
     """What a report says of each item, for the message of a test that fails."""
     items = ((one.item.finding, one.outcome) for one in report.actions)
-    return [f"{one.code} {end.ending.value}: {end.reason}; {one.evidence}" for one, end in items]
+    return [f"{one.code} {end.status.value}: {end.reason}; {one.evidence}" for one, end in items]
 
 
 def older(path: Path, seconds: float) -> None:

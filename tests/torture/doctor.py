@@ -157,7 +157,7 @@ def _inside(machine: Machine, uid: int, owners: Iterable[int], link: socket.sock
     sys.addaudithook(heard)
     report = machine.fix(owners, at=at, planned=lambda items: at("planned"))
     actions = [
-        {"message": done.item.finding.message, "status": done.outcome.ending.value,
+        {"message": done.item.finding.message, "status": done.outcome.status.value,
          "why": done.outcome.reason, "evidence": list(done.item.finding.evidence)}
         for done in report.actions
     ]  # fmt: skip

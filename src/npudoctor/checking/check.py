@@ -1,4 +1,4 @@
-"""@check: turns a generator of findings into a Check, and refuses one that is not well formed."""
+"""@check turns a generator of findings into a Check, and refuses a declaration that is not well formed."""
 
 from __future__ import annotations
 

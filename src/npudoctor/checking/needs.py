@@ -1,4 +1,4 @@
-"""What must be here before a check can apply: told by a few shared questions, without loading its file."""
+"""What must be on the machine for a check to apply, answered by a few shared questions without loading it."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def needs_interpreter(needs: Sequence[str]) -> bool:
 def why_not_applicable(needs: Sequence[str], host: Host) -> Optional[str]:
     """Why a check cannot apply: none of what it needs is here. None when something is, or nobody can tell.
 
-    Who cannot tell lets the check look for itself: it says best what it could not see.
+    When it cannot be determined the check runs: its own message says best what it could not see.
     """
     if not needs:
         return None

@@ -31,7 +31,7 @@ def validate(check: Check, answer: object) -> CheckOutput:
         severity=_severity(check, answer),
         message=redact(answer.message),
         evidence=redact_lines(answer.evidence),
-        fix=_checked(answer.fix),
+        fix=_validate_fix(answer.fix),
     )
 
 
@@ -65,7 +65,7 @@ def _expect_types(finding: Any) -> None:
         raise TypeError(f"{finding.code}: a text where a tuple of texts is wanted")
 
 
-def _checked(fix: Any) -> Optional[Fix]:
+def _validate_fix(fix: Any) -> Optional[Fix]:
     """Render the lines once: a fix that cannot be shown is found out here."""
     if fix is not None:
         if not isinstance(fix, Fix) or not isinstance(fix.risk, Risk):

@@ -1,4 +1,4 @@
-"""What `run` says when the job failed: what `explain` says of the logs written since its start."""
+"""What `run` prints when the job failed: the explanation of the logs written since it started."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from npudoctor.core.frozen import dataclass
 
 SECONDS = 30.0  # the longest that a job's end waits for it
 READING = 20.0  # of them for the logs
-# Who ended the job knows why: a person, or the batch system.
+# Whoever ended the job, a person or the batch system, knows why.
 ENDED = frozenset(128 + number for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM))
 IMPATIENT = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
-STATUSES_OF_A_SHELL = (126, 127)  # said already: nothing was started
+STATUSES_OF_A_SHELL = (126, 127)  # reported already: nothing was started
 
 
 @dataclass(frozen=True)
@@ -53,12 +53,12 @@ def explain_failure(status: int, beginning: JobStart, variables: Mapping[str, st
 
 
 class _Stopped(Exception):
-    """Somebody does not want to wait for the explanation."""
+    """A signal asked not to wait for the explanation."""
 
 
 @contextmanager
 def _heeding() -> Iterator[None]:
-    """While a job runs all signals are held; now those that end something end our reading, and no more."""
+    """Signals were held while the job ran; now those that end a process end only the reading of logs."""
 
     def stop(*_told: object) -> None:
         raise _Stopped

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from npudoctor.cli.arguments.paths import writable
 from npudoctor.cli.settings.config import UsageError, absolute
-from npudoctor.cli.terminal.destinations import open_target_folder
-from npudoctor.cli.terminal.output import Lost, complain, write_in_child
+from npudoctor.cli.terminal.output import Lost, complain, put_file, write_in_child
 from npudoctor.core.messages import _, strerror
 from npudoctor.core.redact.prefilter import HIDDEN
 from npudoctor.core.redact.redact import redact
@@ -34,7 +33,7 @@ _JSON = ("report.json", "explain.json")
 
 
 def place(name: str, files: Files) -> str:
-    """The file of --collect, judged as that of --output is, as long as there is none yet."""
+    """The file of --collect, validated as that of --output is; it must not exist yet."""
     path = absolute(name, _OPTION)
     folder = os.path.dirname(path)
     try:  # before anything touches it: it may never answer
@@ -109,7 +108,7 @@ def _versions(session: Session) -> str:
     interpreter = session.host.interpreter
     lines = [f"interpreter: {interpreter.label}"]
     for name in _PACKAGES:
-        with contextlib.suppress(Exception):  # what cannot be read is said in the report
+        with contextlib.suppress(Exception):  # the report says what cannot be read
             version = interpreter.version_of(name)
             if version is not None:
                 lines.append(f"{name}: {version}")
@@ -121,17 +120,9 @@ def pack(path: str, contents: Mapping[str, bytes]) -> None:
     top = os.path.basename(path).split(".")[0] or "npudoctor"
     content = _packed(top, contents)
     try:
-        write_in_child(lambda: _put_into(os.path.dirname(path), os.path.basename(path), content), path)
+        write_in_child(lambda: put_file(path, content, _link, 0o600), path)
     except OSError as error:
         raise Lost(f"{path}: {strerror(error.errno)}") from error
-
-
-def _put_into(place: str, name: str, content: bytes) -> None:
-    folder = open_target_folder(place)
-    try:
-        _put(content, name, folder)
-    finally:
-        os.close(folder)
 
 
 def _packed(top: str, contents: Mapping[str, bytes]) -> bytes:
@@ -144,16 +135,6 @@ def _packed(top: str, contents: Mapping[str, bytes]) -> bytes:
     return file.getvalue()
 
 
-def _put(content: bytes, name: str, folder: int) -> None:
-    """A new file in a folder that is held open, whoever renames it or puts a link in its place."""
-    temporary = f".npudoctor-{os.urandom(8).hex()}"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        with open(os.open(temporary, flags, 0o600, dir_fd=folder), "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
-    finally:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary, dir_fd=folder)
+def _link(new: str, name: str, folder: int) -> None:
+    """Never instead of another file."""
+    os.link(new, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)

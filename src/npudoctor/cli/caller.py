@@ -1,4 +1,4 @@
-"""Who called this command line, and how it leaves him."""
+"""The caller's variables and language, and how the process ends."""
 
 from __future__ import annotations
 

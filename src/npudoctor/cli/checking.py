@@ -1,4 +1,4 @@
-"""The work of `npudoctor check`, whoever has read its command line."""
+"""The work of `npudoctor check`, whether plain.py or typer has read its command line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from npudoctor.cli.arguments.paths import writable
 from npudoctor.cli.caller import Caller
 from npudoctor.cli.session import open_session
 from npudoctor.cli.settings.config import UsageError
-from npudoctor.cli.terminal.reports import deliver
+from npudoctor.cli.terminal.reports import deliver_report
 from npudoctor.core.messages import _
 from npudoctor.host.fs.files import Files
 from npudoctor.runner import runner
@@ -24,5 +24,5 @@ def check_node(flags: Mapping[str, Any], caller: Caller) -> int:
         target = writable(flags["output"], Files(session.host.disk))
         settings = session.settings(flags["names"] or ())
         report = runner.run(session.loaded, session.host, settings, session.until)
-        deliver(report, session.config["format"], target, verbose=verbose, quiet=quiet)
+        deliver_report(report, session.config["format"], target, verbose=verbose, quiet=quiet)
     return report.exit_code

@@ -37,10 +37,10 @@ def env(
     from npudoctor.cli.arguments.shells import form_of
 
     form = form_of(shell, format, ctx.obj.variables)
-    return _answered(ctx, form, {"python": python, "lang": lang, "config": config}, write)
+    return _print(ctx, form, {"python": python, "lang": lang, "config": config}, write)
 
 
-def _answered(ctx: typer.Context, form: str, flags: dict[str, Optional[str]], write: Optional[str]) -> int:
+def _print(ctx: typer.Context, form: str, flags: dict[str, Optional[str]], write: Optional[str]) -> int:
     """What ends otherwise than with 0 and lines makes an `eval` fail: cli/terminal/eval_guard.py."""
     from npudoctor.cli.arguments.paths import own_file
     from npudoctor.cli.session import open_session
@@ -61,7 +61,7 @@ def _answered(ctx: typer.Context, form: str, flags: dict[str, Optional[str]], wr
             reason = error.reason if isinstance(error, CannotTell) else str(error)
             output.complain(_("the environment cannot be set: {why}").format(why=reason))
             return 1
-        _say(required, form, target)
+        _explain(required, form, target)
         if target is None:
             output.emit(text, errors="surrogateescape")
         else:
@@ -69,7 +69,7 @@ def _answered(ctx: typer.Context, form: str, flags: dict[str, Optional[str]], wr
     return 0
 
 
-def _say(required: EnvironmentChanges, form: str, target: Optional[str]) -> None:
+def _explain(required: EnvironmentChanges, form: str, target: Optional[str]) -> None:
     """What a person should know beside the lines."""
     from npudoctor.cli.terminal import output
     from npudoctor.render.environment import SHELLS, cannot_unset, cut_by_old_slurm, eval_line

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import Annotated
 
 import typer
 
 from npudoctor.cli.arguments import options as o
 from npudoctor.core.messages import _
-
-if TYPE_CHECKING:
-    from npudoctor.explain.answer import Explanation
 
 Logs = Annotated[
     o.Texts,
@@ -57,8 +54,11 @@ def explain(
     from npudoctor.cli.arguments.paths import writable
     from npudoctor.cli.explaining import ExplainRequest, explain_words, installed_on, verify_diagnosis
     from npudoctor.cli.session import load_settings, open_session
+    from npudoctor.cli.terminal.reports import deliver
     from npudoctor.explain.signatures.remedies import remedied
     from npudoctor.host.fs.files import Files, LocalDisk
+    from npudoctor.render.explain_json import explain_object
+    from npudoctor.render.explain_text import explain_text
 
     started = time.monotonic()
     flags = {"format": format, "lang": lang, "config": config}
@@ -79,23 +79,7 @@ def explain(
     if packed is not None:
         with open_session(flags, ctx.obj) as session:
             bundle.collect(packed, explanation, session)
-    _deliver(explanation, settings["format"], target)
+    deliver(
+        settings["format"], lambda: explain_object(explanation), lambda: explain_text(explanation), target
+    )
     return explanation.exit_code
-
-
-def _deliver(explanation: Explanation, format: str, target: Optional[str]) -> None:
-    from npudoctor.cli.terminal import output
-
-    if format == "json":
-        from npudoctor.render.explain_json import explain_object
-        from npudoctor.render.json_text import json_text
-
-        text, encoding = json_text(explain_object(explanation)), "utf-8"
-    else:
-        from npudoctor.render.explain_text import explain_text
-
-        text, encoding = explain_text(explanation), output.terminal_encoding()
-    if target is None:
-        output.emit(text, encoding)
-    else:
-        output.save(target, text)

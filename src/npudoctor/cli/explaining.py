@@ -7,6 +7,7 @@ import math
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Optional
 
 from npudoctor.cli.session import knowledge_directory
@@ -39,8 +40,8 @@ _NAMED = 5  # logs named there of those that were found
 
 @dataclass(frozen=True)
 class ExplainRequest:
-    """The words of the command, who called, and when it began. `seconds`: how long it may take, None for what
-    suits the words; `since`: only what was written since then is read."""
+    """The words of the command, the variables, and when it began. `seconds`: how long it may take, None for
+    the default; `since`: only what was written since then is read."""
 
     words: tuple[str, ...]
     variables: Mapping[str, str]
@@ -74,14 +75,11 @@ def explain_words(request: ExplainRequest) -> Explanation:
 
 
 def _table(variables: Mapping[str, str]) -> Table:
-    """Our signatures and the site's; what of the site's cannot be used is said."""
+    """Our signatures and the site's; site rows that cannot be used are reported on stderr."""
     from npudoctor.host import Host, Options
 
-    host = Host(Options(knowledge=knowledge_directory(variables)), variables=variables)
-    try:
+    with closing(Host(Options(knowledge=knowledge_directory(variables)), variables=variables)) as host:
         tables = prepared(host.knowledge)
-    finally:
-        host.close()
     for row in tables.broken:
         text = _("this site's compatibility rows cannot be used: {path}: {why}")
         output.complain(text.format(path=row.path, why=row.reason))
@@ -139,7 +137,7 @@ def _about_logs(inputs: Inputs, engine: Engine, request: ExplainRequest) -> Expl
         *_uncounted(walk),
         *((one.path, one.problem) for one in evidence if one.problem),
     ]
-    _complain(walk, evidence, unread)
+    _report_unread(walk, evidence, unread)
     seconds = time.monotonic() - request.started
     late = time.monotonic() >= inputs.until
     answer = explanation(engine.judged(evidence), evidence, seconds, unread=unread)
@@ -165,7 +163,7 @@ def _read_once(engine: Engine, path: str, inputs: Inputs, request: ExplainReques
     from npudoctor.explain.reading.reading import failed
     from npudoctor.explain.reading.sources import opened, standard_input
 
-    # Who pipes something in may take as long as he likes, unless he says otherwise.
+    # A pipe may take as long as it likes, unless --deadline was given.
     until = math.inf if path == "-" and request.seconds is None else inputs.until
     try:
         source = standard_input(until) if path == "-" else opened(path, until)
@@ -177,7 +175,7 @@ def _read_once(engine: Engine, path: str, inputs: Inputs, request: ExplainReques
         source.close()
 
 
-def _complain(walk: Walk, evidence: list[Evidence], unread: list[tuple[str, str]]) -> None:
+def _report_unread(walk: Walk, evidence: list[Evidence], unread: list[tuple[str, str]]) -> None:
     """One line for each input that was not read, or not to its end; of very many, for the first."""
     lines = [f"{path}: {why}" for path, why in (*unread, *walk.notes)]
     for line in lines[:_SHOWN]:
@@ -208,7 +206,7 @@ def _newest(request: ExplainRequest) -> tuple[tuple[str, ...], tuple[str, ...]]:
         raise UsageError(_("found no CANN log, launcher log or *.log file: name a log, a folder or a code"))
     chosen = together(candidates)
     paths = tuple(place.path for place in chosen)
-    _say_chosen(paths)
+    _name_logs(paths)
     others = [place for place in candidates if place not in chosen]
     for other in others[:_NAMED]:
         output.complain(_("there is also: {path} ({kind})").format(path=other.path, kind=other.kind))
@@ -220,7 +218,7 @@ def _newest(request: ExplainRequest) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return paths, places.silent
 
 
-def _say_chosen(paths: Sequence[str]) -> None:
+def _name_logs(paths: Sequence[str]) -> None:
     if len(paths) == 1:
         output.complain(_("explaining the newest log in this directory: {path}").format(path=paths[0]))
         return
@@ -256,7 +254,7 @@ def verify_diagnosis(answer: Explanation, session: Session) -> Explanation:
 
 
 def installed_on(host: Host) -> Optional[Installed]:
-    """What is installed there; None when that cannot be told."""
+    """What is installed on the machine; None when it cannot be determined."""
     from npudoctor.facts.cann.installations import installs_of, set_env_script
     from npudoctor.facts.cann.nnal import scripts
     from npudoctor.facts.job.working_directory import job_user

@@ -13,7 +13,7 @@ from npudoctor.core.messages import _
 if TYPE_CHECKING:
     from npudoctor.cli.session import Session
     from npudoctor.fixing.engine import FixReport
-    from npudoctor.fixing.plan import FixRequest, Item
+    from npudoctor.fixing.plan import FixRequest
 
 Names = Annotated[
     o.Texts, o.argument("[ID|CODE]...", _("What to fix; without a selection only the plan is shown."))
@@ -55,22 +55,22 @@ def fix(
     lang: o.Lang = None,
     config: o.ConfigFile = None,
 ) -> int:
-    """Mend what can be mended safely."""
+    """Fix what is safe to fix."""
     from npudoctor.cli.session import open_session
-    from npudoctor.cli.terminal.answers import deliver
+    from npudoctor.cli.terminal.answers import deliver_fix
 
     selection = [*(names or ()), *(["cache-server"] if cache_server else ())]
-    # What the checks are asked about is said as for `check`; the rest is ours.
+    # The other flags are those of `check`, and mean the same.
     flags = {name: value for name, value in ctx.params.items() if name not in _OURS}
     with open_session(flags, ctx.obj, _owners(owner or ())) as session:
-        request = _wish(session, selection, everything, dry_run=dry_run, yes=yes, risk=risk or "safe")
+        request = _fix_request(session, selection, everything, dry_run=dry_run, yes=yes, risk=risk or "safe")
         report = _carry_out(session, request)
-        deliver(report, session.config["format"])
+        deliver_fix(report, session.config["format"])
     return report.exit_code
 
 
 def _owners(names: Sequence[str]) -> frozenset[int]:
-    """The uids of the users named by --owner; Refused for who is unknown, and for who is not root."""
+    """The uids of the users named by --owner; UsageError for an unknown user, or without root."""
     import os
 
     from npudoctor.cli.settings.config import UsageError
@@ -85,7 +85,7 @@ def _owners(names: Sequence[str]) -> frozenset[int]:
     return frozenset(uid for uid in uids.values() if uid is not None)
 
 
-def _wish(
+def _fix_request(
     session: Session, names: Sequence[str], everything: bool, *, dry_run: bool, yes: bool, risk: str
 ) -> FixRequest:
     from npudoctor.cli.settings.config import UsageError
@@ -109,7 +109,7 @@ def _carry_out(session: Session, request: FixRequest) -> FixReport:
     import dataclasses
     import time
 
-    from npudoctor.cli.terminal.answers import confirm
+    from npudoctor.cli.terminal.answers import confirm, show
     from npudoctor.core.model import Report
     from npudoctor.fixing.engine import FixContext, fix
     from npudoctor.runner import runner
@@ -121,12 +121,6 @@ def _carry_out(session: Session, request: FixRequest) -> FixReport:
             session.loaded, session.host.again(), settings, time.monotonic() + settings.deadline
         )
 
-    return fix(request, FixContext(look, session.host.again, confirm), lambda items: _show(items, request))
-
-
-def _show(items: Sequence[Item], request: FixRequest) -> None:
-    """The plan, before anything is asked or done. A run that only shows has it as its result instead."""
-    if not request.only_shows:
-        from npudoctor.cli.terminal.answers import show
-
-        show(items)
+    context = FixContext(look, session.host.again, confirm)
+    # A run that only shows has the plan as its result.
+    return fix(request, context, lambda items: None if request.only_shows else show(items))

@@ -13,18 +13,11 @@ def history(
     """Show what earlier runs did, and what of it can be undone."""
     from npudoctor.cli.own_records import own_machine, own_runs
     from npudoctor.cli.session import load_settings
-    from npudoctor.cli.terminal import output
+    from npudoctor.cli.terminal.reports import deliver
+    from npudoctor.render.history import history_object, history_text
 
     settings = load_settings({"format": format, "lang": lang, "config": config}, ctx.obj)
     with own_machine(ctx.obj) as host:
         runs = own_runs(host)
-    if settings["format"] == "json":
-        from npudoctor.render.history import history_object
-        from npudoctor.render.json_text import json_text
-
-        output.emit(json_text(history_object(runs)))
-    else:
-        from npudoctor.render.history import history_text
-
-        output.emit(history_text(runs), output.terminal_encoding())
+    deliver(settings["format"], lambda: history_object(runs), lambda: history_text(runs))
     return 0

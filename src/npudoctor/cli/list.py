@@ -2,44 +2,44 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import typer
 
 from npudoctor.cli.arguments import options as o
+
+if TYPE_CHECKING:
+    from npudoctor.cli.caller import Caller
 
 
 def list_checks(
     ctx: typer.Context, knowledge: o.Knowledge = False, format: o.Format = None, lang: o.Lang = None
 ) -> int:
     """List all checks and their codes."""
-    if knowledge:
-        return _list_knowledge(ctx, format, lang)
     from npudoctor.cli.session import load_settings
-    from npudoctor.cli.terminal import output
+
+    config = load_settings({"format": format, "lang": lang}, ctx.obj)
+    (_list_tables if knowledge else _list_checks)(ctx.obj, config["format"])
+    return 0
+
+
+def _list_checks(caller: Caller, format: str) -> None:
+    from npudoctor.cli.terminal.reports import deliver
     from npudoctor.registry import registry
-    from npudoctor.render.listing import listing_json, listing_text
+    from npudoctor.render.listing import listing_object, listing_text
 
-    config = load_settings({"format": format, "lang": lang}, ctx.obj)
-    loaded = registry.load_all(ctx.obj.variables)
-    if config["format"] == "json":
-        output.emit(listing_json(loaded))
-    else:
-        output.emit(listing_text(loaded), output.terminal_encoding())
-    return 0
+    loaded = registry.load_all(caller.variables)
+    deliver(format, lambda: listing_object(loaded), lambda: listing_text(loaded))
 
 
-def _list_knowledge(ctx: typer.Context, format: o.Format, lang: o.Lang) -> int:
-    from npudoctor.cli.session import knowledge_directory, load_settings
-    from npudoctor.cli.terminal import output
+def _list_tables(caller: Caller, format: str) -> None:
+    from contextlib import closing
+
+    from npudoctor.cli.session import knowledge_directory
+    from npudoctor.cli.terminal.reports import deliver
     from npudoctor.host import Host, Options
-    from npudoctor.render.knowledge import knowledge_json, knowledge_text
+    from npudoctor.render.knowledge import knowledge_object, knowledge_text
 
-    config = load_settings({"format": format, "lang": lang}, ctx.obj)
-    host = Host(Options(knowledge=knowledge_directory(ctx.obj.variables)), variables=ctx.obj.variables)
-    try:
-        if config["format"] == "json":
-            output.emit(knowledge_json(host.knowledge))
-        else:
-            output.emit(knowledge_text(host.knowledge), output.terminal_encoding())
-    finally:
-        host.close()
-    return 0
+    options = Options(knowledge=knowledge_directory(caller.variables))
+    with closing(Host(options, variables=caller.variables)) as host:
+        deliver(format, lambda: knowledge_object(host.knowledge), lambda: knowledge_text(host.knowledge))

@@ -22,7 +22,7 @@ def run(argv: list[str]) -> int:
     """Run the command line; returns the exit status."""
     gc.disable()  # a run is short: looking for garbage while modules load costs more than the garbage
     output.fill_closed_streams()
-    status = _ended(lambda: _invoke(argv), argv)
+    status = _exit_status(lambda: _invoke(argv), argv)
     eval_guard.fail_evaluation(argv, status)
     signals.restore_handlers()
     if threads.any_left():
@@ -74,7 +74,7 @@ def _invoke(argv: list[str]) -> int:
         return int(command.invoke(context) or 0)
 
 
-def _ended(work: Callable[[], int], argv: Sequence[str] = ()) -> int:
+def _exit_status(work: Callable[[], int], argv: Sequence[str] = ()) -> int:
     """Do the work; the exit status of every way in which it may end."""
     try:
         try:
@@ -82,26 +82,26 @@ def _ended(work: Callable[[], int], argv: Sequence[str] = ()) -> int:
         except (output.Lost, OSError):
             raise
         except Exception as error:
-            hidden = signals.signal_behind(error)
-            if hidden is not None:
-                raise hidden from None
-            status = _refused(error)
+            signal = signals.signal_behind(error)
+            if signal is not None:
+                raise signal from None
+            status = _report_error(error)
         if status == 0:
-            output.emit("")  # typer wrote the help by itself: only now we know whether it arrived
+            output.emit("")  # typer itself wrote the help: flushing shows whether it arrived
     except signals.Stopped as stopped:
         eval_guard.fail_evaluation(argv, stopped.status)
         exit_now(stopped.status)
     except output.Lost as lost:
-        status = _lost(str(lost))
+        status = _report_lost(str(lost))
     except OSError as error:
         if error.errno in _NO_ROOM:  # to load what we are made of, or to open what is to be looked at
             output.complain(messages.strerror(error.errno))
             return BUG
-        status = _lost(messages.strerror(error.errno))
+        status = _report_lost(messages.strerror(error.errno))
     return status
 
 
-def _refused(error: Exception) -> int:
+def _report_error(error: Exception) -> int:
     try:
         from npudoctor.cli.terminal.refusals import refusal
     except Exception:  # not even typer is here; Python's own status 1 would mean "not ready"
@@ -113,7 +113,7 @@ def _refused(error: Exception) -> int:
     return status
 
 
-def _lost(why: str) -> int:
+def _report_lost(why: str) -> int:
     output.discard_output()
     output.complain(messages._("the result could not be written: {why}").format(why=why))
     return LOST

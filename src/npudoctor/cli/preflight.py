@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from typing import Any, Optional
 
 from npudoctor.cli.caller import Caller
@@ -15,7 +16,7 @@ from npudoctor.core import messages
 from npudoctor.core.model import Report, Verdict
 from npudoctor.host import CannotTell, Host
 from npudoctor.launch.launch import fingerprint, launch_of
-from npudoctor.launch.preflight import Preflight, to_json
+from npudoctor.launch.preflight import Preflight
 from npudoctor.launch.program import python_of
 from npudoctor.launch.rendezvous import Rendezvous
 from npudoctor.launch.sharing import Sharing
@@ -37,14 +38,14 @@ def preflight(
         with open_session(job_flags, caller) as session:
             budget = session.until - time.monotonic()
 
-            def ask() -> Preflight:  # who waited in vain for another's answer has all its time left
+            def ask() -> Preflight:  # a rank that waited in vain for another's answer still has all its time
                 return _check(session, caller, full, time.monotonic() + budget)
 
             sharing = _sharing(session, job_flags, caller, pid)
             answer = ask() if sharing is None else sharing.answer(ask, session.deadline)
             if answer.borrowed and not answer.suits(caller.variables):
                 answer = ask()
-        return {"answer": to_json(answer), "language": messages.language()}
+        return {"answer": asdict(answer), "language": messages.language()}
     except UsageError as refused:
         return {"refused": str(refused)}
 
@@ -92,7 +93,7 @@ def _differences(before: Mapping[str, str], after: Mapping[str, str]) -> dict[st
 
 
 def _text(report: Report, full: bool) -> str:
-    """What a person is told where the job is not started."""
+    """What is printed when the job is not started."""
     if full:
         from npudoctor.render.text import report_text
 
@@ -108,14 +109,14 @@ def _sharing(session: Session, flags: Mapping[str, Any], caller: Caller, pid: in
     """How this rank shares with the others of its node; None for a job that is alone."""
     host = session.host
     launch = launch_of(host, caller.variables, pid)
-    meeting = Rendezvous.opened(host.identity.euid, caller.variables) if launch else None
-    if launch is None or meeting is None:
+    rendezvous = Rendezvous.opened(host.identity.euid, caller.variables) if launch else None
+    if launch is None or rendezvous is None:
         return None
     # The command may name the rank; what of it decides is its interpreter, one of the options by now.
     options = sorted((name, str(value)) for name, value in flags.items() if name != "command")
     alike = fingerprint(caller.variables, _folder(), messages.language(), options)
     place = f"{host.system.boot_id()} {host.system.namespace('pid')}"
-    return Sharing(meeting, launch, alike, host.processes, pid, place)
+    return Sharing(rendezvous, launch, alike, host.processes, pid, place)
 
 
 def _folder() -> str:

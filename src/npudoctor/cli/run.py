@@ -51,7 +51,7 @@ def run(
         raise UsageError(_("-v and -q cannot be used together"))
     if not command:
         raise UsageError(_("the command to start is missing: npudoctor run [OPTIONS] [--] COMMAND..."))
-    # Only now it is known which words were ours: a --lang among the job's is the job's.
+    # Only now is it known which words were ours: a --lang among the job's words is the job's.
     caller = Caller(ctx.obj.variables, lang and messages.language_of({"NPUDOCTOR_LANG": lang}))
     messages.activate(caller.language or messages.language_of(caller.variables))
     try:
@@ -79,12 +79,12 @@ def _run(flags: Mapping[str, Any], caller: Caller, command: Sequence[str]) -> in
     answer = _answer(flags, caller, command)
     if answer is None:
         return FAILED
-    if not _starts(answer, flags):
+    if not _report(answer, flags):
         withdraw(answer)
         return FAILED
     beginning = JobStart.now()
     try:
-        status = _started(answer, caller, command, inherited)
+        status = _run_job(answer, caller, command, inherited)
     finally:
         withdraw(answer)
     text = None if answer.borrowed else explain_failure(status, beginning, caller.variables)
@@ -112,13 +112,13 @@ def _answer(flags: Mapping[str, Any], caller: Caller, command: Sequence[str]) ->
     return Preflight(UNDETERMINED, "") if flags["force"] else None
 
 
-def _starts(answer: Preflight, flags: Mapping[str, Any]) -> bool:
-    """Say what is to be said of the answer; whether the job is to be started."""
+def _report(answer: Preflight, flags: Mapping[str, Any]) -> bool:
+    """Print what the check found; whether the job is to be started."""
     refused = answer.verdict == NOT_READY and not flags["force"]
-    first = not answer.borrowed  # what the first rank said, the others need not repeat
+    first = not answer.borrowed  # the other ranks need not repeat what the first one printed
     if flags["verbose"]:
         write_stderr(answer.text)
-        _tell_changes(answer.changes)
+        _print_changes(answer.changes)
     elif answer.verdict == NOT_READY and first and not flags["quiet"]:
         write_stderr(answer.text)
     if first and (flags["verbose"] or (answer.changes and not flags["quiet"])):
@@ -135,7 +135,7 @@ def _starts(answer: Preflight, flags: Mapping[str, Any]) -> bool:
     return not refused
 
 
-def _tell_changes(changes: Mapping[str, Optional[str]]) -> None:
+def _print_changes(changes: Mapping[str, Optional[str]]) -> None:
     unset = {name for name, value in changes.items() if value is None}
     for text, names in (
         (_("set for the job: {names}"), changes.keys() - unset),
@@ -145,8 +145,8 @@ def _tell_changes(changes: Mapping[str, Optional[str]]) -> None:
             complain(text.format(names=", ".join(sorted(names))))
 
 
-def _started(answer: Preflight, caller: Caller, command: Sequence[str], inherited: InheritedState) -> int:
-    """Start the job and wait for its end; its status, or why there is none."""
+def _run_job(answer: Preflight, caller: Caller, command: Sequence[str], inherited: InheritedState) -> int:
+    """Start the job and wait for it to end; its exit status, or the one for why it was not started."""
     from npudoctor.launch.inherited import original_variables, release_descriptors
     from npudoctor.launch.program import CannotStart
     from npudoctor.launch.starting import start_job

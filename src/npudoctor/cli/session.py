@@ -27,7 +27,7 @@ from npudoctor.registry.collector import LoadedChecks
 from npudoctor.runner.runner import DEEP, Settings
 
 KNOWLEDGE = "/etc/npudoctor/knowledge.d"  # the rows of a site
-DEEP_SECONDS = 300.0  # the deadline where the frameworks are imported, unless another is told
+DEEP_SECONDS = 300.0  # the default deadline where the frameworks are imported
 DEEP_NAMES = (DEEP, "framework-imports", "framework-selftest")
 LOADING = 0.4  # the part of the deadline that loading drop-ins may take
 
@@ -43,10 +43,10 @@ class Session:
     deadline: float
 
     def settings(self, names: Sequence[str] = ()) -> Settings:
-        """How the runner is to ask; Refused when a selected or ignored name is unknown."""
+        """How the runner is to ask; UsageError when a selected or ignored name is unknown."""
         config = self.config
         select = tuple(self.resolve(names, self.loaded.names()))
-        # Who says what must be here gets an answer to that too, whatever else is asked.
+        # --expect is answered too, whatever else is selected.
         if select and config.origin.get("expect") == "--expect" and config["expect"] in ("npu", "gpu"):
             select += ("accelerator",)
         return Settings(

@@ -35,23 +35,23 @@ def undo(
     """
     from npudoctor.cli.own_records import own_machine, own_runs
     from npudoctor.cli.session import load_settings
-    from npudoctor.cli.terminal.answers import confirm, deliver, show
+    from npudoctor.cli.terminal.answers import confirm, deliver_fix, show
     from npudoctor.fixing.plan import FixRequest
     from npudoctor.fixing.undoing import UndoContext
     from npudoctor.fixing.undoing import undo as take_back
 
     settings = load_settings({"format": format, "lang": lang, "config": config}, ctx.obj)
     with own_machine(ctx.obj) as host:
-        chosen = _chosen(own_runs(host), run)
+        chosen = _find_run(own_runs(host), run)
         request = FixRequest(("undo",), dry_run=dry_run, yes=yes)
-        tools = UndoContext(host.again, confirm)
-        report = take_back(chosen, request, tools, lambda items: None if dry_run else show(items))
-    deliver(report, settings["format"])
+        context = UndoContext(host.again, confirm)
+        report = take_back(chosen, request, context, lambda items: None if dry_run else show(items))
+    deliver_fix(report, settings["format"])
     return report.exit_code
 
 
-def _chosen(runs: Sequence[FixRun], name: Optional[str]) -> Optional[FixRun]:
-    """The run that is meant; Refused for a name that means none, or several."""
+def _find_run(runs: Sequence[FixRun], name: Optional[str]) -> Optional[FixRun]:
+    """The run of this name, or the newest that can be undone; UsageError for no such run, or several."""
     from npudoctor.cli.settings.config import UsageError, suggestion
     from npudoctor.fixing.undoing import newest_undoable, runs_named
 

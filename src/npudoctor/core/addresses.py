@@ -6,7 +6,7 @@ from typing import Optional
 
 
 def ip_address(text: str) -> Optional[str]:
-    """The usual spelling of an IP address, without brackets and zone; None when it is none."""
+    """The usual spelling of an IP address, without brackets and zone; None when the text is not one."""
     import ipaddress
 
     try:

@@ -18,7 +18,7 @@ _CLAUSE = re.compile(r"(>=|<=|==|>|<)?\s*(\d+(?:\.\d+)*)\s*\Z")
 def sort_key(product: Optional[str]) -> Optional[tuple[tuple[int, ...], ...]]:
     """What sorts product versions by age: T and alpha before beta before RCn before the final number.
 
-    None when it is none that is known: the numbers before 5.1 were written in other ways too.
+    None for a version in no known form: releases before 5.1 used several others.
     """
     match = _PRODUCT.match((product or "").strip()[:_LONGEST])
     if match is None:
@@ -32,7 +32,7 @@ def sort_key(product: Optional[str]) -> Optional[tuple[tuple[int, ...], ...]]:
 
 
 def at_least(product: Optional[str], first: str) -> Optional[bool]:
-    """Whether a product version is of this release line (8.1) or a later one; None when it is not known."""
+    """Whether a product version is in this release line (8.1) or a later one; None when it is unknown."""
     key = sort_key(product)
     return None if key is None else key[0][:2] >= numbers(first)
 
@@ -49,7 +49,7 @@ def train(number: Optional[str]) -> Optional[str]:
 
 
 def accepts(requirement: str, number: str) -> Optional[bool]:
-    """Whether a range such as ">=7.6, <=7.7" accepts a component number; None when it is not understood.
+    """Whether a range such as ">=7.6, <=7.7" accepts a component number; None when it cannot be parsed.
 
     As many parts are compared as the range names: 7.7.0.1.238 is 7.7.
     """

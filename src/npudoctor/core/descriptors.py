@@ -1,4 +1,5 @@
-"""File descriptors, whatever the caller handed on: thousands of them, no /proc, no /dev/null."""
+"""File descriptors, robust against callers that hand on thousands of them, and against a missing /proc or
+/dev/null."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ MOST = 1 << 16  # numbers that are tried one by one where /proc does not list th
 def ready(descriptor: int, seconds: Optional[float] = None, *, to_write: bool = False) -> bool:
     """Whether it can be read, or written, or is at its end, within so many seconds (None: however long).
 
-    Not by select(), which refuses numbers from 1,024 on: who inherits many files is given such numbers.
+    Not with select(), which refuses descriptors from 1024 on; a process that inherits many files gets those.
     """
     look = select.poll()
     look.register(descriptor, select.POLLOUT if to_write else select.POLLIN)

@@ -24,7 +24,8 @@ def sort_key(version: str) -> Key:
 
 
 def is_in_line(version: str, prefix: str) -> bool:
-    """Whether a version is of a line: 24.1.rc3 is of 24.1, and of 24.1.RC3; 24.10 is not of 24.1."""
+    """Whether a version belongs to a release line: 24.1.rc3 belongs to 24.1 and to 24.1.RC3; 24.10 does not
+    belong to 24.1."""
     line = sort_key(prefix)
     return sort_key(version)[: len(line)] == line
 
@@ -32,7 +33,7 @@ def is_in_line(version: str, prefix: str) -> bool:
 def accepts(version: str, requirement: str) -> Optional[bool]:
     """Whether a version is what is wanted: a plain one is the least; [a,b], (a,b) and ">=a, <=b" are ranges.
 
-    An upper bound is for all that begins with it: 7.7.0.1 is within [7.0,7.7]. None when it makes no sense.
+    An upper bound is for all that begins with it: 7.7.0.1 is within [7.0,7.7]. None when it cannot be parsed.
     """
     requirement = requirement.strip().strip('"').strip()
     bounds = requirement.strip("[]()").split(",")

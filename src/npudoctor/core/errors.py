@@ -17,7 +17,7 @@ class CannotTell(Exception):
 
 
 class DoesNotRun(CannotTell):
-    """The interpreter of the job cannot be asked as it ends with an error by itself: the job will, too.
+    """The job's interpreter cannot be asked because it exits with an error; the job will fail the same way.
 
     `status` is its exit status, negative for a signal; `said` its last line about it, which may be empty.
     """

@@ -1,10 +1,9 @@
 """@dataclass(frozen=True) at a tenth of its cost.
 
-The standard one compiles six methods for each class, 0.4 to 0.9 ms a class; a run of `check` defines
-some sixty of them, which is more than all its checks together take. Here the methods are shared. Loading the
-standard module (it reads signatures, and so loads a parser of Python) costs as much again: it is left until
-somebody looks at a class with it. Type checkers see the standard names; fields(), replace() and asdict() work
-as usual.
+The standard one compiles six methods for each class, and loading its module also loads a parser of Python:
+with it `check --format json` takes 221 ms of processor time instead of 160 (least of 12 runs, Python 3.11).
+Here the methods are shared, and the standard module is loaded only when fields() or asdict() looks at a
+class. Type checkers see the standard names; fields(), replace() and asdict() work as usual.
 """
 
 from __future__ import annotations

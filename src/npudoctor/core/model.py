@@ -51,6 +51,9 @@ class Status(enum.Enum):
     BROKEN = "broken"
 
 
+UNANSWERED = (Status.UNKNOWN, Status.TIMEOUT, Status.CRASHED, Status.BROKEN)
+
+
 class Action(enum.Enum):
     """What provisioning does about a finding."""
 

@@ -12,7 +12,7 @@ from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _, strerror
 
 MOUNTINFO = "/proc/self/mountinfo"
-UTAB = "/run/mount/utab"  # where mount(8) notes for whom it mounted
+UTAB = "/run/mount/utab"  # where mount(8) records the user it mounted for
 
 # A dead server or a stopped FUSE daemon blocks lstat() in the kernel, where no signal and no
 # thread join reaches it. Only these never ask anybody outside of the kernel.

@@ -1,4 +1,4 @@
-"""A fact that is found out by the first who asks, and kept: also that it cannot be told."""
+"""A value that is computed once, by the first thread that asks; a CannotTell is kept as well."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Once(Generic[T]):
-    """Others wait while the first asks; what hung for him must not hang for each of them again."""
+    """Other threads wait while the first one asks, so that a question that hangs does so only once."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make

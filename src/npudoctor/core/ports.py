@@ -22,7 +22,7 @@ _DIGITS = re.compile(r"[0-9]+\Z")
 
 
 def parse_port(text: str, first: int = 1, last: int = LAST) -> int:
-    """One port in ASCII digits; ValueError with a sentence for people when it is none."""
+    """One port in ASCII digits; ValueError, with a sentence for people, for anything else."""
     if not _DIGITS.match(text):
         raise ValueError(_("it is not a whole number in plain digits"))
     number = int(text[:12])

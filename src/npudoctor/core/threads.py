@@ -1,7 +1,7 @@
-"""Threads whose start cannot hang, and that keep nobody: the process ends without them.
+"""Threads whose start cannot hang, and which do not keep the process from ending.
 
-threading.Thread.start() waits for a word of the new thread. One that runs out of memory before its first line
-(`ulimit -v`) never says it, and whoever started it would wait for ever.
+threading.Thread.start() waits until the new thread reports. A thread that runs out of memory before its first
+line (`ulimit -v`) never does, and its starter would wait for ever.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def any_left() -> bool:
 def share_work(work: Callable[[], None], most: int) -> None:
     """Do the work here and in other threads, as far as they can be started, so that `most` take part.
 
-    It takes from what all share until nothing is left; who comes after that finds nothing to do. What another
-    thread raises is lost.
+    `work` takes items from a shared queue until it is empty; a thread that starts later finds nothing to do.
+    Exceptions in the other threads are lost.
     """
     ended: list[tuple[threading.Event, threading.Event]] = []
     for _number in range(most - 1):

@@ -1,4 +1,4 @@
-"""Whether code may be loaded from a path: nobody but root and ourselves could have put it there."""
+"""Whether code may be loaded from a path: only root and this user could have written it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def why_untrusted(path: str, euid: int) -> Optional[str]:
     """None when the path, all its parents and the links on the way are root's or ours and nobody else
     may write them (a sticky directory is fine as a parent); else the reason.
 
-    Of a directory: others may put nothing into it either. A file system that another user mounted, who may
-    claim any owner for his files, holds nothing that is trusted.
+    Others may not create files in a directory either. A file system that another user mounted is never
+    trusted: that user chooses the owners of its files.
     """
     parts = _parts(os.path.abspath(path))
     last = parts[-1][1].st_mode

@@ -39,7 +39,7 @@ def required_changes(host: Host) -> EnvironmentChanges:
             notes=(error.reason,)
         )  # a closed folder of Ascend is nothing to a job on GPUs
     if not installs:
-        return _without(host)
+        return _without_cann(host)
     from npudoctor.environment.rounds import Rounds
 
     rounds = Rounds(host, installs[0])
@@ -49,7 +49,7 @@ def required_changes(host: Host) -> EnvironmentChanges:
     changes = {name: after.get(name) for name in names if before.get(name) != after.get(name)}
     _refuse_endless(changes)
     whole = dict(sorted({**rounds.cann_variables(), **changes}.items()))
-    return EnvironmentChanges(changes, (*_which(host, installs), *rounds.notes), whole)
+    return EnvironmentChanges(changes, (*_which_was_chosen(host, installs), *rounds.notes), whole)
 
 
 def _refuse_endless(changes: Mapping[str, Optional[str]]) -> None:
@@ -62,7 +62,7 @@ def _refuse_endless(changes: Mapping[str, Optional[str]]) -> None:
             )
 
 
-def _without(host: Host) -> EnvironmentChanges:
+def _without_cann(host: Host) -> EnvironmentChanges:
     """Without a CANN: that is an answer on a machine that is for other things."""
     named = next((name for name in ENDINGS if host.variables.get(name)), None)
     if npu_here(host):
@@ -73,7 +73,7 @@ def _without(host: Host) -> EnvironmentChanges:
     return EnvironmentChanges(notes=(_("this machine has neither an NPU nor CANN: nothing needs to be set"),))
 
 
-def _which(host: Host, installs: list[Install]) -> tuple[str, ...]:
+def _which_was_chosen(host: Host, installs: list[Install]) -> tuple[str, ...]:
     """Which one was taken, where others are there and no variable says. Beside `latest`, or the link `cann`,
     the releases that it does not name are none to choose from."""
     mine = installs[0]

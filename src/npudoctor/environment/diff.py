@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Callable
 
 from npudoctor.core.frozen import dataclass, field
-from npudoctor.environment.owners import FolderOwners
+from npudoctor.environment.owners import CannOwners
 from npudoctor.host.process.commands import FOLDERS
 
 # Lists of folders, which scripts extend; all else they set.
@@ -30,17 +30,17 @@ class EnvironmentDiff:
     back: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
-def apply_diff(variables: Mapping[str, str], delta: EnvironmentDiff, owners: FolderOwners) -> dict[str, str]:
-    """The variables with what they lack of it. What names the same is left as it is spelled, what is there
-    stays in its place, and folders that do not exist are not added."""
+def apply_diff(variables: Mapping[str, str], delta: EnvironmentDiff, owners: CannOwners) -> dict[str, str]:
+    """The variables with what they lack of it. A value that names the same folder keeps its
+    spelling, entries keep their places, and folders that do not exist are not added."""
     result = dict(variables)
     for name, value in delta.values.items():
         if not owners.fine(name, result.get(name, ""), value):
             result[name] = value
     for name in dict.fromkeys((*delta.front, *delta.back)):
         entries = entries_of(result, name) or BY_DEFAULT.get(name, [])
-        front = _lacking(delta.front.get(name, ()), entries, owners)
-        back = _lacking(delta.back.get(name, ()), [*front, *entries], owners)
+        front = _missing_folders(delta.front.get(name, ()), entries, owners)
+        back = _missing_folders(delta.back.get(name, ()), [*front, *entries], owners)
         if front or back:
             result[name] = ":".join([*front, *entries, *back])
     return result
@@ -64,7 +64,7 @@ def drop_entries(
     return result
 
 
-def _lacking(folders: Iterable[str], entries: Sequence[str], owners: FolderOwners) -> list[str]:
+def _missing_folders(folders: Iterable[str], entries: Sequence[str], owners: CannOwners) -> list[str]:
     have = {owners.real(entry) for entry in entries}
     lacking = []
     for folder in folders:
@@ -75,7 +75,7 @@ def _lacking(folders: Iterable[str], entries: Sequence[str], owners: FolderOwner
     return lacking
 
 
-def tidy(variables: Mapping[str, str], owners: FolderOwners) -> dict[str, str]:
+def tidy(variables: Mapping[str, str], owners: CannOwners) -> dict[str, str]:
     """Without empty entries and without those that are there twice: CANN's own folders under whatever name,
     others under the same one."""
     result = dict(variables)

@@ -1,4 +1,4 @@
-"""Whose a folder is: of the CANN in use, of another one, of one that is gone, of the driver."""
+"""Which CANN a folder belongs to: the one in use, another one, one that is gone; or to the driver."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ AICPU, ATB = "ASCEND_AICPU_PATH", "ATB_HOME_PATH"
 NAMING = {**ENDINGS, AICPU: "", TOOLCHAIN: "/toolkit"}
 
 
-class FolderOwners:
+class CannOwners:
     """The folders of one machine, each looked at once."""
 
     def __init__(self, host: Host, active: Install) -> None:
@@ -72,8 +72,8 @@ class FolderOwners:
         return [path for path in wrong if self.real(path) is None]
 
     def foreign(self, folder: str) -> bool:
-        """Whether a folder belongs to another CANN than the one in use. One without a version is none for
-        sure: other software has a folder called runtime, too."""
+        """Whether a folder belongs to another CANN than the one in use. An install without a version does
+        not count: other software has folders called runtime too."""
         owner = self.owner(folder)
         return bool(owner and (owner.version or owner.component) and owner.real != self.active.real)
 

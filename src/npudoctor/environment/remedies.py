@@ -1,4 +1,4 @@
-"""A remedy of a single finding that was taken over: what is said of it, and how it is taken back."""
+"""The remedy of a single finding, applied to the variables: what is printed about it; how to undo it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
 from npudoctor.core.model import Finding
 
-# Of what was asked for nothing is said.
+# Changes that `env` is for: nothing is printed about them.
 SILENT = ("cann-env.", "library-path.", "aicpu-path.")
 Changes = Mapping[str, Optional[str]]
 
@@ -20,7 +20,7 @@ class AppliedRemedy:
 
     before: Changes
     after: Changes
-    said: tuple[str, ...]
+    notes: tuple[str, ...]
 
     @staticmethod
     def of(finding: Finding, changes: Changes, variables: Mapping[str, str]) -> AppliedRemedy:

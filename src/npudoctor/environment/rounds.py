@@ -1,4 +1,4 @@
-"""Asks the environment checks, does to the variables what they want, and asks again until all is well."""
+"""Runs the environment checks, applies their remedies to the variables, and repeats until they pass."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Optional
 
 from npudoctor.core.messages import _
-from npudoctor.core.model import Finding, Report, Severity, Status
+from npudoctor.core.model import UNANSWERED, Finding, Report, Severity
 from npudoctor.environment import variable_checks
 from npudoctor.environment.diff import TIDY, apply_diff, drop_entries, entries_of, tidy
-from npudoctor.environment.owners import ATB, NAMING, FolderOwners
+from npudoctor.environment.owners import ATB, NAMING, CannOwners
 from npudoctor.environment.remedies import AppliedRemedy
 from npudoctor.environment.scripts import Scripts
 from npudoctor.facts.cann.installations import Install
@@ -18,9 +18,8 @@ from npudoctor.host import CannotTell, Host
 from npudoctor.registry.collector import LoadedChecks
 from npudoctor.runner import runner
 
-MOST = 6  # rounds; each mends something that the one before uncovered
+MOST = 6  # rounds; each fixes something that the one before uncovered
 SECONDS = 20.0
-NO_ANSWER = (Status.UNKNOWN, Status.TIMEOUT, Status.CRASHED, Status.BROKEN)
 
 
 class Rounds:
@@ -30,11 +29,11 @@ class Rounds:
         self.host = host
         self.variables: dict[str, str] = dict(host.variables)
         self.notes: list[str] = []
-        self._owners = FolderOwners(host, active)
+        self._owners = CannOwners(host, active)
         self._scripts = Scripts(host, self._owners)
         self._until = time.monotonic() + SECONDS
         self._loaded = _environment_checks()
-        self._taken: dict[str, AppliedRemedy] = {}
+        self._applied: dict[str, AppliedRemedy] = {}
         self._useless: set[str] = set()
 
     def run(self) -> None:
@@ -51,8 +50,8 @@ class Rounds:
                 seen.append(better)
             report = self._ask(self.host.with_variables(self.variables))
         self._take_back(variable_checks.findings_of(report))
-        lines = (line for taken in self._taken.values() for line in taken.said)
-        self.notes += [*self._scripts.notes, *lines, *_left(report)]
+        lines = (line for remedy in self._applied.values() for line in remedy.notes)
+        self.notes += [*self._scripts.notes, *lines, *_remaining_notes(report)]
 
     def cann_variables(self) -> dict[str, str]:
         """What names CANN or leads into it, whether it was there already or not."""
@@ -65,16 +64,16 @@ class Rounds:
         settings = runner.Settings(timeout=min(host.options.timeout, left), deadline=left)
         report = runner.run(self._loaded, host, settings)
         for row in report.results:
-            if row.check in variable_checks.OWN and row.status in NO_ANSWER:
+            if row.check in variable_checks.OWN and row.status in UNANSWERED:
                 raise CannotTell(f"{row.check}: {row.reason}")
         return report
 
     def _take_back(self, findings: Sequence[Finding]) -> bool:
-        """Undo each single remedy whose finding is still there: it is no matter of variables."""
-        useless = {finding.message for finding in findings} & self._taken.keys()
+        """Undo each single remedy whose finding is still there: variables do not fix it."""
+        useless = {finding.message for finding in findings} & self._applied.keys()
         for message in useless:
             self._useless.add(message)
-            self.variables = self._taken.pop(message).undo(self.variables)
+            self.variables = self._applied.pop(message).undo(self.variables)
         return bool(useless)
 
     def _changed(self, findings: Sequence[Finding]) -> dict[str, str]:
@@ -115,7 +114,7 @@ class Rounds:
         if changes is None or touched & changes.keys() or self._leads_away(changes):
             return variables
         touched |= changes.keys()
-        self._taken[finding.message] = AppliedRemedy.of(finding, changes, variables)
+        self._applied[finding.message] = AppliedRemedy.of(finding, changes, variables)
         return _with(variables, changes)
 
     def _leads_away(self, changes: Mapping[str, Optional[str]]) -> bool:
@@ -130,7 +129,7 @@ def _with(variables: Mapping[str, str], changes: Mapping[str, object]) -> dict[s
     return {name: str(value) for name, value in merged.items() if value is not None}
 
 
-def _left(report: Report) -> Iterator[str]:
+def _remaining_notes(report: Report) -> Iterator[str]:
     """What is still wrong, and what is not known; CannotTell where it is what was to be set right."""
     for row in report.results:
         for finding in row.findings if row.check in variable_checks.CHECKS else ():

@@ -8,7 +8,7 @@ from typing import Optional
 from npudoctor.core.messages import _
 from npudoctor.environment import tables
 from npudoctor.environment.diff import EnvironmentDiff, apply_diff, drop_entries
-from npudoctor.environment.owners import ATB, NAMING, FolderOwners
+from npudoctor.environment.owners import ATB, NAMING, CannOwners
 from npudoctor.environment.sourced import diff_of_script
 from npudoctor.environment.trust import is_trusted, is_trusted_tree
 from npudoctor.facts.cann import nnal
@@ -19,7 +19,7 @@ from npudoctor.host import Host
 class Scripts:
     """Those of one installation; `notes` says where a script was there and our tables had to do."""
 
-    def __init__(self, host: Host, owners: FolderOwners) -> None:
+    def __init__(self, host: Host, owners: CannOwners) -> None:
         self._host, self._owners = host, owners
         self._cann: Optional[EnvironmentDiff] = None
         self.notes: list[str] = []

@@ -1,4 +1,4 @@
-"""What an installation's own script adds to a shell, learnt by running it in a clean one."""
+"""What an installation's own script adds to a shell, found out by running it in a clean one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SECONDS = 5.0  # for all its runs
 # Stands for what the caller's lists have, to see what comes before and what after it: no list may be empty,
 # or scripts leave the working directory in it.
 MARK = "/npudoctor/nonexistent"
-# What no shell can be given, and what `set -a` or an export leaves behind all the same.
+# What no shell can be given, although `set -a` or an export may leave it behind.
 READ_ONLY = ("BASHOPTS", "EUID", "PPID", "SHELLOPTS", "UID", "npudoctor_status")
 ASKS = "NPUDOCTOR-ASKS\0"
 # Nothing is sourced that was not judged: at the first other file the shell ends, and names it.

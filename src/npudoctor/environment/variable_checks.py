@@ -43,11 +43,11 @@ LEFT = tuple(
 def findings_of(report: Report) -> list[Finding]:
     """The findings that variables may answer, causes before echoes."""
     findings = [finding for row in report.results if row.check in CHECKS for finding in row.findings]
-    return [finding for finding in sorted(findings, key=_echoes) if is_relevant(finding)]
-
-
-def _echoes(finding: Finding) -> bool:
-    return finding.caused_by is not None
+    return [
+        finding
+        for finding in sorted(findings, key=lambda finding: finding.caused_by is not None)
+        if is_relevant(finding)
+    ]
 
 
 def is_relevant(finding: Finding) -> bool:

@@ -22,8 +22,8 @@ UNKNOWN = "unknown"  # whether a step was taken: its run was killed midway
 class StepRecord:
     """One step of a run. `status` is how it ended; `step` is None where this version does not know its kind.
 
-    `changed`: something was changed, None when that is not known. `undone`: a later run took it back;
-    `tried`: one that was to do so was stopped midway.
+    `changed`: something was changed, None when unknown. `undone`: a later run took it back; `tried`: a later
+    run began to, and was stopped midway.
     """
 
     item: object
@@ -45,6 +45,11 @@ class StepRecord:
         return step
 
     @property
+    def lines(self) -> tuple[str, ...]:
+        """The lines of the step; its kind where this version does not know it."""
+        return self.step.lines() if self.step is not None else (self.kind,)
+
+    @property
     def remains(self) -> bool:
         """Whether it may have changed something that nobody took back yet."""
         return self.changed is not False and not self.undone
@@ -57,7 +62,7 @@ class FixRun:
     name: str
     started: Optional[str]
     ended: Optional[str]
-    ending: str
+    status: str
     exit_code: Optional[int]
     msg: str
     undoes: Optional[str]
@@ -79,8 +84,8 @@ def runs_of(records: Records) -> list[FixRun]:
     undoing = [run for run in read if run.undoes]
     runs = [_with_undos(run, [undo for undo in undoing if undo.undoes == run.name]) for run in read]
     runs.reverse()
-    if runs and runs[0].ending == KILLED and _is_locked(records.directory):
-        runs[0] = replace(runs[0], ending=RUNNING)
+    if runs and runs[0].status == KILLED and _is_locked(records.directory):
+        runs[0] = replace(runs[0], status=RUNNING)
     return runs
 
 
@@ -93,7 +98,7 @@ def _read(name: str, rows: Sequence[Record]) -> FixRun:
         name=name,
         started=_text(rows[0], "at"),
         ended=_text(last, "at") if last else None,
-        ending=FINISHED if end else INTERRUPTED if stopped else KILLED,
+        status=FINISHED if end else INTERRUPTED if stopped else KILLED,
         exit_code=status if isinstance(status, int) else None,
         msg=(_text(end, "msg") or "") if end else "",
         undoes=next((_text(row, "undoes") for row in rows if row.event == "undoes"), None),

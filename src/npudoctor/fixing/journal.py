@@ -18,11 +18,11 @@ from npudoctor.fixing.outcome import Observer, changing
 
 
 class NoJournal(Exception):
-    """Nothing can be written down, so nothing may be done."""
+    """The journal cannot be written, so nothing may be changed."""
 
 
 class Journal:
-    """One run's journal: lines of JSON, each on disk before the next is thought of.
+    """One run's journal: lines of JSON, each on disk before anything else happens.
 
     Holding it is holding the lock: no second fix of the same user runs beside this one.
     """
@@ -42,7 +42,7 @@ class Journal:
             own_folder(self.directory, "state folder", self._at)
             own_folder(folder, "journal folder", self._at)
             with changing(self._at, "make lock"):
-                self._lock = _locked(os.path.join(self.directory, "lock"))
+                self._lock = _lock(os.path.join(self.directory, "lock"))
             with changing(self._at, "make journal"):
                 flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
                 self._file = os.open(os.path.join(folder, f"{self.run}.jsonl"), flags, 0o600)
@@ -90,7 +90,7 @@ def _name(now: int) -> str:
 
 
 def own_folder(path: str, name: str, at: Observer) -> None:
-    """Make a folder that only we may enter, or refuse one that is not so."""
+    """Create a folder that only this user may enter; OSError for an existing one that is not private."""
     if not os.path.lexists(path):
         with changing(at, f"make {name}"):
             os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -105,7 +105,7 @@ def own_folder(path: str, name: str, at: Observer) -> None:
             os.chmod(path, 0o700)
 
 
-def _locked(path: str) -> int:
+def _lock(path: str) -> int:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

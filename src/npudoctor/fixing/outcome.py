@@ -34,9 +34,9 @@ class ActionStatus(enum.Enum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """An ending and its reason. `changed`: something is not as it was, also where the rest failed."""
+    """A status and its reason. `changed`: something is not as it was, also where the rest failed."""
 
-    ending: ActionStatus
+    status: ActionStatus
     reason: str = ""
     changed: bool = False
 

@@ -1,4 +1,4 @@
-"""From a report to a plan: which findings are items, and what stands against doing something about them."""
+"""From a report to a plan: which findings are items, and why some of them may not be applied."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Optional
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
-from npudoctor.core.model import Finding, Report, Risk, Severity, Status, Step
+from npudoctor.core.model import UNANSWERED, Finding, Report, Risk, Severity, Step
 from npudoctor.fixing.actions.apply import for_a_shell, why_forbidden
 from npudoctor.fixing.outcome import ActionStatus, Outcome
 from npudoctor.fixing.steps.steps import RemoveFiles, RemoveUnused, SignalProcess
@@ -115,30 +115,30 @@ class ItemResult:
     item: Item
     outcome: Outcome
 
+    @property
+    def planned(self) -> bool:
+        """Whether it is still to be done."""
+        return self.outcome.status is ActionStatus.PLANNED
 
-UNANSWERED = (Status.UNKNOWN, Status.TIMEOUT, Status.CRASHED, Status.BROKEN)
 
-
-def items_of(report: Report, host: Host, wish: FixRequest) -> list[Item]:
+def items_of(report: Report, host: Host, request: FixRequest) -> list[Item]:
     """The items among the findings that count, in the order in which they must be done."""
     return [
         Item(
             row.check,
             finding,
-            refusal_of(finding, host, wish),
-            decides=finding.weight > Severity.INFO or wish.by_name,
+            refusal_of(finding, host, request),
+            decides=finding.weight > Severity.INFO or request.by_name,
         )
         for row in report.results
         for finding in row.findings
-        if finding.counts and _wanted(finding, wish) and (finding.fix or finding.weight > Severity.INFO)
+        if finding.counts
+        and (not request.codes or finding.code in request.codes)
+        and (finding.fix or finding.weight > Severity.INFO)
     ]
 
 
-def _wanted(finding: Finding, wish: FixRequest) -> bool:
-    return not wish.codes or finding.code in wish.codes
-
-
-def refusal_of(finding: Finding, host: Host, wish: FixRequest) -> Optional[str]:
+def refusal_of(finding: Finding, host: Host, request: FixRequest) -> Optional[str]:
     """Why an item cannot be applied at all, whatever anybody answers; None when it can."""
     fix = finding.fix
     if fix is None:
@@ -157,10 +157,10 @@ def refusal_of(finding: Finding, host: Host, wish: FixRequest) -> Optional[str]:
     if fix.needs_root and not host.identity.is_root:
         return _("only root can do this")
     ends = any(isinstance(step, SignalProcess) for step in fix.steps)
-    if ends and wish.yes and not host.pidfds.usable:
+    if ends and request.yes and not host.pidfds.usable:
         return _("this kernel has no pidfd, so --yes never ends a process")
     # What a process had in memory is lost with it, whatever the author of the check says.
-    if (max(fix.risk, Risk.CAUTION) if ends else fix.risk) > wish.risk and wish.yes:
+    if (max(fix.risk, Risk.CAUTION) if ends else fix.risk) > request.risk and request.yes:
         return _("its risk is caution: add --risk caution")
     return None
 
@@ -174,5 +174,5 @@ def unanswered_checks(report: Report) -> list[str]:
 def anything_left(results: Sequence[ItemResult]) -> bool:
     """Whether an item that could have been dealt with is still there."""
     over = (ActionStatus.APPLIED, ActionStatus.ALREADY)
-    unfinished = (result for result in results if result.outcome.ending not in over)
+    unfinished = (result for result in results if result.outcome.status not in over)
     return any(result.item.decides and not result.item.unproven for result in unfinished)

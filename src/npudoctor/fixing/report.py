@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Optional
 
@@ -32,9 +33,9 @@ def fix_report(
     return FixReport(
         exit_code=status,
         changed=changed,
-        would_change=any(result.outcome.ending is ActionStatus.PLANNED for result in results),
+        would_change=any(result.planned for result in results),
         failed=unproven or any(map(_bad, results)),
-        msg=msg or _line(results, status),
+        msg=msg or _line(results),
         run=run,
         actions=tuple(results),
     )
@@ -42,29 +43,17 @@ def fix_report(
 
 def by_hand(result: ItemResult) -> bool:
     """Whether it was left to a person: JSON says refused to that as well."""
-    return result.outcome.ending is ActionStatus.REFUSED and result.item.by_hand
+    return result.outcome.status is ActionStatus.REFUSED and result.item.by_hand
 
 
 def _bad(result: ItemResult) -> bool:
-    ending = result.outcome.ending
-    return ending is ActionStatus.FAILED or (ending is ActionStatus.REFUSED and result.item.decides)
+    status = result.outcome.status
+    return status is ActionStatus.FAILED or (status is ActionStatus.REFUSED and result.item.decides)
 
 
-def _line(results: Sequence[ItemResult], status: int) -> str:
+def _line(results: Sequence[ItemResult]) -> str:
     if not results:
         return _("nothing to do")
-    parts = []
-    for ending in ActionStatus:
-        number = sum(result.outcome.ending is ending and not by_hand(result) for result in results)
-        if number:
-            parts.append(_counted(ending).format(count=number))
-    count_by_hand = sum(map(by_hand, results))
-    if count_by_hand:
-        parts.append(_("{count} by hand").format(count=count_by_hand))
-    return _(", ").join(parts)
-
-
-def _counted(ending: ActionStatus) -> str:
     texts = {
         ActionStatus.PLANNED: _("{count} planned"),
         ActionStatus.APPLIED: _("{count} applied"),
@@ -73,4 +62,8 @@ def _counted(ending: ActionStatus) -> str:
         ActionStatus.REFUSED: _("{count} refused"),
         ActionStatus.FAILED: _("{count} failed"),
     }
-    return texts[ending]
+    counts = Counter(result.outcome.status for result in results if not by_hand(result))
+    parts = [texts[status].format(count=counts[status]) for status in ActionStatus if counts[status]]
+    if any(map(by_hand, results)):
+        parts.append(_("{count} by hand").format(count=sum(map(by_hand, results))))
+    return _(", ").join(parts)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from itertools import groupby
 from typing import Callable, Optional
 
@@ -20,7 +19,7 @@ from npudoctor.fixing.engine import (
     preview,
 )
 from npudoctor.fixing.history import UNKNOWN, FixRun, StepRecord, runs_of
-from npudoctor.fixing.journal import Journal, NoJournal
+from npudoctor.fixing.journal import Journal
 from npudoctor.fixing.outcome import ActionStatus, Observer, Outcome
 from npudoctor.fixing.plan import FixRequest, Item, ItemResult
 from npudoctor.fixing.report import FixReport, fix_report
@@ -49,20 +48,20 @@ def runs_named(runs: Sequence[FixRun], name: str) -> list[FixRun]:
 
 
 def undo(
-    run: Optional[FixRun], wish: FixRequest, tools: ApplyContext, show: Callable[[Sequence[Item]], None]
+    run: Optional[FixRun], request: FixRequest, context: ApplyContext, show: Callable[[Sequence[Item]], None]
 ) -> FixReport:
-    """Take a run back. `show` is told the whole plan before anything is asked or done."""
-    items = items_of_run(run, tools.host()) if run else []
+    """Undo a run. `show` gets the whole plan before anything is asked or done."""
+    items = items_of_run(run, context.host()) if run else []
     show(items)
     if run is None or not items:
         return fix_report((), None, changed=False, msg=_nothing(run))
-    if wish.dry_run:
+    if request.dry_run:
         return fix_report([ItemResult(item, preview(item)) for item in items], None, changed=False)
-    decided = [ItemResult(item, decide(item, wish, tools.confirm)) for item in items]
+    decided = [ItemResult(item, decide(item, request, context.confirm)) for item in items]
     return apply_with_journal(
         decided,
-        tools,
-        lambda journal: _with_journal(run, decided, tools, journal),
+        context,
+        lambda journal: _apply(run, decided, context, journal),
         lambda done: fix_report(done, None, changed=False),
     )
 
@@ -75,17 +74,12 @@ def _nothing(run: Optional[FixRun]) -> str:
     return _("run {run} changed nothing").format(run=run.name)
 
 
-def _with_journal(
-    run: FixRun, decided: Sequence[ItemResult], tools: ApplyContext, journal: Journal
-) -> FixReport:
+def _apply(run: FixRun, decided: Sequence[ItemResult], context: ApplyContext, journal: Journal) -> FixReport:
     journal.write("undoes", undoes=run.name)  # without it nobody would know what these steps take back
-    there = _steps(items_of_run(_now(run, tools.host()), tools.host()))
+    there = _steps(items_of_run(_now(run, context.host()), context.host()))
     still = [result if _steps([result.item]) <= there else _undone_since(result) for result in decided]
-    done = [apply_item(result, number, tools, journal) for number, result in enumerate(still)]
-    answer = fix_report(done, journal.run, changed=any(result.outcome.changed for result in done))
-    with suppress(NoJournal):
-        journal.write("end", exit_code=answer.exit_code, msg=answer.msg)
-    return answer
+    done = [apply_item(result, number, context, journal) for number, result in enumerate(still)]
+    return fix_report(done, journal.run, changed=any(result.outcome.changed for result in done))
 
 
 def _now(run: FixRun, host: Host) -> FixRun:
@@ -99,7 +93,7 @@ def _steps(items: Iterable[Item]) -> set[Step]:
 
 
 def _undone_since(result: ItemResult) -> ItemResult:
-    if result.outcome.ending is not ActionStatus.PLANNED:
+    if not result.planned:
         return result
     return replace(result, outcome=Outcome(ActionStatus.ALREADY, _("another run has already undone it")))
 
@@ -140,12 +134,8 @@ def _refusal(run: FixRun, acts: Sequence[StepRecord], host: Host) -> Optional[st
         return _("this run undid another one: `npudoctor fix` applies that fix again")
     for act in acts:
         if act.back is None:
-            return _("this cannot be undone: {lines}").format(lines="; ".join(_lines(act)))
+            return _("this cannot be undone: {lines}").format(lines="; ".join(act.lines))
         forbidden = why_forbidden(act.back, host)
         if forbidden:
             return forbidden
     return None
-
-
-def _lines(act: StepRecord) -> tuple[str, ...]:
-    return act.step.lines() if act.step is not None else (act.kind,)

@@ -1,5 +1,5 @@
 """Starts the job as a child of ours, stands in for it, and lets the ranks of a node share one answer.
 
-Here belongs the life of the job's process. What is checked before, and said afterwards, is the
-commands' affair.
+Here belongs the life of the job's process. What is checked before, and printed afterwards, is up to
+the commands.
 """

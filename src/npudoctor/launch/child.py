@@ -36,7 +36,7 @@ def run_in_child(
         _answer(work, writing)
     os.close(writing)
     try:
-        return _parsed(_line(reading, seconds))
+        return _parse(_line(reading, seconds))
     finally:
         os.close(reading)
         _end(pid)
@@ -62,21 +62,21 @@ def _answer(work: Callable[[], Mapping[str, Any]], writing: int) -> NoReturn:
     try:
         nothing = open_null()
         os.dup2(nothing, 0)  # what stands in the caller's input is for the job
-        line = memoryview(encode_line(_said(work)))
+        line = memoryview(encode_line(_run(work)))
         while line:
             line = line[os.write(writing, line) :]
     finally:
         os._exit(0)
 
 
-def _said(work: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
+def _run(work: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
     try:
         return work()
-    except Exception as error:  # a bug of ours: who asked ends with its own status for it
+    except Exception as error:  # a bug of ours: the caller exits with its own status for it
         return {"failed": f"{type(error).__name__}: {error}"}
 
 
-def _parsed(line: bytes) -> Optional[dict[str, Any]]:
+def _parse(line: bytes) -> Optional[dict[str, Any]]:
     try:
         answer = json.loads(line)
     except ValueError:
@@ -88,15 +88,15 @@ def _end(pid: int) -> None:
     """Let it put in order what it started, then kill it; one that hangs in the kernel is left behind."""
     with suppress(ChildProcessError, ProcessLookupError):
         os.kill(pid, signal.SIGTERM)
-        if not _gone(pid, END_SECONDS):
+        if not _wait_for_end(pid, END_SECONDS):
             # One that hangs had no time for those it started, where they are a group of its own.
             if os.getpgid(pid) == pid:
                 os.killpg(pid, signal.SIGKILL)
             os.kill(pid, signal.SIGKILL)
-            _gone(pid, REAP_SECONDS)
+            _wait_for_end(pid, REAP_SECONDS)
 
 
-def _gone(pid: int, seconds: float) -> bool:
+def _wait_for_end(pid: int, seconds: float) -> bool:
     until = time.monotonic() + seconds
     while not os.waitpid(pid, os.WNOHANG)[0]:
         if time.monotonic() > until:

@@ -38,7 +38,7 @@ _TASKS = re.compile(r"(\d+)(?:\(x(\d+)\))?\Z")
 
 @dataclass(frozen=True)
 class Launch:
-    """This rank's number on the node, how many there are (None: not told), and the launch's name."""
+    """This rank's number on the node, how many there are (None: unknown), and the launch's name."""
 
     rank: int
     size: Optional[int]
@@ -62,7 +62,7 @@ def launch_of(host: Host, variables: Mapping[str, str], pid: int) -> Optional[La
 
 
 def _rank_variable(variables: Mapping[str, str]) -> Optional[tuple[str, int, Optional[int]]]:
-    """The variable that says which rank we are, what it says, and how many ranks there are."""
+    """The variable with our local rank, its value, and how many ranks the node has, None when unknown."""
     candidates = []
     for name, size_name in _LOCAL:
         rank = _number(variables.get(name))

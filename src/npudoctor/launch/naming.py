@@ -1,4 +1,4 @@
-"""Names the witness as the job is named: who signals by name must not reach it where the job is not reached.
+"""Gives the witness the job's name: a signal by name must not reach it without reaching the job.
 
 `pkill npudoctor` means us alone, and we pass it on; `pkill -f train.py` finds us, the witness and the job.
 """

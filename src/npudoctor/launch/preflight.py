@@ -1,10 +1,9 @@
-"""What the check of a job comes to, as data that crosses a pipe or a file."""
+"""The result of the check before a job, as data that crosses a pipe or a file."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any, Optional
 
 from npudoctor.core.frozen import dataclass, field
@@ -37,13 +36,8 @@ class Preflight:
         return {name: value for name, value in both.items() if value is not None}
 
 
-def to_json(answer: Preflight) -> dict[str, Any]:
-    """The answer as plain data."""
-    return asdict(answer)
-
-
 def from_json(data: Mapping[str, Any]) -> Preflight:
-    """The answer again; TypeError when it is none of this version's."""
+    """The answer decoded; TypeError when it was written by another version."""
     return Preflight(**{**data, "notes": tuple(data["notes"])})
 
 

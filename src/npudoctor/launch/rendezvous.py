@@ -1,4 +1,4 @@
-"""The folder in which the ranks of a node meet: only their user may enter, and no file in it is a link."""
+"""The folder through which the ranks of a node share an answer: private to their user, without links."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Rendezvous:
     @classmethod
     def opened(cls, euid: int, variables: Mapping[str, str]) -> Optional[Rendezvous]:
         """The first of our places that can be used and is safe; None when none is."""
-        for path in _places(euid, variables):
+        for path in _folders(euid, variables):
             with suppress(OSError):
                 with suppress(FileExistsError):
                     os.mkdir(path, 0o700)
@@ -36,7 +36,7 @@ class Rendezvous:
         return None
 
     def read(self, name: str) -> Optional[dict[str, Any]]:
-        """What stands in a file; None where there is none that we could have written."""
+        """The record in a file; None when there is none that npudoctor could have written."""
         with suppress(OSError, ValueError):
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             with open(os.open(name, flags, dir_fd=self._descriptor), "rb") as file:
@@ -66,7 +66,7 @@ class Rendezvous:
         os.close(self._descriptor)
 
 
-def _places(euid: int, variables: Mapping[str, str]) -> Iterator[str]:
+def _folders(euid: int, variables: Mapping[str, str]) -> Iterator[str]:
     """Root never follows the variable: under sudo -E it may name a folder of somebody else."""
     if euid == 0:
         yield "/run/npudoctor"

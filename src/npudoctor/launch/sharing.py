@@ -1,7 +1,7 @@
 """One check for all ranks of a launch on a node: the first of them asks, the others take its answer.
 
 An answer counts as long as the process that gave it lives, and no longer than the deadline: that of another
-launch is never taken. Whoever cannot have one in time, or is not like the first, asks by itself.
+launch is never taken. A rank that gets none in time, or differs from the first, runs the check itself.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import asdict
 from typing import Any, Callable, Optional
 
 from npudoctor.core.frozen import replace
 from npudoctor.host.process.processes import Processes
 from npudoctor.launch.launch import Launch
-from npudoctor.launch.preflight import Preflight, from_json, to_json
+from npudoctor.launch.preflight import Preflight, from_json
 from npudoctor.launch.rendezvous import Rendezvous
 
 TURN = 0.02
@@ -32,9 +33,9 @@ class Sharing:
     pids mean what we think."""
 
     def __init__(
-        self, meeting: Rendezvous, launch: Launch, alike: str, processes: Processes, pid: int, place: str
+        self, rendezvous: Rendezvous, launch: Launch, alike: str, processes: Processes, pid: int, place: str
     ) -> None:
-        self._meeting, self._launch, self._alike = meeting, launch, alike
+        self._rendezvous, self._launch, self._alike = rendezvous, launch, alike
         self._processes, self._place = processes, place
         process = processes.now(pid)
         self._author = [pid, process.started if process else 0]
@@ -49,10 +50,10 @@ class Sharing:
         except OSError:
             return ask()  # nobody will hear it
         try:
-            path = os.path.join(self._meeting.path, self._launch.key)
+            path = os.path.join(self._rendezvous.path, self._launch.key)
             answer = replace(ask(), shared=path, ranks=self._launch.size, at=_now())
         except BaseException:
-            self._meeting.remove(self._launch.key)  # the others need not wait
+            self._rendezvous.remove(self._launch.key)  # the others need not wait
             raise
         with suppress(OSError):
             self._tell(answer)
@@ -61,14 +62,14 @@ class Sharing:
     def _tell(self, answer: Optional[Preflight]) -> None:
         record: dict[str, Any] = {"author": self._author, "place": self._place, "alike": self._alike}
         if answer is not None:
-            record.update(at=answer.at, answer=to_json(answer))
-        self._meeting.write(self._launch.key, record)
+            record.update(at=answer.at, answer=asdict(answer))
+        self._rendezvous.write(self._launch.key, record)
 
     def _taken(self, seconds: float) -> Optional[Preflight]:
-        """The first rank's answer, waited for; None when there is none for us."""
+        """Wait for the first rank's answer; None when there is none that this rank may use."""
         until, seen = time.monotonic() + seconds, False
         while time.monotonic() < until:
-            record = self._meeting.read(self._launch.key)
+            record = self._rendezvous.read(self._launch.key)
             if record is None and seen:
                 return None  # its author ended
             if record is not None:
@@ -83,12 +84,12 @@ class Sharing:
     def _fresh(self, record: Mapping[str, Any], seconds: float) -> Optional[Preflight]:
         with suppress(TypeError, KeyError, OSError):
             taken = f"{self._launch.key}{TAKEN}{self._launch.rank}"
-            before = self._meeting.read(taken) or {}
+            before = self._rendezvous.read(taken) or {}
             # One of our number took it: the launcher starts ranks again, and this is the answer of the last.
             again = before.get("of") == record["at"] and before.get("author") != self._author
             if 0 <= _now() - record["at"] <= seconds and not again:
                 answer = from_json(record["answer"])
-                self._meeting.write(taken, {"author": self._author, "of": record["at"]})
+                self._rendezvous.write(taken, {"author": self._author, "of": record["at"]})
                 return replace(answer, borrowed=True, shared=None)
         return None
 
@@ -100,14 +101,14 @@ class Sharing:
 
     def _sweep(self) -> None:
         """Remove what killed ones left, of this boot and namespace or of another boot."""
-        for name in filter(_OURS.match, list(self._meeting.names())):
+        for name in filter(_OURS.match, list(self._rendezvous.names())):
             if name.startswith(".") and self._processes.now(int(name.rpartition("-")[2])):
                 continue  # being written
-            record = self._meeting.read(name) or {}
+            record = self._rendezvous.read(name) or {}
             place = str(record.get("place", self._place))
             elsewhere = place != self._place and place.split()[0] == self._place.split()[0]
             if not elsewhere and not self._lives(record.get("author")):
-                self._meeting.remove(name)
+                self._rendezvous.remove(name)
 
 
 def withdraw(answer: Preflight) -> None:

@@ -20,7 +20,7 @@ KERNEL = 0x80  # si_code of what a terminal sends, but also of alarm() and the l
 _TO_THE_GROUP = (
     signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGWINCH
 )  # fmt: skip
-# By these a shell's job control stops a job; a lone SIGSTOP may be somebody's who looks at the job.
+# A shell's job control stops a job with these; a lone SIGSTOP may come from somebody inspecting the job.
 _CONTROL = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 
 
@@ -61,7 +61,7 @@ class JobWatch:
     def _stop_too(self, number: int) -> None:
         """The job was stopped: so are we, that the shell sees it; and the job goes on when we do."""
         if number not in _CONTROL and not (_in_foreground() and self._shell_waits()):
-            return  # who stopped only the job will continue only the job
+            return  # whoever stopped only the job will continue only the job
         if not self._stopped():
             return
         signal.sigtimedwait({signal.SIGCONT}, 0)

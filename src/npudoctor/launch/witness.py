@@ -1,7 +1,7 @@
 """Tells a signal that was sent to us alone from one that our whole group, or all of a batch job, was sent.
 
 The kernel does not say which it was. So a process like us, of the same group and the same control group,
-takes every signal and reports it: what it got too, the job has got by itself, and we do not pass it on.
+takes every signal and reports it. A signal that it got too has reached the job, and we do not pass it on.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from npudoctor.core.descriptors import inherited_descriptors, open_null, ready
 from npudoctor.launch.inherited import EVERY
 from npudoctor.launch.naming import take_name
 
-PATIENCE = 0.05  # seconds that one who signals process by process (slurmstepd) may need for all of them
+PATIENCE = 0.05  # seconds that a sender that signals process by process (slurmstepd) may need
 RECENT = 2.0  # what it got longer ago was another signal
 _REPORT = struct.Struct("=iid")  # number, sender, when
 
@@ -89,7 +89,7 @@ def _stand_by(line: socket.socket, command: Sequence[str]) -> NoReturn:
         with suppress(OSError, ValueError):
             take_name([os.fsencode(word) for word in command])
         _close_all_but(line.fileno())
-        # Its end is told by a signal, as signals are all that it waits for.
+        # The end of the line must arrive as a signal, as signals are all that it waits for.
         fcntl.fcntl(line, fcntl.F_SETOWN, os.getpid())
         fcntl.fcntl(line, fcntl.F_SETFL, fcntl.fcntl(line, fcntl.F_GETFL) | os.O_ASYNC | os.O_NONBLOCK)
         while not _ended(line):

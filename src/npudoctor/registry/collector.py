@@ -12,7 +12,7 @@ from npudoctor.core.model import Result, Status
 from npudoctor.host import Host
 
 DROP_IN_GROUP, PLUG_IN_GROUP = "drop-in", "plug-in"
-UNREAD = 3  # checks that were not loaded that are named beside a name that is not known
+UNREAD = 3  # checks that were not loaded, named after an unknown name
 
 # A forked question: the runner calls it before it starts any thread, and gets what waits for the answer.
 ForeignCall = Callable[[Host], Callable[[float], Iterator[CheckOutput]]]

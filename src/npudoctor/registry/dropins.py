@@ -120,7 +120,7 @@ class ForeignCheck:
                 child = start_child(lambda: foreign.ask_in_child(self._load, host))
             except OSError as error:
                 return _failing(_no_process(error))
-            return lambda until: _replayed(child, until)
+            return lambda until: foreign.replay_answers(child.answer(until))
 
         return ask
 
@@ -147,11 +147,6 @@ class DropIn(ForeignCheck):
             return
         self._source = source
         self.begin()
-
-
-def _replayed(child: GuardedChild, until: float) -> Iterator[CheckOutput]:
-    answers: Iterator[CheckOutput] = foreign.replay_answers(child.answer(until))
-    return answers
 
 
 def _failing(why: str) -> Callable[[float], Iterator[CheckOutput]]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any, Callable, Optional
 
-from npudoctor.checking.check import Check, Crashed, Skip, declaration_error, title_of
+from npudoctor.checking.check import Check, CheckOutput, Crashed, Skip, declaration_error, title_of
 from npudoctor.checking.needs import why_not_applicable
 from npudoctor.core.messages import _
 from npudoctor.core.model import Action, Facts, Finding, Fix, Risk, Scope, Severity
@@ -116,7 +116,7 @@ def ask_in_child(load: Callable[[], Check], host: Host) -> dict[str, Any]:
     return {"answers": answers, **ending}
 
 
-def replay_answers(told: Optional[dict[str, Any]]) -> Any:
+def replay_answers(told: Optional[dict[str, Any]]) -> Iterator[CheckOutput]:
     """Replay in the parent what a child answered: yields its findings, raises its ending."""
     if told is None:
         raise Crashed(_("its process ended without a result"))
@@ -161,7 +161,7 @@ def _encode(answer: object) -> dict[str, Any]:
     }
 
 
-def _decode(data: dict[str, Any]) -> object:
+def _decode(data: dict[str, Any]) -> CheckOutput:
     if "facts" in data:
         return Facts(data["facts"])
     fix = data["fix"]

@@ -26,7 +26,7 @@ def load(collector: Collector, points: Sequence[EntryPoint], until: float) -> No
     for point in points:
         why = _why_not(point)
         if why is not None:
-            collector.breaks(point.name if _named(point) else UNNAMED, PLUG_IN_GROUP, why)
+            collector.breaks(point.name if _has_valid_name(point) else UNNAMED, PLUG_IN_GROUP, why)
             continue
         ask = partial(foreign.load_module, point.module, point.name)
         plug_in = ForeignCheck(collector, point.name, PLUG_IN_GROUP, ask, point.file)
@@ -36,20 +36,20 @@ def load(collector: Collector, points: Sequence[EntryPoint], until: float) -> No
         plug_in.finish(until)
 
 
-def _named(point: EntryPoint) -> bool:
+def _has_valid_name(point: EntryPoint) -> bool:
     return is_name(point.name.replace("_", "-"))
 
 
 def _why_not(point: EntryPoint) -> Optional[str]:
-    """Why a module is not imported: its name is none, or others could have put it there."""
-    if not _named(point):
+    """Why a module is not imported: its name is not valid, or other users could have written it."""
+    if not _has_valid_name(point):
         text = _("{file}: {value!r} is not the name of a check (lower-case words joined by hyphens)")
         return text.format(file=point.file, value=point.name)
     if not _MODULE.match(point.module):
         return _("{file}: {value} is not the name of a module").format(file=point.file, value=point.module)
     path = point.file
     try:
-        for path in (point.file, *_imported(point.module)):
+        for path in (point.file, *_files_imported(point.module)):
             why = why_untrusted(path, os.geteuid())
             if why is not None:
                 return why
@@ -58,7 +58,7 @@ def _why_not(point: EntryPoint) -> Optional[str]:
     return None
 
 
-def _imported(module: str) -> Iterator[str]:
+def _files_imported(module: str) -> Iterator[str]:
     """The files from which a module and the packages around it would be loaded; none of them is, here.
 
     What is not found this way has its say when it is imported, in a child.
@@ -80,10 +80,10 @@ def _imported(module: str) -> Iterator[str]:
         yield from places
         if spec.has_location and spec.origin:
             yield spec.origin
-            yield from _compiled(spec.cached)
+            yield from _bytecode(spec.cached)
 
 
-def _compiled(cached: Optional[str]) -> Iterator[str]:
+def _bytecode(cached: Optional[str]) -> Iterator[str]:
     """The compiled copy that would be run instead, or the folder in which others could put one."""
     if cached and os.path.lexists(os.path.dirname(cached)):
         yield cached if os.path.lexists(cached) else os.path.dirname(cached)

@@ -84,7 +84,7 @@ def _fish_char(char: str) -> str:
     number = ord(char)
     if number < 0x20 or number == 0x7F:
         return f"'\\x{number:02x}'"
-    if 0xDC80 <= number <= 0xDCFF:  # how Python keeps a byte that is no UTF-8
+    if 0xDC80 <= number <= 0xDCFF:  # how Python keeps a byte that is not UTF-8
         return f"'\\X{number - 0xDC00:02x}'"
     return char
 
@@ -114,7 +114,7 @@ def _slurm(name: str, value: Optional[str]) -> str:
 
 
 def _docker(name: str, value: Optional[str]) -> str:
-    """Docker takes the rest of the line as it is, drops a carriage return, and refuses what is no UTF-8."""
+    """Docker takes the rest of the line as it is, drops a carriage return, and refuses what is not UTF-8."""
     line = f"{name}={value}"
     if "\n" in line or line.endswith("\r"):
         raise Inexpressible(

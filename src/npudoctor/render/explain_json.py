@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any
 
 from npudoctor.core.messages import language
 from npudoctor.core.redact.redact import redact
 from npudoctor.explain.answer import Explanation, Proof, said, shown
-from npudoctor.explain.ranking.candidates import Spot
 from npudoctor.explain.ranking.judge import Diagnosis
 from npudoctor.explain.ranking.runs import Run
 
 SCHEMA = "npudoctor.explain/1"
-UNREAD = 100  # of so many inputs it is said why they were not read
+UNREAD = 100  # inputs for which the reason is listed
 
 
 def explain_object(explanation: Explanation) -> dict[str, Any]:
@@ -43,7 +42,7 @@ def explain_object(explanation: Explanation) -> dict[str, Any]:
 
 
 def _diagnosis(diagnosis: Diagnosis) -> dict[str, Any]:
-    signature = diagnosis.signature
+    signature, spot = diagnosis.signature, diagnosis.first
     return {
         "signature": signature.id,
         "category": signature.category,
@@ -53,14 +52,10 @@ def _diagnosis(diagnosis: Diagnosis) -> dict[str, Any]:
         "cause": said(signature.cause, language()),
         "remedy": list(signature.remedy[language()]),
         "checks": list(signature.checks),
-        "rank": diagnosis.first.seen.rank if diagnosis.first else None,
-        "first": _first(diagnosis.first),
+        "rank": spot.seen.rank if spot else None,
+        "first": {"path": spot.path, "line": spot.seen.line, "text": shown(spot)} if spot else None,
         "count": diagnosis.count,
     }
-
-
-def _first(spot: Optional[Spot]) -> Optional[dict[str, Any]]:
-    return None if spot is None else {"path": spot.path, "line": spot.seen.line, "text": shown(spot)}
 
 
 def _run(run: Run) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from npudoctor.core.messages import _, language, ngettext
 from npudoctor.core.redact.redact import redact
+from npudoctor.core.sizes import size_text
 from npudoctor.explain.answer import Explanation, Proof, said, shown, sure, where
 from npudoctor.explain.ranking.candidates import Spot
 from npudoctor.explain.ranking.judge import Diagnosis
@@ -86,14 +87,14 @@ def _best(diagnosis: Diagnosis) -> Iterator[str]:
         yield from paragraph(step, INDENT + "- ", INDENT * 2)
     if signature.checks:
         yield ""
-        yield _("what proves it:")
+        yield _("to verify:")
         yield f"{INDENT}$ npudoctor check {' '.join(signature.checks)}"
 
 
 def _errors(errors: tuple[Spot, ...]) -> Iterator[str]:
     if errors:
         yield ""
-        yield _("the first lines that say that something failed:")
+        yield _("the first errors:")
     for spot in errors[:_ERRORS]:
         yield from paragraph(where(spot), INDENT, INDENT * 2)
         yield from paragraph(shown(spot)[:_LONG], INDENT * 2, INDENT * 2)
@@ -129,7 +130,7 @@ def _runs(explanation: Explanation) -> Iterator[str]:
 
 def _proofs(proofs: tuple[Proof, ...]) -> Iterator[str]:
     yield ""
-    yield _("asked now:") if proofs else _("asked now: nothing, because no check can confirm this")
+    yield _("checked now:") if proofs else _("checked now: nothing, because no check can confirm this")
     for proof in proofs:
         text = _("{check}: confirms it") if proof.confirms else _("{check}: does not confirm it ({status})")
         yield INDENT + printable(text.format(check=proof.check, status=proof.status))
@@ -148,7 +149,7 @@ def _read(explanation: Explanation) -> str:
         "read: {files} files, {lines} lines, {size}",
         len(explanation.inputs),
     )
-    return text.format(files=len(explanation.inputs), lines=lines, size=_size(size))
+    return text.format(files=len(explanation.inputs), lines=lines, size=size_text(size))
 
 
 def _unread(explanation: Explanation) -> Iterator[str]:
@@ -164,12 +165,3 @@ def _unread(explanation: Explanation) -> Iterator[str]:
         )
         path, reason = explanation.unread[0]
         yield from paragraph(text.format(count=len(explanation.unread), path=path, reason=reason), "", INDENT)
-
-
-def _size(count: int) -> str:
-    size = float(count)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024 or unit == "GiB":
-            break
-        size /= 1024
-    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"

@@ -32,7 +32,7 @@ def _action(done: ItemResult) -> dict[str, object]:
         "code": finding.code,
         "title": finding.fix.title if finding.fix else finding.message,
         "message": finding.message,
-        "status": done.outcome.ending.value,
+        "status": done.outcome.status.value,
         "reason": done.outcome.reason or None,
         "commands": list(done.item.commands),
         "undo": list(finding.fix.undo_commands) if finding.fix else [],

@@ -15,8 +15,8 @@ from npudoctor.render.printable import printable
 INDENT, DEEPER = "  ", "      "
 
 
-def ending_words() -> dict[ActionStatus, str]:
-    """How each ending of an action is called."""
+def status_words() -> dict[ActionStatus, str]:
+    """The word for each status of an action."""
     return {
         ActionStatus.PLANNED: _("planned"),
         ActionStatus.APPLIED: _("applied"),
@@ -41,7 +41,7 @@ def plan_text(items: Sequence[Item]) -> str:
 
 def what_runs(item: Item) -> Iterator[str]:
     """The lines that run, and those that take them back; what cannot be taken back says so."""
-    yield from _typed(item.commands)
+    yield from _command_lines(item.commands)
     fix = item.finding.fix
     if fix is None or item.takes_back:
         return
@@ -54,27 +54,27 @@ def what_runs(item: Item) -> Iterator[str]:
         yield f"{DEEPER}{_('only part of it can be undone:')}"
     elif not item.refusal:
         yield f"{DEEPER}{_('this cannot be undone')}"
-    yield from _typed(back)
+    yield from _command_lines(back)
 
 
 def fix_text(report: FixReport) -> str:
     """What became of every item, and the one line."""
-    words = ending_words()
-    lines = [line for done in report.actions for line in _done(done, words)]
+    words = status_words()
+    lines = [line for done in report.actions for line in _result_lines(done, words)]
     if report.run is not None:
         lines.append(_("journal of this run: {run}").format(run=report.run))
     lines.append(printable(redact(report.msg)))
     return "\n".join(lines) + "\n"
 
 
-def _done(done: ItemResult, words: dict[ActionStatus, str]) -> Iterator[str]:
-    """Of what is only planned all is told; else what can be undone was told with the plan."""
-    word = _("by hand") if by_hand(done) else words[done.outcome.ending]
+def _result_lines(done: ItemResult, words: dict[ActionStatus, str]) -> Iterator[str]:
+    """A planned item with its undo lines; for the others these were shown with the plan."""
+    word = _("by hand") if by_hand(done) else words[done.outcome.status]
     yield from _head(done.item, word, done.outcome.reason)
-    if done.outcome.ending is ActionStatus.PLANNED:
+    if done.planned:
         yield from what_runs(done.item)
     else:
-        yield from _typed(done.item.commands)
+        yield from _command_lines(done.item.commands)
 
 
 def _head(item: Item, word: str, reason: str) -> Iterator[str]:
@@ -84,5 +84,5 @@ def _head(item: Item, word: str, reason: str) -> Iterator[str]:
         yield from paragraph(_("why: {reason}").format(reason=redact(reason)), DEEPER, DEEPER)
 
 
-def _typed(commands: Sequence[str]) -> Iterator[str]:
+def _command_lines(commands: Sequence[str]) -> Iterator[str]:
     return (f"{DEEPER}$ {printable(command)}" for command in redact_lines(commands))

@@ -13,7 +13,7 @@ from npudoctor.core.messages import _
 from npudoctor.core.redact.redact import redact, redact_lines, redact_value
 from npudoctor.fixing.history import FINISHED, INTERRUPTED, KILLED, RUNNING, UNKNOWN, FixRun, StepRecord
 from npudoctor.render.columns import paragraph
-from npudoctor.render.fix_text import DEEPER, INDENT, ending_words
+from npudoctor.render.fix_text import DEEPER, INDENT, status_words
 from npudoctor.render.printable import printable
 
 SCHEMA = "npudoctor.history/1"
@@ -29,7 +29,7 @@ def _run_object(run: FixRun) -> dict[str, object]:
         "run": run.name,
         "started": run.started,
         "ended": run.ended,
-        "status": run.ending,
+        "status": run.status,
         "exit_code": run.exit_code,
         "msg": redact(run.msg) or None,
         "undoes": run.undoes,
@@ -61,7 +61,7 @@ def history_text(runs: Sequence[FixRun]) -> str:
 
 
 def _block(run: FixRun) -> Iterator[str]:
-    yield printable(f"{run.name}  {local(run.started)}  {_ending(run)}")
+    yield printable(f"{run.name}  {local(run.started)}  {_status_text(run)}")
     if run.undoes:
         yield from paragraph(_("it undid run {run}").format(run=run.undoes), INDENT, INDENT)
     for act in run.acts:
@@ -75,23 +75,23 @@ def _block(run: FixRun) -> Iterator[str]:
         yield from paragraph(_("to undo it: npudoctor undo {run}").format(run=run.name), INDENT, INDENT)
 
 
-def _ending(run: FixRun) -> str:
+def _status_text(run: FixRun) -> str:
     texts = {
         FINISHED: _("finished: {msg}").format(msg=redact(run.msg)),
         INTERRUPTED: _("interrupted"),
         KILLED: _("killed midway"),
         RUNNING: _("still running"),
     }
-    return texts[run.ending]
+    return texts[run.status]
 
 
 def _act(act: StepRecord, run: FixRun) -> Iterator[str]:
-    words = {ending.value: word for ending, word in ending_words().items()}
+    words = {ending.value: word for ending, word in status_words().items()}
     words[UNKNOWN] = _("started; how it ended is unknown")
     yield printable(f"{INDENT}{words.get(act.status, act.status)}: {act.code}")
     if act.reason:
         yield from paragraph(_("why: {reason}").format(reason=redact(act.reason)), DEEPER, DEEPER)
-    for line in redact_lines(act.step.lines()) if act.step else (act.kind,):
+    for line in redact_lines(act.lines):
         yield f"{DEEPER}$ {printable(line)}"
     fate = _fate(act, run)
     if fate:
@@ -102,7 +102,7 @@ def _act(act: StepRecord, run: FixRun) -> Iterator[str]:
 
 
 def _fate(act: StepRecord, run: FixRun) -> Optional[str]:
-    """What can be said of taking it back."""
+    """Whether it was undone, or can be; None when that does not matter."""
     if act.undone:
         return _("since undone")
     if act.changed is False or run.undoes is not None:

@@ -9,32 +9,11 @@ from npudoctor.render.printable import without_surrogates
 
 
 def json_text(value: object) -> str:
-    """The document, with a newline at its end.
-
-    A line for each key, and one for each entry of a list: with json's own indent its fast encoder
-    could not be used.
-    """
-    text = _lines(_clean(value))
+    """The document, with a newline at its end."""
+    text = json.dumps(_clean(value), ensure_ascii=False, allow_nan=False, indent=2)
     if not text.replace("\n", "").isprintable():
         text = "".join(char if char == "\n" or char.isprintable() else _escaped(char) for char in text)
     return text + "\n"
-
-
-def _lines(value: object) -> str:
-    if not isinstance(value, dict):
-        return _compact(value)
-    parts = (f"{_compact(key)}: {_entries(part)}" for key, part in value.items())
-    return "{\n  " + ",\n  ".join(parts) + "\n}"
-
-
-def _entries(value: object) -> str:
-    if not isinstance(value, list) or not value:
-        return _compact(value)
-    return "[\n    " + ",\n    ".join(map(_compact, value)) + "\n  ]"
-
-
-def _compact(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
 def _clean(value: object) -> object:

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 from npudoctor.core.messages import _
 from npudoctor.knowledge.site import Knowledge
 from npudoctor.knowledge.tables import BUILT_IN, names, table
-from npudoctor.render.json_text import json_text
 from npudoctor.render.printable import printable
 
 SCHEMA = "npudoctor.knowledge/1"
 
 
-def knowledge_json(knowledge: Knowledge) -> str:
-    """The document as text."""
+def knowledge_object(knowledge: Knowledge) -> dict[str, Any]:
+    """The document as plain data."""
     rows = [
         {"table": where, "rows": count, "as_of": as_of or None, "origin": origin}
         for where, count, as_of, origin in _rows(knowledge)
     ]
     broken = [{"path": broken.path, "reason": broken.reason} for broken in knowledge.broken()]
     site = knowledge.directory or None
-    return json_text({"schema": SCHEMA, "site": site, "tables": rows, "broken": broken})
+    return {"schema": SCHEMA, "site": site, "tables": rows, "broken": broken}
 
 
 def knowledge_text(knowledge: Knowledge) -> str:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from npudoctor.core.messages import _
 from npudoctor.registry.collector import LoadedChecks
-from npudoctor.render.json_text import json_text
 from npudoctor.render.printable import printable
 
 SCHEMA = "npudoctor.list/1"
 
 
-def listing_json(loaded: LoadedChecks) -> str:
-    """The document as text."""
+def listing_object(loaded: LoadedChecks) -> dict[str, Any]:
+    """The document as plain data."""
     checks = [
         {
             "id": check.id,
@@ -27,7 +28,7 @@ def listing_json(loaded: LoadedChecks) -> str:
         for check in loaded.checks
     ]
     broken = [{"id": row.check, "group": row.group, "reason": row.reason} for row in loaded.broken]
-    return json_text({"schema": SCHEMA, "checks": checks, "broken": broken})
+    return {"schema": SCHEMA, "checks": checks, "broken": broken}
 
 
 def listing_text(loaded: LoadedChecks) -> str:

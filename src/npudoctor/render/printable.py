@@ -4,16 +4,16 @@ from __future__ import annotations
 
 
 def printable(text: str) -> str:
-    """The text with control characters, bidi controls and bytes that are no UTF-8 spelled as escapes."""
+    """The text with control characters, bidi controls and bytes that are not UTF-8 spelled as escapes."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else escaped(char) for char in text)
 
 
 def escaped(char: str) -> str:
-    """One character spelled out: \\x1b, \\u202e; a byte that is no UTF-8 as that byte."""
+    """One character spelled out: \\x1b, \\u202e; a byte that is not UTF-8 as that byte."""
     number = ord(char)
-    if 0xDC80 <= number <= 0xDCFF:  # how Python keeps a byte of a name that is no UTF-8
+    if 0xDC80 <= number <= 0xDCFF:  # how Python keeps a byte that is not UTF-8
         number -= 0xDC00
     if number < 0x100:
         return f"\\x{number:02x}"

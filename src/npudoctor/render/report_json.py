@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
-from npudoctor.core.model import Finding, Fix, HostFacts, Report, Result, Target
+from npudoctor.core.model import Finding, Fix, Report, Result, Target
 from npudoctor.core.redact.redact import redact, redact_lines, redact_value
 from npudoctor.render.json_text import json_text
 
@@ -25,7 +25,7 @@ def report_object(report: Report) -> dict[str, Any]:
         "seconds": report.seconds,
         "profile": report.profile,
         "scope": report.scope,
-        "host": _host(report.host),
+        "host": dict(vars(report.host)),
         "target": _target(report.target),
         "verdict": report.verdict.value,
         "exit_code": report.exit_code,
@@ -37,29 +37,8 @@ def report_object(report: Report) -> dict[str, Any]:
     }
 
 
-def _host(host: HostFacts) -> dict[str, Any]:
-    return {
-        "name": host.name,
-        "boot_id": host.boot_id,
-        "machine": host.machine,
-        "system": host.system,
-        "release": host.release,
-        "distribution": host.distribution,
-        "container": host.container,
-        "user": host.user,
-    }
-
-
 def _target(target: Target) -> dict[str, Any]:
-    python = target.python
-    return {
-        "kind": target.kind,
-        "model": target.model,
-        "devices": target.devices,
-        "python": python and {"path": python.path, "version": python.version},
-        "python_from": target.python_from,
-        "root": target.root,
-    }
+    return {**vars(target), "python": target.python and vars(target.python)}
 
 
 def _result(row: Result) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from npudoctor.core.messages import _, ngettext
-from npudoctor.core.model import Finding, Report, Result, Risk, Severity, Status, Verdict
+from npudoctor.core.model import Finding, Report, Result, Risk, Status, Verdict
 from npudoctor.render.columns import paragraph
 from npudoctor.render.printable import printable
 from npudoctor.render.rows import Paint, Rows
@@ -51,7 +51,7 @@ def _body(report: Report, verbose: bool, paint: Paint) -> Iterator[str]:
 
 
 def _hidden(row: Result) -> bool:
-    """Whether a row is only named: one that was skipped, unless it says something all the same."""
+    """Whether a row is only named: one that was skipped without a finding."""
     return row.status is Status.SKIPPED and not row.findings
 
 
@@ -130,9 +130,3 @@ def _can_fix(finding: Finding) -> bool:
     if fix is None or not finding.counts or fix.risk is Risk.MANUAL or fix.unproven:
         return False
     return any(not line.startswith("export ") for line in fix.commands)
-
-
-def _shown(row: Result) -> bool:
-    """Whether lines were shown that answer what was found; those of a mere note answer nothing."""
-    weighty = (one for one in row.findings if one.counts and one.weight > Severity.INFO)
-    return any(finding.fix is not None and finding.fix.commands for finding in weighty)

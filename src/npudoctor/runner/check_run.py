@@ -1,4 +1,4 @@
-"""A check being asked: what it has said so far, and how it ended; the threads that ask."""
+"""One run of a check: what it has yielded so far and how it ended; and the threads that run checks."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from npudoctor.host import CannotTell, Host, NotRunning
 
 AskUntil = Callable[[float], Iterator[CheckOutput]]
 
-UNBORN = 4  # threads that were started and say nothing: more would not be heard of either
-BIRTH = 5.0  # seconds in which the first must have said something
+UNBORN = 4  # started threads that have not reported: starting more would not help
+BIRTH = 5.0  # seconds within which the first must have reported
 STILL = 0.01  # seconds: a thread that takes no next check for so long is waiting for something
 
 
 class CheckRun:
-    """What a check said so far, and how it ended once it has. Times are of the steady clock.
+    """What a check has yielded so far, and, once it has ended, how. Times are on the steady clock.
 
     Its `timeout` runs from its turn on, what it needs included; nothing is waited for after `until`.
     `ask` is given when the answer must be there.
@@ -38,7 +38,7 @@ class CheckRun:
         self.started: Optional[float] = None
         self.answers: list[CheckOutput] = []
         self.done = threading.Event()
-        self.status = Status.CRASHED  # until it has said how it ended
+        self.status = Status.CRASHED  # until it has ended in another way
         self.reason: Optional[str] = None
         self.advisory = False
         self.ended = 0.0
@@ -55,7 +55,7 @@ class CheckRun:
         return self.until if self.started is None else min(self.started + self._timeout, self.until)
 
     def fits(self, host: Host) -> bool:
-        """Whether what it needs is here; else that is how it ended."""
+        """Whether what it needs is here; if not, it has ended as skipped."""
         try:
             why = why_not_applicable(self.check.needs, host)
         except MemoryError:
@@ -72,7 +72,7 @@ class CheckRun:
         return why is None
 
     def take_turn(self, host: Host) -> None:
-        """Ask it now, in this thread: its time begins. After the end of the run nobody waits for it."""
+        """Run it now, in this thread: its time begins. Nothing happens once the whole run is over."""
         now = time.monotonic()
         if now < self.until:
             self.started = now

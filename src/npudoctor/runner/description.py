@@ -1,4 +1,4 @@
-"""Describes the machine beside the checks: a hung interpreter must not hold the report."""
+"""What a report says of the machine itself, found out beside the checks."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import threading
 import time
 from typing import Optional
 
-from npudoctor.core.model import HostFacts, Target
+from npudoctor.core.model import HostFacts, PythonFacts, Target
 from npudoctor.core.threads import start_thread
 from npudoctor.core.waiting import GRACE, wait
-from npudoctor.host import Host
-from npudoctor.runner.reporting import describe_host, describe_target, minimal_host, minimal_target
+from npudoctor.host import CannotTell, Host
+from npudoctor.host.devices.accelerators import Accelerators
 
 BIRTH = 1.0  # seconds in which a thread must have begun, after all checks were asked
 
@@ -37,8 +37,76 @@ class Description:
         self._done.set()
 
     def by(self, until: float) -> tuple[HostFacts, Target]:
-        """The description, or by the deadline what can be said without asking anything."""
+        """The description, or at the deadline what is known without asking anything."""
         wait(self._begun, min(time.monotonic() + BIRTH, until))
         if self._begun.is_set():
             wait(self._done, until + GRACE)
         return self._machine or minimal_host(self._host), self._target or minimal_target(self._host)
+
+
+def describe_host(host: Host) -> HostFacts:
+    """The machine, as a report names it; what cannot be read is left null."""
+    system = host.system
+    return HostFacts(
+        name=system.name,
+        boot_id=system.boot_id(),
+        machine=system.machine,
+        system=system.kernel,
+        release=system.release,
+        distribution=system.distribution(),
+        container=system.container(),
+        user=host.identity.user,
+    )
+
+
+def describe_target(host: Host) -> Target:
+    """What the machine trains on: what the user expects, else what was found."""
+    kind, devices = _kind(host)
+    return Target(
+        kind=kind,
+        model=", ".join(devices.models) or None if devices else None,
+        devices=len(devices.nodes) if devices else 0,
+        python=_python(host),
+        python_from=host.interpreter.chosen_by,
+        root=host.options.root,
+    )
+
+
+def minimal_host(host: Host) -> HostFacts:
+    """The machine when describing it did not finish: only what the kernel reports without reading files."""
+    system = host.system
+    return HostFacts(
+        system.name, None, system.machine, system.kernel, system.release, None, False, host.identity.user
+    )
+
+
+def minimal_target(host: Host) -> Target:
+    """The target when describing it did not finish: only what the options say."""
+    path = host.options.python
+    python = PythonFacts(path, None) if path is not None else None
+    return Target("unknown", None, 0, python, "option" if python else None, host.options.root)
+
+
+def _kind(host: Host) -> tuple[str, Optional[Accelerators]]:
+    if host.options.root is not None:
+        return (host.options.expect if host.options.expect != "auto" else "unknown"), None
+    try:
+        accelerators = {"npu": host.npus, "gpu": host.gpus}
+    except CannotTell:
+        return "unknown", None
+    if host.options.expect in accelerators:
+        return host.options.expect, accelerators[host.options.expect]
+    if host.options.expect == "none":
+        return "none", None
+    for kind, devices in accelerators.items():
+        if devices.usable:
+            return kind, devices
+    return "unknown", None
+
+
+def _python(host: Host) -> Optional[PythonFacts]:
+    interpreter = host.interpreter
+    try:
+        return PythonFacts(interpreter.path, interpreter.layout().version)
+    except CannotTell:
+        return PythonFacts(interpreter.path, None) if host.options.root is None else None

@@ -18,7 +18,7 @@ from npudoctor.registry.collector import LoadedChecks
 from npudoctor.runner import verdict
 from npudoctor.runner.check_run import AskUntil, CheckRun, Workers
 from npudoctor.runner.description import Description
-from npudoctor.runner.reporting import one_line
+from npudoctor.runner.verdict import one_line
 
 DEEP = "deep"  # a profile, and the group of the checks that only it asks: they run something of the job
 
@@ -58,8 +58,10 @@ def run(loaded: LoadedChecks, host: Host, settings: Settings, until: Optional[fl
     workers = Workers([item for item in started_runs if isinstance(item, CheckRun)], host)
     description = Description(host)
     workers.drive(until)
-    rows = [*collect_rows(started_runs, settings, until), *_broken(loaded, settings)]
-    # What is ignored is nobody's cause: a deep failure then stands by itself.
+    broken = (row for row in loaded.broken if _selected((row.check, row.group), settings.select))
+    rows = collect_rows(started_runs, settings, until)
+    rows += [replace(row, reason=row.reason and redact(row.reason)) for row in broken]
+    # An ignored finding is no cause: what it would have explained counts again.
     rows = verdict.ignore(rows, settings.ignore)
     rows = verdict.fold(settings.explain(rows) if settings.explain else rows)
     decided, status = verdict.judge(rows, settings.fail_on)
@@ -83,7 +85,7 @@ def run(loaded: LoadedChecks, host: Host, settings: Settings, until: Optional[fl
 def start_runs(
     loaded: LoadedChecks, host: Host, settings: Settings, until: float
 ) -> list[Union[Result, CheckRun]]:
-    """What is to be asked; a row at once for each selected check that is not to be asked here."""
+    """The runs of the selected checks; a row for each that is not run in this scope or profile."""
     selected = [check for check in loaded.checks if _selected(check.names, settings.select)]
     reasons = {check.id: _not_asked(check, settings) for check in selected}
     # All children are forked before any thread starts.
@@ -106,11 +108,6 @@ def start_runs(
 def collect_rows(begun: Sequence[Union[Result, CheckRun]], settings: Settings, until: float) -> list[Result]:
     """Wait for every answer, each until its own deadline, and make the rows."""
     return [row if isinstance(row, Result) else _gather(row, settings, until) for row in begun]
-
-
-def _broken(loaded: LoadedChecks, settings: Settings) -> list[Result]:
-    rows = (row for row in loaded.broken if _selected((row.check, row.group), settings.select))
-    return [replace(row, reason=row.reason and redact(row.reason)) for row in rows]
 
 
 def _selected(names: Sequence[str], selection: Sequence[str]) -> bool:

@@ -1,4 +1,4 @@
-"""From rows to a verdict: what is ignored, what is folded under its cause, what is counted, what decides."""
+"""From rows to a verdict: what is ignored, folded under its cause, counted; the answer in one line."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Optional
 
 from npudoctor.core.frozen import replace
-from npudoctor.core.model import Finding, Ignored, Result, Severity, Status, Verdict
+from npudoctor.core.messages import _, ngettext
+from npudoctor.core.model import UNANSWERED, Finding, Ignored, Result, Severity, Status, Verdict
 
 ANSWERED = (Status.OK, Status.PROBLEM)
-UNANSWERED = (Status.UNKNOWN, Status.TIMEOUT, Status.CRASHED, Status.BROKEN)
 EXIT = {Verdict.READY: 0, Verdict.NOT_READY: 1, Verdict.UNDETERMINED: 2}
 
 
@@ -32,35 +32,35 @@ def _ignore_in(row: Result, ignored: Mapping[str, Optional[str]]) -> Result:
 def fold(rows: Sequence[Result]) -> list[Result]:
     """The rows with every echo marked by its cause, where the cause is in the report.
 
-    A cause stands by itself or is folded in turn; a circle of echoes has no cause, so nothing in it
-    is folded and all of it counts.
+    A cause echoes nothing, or is folded in turn. A circle of echoes has no cause, so all of it counts.
     """
     findings = [finding for row in rows for finding in row.findings]
     if not any(finding.echo_of for finding in findings):
         return list(rows)
     codes = {finding.code for finding in findings}
-    causes = _grounded(findings, codes)
+    causes = _grounded_codes(findings, codes)
     return [
-        replace(row, findings=tuple(_folded(finding, causes) for finding in row.findings)) for row in rows
+        replace(row, findings=tuple(_fold_finding(finding, causes) for finding in row.findings))
+        for row in rows
     ]
 
 
-def _grounded(findings: Sequence[Finding], codes: set[str]) -> set[str]:
+def _grounded_codes(findings: Sequence[Finding], codes: set[str]) -> set[str]:
     """The codes that may cause another: those that echo nothing present, and the echoes of such."""
-    grounded = {finding.code for finding in findings if not _present(finding, codes)}
+    grounded = {finding.code for finding in findings if not _cause_in(finding, codes)}
     while True:
-        more = {finding.code for finding in findings if _present(finding, grounded)} - grounded
+        more = {finding.code for finding in findings if _cause_in(finding, grounded)} - grounded
         if not more:
             return grounded
         grounded |= more
 
 
-def _present(finding: Finding, codes: set[str]) -> Optional[str]:
+def _cause_in(finding: Finding, codes: set[str]) -> Optional[str]:
     return next((code for code in finding.echo_of if code in codes and code != finding.code), None)
 
 
-def _folded(finding: Finding, causes: set[str]) -> Finding:
-    cause = _present(finding, causes)
+def _fold_finding(finding: Finding, causes: set[str]) -> Finding:
+    cause = _cause_in(finding, causes)
     return replace(finding, caused_by=cause) if cause else finding
 
 
@@ -95,3 +95,26 @@ def judge(rows: Sequence[Result], fail_on: Severity) -> tuple[Verdict, int]:
     else:
         verdict = Verdict.READY
     return verdict, EXIT[verdict]
+
+
+def one_line(verdict: Verdict, rows: Sequence[Result], fail_on: Severity) -> str:
+    """The verdict and what decided it, in one line."""
+    if verdict is Verdict.READY:
+        return _("ready")
+    if verdict is Verdict.NOT_READY:
+        codes = _codes(rows, fail_on)
+        head = ngettext("not ready: {count} problem", "not ready: {count} problems", len(codes))
+        return head.format(count=len(codes)) + " (" + ", ".join(dict.fromkeys(codes)) + ")"
+    open_rows = [row.check for row in rows if row.needed and row.status in UNANSWERED]
+    if not open_rows:
+        return _("undetermined: none of the selected checks applies to this machine")
+    return _("undetermined: no result from {checks}").format(checks=", ".join(open_rows))
+
+
+def _codes(rows: Sequence[Result], fail_on: Severity) -> list[str]:
+    return [
+        finding.code
+        for row in rows
+        for finding in row.findings
+        if finding.counts and finding.weight >= fail_on
+    ]

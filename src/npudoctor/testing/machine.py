@@ -56,13 +56,13 @@ def fake_host(
     synchronised: Optional[bool] = True,
     uptime: float = UPTIME,
 ) -> Host:
-    """A machine on which only what is given exists.
+    """A machine on which only the given things exist.
 
     `files`: absolute path to text, bytes or a Node. `packages`: name to version, as installed in the
     interpreter. `commands`: argv or program name to its output or Answer. `addresses`: the machine's
     own; `network`: a FakeNetwork, which knows more, instead. `names`: host names to their addresses, or to
     why there are none (see Meaning). `probe` answers connect() on socket files. `root` makes it an image.
-    `knowledge` is a real directory with a site's rows. `options`: what else the user said.
+    `knowledge` is a real directory with a site's rows. `options`: further options.
     `spaces`: what statvfs says of the file system that begins at a path. `synchronised`: what the kernel
     says of its clock. `uptime`: seconds since it booted, at `now`.
     """

@@ -1,4 +1,4 @@
-"""Parts of a machine that say what they were told: programs, a clock, processes, distributions."""
+"""Parts of a fake machine with given answers: programs, a clock, processes, distributions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from npudoctor.testing.disk import Content, MemoryDisk, folder, link
 SITE = "/usr/lib/python3.11/site-packages"
 # Ours on a fake machine: pid_max is never above it, so that no process of theirs is ever ourselves.
 OUR_PID = 1 << 22
-UPTIME = 30 * 86400.0  # seconds for which a machine is up that is not said to be newer
+UPTIME = 30 * 86400.0  # seconds since boot, unless given
 TICKS = 100  # of a second: the unit of `started` in process_files()
 
 
@@ -69,7 +69,7 @@ class FakeCommands(Commands):
 
 
 class FakeClock(Clock):
-    """A clock that stands at `now` and jumps where it is told to wait. `uptime`: seconds since the machine
+    """A clock that stands at `now` and jumps when asked to wait. `uptime`: seconds since the machine
     booted, at `now`; None for a real machine, whose processes began in its own time."""
 
     def __init__(

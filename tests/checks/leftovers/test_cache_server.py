@@ -125,7 +125,7 @@ def test_dead_with_proof_a(machine: Machine) -> None:
         assert (finding.fix.risk, finding.fix.needs_root, finding.fix.unproven) == (Risk.SAFE, False, False)
     report = machine.fix()
     assert (report.exit_code, report.changed, report.failed) == (0, True, False)
-    assert [one.outcome.ending for one in report.actions] == [ActionStatus.APPLIED] * 3
+    assert [one.outcome.status for one in report.actions] == [ActionStatus.APPLIED] * 3
     assert ipc.rows() == {living.shmid: before}
     assert connects(living)
     assert not server.spill.exists()

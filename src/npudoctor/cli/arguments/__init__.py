@@ -1,5 +1,5 @@
 """The words of a command line: what they may be, and which file, process or user they mean.
 
-Here belongs what refuses before anything is asked. What a setting means wherever it was said is
-`cli.settings`.
+Here belongs what is refused before anything is checked. What a setting means, whether it comes from a flag, a
+variable or a file, is `cli.settings`.
 """

@@ -30,7 +30,7 @@ class Examined:
 def examined_variables(
     flags: Mapping[str, object], variables: Mapping[str, str], files: Files, *, as_root: bool, seconds: float
 ) -> Examined:
-    """What the options ask for; Refused when it cannot be had."""
+    """The variables that the options ask for; UsageError when they cannot be read."""
     named = [option for option in ("--env-of", "--source", "--root") if flags.get(_key(option)) is not None]
     if len(named) > 1:
         raise UsageError(_("{one} and {other} cannot be used together").format(one=named[0], other=named[1]))

@@ -12,7 +12,7 @@ LONGEST = 10  # digits of a job id, and of a task's number in an array
 
 
 def owner(flags: Mapping[str, object]) -> Optional[str]:
-    """The user of --user, by name or number; Refused for one whom the machine does not know."""
+    """The user of --user, by name or number; UsageError for an unknown user."""
     value = flags.get("user")
     if value is None:
         return None
@@ -25,7 +25,7 @@ def owner(flags: Mapping[str, object]) -> Optional[str]:
 
 
 def job(flags: Mapping[str, object]) -> Optional[str]:
-    """The Slurm job of --job: a number, or that of an array with a task's; Refused for all else."""
+    """The Slurm job of --job: a number, or JOB_TASK of an array; UsageError for anything else."""
     value = flags.get("job")
     if value is None:
         return None

@@ -45,7 +45,7 @@ class StrictCommand(_Common, TyperCommand):
     allow_extra_args = True  # to see them ourselves
 
     def parse_args(self, ctx: Any, args: Any) -> Any:
-        """Take the arguments; Refused when some are left."""
+        """Take the arguments; UsageError when some are left."""
         super().parse_args(ctx, args)
         if ctx.args:
             raise UsageError(_("unexpected argument: {argument}").format(argument=ctx.args[0]))
@@ -53,7 +53,7 @@ class StrictCommand(_Common, TyperCommand):
 
 
 class Wrapper(StrictCommand):
-    """A command that starts another: its own options end at the first word that is none, or at "--"."""
+    """A command that starts another: its own options end at "--" or at the first other word."""
 
     allow_interspersed_args = False
 
@@ -62,7 +62,7 @@ class Group(_Common, TyperGroup):
     """Names an unknown command, and the known one that comes near."""
 
     def resolve_command(self, ctx: Any, args: Any) -> Any:
-        """The command that is meant; Refused when there is none."""
+        """The command of this name; UsageError when there is none."""
         name = str(args[0])
         if not name.startswith("-") and self.get_command(ctx, name) is None:
             near = suggestion(name, set(self.list_commands(ctx)))

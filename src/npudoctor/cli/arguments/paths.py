@@ -1,4 +1,4 @@
-"""Judges the paths that options name, before anything is asked; what does not exist is refused."""
+"""Validates the paths that options name, before anything is checked."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Callable, Optional, TypeVar
 from npudoctor.cli.settings.config import Config, UsageError, absolute
 from npudoctor.core.messages import _, strerror
 from npudoctor.host import CannotTell
-from npudoctor.host.fs.files import Files
+from npudoctor.host.fs.files import Entry, Files
 
 T = TypeVar("T")
 
@@ -18,10 +18,8 @@ def image(value: object, files: Files) -> Optional[str]:
     if value is None:
         return None
     path = absolute(str(value), "--root")
-    real = _asked("--root", lambda: files.real(path))
-    entry = _asked("--root", lambda: files.stat(path))
-    if real is None or entry is None:
-        raise UsageError(_("{option}: {path} does not exist").format(option="--root", path=path))
+    real = _ask("--root", lambda: files.real(path))
+    entry = _existing("--root", path, files)
     if not entry.is_dir:
         raise UsageError(_("{option}: {path} is not a directory").format(option="--root", path=path))
     return real
@@ -34,23 +32,30 @@ def program(config: Config, files: Files, root: Optional[str]) -> Optional[str]:
         return None
     option = config.origin["python"]
     path = absolute(value, option) if root is None else os.path.join("/", value)
-    entry = _asked(option, lambda: files.stat(path) or files.lstat(path))
-    if entry is None:
-        raise UsageError(_("{option}: {path} does not exist").format(option=option, path=path))
-    if not (entry.is_file or entry.is_link):  # a link that leads nowhere is what a check must speak of
-        raise UsageError(_("{option}: {path} is not a regular file").format(option=option, path=path))
+    # A link that leads nowhere is what a check must speak of.
+    if not _ask(option, lambda: files.stat(path) is None and files.lstat(path) is not None):
+        _expect_file(option, path, files)
     return path
 
 
 def script(value: object, files: Files) -> str:
     """The script of --source."""
     path = absolute(str(value), "--source")
-    entry = _asked("--source", lambda: files.stat(path))
-    if entry is None:
-        raise UsageError(_("{option}: {path} does not exist").format(option="--source", path=path))
-    if not entry.is_file:
-        raise UsageError(_("{option}: {path} is not a regular file").format(option="--source", path=path))
+    _expect_file("--source", path, files)
     return path
+
+
+def _existing(option: str, path: str, files: Files) -> Entry:
+    """What is at the path; UsageError where nothing is."""
+    entry = _ask(option, lambda: files.stat(path))
+    if entry is None:
+        raise UsageError(_("{option}: {path} does not exist").format(option=option, path=path))
+    return entry
+
+
+def _expect_file(option: str, path: str, files: Files) -> None:
+    if not _existing(option, path, files).is_file:
+        raise UsageError(_("{option}: {path} is not a regular file").format(option=option, path=path))
 
 
 def writable(value: Optional[str], files: Files, option: str = "--output") -> Optional[str]:
@@ -63,7 +68,7 @@ def writable(value: Optional[str], files: Files, option: str = "--output") -> Op
     if value is None or value == "-":
         return None
     path = absolute(value, option)
-    _asked(option, lambda: files.stat(os.path.dirname(path)))  # before we touch it: it may never answer
+    _ask(option, lambda: files.stat(os.path.dirname(path)))  # before we touch it: it may never answer
     number = own_descriptor(path, option)
     if number is not None:
         return None if number == 1 else f"/proc/self/fd/{number}"
@@ -76,7 +81,7 @@ def writable(value: Optional[str], files: Files, option: str = "--output") -> Op
 
 
 def _try(folder: str, path: str, option: str) -> None:
-    """Refused where no file can be put into the folder, or nothing is heard of it: it may be frozen."""
+    """UsageError where no file can be created in the folder, or it does not answer: it may be frozen."""
     from npudoctor.explain.reading.bounded import PATIENCE, Late, ask
 
     try:
@@ -107,7 +112,7 @@ def own_file(value: Optional[str], files: Files, option: str) -> Optional[str]:
     if path is None or path.startswith("/proc/self/fd/"):
         return path
     named = absolute(value or "", option)
-    entry = _asked(option, lambda: files.lstat(named))
+    entry = _ask(option, lambda: files.lstat(named))
     if entry is not None and entry.is_link:
         raise UsageError(_("{option}: {path} is a symbolic link").format(option=option, path=named))
     if entry is not None and entry.is_file and entry.uid != os.geteuid():
@@ -115,7 +120,7 @@ def own_file(value: Optional[str], files: Files, option: str) -> Optional[str]:
     return path
 
 
-def _asked(option: str, question: Callable[[], T]) -> T:
+def _ask(option: str, question: Callable[[], T]) -> T:
     try:
         return question()
     except CannotTell as error:

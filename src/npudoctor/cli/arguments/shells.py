@@ -1,4 +1,4 @@
-"""In which form `env` answers: as told, or in the syntax of the shell that calls."""
+"""The form in which `env` answers: the one asked for, or the syntax of the calling shell."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ OTHER_VARIABLES = ("NPUDOCTOR_CONFIG", "NPUDOCTOR_CHECKS_DIR", "NPUDOCTOR_KNOWLE
 
 
 class UsageError(Exception):
-    """What the user asked for cannot be done as asked: one line, exit status 64."""
+    """The command line or the configuration asks for what cannot be done: one line, exit status 64."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ Setting = tuple[str, object, str, bool]
 
 
 def load(flags: Mapping[str, object], variables: Mapping[str, str], files: Files, home: str) -> Config:
-    """Read every layer; Refused, naming the file or variable and the key, when something is wrong."""
+    """Read every layer; UsageError, naming the file or variable and the key, when something is wrong."""
     warnings: list[str] = []
     values: dict[str, Any] = {}
     ignore: dict[str, Optional[str]] = {}
@@ -61,6 +61,14 @@ def load(flags: Mapping[str, object], variables: Mapping[str, str], files: Files
             values[key] = value
             origin[key] = where
     return Config(values, ignore, origin, tuple(warnings))
+
+
+def flag_value(key: str, value: object) -> Any:
+    """A flag's value; its default when it was left out, UsageError when it is wrong."""
+    try:
+        return KEYS[key].default if value is None else KEYS[key].parse(value, False)
+    except InvalidValue as invalid:
+        raise UsageError(f"--{key.replace('_', '-')}: {invalid}") from invalid
 
 
 def suggestion(name: str, known: Iterator[str] | list[str] | set[str]) -> str:
@@ -82,7 +90,7 @@ def _settings(
 ) -> Iterator[Setting]:
     """Every setting, the weakest first."""
     for path in (SYSTEM_FILE, _user_file(variables, home)):
-        if _exists(files, path, warnings) and _obeyed(files, path, warnings):
+        if _exists(files, path, warnings) and _may_obey(files, path, warnings):
             yield from _from_file(files, path, path)
     config_path = flags.get("config") or variables.get("NPUDOCTOR_CONFIG")
     if config_path:
@@ -107,7 +115,7 @@ def _settings(
 
 
 def absolute(path: str, named: str) -> str:
-    """The path from "/", its links untouched; Refused where there is no working directory any more."""
+    """The path from "/", its links untouched; UsageError when the working directory is gone."""
     if not path or "\0" in path:
         raise UsageError(_("{option}: not a path: {path!r}").format(option=named, path=path))
     try:
@@ -135,7 +143,7 @@ def _exists(files: Files, path: str, warnings: list[str]) -> bool:
         return False
 
 
-def _obeyed(files: Files, path: str, warnings: list[str]) -> bool:
+def _may_obey(files: Files, path: str, warnings: list[str]) -> bool:
     """Whether root may obey a file that nobody named: under sudo -E, HOME may be somebody else's."""
     if _why_not_obeyed(files, path) is None:
         return True
@@ -157,7 +165,7 @@ def _why_not_obeyed(files: Files, path: str) -> Optional[str]:
 
 def _from_file(files: Files, path: str, named: str) -> Iterator[Setting]:
     at = path if named == path else f"{named}: {path}"
-    for name, value in _parsed(files, path, at).items():
+    for name, value in _parse(files, path, at).items():
         key = name.replace("-", "_")
         if key not in KEYS or (name != key and key != "fail_on"):
             known = [key.replace("_", "-") for key in KEYS]
@@ -166,7 +174,7 @@ def _from_file(files: Files, path: str, named: str) -> Iterator[Setting]:
         yield key, value, f"{at}: {name}", True
 
 
-def _parsed(files: Files, path: str, at: str) -> dict[str, Any]:
+def _parse(files: Files, path: str, at: str) -> dict[str, Any]:
     if sys.version_info >= (3, 11):
         import tomllib
     else:

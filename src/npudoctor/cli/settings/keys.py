@@ -1,4 +1,4 @@
-"""The keys of the configuration: what each may be, wherever it was said."""
+"""The keys of the configuration: what each may be, in a file, a variable or a flag."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _one_of(*choices: str) -> Callable[[Any, bool], str]:
 
 
 def _number(raw: Any, in_file: bool) -> float:
-    """A number, from text unless it stood in a file; NaN when it is none."""
+    """A number; text is converted unless it came from a file. NaN for anything else."""
     try:
         if isinstance(raw, bool) or (in_file and isinstance(raw, str)):
             raise ValueError
@@ -85,7 +85,7 @@ def _is_address(text: str) -> bool:
 
 
 def _is_name(text: str) -> bool:
-    """By the grammar of RFC 1123, and underscores, which some sites have; 10.0.0.300 is none."""
+    """By the grammar of RFC 1123, and underscores, which some sites use; 10.0.0.300 is not a name."""
     labels = text.removesuffix(".").split(".")
     return (
         len(text) <= LONGEST_NAME

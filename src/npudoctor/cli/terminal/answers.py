@@ -35,16 +35,10 @@ def confirm(item: Item) -> Optional[bool]:
     return sys.stdin.readline().strip().lower() in ("y", "yes", "是")
 
 
-def deliver(report: FixReport, format: str) -> None:
+def deliver_fix(report: FixReport, format: str) -> None:
     """Write what became of everything."""
-    from npudoctor.cli.terminal import output
+    from npudoctor.cli.terminal.reports import deliver
+    from npudoctor.render.fix_json import fix_object
+    from npudoctor.render.fix_text import fix_text
 
-    if format == "json":
-        from npudoctor.render.fix_json import fix_object
-        from npudoctor.render.json_text import json_text
-
-        output.emit(json_text(fix_object(report)))
-    else:
-        from npudoctor.render.fix_text import fix_text
-
-        output.emit(fix_text(report), output.terminal_encoding())
+    deliver(format, lambda: fix_object(report), lambda: fix_text(report))

@@ -32,7 +32,7 @@ def own_descriptor(path: str, option: str) -> Optional[int]:
         path = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
         match = _DESCRIPTOR.fullmatch(path)
         if match:
-            return _given(int(match[2]), named, option, int(match[1]))
+            return _expect_given(int(match[2]), named, option, int(match[1]))
         try:
             path = os.path.join(os.path.dirname(path), os.readlink(path))
         except OSError:
@@ -40,9 +40,9 @@ def own_descriptor(path: str, option: str) -> Optional[int]:
     return None
 
 
-def _given(number: int, named: str, option: str, pid: int) -> int:
+def _expect_given(number: int, named: str, option: str, pid: int) -> int:
     try:
-        # What we opened ourselves is not inheritable, and nobody's to write to.
+        # What we opened ourselves is not inheritable, and is not the caller's to name.
         ours = pid == os.getpid() and os.get_inheritable(number)
     except OSError:
         ours = False
@@ -52,7 +52,7 @@ def _given(number: int, named: str, option: str, pid: int) -> int:
 
 
 def resolve_target(path: str, files: Files, option: str) -> tuple[str, Optional[Entry]]:
-    """What is to be written to, and what is there, None for nothing; Refused for what is not written to.
+    """The path to write to, and what is there, None for nothing; UsageError where nothing may be written.
 
     A link to a file, or to nothing, is replaced and not followed; one to a pipe or a device is followed.
     """
@@ -99,7 +99,7 @@ def open_stream(path: str) -> Optional[int]:
             return None
     except FileNotFoundError:
         return None
-    descriptor = _opened(path, time.monotonic() + READER)
+    descriptor = _open_pipe(path, time.monotonic() + READER)
     kind = os.fstat(descriptor).st_mode
     if not (stat.S_ISFIFO(kind) or stat.S_ISCHR(kind)):  # it was swapped since
         os.close(descriptor)
@@ -107,8 +107,8 @@ def open_stream(path: str) -> Optional[int]:
     return descriptor
 
 
-def _opened(path: str, until: float) -> int:
-    """Whoever reads the pipe may come a moment later than we."""
+def _open_pipe(path: str, until: float) -> int:
+    """The reader of a pipe may open it a moment later than we do."""
     while True:
         try:
             return os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -1,4 +1,4 @@
-"""What a shell evaluates must fail where no answer came: whatever ends `npudoctor env`, however early."""
+"""Makes `eval "$(npudoctor env)"` fail when there was no answer, however early `npudoctor env` ended."""
 
 from __future__ import annotations
 

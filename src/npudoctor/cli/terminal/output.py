@@ -102,8 +102,8 @@ def save(path: str, text: str, errors: str = "backslashreplace") -> None:
 
 
 def write_in_child(work: Callable[[], None], path: str) -> None:
-    """Write something, in a child: a file system that is frozen, or whose server is gone, holds in the kernel
-    whoever writes. OSError as the work has it; Lost where it does not end."""
+    """Write something in a child process: on a file system that is frozen, or whose server is gone, a write
+    never returns. OSError from the work; Lost when it does not end."""
     from npudoctor.explain.reading.bounded import Late, ask
 
     try:
@@ -118,7 +118,7 @@ def _save(path: str, content: bytes) -> None:
 
     stream = open_stream(path)
     if stream is None:
-        _replace(path, content)
+        put_file(path, content)
         return
     try:
         _write(stream, content)
@@ -126,26 +126,29 @@ def _save(path: str, content: bytes) -> None:
         os.close(stream)
 
 
-def _replace(path: str, content: bytes) -> None:
+def _replace(new: str, name: str, folder: int) -> None:
+    os.replace(new, name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def put_file(
+    path: str, content: bytes, place: Callable[[str, str, int], None] = _replace, mode: int = 0o644
+) -> None:
+    """Write a file under a temporary name, all of it on disk, then `place` it. The folder is held open, so
+    that renaming it, or putting a link in its place, does not redirect the file."""
     from npudoctor.cli.terminal.destinations import open_target_folder
 
     folder, name = open_target_folder(os.path.dirname(path)), os.path.basename(path)
     temporary = f".npudoctor-{os.urandom(8).hex()}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        descriptor = os.open(temporary, flags, 0o644, dir_fd=folder)
-        try:
-            try:
-                _write(descriptor, content)
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-            os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary, dir_fd=folder)
-            raise
+        with open(os.open(temporary, flags, mode, dir_fd=folder), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        place(temporary, name, folder)
     finally:
+        with contextlib.suppress(OSError):  # it is gone where it was renamed
+            os.unlink(temporary, dir_fd=folder)
         os.close(folder)
 
 

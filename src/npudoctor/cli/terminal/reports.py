@@ -1,29 +1,44 @@
-"""Renders a finished report and brings it to where it was asked for."""
+"""Brings what a command found to where it was asked for, as text or as JSON."""
 
 from __future__ import annotations
 
 import os
-from typing import Optional
+from typing import Callable, Optional
 
 from npudoctor.cli.terminal import output
 from npudoctor.core.model import Report
 
 
-def deliver(report: Report, format: str, target: Optional[str], *, verbose: bool, quiet: bool) -> None:
-    """Write the report to standard output, or to a file as a whole."""
+def deliver(
+    format: str, document: Callable[[], object], text: Callable[[], str], target: Optional[str] = None
+) -> None:
+    """Write the JSON document or the text, whichever is asked for; to standard output, or whole to a file."""
     if format == "json":
-        from npudoctor.render.report_json import report_json
+        from npudoctor.render.json_text import json_text
 
-        text, encoding = report_json(report), "utf-8"
+        content, encoding = json_text(document()), "utf-8"
     else:
+        content, encoding = text(), output.terminal_encoding()
+    if target is None:
+        output.emit(content, encoding)
+    else:
+        output.save(target, content)
+
+
+def deliver_report(report: Report, format: str, target: Optional[str], *, verbose: bool, quiet: bool) -> None:
+    """Write the report of `check`."""
+
+    def document() -> object:
+        from npudoctor.render.report_json import report_object
+
+        return report_object(report)
+
+    def text() -> str:
         from npudoctor.render.text import report_text
 
-        text = report_text(report, verbose=verbose, quiet=quiet, colour=target is None and _colour())
-        encoding = output.terminal_encoding() if target is None else "utf-8"
-    if target is None:
-        output.emit(text, encoding)
-    else:
-        output.save(target, text)
+        return report_text(report, verbose=verbose, quiet=quiet, colour=target is None and _colour())
+
+    deliver(format, document, text, target)
 
 
 def _colour() -> bool:

@@ -1,6 +1,5 @@
-"""What a step does to a machine, once its guard has been looked at anew: the only code that changes
-anything.
+"""What a step does to a machine, after checking its guard once more: the only code that changes anything.
 
-Here belongs one file for each kind of object. Which steps are taken, and in which order, is the plan's
-affair.
+Here belongs one file for each kind of object. The plan decides which steps are taken, and
+in which order.
 """

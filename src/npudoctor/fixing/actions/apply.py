@@ -6,16 +6,14 @@ from typing import Any, Callable, Optional
 
 from npudoctor.core.messages import _, strerror
 from npudoctor.core.model import Step
-from npudoctor.facts.leftovers.temporary import library_of
 from npudoctor.fixing.actions.commands import delete_rule, insert_rule, remount, run_command
+from npudoctor.fixing.actions.folders import remove_folder
+from npudoctor.fixing.actions.kernel import set_kernel
 from npudoctor.fixing.actions.removal import remove_shared_memory, remove_socket, restore_socket
 from npudoctor.fixing.actions.signalling import end_processes
-from npudoctor.fixing.actions.spilled import remove_files
-from npudoctor.fixing.actions.temporary import remove_temporary
 from npudoctor.fixing.actions.unused import remove_unused
 from npudoctor.fixing.actions.writing import put_back, write_file
 from npudoctor.fixing.outcome import ActionStatus, CommandFailed, Failed, Gone, Observer, Outcome, Refused
-from npudoctor.fixing.steps.kernel import set_kernel
 from npudoctor.fixing.steps.steps import (
     Command,
     DeleteRule,
@@ -44,29 +42,32 @@ def apply_step(step: Step, host: Host, at: Observer = lambda name: None) -> Outc
     forbidden = why_forbidden(step, host)
     if forbidden:
         return Outcome(ActionStatus.REFUSED, forbidden)
-    watch = ChangeCounter(at)
+    act = _ACTS.get(type(step))
+    if act is None:
+        return Outcome(ActionStatus.REFUSED, _("unknown kind of step"))
+    counter = ChangeCounter(at)
     try:
-        _take(step, host, watch)
+        act(step, host, counter)
     except Gone as gone:
-        return Outcome(ActionStatus.ALREADY, str(gone) or _("it is already gone"), watch.changed)
+        return Outcome(ActionStatus.ALREADY, str(gone) or _("it is already gone"), counter.changed)
     except CommandFailed as broken:
         return Outcome(ActionStatus.FAILED, str(broken), changed=True)
     except Refused as refusal:
-        return Outcome(ActionStatus.REFUSED, str(refusal), watch.changed)
+        return Outcome(ActionStatus.REFUSED, str(refusal), counter.changed)
     except CannotTell as unknown:
-        return Outcome(ActionStatus.REFUSED, unknown.reason, watch.changed)
+        return Outcome(ActionStatus.REFUSED, unknown.reason, counter.changed)
     except Failed as failure:
-        return Outcome(ActionStatus.FAILED, str(failure), watch.changed)
+        return Outcome(ActionStatus.FAILED, str(failure), counter.changed)
     except OSError as error:
         why = strerror(error.errno) if error.errno else str(error)
-        return Outcome(ActionStatus.FAILED, why, watch.changed)
+        return Outcome(ActionStatus.FAILED, why, counter.changed)
     return Outcome(ActionStatus.APPLIED, changed=True)
 
 
 class ChangeCounter:
-    """Passes on what an observer is told, and counts the changes that were not taken back.
+    """Passes events on to an observer, and counts the changes that were not taken back.
 
-    Not counted are our own preparations, and programs: see Broken.
+    Our own preparations are not counted, nor are programs: see CommandFailed.
     """
 
     _UNCOUNTED = ("after run ", "after make ", "after close ", "after keep ", "after prepare ")
@@ -116,30 +117,18 @@ def for_a_shell(step: Step) -> bool:
     return isinstance(step, Export) or (isinstance(step, Command) and step.argv[0] in OF_A_SHELL)
 
 
-def _remove_folder(step: RemoveFiles, host: Host, at: Observer) -> None:
-    made_by = library_of(step.directory.rpartition("/")[2])
-    (remove_temporary if made_by else remove_files)(step, host, at)
-
-
 _ACTS: dict[type, Callable[[Any, Host, Observer], None]] = {
     RemoveSharedMemory: remove_shared_memory,
     RemoveSocket: remove_socket,
     RestoreSocket: restore_socket,
-    RemoveFiles: _remove_folder,
+    RemoveFiles: remove_folder,
     RemoveUnused: remove_unused,
     SignalProcess: end_processes,
     WriteFile: write_file,
     PutBack: put_back,
-    SetKernel: lambda step, _host, at: set_kernel(step, at),
+    SetKernel: set_kernel,
     Remount: remount,
     Command: run_command,
     InsertRule: insert_rule,
     DeleteRule: delete_rule,
 }
-
-
-def _take(step: Step, host: Host, at: Observer) -> None:
-    act = _ACTS.get(type(step))
-    if act is None:
-        raise Refused(_("unknown kind of step"))
-    act(step, host, at)

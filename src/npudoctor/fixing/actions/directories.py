@@ -1,4 +1,4 @@
-"""Opens the directories in which something is removed; what is missing or swapped is said in our words."""
+"""Opens the directories in which something is removed; a missing or replaced one is Gone or Refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of a program that did not do what it was started for."""
+"""The message for a program that failed or could not be started."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from npudoctor.fixing.outcome import CommandFailed, Refused
 from npudoctor.host.process.commands import Answer
 
 _UNSTARTED = ("missing", "untrusted", "not-started")
-LINES = 3  # of what it said last
+LINES = 3  # of its last output
 
 
 def raise_failure(answer: Answer) -> None:
-    """Refused where nothing was started, Broken where it was and failed; both with what it said."""
+    """Refused when it was not started, CommandFailed when it was and failed; both with its last output."""
     raise (Refused if answer.ended in _UNSTARTED else CommandFailed)(failure_text(answer))
 
 
 def failure_text(answer: Answer) -> str:
-    """Why a program did not do it."""
+    """Why a program failed, with its last output."""
     name = answer.argv[0]
     if answer.ended == "missing":
         return _("{name} is not installed").format(name=name)

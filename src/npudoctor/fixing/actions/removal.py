@@ -61,14 +61,14 @@ def _meant(step: RemoveSharedMemory, now: Segment) -> bool:
 def remove_socket(step: RemoveSocket, host: Host, at: Observer) -> None:
     """Park the file under a name of ours, make sure that it is the one, then unlink it.
 
-    Whoever replaces the file between our look and the rename gets it back, as does everybody when we
-    are stopped in between.
+    A file that somebody put there between our look and the rename gets its name back, as does the socket
+    when we are stopped in between.
     """
     directory, name = step.path.rsplit("/", 1)
     with open_folder(directory) as (descriptor, parents):
         _same_socket(step, name, descriptor)
         _still_dead(step, host, name, descriptor, parents)
-        with _parked(name, descriptor, at) as parked:
+        with _park(name, descriptor, at) as parked:
             _same_socket(step, parked, descriptor)
             if not _answers(Listener.REFUSED, host, parked, descriptor):
                 raise Refused(_("a server may answer at {path}").format(path=step.path))
@@ -99,7 +99,7 @@ def _still_dead(
 
 
 @contextmanager
-def _parked(name: str, descriptor: int, at: Observer) -> Iterator[str]:
+def _park(name: str, descriptor: int, at: Observer) -> Iterator[str]:
     """The file under a name of ours; it gets its own back unless it is gone at the end."""
     if PARKED.match(name):
         yield name

@@ -1,4 +1,4 @@
-"""Ends processes that are proven stale: by descriptors, each judged anew right before either signal."""
+"""Ends stale processes by their pidfds; each is proven stale once more right before either signal."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ class HeldProcess:
 
 
 def end_processes(step: SignalProcess, host: Host, at: Observer) -> None:
-    """SIGTERM to all, SIGKILL to those that are left after a while; nothing before all are judged."""
+    """SIGTERM to all, then SIGKILL to those still running; no signal before all are proven stale."""
     # A fake machine's pids are no processes of this kernel.
     if not host.processes.ours() or host.processes.self_pid != os.getpid():
         raise Refused(_("/proc shows a pid namespace other than npudoctor's"))
-    with _held(step, host) as left:
+    with _hold(step, host) as left:
         if not left:
             raise Gone
         for number in (signal.SIGTERM, signal.SIGKILL):
-            _send(_guarded(step, left, host.again()), step.owner, number, host.again(), at)
+            _send(_still_stale(step, left, host.again()), step.owner, number, host.again(), at)
             left = _remaining(left, step.seconds, host)
             if not left:
                 return
@@ -49,7 +49,7 @@ def end_processes(step: SignalProcess, host: Host, at: Observer) -> None:
 
 
 @contextmanager
-def _held(step: SignalProcess, host: Host) -> Iterator[list[HeldProcess]]:
+def _hold(step: SignalProcess, host: Host) -> Iterator[list[HeldProcess]]:
     """Those that still run. Only what is seen once a descriptor is open is known to be of its process."""
     with ExitStack() as stack:
         stack.enter_context(_room(len(step.processes)))
@@ -98,7 +98,7 @@ def _runs(mark: ProcessMark, host: Host) -> bool:
     return not process.gone
 
 
-def _guarded(step: SignalProcess, left: Sequence[HeldProcess], fresh: Host) -> list[HeldProcess]:
+def _still_stale(step: SignalProcess, left: Sequence[HeldProcess], fresh: Host) -> list[HeldProcess]:
     """Those that still run: each is the one that was looked at, proven stale, and leaves no child behind."""
     endings = Endings(fresh)
     among = {held.mark.pid for held in left}

@@ -23,7 +23,7 @@ from npudoctor.core.marks import FileMark
 from npudoctor.core.messages import _, ngettext, strerror
 from npudoctor.facts.leftovers.shm_files import FOLDER, SharedFile, maker
 from npudoctor.fixing.actions.directories import open_folder, refuse_replaced
-from npudoctor.fixing.actions.spilled import same_file
+from npudoctor.fixing.actions.folders import expect_file
 from npudoctor.fixing.actions.syscalls import file_system
 from npudoctor.fixing.outcome import Gone, Observer, Refused, changing
 from npudoctor.fixing.steps.steps import RemoveUnused
@@ -88,13 +88,13 @@ def _remove(
     mark: FileMark, step: RemoveUnused, descriptor: int, doubts: Mapping[str, str], at: Observer
 ) -> None:
     path = f"{step.directory}/{mark.name}"
-    same_file(mark, step.owner, entry_of(os.stat(mark.name, dir_fd=descriptor, follow_symlinks=False)))
+    expect_file(mark, step.owner, entry_of(os.stat(mark.name, dir_fd=descriptor, follow_symlinks=False)))
     if mark.name in doubts:
         raise Refused(doubts[mark.name])
-    with _leased(mark.name, path, descriptor) as file:
-        same_file(mark, step.owner, entry_of(os.fstat(file)))
+    with _hold_lease(mark.name, path, descriptor) as file:
+        expect_file(mark, step.owner, entry_of(os.fstat(file)))
         # It may have got another file's name in between.
-        same_file(mark, step.owner, entry_of(os.stat(mark.name, dir_fd=descriptor, follow_symlinks=False)))
+        expect_file(mark, step.owner, entry_of(os.stat(mark.name, dir_fd=descriptor, follow_symlinks=False)))
         with changing(at, f"unlink file {mark.name}"):
             if fcntl.fcntl(file, fcntl.F_GETLEASE) != fcntl.F_WRLCK:  # somebody waits to open it
                 raise Refused(_("{path} is being opened").format(path=path))
@@ -102,7 +102,7 @@ def _remove(
 
 
 @contextmanager
-def _leased(name: str, path: str, directory: int) -> Iterator[int]:
+def _hold_lease(name: str, path: str, directory: int) -> Iterator[int]:
     """The opened file while we hold its write lease; Refused where it is not granted or proves nothing."""
     try:
         file = os.open(name, _OPEN, dir_fd=directory)

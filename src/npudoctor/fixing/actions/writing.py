@@ -31,36 +31,36 @@ class CurrentFile:
 
 
 def write_file(step: WriteFile, host: Host, at: Observer) -> None:
-    """Replace what is there, if it is what was looked at, by one rename; a copy of it is kept first."""
+    """Replace the file by one rename, if it is still the one that was looked at; a backup is made first."""
     with _folder(step.path, host) as (folder, name):
-        there = _look(folder, name, step.path)
-        if there and there.content == step.raw:
+        current = _look(folder, name, step.path)
+        if current and current.content == step.raw:
             raise Gone(_("{path} already has that value").format(path=step.path))
-        if (there and there.was) != step.was:
+        if (current and current.was) != step.was:
             raise Refused(_("{path} has changed since").format(path=step.path))
-        if there:
-            save_backup(step.kept, there.content, host, at)
-        with _prepared(folder, name, step.raw, step.was, step.mode, there, at) as new:
-            _same(there, folder, name, step.path)
+        if current:
+            save_backup(step.kept, current.content, host, at)
+        with _prepare(folder, name, step.raw, step.was, step.mode, current, at) as new:
+            _same(current, folder, name, step.path)
             with changing(at, f"write file {name}"):
-                _put(new, name, folder, replacing=there is not None)
+                _put(new, name, folder, replacing=current is not None)
             os.fsync(folder)  # it is changed already, whatever the disk says now
 
 
 def put_back(step: PutBack, host: Host, at: Observer) -> None:
     """Give the path back what it had before it was written, if nobody has changed it since."""
     with _folder(step.path, host) as (folder, name):
-        there = _look(folder, name, step.path)
-        _still_ours(step, there)
+        current = _look(folder, name, step.path)
+        _still_ours(step, current)
         if step.was is None or step.kept is None:
-            _same(there, folder, name, step.path)
+            _same(current, folder, name, step.path)
             with changing(at, f"remove file {name}"):
                 os.unlink(name, dir_fd=folder)
             os.fsync(folder)
             return
         old = read_backup(step.kept, step.was.sha256, host)
-        with _prepared(folder, name, old, step.was, step.was.mode, there, at) as new:
-            _same(there, folder, name, step.path)
+        with _prepare(folder, name, old, step.was, step.was.mode, current, at) as new:
+            _same(current, folder, name, step.path)
             with changing(at, f"restore file {name}"):
                 _put(new, name, folder, replacing=True)
             os.fsync(folder)
@@ -69,15 +69,15 @@ def put_back(step: PutBack, host: Host, at: Observer) -> None:
             raise Failed(_("{path} is not as it was before").format(path=step.path))
 
 
-def _still_ours(step: PutBack, there: Optional[CurrentFile]) -> None:
+def _still_ours(step: PutBack, current: Optional[CurrentFile]) -> None:
     """Gone where the old state is back already, Refused where the file is neither the old nor ours."""
-    if there is None and step.was is None:
+    if current is None and step.was is None:
         raise Gone
-    if there is None:
+    if current is None:
         raise Refused(_("{path} has been removed since").format(path=step.path))
-    if step.was and there.was.lasting == step.was.lasting:
+    if step.was and current.was.lasting == step.was.lasting:
         raise Gone(_("it is already as it was before"))
-    if digest(there.content) != step.sha256:
+    if digest(current.content) != step.sha256:
         raise Refused(_("{path} has changed since").format(path=step.path))
 
 
@@ -93,14 +93,14 @@ def _folder(path: str, host: Host) -> Iterator[tuple[int, str]]:
     except Gone:
         raise Refused(_("the folder {path} does not exist").format(path=directory)) from None
     try:
-        _trusted(parents, host.identity.euid)
+        _expect_trusted(parents, host.identity.euid)
         _clear(descriptor, _new_name(name))  # what a run that was killed left
         yield descriptor, name
     finally:
         folder.__exit__(None, None, None)
 
 
-def _trusted(parents: tuple[Parent, ...], euid: int) -> None:
+def _expect_trusted(parents: tuple[Parent, ...], euid: int) -> None:
     for index, parent in enumerate(parents):
         if parent.uid not in (0, euid):
             raise Refused(_("{path} belongs to another user").format(path=parent.path))
@@ -126,17 +126,13 @@ def _look(folder: int, name: str, path: str) -> Optional[CurrentFile]:
             raise Refused(_("{path} is not a regular file").format(path=path))
         if entry.st_nlink != 1:
             raise Refused(_("{path} has other hard links, which would not change with it").format(path=path))
-        content = _content(descriptor)
+        with open(descriptor, "rb", closefd=False) as file:
+            content = file.read(LIMIT + 1)
         if len(content) > LIMIT:
             raise Refused(_("{path} is larger than {most} bytes").format(path=path, most=LIMIT))
         return CurrentFile(content, FileState.of(content, entry_of(entry)), _attributes(descriptor))
     finally:
         os.close(descriptor)
-
-
-def _content(descriptor: int) -> bytes:
-    with open(descriptor, "rb", closefd=False) as file:
-        return file.read(LIMIT + 1)
 
 
 def _attributes(descriptor: int) -> tuple[tuple[str, bytes], ...]:
@@ -149,20 +145,20 @@ def _attributes(descriptor: int) -> tuple[tuple[str, bytes], ...]:
     return tuple((name, os.getxattr(descriptor, name)) for name in names)
 
 
-def _same(there: Optional[CurrentFile], folder: int, name: str, path: str) -> None:
+def _same(current: Optional[CurrentFile], folder: int, name: str, path: str) -> None:
     """The last look: everything that was read is still so."""
-    if _look(folder, name, path) != there:
+    if _look(folder, name, path) != current:
         raise Refused(_("{path} has changed since").format(path=path))
 
 
 @contextmanager
-def _prepared(
+def _prepare(
     folder: int,
     name: str,
     content: bytes,
     owner: Optional[FileState],
     mode: int,
-    there: Optional[CurrentFile],
+    current: Optional[CurrentFile],
     at: Observer,
 ) -> Iterator[str]:
     """The new file under a name of ours, all of it on disk; it is gone again unless it was renamed.
@@ -178,7 +174,7 @@ def _prepared(
                 if owner:
                     os.fchown(file.fileno(), owner.uid, owner.gid)
                 have = dict(_attributes(file.fileno()))  # a label that it has anyway may not be ours to set
-                for key, value in there.attributes if there else ():
+                for key, value in current.attributes if current else ():
                     if have.get(key) != value:
                         os.setxattr(file.fileno(), key, value)
                 os.fchmod(file.fileno(), owner.mode if owner else mode)

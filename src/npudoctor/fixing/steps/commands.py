@@ -11,10 +11,10 @@ from npudoctor.fixing.steps.shell import line_of, quote
 
 @dataclass(frozen=True)
 class Command:
-    """Run a program: argv, no shell. Its guard is the program itself, and what is said here besides.
+    """Run a program: argv, no shell. Its guard is the program itself, and these fields.
 
-    `undo` is the argv that takes it back; empty where nothing can. `unless`: where this succeeds, it is so
-    already, and is not done (whoever takes back what somebody else had done before would do harm).
+    `undo` is the argv that takes it back; empty where nothing can. `unless`: where this succeeds, the change
+    is there already and is not made: undoing it later would undo what somebody else had done.
     `skipped` is how the program begins each line where it says so itself. `inputs` are files (by path)
     that must still be the same, `undo_inputs` those of `undo`. `still`: where this says no (status 1), it is
     gone already, as after a reboot.

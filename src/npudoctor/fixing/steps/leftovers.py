@@ -91,7 +91,7 @@ class RemoveUnused:
     """Remove files of one directory, which stays.
 
     Guard: each is the same, unchanged, with one name, and a lease (F_SETLEASE) tells that nobody in the
-    whole kernel has it open or mapped; those in /dev/shm are proven left over anew by proof.shared besides.
+    whole kernel has it open or mapped; those in /dev/shm are also proven orphaned once more by proof.shared.
     """
 
     directory: str
@@ -107,7 +107,7 @@ class RemoveUnused:
 class SignalProcess:
     """End processes of one owner: SIGTERM, a wait, and SIGKILL for those that are left. Nothing undoes it.
 
-    Guard: each is still the same process in the same control groups, proven stale anew by proof.ending,
+    Guard: each is still the same process in the same control groups, proven stale once more by proof.ending,
     and each child of one is among them. `processes` are in the order in which they are signalled: children
     before their parents. `seconds`: how long they have to end after either signal.
     """

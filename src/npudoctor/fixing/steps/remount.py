@@ -12,7 +12,7 @@ _UNITS = ((1 << 30, "g"), (1 << 20, "m"), (1 << 10, "k"))
 class Remount:
     """Give a mounted tmpfs another size, in bytes. Guard: it still has the size that it `was`.
 
-    It holds until the next boot, or until somebody mounts it anew.
+    It holds until the next boot, or until somebody remounts it.
     """
 
     path: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Union
+from typing import Any, Union, get_args
 
 from npudoctor.core.marks import FileMark as FileMark
 from npudoctor.core.marks import ProcessMark as ProcessMark
@@ -46,36 +46,18 @@ KnownStep = Union[
 
 RUN = (Command, InsertRule)  # what programs do for us
 
-KINDS: dict[str, Any] = {
-    kind.__name__: kind
-    for kind in (
-        Command,
-        InsertRule,
-        DeleteRule,
-        Export,
-        SetKernel,
-        Remount,
-        WriteFile,
-        PutBack,
-        RemoveSharedMemory,
-        RemoveSocket,
-        RestoreSocket,
-        RemoveFiles,
-        RemoveUnused,
-        SignalProcess,
-    )
-}
+KINDS: dict[str, Any] = {kind.__name__: kind for kind in get_args(KnownStep)}
 
 
 def encode(step: Step) -> dict[str, Any]:
     """A step as JSON-able data, for the journal and for the pipe of a foreign check."""
     if type(step).__name__ not in KINDS:
-        raise TypeError(f"not a step that can be told: {type(step).__name__}")
+        raise TypeError(f"not a step that can be encoded: {type(step).__name__}")
     return {"kind": type(step).__name__, **dataclasses.asdict(step)}  # type: ignore[call-overload]
 
 
 def decode(data: Mapping[str, Any]) -> KnownStep:
-    """The step that `encode` told; KeyError or TypeError when it is none."""
+    """The step that `encode` made this of; KeyError or TypeError when it is not valid."""
     fields: dict[str, Any] = {
         name: tuple(value) if isinstance(value, (list, tuple)) else value
         for name, value in data.items()

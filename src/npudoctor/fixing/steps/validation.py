@@ -1,4 +1,4 @@
-"""Whether a step that others told (a journal, a foreign check) has the types that showing and acting need."""
+"""Whether a step from a journal or a foreign check has the types that showing and applying it need."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ _MODE = 0o777  # neither set-user-id nor anything that chmod does not know
 
 
 def is_valid(step: object) -> bool:
-    """Whether all fields are what their annotations say, and what a line is made of without quoting is
-    no more than that."""
+    """Whether all fields have the annotated types, and those that are printed unquoted hold nothing else."""
     if not _fits(step, type(step)):
         return False
     kind = type(step).__name__

@@ -1,0 +1,104 @@
+"""Removes a folder with its files: spilled data of a cache server, or a temporary folder of Python or PyTorch
+in which there are only sockets that nobody answers. All of it must still be what was looked at."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from typing import Optional
+
+from npudoctor.core.marks import FileMark
+from npudoctor.core.messages import _
+from npudoctor.facts.leftovers.cache_server import SpillFolder
+from npudoctor.facts.leftovers.temporary import TempFolder, library_of
+from npudoctor.fixing.actions.directories import open_folder, open_subfolder, refuse_replaced
+from npudoctor.fixing.outcome import Observer, Refused, changing
+from npudoctor.fixing.steps.steps import RemoveFiles
+from npudoctor.host import Host
+from npudoctor.host.fs.disk import Entry, entry_of
+from npudoctor.host.fs.walk import Parent, files_in
+from npudoctor.host.network.sockets import Listener
+from npudoctor.proof.socket import why_untrusted
+from npudoctor.proof.temporary import FolderMakers
+from npudoctor.proof.users import users_of
+
+
+def remove_folder(step: RemoveFiles, host: Host, at: Observer) -> None:
+    """Unlink the known files of a folder by its descriptor, then the folder itself; never recursively."""
+    parent, name = step.directory.rsplit("/", 1)
+    library = library_of(name)
+    with open_folder(parent or "/") as (above, parents), open_subfolder(above, name) as descriptor:
+        folder = entry_of(os.fstat(descriptor))
+        _expect_folder(step, folder)
+        names = tuple(os.listdir(descriptor))
+        entries = dict(files_in(descriptor, names))
+        doubt = why_untrusted(parents, step.owner, host.identity.euid)
+        if library is not None:
+            doubt = doubt or FolderMakers(host).why_not(TempFolder(step.directory, folder, library, names))
+        else:
+            doubt = doubt or _users(step, folder, entries, parents, host)
+        if doubt:
+            raise Refused(doubt)
+        _expect_known(step, entries, sockets=library is not None)
+        if library is not None:
+            _expect_unanswered(step, entries, descriptor, host)
+        for mark in step.files:
+            if mark.name in entries:
+                _unlink(mark, step.owner, descriptor, at, socket=library is not None)
+        with refuse_replaced(step.directory):
+            _expect_folder(step, entry_of(os.stat(name, dir_fd=above, follow_symlinks=False)))
+            with changing(at, f"remove folder {name}"):
+                os.rmdir(name, dir_fd=above)
+
+
+def _users(
+    step: RemoveFiles, folder: Entry, entries: Mapping[str, Entry], parents: Sequence[Parent], host: Host
+) -> Optional[str]:
+    """Who uses spilled data, as a reason."""
+    return users_of(host, SpillFolder(step.directory, folder, tuple(entries.items()), tuple(parents)))
+
+
+def _expect_known(step: RemoveFiles, entries: Mapping[str, Entry], *, sockets: bool) -> None:
+    """Refused before anything is removed, unless all that the folder holds was looked at and is unchanged."""
+    marks = {mark.name: mark for mark in step.files}
+    if not marks.keys() >= entries.keys():
+        raise Refused(_("{path} holds files that were not there before").format(path=step.directory))
+    for name, entry in entries.items():
+        (_expect_socket if sockets else expect_file)(marks[name], step.owner, entry)
+
+
+def _expect_unanswered(step: RemoveFiles, names: Mapping[str, Entry], descriptor: int, host: Host) -> None:
+    for name in names:
+        if host.sockets.probe(name, descriptor) is not Listener.REFUSED:
+            raise Refused(_("a server may answer at {path}").format(path=f"{step.directory}/{name}"))
+
+
+def _unlink(mark: FileMark, owner: int, descriptor: int, at: Observer, *, socket: bool) -> None:
+    try:
+        entry = entry_of(os.stat(mark.name, dir_fd=descriptor, follow_symlinks=False))
+        (_expect_socket if socket else expect_file)(mark, owner, entry)
+        with changing(at, f"unlink {'socket' if socket else 'file'} {mark.name}"):
+            os.unlink(mark.name, dir_fd=descriptor)
+    except FileNotFoundError:
+        return  # gone already
+
+
+def _expect_folder(step: RemoveFiles, now: Entry) -> None:
+    """Refused unless this is the folder that was looked at, closed to all others."""
+    seen = (step.device, step.inode, step.owner, 0o700)
+    if seen != (now.dev, now.ino, now.uid, now.permissions) or not now.is_dir:
+        raise Refused(_("{path} has been replaced since").format(path=step.directory))
+
+
+def expect_file(mark: FileMark, owner: int, now: Entry) -> None:
+    """Refused unless this is the file that was looked at, with one name and unchanged."""
+    seen = (mark.device, mark.inode, mark.size, mark.mtime_ns, owner, 1)
+    if seen != (now.dev, now.ino, now.size, now.mtime_ns, now.uid, now.nlink) or not now.is_file:
+        raise Refused(_("{path} has changed since").format(path=mark.name))
+
+
+def _expect_socket(mark: FileMark, owner: int, now: Entry) -> None:
+    seen = (mark.device, mark.inode, mark.mtime_ns, owner, 1)
+    if seen != (now.dev, now.ino, now.mtime_ns, now.uid, now.nlink) or not stat.S_ISSOCK(now.mode):
+        raise Refused(_("{path} has changed since").format(path=mark.name))
