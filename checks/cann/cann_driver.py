@@ -21,7 +21,7 @@ from npudoctor import (
 )
 from npudoctor.checks.cann._driver import branches_agree, first_install, required_interfaces
 from npudoctor.checks.device._container_options import to_add
-from npudoctor.core.driver_version import within
+from npudoctor.core.driver_version import accepts
 from npudoctor.core.frozen import replace
 from npudoctor.facts.cann.installations import Install
 from npudoctor.host import CannotTell
@@ -184,7 +184,7 @@ def _compare(host: Host, install: Install, driver: Package) -> Iterator[Union[Fi
 def _interfaces(install: Install, driver: Package, required: Mapping[str, str]) -> Iterator[Finding]:
     for name, wanted in required.items():
         mine = driver.settings.get(f"{name}_version")
-        if mine and within(mine, wanted) is False:
+        if mine and accepts(mine, wanted) is False:
             text = _(
                 "{cann} requires the driver interface {name} {wanted}, but the driver {driver} has {mine}"
             )

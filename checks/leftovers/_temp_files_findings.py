@@ -7,7 +7,7 @@ from typing import Optional
 
 from npudoctor import Action, Command, FileMark, Finding, Fix, Host, RemoveFiles, RemoveUnused, Risk, _
 from npudoctor.checks.cann._caches import held_by_nobody
-from npudoctor.core.mounts import holding, parse_mountinfo
+from npudoctor.core.mounts import mount_of, parse_mountinfo
 from npudoctor.facts.leftovers.temporary import TempFolder
 from npudoctor.host.fs.files import Entry
 from npudoctor.host.process.users import user_names
@@ -50,7 +50,7 @@ def lock(host: Host, path: str) -> Iterator[Finding]:
 def _file_system(host: Host, path: str) -> str:
     """The type of the file system on which a file lies; empty where that cannot be told."""
     mounts = parse_mountinfo(host.running_files.text("/proc/self/mountinfo") or "")
-    mount = holding(mounts, path)
+    mount = mount_of(mounts, path)
     return mount.kind if mount else ""
 
 

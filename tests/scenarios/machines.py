@@ -17,7 +17,7 @@ from npudoctor.host.network.interfaces import Interface
 from npudoctor.host.process.commands import Answer, Commands
 from npudoctor.host.python.interpreter_probe import QUESTION
 from npudoctor.knowledge.site import Knowledge
-from npudoctor.registry.collecting import Loaded
+from npudoctor.registry.collector import LoadedChecks
 from npudoctor.runner.runner import Settings, run
 from npudoctor.testing import Content, FakeNetwork, MemoryDisk, fake_host
 
@@ -257,7 +257,7 @@ def _told(machine: Machine, version: str, prefix: str, site: str) -> str:
     return "NPUDOCTOR\0" + "\0".join(words)
 
 
-def judge(loaded: Loaded, machine: Machine) -> Report:
+def judge(loaded: LoadedChecks, machine: Machine) -> Report:
     """What the doctor says of it."""
     with TemporaryDirectory() if machine.leaves else nullcontext("") as folder:
         host = host_of(machine)

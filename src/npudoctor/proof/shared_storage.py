@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from npudoctor.core.messages import _
-from npudoctor.core.mounts import MOUNTINFO, Mount, holding, parse_mountinfo
+from npudoctor.core.mounts import MOUNTINFO, Mount, mount_of, parse_mountinfo
 from npudoctor.facts.leftovers.sessions import KERNEL
 from npudoctor.host import CannotTell, Host
 
@@ -23,7 +23,7 @@ _OCTAL = re.compile(r"\\([0-7]{3})")
 def why_shared(host: Host, path: str) -> str:
     """Why a place (an absolute path free of links) may be used from other machines; empty when it is not."""
     mounts = parse_mountinfo(host.running_files.text(MOUNTINFO) or "")
-    mount = holding(mounts, path)
+    mount = mount_of(mounts, path)
     if mount is None or mount.kind not in OWN:
         text = _("{path} is on {kind}, which other machines may use")
         return text.format(path=path, kind=mount.kind if mount else "?")

@@ -14,8 +14,8 @@ from tests.support.others import as_user, in_pid_namespace
 
 from npudoctor import Action, Fix, Risk, Severity, Status
 from npudoctor.checks.leftovers.cache_server import cache_server
-from npudoctor.fixing.outcome import Ending
-from npudoctor.fixing.plan import Wish, refusal_of
+from npudoctor.fixing.outcome import ActionStatus
+from npudoctor.fixing.plan import FixRequest, refusal_of
 from npudoctor.host.process.identity import user_name
 from npudoctor.testing import FakeClock, ask, fake_host
 
@@ -76,7 +76,7 @@ def test_one_that_died_within_seconds_of_its_start_can_be_judged_in_a_moment(mac
     # Rounded up: of the file's own fraction of a second it depends which.
     assert finding.fix.title in ("ask again in 8 s", "ask again in 9 s")
     assert finding.fix == Fix(finding.fix.title, risk=Risk.MANUAL, needs_root=False, unproven=True)
-    assert refusal_of(finding, young, Wish(("cache-server",), yes=True)) == finding.fix.title
+    assert refusal_of(finding, young, FixRequest(("cache-server",), yes=True)) == finding.fix.title
     old._parts["clock"] = FakeClock(server.socket.stat().st_mtime + 3 + 8)
     codes = [finding.code for finding in ask(cache_server, old).findings]
     assert codes == ["cache-server.orphan-segment", "cache-server.orphan-socket"]
@@ -123,7 +123,7 @@ def test_dead_with_proof_a(machine: Machine) -> None:
         assert (finding.fix.risk, finding.fix.needs_root, finding.fix.unproven) == (Risk.SAFE, False, False)
     report = machine.fix()
     assert (report.exit_code, report.changed, report.failed) == (0, True, False)
-    assert [one.outcome.ending for one in report.actions] == [Ending.APPLIED] * 3
+    assert [one.outcome.ending for one in report.actions] == [ActionStatus.APPLIED] * 3
     assert ipc.rows() == {living.shmid: before}
     assert connects(living)
     assert not server.spill.exists()

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from npudoctor.core.messages import _
 from npudoctor.facts.leftovers.cache_server import PARKED
-from npudoctor.fixing.actions.opening import opened
+from npudoctor.fixing.actions.directories import open_folder
 from npudoctor.fixing.actions.syscalls import remove_segment, rename_without_replacing
 from npudoctor.fixing.outcome import Gone, Observer, Refused, changing
 from npudoctor.fixing.steps.steps import RemoveSharedMemory, RemoveSocket, RestoreSocket
@@ -65,7 +65,7 @@ def remove_socket(step: RemoveSocket, host: Host, at: Observer) -> None:
     are stopped in between.
     """
     directory, name = step.path.rsplit("/", 1)
-    with opened(directory) as (descriptor, parents):
+    with open_folder(directory) as (descriptor, parents):
         _same_socket(step, name, descriptor)
         _still_dead(step, host, name, descriptor, parents)
         with _parked(name, descriptor, at) as parked:
@@ -147,7 +147,7 @@ def _rename(old: str, new: str, descriptor: int) -> None:
 def restore_socket(step: RestoreSocket, host: Host, at: Observer) -> None:
     """Give a parked socket at which a server answers its name back, unless that name is taken."""
     directory, name = step.path.rsplit("/", 1)
-    with opened(directory) as (descriptor, parents):
+    with open_folder(directory) as (descriptor, parents):
         _same_socket(step, name, descriptor)
         distrust = why_untrusted(parents, step.owner, host.identity.euid)
         if distrust:
@@ -168,5 +168,5 @@ def _same_socket(step: RemoveSocket | RestoreSocket, name: str, descriptor: int)
         raise Refused(_("{path} has been replaced since").format(path=step.path))
 
 
-def _answers(what: Listener, host: Host, name: str, descriptor: int) -> bool:
-    return host.sockets.probe(name, descriptor) is what
+def _answers(listener: Listener, host: Host, name: str, descriptor: int) -> bool:
+    return host.sockets.probe(name, descriptor) is listener

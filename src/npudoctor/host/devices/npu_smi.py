@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Callable, Optional
 
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
-from npudoctor.core.threads import together
+from npudoctor.core.threads import share_work
 from npudoctor.host.devices.driver import folders
 from npudoctor.host.devices.npu_tables import Health, Screen, parse_health, parse_info
 from npudoctor.host.fs.files import Files
@@ -231,5 +231,5 @@ def side_by_side(questions: Sequence[Callable[[], Answer]]) -> list[Optional[Ans
                 index, question = left.pop(0)
                 answers[index] = question()
 
-    together(work, min(SIDE_BY_SIDE, len(questions)))
+    share_work(work, min(SIDE_BY_SIDE, len(questions)))
     return answers

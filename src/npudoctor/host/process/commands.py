@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Callable, Optional
 
-from npudoctor.core.descriptors import nowhere
+from npudoctor.core.descriptors import open_null
 from npudoctor.core.frozen import dataclass
 from npudoctor.host.fs.files import Files
 from npudoctor.host.process.child_output import collect, end, kill_group
@@ -271,7 +271,7 @@ class Commands:
             if self._closed:
                 raise OSError(errno.ECANCELED, os.strerror(errno.ECANCELED))
             # Not DEVNULL: where a container has no /dev/null, every program would seem to be missing.
-            with open(nowhere(), "rb") as nothing:
+            with open(open_null(), "rb") as nothing:
                 child = subprocess.Popen(
                     command,
                     stdin=nothing,

@@ -12,7 +12,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MODE = 0o777  # neither set-user-id nor anything that chmod does not know
 
 
-def sound(step: object) -> bool:
+def is_valid(step: object) -> bool:
     """Whether all fields are what their annotations say, and what a line is made of without quoting is
     no more than that."""
     if not _fits(step, type(step)):
@@ -32,9 +32,9 @@ def _fits(value: object, hint: Any) -> bool:
         return type(value) is hint and all(_fits(getattr(value, name), hints[name]) for name in hints)
     origin = getattr(hint, "__origin__", None)
     if origin is Union:
-        return any(_fits(value, one) for one in hint.__args__)
+        return any(_fits(value, part) for part in hint.__args__)
     if origin is tuple:  # all of ours are of one type, of any number
-        return isinstance(value, tuple) and all(_fits(one, hint.__args__[0]) for one in value)
+        return isinstance(value, tuple) and all(_fits(part, hint.__args__[0]) for part in value)
     return type(value) is hint or (hint is float and type(value) is int)
 
 

@@ -10,33 +10,33 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Callable, Optional
 
-from npudoctor.checking.check import Answer, Check, Crashed, NoAnswer, NotLoaded, Skip
-from npudoctor.checking.needs import missing, slow
-from npudoctor.checking.stamping import stamped
+from npudoctor.checking.check import Check, CheckOutput, Crashed, NoAnswer, NotLoaded, Skip
+from npudoctor.checking.needs import needs_interpreter, why_not_applicable
+from npudoctor.checking.validation import validate
 from npudoctor.core.messages import _, strerror
 from npudoctor.core.model import Status
-from npudoctor.core.threads import begin
+from npudoctor.core.threads import start_thread
 from npudoctor.host import CannotTell, Host, NotRunning
 
-Asking = Callable[[float], Iterator[Answer]]
+AskUntil = Callable[[float], Iterator[CheckOutput]]
 
 UNBORN = 4  # threads that were started and say nothing: more would not be heard of either
 BIRTH = 5.0  # seconds in which the first must have said something
 STILL = 0.01  # seconds: a thread that takes no next check for so long is waiting for something
 
 
-class Asked:
+class CheckRun:
     """What a check said so far, and how it ended once it has. Times are of the steady clock.
 
     Its `timeout` runs from its turn on, what it needs included; nothing is waited for after `until`.
     `ask` is given when the answer must be there.
     """
 
-    def __init__(self, check: Check, ask: Asking, timeout: float, until: float) -> None:
+    def __init__(self, check: Check, ask: AskUntil, timeout: float, until: float) -> None:
         self.check, self.until = check, until
         self._ask, self._timeout = ask, timeout
         self.started: Optional[float] = None
-        self.answers: list[Answer] = []
+        self.answers: list[CheckOutput] = []
         self.done = threading.Event()
         self.status = Status.CRASHED  # until it has said how it ended
         self.reason: Optional[str] = None
@@ -57,7 +57,7 @@ class Asked:
     def fits(self, host: Host) -> bool:
         """Whether what it needs is here; else that is how it ended."""
         try:
-            why = missing(self.check.needs, host)
+            why = why_not_applicable(self.check.needs, host)
         except MemoryError:
             self.end(
                 Status.UNKNOWN,
@@ -83,7 +83,7 @@ class Asked:
         """Take its answers; every way it may end is a status."""
         try:
             for answer in self._ask(self.by):
-                self.answers.append(stamped(self.check, answer))
+                self.answers.append(validate(self.check, answer))
             self.end(Status.OK)
         except Skip as skip:
             self.end(Status.SKIPPED, _text(skip))
@@ -115,8 +115,8 @@ class Workers:
     whenever it stands still, another goes on with the rest. What asks the interpreter comes last.
     """
 
-    def __init__(self, begun: Sequence[Asked], host: Host) -> None:
-        self._left = deque(sorted(begun, key=lambda asked: _lateness(asked.check)))
+    def __init__(self, begun: Sequence[CheckRun], host: Host) -> None:
+        self._left = deque(sorted(begun, key=lambda run: _lateness(run.check)))
         self._host = host
         self._taken = 0
         self._threads: list[threading.Event] = []  # each is set once its thread has begun
@@ -135,7 +135,7 @@ class Workers:
         unborn = sum(not begun.is_set() for begun in self._threads)
         if unborn < UNBORN:
             try:
-                self._threads.append(begin(self._work))
+                self._threads.append(start_thread(self._work))
             except (RuntimeError, MemoryError) as error:  # the machine has no room for another thread
                 if not self._threads:
                     self._give_up(_text(error))
@@ -152,15 +152,15 @@ class Workers:
     def _work(self) -> None:
         while True:
             try:
-                asked = self._left.popleft()
+                run = self._left.popleft()
             except IndexError:
                 return
             self._taken += 1
-            asked.take_turn(self._host)
+            run.take_turn(self._host)
 
 
 def _lateness(check: Check) -> int:
-    return 0 if not check.needs else 2 if slow(check.needs) else 1
+    return 0 if not check.needs else 2 if needs_interpreter(check.needs) else 1
 
 
 def _text(error: BaseException) -> str:

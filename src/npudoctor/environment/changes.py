@@ -8,7 +8,7 @@ from typing import Optional
 
 from npudoctor.core.frozen import dataclass, field
 from npudoctor.core.messages import _
-from npudoctor.environment.delta import NAME
+from npudoctor.environment.diff import NAME
 from npudoctor.facts.cann.installations import ENDINGS, Install, installs_of
 from npudoctor.facts.job.expected_accelerator import gpu_here, npu_here
 from npudoctor.host import CannotTell, Host
@@ -18,7 +18,7 @@ PAGES = 32  # of memory: more the kernel gives to no program in one variable
 
 
 @dataclass(frozen=True)
-class Wanted:
+class EnvironmentChanges:
     """What is to be changed: each variable's whole new value, None to unset it. `notes`: what a person
     should know, for standard error. Nothing to change is an answer, too. `whole`: the changes, and what
     of CANN is right already: for who starts from other variables than these."""
@@ -28,26 +28,28 @@ class Wanted:
     whole: Mapping[str, Optional[str]] = field(default_factory=dict)
 
 
-def wanted(host: Host) -> Wanted:
+def required_changes(host: Host) -> EnvironmentChanges:
     """What this host's variables lack; CannotTell (npudoctor.host) where that cannot be computed."""
     try:
         installs = installs_of(host)
     except CannotTell as error:
         if npu_here(host) or not gpu_here(host):
             raise
-        return Wanted(notes=(error.reason,))  # a closed folder of Ascend is nothing to a job on GPUs
+        return EnvironmentChanges(
+            notes=(error.reason,)
+        )  # a closed folder of Ascend is nothing to a job on GPUs
     if not installs:
         return _without(host)
     from npudoctor.environment.rounds import Rounds
 
     rounds = Rounds(host, installs[0])
-    rounds.go()
+    rounds.run()
     before, after = host.variables, rounds.variables
     names = filter(NAME.match, sorted({*before, *after}))
     changes = {name: after.get(name) for name in names if before.get(name) != after.get(name)}
     _refuse_endless(changes)
-    whole = dict(sorted({**rounds.standing(), **changes}.items()))
-    return Wanted(changes, (*_which(host, installs), *rounds.notes), whole)
+    whole = dict(sorted({**rounds.cann_variables(), **changes}.items()))
+    return EnvironmentChanges(changes, (*_which(host, installs), *rounds.notes), whole)
 
 
 def _refuse_endless(changes: Mapping[str, Optional[str]]) -> None:
@@ -60,7 +62,7 @@ def _refuse_endless(changes: Mapping[str, Optional[str]]) -> None:
             )
 
 
-def _without(host: Host) -> Wanted:
+def _without(host: Host) -> EnvironmentChanges:
     """Without a CANN: that is an answer on a machine that is for other things."""
     named = next((name for name in ENDINGS if host.variables.get(name)), None)
     if npu_here(host):
@@ -68,7 +70,7 @@ def _without(host: Host) -> Wanted:
     if named and not gpu_here(host):
         text = _("{name} is {value}, but CANN is not installed")
         raise CannotTell(text.format(name=named, value=host.variables[named]))
-    return Wanted(notes=(_("this machine has neither an NPU nor CANN: nothing needs to be set"),))
+    return EnvironmentChanges(notes=(_("this machine has neither an NPU nor CANN: nothing needs to be set"),))
 
 
 def _which(host: Host, installs: list[Install]) -> tuple[str, ...]:
@@ -76,7 +78,7 @@ def _which(host: Host, installs: list[Install]) -> tuple[str, ...]:
     the releases that it does not name are none to choose from."""
     mine = installs[0]
     linked = mine.path.endswith(LINKS)
-    others = [one for one in installs[1:] if not linked or _folder(one) != _folder(mine)]
+    others = [install for install in installs[1:] if not linked or _folder(install) != _folder(mine)]
     named = next((name for name in ENDINGS if host.variables.get(name)), None)
     if named and not mine.named_by:
         text = _("{name} is {value}, where there is no CANN: {mine} is used")
@@ -87,7 +89,7 @@ def _which(host: Host, installs: list[Install]) -> tuple[str, ...]:
         "several CANN versions are installed: {mine} is used, not {others}; set "
         "ASCEND_HOME_PATH to choose another one"
     )
-    return (text.format(mine=mine.label, others=", ".join(one.label for one in others)),)
+    return (text.format(mine=mine.label, others=", ".join(install.label for install in others)),)
 
 
 def _folder(install: Install) -> str:

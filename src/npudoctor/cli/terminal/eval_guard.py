@@ -12,9 +12,9 @@ EMPTY = (64, 74)
 ELSEWHERE = ("--f", "--w")  # --format and --write: no shell evaluates what is printed then
 
 
-def unanswered(argv: Sequence[str], status: int) -> None:
+def fail_evaluation(argv: Sequence[str], status: int) -> None:
     """Print what makes `eval` fail, where the command was to print lines and has not."""
-    if argv[:1] != ["env"] or status in (0, *EMPTY) or output.emitted():
+    if argv[:1] != ["env"] or status in (0, *EMPTY) or output.was_emitted():
         return
     if not any(word.startswith(ELSEWHERE) for word in argv):
         from npudoctor.render.environment import FALSE

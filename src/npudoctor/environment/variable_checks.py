@@ -40,24 +40,24 @@ LEFT = tuple(
 )
 
 
-def of_variables(report: Report) -> list[Finding]:
+def findings_of(report: Report) -> list[Finding]:
     """The findings that variables may answer, causes before echoes."""
-    found = [finding for row in report.results if row.check in CHECKS for finding in row.findings]
-    return [finding for finding in sorted(found, key=_echoes) if wanted(finding)]
+    findings = [finding for row in report.results if row.check in CHECKS for finding in row.findings]
+    return [finding for finding in sorted(findings, key=_echoes) if is_relevant(finding)]
 
 
 def _echoes(finding: Finding) -> bool:
     return finding.caused_by is not None
 
 
-def wanted(finding: Finding) -> bool:
+def is_relevant(finding: Finding) -> bool:
     """Whether a finding is one that the variables are to answer."""
     if finding.code.startswith(ALWAYS) or finding.code in HARMLESS:
         return True
     return finding.weight > Severity.INFO
 
 
-def unanswered(report: Report) -> Iterator[str]:
+def unanswered_checks(report: Report) -> Iterator[str]:
     """The checks of the variables that could not answer, with the reason."""
     for row in report.results:
         if row.check in CHECKS and row.status in (Status.UNKNOWN, Status.TIMEOUT, Status.CRASHED):
@@ -68,13 +68,13 @@ def changes_of(finding: Finding) -> Optional[dict[str, Optional[str]]]:
     """What the remedy does to variables, None for unset; None where it is something else."""
     if finding.fix is None or not finding.fix.steps or finding.code.startswith(LEFT):
         return None
-    found: dict[str, Optional[str]] = {}
+    changes: dict[str, Optional[str]] = {}
     for step in finding.fix.steps:
-        one = _change(step)
-        if one is None:
+        change = _change(step)
+        if change is None:
             return None
-        found.update(one)
-    return found
+        changes.update(change)
+    return changes
 
 
 def _change(step: Step) -> Optional[Mapping[str, Optional[str]]]:
@@ -91,5 +91,5 @@ def atb_script(findings: Sequence[Finding]) -> tuple[str, ...]:
     if all(finding.caused_by for finding in asking):
         return ()
     steps = (step for finding in asking for step in (finding.fix.steps if finding.fix else ()))
-    found = (step.argv[1:] for step in steps if isinstance(step, Command) and step.argv[:1] == ("source",))
-    return max(found, key=len, default=())
+    words = (step.argv[1:] for step in steps if isinstance(step, Command) and step.argv[:1] == ("source",))
+    return max(words, key=len, default=())

@@ -8,7 +8,7 @@ from typing import Optional
 
 from npudoctor.core.marks import FileMark
 from npudoctor.core.messages import _
-from npudoctor.fixing.actions.programs import refuse_or_tell, told
+from npudoctor.fixing.actions.programs import failure_text, raise_failure
 from npudoctor.fixing.outcome import Failed, Gone, Observer, Refused, changing
 from npudoctor.fixing.steps.steps import Command, DeleteRule, InsertRule, Remount
 from npudoctor.host import Host
@@ -29,9 +29,9 @@ def run_command(step: Command, host: Host, at: Observer) -> None:
     with changing(at, f"run {step.argv[0]}"):
         answer = host.commands.run(step.argv, timeout=COMMAND_SECONDS)
     if not answer.ok:
-        refuse_or_tell(answer)
-    said = [line for line in answer.stdout.splitlines() if line.strip()]
-    if step.skipped and said and all(line.startswith(step.skipped) for line in said):
+        raise_failure(answer)
+    lines = [line for line in answer.stdout.splitlines() if line.strip()]
+    if step.skipped and lines and all(line.startswith(step.skipped) for line in lines):
         raise Gone(_("already done"))
 
 
@@ -39,7 +39,7 @@ def _still_so(answer: Answer) -> None:
     """Gone where the program says no, which is status 1; any other is that it could not look: firewall-cmd
     ends so while firewalld is stopped, and its permanent rules stay."""
     if answer.ended != "exited" or answer.status not in (0, 1):
-        raise Refused(told(answer))
+        raise Refused(failure_text(answer))
     if answer.status == 1:
         raise Gone
 
@@ -54,9 +54,9 @@ def remount(step: Remount, host: Host, at: Observer) -> None:
     with changing(at, "run mount"):
         answer = host.commands.run(step.argv, timeout=COMMAND_SECONDS)
     if _size(step.path, host.again()) == now:
-        raise Failed(told(answer))  # the kernel does all or nothing
+        raise Failed(failure_text(answer))  # the kernel does all or nothing
     if not answer.ok:
-        refuse_or_tell(answer)
+        raise_failure(answer)
 
 
 def _size(path: str, host: Host) -> Optional[int]:
@@ -87,7 +87,7 @@ def _handles(step: InsertRule | DeleteRule, host: Host) -> list[int]:
     if not answer.ok:
         if isinstance(step, DeleteRule) and "No such file or directory" in answer.stderr:
             raise Gone  # with its chain, as after a reboot
-        raise Refused(told(answer))
+        raise Refused(failure_text(answer))
     try:
         rules = [item["rule"] for item in json.loads(answer.stdout)["nftables"] if "rule" in item]
         return [int(rule["handle"]) for rule in rules if rule.get("comment") == step.comment]
@@ -107,4 +107,4 @@ def _nft(argv: Sequence[str], host: Host, at: Observer) -> None:
     with changing(at, "run nft"):
         answer = host.commands.run(argv, timeout=COMMAND_SECONDS)
     if not answer.ok:
-        raise Failed(told(answer))
+        raise Failed(failure_text(answer))

@@ -11,7 +11,7 @@ from npudoctor.core.frozen import dataclass, field
 
 
 @dataclass(frozen=True)
-class Answer:
+class Preflight:
     """`line` says it in one line, `text` in full. `changes`: what the job's variables are to become, None to
     unset; `before`: what they were. `borrowed`: it is the first rank's. `shared`: the file by which the other
     of the `ranks` get it, since `at` on the boot's clock."""
@@ -37,16 +37,16 @@ class Answer:
         return {name: value for name, value in both.items() if value is not None}
 
 
-def to_json(answer: Answer) -> dict[str, Any]:
+def to_json(answer: Preflight) -> dict[str, Any]:
     """The answer as plain data."""
     return asdict(answer)
 
 
-def from_json(told: Mapping[str, Any]) -> Answer:
+def from_json(data: Mapping[str, Any]) -> Preflight:
     """The answer again; TypeError when it is none of this version's."""
-    return Answer(**{**told, "notes": tuple(told["notes"])})
+    return Preflight(**{**data, "notes": tuple(data["notes"])})
 
 
-def dumped(told: Mapping[str, Any]) -> bytes:
+def encode_line(data: Mapping[str, Any]) -> bytes:
     """One line of ASCII: variables that are no UTF-8 survive it."""
-    return json.dumps(told).encode() + b"\n"
+    return json.dumps(data).encode() + b"\n"

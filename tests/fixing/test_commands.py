@@ -11,8 +11,8 @@ import pytest
 
 from npudoctor.core.marks import FileMark
 from npudoctor.fixing.actions.apply import apply_step
-from npudoctor.fixing.outcome import Ending, Outcome
-from npudoctor.fixing.steps.steps import Command, DeleteRule, InsertRule, Known
+from npudoctor.fixing.outcome import ActionStatus, Outcome
+from npudoctor.fixing.steps.steps import Command, DeleteRule, InsertRule, KnownStep
 from npudoctor.host import Host, Options
 from npudoctor.host.process.commands import Answer
 from npudoctor.testing import fake_host
@@ -33,8 +33,8 @@ def mark(path: Path) -> FileMark:
 def test_what_is_so_already_is_not_done(host: Host, tmp_path: Path) -> None:
     made = tmp_path / "made"
     step = Command(("mkdir", str(made)), ("rmdir", str(made)), unless=("test", "-d", str(made)))
-    assert apply_step(step, host) == Outcome(Ending.APPLIED, changed=True)
-    assert apply_step(step, host.again()) == Outcome(Ending.ALREADY, "already done")
+    assert apply_step(step, host) == Outcome(ActionStatus.APPLIED, changed=True)
+    assert apply_step(step, host.again()) == Outcome(ActionStatus.ALREADY, "already done")
 
 
 def test_what_is_gone_already_is_not_taken_back(host: Host, tmp_path: Path) -> None:
@@ -42,30 +42,30 @@ def test_what_is_gone_already_is_not_taken_back(host: Host, tmp_path: Path) -> N
     step = Command(("mkdir", str(made)), ("rmdir", str(made)), unless=("test", "-d", str(made)))
     back = step.back()
     assert back is not None
-    assert apply_step(back, host) == Outcome(Ending.ALREADY, "it is already gone")
+    assert apply_step(back, host) == Outcome(ActionStatus.ALREADY, "it is already gone")
     made.mkdir()
-    assert apply_step(back, host.again()) == Outcome(Ending.APPLIED, changed=True)
+    assert apply_step(back, host.again()) == Outcome(ActionStatus.APPLIED, changed=True)
     assert not made.exists()
 
 
 def test_a_question_that_cannot_be_asked_answers_nothing(host: Host, tmp_path: Path) -> None:
     made = tmp_path / "made"
     ended = apply_step(Command(("mkdir", str(made)), still=("no-such-program-here",)), host)
-    assert ended.ending is Ending.REFUSED
+    assert ended.ending is ActionStatus.REFUSED
     assert not made.exists()
 
 
 @pytest.mark.parametrize(
     ("status", "ending"),
     [
-        (0, Ending.APPLIED),
-        (1, Ending.ALREADY),
-        (2, Ending.REFUSED),
-        (252, Ending.REFUSED),
-        (-9, Ending.REFUSED),
+        (0, ActionStatus.APPLIED),
+        (1, ActionStatus.ALREADY),
+        (2, ActionStatus.REFUSED),
+        (252, ActionStatus.REFUSED),
+        (-9, ActionStatus.REFUSED),
     ],
 )
-def test_a_question_that_failed_does_not_say_that_it_is_gone(status: int, ending: Ending) -> None:
+def test_a_question_that_failed_does_not_say_that_it_is_gone(status: int, ending: ActionStatus) -> None:
     """As firewall-cmd does while firewalld is stopped: its permanent rule would stay for ever."""
     answers: dict[Union[str, tuple[str, ...]], Union[str, Answer]] = {
         "query": Answer(("query",), "exited", status, "", "FirewallD is not running"),
@@ -73,14 +73,14 @@ def test_a_question_that_failed_does_not_say_that_it_is_gone(status: int, ending
     }
     ended = apply_step(Command(("remove",), still=("query",)), fake_host(commands=answers))
     assert ended.ending is ending
-    assert ("FirewallD is not running" in ended.reason) is (ending is Ending.REFUSED)
+    assert ("FirewallD is not running" in ended.reason) is (ending is ActionStatus.REFUSED)
 
 
 def test_a_program_may_say_itself_that_it_did_nothing(host: Host) -> None:
     for said, ending in (
-        ("Skipping adding existing rule\nSkipping adding existing rule (v6)", Ending.ALREADY),
-        ("Skipping adding existing rule\nRule added (v6)", Ending.APPLIED),
-        ("", Ending.APPLIED),
+        ("Skipping adding existing rule\nSkipping adding existing rule (v6)", ActionStatus.ALREADY),
+        ("Skipping adding existing rule\nRule added (v6)", ActionStatus.APPLIED),
+        ("", ActionStatus.APPLIED),
     ):
         assert apply_step(Command(("echo", said), skipped="Skipping"), host).ending is ending
 
@@ -102,7 +102,7 @@ def test_what_a_program_reads_must_be_what_was_looked_at(host: Host, tmp_path: P
         (tmp_path / "evil").write_text("evil")
         wheel.symlink_to(tmp_path / "evil")
     ended = apply_step(step, host)
-    assert (ended.ending, ended.changed, made.exists()) == (Ending.REFUSED, False, False)
+    assert (ended.ending, ended.changed, made.exists()) == (ActionStatus.REFUSED, False, False)
     assert str(wheel) in ended.reason
 
 
@@ -110,23 +110,26 @@ def test_an_unchanged_input(host: Host, tmp_path: Path) -> None:
     wheel, made = tmp_path / "te.whl", tmp_path / "made"
     wheel.write_text("good")
     step = Command(("touch", str(made)), inputs=(mark(wheel),))
-    assert apply_step(step, host).ending is Ending.APPLIED
+    assert apply_step(step, host).ending is ActionStatus.APPLIED
     assert made.exists()
 
 
 @pytest.mark.parametrize(
     ("answer", "ending", "words"),
     [
-        (Answer(("tool", "x"), "missing", 127), Ending.REFUSED, "tool is not installed"),
-        (Answer(("tool", "x"), "untrusted"), Ending.REFUSED, "not run as root"),
-        (Answer(("tool", "x"), "timeout", seconds=600), Ending.FAILED, "did not end within 600 s"),
-        (Answer(("tool", "x"), "exited", 3), Ending.FAILED, "exited with status 3"),
-        (Answer(("tool", "x"), "exited", 1, "out", "err: why"), Ending.FAILED, "err: why"),
+        (Answer(("tool", "x"), "missing", 127), ActionStatus.REFUSED, "tool is not installed"),
+        (Answer(("tool", "x"), "untrusted"), ActionStatus.REFUSED, "not run as root"),
+        (Answer(("tool", "x"), "timeout", seconds=600), ActionStatus.FAILED, "did not end within 600 s"),
+        (Answer(("tool", "x"), "exited", 3), ActionStatus.FAILED, "exited with status 3"),
+        (Answer(("tool", "x"), "exited", 1, "out", "err: why"), ActionStatus.FAILED, "err: why"),
     ],
 )
-def test_why_a_program_failed(answer: Answer, ending: Ending, words: str) -> None:
+def test_why_a_program_failed(answer: Answer, ending: ActionStatus, words: str) -> None:
     ended = apply_step(Command(("tool", "x")), fake_host(commands={"tool": answer}))
-    assert (ended.ending, ended.changed) == (ending, ending is Ending.FAILED)  # who knows what it did before
+    assert (ended.ending, ended.changed) == (
+        ending,
+        ending is ActionStatus.FAILED,
+    )  # who knows what it did before
     assert words in ended.reason
 
 
@@ -142,15 +145,15 @@ def listed(*handles: int) -> str:
 @pytest.mark.parametrize(
     ("step", "told", "ending"),
     [
-        (InsertRule(PLACE, RULE, "npudoctor-1"), listed(5), Ending.ALREADY),
-        (DeleteRule(PLACE, RULE, "npudoctor-1"), listed(), Ending.ALREADY),
-        (DeleteRule(PLACE, RULE, "npudoctor-1"), listed(5, 6), Ending.REFUSED),
-        (DeleteRule(PLACE, RULE, "npudoctor-1"), "rubbish", Ending.REFUSED),
-        (InsertRule(PLACE, RULE, "npudoctor-1"), '{"nftables": [{"rule": null}]}', Ending.REFUSED),
-        (InsertRule(PLACE, RULE, "npudoctor-1"), "[]", Ending.REFUSED),
+        (InsertRule(PLACE, RULE, "npudoctor-1"), listed(5), ActionStatus.ALREADY),
+        (DeleteRule(PLACE, RULE, "npudoctor-1"), listed(), ActionStatus.ALREADY),
+        (DeleteRule(PLACE, RULE, "npudoctor-1"), listed(5, 6), ActionStatus.REFUSED),
+        (DeleteRule(PLACE, RULE, "npudoctor-1"), "rubbish", ActionStatus.REFUSED),
+        (InsertRule(PLACE, RULE, "npudoctor-1"), '{"nftables": [{"rule": null}]}', ActionStatus.REFUSED),
+        (InsertRule(PLACE, RULE, "npudoctor-1"), "[]", ActionStatus.REFUSED),
     ],
 )
-def test_a_rule_that_may_not_be_touched(step: Known, told: str, ending: Ending) -> None:
+def test_a_rule_that_may_not_be_touched(step: KnownStep, told: str, ending: ActionStatus) -> None:
     ended = apply_step(step, fake_host(commands={LIST: told}))
     assert (ended.ending, ended.changed) == (ending, False)
 
@@ -158,24 +161,24 @@ def test_a_rule_that_may_not_be_touched(step: Known, told: str, ending: Ending) 
 def test_a_chain_that_is_gone_is_not_made() -> None:
     gone = Answer(LIST, "exited", 1, "", "Error: No such file or directory\nlist chain inet t in\n")
     ended = apply_step(InsertRule(PLACE, RULE, "npudoctor-1"), fake_host(commands={LIST: gone}))
-    assert (ended.ending, ended.changed) == (Ending.REFUSED, False)
+    assert (ended.ending, ended.changed) == (ActionStatus.REFUSED, False)
     assert "No such file or directory" in ended.reason
     ended = apply_step(DeleteRule(PLACE, RULE, "npudoctor-1"), fake_host(commands={LIST: gone}))
-    assert (ended.ending, ended.changed) == (Ending.ALREADY, False)
+    assert (ended.ending, ended.changed) == (ActionStatus.ALREADY, False)
 
 
 def test_nft_does_all_or_nothing() -> None:
     step = InsertRule(PLACE, RULE, "npudoctor-1")
     failed = Answer(step.argv, "exited", 1, "", "Error: Operation not permitted\n")
     ended = apply_step(step, fake_host(commands={LIST: listed(), step.argv: failed}))
-    assert (ended.ending, ended.changed) == (Ending.FAILED, False)
+    assert (ended.ending, ended.changed) == (ActionStatus.FAILED, False)
 
 
 def test_only_the_rule_with_our_comment_is_deleted() -> None:
     two = '{"nftables": [{"rule": {"handle": 4, "comment": "mine"}}, ' + listed(7)[len('{"nftables": [') :]
     deleted = ("nft", "delete", "rule", *PLACE, "handle", "7")
     ended = apply_step(DeleteRule(PLACE, RULE, "npudoctor-1"), fake_host(commands={LIST: two, deleted: ""}))
-    assert ended.ending is Ending.APPLIED
+    assert ended.ending is ActionStatus.APPLIED
 
 
 def test_the_shown_line_is_what_bash_reads(tmp_path: Path) -> None:

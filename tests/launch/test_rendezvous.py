@@ -7,20 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from npudoctor.launch import meeting
-from npudoctor.launch.meeting import Meeting
+from npudoctor.launch import rendezvous
+from npudoctor.launch.rendezvous import Rendezvous
 
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The only place that there is."""
     path = tmp_path / "npudoctor"
-    monkeypatch.setattr(meeting, "_places", lambda euid, variables: iter([str(path)]))
+    monkeypatch.setattr(rendezvous, "_places", lambda euid, variables: iter([str(path)]))
     return path
 
 
-def opened() -> Meeting:
-    found = Meeting.opened(os.geteuid(), {})
+def opened() -> Rendezvous:
+    found = Rendezvous.opened(os.geteuid(), {})
     assert found is not None
     return found
 
@@ -38,25 +38,25 @@ def test_it_is_made_for_its_user_alone(place: Path) -> None:
 def test_one_that_others_may_enter_is_not_used(place: Path, mode: int) -> None:
     place.mkdir()
     place.chmod(mode)
-    assert Meeting.opened(os.geteuid(), {}) is None
+    assert Rendezvous.opened(os.geteuid(), {}) is None
 
 
 @pytest.mark.needs_root
 def test_another_users_is_not_used(place: Path) -> None:
     place.mkdir(mode=0o700)
     os.chown(place, 65534, 65534)
-    assert Meeting.opened(os.geteuid(), {}) is None
+    assert Rendezvous.opened(os.geteuid(), {}) is None
 
 
 def test_a_link_is_not_followed(place: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir(mode=0o700)
     place.symlink_to(tmp_path / "elsewhere")
-    assert Meeting.opened(os.geteuid(), {}) is None
+    assert Rendezvous.opened(os.geteuid(), {}) is None
 
 
 def test_no_place_at_all(place: Path) -> None:
     place.write_text("a file")
-    assert Meeting.opened(os.geteuid(), {}) is None
+    assert Rendezvous.opened(os.geteuid(), {}) is None
 
 
 def test_what_is_written_is_read(place: Path) -> None:
@@ -84,10 +84,10 @@ def test_what_is_no_file_of_ours_is_nothing(place: Path, tmp_path: Path) -> None
 
 
 def test_root_does_not_follow_the_variable() -> None:
-    mine = list(meeting._places(1000, {"XDG_RUNTIME_DIR": "/run/user/1000"}))
+    mine = list(rendezvous._places(1000, {"XDG_RUNTIME_DIR": "/run/user/1000"}))
     assert mine == ["/run/user/1000/npudoctor", "/tmp/npudoctor-1000"]
-    assert list(meeting._places(1000, {"XDG_RUNTIME_DIR": "run"})) == ["/tmp/npudoctor-1000"]
-    assert list(meeting._places(0, {"XDG_RUNTIME_DIR": "/run/user/1000"})) == [
+    assert list(rendezvous._places(1000, {"XDG_RUNTIME_DIR": "run"})) == ["/tmp/npudoctor-1000"]
+    assert list(rendezvous._places(0, {"XDG_RUNTIME_DIR": "/run/user/1000"})) == [
         "/run/npudoctor",
         "/tmp/npudoctor-0",
     ]

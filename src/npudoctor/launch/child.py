@@ -11,14 +11,16 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Callable, NoReturn, Optional
 
-from npudoctor.core.descriptors import nowhere
-from npudoctor.launch.answer import dumped
+from npudoctor.core.descriptors import open_null
+from npudoctor.launch.preflight import encode_line
 
 END_SECONDS = 2.0  # how long it may take to end what it started
 REAP_SECONDS = 0.5
 
 
-def asked(work: Callable[[], Mapping[str, Any]], seconds: Optional[float] = None) -> Optional[dict[str, Any]]:
+def run_in_child(
+    work: Callable[[], Mapping[str, Any]], seconds: Optional[float] = None
+) -> Optional[dict[str, Any]]:
     """What the work answers; None when it ended without an answer, or had none after so many seconds.
     OSError: no process can be made."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would hide how programs end
@@ -58,9 +60,9 @@ def _line(reading: int, seconds: Optional[float]) -> bytes:
 
 def _answer(work: Callable[[], Mapping[str, Any]], writing: int) -> NoReturn:
     try:
-        nothing = nowhere()
+        nothing = open_null()
         os.dup2(nothing, 0)  # what stands in the caller's input is for the job
-        line = memoryview(dumped(_said(work)))
+        line = memoryview(encode_line(_said(work)))
         while line:
             line = line[os.write(writing, line) :]
     finally:
@@ -76,10 +78,10 @@ def _said(work: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
 
 def _parsed(line: bytes) -> Optional[dict[str, Any]]:
     try:
-        told = json.loads(line)
+        answer = json.loads(line)
     except ValueError:
         return None
-    return told if isinstance(told, dict) else None
+    return answer if isinstance(answer, dict) else None
 
 
 def _end(pid: int) -> None:

@@ -52,30 +52,30 @@ _SHORT = tuple(
     f"{name}{mark}" for name in ("ak", "sk", "pat", "sid") for mark in ("=", ":", '"', "'", " =", " :")
 )
 _SHORT_TEXT = 200  # characters
-_TELLING = (*_ALONE, *_SPOKEN, *_SHAPES, *_PROGRAMS, *_SHORT)
+_TRIGGERS = (*_ALONE, *_SPOKEN, *_SHAPES, *_PROGRAMS, *_SHORT)
 
 
-def telling(text: str) -> bool:
+def may_hold_secret(text: str) -> bool:
     """Whether a text may hold a secret at all: cheap, and never wrong in the dangerous direction."""
-    return _telling_of(text) if len(text) <= _SHORT_TEXT else _telling(text)
+    return _holds_trigger_cached(text) if len(text) <= _SHORT_TEXT else _holds_trigger(text)
 
 
 @lru_cache(maxsize=256)
-def _telling_of(text: str) -> bool:
+def _holds_trigger_cached(text: str) -> bool:
     """Of short texts, which are asked about again and again: most checks are skipped for the same reasons."""
-    return _telling(text)
+    return _holds_trigger(text)
 
 
-def _telling(text: str) -> bool:
+def _holds_trigger(text: str) -> bool:
     lowered = text.lower()
     if "\\u00" in lowered:
-        from npudoctor.core.redact.escapes import plain
+        from npudoctor.core.redact.escapes import unescape
 
-        lowered = f"{lowered}\n{plain(lowered)[0]}"
+        lowered = f"{lowered}\n{unescape(lowered)[0]}"
     if any(name in lowered for name in _NAMES) and (
         lowered[:1] == "-" or any(one in lowered for one in _MARKS)
     ):
         return True
-    if any(word in lowered for word in _TELLING):
+    if any(word in lowered for word in _TRIGGERS):
         return True
     return any(name in lowered for name in _BRIEF) and any(mark in lowered for mark in _OPTION)

@@ -9,7 +9,7 @@ import pytest
 
 from npudoctor import Facts, Finding, Fix, Scope, Severity
 from npudoctor.checking.check import Check
-from npudoctor.checking.stamping import stamped
+from npudoctor.checking.validation import validate
 
 CODES = {"a.bad": Severity.ERROR, "a.odd": Severity.WARNING}
 CHECK = Check("a", Scope.NODE, CODES, lambda host: iter(()), "A")
@@ -25,7 +25,7 @@ def changed(value: Any, **fields: Any) -> Any:
 
 def test_a_finding_gets_its_declared_severity_or_a_lower_one() -> None:
     def severity(finding: Finding) -> Severity:
-        told = stamped(CHECK, finding)
+        told = validate(CHECK, finding)
         assert isinstance(told, Finding)
         return told.weight
 
@@ -36,7 +36,7 @@ def test_a_finding_gets_its_declared_severity_or_a_lower_one() -> None:
 
 
 def test_secrets_are_hidden_in_message_and_evidence() -> None:
-    told = stamped(CHECK, Finding("a.bad", "token=abc", evidence=("https://me:pw@host/",)))
+    told = validate(CHECK, Finding("a.bad", "token=abc", evidence=("https://me:pw@host/",)))
     assert isinstance(told, Finding)
     assert (told.message, told.evidence) == ("token=***", ("https://me:***@host/",))
 
@@ -67,4 +67,4 @@ def test_secrets_are_hidden_in_message_and_evidence() -> None:
 )
 def test_what_no_report_could_carry_is_refused(answer: Any) -> None:
     with pytest.raises((TypeError, ValueError)):
-        stamped(CHECK, answer)
+        validate(CHECK, answer)

@@ -12,17 +12,17 @@ import pytest
 
 from npudoctor import Facts, Host, Scope, Severity, Status
 from npudoctor.checking import needs
-from npudoctor.checking.check import Answer, Check
+from npudoctor.checking.check import Check, CheckOutput
 from npudoctor.core.model import Result
 from npudoctor.core.once import Once
-from npudoctor.core.patience import GRACE
+from npudoctor.core.waiting import GRACE
 from npudoctor.host import CannotTell
-from npudoctor.registry.collecting import Loaded
+from npudoctor.registry.collector import LoadedChecks
 from npudoctor.runner.runner import Settings, run
 from npudoctor.testing import fake_host
 
 
-def quick(host: Host) -> Iterator[Answer]:
+def quick(host: Host) -> Iterator[CheckOutput]:
     yield Facts({"asked": True})
 
 
@@ -32,7 +32,7 @@ def made(id: str, *needs: str) -> Check:
 
 def rows(*checks: Check, **settings: Any) -> tuple[dict[str, Result], float]:
     started = time.monotonic()
-    report = run(Loaded(checks, (), {}), fake_host(variables={"HERE": "1"}), Settings(**settings))
+    report = run(LoadedChecks(checks, (), {}), fake_host(variables={"HERE": "1"}), Settings(**settings))
     return {row.check: row for row in report.results}, time.monotonic() - started
 
 
@@ -64,7 +64,7 @@ def test_who_asks_for_nothing_that_hangs_is_answered_before_the_deadline() -> No
 
 
 def test_ten_that_wait_wait_side_by_side() -> None:
-    def waiting(host: Host) -> Iterator[Answer]:
+    def waiting(host: Host) -> Iterator[CheckOutput]:
         time.sleep(0.3)
         yield Facts({})
 

@@ -6,13 +6,13 @@ import json
 from collections.abc import Iterable
 from typing import Any, Optional
 
-from npudoctor.checking.check import Answer, Check
+from npudoctor.checking.check import Check, CheckOutput
 from npudoctor.core.frozen import replace
 from npudoctor.core.model import Action, Facts, Finding, Fix, Risk, Severity, Status
 from npudoctor.core.redact.redact import redact, redact_lines, redact_value
 
 
-def stamped(check: Check, answer: object) -> Answer:
+def validate(check: Check, answer: object) -> CheckOutput:
     """The answer with its declared severity, secrets hidden.
 
     TypeError or ValueError for what no report could carry or the check never declared: that is its

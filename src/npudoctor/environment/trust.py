@@ -12,7 +12,7 @@ from npudoctor.host import CannotTell, Host
 PROGRAMS = ("bin", "script", "tools")
 
 
-def trusted(host: Host, path: str) -> bool:
+def is_trusted(host: Host, path: str) -> bool:
     """Whether the file and every folder and link on the way to it are root's or ours, and nobody else may
     write to them; where we are root, root's."""
     if host.identity.is_root:
@@ -29,9 +29,9 @@ def trusted(host: Host, path: str) -> bool:
     )
 
 
-def trusted_tree(host: Host, install: Install) -> bool:
+def is_trusted_tree(host: Host, install: Install) -> bool:
     """The same of the folders with the programs of an installation; for root, of all that they hold."""
-    may_look_in = host.commands.may_load_from if host.identity.is_root else partial(trusted, host)
+    may_look_in = host.commands.may_load_from if host.identity.is_root else partial(is_trusted, host)
     try:
         return all(map(may_look_in, _folders(host, install)))
     except CannotTell:

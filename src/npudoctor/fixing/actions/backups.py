@@ -13,7 +13,7 @@ from npudoctor.fixing.steps.texts import LIMIT, digest, kept_path
 from npudoctor.host import Host
 
 
-def keep(path: Optional[str], content: bytes, host: Host, at: Observer) -> None:
+def save_backup(path: Optional[str], content: bytes, host: Host, at: Observer) -> None:
     """Have the copy on disk before its original is touched."""
     expected = kept_path(host, digest(content))
     if path != expected:  # what was shown is what is done
@@ -34,7 +34,7 @@ def keep(path: Optional[str], content: bytes, host: Host, at: Observer) -> None:
         sync(folder)
 
 
-def kept_content(path: str, sha256: str, host: Host) -> bytes:
+def read_backup(path: str, sha256: str, host: Host) -> bytes:
     """The content of a copy; Refused where it is gone, or is not what it was."""
     content = _read(path, host.identity.euid) if path == kept_path(host, sha256) else None
     if content is None or digest(content) != sha256:
@@ -48,6 +48,6 @@ def _read(path: str, euid: int) -> Optional[bytes]:
     except OSError:
         return None
     with open(descriptor, "rb") as file:
-        found = os.fstat(descriptor)
-        ours = stat.S_ISREG(found.st_mode) and found.st_uid == euid and not found.st_mode & 0o022
+        entry = os.fstat(descriptor)
+        ours = stat.S_ISREG(entry.st_mode) and entry.st_uid == euid and not entry.st_mode & 0o022
         return file.read(LIMIT + 1) if ours else None

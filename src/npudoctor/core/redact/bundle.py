@@ -7,10 +7,10 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 
-from npudoctor.core.redact.dumps import Span, dumped, replaced
+from npudoctor.core.redact.dumps import Span, find_dumped, replace_spans
 from npudoctor.core.redact.names import Weight, looks_secret, weight
+from npudoctor.core.redact.prefilter import HIDDEN
 from npudoctor.core.redact.redactor import Redactor
-from npudoctor.core.redact.telling import HIDDEN
 from npudoctor.core.redact.vendors import patterns
 
 # A support engineer needs these; every other variable of a dump of the environment is somebody's own.
@@ -30,7 +30,7 @@ _PLAIN = re.compile(r"[\"']?(?:[-+]?[\d.,]{0,6}|true|false|[01])[\"']?$")
 _LEAST = 6  # characters of a value that is looked for everywhere
 
 
-class Leaving(Redactor):
+class BundleRedactor(Redactor):
     """`variables` are the caller's: what they hold under telling names is hidden wherever it stands."""
 
     def __init__(self, variables: Mapping[str, str]) -> None:
@@ -45,12 +45,12 @@ class Leaving(Redactor):
     def together(self, lines: Sequence[str]) -> list[str]:
         """Lines that were hidden one by one, without what only tells beside the others: a dump."""
         spans: dict[int, set[Span]] = {}
-        for number, name, (begin, end) in dumped(lines):
+        for number, name, (begin, end) in find_dumped(lines):
             value = lines[number][begin:end]
             if not (_ALLOWED.match(name) or _PLAIN.match(value) or HIDDEN in value[: len(HIDDEN) + 1]):
                 spans.setdefault(number, set()).add((begin, end))
         self.counts["variable"] += sum(map(len, spans.values()))
-        return [replaced(line, spans.get(number, ()), HIDDEN) for number, line in enumerate(lines)]
+        return [replace_spans(line, spans.get(number, ()), HIDDEN) for number, line in enumerate(lines)]
 
     def known(self, text: str) -> str:
         """Without the values of the caller's variables."""
@@ -68,16 +68,16 @@ class Leaving(Redactor):
 
     def _variable(self, text: str) -> str:
         """A line of a dump of the environment."""
-        found = _DUMPED.match(text, _BEFORE.match(text).end())  # type: ignore[union-attr]
-        if not found or _ALLOWED.match(found["name"]) or HIDDEN in found["value"]:
+        match = _DUMPED.match(text, _BEFORE.match(text).end())  # type: ignore[union-attr]
+        if not match or _ALLOWED.match(match["name"]) or HIDDEN in match["value"]:
             return text
-        dumped = bool(found["mark"]) and not _PLAIN.match(found["value"])
+        dumped = bool(match["mark"]) and not _PLAIN.match(match["value"])
         if not dumped and not (
-            text[found.end("name")] == "=" and looks_secret(found["value"].strip("\"'"), Weight.RANDOM)
+            text[match.end("name")] == "=" and looks_secret(match["value"].strip("\"'"), Weight.RANDOM)
         ):
             return text
         self.counts["variable"] += 1
-        return text[: found.start("value")] + HIDDEN
+        return text[: match.start("value")] + HIDDEN
 
 
 def _own_secret(name: str, value: str) -> bool:

@@ -19,8 +19,8 @@ from tests.support.others import become, forked
 
 from npudoctor.core.model import Risk
 from npudoctor.fixing.actions.apply import apply_step
-from npudoctor.fixing.outcome import Ending, Observer, Outcome
-from npudoctor.fixing.plan import Wish, refusal_of
+from npudoctor.fixing.outcome import ActionStatus, Observer, Outcome
+from npudoctor.fixing.plan import FixRequest, refusal_of
 from npudoctor.fixing.steps.steps import SignalProcess, decode, encode
 from npudoctor.host.process.pidfds import Pidfds, pidfd_open
 
@@ -62,7 +62,7 @@ def test_one_that_obeys_has_time_to(play: Play) -> None:
         process = node.start("sh", "-c", "trap 'sleep 0.2; exit 7' TERM; echo up; while :; do read x; done")
         assert process.stdout and process.stdout.readline()
         outcome = take(node, node.step())
-        assert (outcome.ending, outcome.changed) == (Ending.APPLIED, True), outcome
+        assert (outcome.ending, outcome.changed) == (ActionStatus.APPLIED, True), outcome
         assert process.wait(1) == 7
         assert node.ask().codes == []
 
@@ -75,7 +75,7 @@ def test_one_that_does_not_is_killed(play: Play) -> None:
         process = node.start("sleep", "600", preexec_fn=deaf)
         began = time.monotonic()
         outcome = take(node, hasty(node.step()), names.append)
-        assert outcome.ending is Ending.APPLIED, outcome
+        assert outcome.ending is ActionStatus.APPLIED, outcome
         assert GRACE <= time.monotonic() - began < 5
         assert process.wait(1) == -signal.SIGKILL
         pid = process.pid
@@ -90,7 +90,7 @@ def test_a_stopped_one_is_killed(play: Play) -> None:
     def scene(node: Node) -> None:
         process = node.start("sleep", "600")
         process.send_signal(signal.SIGSTOP)
-        assert take(node, hasty(node.step())).ending is Ending.APPLIED
+        assert take(node, hasty(node.step())).ending is ActionStatus.APPLIED
         assert process.wait(1) == -signal.SIGKILL
 
     play(scene)
@@ -109,7 +109,7 @@ def test_a_tree_goes_children_first(play: Play) -> None:
         parents = {pid: node.host().processes.now(pid).parent for pid in order}  # type: ignore[union-attr]
         assert set(children) < set(order) and len(order) == 4 and order[-1] == process.pid
         assert all(parents[pid] not in order[:at] for at, pid in enumerate(order))
-        assert take(node, step, names.append).ending is Ending.APPLIED
+        assert take(node, step, names.append).ending is ActionStatus.APPLIED
         sent = [int(name.split()[-1]) for name in names if name.startswith("before")]
         assert sent == [pid for pid in order if pid in sent] and set(children) <= set(sent)
         assert process.wait(1) is not None
@@ -127,7 +127,7 @@ def test_a_child_that_is_not_proven_keeps_its_parent(play: Play) -> None:
         process.stdin.flush()  # type: ignore[union-attr]
         child = int(process.stdout.readline())  # type: ignore[union-attr]
         outcome = take(node, step)
-        assert (outcome.ending, outcome.changed) == (Ending.REFUSED, False)
+        assert (outcome.ending, outcome.changed) == (ActionStatus.REFUSED, False)
         assert f"a child {child}" in outcome.reason
         (node.groups / "cgroup.procs").write_text(str(child))  # in no job
         (finding,) = node.ask().findings
@@ -149,8 +149,8 @@ def test_a_pid_that_was_given_to_another_is_refused(play: Play) -> None:
         heir = node.start("sleep", "600")  # in the same group, as stale as the other was
         assert heir.pid == pid
         outcome = take(node, step)
-        assert (outcome.ending, outcome.changed) == (Ending.REFUSED, False)
-        assert "another process's by now" in outcome.reason
+        assert (outcome.ending, outcome.changed) == (ActionStatus.REFUSED, False)
+        assert "belongs to another process" in outcome.reason
         assert lives(heir)
 
     play(scene)
@@ -163,9 +163,9 @@ def test_one_that_ended_by_itself(play: Play) -> None:
         process.kill()
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         outcome = take(node, step)  # not fetched: a zombie needs no signal
-        assert (outcome.ending, outcome.changed) == (Ending.ALREADY, False)
+        assert (outcome.ending, outcome.changed) == (ActionStatus.ALREADY, False)
         process.wait()
-        assert take(node, step).ending is Ending.ALREADY
+        assert take(node, step).ending is ActionStatus.ALREADY
 
     play(scene)
 
@@ -176,7 +176,7 @@ def test_one_of_several_that_ended_by_itself(play: Play) -> None:
         step = node.step()
         first.kill()
         first.wait()
-        assert take(node, step).ending is Ending.APPLIED
+        assert take(node, step).ending is ActionStatus.APPLIED
         assert second.wait(1) == -signal.SIGTERM
 
     play(scene)
@@ -188,7 +188,7 @@ def test_a_job_that_lives_again_between_plan_and_act(play: Play) -> None:
         step = node.step()
         keeper = node.stepd()
         outcome = take(node, step)
-        assert (outcome.ending, outcome.changed) == (Ending.REFUSED, False)
+        assert (outcome.ending, outcome.changed) == (ActionStatus.REFUSED, False)
         assert f"slurmstepd {keeper.pid}" in outcome.reason
         assert lives(process)
 
@@ -204,7 +204,7 @@ def test_a_job_that_slurm_says_lives(play: Play, says: str, word: str) -> None:
         step = node.step()
         node.slurm_says(f"JobId={node.job}\n   {says} Reason=None\n")
         outcome = take(node, step)
-        assert (outcome.ending, outcome.changed) == (Ending.REFUSED, False)
+        assert (outcome.ending, outcome.changed) == (ActionStatus.REFUSED, False)
         assert word in outcome.reason
         assert lives(process)
         status, told = node.npudoctor("fix", "stale-processes", "--yes", "--risk", "caution")
@@ -219,7 +219,7 @@ def test_moved_into_another_job_between_plan_and_act(play: Play) -> None:
         step = node.step()
         node.move(process.pid, f"{node.job}1")
         outcome = take(node, step)
-        assert (outcome.ending, outcome.changed) == (Ending.REFUSED, False)
+        assert (outcome.ending, outcome.changed) == (ActionStatus.REFUSED, False)
         assert "control group" in outcome.reason
         assert lives(process)
 
@@ -235,7 +235,7 @@ def test_a_job_that_lives_again_before_the_second_signal(play: Play) -> None:
                 node.stepd()
 
         outcome = take(node, hasty(node.step()), at)
-        assert (outcome.ending, outcome.changed) == (Ending.REFUSED, True)
+        assert (outcome.ending, outcome.changed) == (ActionStatus.REFUSED, True)
         assert lives(process)
 
     play(scene)
@@ -260,7 +260,7 @@ def test_killed_between_the_signals(play: Play) -> None:
         assert process.wait(1) == -signal.SIGTERM and lives(deafer)
         left = node.step()
         assert [mark.pid for mark in left.processes] == [deafer.pid]
-        assert take(node, hasty(left)).ending is Ending.APPLIED
+        assert take(node, hasty(left)).ending is ActionStatus.APPLIED
         assert deafer.wait(1) == -signal.SIGKILL
 
     play(scene)
@@ -274,7 +274,7 @@ def test_many_at_once(play: Play) -> None:
         others = [node.start("sleep", "600", job=None), node.start("sleep", "600", job=f"{node.job}1")]
         keeper = node.stepd(f"{node.job}1")
         began = time.monotonic()
-        assert take(node, hasty(node.step())).ending is Ending.APPLIED
+        assert take(node, hasty(node.step())).ending is ActionStatus.APPLIED
         assert time.monotonic() - began < 5
         assert {rank.wait(1) for rank in ranks} == {-signal.SIGTERM, -signal.SIGKILL}
         assert all(map(lives, [*others, keeper]))
@@ -299,10 +299,10 @@ def test_more_than_may_be_open_at_once(play: Play, hard: Optional[int]) -> None:
         outcome = take(node, step)
         assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == 80
         if hard is None:
-            assert outcome.ending is Ending.APPLIED, outcome
+            assert outcome.ending is ActionStatus.APPLIED, outcome
             assert parent.wait(1) is not None
         else:
-            assert (outcome.ending, outcome.changed) == (Ending.REFUSED, False)
+            assert (outcome.ending, outcome.changed) == (ActionStatus.REFUSED, False)
             assert "ulimit -n" in outcome.reason and lives(parent)
 
     play(scene)
@@ -314,9 +314,9 @@ def test_another_users(play: Play) -> None:
         step = node.step()
         assert step.owner == SOMEBODY
         outcome = take(node, step)
-        assert outcome.ending is Ending.REFUSED and f"--owner {SOMEBODY}" in outcome.reason
+        assert outcome.ending is ActionStatus.REFUSED and f"--owner {SOMEBODY}" in outcome.reason
         assert lives(process)
-        assert take(node, step, owners=(SOMEBODY,)).ending is Ending.APPLIED
+        assert take(node, step, owners=(SOMEBODY,)).ending is ActionStatus.APPLIED
         assert process.wait(1) == -signal.SIGTERM
 
     play(scene)
@@ -329,12 +329,12 @@ def test_as_a_user(play: Play) -> None:
         process, roots = node.start("sleep", "600", uid=SOMEBODY), node.start("sleep", "600")
         node.move(roots.pid, f"{node.job}1")
 
-        def as_somebody() -> dict[int, Ending]:
+        def as_somebody() -> dict[int, ActionStatus]:
             become(SOMEBODY)
             found = [one.fix.steps[0] for one in node.ask().findings if one.fix]
             return {step.owner: take(node, step).ending for step in found}  # type: ignore[attr-defined,arg-type]
 
-        assert forked(as_somebody) == {SOMEBODY: Ending.APPLIED, 0: Ending.REFUSED}
+        assert forked(as_somebody) == {SOMEBODY: ActionStatus.APPLIED, 0: ActionStatus.REFUSED}
         assert process.wait(1) == -signal.SIGTERM and lives(roots)
 
     play(scene)
@@ -351,7 +351,7 @@ def test_where_processes_are_hidden(play: Play) -> None:
             return take(node, step)
 
         outcome = forked(as_somebody)
-        assert (outcome.ending, outcome.changed) == (Ending.REFUSED, False)
+        assert (outcome.ending, outcome.changed) == (ActionStatus.REFUSED, False)
         assert lives(process)
 
     play(scene)
@@ -384,8 +384,8 @@ def test_ourselves_and_our_parents(play: Play) -> None:
 
             codes, outcome = forked(deeper)
             assert codes == []
-            assert (outcome.ending, outcome.changed) == (Ending.REFUSED, False)
-            assert "one of ours" in outcome.reason
+            assert (outcome.ending, outcome.changed) == (ActionStatus.REFUSED, False)
+            assert "belongs to npudoctor itself" in outcome.reason
 
         forked(inside)
 
@@ -415,7 +415,7 @@ def without_pidfds() -> Pidfds:
 
 def refused(node: Node, pidfds: Optional[Pidfds], *, yes: bool, risk: Risk) -> Optional[str]:
     (finding,) = node.ask().findings
-    return refusal_of(finding, node.host(pidfds=pidfds), Wish(("stale-processes",), yes=yes, risk=risk))
+    return refusal_of(finding, node.host(pidfds=pidfds), FixRequest(("stale-processes",), yes=yes, risk=risk))
 
 
 def test_a_kernel_without_pidfds(play: Play) -> None:
@@ -423,15 +423,15 @@ def test_a_kernel_without_pidfds(play: Play) -> None:
         process = node.start("sleep", "600", preexec_fn=deaf)
         pidfds = without_pidfds()
         reason = refused(node, pidfds, yes=True, risk=Risk.CAUTION)
-        assert reason and "never ended by --yes" in reason
+        assert reason and "--yes never ends" in reason
         assert refused(node, pidfds, yes=False, risk=Risk.SAFE) is None, "a person is asked"
-        assert take(node, hasty(node.step()), pidfds=pidfds).ending is Ending.APPLIED
+        assert take(node, hasty(node.step()), pidfds=pidfds).ending is ActionStatus.APPLIED
         assert process.wait(1) == -signal.SIGKILL
 
         other = node.start("sleep", "600")
         step = node.step()
         node.stepd()
-        assert take(node, step, pidfds=pidfds).ending is Ending.REFUSED
+        assert take(node, step, pidfds=pidfds).ending is ActionStatus.REFUSED
         assert lives(other)
 
     play(scene)
@@ -446,7 +446,7 @@ def test_never_without_the_word_caution(play: Play) -> None:
         (finding,) = node.ask().findings
         assert finding.fix is not None
         bold = dataclasses.replace(finding, fix=dataclasses.replace(finding.fix, risk=Risk.SAFE))
-        wish = Wish(("stale-processes",), yes=True, risk=Risk.SAFE)
+        wish = FixRequest(("stale-processes",), yes=True, risk=Risk.SAFE)
         assert refusal_of(bold, node.host(), wish) == reason, "whatever the author of a check says"
 
     play(scene)
@@ -469,7 +469,7 @@ def test_one_that_hangs_in_the_kernel(play: Play, lack: Callable[[str], None], t
             time.sleep(0.1)
             outcome = take(node, hasty(node.step()))
             (folder / "freezer.state").write_text("THAWED")
-            assert outcome.ending is Ending.FAILED
+            assert outcome.ending is ActionStatus.FAILED
             assert outcome.reason == (
                 f"process {process.pid} is in uninterruptible sleep: only a reboot ends it"
             )
@@ -508,7 +508,7 @@ def test_a_namespace_whose_proc_is_anothers() -> None:
 
     outcome = forked(outer)
     assert (outcome.ending, outcome.reason) == (
-        Ending.REFUSED, "/proc shows a pid namespace other than npudoctor's",
+        ActionStatus.REFUSED, "/proc shows a pid namespace other than npudoctor's",
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Callable
 
 from npudoctor.core.frozen import dataclass, field
-from npudoctor.environment.owners import Owners
+from npudoctor.environment.owners import FolderOwners
 from npudoctor.host.process.commands import FOLDERS
 
 # Lists of folders, which scripts extend; all else they set.
@@ -22,7 +22,7 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")  # what every shell takes; export
 
 
 @dataclass(frozen=True)
-class Delta:
+class EnvironmentDiff:
     """`values` are set; the folders of `front` come before what a list has, those of `back` after it."""
 
     values: Mapping[str, str] = field(default_factory=dict)
@@ -30,20 +30,20 @@ class Delta:
     back: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
-def joined(variables: Mapping[str, str], delta: Delta, owners: Owners) -> dict[str, str]:
+def apply_diff(variables: Mapping[str, str], delta: EnvironmentDiff, owners: FolderOwners) -> dict[str, str]:
     """The variables with what they lack of it. What names the same is left as it is spelled, what is there
     stays in its place, and folders that do not exist are not added."""
-    found = dict(variables)
+    result = dict(variables)
     for name, value in delta.values.items():
-        if not owners.fine(name, found.get(name, ""), value):
-            found[name] = value
+        if not owners.fine(name, result.get(name, ""), value):
+            result[name] = value
     for name in dict.fromkeys((*delta.front, *delta.back)):
-        entries = entries_of(found, name) or BY_DEFAULT.get(name, [])
+        entries = entries_of(result, name) or BY_DEFAULT.get(name, [])
         front = _lacking(delta.front.get(name, ()), entries, owners)
         back = _lacking(delta.back.get(name, ()), [*front, *entries], owners)
         if front or back:
-            found[name] = ":".join([*front, *entries, *back])
-    return found
+            result[name] = ":".join([*front, *entries, *back])
+    return result
 
 
 def entries_of(variables: Mapping[str, str], name: str) -> list[str]:
@@ -51,20 +51,20 @@ def entries_of(variables: Mapping[str, str], name: str) -> list[str]:
     return [entry for entry in variables.get(name, "").split(":") if entry]
 
 
-def without(
+def drop_entries(
     variables: Mapping[str, str], wrong: Callable[[str], bool], names: Sequence[str] = TIDY
 ) -> dict[str, str]:
     """The variables without the entries that are wrong."""
-    found = dict(variables)
+    result = dict(variables)
     for name in names:
         entries = entries_of(variables, name)
         kept = [entry for entry in entries if not wrong(entry)]
         if len(kept) < len(entries):
-            found[name] = ":".join(kept)
-    return found
+            result[name] = ":".join(kept)
+    return result
 
 
-def _lacking(folders: Iterable[str], entries: Sequence[str], owners: Owners) -> list[str]:
+def _lacking(folders: Iterable[str], entries: Sequence[str], owners: FolderOwners) -> list[str]:
     have = {owners.real(entry) for entry in entries}
     lacking = []
     for folder in folders:
@@ -75,10 +75,10 @@ def _lacking(folders: Iterable[str], entries: Sequence[str], owners: Owners) -> 
     return lacking
 
 
-def tidied(variables: Mapping[str, str], owners: Owners) -> dict[str, str]:
+def tidy(variables: Mapping[str, str], owners: FolderOwners) -> dict[str, str]:
     """Without empty entries and without those that are there twice: CANN's own folders under whatever name,
     others under the same one."""
-    found = dict(variables)
+    result = dict(variables)
     for name in TIDY:
         kept: dict[str, str] = {}
         for entry in entries_of(variables, name):
@@ -86,7 +86,7 @@ def tidied(variables: Mapping[str, str], owners: Owners) -> dict[str, str]:
             kept.setdefault(real or entry.rstrip("/") or "/", entry)
         value = ":".join(kept.values())
         if variables.get(name) and not value:
-            del found[name]
+            del result[name]
         elif variables.get(name, "") != value:
-            found[name] = value
-    return found
+            result[name] = value
+    return result

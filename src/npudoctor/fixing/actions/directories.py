@@ -15,9 +15,9 @@ _REPLACED = (errno.ELOOP, errno.ENOTDIR)  # a link, or no directory any more
 
 
 @contextmanager
-def opened(path: str) -> Iterator[tuple[int, tuple[Parent, ...]]]:
+def open_folder(path: str) -> Iterator[tuple[int, tuple[Parent, ...]]]:
     """A directory and all its parents; a missing one is Gone, a link on the way is Refused."""
-    with explained(path):
+    with refuse_replaced(path):
         walk = open_directory(path)
         opened = walk.__enter__()
     try:
@@ -27,9 +27,9 @@ def opened(path: str) -> Iterator[tuple[int, tuple[Parent, ...]]]:
 
 
 @contextmanager
-def opened_in(directory: int, name: str) -> Iterator[int]:
+def open_subfolder(directory: int, name: str) -> Iterator[int]:
     """A directory in an opened one, by the same rules."""
-    with explained(name):
+    with refuse_replaced(name):
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(name, flags, dir_fd=directory)
     try:
@@ -39,7 +39,7 @@ def opened_in(directory: int, name: str) -> Iterator[int]:
 
 
 @contextmanager
-def explained(path: str) -> Iterator[None]:
+def refuse_replaced(path: str) -> Iterator[None]:
     """Around what may find that the path is gone or swapped."""
     try:
         yield

@@ -25,7 +25,7 @@ TURN = 0.05  # seconds between two looks at a process that we have no descriptor
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldProcess:
     """A process and the descriptor by which we hold it; None where the kernel has none (before 5.3)."""
 
     mark: ProcessMark
@@ -49,7 +49,7 @@ def end_processes(step: SignalProcess, host: Host, at: Observer) -> None:
 
 
 @contextmanager
-def _held(step: SignalProcess, host: Host) -> Iterator[list[Held]]:
+def _held(step: SignalProcess, host: Host) -> Iterator[list[HeldProcess]]:
     """Those that still run. Only what is seen once a descriptor is open is known to be of its process."""
     with ExitStack() as stack:
         stack.enter_context(_room(len(step.processes)))
@@ -59,7 +59,7 @@ def _held(step: SignalProcess, host: Host) -> Iterator[list[Held]]:
             if descriptor is not None:
                 stack.callback(os.close, descriptor)
             if _runs(mark, host) and (descriptor is not None or not host.pidfds.usable):
-                held.append(Held(mark, descriptor))
+                held.append(HeldProcess(mark, descriptor))
         yield held
 
 
@@ -70,16 +70,16 @@ def _room(count: int) -> Iterator[None]:
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = count + SPARE
-    if soft == resource.RLIM_INFINITY or wanted <= soft:
+    needed = count + SPARE
+    if soft == resource.RLIM_INFINITY or needed <= soft:
         yield
         return
-    if hard != resource.RLIM_INFINITY and wanted > hard:
+    if hard != resource.RLIM_INFINITY and needed > hard:
         text = _(
             "cannot hold {count} processes open at once: this shell allows {limit} open files (ulimit -n)"
         )
         raise Refused(text.format(count=count, limit=hard))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
     try:
         yield
     finally:
@@ -98,23 +98,23 @@ def _runs(mark: ProcessMark, host: Host) -> bool:
     return not process.gone
 
 
-def _guarded(step: SignalProcess, left: Sequence[Held], fresh: Host) -> list[Held]:
+def _guarded(step: SignalProcess, left: Sequence[HeldProcess], fresh: Host) -> list[HeldProcess]:
     """Those that still run: each is the one that was looked at, proven stale, and leaves no child behind."""
     endings = Endings(fresh)
-    among = {one.mark.pid for one in left}
+    among = {held.mark.pid for held in left}
     living = []
-    for one in left:
-        pid = one.mark.pid
+    for held in left:
+        pid = held.mark.pid
         reason = endings.why_not(pid)
         child = endings.unproven_child(pid, among)
-        if not _same(one.mark, step.owner, fresh):
+        if not _same(held.mark, step.owner, fresh):
             continue  # it ended by itself in between, which is a reason too
         if reason:
             raise Refused(reason)
         if child is not None:
             text = _("process {pid} has a child {child} that is not proven stale, or is new")
             raise Refused(text.format(pid=pid, child=child))
-        living.append(one)
+        living.append(held)
     return living
 
 
@@ -129,13 +129,15 @@ def _same(mark: ProcessMark, owner: int, fresh: Host) -> bool:
     return True
 
 
-def _send(living: Sequence[Held], owner: int, number: signal.Signals, fresh: Host, at: Observer) -> None:
-    for one in living:
-        pid = one.mark.pid
+def _send(
+    living: Sequence[HeldProcess], owner: int, number: signal.Signals, fresh: Host, at: Observer
+) -> None:
+    for held in living:
+        pid = held.mark.pid
         try:
-            if _same(one.mark, owner, fresh):
+            if _same(held.mark, owner, fresh):
                 with changing(at, f"signal {number.name[3:]} to {pid}"):
-                    _signal(one, number)
+                    _signal(held, number)
         except ProcessLookupError:
             continue  # it ended by itself in between
         except PermissionError:
@@ -144,24 +146,24 @@ def _send(living: Sequence[Held], owner: int, number: signal.Signals, fresh: Hos
             ) from None
 
 
-def _signal(one: Held, number: signal.Signals) -> None:
-    if one.descriptor is None:
-        os.kill(one.mark.pid, number)
+def _signal(held: HeldProcess, number: signal.Signals) -> None:
+    if held.descriptor is None:
+        os.kill(held.mark.pid, number)
     else:
-        signal_process(one.descriptor, number)
+        signal_process(held.descriptor, number)
 
 
-def _remaining(held: Sequence[Held], seconds: float, host: Host) -> list[Held]:
+def _remaining(held: Sequence[HeldProcess], seconds: float, host: Host) -> list[HeldProcess]:
     """Those that have not ended after so long."""
-    descriptors = [one.descriptor for one in held if one.descriptor is not None]
+    descriptors = [process.descriptor for process in held if process.descriptor is not None]
     if len(descriptors) == len(held):
         over = wait_for_ends(descriptors, seconds)
-        return [one for one in held if one.descriptor not in over]
+        return [process for process in held if process.descriptor not in over]
     until = time.monotonic() + seconds
     left = list(held)
     while left and time.monotonic() < until:
         time.sleep(TURN)
-        left = [one for one in left if _runs_on(one.mark, host)]
+        left = [process for process in left if _runs_on(process.mark, host)]
     return left
 
 

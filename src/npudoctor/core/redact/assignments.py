@@ -38,12 +38,12 @@ _BEFORE_A_PATH = " \t\n\r\"'()[]{}<>,;:=`"
 Span = tuple[int, int]
 
 
-def spans(text: str) -> Iterator[Span]:
+def find_assigned(text: str) -> Iterator[Span]:
     """First and last+1 of each value to be hidden."""
     values = Values(text)
     yield from _assigned(text, values)
     for pattern in (_SAID, _ENGLISH, _BARE_KEY, _SET, _ELEMENT, _PAIRED, _FLAG):
-        named = ((found.end(), weight(found[1])) for found in pattern.finditer(text))
+        named = ((match.end(), weight(match[1])) for match in pattern.finditer(text))
         yield from values.each((at, known) for at, known in named if known.value >= _least(pattern).value)
 
 
@@ -59,47 +59,47 @@ def _least(pattern: re.Pattern[str]) -> Weight:
 
 def _assigned(text: str, values: Values) -> Iterator[Span]:
     at = 0
-    while found := _ASSIGNED.search(text, at):
-        at = found.end()
-        name = _unescaped(text, found)
+    while match := _ASSIGNED.search(text, at):
+        at = match.end()
+        name = _unescaped(text, match)
         known = weight(name)
-        if known is Weight.NONE or _of_a_path(text, found) or _of_a_test(text, found):
+        if known is Weight.NONE or _of_a_path(text, match) or _of_a_test(text, match):
             continue
-        span = values.hidden(at, known, _begins_line(text, found, known))
+        span = values.hidden(at, known, _begins_line(text, match, known))
         if span:
             yield span
             at = max(at, span[1])
 
 
-def _of_a_test(text: str, found: re.Match[str]) -> bool:
+def _of_a_test(text: str, match: re.Match[str]) -> bool:
     """Whether it is the verdict of a test, as in "PASS: tests/matmul.sh"."""
-    return found[0].startswith("PASS: ") and found.start() == text.rfind("\n", 0, found.start()) + 1
+    return match[0].startswith("PASS: ") and match.start() == text.rfind("\n", 0, match.start()) + 1
 
 
-def _unescaped(text: str, found: re.Match[str]) -> str:
+def _unescaped(text: str, match: re.Match[str]) -> str:
     r"""The name without the letter of a "\n" that stands before it."""
-    name = found[1]
-    if found.start() and text[found.start() - 1] == "\\" and name[0] in "nrt":
+    name = match[1]
+    if match.start() and text[match.start() - 1] == "\\" and name[0] in "nrt":
         return name[1:]
     return name
 
 
-def _begins_line(text: str, found: re.Match[str], known: Weight) -> bool:
+def _begins_line(text: str, match: re.Match[str], known: Weight) -> bool:
     """Whether this is a line of YAML, whose value may hold blanks."""
-    if ":" not in found[0][len(found[1]) :] or known is not Weight.SECRET:
+    if ":" not in match[0][len(match[1]) :] or known is not Weight.SECRET:
         return False
-    before = text[max(0, found.start() - 60) : found.start()]
-    if "\n" not in before and found.start() > len(before):
+    before = text[max(0, match.start() - 60) : match.start()]
+    if "\n" not in before and match.start() > len(before):
         return False
     return bool(_BEFORE_LINE.match(before.rpartition("\n")[2]))
 
 
-def _of_a_path(text: str, found: re.Match[str]) -> bool:
+def _of_a_path(text: str, match: re.Match[str]) -> bool:
     """Whether the telling name only ends a path that is told, as in "/etc/passwd: no such file"."""
-    if "=" in found[0]:
+    if "=" in match[0]:
         return False
-    begin = found.start()
+    begin = match.start()
     while begin and text[begin - 1] not in _BEFORE_A_PATH:
         begin -= 1
-    path = text[begin : found.end()]
+    path = text[begin : match.end()]
     return path.startswith("/") and not path.startswith("//") and "?" not in path

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Callable, Optional
 
-from npudoctor.checking.check import Answer, Check
+from npudoctor.checking.check import Check, CheckOutput
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
 from npudoctor.core.model import Result, Status
@@ -15,21 +15,21 @@ DROP_IN_GROUP, PLUG_IN_GROUP = "drop-in", "plug-in"
 UNREAD = 3  # checks that were not loaded that are named beside a name that is not known
 
 # A forked question: the runner calls it before it starts any thread, and gets what waits for the answer.
-Asking = Callable[[Host], Callable[[float], Iterator[Answer]]]
+ForeignCall = Callable[[Host], Callable[[float], Iterator[CheckOutput]]]
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedChecks:
     """All that was found. `foreign` holds, by id, how a check of a third party is asked."""
 
     checks: tuple[Check, ...]
     broken: tuple[Result, ...]
-    foreign: Mapping[str, Asking]
+    foreign: Mapping[str, ForeignCall]
 
     def names(self) -> set[str]:
         """Everything that selects or ignores: ids, groups, tags, codes."""
-        found = {name for check in self.checks for name in check.names}
-        return found | {name for row in self.broken for name in (row.check, row.group)} - {""}
+        names = {name for check in self.checks for name in check.names}
+        return names | {name for row in self.broken for name in (row.check, row.group)} - {""}
 
     def kind(self, name: str) -> Optional[str]:
         """Why a name does not do where a check or a code is wanted, if it is a group or a tag."""
@@ -63,7 +63,7 @@ class Collector:
     def __init__(self) -> None:
         self.checks: list[Check] = []
         self.broken: list[Result] = []
-        self.foreign: dict[str, Asking] = {}
+        self.foreign: dict[str, ForeignCall] = {}
         # Ids and groups are nobody else's; tags may be shared, and so only keep an id from being one.
         self._owned: set[str] = {DROP_IN_GROUP, PLUG_IN_GROUP}
         self._tags: set[str] = set()
@@ -90,6 +90,6 @@ class Collector:
             Result(name, title, group, Status.BROKEN, reason=f"{where}: {why}" if where else why)
         )
 
-    def loaded(self) -> Loaded:
+    def loaded(self) -> LoadedChecks:
         """What was gathered."""
-        return Loaded(tuple(self.checks), tuple(self.broken), self.foreign)
+        return LoadedChecks(tuple(self.checks), tuple(self.broken), self.foreign)

@@ -9,19 +9,19 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Optional
 
-from npudoctor.launch.answer import dumped
+from npudoctor.launch.preflight import encode_line
 
 LARGEST = 1 << 20
 
 
-class Meeting:
+class Rendezvous:
     """An opened folder. Every operation goes through its descriptor, and may raise OSError."""
 
     def __init__(self, path: str, descriptor: int) -> None:
         self.path, self._descriptor = path, descriptor
 
     @classmethod
-    def opened(cls, euid: int, variables: Mapping[str, str]) -> Optional[Meeting]:
+    def opened(cls, euid: int, variables: Mapping[str, str]) -> Optional[Rendezvous]:
         """The first of our places that can be used and is safe; None when none is."""
         for path in _places(euid, variables):
             with suppress(OSError):
@@ -29,8 +29,8 @@ class Meeting:
                     os.mkdir(path, 0o700)
                 flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
                 descriptor = os.open(path, flags)
-                found = os.fstat(descriptor)
-                if found.st_uid == euid and not found.st_mode & 0o077:
+                entry = os.fstat(descriptor)
+                if entry.st_uid == euid and not entry.st_mode & 0o077:
                     return cls(path, descriptor)
                 os.close(descriptor)
         return None
@@ -41,17 +41,17 @@ class Meeting:
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             with open(os.open(name, flags, dir_fd=self._descriptor), "rb") as file:
                 if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                    told = json.loads(file.read(LARGEST))
-                    return told if isinstance(told, dict) else None
+                    record = json.loads(file.read(LARGEST))
+                    return record if isinstance(record, dict) else None
         return None
 
-    def write(self, name: str, told: Mapping[str, Any]) -> None:
+    def write(self, name: str, record: Mapping[str, Any]) -> None:
         """Replace a file as a whole."""
         new = f".{name}-{os.getpid()}"
         self.remove(new)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with open(os.open(new, flags, 0o600, dir_fd=self._descriptor), "wb") as file:
-            file.write(dumped(told))
+            file.write(encode_line(record))
         os.replace(new, name, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
 
     def remove(self, name: str) -> None:
