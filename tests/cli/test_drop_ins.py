@@ -15,7 +15,7 @@ NOTHING = "return\nyield"
 # name: (what it does when it is loaded, what it does when it is asked, how its row ends, part of the reason)
 WAYS: dict[str, tuple[str, str, str, str]] = {
     "hangs": ("", "time.sleep(600)\nyield", "timeout", "no answer in time"),
-    "hangs-loading": ("time.sleep(600)", NOTHING, "broken", "did not end"),
+    "hangs-loading": ("time.sleep(600)", NOTHING, "broken", "did not finish"),
     "ignores-signals": (
         "",
         "for number in {*range(1, 32)} - {9, 19}: signal.signal(number, 1)\ntime.sleep(600)\nyield",
@@ -26,8 +26,8 @@ WAYS: dict[str, tuple[str, str, str, str]] = {
     "crashes": ("", "{}['key']\nyield", "crashed", "KeyError: 'key'"),
     "crashes-loading": ("1 / 0", NOTHING, "broken", "ZeroDivisionError"),
     "is-no-python": ("def (", NOTHING, "broken", "SyntaxError"),
-    "exits": ("", "os._exit(0)\nyield", "crashed", "ended without an answer"),
-    "exits-loading": ("os._exit(0)", NOTHING, "broken", "ended while it was loaded"),
+    "exits": ("", "os._exit(0)\nyield", "crashed", "ended without a result"),
+    "exits-loading": ("os._exit(0)", NOTHING, "broken", "ended while loading it"),
     "system-exit": ("", "sys.exit(0)\nyield", "crashed", "SystemExit: 0"),
     "system-exit-loading": ("sys.exit(0)", NOTHING, "broken", "SystemExit"),
     "interrupts": ("", "raise KeyboardInterrupt\nyield", "crashed", "KeyboardInterrupt"),

@@ -54,7 +54,7 @@ def finds(host):
 named = {name.replace("_", "-"): globals()[name] for name in sys.argv[1].split(",")}
 os.mkfifo("fifo")
 checks = tuple(made(id, ask) for id, ask in named.items())
-registry.load_all = lambda variables, seconds: registry.Loaded(checks, (), {})
+registry.load_all = lambda variables, seconds: registry.LoadedChecks(checks, (), {})
 from npudoctor.cli.main import run
 sys.exit(run(["check", "--format", "json", "--timeout", "1", *sys.argv[2:]]))
 """

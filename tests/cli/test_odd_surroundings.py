@@ -264,7 +264,7 @@ def test_a_signal_at_any_moment_ends_it_without_a_traceback_of_ours(
 LOST = """
 import os, signal, time, weakref
 from npudoctor.cli.terminal import signals
-signals.listen()
+signals.install_handlers()
 class Thing: pass
 thing = Thing()
 kept = weakref.ref(thing, lambda _gone: os.kill(os.getpid(), signal.SIGTERM))
