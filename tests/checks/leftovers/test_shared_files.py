@@ -27,7 +27,7 @@ from npudoctor.testing import (
     unreadable,
 )
 
-from .test_shared_memory import tables
+from .sysvipc_machine import tables
 
 NOW = 1_800_000_000.0
 HOUR = 3600.0
