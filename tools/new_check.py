@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
 from pathlib import Path
 
+from npudoctor.registry import registry
+
 ROOT = Path(__file__).resolve().parent.parent
-INDEX = Path("src/npudoctor/checking/checks.json")
 ID = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)+")
 
 CHECK = '''"""TODO: what this file looks at, in one line."""
@@ -41,11 +41,11 @@ def {name}(host: Host) -> Iterator[Finding]:
 
     TODO: where this is written.
     """
-    if not host.files.exists(PATH):
-        raise Skip(_("{{path}} does not exist").format(path=PATH))
-    text = host.files.text(PATH)
+    text = host.files.text(PATH)  # what may not be read ends the check as unknown by itself
     if text is None:
-        raise Unknown(_("{{path}} cannot be read").format(path=PATH))
+        raise Skip(_("{{path}} does not exist").format(path=PATH))
+    if not text.strip():
+        raise Unknown(_("{{path}} is empty").format(path=PATH))
     if text.strip() != "well":
         message = _("{{path}} says {{value}}, not well").format(path=PATH, value=text.strip())
         yield Finding("{id}.wrong", message, evidence=(f"{{PATH}}: `{{text.strip()}}`",))
@@ -57,6 +57,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from npudoctor import Severity, Status
 from npudoctor.checks.{group}.{name} import PATH, {name}
@@ -81,15 +83,16 @@ def test_quiet_when_well() -> None:
 def test_speaks_when_ill() -> None:
     (finding,) = judge({{PATH: "ill"}}).findings
     assert (finding.code, finding.severity) == ("{id}.wrong", Severity.ERROR)
-    assert finding.message == f"{{PATH}} says ill, not well"
+    assert "ill" in finding.message
 
 
 def test_skipped_where_it_does_not_apply() -> None:
     assert judge({{}}).status is Status.SKIPPED
 
 
-def test_cannot_tell() -> None:
-    asked = judge({{PATH: unreadable()}})
+@pytest.mark.parametrize("content", ["", unreadable()])
+def test_cannot_tell(content: Content) -> None:
+    asked = judge({{PATH: content}})
     assert (asked.status, asked.codes) == (Status.UNKNOWN, [])
 
 
@@ -102,9 +105,9 @@ def test_nothing_is_left_to_do() -> None:
 
 def trouble(root: Path, name: str, group: str) -> str:
     """Why there can be no check of this id in this group; empty when there can be one."""
-    rows = json.loads((root / INDEX).read_text(encoding="utf-8"))
+    checks = registry.load_all({"NPUDOCTOR_CHECKS_DIR": ""}).checks
     groups = {path.parent.name for path in root.glob("checks/*/__init__.py")}
-    taken = groups | {row["id"] for row in rows} | {tag for row in rows for tag in row["tags"]}
+    taken = groups | {check.id for check in checks} | {tag for check in checks for tag in check.tags}
     if not ID.fullmatch(name):
         return f"{name!r} is not an id: lower-case words joined by hyphens, as driver-version"
     if group not in groups:
