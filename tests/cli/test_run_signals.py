@@ -201,10 +201,11 @@ def test_as_the_first_process_it_reaps_orphans(run: Npudoctor, need: Any, lack: 
     if os.geteuid() != 0:
         lack("a pid namespace needs root")
     code = (
-        "(sleep 0.1 & sleep 0.2 &) ; sleep 0.5; cat /proc/[0-9]*/stat | grep -c ') Z '; kill -TERM 1; sleep 5"
+        "(sleep 0.1 & sleep 0.2 &) ; sleep 0.5; cat /proc/[0-9]*/stat | grep -c ') Z '; "
+        "kill -TERM 1; sleep 0.5"
     )
     line = ["unshare", "--pid", "--fork", "--mount-proc", *run.argv("run", "bash", "-c", code)]
     done = subprocess.run(
         line, env=run.environment({}), cwd=run.folder, capture_output=True, timeout=60, check=False
     )
-    assert (done.returncode, done.stdout) == (143, b"0\n") or done.stdout == b"0\n", done
+    assert done.stdout == b"0\n", done

@@ -91,8 +91,8 @@ def test_a_file_that_cannot_be_read_is_refused_and_a_home_that_cannot_be_searche
 
 def test_only_our_variables_are_looked_at() -> None:
     variables = {"NPUDOCTOR_TYPO": "x", "NPUDOCTOR_CHECKS_DIR": "/x", "NPUDOCTOR_CONFIG": "", "SCOPE": "x"}
-    warnings = settings({}, variables).warnings
-    assert [warning.split()[2].rstrip(";") for warning in warnings] == ["NPUDOCTOR_TYPO"]
+    (warning,) = settings({}, variables).warnings
+    assert "NPUDOCTOR_TYPO" in warning
 
 
 @pytest.mark.parametrize(
