@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Optional
 
 from npudoctor import Host
 from npudoctor.core.errors import CannotTell
@@ -67,28 +66,3 @@ def locks(host: Host, cache: Cache) -> Iterator[str]:
         path = f"{real}/{name}/{LOCK}"
         if host.files.lstat(path) is not None:
             yield path
-
-
-def held_by_nobody(host: Host, path: str, owner: int) -> Optional[bool]:
-    """Whether no process has a lock or anything beside it open; None where that cannot be known.
-
-    Its builder holds it open, and is its owner's: what others have open may stay hidden.
-    """
-    from npudoctor.proof.users import hidden  # only where there is a lock
-
-    processes = host.processes
-    if host.system.container() or not processes.ours():
-        return None  # the folder may be another container's too, whose processes are not seen
-    if next(hidden(host), None) is not None:
-        return None  # by hidepid: what is not shown may be the builder
-    folder, unseen = path.rpartition("/")[0], False
-    inside = f"/{'/'.join(path.split('/')[-2:])}"  # as a container shows it that mounts the place elsewhere
-    for pid, process in processes.all().items():
-        opened = processes.open_files(pid)
-        if any(
-            f"{target}/".startswith(f"{folder}/") or target.endswith(inside)
-            for _number, target in opened or ()
-        ):
-            return False
-        unseen = unseen or (opened is None and process.uid == owner and not process.gone)
-    return None if unseen else True

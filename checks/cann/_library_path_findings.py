@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import Optional
 
 from npudoctor import ERROR, INFO, WARNING, Action, Export, Finding, Fix, Host, Risk, Severity, _
-from npudoctor.checks.cann._library_path_entries import by_kind, meant, open_to_all, words
-from npudoctor.checks.cann._library_path_places import HAL, OF_DRIVER, Places
 from npudoctor.core.errors import CannotTell
 from npudoctor.facts.cann.installations import ENDINGS, Install, named_root, set_env_script
+from npudoctor.facts.cann.libraries import HAL, OF_DRIVER, CannLibraries
 from npudoctor.facts.job.expected_accelerator import frameworks_on_cann, npu_expected
+from npudoctor.facts.job.library_path import intended_folder, is_open_to_all, relative_entries
 from npudoctor.facts.job.process import machine_of
 from npudoctor.facts.job.working_directory import working_directory
 from npudoctor.host.libraries.loader import Loaded, Loader, Missing
@@ -27,22 +27,22 @@ class Judge:
 
     def __init__(self, host: Host, active: Install, loader: Loader, entries: Sequence[str]) -> None:
         self.host, self.active, self.loader, self.entries = host, active, loader, list(entries)
-        self.places = Places(host, active, machine_of(host))
+        self.libraries = CannLibraries(host, active, machine_of(host))
         self.wanted = npu_expected(host)
         # As cann-env: nothing fails where no NPU is to be used, or nothing that runs on CANN is installed.
         self.severity = INFO if not self.wanted else ERROR if frameworks_on_cann(host) else WARNING
         self.missing = list({one.name: one for one in reversed(loader.missing)}.values())[::-1]
-        self.stubs = [one for one in loader.loaded if self.places.is_stub(one.path)]
+        self.stubs = [one for one in loader.loaded if self.libraries.is_stub(one.path)]
         self.foreign = [
             (one, other)
             for one in loader.loaded
-            for other in [self.places.foreign(one.path)]
+            for other in [self.libraries.other_install(one.path)]
             if other is not None and one not in self.stubs
         ]
         # What comes from the working directory is told as that.
         absolute = (one for one in loader.loaded if one.via != PATH or one.entry.startswith("/"))
         self.outside = [
-            one for one in absolute if one not in self.stubs and self.places.is_outside(one.path, one.name)
+            one for one in absolute if one not in self.stubs and self.libraries.is_outside(one.path, one.name)
         ]
         self.folders = self._needed_folders()
 
@@ -50,7 +50,7 @@ class Judge:
         names: list[str] = [one.name for one in self.missing]
         names += [one.name for one in self.stubs]
         names += [one.name for one, _other in self.foreign]
-        return list(dict.fromkeys(folder for name in names for folder in self.places.brought_with(name)))
+        return list(dict.fromkeys(folder for name in names for folder in self.libraries.folders_for(name)))
 
     def broken(self) -> Iterator[Finding]:
         for one in self.missing:
@@ -62,8 +62,8 @@ class Judge:
 
     def not_found(self) -> Iterator[Finding]:
         missing = [one for one in self.missing if not one.broken]
-        cann = [one for one in missing if self.places.in_cann(one.name)]
-        driver = [one for one in missing if one not in cann and self.places.in_driver(one.name)]
+        cann = [one for one in missing if self.libraries.cann_folder(one.name)]
+        driver = [one for one in missing if one not in cann and self.libraries.driver_folder(one.name)]
         nowhere = [one for one in missing if one not in cann and one not in driver]
         if cann:
             text = _("the loader does not find {names}, which the CANN at {install} has")
@@ -81,9 +81,13 @@ class Judge:
             text = _("the loader does not find {names}, and neither CANN nor the driver has it")
             # A framework's own files are named by path: they are there, and passed over.
             own = [one.name for one in rest if not one.name.startswith("/")]
-            echo_of = ("cann-install.wrong-machine",) if all(map(self.places.for_other_machine, own)) else ()
+            echo_of = (
+                ("cann-install.wrong-machine",) if all(map(self.libraries.is_for_other_machine, own)) else ()
+            )
             echo_of = echo_of if own else ("conflicting-packages.other-machine",)
-            echo_of = ("cann-install.not-readable",) if any(map(self.places.closed, own)) else echo_of
+            echo_of = (
+                ("cann-install.not-readable",) if any(map(self.libraries.is_unreadable, own)) else echo_of
+            )
             yield self._missing("library-path.not-found", text, rest, None, echo_of)
 
     def _lost(self, lost: list[Missing]) -> Finding:
@@ -100,14 +104,14 @@ class Judge:
         return self._missing("library-path.driver-not-found", text, lost, None, echo_of)
 
     def stub_first(self) -> Iterator[Finding]:
-        real = [one for one in self.stubs if self.places.somewhere(one.name)]
+        real = [one for one in self.stubs if self.libraries.folder_of(one.name)]
         stubs = real or self.stubs
         if not stubs or not (real or self.wanted):
             return
         text = _("{names} is a stub for builds, found before the real library in {folder}")
         if not real:
             text = _("{names} is a stub for builds, and the real library is not on this machine")
-        words = {"names": _names(stubs), "folder": self.places.somewhere(stubs[0].name)}
+        words = {"names": _names(stubs), "folder": self.libraries.folder_of(stubs[0].name)}
         evidence = [f"{one.name}: {one.path}" for one in stubs]
         fix = self.fix() if real else None
         yield self._finding("library-path.stub-first", text.format(**words), evidence, fix=fix)
@@ -144,18 +148,18 @@ class Judge:
     def _in_front(self) -> list[str]:
         """The folders of the CANN in use that must come first; nothing comes before an RPATH."""
         names = [one.name for one in self.outside if one.via not in ("RPATH", "path")]
-        return list(dict.fromkeys(folder for name in names for folder in self.places.brought_with(name)))
+        return list(dict.fromkeys(folder for name in names for folder in self.libraries.folders_for(name)))
 
     def working_directory(self) -> Iterator[Finding]:
         """Of each kind of entry that is no absolute path, as the loader takes it, one finding."""
-        for kind, entries in by_kind(self.entries).items():
+        for kind, entries in relative_entries(self.entries).items():
             yield self._relative(kind, entries, working_directory(self.host))
 
     def _relative(self, kind: str, entries: list[str], here: Optional[str]) -> Finding:
-        only, is_taken, is_open = words(kind)
+        only, is_taken, is_open = _words(kind)
         taken = [one for one in self.loader.loaded if one.via == PATH and one.entry in entries]
         text, severity = (is_taken, WARNING) if taken else (only, INFO)
-        if not taken and here and any(open_to_all(self.host, f"{here}/{entry}") for entry in entries):
+        if not taken and here and any(is_open_to_all(self.host, f"{here}/{entry}") for entry in entries):
             text, severity = is_open, WARNING
         return self._finding(
             "library-path.working-directory",
@@ -168,7 +172,7 @@ class Judge:
     def fix(self) -> Fix:
         """One line for all that is wrong: what stays keeps its order, what is missing is appended. What it
         leaves out is said."""
-        intended = [meant(self.host, entry) for entry in self.entries]
+        intended = [intended_folder(self.host, entry) for entry in self.entries]
         kept = [entry for entry in intended if entry.startswith(("/", "$")) and not self._wrong(entry)]
         out = [entry for entry in dict.fromkeys(intended) if entry not in ("", ".", *kept)]
         front = self._in_front()
@@ -185,10 +189,12 @@ class Judge:
         )
 
     def _wrong(self, entry: str) -> bool:
-        return self._of_another(entry) or (bool(self.stubs) and self.places.is_stub(f"{entry.rstrip('/')}/x"))
+        return self._of_another(entry) or (
+            bool(self.stubs) and self.libraries.is_stub(f"{entry.rstrip('/')}/x")
+        )
 
     def _of_another(self, entry: str) -> bool:
-        return entry.startswith("/") and self.places.foreign(f"{entry.rstrip('/')}/x") is not None
+        return entry.startswith("/") and self.libraries.other_install(f"{entry.rstrip('/')}/x") is not None
 
     def _gone(self) -> tuple[str, ...]:
         """The cause, where entries name the same CANN that is gone as a variable does."""
@@ -260,3 +266,28 @@ def _names(ones: Sequence[Loaded | Missing]) -> str:
 
 def _want(one: Missing) -> str:
     return _("{name}: needed by {by}").format(name=one.name, by=one.needed_by)
+
+
+def _words(kind: str) -> tuple[str, str, str]:
+    """What is said where it is only there, where a library is taken from it, and where everybody may put
+    one there."""
+    if kind == "empty":
+        return (
+            _("LD_LIBRARY_PATH has an empty entry, which is the working directory"),
+            _("{names} is taken from the working directory: LD_LIBRARY_PATH has an empty entry"),
+            _("LD_LIBRARY_PATH has an empty entry, and everybody can write to the working directory {here}"),
+        )
+    if kind == "relative":
+        return (
+            _("LD_LIBRARY_PATH has the relative entry {entries}, which is below the working directory"),
+            _("{names} is taken from below the working directory: LD_LIBRARY_PATH has the entry {entries}"),
+            _(
+                "LD_LIBRARY_PATH has the relative entry {entries}: it is below {here}, where "
+                "everybody can write"
+            ),
+        )
+    return (
+        _("LD_LIBRARY_PATH has the entry {entries}: the loader does not know ~, and no shell expanded it"),
+        _("{names} is taken from a folder that is named ~: LD_LIBRARY_PATH has the entry {entries}"),
+        _("LD_LIBRARY_PATH has the entry {entries}: ~ is a folder in {here}, where everybody can write"),
+    )

@@ -19,11 +19,11 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.checks.cann._driver import branches_agree, first_install, required_interfaces
 from npudoctor.checks.device._container_options import to_add
 from npudoctor.core.driver_version import accepts
 from npudoctor.core.frozen import replace
-from npudoctor.facts.cann.installations import Install
+from npudoctor.facts.cann.driver_compatibility import branches_agree, required_interfaces
+from npudoctor.facts.cann.installations import Install, install_in_use
 from npudoctor.host import CannotTell
 from npudoctor.host.devices.driver import LIBRARY, Package, has_library, package
 from npudoctor.knowledge.drivers import Declared, declared_for
@@ -84,7 +84,7 @@ def cann_driver(host: Host) -> Iterator[Union[Finding, Facts]]:
     - Release notes of CANN and of the MindX and MindIE products; each row of the table names its own.
     - CANN's installer: the comparison of `required_driver_*` with the driver's version.info.
     """
-    install = first_install(host)
+    install = install_in_use(host)
     if install is None:
         raise Skip(_("CANN is not installed on this machine"))
     driver = _package(host)

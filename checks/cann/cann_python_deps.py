@@ -20,9 +20,9 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.checks.cann._python_needs import Need, needs_of
 from npudoctor.core.cann_version import at_least
 from npudoctor.facts.cann.installations import Install, installs_of
+from npudoctor.facts.cann.python_needs import Need, needs_of
 from npudoctor.facts.cann.python_packages import metadata_in, own_site
 from npudoctor.facts.cann.set_env import releases_contradict
 from npudoctor.facts.job.expected_accelerator import frameworks_on_cann

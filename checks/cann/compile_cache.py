@@ -21,7 +21,7 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.checks.cann._caches import ACL, ASCEND, LOCK, Cache, caches, held_by_nobody, locks
+from npudoctor.checks.cann._caches import ACL, ASCEND, LOCK, Cache, caches, locks
 from npudoctor.core.errors import CannotTell
 from npudoctor.facts.job.working_directory import job_user
 
@@ -165,11 +165,12 @@ def _network(cache: Cache, mount: Optional[Mount]) -> Iterator[Finding]:
 
 
 def _lock(host: Host, path: str, mount: Optional[Mount]) -> Finding:
+    from npudoctor.proof.build_lock import is_lock_unused
     from npudoctor.proof.shared_storage import why_shared
 
     entry = host.files.lstat(path)
     age = host.clock.now() - (entry.mtime_ns / 1e9 if entry else 0)
-    free = held_by_nobody(host, path, entry.uid) if entry and not why_shared(host, path) else None
+    free = is_lock_unused(host, path, entry.uid) if entry and not why_shared(host, path) else None
     words = {"path": path, "minutes": int(age // 60)}
     if age < 0:
         text = _("{path} is dated in the future, so its age is unknown: jobs wait for it")

@@ -8,7 +8,7 @@ from typing import Optional, Union
 from npudoctor import ERROR, INFO, WARNING, Facts, Finding, Host, Scope, Skip, _, check
 from npudoctor.checks.cann import _nnal_atb_findings as findings
 from npudoctor.facts.cann import nnal
-from npudoctor.facts.cann.installations import installs_of
+from npudoctor.facts.cann.installations import install_in_use
 from npudoctor.facts.job import process as job
 from npudoctor.facts.job.process import Framework
 
@@ -66,7 +66,7 @@ def nnal_atb(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("nothing in {python} needs ATB").format(python=host.interpreter.label))
     used = host.interpreter.version_of("vllm-ascend") is not None
     found = said = False
-    install = next(iter(installs_of(host)), None)
+    install = install_in_use(host)
     for framework, wanter in wanting:
         loader = job.loader(host)
         for module in framework.modules:

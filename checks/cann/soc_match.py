@@ -8,7 +8,7 @@ from typing import Union
 
 from npudoctor import INFO, WARNING, Action, Facts, Finding, Host, Scope, Skip, Unknown, _, check
 from npudoctor.core.cann_version import at_least
-from npudoctor.facts.cann.installations import Install, installs_of
+from npudoctor.facts.cann.installations import Install, install_in_use
 from npudoctor.host import CannotTell
 from npudoctor.host.devices.cann_info import folders, settings
 from npudoctor.host.fs.files import Files
@@ -65,7 +65,7 @@ def soc_match(host: Host) -> Iterator[Union[Finding, Facts]]:
         if host.npus.usable:
             raise Unknown(_("could not determine the NPU model from the PCI bus"), advisory=True)
         raise Skip(_("no NPU is on the PCI bus"))
-    install = next(iter(installs_of(host)), None)
+    install = install_in_use(host)
     if install is None:
         raise Skip(_("CANN is not installed on this machine"))
     chips = _chips(host.files, install)

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Optional
 
 from npudoctor import Action, Finding, Host, Severity, Unknown, _
-from npudoctor.checks.device._npu_owners import Owners
 from npudoctor.core.frozen import dataclass
+from npudoctor.facts.job.device_holders import DeviceHolders
 from npudoctor.host.devices.npu_tables import Chip, NpuProcess
 
 MARGIN = 1024  # MB: what else an idle chip may have in use
@@ -78,29 +78,29 @@ def _idle(host: Host, name: str) -> tuple[Optional[int], str]:
 def judge(host: Host, uses: Sequence[Use], named: bool) -> Iterator[Finding]:
     """A finding for each device that a stranger holds, and for each whose memory nobody explains."""
     inside = host.system.container()
-    owners = Owners(host)
-    strangers = {use: [one for one in use.held or () if owners.is_strange(one)] for use in uses}
+    holders = DeviceHolders(host)
+    strangers = {use: [one for one in use.held or () if holders.is_strange(one)] for use in uses}
     shared = not named and any(not strangers[use] and not use.unexplained for use in uses)
     for use, held in strangers.items():
         if held:
-            yield _held(use, held, owners, shared)
-        beside = [one for one in use.held or () if owners.is_neighbour(one)]
+            yield _held(use, held, holders, shared)
+        beside = [one for one in use.held or () if holders.is_neighbour(one)]
         if beside:
-            yield _held_beside(use, beside, owners)
+            yield _held_beside(use, beside, holders)
     if inside:
-        yield from _unseen(uses, owners)
+        yield from _unseen(uses, holders)
     else:
         yield from (_memory(use) for use in uses if use.unexplained)
 
 
-def _unseen(uses: Sequence[Use], owners: Owners) -> Iterator[Finding]:
+def _unseen(uses: Sequence[Use], holders: DeviceHolders) -> Iterator[Finding]:
     """What a container does not see the holder of: a warning whoever that is, as two jobs do not fit."""
     untold = []
     for use in uses:
-        hidden = [one for one in use.held or () if owners.is_hidden(one)]
+        hidden = [one for one in use.held or () if holders.is_hidden(one)]
         heavy = use.unseen(hidden) > MARGIN or (use.working and not use.held)
         number = use.chip.npu if use.chip.physical is None else use.chip.physical
-        if heavy and not owners.is_open_beside_us(f"/dev/davinci{number}"):
+        if heavy and not holders.is_open_beside_us(f"/dev/davinci{number}"):
             yield _held_outside(use, use.unseen(hidden))
         elif heavy or hidden:
             untold.append(use.chip.label)
@@ -109,15 +109,15 @@ def _unseen(uses: Sequence[Use], owners: Owners) -> Iterator[Finding]:
         raise Unknown(text.format(devices=", ".join(untold)), advisory=True)
 
 
-def _held(use: Use, held: Sequence[NpuProcess], owners: Owners, shared: bool) -> Finding:
+def _held(use: Use, held: Sequence[NpuProcess], holders: DeviceHolders, shared: bool) -> Finding:
     text = _("{device} is held by {process}: {memory} MB of {total} MB")
-    severity = Severity.INFO if shared and not any(map(owners.is_users_own, held)) else None
-    return _holding("npu-busy.held", text, use, held, owners, severity)
+    severity = Severity.INFO if shared and not any(map(holders.is_users_own, held)) else None
+    return _holding("npu-busy.held", text, use, held, holders, severity)
 
 
-def _held_beside(use: Use, held: Sequence[NpuProcess], owners: Owners) -> Finding:
+def _held_beside(use: Use, held: Sequence[NpuProcess], holders: DeviceHolders) -> Finding:
     text = _("{device} is held by {process} of the same container or session: {memory} MB of {total} MB")
-    return _holding("npu-busy.held-by-session", text, use, held, owners)
+    return _holding("npu-busy.held-by-session", text, use, held, holders)
 
 
 def _holding(
@@ -125,10 +125,10 @@ def _holding(
     text: str,
     use: Use,
     held: Sequence[NpuProcess],
-    owners: Owners,
+    holders: DeviceHolders,
     severity: Optional[Severity] = None,
 ) -> Finding:
-    told = [owners.describe(one) for one in held]
+    told = [holders.describe(one) for one in held]
     return Finding(
         code,
         text.format(

@@ -6,8 +6,8 @@ from collections.abc import Generator, Mapping, Sequence
 from typing import Optional
 
 from npudoctor import Action, Finding, Host, Severity, Unknown, _
-from npudoctor.checks.device._npu_owners import Owners
 from npudoctor.facts.gpu.nvml import Gpu
+from npudoctor.facts.job.device_holders import DeviceHolders
 from npudoctor.host.devices.npu_tables import NpuProcess as Listed
 
 MARGIN = 1024  # MiB: what a GPU without a process may have in use
@@ -45,25 +45,25 @@ def split(gpus: Sequence[Gpu]) -> Optional[Unknown]:
 def judge(host: Host, gpus: Sequence[Gpu], named: bool) -> Generator[Finding, None, Optional[Unknown]]:
     """A finding for each GPU that a stranger holds, and for each whose memory nobody explains; and what
     cannot be told."""
-    owners = Owners(host)
+    holders = DeviceHolders(host)
     inside = host.system.container()
     listed = {gpu: _listed(host, gpu, inside) for gpu in gpus}
     strangers = {
-        gpu: [one for one in held if owners.is_strange(one) and not _is_service(host, one)]
+        gpu: [one for one in held if holders.is_strange(one) and not _is_service(host, one)]
         for gpu, held in listed.items()
     }
-    hidden = [gpu for gpu, held in listed.items() if _unexplained(gpu) or any(map(owners.is_hidden, held))]
+    hidden = [gpu for gpu, held in listed.items() if _unexplained(gpu) or any(map(holders.is_hidden, held))]
     unnamed = [gpu for gpu in gpus if any(one.compute and not one.pid for one in gpu.processes)]
     free = [gpu for gpu in gpus if not strangers[gpu] and gpu not in hidden and gpu not in unnamed]
     shared = not named and bool(free)
     for gpu, held in strangers.items():
         if held:
-            yield _held(gpu, held, owners, shared)
-        beside = [one for one in listed[gpu] if owners.is_neighbour(one) and not _is_service(host, one)]
+            yield _held(gpu, held, holders, shared)
+        beside = [one for one in listed[gpu] if holders.is_neighbour(one) and not _is_service(host, one)]
         if beside:
-            yield _held_beside(gpu, beside, owners)
+            yield _held_beside(gpu, beside, holders)
     if inside:
-        return (yield from _unseen(host, {gpu: listed[gpu] for gpu in hidden}, owners))
+        return (yield from _unseen(host, {gpu: listed[gpu] for gpu in hidden}, holders))
     yield from map(_memory, hidden)
     if unnamed:
         text = _("{devices}: in use, but the driver does not report by which process")
@@ -72,15 +72,15 @@ def judge(host: Host, gpus: Sequence[Gpu], named: bool) -> Generator[Finding, No
 
 
 def _unseen(
-    host: Host, hidden: Mapping[Gpu, Sequence[Listed]], owners: Owners
+    host: Host, hidden: Mapping[Gpu, Sequence[Listed]], holders: DeviceHolders
 ) -> Generator[Finding, None, Optional[Unknown]]:
     """What a container does not see the holder of: a warning whoever that is, as two jobs do not fit."""
     untold, nodes = [], host.gpus.nodes
     for gpu, held in hidden.items():
         memory = max(_left_over(gpu), 0) if _unexplained(gpu) else 0
-        memory += sum(one.memory for one in held if owners.is_hidden(one))
+        memory += sum(one.memory for one in held if holders.is_hidden(one))
         node = nodes[gpu.index] if gpu.index < len(nodes) else ""
-        if memory > MARGIN and not owners.is_open_beside_us(node):
+        if memory > MARGIN and not holders.is_open_beside_us(node):
             yield _held_outside(gpu, memory)
         else:
             untold.append(gpu.label)
@@ -100,7 +100,7 @@ def _held_outside(gpu: Gpu, memory: int) -> Finding:
 
 
 def _listed(host: Host, gpu: Gpu, inside: bool) -> list[Listed]:
-    """Its computing processes, as the answers about owners want them."""
+    """Its computing processes, as the answers about holders want them."""
     here = host.processes.all() if inside and gpu.processes else {}
     return [
         Listed(gpu.index, 0, one.pid, "", one.memory, one.pid if one.pid in here else None)
@@ -124,15 +124,15 @@ def _unexplained(gpu: Gpu) -> bool:
     return gpu.whole and not silent and _left_over(gpu) > MARGIN
 
 
-def _held(gpu: Gpu, held: Sequence[Listed], owners: Owners, shared: bool) -> Finding:
+def _held(gpu: Gpu, held: Sequence[Listed], holders: DeviceHolders, shared: bool) -> Finding:
     text = _("{device} is held by {process}: {memory} MB of {total} MB")
-    severity = Severity.INFO if shared and not any(map(owners.is_users_own, held)) else None
-    return _holding("gpu-busy.held", text, gpu, held, owners, severity)
+    severity = Severity.INFO if shared and not any(map(holders.is_users_own, held)) else None
+    return _holding("gpu-busy.held", text, gpu, held, holders, severity)
 
 
-def _held_beside(gpu: Gpu, held: Sequence[Listed], owners: Owners) -> Finding:
+def _held_beside(gpu: Gpu, held: Sequence[Listed], holders: DeviceHolders) -> Finding:
     text = _("{device} is held by {process} of the same container or session: {memory} MB of {total} MB")
-    return _holding("gpu-busy.held-by-session", text, gpu, held, owners)
+    return _holding("gpu-busy.held-by-session", text, gpu, held, holders)
 
 
 def _holding(
@@ -140,10 +140,10 @@ def _holding(
     text: str,
     gpu: Gpu,
     held: Sequence[Listed],
-    owners: Owners,
+    holders: DeviceHolders,
     severity: Optional[Severity] = None,
 ) -> Finding:
-    told = [owners.describe(one) for one in held]
+    told = [holders.describe(one) for one in held]
     return Finding(
         code,
         text.format(

@@ -62,6 +62,11 @@ def installs_of(host: Host) -> list[Install]:
     return list(host.once("installs of CANN", lambda: _installs_of(host)))
 
 
+def install_in_use(host: Host) -> Optional[Install]:
+    """The installation that the variables name, else the first in the usual places."""
+    return next(iter(installs_of(host)), None)
+
+
 def _installs_of(host: Host) -> list[Install]:
     prefix = host.interpreter.path.rpartition("/")[0].rpartition("/")[0]  # a conda environment's, perhaps
     more = [prefix] if prefix.startswith("/") else []
