@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Optional, Union
 
-from npudoctor import ERROR, INFO, WARNING, Facts, Finding, Fix, Host, Scope, Severity, Skip, _, check
-from npudoctor.checks.cann import _cann_install_findings as findings
+from npudoctor import (
+    ERROR,
+    INFO,
+    WARNING,
+    Action,
+    Command,
+    Facts,
+    Finding,
+    Fix,
+    Host,
+    Risk,
+    Scope,
+    Severity,
+    Skip,
+    _,
+    check,
+)
 from npudoctor.core.cann_version import at_least, train
 from npudoctor.facts.cann import python_packages as cann_python
 from npudoctor.facts.cann import set_env as cann_env
@@ -78,7 +93,7 @@ def cann_install(host: Host) -> Answers:
         if not cann_tree.is_closed(error):
             raise
         named = any(variables.get(name) for name in ENDINGS)
-        yield findings.not_readable(error.reason, ERROR if named else WARNING, job_user(host).user)
+        yield _not_readable(error.reason, ERROR if named else WARNING, job_user(host).user)
         return
     active = installs[0] if installs else None
     yield _facts(installs)
@@ -91,11 +106,11 @@ def cann_install(host: Host) -> Answers:
         return
     reason = cann_tree.why_closed(host.files, active, foreign_user(host))
     if reason is not None:
-        yield findings.not_readable(reason, ERROR, job_user(host).user)
+        yield _not_readable(reason, ERROR, job_user(host).user)
         return
     parts = cann_tree.releases_of(host.files, active.path)
     if len(parts) > 1:
-        yield findings.mixed(active, parts, _mixture(host, active))
+        yield _mixed_releases(active, parts, _mixture(host, active))
     yield from _kernels(host, active)
     yield from _machine(host, active)
 
@@ -125,7 +140,7 @@ def _missing(host: Host) -> Optional[Finding]:
         return None
     if not frameworks or not npu_expected(host):
         return None
-    found: Finding = findings.missing(frameworks, host.interpreter.label)
+    found: Finding = _not_installed(frameworks, host.interpreter.label)
     return found
 
 
@@ -145,7 +160,7 @@ def _dangling(host: Host, variables: Mapping[str, str], active: Optional[Install
         # Often one name leads to the next: the first one is the cause.
         first = next(iter(places))
         links = [link for links in places.values() for link in links]
-        yield findings.dangling(first, links, severity, _relink(host, first, places[first]))
+        yield _dangling_link(first, links, severity, _relink(host, first, places[first]))
 
 
 def _weight(place: str, links: list[str], named: set[str], active: Optional[Install]) -> Severity:
@@ -161,16 +176,16 @@ def _relink(host: Host, place: str, links: list[str]) -> Optional[Fix]:
     """Only where `latest` is itself a link, and beside it is exactly one release."""
     folder = place.rpartition("/")[0]
     beside = [install for install in installs_of(host) if install.path.rpartition("/")[0] == folder]
-    return findings.relink(host, place, beside[0]) if links == [place] and len(beside) == 1 else None
+    return _link_to(host, place, beside[0]) if links == [place] and len(beside) == 1 else None
 
 
 def _kernels(host: Host, active: Install) -> Iterator[Finding]:
     version = cann_tree.kernels(host.files, active)
     if version is None:
         if at_least(active.version, "8.0") and active.kind != "nnrt" and npu_expected(host):
-            yield findings.kernels_missing(active)
+            yield _kernels_missing(active)
     elif version and cann_tree.kernels_suit(host.files, active, version) is False:
-        yield findings.kernels_other(active, version)
+        yield _other_kernels(active, version)
 
 
 def _mixture(host: Host, active: Install) -> Severity:
@@ -187,11 +202,11 @@ def _machine(host: Host, active: Install) -> Iterator[Finding]:
     library = cann_tree.library_machine(host.files, active)
     if library is not None:
         if library != machine:
-            yield findings.wrong_machine(active, library, machine, proven=True)
+            yield _wrong_machine(active, library, machine, proven=True)
         return
     told = cann_tree.machines(host.files, active)
     if told and machine not in told:
-        yield findings.wrong_machine(active, ", ".join(sorted(told)), machine, proven=False)
+        yield _wrong_machine(active, ", ".join(sorted(told)), machine, proven=False)
 
 
 def _machine_of(host: Host) -> Optional[str]:
@@ -204,3 +219,103 @@ def _machine_of(host: Host) -> Optional[str]:
         except CannotTell:
             return None
     return cann_tree.canonical_machine(found) if found else None
+
+
+def _not_installed(frameworks: Sequence[str], python: str) -> Finding:
+    text = _("CANN is not installed on this machine, and {framework} in {python} cannot run without it")
+    return Finding(
+        "cann-install.missing",
+        text.format(framework=frameworks[0], python=python),
+        evidence=tuple(frameworks),
+        action=Action.CONFIG,
+        echo_of=("cann-install.dangling-latest",),
+    )
+
+
+def _not_readable(reason: str, severity: Severity, user: str) -> Finding:
+    text = _("the CANN in use cannot be read by {user}: {reason}")
+    return Finding(
+        "cann-install.not-readable",
+        text.format(user=user, reason=reason),
+        severity=severity,
+        evidence=(_("an installation with --install-for-all can be read by every user"),),
+        action=Action.CONFIG,
+    )
+
+
+def _dangling_link(place: str, links: Sequence[str], severity: Severity, fix: Optional[Fix]) -> Finding:
+    text = _("{place} is dangling: the CANN it points to is gone")
+    if links[0] != place:
+        text = _("parts of {place} are dangling: the CANN they point to is gone")
+    return Finding(
+        "cann-install.dangling-latest",
+        text.format(place=place),
+        severity=severity,
+        evidence=tuple(links),
+        action=Action.CONFIG,
+        fix=fix,
+    )
+
+
+def _link_to(host: Host, place: str, other: Install) -> Fix:
+    """By root, unless the folder in which the link lies is the user's own."""
+    folder = host.files.stat(place.rpartition("/")[0] or "/")
+    return Fix(
+        _("point {place} to {path}").format(place=place, path=other.path),
+        steps=(Command(("ln", "-sfn", other.path, f"{host.options.root or ''}{place}")),),
+        risk=Risk.MANUAL,
+        needs_root=folder is None or folder.uid != job_user(host).euid,
+    )
+
+
+def _mixed_releases(install: Install, parts: dict[str, list[str]], severity: Severity) -> Finding:
+    text = _("{path} mixes several releases: its parts are in {folders}")
+    return Finding(
+        "cann-install.mixed-latest",
+        text.format(path=install.path, folders=", ".join(parts)),
+        severity=severity,
+        evidence=tuple(f"{folder}: {', '.join(names)}" for folder, names in parts.items()),
+        action=Action.CONFIG,
+    )
+
+
+def _kernels_missing(install: Install) -> Finding:
+    text = _("no kernels package is installed for the CANN at {install}")
+    if at_least(install.version, "8.5"):
+        text = _("no ops package was found for the CANN at {install}")
+    later = _("MindSpore does not start without it; the effect on torch_npu is unknown")
+    if at_least(install.version, "8.5"):
+        later = _("the package locations of this release are known from documentation only")
+    return Finding(
+        "cann-install.kernels-missing",
+        text.format(install=install.label),
+        severity=INFO if at_least(install.version, "8.5") else WARNING,
+        evidence=(later,),
+        action=Action.CONFIG,
+    )
+
+
+def _other_kernels(install: Install, version: str) -> Finding:
+    text = _("the kernels package is {version}, which does not suit the CANN at {install}")
+    return Finding(
+        "cann-install.kernels-other-version",
+        text.format(version=version, install=install.label),
+        evidence=(f"{install.path}/opp_kernel/version.info: Version={version}",)
+        if not at_least(install.version, "8.5")
+        else (),
+        action=Action.CONFIG,
+        # What it asks for was read in a part of another release.
+        echo_of=("cann-install.mixed-latest",),
+    )
+
+
+def _wrong_machine(install: Install, told: str, machine: str, proven: bool) -> Finding:
+    text = _("the CANN at {install} is for {told}, and this machine is {machine}")
+    evidence = _("its libraries are for {told}") if proven else _("its install record says arch={told}")
+    return Finding(
+        "cann-install.wrong-machine",
+        text.format(install=install.label, told=told, machine=machine),
+        severity=ERROR if proven else INFO,
+        evidence=(evidence.format(told=told),),
+        action=Action.CONFIG,
+    )

@@ -21,9 +21,10 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.checks.cann._caches import ACL, ASCEND, LOCK, Cache, caches, locks
 from npudoctor.core.errors import CannotTell
-from npudoctor.facts.job.working_directory import job_user
+from npudoctor.core.frozen import dataclass
+from npudoctor.facts.cann.installations import installs_of
+from npudoctor.facts.job.working_directory import job_user, working_directory
 
 if TYPE_CHECKING:
     from npudoctor.core.mounts import Mount
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from npudoctor.host.fs.files import Entry
 
 OLD = 3600  # seconds: a build of an operator takes minutes
+ACL, ASCEND, MINDSPORE = "ACL_OP_COMPILER_CACHE_DIR", "ASCEND_CACHE_PATH", "MS_COMPILER_CACHE_PATH"
+LOCK = "build.lock"
+MANY = 2000  # builds of operators whose locks are looked for
 
 
 @check(
@@ -82,7 +86,7 @@ def compile_cache(host: Host) -> Iterator[Union[Finding, Facts]]:
     - MindSpore 2.10.0, `ops/operations/_custom_ops_utils.py`: FileLocker.
     - CANN, "Environment variables": ASCEND_CACHE_PATH, its order and its constraints.
     """
-    found = list(caches(host))
+    found = list(_caches(host))
     if not found:
         raise Skip(_("this machine has no compile cache, and no variable points to one"))
     from npudoctor.facts.system.mounts import mounts_of
@@ -121,7 +125,7 @@ def _of(host: Host, cache: Cache) -> Generator[Finding, None, str]:
     mount = mount_at(host, place)
     untold = yield from _folder(host, cache, place, mount)
     yield from _network(cache, mount)
-    for path in locks(host, cache) if cache.builds else ():
+    for path in _locks(host, cache) if cache.builds else ():
         yield _lock(host, path, mount)
     return untold
 
@@ -216,3 +220,55 @@ def _said(code: str, text: str, cache: Cache, evidence: tuple[str, ...] = (), **
         evidence=(*((f"{name}={cache.path}",) if cache.named_by else ()), *evidence),
         action=Action.CONFIG,
     )
+
+
+@dataclass(frozen=True)
+class Cache:
+    """One folder. `named_by`: the variable, or "" for the usual place. `builds`: whether locks lie in it."""
+
+    path: str
+    named_by: str
+    builds: bool = False
+
+
+def _caches(host: Host) -> Iterator[Cache]:
+    """The caches that a job of this shell would use; the usual places where they are there."""
+    variables, home = host.variables, job_user(host).home.rstrip("/")
+    first = next((name for name in (ACL, ASCEND) if variables.get(name)), None)
+    if first is not None:
+        yield Cache(variables[first], first)
+    elif _there(host, f"{home}/atc_data") and installs_of(host):
+        yield Cache(f"{home}/atc_data", "")
+    if variables.get(MINDSPORE):
+        yield Cache(variables[MINDSPORE], MINDSPORE, builds=True)
+        return
+    here = _here(host)
+    place = f"{here.rstrip('/')}/kernel_meta"
+    if here.startswith("/") and _there(host, place):
+        yield Cache(place, "", builds=True)
+
+
+def _here(host: Host) -> str:
+    """The working directory; a shell's word for it where the process cannot be looked at."""
+    try:
+        here = working_directory(host)
+    except CannotTell:
+        here = None
+    return here or host.variables.get("PWD", "")
+
+
+def _there(host: Host, path: str) -> bool:
+    """Whether a usual place is there; one that this user cannot look at is none of this user's caches."""
+    try:
+        return host.files.stat(path) is not None
+    except CannotTell:
+        return False
+
+
+def _locks(host: Host, cache: Cache) -> Iterator[str]:
+    """The lock of each build in a cache: its real path."""
+    real = host.files.real(cache.path)
+    for name in host.files.names(real)[:MANY] if real else ():
+        path = f"{real}/{name}/{LOCK}"
+        if host.files.lstat(path) is not None:
+            yield path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter, deque
 from collections.abc import Iterator
 from typing import Optional, Union
 
@@ -16,6 +17,8 @@ MIB, GIB = 1 << 20, 1 << 30
 FULL, LOW = 16 * MIB, GIB
 FEW, NO_INODES = 10000, 100
 TMP = "/tmp"  # noqa: S108
+MOST = 20000  # entries that are looked at: a full /tmp may hold millions
+SHOWN = 8
 
 
 @check(
@@ -131,9 +134,63 @@ def _room(space: Space) -> tuple[str, str]:
 
 
 def _owners(host: Host) -> Iterator[Finding]:
-    from npudoctor.checks.host._disk_space_owners import lines
 
-    told: Optional[tuple[str, ...]] = lines(host, TMP)
+    told: Optional[tuple[str, ...]] = _owner_lines(host, TMP)
     if told:
         text = _("see whose files take the most space in {path}; do not empty the whole folder")
         yield Finding("disk-space.tmp-owners", text.format(path=TMP), evidence=told)
+
+
+def _owner_lines(host: Host, folder: str) -> tuple[str, ...]:
+    """A line for each of the biggest owners, with the biggest thing of each; links are not followed."""
+    held: Counter[int] = Counter()
+    biggest: dict[int, tuple[int, str]] = {}
+    todo, seen, all_seen = deque([folder]), 0, True
+    while todo:
+        path = todo.popleft()
+        for name in _names(host, path):
+            seen += 1
+            if seen > MOST:
+                all_seen = False
+                todo.clear()
+                break
+            below = f"{path}/{name}"
+            entry = _entry(host, below)
+            if entry is None:
+                continue
+            uid, size, is_dir = entry
+            held[uid] += size
+            if size > biggest.get(uid, (-1, ""))[0]:
+                biggest[uid] = (size, below)
+            if is_dir:
+                todo.append(below)
+    from npudoctor.host.process.users import user_names
+
+    names = user_names(host.files)
+    told = [_line(uid, size, biggest[uid], names) for uid, size in held.most_common(SHOWN) if size]
+    if not all_seen:
+        told.append(_("only the first {count} entries were examined").format(count=MOST))
+    return tuple(told)
+
+
+def _names(host: Host, path: str) -> list[str]:
+    try:
+        return host.running_files.names(path)
+    except CannotTell:
+        return []  # somebody's closed folder: its owner counts by what can be seen
+
+
+def _entry(host: Host, path: str) -> Optional[tuple[int, int, bool]]:
+    try:
+        entry = host.running_files.lstat(path)
+    except CannotTell:
+        return None
+    return None if entry is None else (entry.uid, entry.held, entry.is_dir)
+
+
+def _line(uid: int, size: int, biggest: tuple[int, str], names: dict[int, str]) -> str:
+    text = _("{owner} (uid {uid}): {size}; the biggest: {path}, {most}")
+    owner = names.get(uid, "?")
+    return text.format(
+        owner=owner, uid=uid, size=size_text(size), path=biggest[1], most=size_text(biggest[0])
+    )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from npudoctor.checks.host import _disk_space_owners as owners
+from npudoctor.checks.host import disk_space as module
 from npudoctor.host.fs.files import Space
 from npudoctor.testing import Asked, Content, Node, unreadable
 
@@ -18,7 +18,7 @@ def scene(tmp: Path) -> Iterator[Asked]:
     """Each code, and each way of putting it."""
     files: dict[str, Content] = {f"/tmp/{number}": Node(uid=1000, held=GIB) for number in range(3)}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(owners, "MOST", 2)
+        patch.setattr(module, "MOST", 2)
         yield told(Space(100 * GIB, 900 * MIB, 0, 0, 2), files=files)
     yield told(Space(100 * GIB, MIB, 1 << 20, 3, 2))
     yield told(Space(100 * GIB, 50 * GIB, 1 << 20, 300, 2))

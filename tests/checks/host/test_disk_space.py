@@ -20,7 +20,7 @@ LOCALLY = (
     'from npudoctor.host.fs.disk import LocalDisk as D; s = D().space("/tmp"); print(s.free, s.read_only)'
 )
 IN_A_CHILD = (
-    "from npudoctor.host.fs.blocking import Outside as O; "
+    "from npudoctor.host.fs.blocking import MountChild as O; "
     's = O("/", 9).ask("space", "/tmp"); print(s[1], s[5])'
 )
 PLENTY = Space(100 * GIB, 50 * GIB, 1 << 20, 1 << 19, 1)
