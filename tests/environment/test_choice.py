@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from tests.checks.cann import cann_trees as trees
 
 from npudoctor.environment import required_changes
 from npudoctor.host import CannotTell, Options
 from npudoctor.testing import fake_host, unreadable
-
-from ..scenes import cann_trees as trees  # noqa: TID252
 
 ASCEND = "/usr/local/Ascend"
 

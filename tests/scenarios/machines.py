@@ -10,6 +10,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Callable, Optional, Union
 
+from tests.checks.leftovers.leftovers_machine import Leftovers
+
 from npudoctor.core.model import Report
 from npudoctor.host import Host, Options
 from npudoctor.host.fs.files import Space
@@ -21,7 +23,6 @@ from npudoctor.registry.collector import LoadedChecks
 from npudoctor.runner.runner import Settings, run
 from npudoctor.testing import Content, FakeNetwork, MemoryDisk, fake_host
 
-from ..scenes.cache_server import Leftovers  # noqa: TID252
 from . import cann, network, npu, python_env, system
 from .eras import ERAS, Era
 from .system import HOME as HOME

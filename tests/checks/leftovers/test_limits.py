@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.scenes.cache_server import Leftovers, key_of, logged, spilling
+from tests.checks.leftovers.leftovers_machine import Leftovers, key_of, logged, spilling
 
 from npudoctor import Status
 from npudoctor.checks.leftovers.cache_server import cache_server

@@ -6,6 +6,7 @@ import errno
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from tests.support.others import let_through
 
 from npudoctor import Risk, Severity, Status
 from npudoctor.checks.python.source_shadowing import source_shadowing
+from npudoctor.checks.python.source_shadowing import source_shadowing as check
 from npudoctor.host import Host, Options
 from npudoctor.host.fs.access import is_closed
 from npudoctor.host.fs.files import Files, LocalDisk
@@ -224,3 +226,20 @@ def test_backports_that_do_no_harm() -> None:
     asyncio = backport("asyncio", "asyncio")
     assert told({**asyncio, **paddle}, "/opt/old").codes == []
     assert told({**asyncio, **torch}, "/opt/old").codes == ["source-shadowing.standard-library"]
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    """By PYTHONPATH, by an empty entry of it, by the working directory alone; and nothing to look at."""
+    files: dict[str, Content] = {
+        f"{SITE}/torch/__init__.py": "",
+        f"{STDLIB}/random.py": "",
+        "/src/torch/__init__.py": "",
+        "/job/random.py": "",
+        "/job": folder(),
+        "/proc/self/cwd": link("/job"),
+    }
+    for path in ("/src", "/src:"):
+        yield ask(check, fake_host(files, variables={"PYTHONPATH": path}, search_path=("/src", STDLIB, SITE)))
+    shut = {**files, "/shut": unreadable()}
+    yield ask(check, fake_host(shut, variables={"PYTHONPATH": "/shut"}, search_path=(STDLIB, SITE)))
+    yield ask(check, fake_host())

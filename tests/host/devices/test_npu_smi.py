@@ -12,15 +12,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.checks.device import npu_machine as npu
+from tests.checks.device.npu_machine import SCREENS, screen
 
 from npudoctor import Severity, Status
 from npudoctor.checks.device.npu_tool import npu_tool
 from npudoctor.host import Host, Options
 from npudoctor.host.devices.accelerators import Accelerators
 from npudoctor.testing import Asked, Node, ask, fake_host, folder
-
-from ...scenes import npu_machine as npu  # noqa: TID252
-from ...scenes.npu_machine import SCREENS, screen  # noqa: TID252
 
 MINE = Accelerators("npu", ("/dev/davinci0",), (), (), None)
 # A process that waits for its child to exec is in state D; a kill ends it all the same.

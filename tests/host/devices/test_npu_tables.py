@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.checks.device import npu_machine as npu
+from tests.checks.device.npu_machine import screen
 
 from npudoctor.host.devices.npu_smi import parse_failure
 from npudoctor.host.devices.npu_tables import Chip, Health, NpuProcess, parse_health, parse_info
-
-from ...scenes import npu_machine as npu  # noqa: TID252
-from ...scenes.npu_machine import screen  # noqa: TID252
 
 SCREENS = sorted(Path(__file__).parent.glob("npu_smi/[a-g]_*.txt"))
 

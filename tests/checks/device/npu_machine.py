@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Union
 
+from tests.checks.device.test_device_nodes import nodes
+
 from npudoctor.checking.check import Check
 from npudoctor.host.process.commands import Answer
 from npudoctor.testing import Asked, Content, ask, fake_host
 
-from .device_nodes import nodes
-
-SCREENS = Path(__file__).parent.parent / "host" / "devices" / "npu_smi"
+SCREENS = Path(__file__).parents[2] / "host" / "devices" / "npu_smi"
 CONTAINER: dict[str, Content] = {"/.dockerenv": ""}
 INFO = ("npu-smi", "info")
 
