@@ -24,21 +24,20 @@ from npudoctor import (
 )
 from npudoctor.core.errors import CannotTell
 from npudoctor.facts.cann.installations import ENDINGS, Install, installs_of, named_root, set_env_script
-from npudoctor.facts.cann.libraries import HAL, OF_DRIVER, CannLibraries
+from npudoctor.facts.cann.job_libraries import PATH, JobLibraries
+from npudoctor.facts.cann.libraries import HAL, OF_DRIVER
 from npudoctor.facts.job import process as job
 from npudoctor.facts.job.expected_accelerator import frameworks_on_cann, npu_expected
-from npudoctor.facts.job.library_path import intended_folder, is_open_to_all, relative_entries
-from npudoctor.facts.job.process import machine_of
+from npudoctor.facts.job.library_path import is_open_to_all, relative_entries
 from npudoctor.facts.job.working_directory import working_directory
 from npudoctor.host.libraries.loader import Loaded, Loader, Missing
 
 # What every training job on an NPU loads, whatever its framework.
 BASIC = ("libascendcl.so", "libhccl.so", "libge_runner.so", "libascend_hal.so")
-PATH = "LD_LIBRARY_PATH"
 SHOWN = 6
 MIXED = ("cann-env.mixed-installs", "cann-env.other-install-first")
 WITHOUT_DRIVER = ("cann-driver.missing", "cann-driver.no-library", "accelerator.missing")
-VITAL = ("ASCEND_HOME_PATH", "ASCEND_OPP_PATH")  # what names nowhere in these is an error by itself
+VITAL = ("ASCEND_HOME_PATH", "ASCEND_OPP_PATH")  # a wrong path in one of these is an error by itself
 
 
 @check(
@@ -101,219 +100,185 @@ def library_path(host: Host) -> Iterator[Union[Finding, Facts]]:
     - CANN, "Environment variables", and set_env.sh of the toolkit.
     - ld.so(8), dlopen(3).
     """
-    entries = host.variables.path_list("LD_LIBRARY_PATH")
+    entries = host.variables.path_list(PATH)
     installs = installs_of(host)
     if not installs:
         raise Skip(_("CANN is not installed on this machine, and no variable points to one"))
     if not (npu_expected(host) or entries or any(host.variables.get(name) for name in ENDINGS)):
         raise Skip(_("no NPU is expected on this machine, and no variable points to CANN"))
-    active = installs[0]
-    loader, names = _simulated(host)
-    yield _facts(loader, active, entries, names)
-    yield from _judge(host, active, loader, entries)
+    loader, frameworks = _simulate(host)
+    paths = {library.name: library.path for library in loader.loaded}
+    yield Facts(
+        {
+            "install": installs[0].path,
+            "frameworks": frameworks,
+            "loaded": {name: paths.get(name) for name in BASIC},
+            "missing": sorted({library.name for library in loader.missing}),
+            "entries": len(entries),
+            "doubled": len(entries) - len(set(entries)),
+        }
+    )
+    yield from LibraryJudge(host, installs[0], loader, entries).findings()
 
 
-def _simulated(host: Host) -> tuple[Loader, list[str]]:
-    """The job's process, with the frameworks that are installed and what every job loads."""
+def _simulate(host: Host) -> tuple[Loader, list[str]]:
+    """The job's process with the frameworks that are installed and what every job loads; their names."""
     loader = job.loader(host)
-    installed = job.frameworks(host)
-    for framework in installed:
+    frameworks = job.frameworks(host)
+    for framework in frameworks:
         for module in framework.modules:
             loader.open(module)
         plugin = job.ascend_plugin(host, framework) if framework.name == "mindspore" else None
         if plugin:
             loader.open(plugin)
     loader.need(BASIC, _("every job"))
-    return loader, [framework.name for framework in installed]
-
-
-def _facts(loader: Loader, active: Install, entries: list[str], names: list[str]) -> Facts:
-    paths = {one.name: one.path for one in loader.loaded}
-    return Facts(
-        {
-            "install": active.path,
-            "frameworks": names,
-            "loaded": {name: paths.get(name) for name in BASIC},
-            "missing": sorted({one.name for one in loader.missing}),
-            "entries": len(entries),
-            "doubled": len(entries) - len(set(entries)),
-        }
-    )
+    return loader, [framework.name for framework in frameworks]
 
 
 class LibraryJudge:
-    """One process under judgement; `folders` are those that the remedy must bring."""
+    """The findings about one process, and the one line that corrects LD_LIBRARY_PATH for all of them."""
 
     def __init__(self, host: Host, active: Install, loader: Loader, entries: Sequence[str]) -> None:
         self.host, self.active, self.loader, self.entries = host, active, loader, list(entries)
-        self.libraries = CannLibraries(host, active, machine_of(host))
+        self.job = JobLibraries(host, active, loader, entries)
+        self.libraries = self.job.libraries
         self.wanted = npu_expected(host)
         # As cann-env: nothing fails where no NPU is to be used, or nothing that runs on CANN is installed.
         self.severity = INFO if not self.wanted else ERROR if frameworks_on_cann(host) else WARNING
-        self.missing = list({one.name: one for one in reversed(loader.missing)}.values())[::-1]
-        self.stubs = [one for one in loader.loaded if self.libraries.is_stub(one.path)]
-        self.foreign = [
-            (one, other)
-            for one in loader.loaded
-            for other in [self.libraries.other_install(one.path)]
-            if other is not None and one not in self.stubs
-        ]
-        # What comes from the working directory is told as that.
-        absolute = (one for one in loader.loaded if one.via != PATH or one.entry.startswith("/"))
-        self.outside = [
-            one for one in absolute if one not in self.stubs and self.libraries.is_outside(one.path, one.name)
-        ]
-        self.folders = self._needed_folders()
 
-    def _needed_folders(self) -> list[str]:
-        names: list[str] = [one.name for one in self.missing]
-        names += [one.name for one in self.stubs]
-        names += [one.name for one, _other in self.foreign]
-        return list(dict.fromkeys(folder for name in names for folder in self.libraries.folders_for(name)))
+    def findings(self) -> Iterator[Finding]:
+        yield from self._not_found()
+        yield from self._broken()
+        yield from self._stub_first()
+        yield from self._other_cann()
+        yield from self._outside_cann()
+        here = working_directory(self.host)
+        for kind, entries in relative_entries(self.entries).items():
+            yield self._relative(kind, entries, here)
 
-    def broken(self) -> Iterator[Finding]:
-        for one in self.missing:
-            if one.broken:
-                text = _("the loader stops at {name}: {why}")
-                yield self._finding(
-                    "library-path.broken", text.format(name=one.name, why=one.broken), [_want(one)], fix=None
-                )
-
-    def not_found(self) -> Iterator[Finding]:
-        missing = [one for one in self.missing if not one.broken]
-        cann = [one for one in missing if self.libraries.cann_folder(one.name)]
-        driver = [one for one in missing if one not in cann and self.libraries.driver_folder(one.name)]
-        nowhere = [one for one in missing if one not in cann and one not in driver]
+    def _not_found(self) -> Iterator[Finding]:
+        missing = [library for library in self.job.missing if not library.broken]
+        cann = [library for library in missing if self.libraries.cann_folder(library.name)]
+        rest = [library for library in missing if library not in cann]
+        driver = [library for library in rest if self.libraries.driver_folder(library.name)]
+        rest = [library for library in rest if library not in driver]
         if cann:
             text = _("the loader does not find {names}, which the CANN at {install} has")
             code = "library-path.not-found"
-            yield self._missing(code, text, cann, self.fix(), ("cann-env.not-sourced", *self._gone()))
+            yield self._missing(code, text, cann, self._fix(), ("cann-env.not-sourced", *self._gone()))
         if driver:
             text = _("the loader does not find {names} of the driver: its folders are not on LD_LIBRARY_PATH")
             echo_of = ("library-path.not-found",) if cann and self._one_line_brings_both() else ()
-            yield self._missing("library-path.driver-not-found", text, driver, self.fix(), echo_of)
-        lost = [one for one in nowhere if one.name in OF_DRIVER]
-        rest = [one for one in nowhere if one not in lost]
-        if lost and self.wanted:
-            yield self._lost(lost)
-        if rest and self.wanted:
-            text = _("the loader does not find {names}, and neither CANN nor the driver has it")
-            # A framework's own files are named by path: they are there, and passed over.
-            own = [one.name for one in rest if not one.name.startswith("/")]
-            echo_of = (
-                ("cann-install.wrong-machine",) if all(map(self.libraries.is_for_other_machine, own)) else ()
-            )
-            echo_of = echo_of if own else ("conflicting-packages.other-machine",)
-            echo_of = (
-                ("cann-install.not-readable",) if any(map(self.libraries.is_unreadable, own)) else echo_of
-            )
-            yield self._missing("library-path.not-found", text, rest, None, echo_of)
+            yield self._missing("library-path.driver-not-found", text, driver, self._fix(), echo_of)
+        if self.wanted:
+            yield from self._nowhere(rest)
 
-    def _lost(self, lost: list[Missing]) -> Finding:
-        """The driver is not there, or only a part of it."""
-        text = _(
-            "{names} of the driver is not on this machine: only part of the driver is installed or mounted"
-        )
-        echo_of: tuple[str, ...] = ()
-        if any(one.name == HAL for one in lost):
-            echo_of = WITHOUT_DRIVER
+    def _nowhere(self, missing: list[Missing]) -> Iterator[Finding]:
+        """Libraries that neither CANN nor the driver on this machine has."""
+        driver = [library for library in missing if library.name in OF_DRIVER]
+        others = [library for library in missing if library not in driver]
+        if driver:
             text = _(
-                "{names} of the driver is not on this machine: the driver is not installed or not mounted"
+                "{names} of the driver is not on this machine: only part of the driver is installed or mounted"
             )
-        return self._missing("library-path.driver-not-found", text, lost, None, echo_of)
+            echo_of: tuple[str, ...] = ()
+            if any(library.name == HAL for library in driver):
+                echo_of = WITHOUT_DRIVER
+                text = _(
+                    "{names} of the driver is not on this machine: the driver is not installed or not mounted"
+                )
+            yield self._missing("library-path.driver-not-found", text, driver, None, echo_of)
+        if others:
+            text = _("the loader does not find {names}, and neither CANN nor the driver has it")
+            yield self._missing("library-path.not-found", text, others, None, self._causes(others))
 
-    def stub_first(self) -> Iterator[Finding]:
-        real = [one for one in self.stubs if self.libraries.folder_of(one.name)]
-        stubs = real or self.stubs
-        if not stubs or not (real or self.wanted):
+    def _causes(self, missing: list[Missing]) -> tuple[str, ...]:
+        # A framework's own files are named by path: they are there, and passed over.
+        names = [library.name for library in missing if not library.name.startswith("/")]
+        if not names:
+            return ("conflicting-packages.other-machine",)
+        if any(map(self.libraries.is_unreadable, names)):
+            return ("cann-install.not-readable",)
+        elsewhere = all(map(self.libraries.is_for_other_machine, names))
+        return ("cann-install.wrong-machine",) if elsewhere else ()
+
+    def _broken(self) -> Iterator[Finding]:
+        text = _("the loader stops at {name}: {why}")
+        for library in self.job.missing:
+            if library.broken:
+                message = text.format(name=library.name, why=library.broken)
+                yield self._finding("library-path.broken", message, [_need(library)], fix=None)
+
+    def _stub_first(self) -> Iterator[Finding]:
+        shadowing = [stub for stub in self.job.stubs if self.libraries.folder_of(stub.name)]
+        stubs = shadowing or self.job.stubs
+        if not stubs or not (shadowing or self.wanted):
             return
         text = _("{names} is a stub for builds, found before the real library in {folder}")
-        if not real:
+        if not shadowing:
             text = _("{names} is a stub for builds, and the real library is not on this machine")
-        words = {"names": _names(stubs), "folder": self.libraries.folder_of(stubs[0].name)}
-        evidence = [f"{one.name}: {one.path}" for one in stubs]
-        fix = self.fix() if real else None
-        yield self._finding("library-path.stub-first", text.format(**words), evidence, fix=fix)
+        message = text.format(names=_names(stubs), folder=self.libraries.folder_of(stubs[0].name))
+        fix = self._fix() if shadowing else None
+        yield self._finding("library-path.stub-first", message, _paths(stubs), fix=fix)
 
-    def other_cann(self) -> Iterator[Finding]:
-        code = "library-path.other-cann"
-        if self.foreign:
-            other = self.foreign[0][1]
-            differ = bool(other.version and self.active.version) and other.version != self.active.version
+    def _other_cann(self) -> Iterator[Finding]:
+        code, active = "library-path.other-cann", self.active
+        if self.job.other_cann:
+            libraries = [library for library, _other in self.job.other_cann]
+            other = self.job.other_cann[0][1]
+            differ = bool(other.version and active.version) and other.version != active.version
             text = _("{names} is taken from {other}, but the CANN in use is {install}")
-            names = _names([one for one, _other in self.foreign])
-            words = {"names": names, "other": other.label, "install": self.active.label}
-            evidence = [f"{one.name}: {one.path}" for one, _other in self.foreign]
+            message = text.format(names=_names(libraries), other=other.label, install=active.label)
             severity = self.severity if differ else min(WARNING, self.severity)
-            message = text.format(**words)
-            yield self._finding(code, message, evidence, severity=severity, fix=self.fix(), echo_of=MIXED)
+            yield self._finding(
+                code, message, _paths(libraries), severity=severity, fix=self._fix(), echo_of=MIXED
+            )
             return
-        behind = [entry for entry in self.entries if self._of_another(entry)]
+        behind = [entry for entry in self.entries if self.job.is_of_other_cann(entry)]
         if behind:
             text = _("LD_LIBRARY_PATH also contains folders of another CANN; no library is loaded from them")
-            yield self._finding(code, text, behind, severity=INFO, fix=self.fix())
+            yield self._finding(code, text, behind, severity=INFO, fix=self._fix())
 
-    def outside_cann(self) -> Iterator[Finding]:
-        """A copy, what is left of a removed release, an environment's own: of which CANN, nobody knows."""
-        if self.outside:
+    def _outside_cann(self) -> Iterator[Finding]:
+        """A copy, what is left of a removed release, an environment's own: its release is unknown."""
+        outside = self.job.outside
+        if outside:
             text = _("{names} is taken from {folder}, which is not part of the CANN in use ({install})")
-            words = {"names": _names(self.outside), "folder": self.outside[0].path.rpartition("/")[0]}
-            evidence = [f"{one.name}: {one.path} ({one.via})" for one in self.outside]
-            message = text.format(install=self.active.label, **words)
-            fix = self.fix() if self._in_front() else None
-            severity = min(WARNING, self.severity)
-            yield self._finding("library-path.outside-cann", message, evidence, severity=severity, fix=fix)
-
-    def _in_front(self) -> list[str]:
-        """The folders of the CANN in use that must come first; nothing comes before an RPATH."""
-        names = [one.name for one in self.outside if one.via not in ("RPATH", "path")]
-        return list(dict.fromkeys(folder for name in names for folder in self.libraries.folders_for(name)))
-
-    def working_directory(self) -> Iterator[Finding]:
-        """Of each kind of entry that is no absolute path, as the loader takes it, one finding."""
-        for kind, entries in relative_entries(self.entries).items():
-            yield self._relative(kind, entries, working_directory(self.host))
+            folder = outside[0].path.rpartition("/")[0]
+            yield self._finding(
+                "library-path.outside-cann",
+                text.format(names=_names(outside), folder=folder, install=self.active.label),
+                [f"{library.name}: {library.path} ({library.via})" for library in outside],
+                severity=min(WARNING, self.severity),
+                fix=self._fix() if self.job.first_folders() else None,
+            )
 
     def _relative(self, kind: str, entries: list[str], here: Optional[str]) -> Finding:
-        only, is_taken, is_open = _words(kind)
-        taken = [one for one in self.loader.loaded if one.via == PATH and one.entry in entries]
-        text, severity = (is_taken, WARNING) if taken else (only, INFO)
-        if not taken and here and any(is_open_to_all(self.host, f"{here}/{entry}") for entry in entries):
-            text, severity = is_open, WARNING
+        """Entries of one kind that are not absolute paths, as the loader takes them."""
+        text_unused, text_used, text_open = _texts(kind)
+        used = [library for library in self.loader.loaded if library.via == PATH and library.entry in entries]
+        text, severity = (text_used, WARNING) if used else (text_unused, INFO)
+        if not used and here and any(is_open_to_all(self.host, f"{here}/{entry}") for entry in entries):
+            text, severity = text_open, WARNING
         return self._finding(
             "library-path.working-directory",
-            text.format(entries=", ".join(entries), names=_names(taken), here=here),
-            [f"{one.name}: {one.path}" for one in taken],
+            text.format(entries=", ".join(entries), names=_names(used), here=here),
+            _paths(used),
             severity=severity,
-            fix=self.fix(),
+            fix=self._fix(),
         )
 
-    def fix(self) -> Fix:
-        """One line for all that is wrong: what stays keeps its order, what is missing is appended. What it
-        leaves out is said."""
-        intended = [intended_folder(self.host, entry) for entry in self.entries]
-        kept = [entry for entry in intended if entry.startswith(("/", "$")) and not self._wrong(entry)]
-        out = [entry for entry in dict.fromkeys(intended) if entry not in ("", ".", *kept)]
-        front = self._in_front()
-        kept = [*front, *(entry for entry in kept if entry not in front)]
-        known = {self.host.files.real(entry) for entry in kept if entry.startswith("/")}
-        more = [folder for folder in self.folders if self.host.files.real(folder) not in known]
-        title = _("set LD_LIBRARY_PATH without {entries}") if out else _("set LD_LIBRARY_PATH")
+    def _fix(self) -> Fix:
+        """One line for all that is wrong; its title names the entries that it leaves out."""
+        entries, left_out = self.job.corrected_path()
+        title = _("set LD_LIBRARY_PATH without {entries}") if left_out else _("set LD_LIBRARY_PATH")
         return Fix(
-            title.format(entries=", ".join(out)),
-            steps=(Export(PATH, ":".join(dict.fromkeys((*kept, *more)))),),
+            title.format(entries=", ".join(left_out)),
+            steps=(Export(PATH, ":".join(entries)),),
             undo=Export(PATH, ":".join(self.entries)).lines() if self.entries else (f"unset {PATH}",),
             risk=Risk.MANUAL,
             needs_root=False,
         )
-
-    def _wrong(self, entry: str) -> bool:
-        return self._of_another(entry) or (
-            bool(self.stubs) and self.libraries.is_stub(f"{entry.rstrip('/')}/x")
-        )
-
-    def _of_another(self, entry: str) -> bool:
-        return entry.startswith("/") and self.libraries.other_install(f"{entry.rstrip('/')}/x") is not None
 
     def _gone(self) -> tuple[str, ...]:
         """The cause, where entries name the same CANN that is gone as a variable does."""
@@ -324,10 +289,7 @@ class LibraryJudge:
 
     def _one_line_brings_both(self) -> bool:
         """Whether what brings CANN's folders brings the driver's: our line, but not every script of CANN."""
-        return any(map(self.host.variables.get, ENDINGS)) or self._script_brings_driver()
-
-    def _script_brings_driver(self) -> bool:
-        if self.active.before_6:  # written by hand, for both
+        if any(map(self.host.variables.get, ENDINGS)) or self.active.before_6:  # written by hand, for both
             return True
         script = set_env_script(self.host.files, self.active)
         try:
@@ -339,7 +301,7 @@ class LibraryJudge:
         self, code: str, text: str, missing: list[Missing], fix: Optional[Fix], echo_of: tuple[str, ...]
     ) -> Finding:
         message = text.format(names=_names(missing), install=self.active.label)
-        return self._finding(code, message, [_want(one) for one in missing], fix=fix, echo_of=echo_of)
+        return self._finding(code, message, list(map(_need, missing)), fix=fix, echo_of=echo_of)
 
     def _finding(
         self,
@@ -351,45 +313,36 @@ class LibraryJudge:
         severity: Optional[Severity] = None,
         echo_of: tuple[str, ...] = (),
     ) -> Finding:
+        severity = severity or self.severity
+        more = (f"... (+{len(evidence) - SHOWN})",) if evidence[SHOWN:] else ()
         return Finding(
             code,
             message,
-            severity=severity or self.severity,
-            evidence=tuple(evidence[:SHOWN])
-            + ((f"... (+{len(evidence) - SHOWN})",) if evidence[SHOWN:] else ()),
-            action=Action.NONE if (severity or self.severity) is INFO else Action.CONFIG,
+            severity=severity,
+            evidence=(*evidence[:SHOWN], *more),
+            action=Action.NONE if severity is INFO else Action.CONFIG,
             fix=fix,
             echo_of=echo_of,
         )
 
 
-def _judge(host: Host, active: Install, loader: Loader, entries: Sequence[str]) -> Iterator[Finding]:
-    """All that there is to say."""
-    one = LibraryJudge(host, active, loader, entries)
-    for said in (
-        one.not_found,
-        one.broken,
-        one.stub_first,
-        one.other_cann,
-        one.outside_cann,
-        one.working_directory,
-    ):
-        yield from said()
-
-
-def _names(ones: Sequence[Loaded | Missing]) -> str:
-    names = list(dict.fromkeys(one.name for one in ones))
+def _names(libraries: Sequence[Loaded | Missing]) -> str:
+    names = list(dict.fromkeys(library.name for library in libraries))
     more = _(" and {count} more").format(count=len(names) - SHOWN) if names[SHOWN:] else ""
     return ", ".join(names[:SHOWN]) + more
 
 
-def _want(one: Missing) -> str:
-    return _("{name}: needed by {by}").format(name=one.name, by=one.needed_by)
+def _paths(libraries: Sequence[Loaded]) -> list[str]:
+    return [f"{library.name}: {library.path}" for library in libraries]
 
 
-def _words(kind: str) -> tuple[str, str, str]:
-    """What is said where it is only there, where a library is taken from it, and where everybody may put
-    one there."""
+def _need(library: Missing) -> str:
+    return _("{name}: needed by {by}").format(name=library.name, by=library.needed_by)
+
+
+def _texts(kind: str) -> tuple[str, str, str]:
+    """The messages for an entry that is only there, one that a library is taken from, and one below a folder
+    in which everybody may put a library."""
     if kind == "empty":
         return (
             _("LD_LIBRARY_PATH has an empty entry, which is the working directory"),
