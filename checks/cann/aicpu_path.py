@@ -10,15 +10,14 @@ from npudoctor import (
     INFO,
     WARNING,
     Action,
-    Export,
     Facts,
     Finding,
     Fix,
     Host,
-    Risk,
     Scope,
     Skip,
     _,
+    change_variable,
     check,
 )
 from npudoctor.core.frozen import replace
@@ -174,7 +173,7 @@ def _other_install(
     if not foreign or mine is None:
         return None
     text = _("ASCEND_AICPU_PATH names {mine}, but {name} names {other}")
-    differ = any(_differ(mine, other) for other in foreign)
+    differ = any(mine.differs_from(other) for other in foreign)
     # Where the first of the others agrees with it, it is another variable that is wrong.
     better = None if usable is None or _same(host, usable.path, value) else usable
     return Finding(
@@ -193,13 +192,6 @@ def _same(host: Host, one: str, other: str) -> bool:
     return operators(host.files, one) == operators(host.files, other)
 
 
-def _differ(one: Install, other: Install) -> bool:
-    for mine, theirs in ((one.version, other.version), (one.component, other.component)):
-        if mine and theirs:
-            return mine != theirs
-    return False
-
-
 def _evidence(named: Mapping[str, str], usable: Optional[Install]) -> tuple[str, ...]:
     lines = [f"{name}={value}" for name, value in named.items()]
     if usable is not None:
@@ -210,10 +202,5 @@ def _evidence(named: Mapping[str, str], usable: Optional[Install]) -> tuple[str,
 def _export(install: Optional[Install], before: str) -> Optional[Fix]:
     if install is None:
         return None
-    return Fix(
-        _("point ASCEND_AICPU_PATH to {path}").format(path=install.path),
-        steps=(Export(AICPU, install.path),),
-        undo=Export(AICPU, before).lines() if before else (f"unset {AICPU}",),
-        risk=Risk.MANUAL,
-        needs_root=False,
-    )
+    title = _("point ASCEND_AICPU_PATH to {path}").format(path=install.path)
+    return change_variable(title, AICPU, install.path, before or None)

@@ -23,6 +23,7 @@ from npudoctor import (
     Skip,
     Step,
     _,
+    change_variable,
     check,
 )
 from npudoctor.facts.cann import set_env
@@ -155,15 +156,8 @@ def _mixed(host: Host, active: Install) -> Iterator[Finding]:
     others = {name: install for name, install in installs.items() if install.real != active.real}
     if others:
         values = {name: host.variables[name] for name in installs}
-        differ = any(_differ(active, other) for other in others.values())
+        differ = any(active.differs_from(other) for other in others.values())
         yield _mixed_installs(host, active, others, values, ERROR if differ else WARNING)
-
-
-def _differ(one: Install, other: Install) -> bool:
-    for mine, theirs in ((one.version, other.version), (one.component, other.component)):
-        if mine and theirs:
-            return mine != theirs
-    return False
 
 
 def _lists(host: Host, active: Install) -> Iterator[Finding]:
@@ -172,7 +166,7 @@ def _lists(host: Host, active: Install) -> Iterator[Finding]:
     site = set_env.first_site(files, entries)
     lacking = set_env.missing_folders(files, set_env.python_folders(files, active), entries)
     if site is not None and site[1].real != active.real:
-        weight = ERROR if _differ(active, site[1]) else WARNING
+        weight = ERROR if active.differs_from(site[1]) else WARNING
         yield _other_install_first(host, active, "PYTHONPATH", *site, weight)
     elif lacking:
         yield _missing_entry(host, active, "PYTHONPATH", lacking, WARNING)
@@ -337,9 +331,8 @@ def _remedy(host: Host, install: Install, values: Mapping[str, str], atb: bool =
 def _put_in_front(host: Host, name: str, folders: Sequence[str]) -> Fix:
     """The variable with these folders put in front."""
     title = _("put CANN's own folders in front of {name}").format(name=name)
-    before = host.variables.get(name)
-    undo = Export(name, before).lines() if before else (f"unset {name}",)
-    return _manual(title, (_export_in_front(host, name, folders),), undo)
+    value = _export_in_front(host, name, folders).value
+    return change_variable(title, name, value, host.variables.get(name) or None)
 
 
 def _export_in_front(host: Host, name: str, folders: Sequence[str]) -> Export:

@@ -10,16 +10,15 @@ from npudoctor import (
     INFO,
     WARNING,
     Action,
-    Export,
     Facts,
     Finding,
     Fix,
     Host,
-    Risk,
     Scope,
     Severity,
     Skip,
     _,
+    change_variable,
     check,
 )
 from npudoctor.core.errors import CannotTell
@@ -179,7 +178,8 @@ class LibraryJudge:
         others = [library for library in missing if library not in driver]
         if driver:
             text = _(
-                "{names} of the driver is not on this machine: only part of the driver is installed or mounted"
+                "{names} of the driver is not on this machine: "
+                "only part of the driver is installed or mounted"
             )
             echo_of: tuple[str, ...] = ()
             if any(library.name == HAL for library in driver):
@@ -272,13 +272,8 @@ class LibraryJudge:
         """One line for all that is wrong; its title names the entries that it leaves out."""
         entries, left_out = self.job.corrected_path()
         title = _("set LD_LIBRARY_PATH without {entries}") if left_out else _("set LD_LIBRARY_PATH")
-        return Fix(
-            title.format(entries=", ".join(left_out)),
-            steps=(Export(PATH, ":".join(entries)),),
-            undo=Export(PATH, ":".join(self.entries)).lines() if self.entries else (f"unset {PATH}",),
-            risk=Risk.MANUAL,
-            needs_root=False,
-        )
+        before = ":".join(self.entries) if self.entries else None
+        return change_variable(title.format(entries=", ".join(left_out)), PATH, ":".join(entries), before)
 
     def _gone(self) -> tuple[str, ...]:
         """The cause, where entries name the same CANN that is gone as a variable does."""

@@ -10,7 +10,6 @@ from npudoctor import (
     WARNING,
     Action,
     Command,
-    Export,
     Facts,
     Finding,
     Fix,
@@ -20,6 +19,7 @@ from npudoctor import (
     Skip,
     Unknown,
     _,
+    change_variable,
     check,
 )
 from npudoctor.core.mounts import Mount
@@ -196,16 +196,10 @@ def _fix(host: Host, place: NearestFolder, name: str) -> Optional[Fix]:
             risk=Risk.MANUAL,
             needs_root=True,
         )
-    better, before = f"{home}/{USUAL}", host.variables.get(OWN)
+    better, before = f"{home}/{USUAL}", host.variables.get(OWN) or None
     if name == "HOME" or not _may_write(host, better):
         return None
-    return Fix(
-        _("let the logs go to {path}").format(path=better),
-        steps=(Export(OWN, better),),
-        undo=Export(OWN, before).lines() if before else (f"unset {OWN}",),
-        risk=Risk.MANUAL,
-        needs_root=False,
-    )
+    return change_variable(_("let the logs go to {path}").format(path=better), OWN, better, before)
 
 
 def _may_write(host: Host, path: str) -> bool:

@@ -9,16 +9,13 @@ from npudoctor import (
     INFO,
     WARNING,
     Action,
-    Command,
-    Export,
     Facts,
     Finding,
-    Fix,
     Host,
-    Risk,
     Scope,
     Skip,
     _,
+    change_variable,
     check,
 )
 from npudoctor.core.cann_version import at_least
@@ -203,11 +200,5 @@ def _said(code: str, text: str, name: str, value: str, better: str, **words: str
         text.format(name=name, value=value, **words),
         evidence=(f"{name}={value}",),
         action=Action.CONFIG,
-        fix=Fix(
-            title.format(name=name, value=better),
-            steps=(Export(name, better) if better else Command(("unset", name)),),
-            undo=Export(name, value).lines(),
-            risk=Risk.MANUAL,
-            needs_root=False,
-        ),
+        fix=change_variable(title.format(name=name, value=better), name, better or None, value),
     )

@@ -11,7 +11,6 @@ from npudoctor import (
     WARNING,
     Action,
     Command,
-    Export,
     Facts,
     Finding,
     Fix,
@@ -21,6 +20,7 @@ from npudoctor import (
     Skip,
     Unknown,
     _,
+    change_variable,
     check,
 )
 from npudoctor.core.cann_version import train
@@ -253,16 +253,9 @@ def _in_front(host: Host, active: Install) -> Optional[Fix]:
     if host.options.root is not None:
         return None
     entries = [entry for entry in host.variables.path_list("PYTHONPATH") if entry]
-    before = host.variables.get("PYTHONPATH")
-    return Fix(
-        _("put CANN's own folders in front of {name}").format(name="PYTHONPATH"),
-        steps=(
-            Export("PYTHONPATH", ":".join(dict.fromkeys((*python_folders(host.files, active), *entries)))),
-        ),
-        undo=Export("PYTHONPATH", before).lines() if before else ("unset PYTHONPATH",),
-        risk=Risk.MANUAL,
-        needs_root=False,
-    )
+    value = ":".join(dict.fromkeys((*python_folders(host.files, active), *entries)))
+    title = _("put CANN's own folders in front of {name}").format(name="PYTHONPATH")
+    return change_variable(title, "PYTHONPATH", value, host.variables.get("PYTHONPATH") or None)
 
 
 def _say(text: str, active: Install, copy: Copy) -> str:

@@ -10,16 +10,14 @@ from npudoctor import (
     INFO,
     WARNING,
     Action,
-    Command,
-    Export,
     Facts,
     Finding,
     Fix,
     Host,
-    Risk,
     Scope,
     Skip,
     _,
+    change_variable,
     check,
 )
 from npudoctor.facts.leftovers.port_holders import abbreviate
@@ -204,24 +202,12 @@ def _shown(value: str, spelled: str) -> str:
 
 
 def _export(ids: Sequence[int], before: Optional[str]) -> Fix:
-    undo = Export(RUNTIME, before).lines() if before is not None else (f"unset {RUNTIME}",)
-    return Fix(
-        _("choose the NPUs {ids}").format(ids=_joined(ids)),
-        steps=(Export(RUNTIME, _joined(ids)),),
-        undo=undo,
-        risk=Risk.MANUAL,
-        needs_root=False,
-    )
+    title = _("choose the NPUs {ids}").format(ids=_joined(ids))
+    return change_variable(title, RUNTIME, _joined(ids), before)
 
 
 def _unset(before: str) -> Fix:
-    return Fix(
-        _("let the job see all NPUs"),
-        steps=(Command(("unset", RUNTIME)),),
-        undo=Export(RUNTIME, before).lines(),
-        risk=Risk.MANUAL,
-        needs_root=False,
-    )
+    return change_variable(_("let the job see all NPUs"), RUNTIME, None, before)
 
 
 def _finding(

@@ -9,18 +9,16 @@ from npudoctor import (
     ERROR,
     WARNING,
     Action,
-    Command,
-    Export,
     Facts,
     Finding,
     Fix,
     Host,
-    Risk,
     Scope,
     Severity,
     Skip,
     Unknown,
     _,
+    change_variable,
     check,
 )
 from npudoctor.facts.gpu.visible import LONGEST, RUNTIME, VisibleGpus, cuda_visible
@@ -133,23 +131,11 @@ def _judge(value: str, found: VisibleGpus, count: int) -> Iterator[Finding]:
 
 def _chosen(ids: tuple[int, ...], before: str) -> Fix:
     better = ",".join(map(str, ids))
-    return Fix(
-        _("choose the GPUs {ids}").format(ids=better),
-        steps=(Export(RUNTIME, better),),
-        undo=Export(RUNTIME, before).lines(),
-        risk=Risk.MANUAL,
-        needs_root=False,
-    )
+    return change_variable(_("choose the GPUs {ids}").format(ids=better), RUNTIME, better, before)
 
 
 def _all(before: str) -> Fix:
-    return Fix(
-        _("let the job see all GPUs"),
-        steps=(Command(("unset", RUNTIME)),),
-        undo=Export(RUNTIME, before).lines(),
-        risk=Risk.MANUAL,
-        needs_root=False,
-    )
+    return change_variable(_("let the job see all GPUs"), RUNTIME, None, before)
 
 
 def _finding(code: str, text: str, value: str, fix: Fix, **words: object) -> Finding:

@@ -10,16 +10,15 @@ from npudoctor import (
     INFO,
     WARNING,
     Action,
-    Export,
     Facts,
     Finding,
     Fix,
     Host,
-    Risk,
     Scope,
     Skip,
     Unknown,
     _,
+    change_variable,
     check,
 )
 from npudoctor.checks.gpu._job import weight
@@ -244,13 +243,8 @@ def _own_first(host: Host, use: NcclUse) -> Optional[Fix]:
         return None
     value = host.variables[PATH]
     folder = use.own.rpartition("/")[0]
-    return Fix(
-        _("let {folder} be searched first").format(folder=folder),
-        steps=(Export(PATH, f"{folder}:{value}"),),
-        undo=Export(PATH, value).lines(),
-        risk=Risk.MANUAL,
-        needs_root=False,
-    )
+    title = _("let {folder} be searched first").format(folder=folder)
+    return change_variable(title, PATH, f"{folder}:{value}", value)
 
 
 def _requirement(host: Host, use: NcclUse) -> Optional[str]:

@@ -9,16 +9,13 @@ from npudoctor import (
     INFO,
     WARNING,
     Action,
-    Command,
-    Export,
     Facts,
     Finding,
-    Fix,
     Host,
-    Risk,
     Scope,
     Skip,
     _,
+    change_variable,
     check,
 )
 from npudoctor.host import CannotTell
@@ -169,12 +166,10 @@ def _said(code: str, text: str, row: Row, value: str, better: str = "", **words:
     shown = value if len(value) <= SHOWN else value[:SHOWN] + "..."
     source = _("built-in table of {as_of}: {source}").format(as_of=row["as_of"], source=row["source"])
     title = _("correct {name}") if better else _("unset {name}")
-    steps = (Export(name, better) if better else Command(("unset", name)),)
-    undo = Export(name, value).lines()
     return Finding(
         f"paddle-flags.{code}",
         text.format(name=name, value=shown, **words),
         evidence=(f"{name}={shown}", source),
         action=Action.CONFIG,
-        fix=Fix(title.format(name=name), steps, undo, Risk.MANUAL, needs_root=False),
+        fix=change_variable(title.format(name=name), name, better or None, value),
     )

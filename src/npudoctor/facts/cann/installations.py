@@ -47,6 +47,13 @@ class Install:
                 return told < first or told[0] >= YEARS
         return self.kind == "flat"
 
+    def differs_from(self, other: Install) -> bool:
+        """Whether the two are known to be of different versions."""
+        for mine, theirs in ((self.version, other.version), (self.component, other.component)):
+            if mine and theirs:
+                return mine != theirs
+        return False
+
     @property
     def label(self) -> str:
         """How a message names it."""
