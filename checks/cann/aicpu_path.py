@@ -92,12 +92,12 @@ def aicpu_path(host: Host) -> Iterator[Union[Finding, Facts]]:
         }
     )
     if not value:
-        found = _unset(host, named, usable)
+        finding = _unset(host, named, usable)
     else:
-        found = _missing(host, value, named, usable) or _other_install(host, value, named, usable)
-    if found is not None:
+        finding = _missing(host, value, named, usable) or _other_install(host, value, named, usable)
+    if finding is not None:
         # As cann-env: where no NPU is to be used, nothing of it makes a job fail.
-        yield found if npu_expected(host) else replace(found, severity=INFO)
+        yield finding if npu_expected(host) else replace(finding, severity=INFO)
 
 
 def _unset(host: Host, named: Mapping[str, str], usable: Optional[Install]) -> Optional[Finding]:
@@ -187,9 +187,9 @@ def _other_install(
     )
 
 
-def _same(host: Host, one: str, other: str) -> bool:
+def _same(host: Host, first: str, second: str) -> bool:
     """Whether two paths name one installation: their operators are the same folder."""
-    return operators(host.files, one) == operators(host.files, other)
+    return operators(host.files, first) == operators(host.files, second)
 
 
 def _evidence(named: Mapping[str, str], usable: Optional[Install]) -> tuple[str, ...]:

@@ -319,7 +319,7 @@ def _remedy(host: Host, install: Install, values: Mapping[str, str], atb: bool =
     if script is None:
         lists = [(name, _folders_for(host, install, name)) for name in ("PYTHONPATH", "PATH")] if atb else []
         exports = [Export(name, value) for name, value in values.items()]
-        exports += [_export_in_front(host, name, folders) for name, folders in lists if folders]
+        exports += [Export(name, _in_front(host, name, folders)) for name, folders in lists if folders]
         return _manual(_("set the variables of {path}").format(path=install.path), tuple(exports))
     more = set_env.atb_script(host.files, host.variables, job_user(host).home) if atb else None
     scripts = [script, *([more] if more else [])]
@@ -331,19 +331,17 @@ def _remedy(host: Host, install: Install, values: Mapping[str, str], atb: bool =
 def _put_in_front(host: Host, name: str, folders: Sequence[str]) -> Fix:
     """The variable with these folders put in front."""
     title = _("put CANN's own folders in front of {name}").format(name=name)
-    value = _export_in_front(host, name, folders).value
+    value = _in_front(host, name, folders)
     return change_variable(title, name, value, host.variables.get(name) or None)
 
 
-def _export_in_front(host: Host, name: str, folders: Sequence[str]) -> Export:
+def _in_front(host: Host, name: str, folders: Sequence[str]) -> str:
     # An empty entry would be the working directory: CANN's own scripts leave one, we do not.
     entries = (*folders, *host.variables.path_list(name))
-    return Export(name, ":".join(dict.fromkeys(entry for entry in entries if entry)))
+    return ":".join(dict.fromkeys(entry for entry in entries if entry))
 
 
-def _values_of(host: Host, install: Optional[Install], wrong: Mapping[str, object]) -> dict[str, str]:
-    if install is None:
-        return {}
+def _values_of(host: Host, install: Install, wrong: Mapping[str, object]) -> dict[str, str]:
     return {name: value for name, value in set_env.variables_of(host.files, install).items() if name in wrong}
 
 

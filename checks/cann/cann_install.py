@@ -148,15 +148,15 @@ def _dangling(host: Host, variables: Mapping[str, str], active: Optional[Install
     named = {named_root(name, variables[name]) for name in ENDINGS if variables.get(name)}
     home = job_user(host).home if host.options.root is None else "/root"
     usual = [f"{root}/{later}" for root in parents(host.files, variables, home) for later in LATER]
-    found: dict[Severity, dict[str, list[str]]] = {}
+    by_severity: dict[Severity, dict[str, list[str]]] = {}
     for place in dict.fromkeys((*usual, *(path for path in named if path.startswith("/")))):
         try:
             links = cann_tree.dangling_links(host.files, place)
         except CannotTell:
             continue  # a closed place that is not in use
         if links:
-            found.setdefault(_weight(place, links, named, active), {})[place] = links
-    for severity, places in found.items():
+            by_severity.setdefault(_weight(place, links, named, active), {})[place] = links
+    for severity, places in by_severity.items():
         # Often one name leads to the next: the first one is the cause.
         first = next(iter(places))
         links = [link for links in places.values() for link in links]
@@ -190,8 +190,8 @@ def _kernels(host: Host, active: Install) -> Iterator[Finding]:
 
 def _mixture(host: Host, active: Install) -> Severity:
     """te and the compiler of two releases do not work together; other parts may."""
-    told = cann_python.copies(host.files, "te", [f"{active.path}/{site}" for site in cann_env.SITES])
-    trains = {train(copy.version) for copy in told} | {train(active.component)}
+    copies = cann_python.copies(host.files, "te", [f"{active.path}/{site}" for site in cann_env.SITES])
+    trains = {train(copy.version) for copy in copies} | {train(active.component)}
     return ERROR if len(trains - {None}) > 1 else WARNING
 
 
@@ -204,21 +204,21 @@ def _machine(host: Host, active: Install) -> Iterator[Finding]:
         if library != machine:
             yield _wrong_machine(active, library, machine, proven=True)
         return
-    told = cann_tree.machines(host.files, active)
-    if told and machine not in told:
-        yield _wrong_machine(active, ", ".join(sorted(told)), machine, proven=False)
+    declared = cann_tree.machines(host.files, active)
+    if declared and machine not in declared:
+        yield _wrong_machine(active, ", ".join(sorted(declared)), machine, proven=False)
 
 
 def _machine_of(host: Host) -> Optional[str]:
     """The machine that the interpreter is for, by its own header, else as it says."""
     path = host.interpreter.path
-    found = cann_tree.elf_machine(host.files, path) if path.startswith("/") else None
-    if found is None:
+    machine = cann_tree.elf_machine(host.files, path) if path.startswith("/") else None
+    if machine is None:
         try:
-            found = host.interpreter.layout().machine
+            machine = host.interpreter.layout().machine
         except CannotTell:
             return None
-    return cann_tree.canonical_machine(found) if found else None
+    return cann_tree.canonical_machine(machine) if machine else None
 
 
 def _not_installed(frameworks: Sequence[str], python: str) -> Finding:
@@ -309,13 +309,13 @@ def _other_kernels(install: Install, version: str) -> Finding:
     )
 
 
-def _wrong_machine(install: Install, told: str, machine: str, proven: bool) -> Finding:
+def _wrong_machine(install: Install, built_for: str, machine: str, proven: bool) -> Finding:
     text = _("the CANN at {install} is for {told}, and this machine is {machine}")
     evidence = _("its libraries are for {told}") if proven else _("its install record says arch={told}")
     return Finding(
         "cann-install.wrong-machine",
-        text.format(install=install.label, told=told, machine=machine),
+        text.format(install=install.label, told=built_for, machine=machine),
         severity=ERROR if proven else INFO,
-        evidence=(evidence.format(told=told),),
+        evidence=(evidence.format(told=built_for),),
         action=Action.CONFIG,
     )

@@ -154,12 +154,12 @@ def _unclear(host: Host) -> tuple[str, ...]:
 
 
 def _unsuitable(
-    host: Host, needs: Sequence[Need], have: Mapping[str, Optional[str]], told: bool
+    host: Host, needs: Sequence[Need], have: Mapping[str, Optional[str]], numpy_reported: bool
 ) -> Iterator[Finding]:
     text = _("{name} {version} is installed in {python}, and the CANN in use needs {required}")
     for need in needs:
         version = have[need.name]
-        if version is None or need.weight is INFO or (told and need.name == "numpy"):
+        if version is None or need.weight is INFO or (numpy_reported and need.name == "numpy"):
             continue
         if not _suits(host, need):
             yield Finding(

@@ -86,29 +86,29 @@ def compile_cache(host: Host) -> Iterator[Union[Finding, Facts]]:
     - MindSpore 2.10.0, `ops/operations/_custom_ops_utils.py`: FileLocker.
     - CANN, "Environment variables": ASCEND_CACHE_PATH, its order and its constraints.
     """
-    found = list(_caches(host))
-    if not found:
+    caches = list(_caches(host))
+    if not caches:
         raise Skip(_("this machine has no compile cache, and no variable points to one"))
     from npudoctor.facts.system.mounts import mounts_of
 
-    yield Facts({"caches": [cache.path for cache in found]})
+    yield Facts({"caches": [cache.path for cache in caches]})
     mounts_of(host)  # what is not said of them is no question of permission
-    unknown = ""
-    for cache in found:
+    reason = ""
+    for cache in caches:
         if not cache.path.startswith("/"):
             text = _("the compile cache {path} ({name}) is below the folder in which the job is started")
             yield _said("relative", text, cache)
             continue
         try:
-            untold = yield from _of(host, cache)
+            undetermined = yield from _of(host, cache)
         except CannotTell as error:
             if not isinstance(error.__cause__, PermissionError):
                 raise
             yield _not_entered(host, cache, error.reason)
         else:
-            unknown = unknown or untold
-    if unknown:
-        raise Unknown(unknown, advisory=True)
+            reason = reason or undetermined
+    if reason:
+        raise Unknown(reason, advisory=True)
 
 
 def _of(host: Host, cache: Cache) -> Generator[Finding, None, str]:
@@ -123,11 +123,11 @@ def _of(host: Host, cache: Cache) -> Generator[Finding, None, str]:
         yield _not_entered(host, cache, nearest(host.files, closed).label)
         return ""
     mount = mount_at(host, place)
-    untold = yield from _folder(host, cache, place, mount)
+    undetermined = yield from _folder(host, cache, place, mount)
     yield from _network(cache, mount)
     for path in _locks(host, cache) if cache.builds else ():
         yield _lock(host, path, mount)
-    return untold
+    return undetermined
 
 
 def _not_entered(host: Host, cache: Cache, reason: str) -> Finding:

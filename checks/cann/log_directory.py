@@ -88,9 +88,9 @@ def log_directory(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield Facts({"path": value, "from": name})
     if not value.startswith("/"):
         text = _("CANN's logs go to {path} ({name}), below the folder in which the job is started")
-        said = text.format(path=value, name=name)
+        message = text.format(path=value, name=name)
         echo_of = ("identity.home-unset", "identity.home-missing") if name == "HOME" else ()
-        yield Finding("log-directory.relative", said, action=Action.CONFIG, echo_of=echo_of)
+        yield Finding("log-directory.relative", message, action=Action.CONFIG, echo_of=echo_of)
         return
     mounts_of(host)  # what is not said of them is no question of permission
     try:

@@ -98,9 +98,9 @@ def log_settings(host: Host) -> Iterator[Union[Finding, Facts]]:
     valid: dict[str, str] = {}
     for row in rows:
         value = variables[row["name"]].strip(" \t")
-        found = _wrong(row, value)
-        if found is not None:
-            yield found
+        finding = _wrong(row, value)
+        if finding is not None:
+            yield finding
         elif value:
             valid[row["name"]] = value
             yield from _modules(row, value)
@@ -116,10 +116,10 @@ def _wrong(row: Row, value: str) -> Optional[Finding]:
     """A value that CANN does not understand; an empty one is the default."""
     if not value or _valid(row, value):
         return None
-    meant = cleaned_up(value)
-    if _valid(row, meant):
+    cleaned = cleaned_up(value)
+    if _valid(row, cleaned):
         text = _("{name} is {value}, with punctuation that CANN cannot parse: the default is used")
-        return _said("pasted-punctuation", text, row["name"], value, meant)
+        return _said("pasted-punctuation", text, row["name"], value, cleaned)
     text = _("{name} is {value}, which is not valid ({known}): the default is used")
     return _said("bad-value", text, row["name"], value, row["default"], known=_known(row))
 

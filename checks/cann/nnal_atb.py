@@ -85,7 +85,7 @@ def nnal_atb(host: Host) -> Iterator[Union[Finding, Facts]]:
     if not wanting:
         raise Skip(_("nothing in {python} needs ATB").format(python=host.interpreter.label))
     used = host.interpreter.version_of("vllm-ascend") is not None
-    found = said = False
+    any_atb = any_finding = False
     install = install_in_use(host)
     for framework, wanter in wanting:
         loader = job.loader(host)
@@ -101,10 +101,10 @@ def nnal_atb(host: Host) -> Iterator[Union[Finding, Facts]]:
         if path:
             yield Facts({"abi": nnal.abi_of(path), "version": nnal.version_of(host.files, path)})
         for finding in judge.findings():
-            said = True
+            any_finding = True
             yield finding
-        found = found or path is not None
-    if not found and not said:
+        any_atb = any_atb or path is not None
+    if not any_atb and not any_finding:
         text = _("{by} needs ATB only for some operators, and NNAL is not installed")
         raise Skip(text.format(by=wanting[0][1]))
     if install is None:
@@ -117,9 +117,9 @@ def _wanting(host: Host) -> Iterator[tuple[Framework, str]]:
         last = framework.modules[-1]
         folder = f"{last.rpartition('/')[0]}/lib"
         candidates = [last, f"{folder}/libtorch_npu.so", f"{folder}/libop_plugin_atb.so"]
-        found: Optional[str] = next((path for path in candidates if _needs(host, path)), None)
-        if found is not None:
-            yield framework, found
+        wanter: Optional[str] = next((path for path in candidates if _needs(host, path)), None)
+        if wanter is not None:
+            yield framework, wanter
 
 
 def _needs(host: Host, path: str) -> bool:
@@ -137,8 +137,8 @@ class AtbJudge:
         self.severity = INFO if not npu_expected(host) else ERROR if hard else WARNING if used else INFO
         self.hard, self.used = hard, used
         self.script = next(nnal.scripts(host.files, install, job_user(host).home), None)
-        self.atb = next((one for one in loader.loaded if one.name == ATB), None)
-        c10 = next((one for one in loader.loaded if one.name == "libc10.so"), None)
+        self.atb = next((library for library in loader.loaded if library.name == ATB), None)
+        c10 = next((library for library in loader.loaded if library.name == "libc10.so"), None)
         self.torch_abi = nnal.built_with(host.libraries, c10.path) if c10 else None
 
     def findings(self) -> Iterator[Finding]:
@@ -200,9 +200,9 @@ class AtbJudge:
     def _undefined(self, atb: Loaded) -> Iterator[Finding]:
         mine = self.host.libraries.symbols(self.wanter)
         wanted = {name for name in (mine.wanted if mine else ()) if name.startswith(MARKS)}
-        for one in (atb, *self.loader.loaded):
-            found = self.host.libraries.symbols(one.path) if wanted else None
-            wanted -= found.defined if found else frozenset()
+        for library in (atb, *self.loader.loaded):
+            symbols = self.host.libraries.symbols(library.path) if wanted else None
+            wanted -= symbols.defined if symbols else frozenset()
         if wanted:
             text = _("libatb.so lacks {count} symbols that {by} needs, such as {name}: NNAL does not suit it")
             names = sorted(wanted)

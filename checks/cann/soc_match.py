@@ -85,8 +85,8 @@ def soc_match(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 def _chips(files: Files, install: Install) -> list[str]:
     """The chips for which kernels are installed, as their folders are called."""
-    found = {name for folder in ("", "/config") for name in files.names(f"{install.path}/{KERNELS}{folder}")}
-    chips = {name for name in found if _CHIP.match(name)}
+    names = {name for folder in ("", "/config") for name in files.names(f"{install.path}/{KERNELS}{folder}")}
+    chips = {name for name in names if _CHIP.match(name)}
     for place in folders(files, (install.path, install.real)):
         for name in files.names(place):
             if _RECORD.match(name):
@@ -97,10 +97,10 @@ def _chips(files: Files, install: Install) -> list[str]:
 def _packaged(files: Files, path: str) -> set[str]:
     """The chip in the name of an ops package."""
     try:
-        told = settings(files.text(path, 1 << 16) or "")
+        record = settings(files.text(path, 1 << 16) or "")
     except CannotTell:
         return set()
-    match = _PACKAGE.match(told.get("package_name", ""))
+    match = _PACKAGE.match(record.get("package_name", ""))
     if match is None:
         return set()
     chip = "ascend" + match[1].lower().replace("-", "_")

@@ -64,8 +64,8 @@ def device_nodes(host: Host) -> Iterator[Union[Finding, Facts]]:
     if not names:
         raise Skip(_("this machine has no NPU device node"))
     shared = [name for kinds in NEEDED for name in kinds]
-    found = {name: host.running_files.lstat(f"/dev/{name}") for name in (*names, *shared)}
-    there = {f"/dev/{name}": entry for name, entry in found.items() if entry is not None}
+    entries = {name: host.running_files.lstat(f"/dev/{name}") for name in (*names, *shared)}
+    there = {f"/dev/{name}": entry for name, entry in entries.items() if entry is not None}
     nodes = {path: entry for path, entry in there.items() if stat.S_ISCHR(entry.mode)}
     yield Facts(
         {path: f"{stat.filemode(entry.mode)} {entry.uid}:{entry.gid}" for path, entry in there.items()}

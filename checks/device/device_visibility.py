@@ -100,8 +100,8 @@ def device_visibility(host: Host) -> Iterator[Union[Finding, Facts]]:
     if not any(name in variables for name in (RUNTIME, CONTAINER, *SLURM)):
         raise Skip(_("no variable that chooses NPUs is set"))
 
-    told = {name: variables[name][:SHOWN] for name in (RUNTIME, CONTAINER, *SLURM) if name in variables}
-    yield Facts({"nodes": list(host.npus.nodes), "variables": told})
+    values = {name: variables[name][:SHOWN] for name in (RUNTIME, CONTAINER, *SLURM) if name in variables}
+    yield Facts({"nodes": list(host.npus.nodes), "variables": values})
     yield from _judge_runtime(host)
     yield from _judge_container(host)
     yield from _judge_slurm(host)
@@ -173,21 +173,21 @@ def _judge_container(host: Host) -> Iterator[Finding]:
 
 def _judge_slurm(host: Host) -> Iterator[Finding]:
     """Whether the job sees devices that Slurm did not give to it."""
-    name, given = slurm_ids(host)
+    name, allocated = slurm_ids(host)
     count = len(host.npus.nodes)
-    if given is None or host.system.container() or not all(number < count for number in given):
+    if allocated is None or host.system.container() or not all(number < count for number in allocated):
         return  # in a container other numbers count
     value = host.variables.get(RUNTIME)
     seen = set(runtime_ids(value, count).ids) if value else set(range(count))
-    beyond = sorted(seen - set(given))
+    beyond = sorted(seen - set(allocated))
     if beyond:
         text = _("Slurm gave this job the NPUs {given} ({variable}), and it also sees {beyond}")
         yield _finding(
             "device-visibility.beyond-slurm",
             text,
             value,
-            _export(sorted(given), value),
-            given=_joined(sorted(given)),
+            _export(sorted(allocated), value),
+            given=_joined(sorted(allocated)),
             variable=name,
             beyond=_joined(beyond),
         )

@@ -96,13 +96,15 @@ class ChipUse:
         used, total = memory or (0, 0)
         held = None
         if processes is not None:
-            held = tuple(one for one in processes if (one.npu, one.chip) == (chip.npu, chip.chip))
+            held = tuple(
+                process for process in processes if (process.npu, process.chip) == (chip.npu, chip.chip)
+            )
         return cls(chip, used, total, idle, held)
 
     @property
     def left_over(self) -> int:
         """Memory in use that neither idling nor a listed process explains."""
-        return self.used - sum(one.memory for one in self.held or ()) - (self.idle or 0)
+        return self.used - sum(process.memory for process in self.held or ()) - (self.idle or 0)
 
     @property
     def unexplained(self) -> bool:
@@ -116,7 +118,7 @@ class ChipUse:
 
     def unseen(self, hidden: Sequence[NpuProcess]) -> int:
         """Memory in use that neither idling nor a process explains whose pid says something here."""
-        return (self.left_over if self.unexplained else 0) + sum(one.memory for one in hidden)
+        return (self.left_over if self.unexplained else 0) + sum(process.memory for process in hidden)
 
     @property
     def working(self) -> bool:
@@ -125,9 +127,9 @@ class ChipUse:
 
     def facts(self) -> dict[str, object]:
         """For machines."""
-        pids = None if self.held is None else [one.pid for one in self.held]
-        told = {"used": self.used, "total": self.total, "idle": self.idle, "pids": pids}
-        return {**told, "core": self.chip.core}
+        pids = None if self.held is None else [process.pid for process in self.held]
+        memory = {"used": self.used, "total": self.total, "idle": self.idle, "pids": pids}
+        return {**memory, "core": self.chip.core}
 
 
 def _idle(host: Host, name: str) -> tuple[Optional[int], str]:
@@ -142,14 +144,14 @@ def _judge(host: Host, uses: Sequence[ChipUse], named: bool) -> Iterator[Finding
     """A finding for each device that a stranger holds, and for each whose memory nobody explains."""
     inside = host.system.container()
     holders = DeviceHolders(host)
-    strangers = {use: [one for one in use.held or () if holders.is_strange(one)] for use in uses}
+    strangers = {use: [process for process in use.held or () if holders.is_strange(process)] for use in uses}
     shared = not named and any(not strangers[use] and not use.unexplained for use in uses)
     for use, held in strangers.items():
         if held:
             yield _held(use, held, holders, shared)
-        beside = [one for one in use.held or () if holders.is_neighbour(one)]
-        if beside:
-            yield _held_beside(use, beside, holders)
+        neighbours = [process for process in use.held or () if holders.is_neighbour(process)]
+        if neighbours:
+            yield _held_beside(use, neighbours, holders)
     if inside:
         yield from _unseen(uses, holders)
     else:
@@ -158,18 +160,18 @@ def _judge(host: Host, uses: Sequence[ChipUse], named: bool) -> Iterator[Finding
 
 def _unseen(uses: Sequence[ChipUse], holders: DeviceHolders) -> Iterator[Finding]:
     """What a container does not see the holder of: a warning whoever that is, as two jobs do not fit."""
-    untold = []
+    undetermined = []
     for use in uses:
-        hidden = [one for one in use.held or () if holders.is_hidden(one)]
+        hidden = [process for process in use.held or () if holders.is_hidden(process)]
         heavy = use.unseen(hidden) > MARGIN or (use.working and not use.held)
         number = use.chip.npu if use.chip.physical is None else use.chip.physical
         if heavy and not holders.is_open_beside_us(f"/dev/davinci{number}"):
             yield _held_outside(use, use.unseen(hidden))
         elif heavy or hidden:
-            untold.append(use.chip.label)
-    if untold:
+            undetermined.append(use.chip.label)
+    if undetermined:
         text = _("{devices}: this container cannot see who holds it")
-        raise Unknown(text.format(devices=", ".join(untold)), advisory=True)
+        raise Unknown(text.format(devices=", ".join(undetermined)), advisory=True)
 
 
 def _held(use: ChipUse, held: Sequence[NpuProcess], holders: DeviceHolders, shared: bool) -> Finding:
@@ -191,17 +193,19 @@ def _holding(
     holders: DeviceHolders,
     severity: Optional[Severity] = None,
 ) -> Finding:
-    told = [holders.describe(one) for one in held]
+    descriptions = [holders.describe(process) for process in held]
     return Finding(
         code,
         text.format(
             device=use.chip.label,
-            process=told[0] + (f" (+{len(told) - 1})" if told[1:] else ""),
-            memory=sum(one.memory for one in held),
+            process=descriptions[0] + (f" (+{len(descriptions) - 1})" if descriptions[1:] else ""),
+            memory=sum(process.memory for process in held),
             total=use.total,
         ),
         severity=severity,
-        evidence=tuple(f"{told_of}: {one.memory} MB" for told_of, one in zip(told, held)),
+        evidence=tuple(
+            f"{description}: {process.memory} MB" for description, process in zip(descriptions, held)
+        ),
         device=use.chip.label,
         action=Action.CLEANUP,
     )

@@ -204,8 +204,8 @@ def _judge_answer(host: Host, path: str, look: NpuSmiInfo) -> Iterator[Finding]:
 
 
 def _kept(lines: list[str]) -> tuple[str, ...]:
-    told = [line[:200] for line in lines if line.strip()][:LINES]
-    return tuple(_("npu-smi printed: {line}").format(line=line) for line in told)
+    kept = [line[:200] for line in lines if line.strip()][:LINES]
+    return tuple(_("npu-smi printed: {line}").format(line=line) for line in kept)
 
 
 def _failed(host: Host, path: str, failure: NpuSmiFailure, look: NpuSmiInfo) -> Finding:

@@ -71,22 +71,22 @@ def cuda_driver(host: Host) -> Iterator[Union[Finding, Facts]]:
     if not host.gpus.nodes:
         raise Skip(_("this machine has no GPU device node"))
     module = module_version(host.running_files)
-    found = list(runtimes(host))
+    frameworks = list(runtimes(host))
     cuda, nvml = (driver_library(host, name) for name in ("libcuda.so.1", "libnvidia-ml.so.1"))
-    yield Facts(_facts(module, found, cuda, nvml))
+    yield Facts(_facts(module, frameworks, cuda, nvml))
     if cuda is not None and cuda.stub:
         yield _stub(host, cuda)
-    elif cuda is None and found:
-        yield _no_library(host, found)
+    elif cuda is None and frameworks:
+        yield _no_library(host, frameworks)
     if module is None:
         text = _("could not determine the version of the loaded NVIDIA module: there is no {path}")
         raise Unknown(text.format(path="/sys/module/nvidia/version"), advisory=True)
     for library in _apart(module, cuda, nvml):
         yield _mismatch(host, module, library)
-    if cuda is not None and cuda.compat and cuda.version and found:
+    if cuda is not None and cuda.compat and cuda.version and frameworks:
         yield from _compat(host, module, cuda.version, cuda)
-    yield from _too_old(host, module, found, cuda)
-    if not found:
+    yield from _too_old(host, module, frameworks, cuda)
+    if not frameworks:
         raise Skip(_("no framework for CUDA is in {python}").format(python=host.interpreter.label))
 
 
@@ -110,15 +110,15 @@ def _compat(host: Host, module: str, version: str, cuda: DriverLibrary) -> Itera
 
 
 def _too_old(
-    host: Host, module: str, found: list[Runtime], cuda: Optional[DriverLibrary]
+    host: Host, module: str, frameworks: list[Runtime], cuda: Optional[DriverLibrary]
 ) -> Iterator[Finding]:
     served = cuda.version if cuda and cuda.compat and cuda.version else module
-    rows = {runtime: _least(host, runtime.cuda) for runtime in found}
-    old = [one for one, row in rows.items() if row and order(served) < order(row["driver"])]
+    rows = {runtime: _least(host, runtime.cuda) for runtime in frameworks}
+    old = [runtime for runtime, row in rows.items() if row and order(served) < order(row["driver"])]
     for runtime in old:
         row = rows[runtime]
         if row is not None:
-            yield _older_than_cuda(runtime, module, row, alone=len(old) == len(found))
+            yield _older_than_cuda(runtime, module, row, alone=len(old) == len(frameworks))
 
 
 def _least(host: Host, cuda: str) -> Optional[Row]:
@@ -130,7 +130,7 @@ def _least(host: Host, cuda: str) -> Optional[Row]:
 
 def _facts(
     module: Optional[str],
-    found: Sequence[Runtime],
+    frameworks: Sequence[Runtime],
     cuda: Optional[DriverLibrary],
     nvml: Optional[DriverLibrary],
 ) -> dict[str, object]:
@@ -138,8 +138,8 @@ def _facts(
     libraries = {"libcuda": cuda, "libnvidia-ml": nvml}
     return {
         "module": module,
-        "cuda": {runtime.framework: runtime.cuda for runtime in found},
-        **{name: one.path if one else None for name, one in libraries.items()},
+        "cuda": {runtime.framework: runtime.cuda for runtime in frameworks},
+        **{name: library.path if library else None for name, library in libraries.items()},
     }
 
 
@@ -149,7 +149,7 @@ def _stub(host: Host, cuda: DriverLibrary) -> Finding:
     return Finding("cuda-driver.stub-first", text.format(path=cuda.path), action=Action.CONFIG)
 
 
-def _no_library(host: Host, found: Sequence[Runtime]) -> Finding:
+def _no_library(host: Host, frameworks: Sequence[Runtime]) -> Finding:
     """Frameworks that will find no driver."""
     text = _("{names} is installed for GPUs, and the loader does not find the driver's libcuda.so.1")
     if host.system.container():
@@ -157,7 +157,7 @@ def _no_library(host: Host, found: Sequence[Runtime]) -> Finding:
             "{names} is installed for GPUs, but this container lacks the driver's libcuda.so.1 "
             "(NVIDIA_DRIVER_CAPABILITIES must include compute)"
         )
-    names = ", ".join(one.framework for one in found)
+    names = ", ".join(runtime.framework for runtime in frameworks)
     return Finding("cuda-driver.no-library", text.format(names=names), action=Action.CONFIG)
 
 

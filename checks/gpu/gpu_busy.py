@@ -84,7 +84,7 @@ def gpu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
         gpu.label: {
             "used": gpu.used,
             "total": gpu.total,
-            "pids": [one.pid for one in gpu.processes if one.pid],
+            "pids": [reason.pid for reason in gpu.processes if reason.pid],
         }
         for gpu in ours
     }
@@ -97,10 +97,10 @@ def gpu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
         (yield from _judge(host, [gpu for gpu in sound if not gpu.mig], named)),
         _split([gpu for gpu in sound if gpu.mig]),
     ]
-    reasons = [one for one in untold if one is not None]
+    reasons = [reason for reason in untold if reason is not None]
     if reasons:
-        whys = "; ".join(one.reason for one in reasons)
-        raise Unknown(whys, advisory=all(one.advisory for one in reasons))
+        whys = "; ".join(reason.reason for reason in reasons)
+        raise Unknown(whys, advisory=all(reason.advisory for reason in reasons))
 
 
 def _judge_silent(gpus: Sequence[Gpu]) -> Generator[Finding, None, Optional[Unknown]]:
@@ -136,19 +136,23 @@ def _judge(host: Host, gpus: Sequence[Gpu], named: bool) -> Generator[Finding, N
     inside = host.system.container()
     listed = {gpu: _listed(host, gpu, inside) for gpu in gpus}
     strangers = {
-        gpu: [one for one in held if holders.is_strange(one) and not _is_service(host, one)]
+        gpu: [process for process in held if holders.is_strange(process) and not _is_service(host, process)]
         for gpu, held in listed.items()
     }
     hidden = [gpu for gpu, held in listed.items() if _unexplained(gpu) or any(map(holders.is_hidden, held))]
-    unnamed = [gpu for gpu in gpus if any(one.compute and not one.pid for one in gpu.processes)]
+    unnamed = [gpu for gpu in gpus if any(process.compute and not process.pid for process in gpu.processes)]
     free = [gpu for gpu in gpus if not strangers[gpu] and gpu not in hidden and gpu not in unnamed]
     shared = not named and bool(free)
     for gpu, held in strangers.items():
         if held:
             yield _held(gpu, held, holders, shared)
-        beside = [one for one in listed[gpu] if holders.is_neighbour(one) and not _is_service(host, one)]
-        if beside:
-            yield _held_beside(gpu, beside, holders)
+        neighbours = [
+            process
+            for process in listed[gpu]
+            if holders.is_neighbour(process) and not _is_service(host, process)
+        ]
+        if neighbours:
+            yield _held_beside(gpu, neighbours, holders)
     if inside:
         return (yield from _unseen(host, {gpu: listed[gpu] for gpu in hidden}, holders))
     yield from map(_memory, hidden)
@@ -162,17 +166,17 @@ def _unseen(
     host: Host, hidden: Mapping[Gpu, Sequence[Listed]], holders: DeviceHolders
 ) -> Generator[Finding, None, Optional[Unknown]]:
     """What a container does not see the holder of: a warning whoever that is, as two jobs do not fit."""
-    untold, nodes = [], host.gpus.nodes
+    undetermined, nodes = [], host.gpus.nodes
     for gpu, held in hidden.items():
         memory = max(_left_over(gpu), 0) if _unexplained(gpu) else 0
-        memory += sum(one.memory for one in held if holders.is_hidden(one))
+        memory += sum(process.memory for process in held if holders.is_hidden(process))
         node = nodes[gpu.index] if gpu.index < len(nodes) else ""
         if memory > MARGIN and not holders.is_open_beside_us(node):
             yield _held_outside(gpu, memory)
         else:
-            untold.append(gpu.label)
+            undetermined.append(gpu.label)
     text = _("{devices}: this container cannot see who holds it")
-    return Unknown(text.format(devices=", ".join(untold)), advisory=True) if untold else None
+    return Unknown(text.format(devices=", ".join(undetermined)), advisory=True) if undetermined else None
 
 
 def _held_outside(gpu: Gpu, memory: int) -> Finding:
@@ -190,9 +194,9 @@ def _listed(host: Host, gpu: Gpu, inside: bool) -> list[Listed]:
     """Its computing processes, as the answers about holders want them."""
     here = host.processes.all() if inside and gpu.processes else {}
     return [
-        Listed(gpu.index, 0, one.pid, "", one.memory, one.pid if one.pid in here else None)
-        for one in gpu.processes
-        if one.compute and (one.pid or inside)
+        Listed(gpu.index, 0, process.pid, "", process.memory, process.pid if process.pid in here else None)
+        for process in gpu.processes
+        if process.compute and (process.pid or inside)
     ]
 
 
@@ -202,12 +206,12 @@ def _is_service(host: Host, held: Listed) -> bool:
 
 
 def _left_over(gpu: Gpu) -> int:
-    return gpu.used - sum(one.memory for one in gpu.processes)
+    return gpu.used - sum(process.memory for process in gpu.processes)
 
 
 def _unexplained(gpu: Gpu) -> bool:
     """Whether so much is in use that somebody must hold it; not where a process keeps its memory secret."""
-    silent = any(one.memory == 0 for one in gpu.processes)
+    silent = any(process.memory == 0 for process in gpu.processes)
     return gpu.whole and not silent and _left_over(gpu) > MARGIN
 
 
@@ -230,17 +234,19 @@ def _holding(
     holders: DeviceHolders,
     severity: Optional[Severity] = None,
 ) -> Finding:
-    told = [holders.describe(one) for one in held]
+    descriptions = [holders.describe(process) for process in held]
     return Finding(
         code,
         text.format(
             device=gpu.label,
-            process=told[0] + (f" (+{len(told) - 1})" if told[1:] else ""),
-            memory=sum(one.memory for one in held),
+            process=descriptions[0] + (f" (+{len(descriptions) - 1})" if descriptions[1:] else ""),
+            memory=sum(process.memory for process in held),
             total=gpu.total,
         ),
         severity=severity,
-        evidence=tuple(f"{who}: {one.memory} MB" for who, one in zip(told, held)),
+        evidence=tuple(
+            f"{description}: {process.memory} MB" for description, process in zip(descriptions, held)
+        ),
         device=gpu.label,
         action=Action.CLEANUP,
     )

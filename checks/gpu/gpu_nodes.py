@@ -61,14 +61,16 @@ def gpu_nodes(host: Host) -> Iterator[Union[Finding, Facts]]:
     paths = list(host.gpus.nodes)
     if not paths:
         raise Skip(_("this machine has no GPU device node"))
-    found = {path: host.running_files.lstat(path) for path in (*paths, *(f"/dev/{one}" for one in SHARED))}
-    there = {path: entry for path, entry in found.items() if entry is not None}
+    entries = {
+        path: host.running_files.lstat(path) for path in (*paths, *(f"/dev/{name}" for name in SHARED))
+    }
+    there = {path: entry for path, entry in entries.items() if entry is not None}
     yield Facts(
         {path: f"{stat.filemode(entry.mode)} {entry.uid}:{entry.gid}" for path, entry in there.items()}
     )
     yield from _kinds(there)
     if host.system.container():
-        yield from _missing([path for path in found if path not in there])
+        yield from _missing([path for path in entries if path not in there])
     closed = {path: entry for path, entry in there.items() if _is_node(entry) and not allowed(host, entry)}
     if host.identity.is_root:
         if any(entry.uid == NOBODY for entry in closed.values()):

@@ -83,19 +83,19 @@ def gpu_visibility(host: Host) -> Iterator[Union[Finding, Facts]]:
     if value.strip() in HIDING:
         yield _hidden(host, value)
         return
-    seen = _read_value(host, value)
-    yield from _judge(value, seen, count)
-    if seen.unknown:
+    visible = _read_value(host, value)
+    yield from _judge(value, visible, count)
+    if visible.unknown:
         text = _("{name} lists {part}: could not determine whether this machine has it")
-        raise Unknown(text.format(name=RUNTIME, part=seen.unknown[:100]), advisory=True)
+        raise Unknown(text.format(name=RUNTIME, part=visible.unknown[:100]), advisory=True)
 
 
 def _read_value(host: Host, value: str) -> VisibleGpus:
     """What CUDA makes of it; the driver is asked for the GPUs' names only where the value has one."""
     count = len(host.gpus.nodes)
-    found = cuda_visible(value[:LONGEST], count)
-    if not found.unknown.upper().startswith("GPU-"):
-        return found
+    visible = cuda_visible(value[:LONGEST], count)
+    if not visible.unknown.upper().startswith("GPU-"):
+        return visible
     from npudoctor.facts.gpu.nvml import ask_gpus
 
     gpus = ask_gpus(host)
@@ -114,17 +114,17 @@ def _hidden(host: Host, value: str) -> Finding:
     )
 
 
-def _judge(value: str, found: VisibleGpus, count: int) -> Iterator[Finding]:
+def _judge(value: str, visible: VisibleGpus, count: int) -> Iterator[Finding]:
     """What CUDA makes of it and nobody meant."""
-    better = _chosen(found.ids, value) if found.ids else _all(value)
-    ids = ",".join(map(str, found.ids))
-    if found.repeated:
+    better = _chosen(visible.ids, value) if visible.ids else _all(value)
+    ids = ",".join(map(str, visible.ids))
+    if visible.repeated:
         text = _("{name}={value} lists a GPU twice, and CUDA does not start with that")
         yield _finding("gpu-visibility.repeated", text, value, better)
-    elif found.stopped and not found.ids:
+    elif visible.stopped and not visible.ids:
         text = _("{name}={value} leaves the job no GPU: there are {count}, counted from 0")
         yield _finding("gpu-visibility.none-left", text, value, better, count=count)
-    elif found.stopped and found.stopped.strip(" ,") not in ("", "-1"):
+    elif visible.stopped and visible.stopped.strip(" ,") not in ("", "-1"):
         text = _("{name}={value} is read as {ids}: there are {count} GPUs, counted from 0")
         yield _finding("gpu-visibility.no-such-device", text, value, better, ids=ids, count=count)
 

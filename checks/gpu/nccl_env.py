@@ -116,9 +116,9 @@ def _judge(host: Host, row: Row, value: str) -> Iterator[Finding]:
     if version is None:
         return
     why = what_is_wrong(row, value)
-    meant = cleaned_up(value)
-    if why and meant and meant != value and what_is_wrong(row, meant) is None:
-        yield _pasted(row, value, meant)
+    cleaned = cleaned_up(value)
+    if why and cleaned and cleaned != value and what_is_wrong(row, cleaned) is None:
+        yield _pasted(row, value, cleaned)
     elif why and is_word(row, value) and not row.get("refused"):
         yield _read_otherwise(row, value)
     elif why:
@@ -153,12 +153,12 @@ def _since(version: str, since: str) -> bool:
     return mine is not None and first is not None and mine >= first
 
 
-def _pasted(row: Row, value: str, meant: str) -> Finding:
+def _pasted(row: Row, value: str, cleaned: str) -> Finding:
     """A value with the punctuation of a document in it."""
     text = _(
         "{name} is {value}, with blanks or characters pasted from a document; {meant} was probably meant"
     )
-    return _said("pasted-punctuation", text, row, value, meant=meant, steps=(Export(row["name"], meant),))
+    return _said("pasted-punctuation", text, row, value, meant=cleaned, steps=(Export(row["name"], cleaned),))
 
 
 def _read_otherwise(row: Row, value: str) -> Finding:
@@ -233,7 +233,7 @@ def _said(
     name = row["name"]
     shown = value if len(value) <= SHOWN else value[:SHOWN] + "..."
     source = _("built-in table of {as_of}: {source}")
-    told = (source.format(as_of=row["as_of"], source=row["source"]),) if "source" in row else ()
+    sources = (source.format(as_of=row["as_of"], source=row["source"]),) if "source" in row else ()
     unset = (Command(("unset", name)),)
     title = _("correct {name}") if steps else _("unset {name}")
     undo = Export(name, value).lines()
@@ -241,7 +241,7 @@ def _said(
         f"nccl-env.{code}",
         text.format(name=name, value=shown, **words),
         severity=severity,
-        evidence=(f"{name}={shown}", *told),
+        evidence=(f"{name}={shown}", *sources),
         action=Action.CONFIG,
         fix=Fix(title.format(name=name), steps or unset, undo, Risk.MANUAL, needs_root=False),
     )

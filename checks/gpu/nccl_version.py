@@ -89,17 +89,17 @@ def nccl_version(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("this machine has no GPU, and none is expected"))
     from npudoctor.facts.gpu.nccl import build_of, nccl_uses
 
-    found = [
+    uses = [
         (use, build_of(host, use.path) if use.path and not use.built_in else None) for use in nccl_uses(host)
     ]
-    if not found:
+    if not uses:
         text = _("no framework for GPUs is installed in {python}")
         raise Skip(text.format(python=host.interpreter.label))
-    yield Facts({use.framework: _facts(use, build) for use, build in found})
-    yield from _overwritten(host, found)
-    for use, build in found:
+    yield Facts({use.framework: _facts(use, build) for use, build in uses})
+    yield from _overwritten(host, uses)
+    for use, build in uses:
         yield from _judge(host, use, build)
-    silent = [use for use, build in found if build and not build.version]
+    silent = [use for use, build in uses if build and not build.version]
     if any(_least(host, use) for use in silent):
         text = _("the NCCL of {names} does not say its version")
         raise Unknown(text.format(names=", ".join(use.framework for use in silent)), advisory=True)
@@ -109,8 +109,8 @@ def _facts(use: NcclUse, build: Optional[Build]) -> dict[str, object]:
     """For machines."""
     version = build.version if build else None
     cuda = build.cuda if build else None
-    told = {"version": use.version, "library": use.path, "nccl": version, "cuda": cuda}
-    return {**told, "built_in": use.built_in}
+    facts = {"version": use.version, "library": use.path, "nccl": version, "cuda": cuda}
+    return {**facts, "built_in": use.built_in}
 
 
 def _judge(host: Host, use: NcclUse, build: Optional[Build]) -> Iterator[Finding]:
@@ -133,27 +133,27 @@ def _judge(host: Host, use: NcclUse, build: Optional[Build]) -> Iterator[Finding
 
 def _least(host: Host, use: NcclUse) -> Optional[str]:
     """The oldest NCCL that does; None where nobody says."""
-    told = _requirement(host, use)
-    if told:
-        return told.partition("==")[2]
+    requirement = _requirement(host, use)
+    if requirement:
+        return requirement.partition("==")[2]
     for row in host.knowledge.rows("nccl", "needs"):
         if row["package"] == use.package and use.version and _order(use.version) >= _order(row["from"]):
             return str(row["least"])
     return None
 
 
-def _overwritten(host: Host, found: Sequence[tuple[NcclUse, Optional[Build]]]) -> Iterator[Finding]:
+def _overwritten(host: Host, uses: Sequence[tuple[NcclUse, Optional[Build]]]) -> Iterator[Finding]:
     """Distributions that put their library in the same place, where that is the one that is loaded."""
-    installed = [one for name in WHEELS for one in host.interpreter.distributions(name)[:1]]
-    places = {one.folder.rpartition("/")[0] for one in installed}
+    installed = [distribution for name in WHEELS for distribution in host.interpreter.distributions(name)[:1]]
+    places = {distribution.folder.rpartition("/")[0] for distribution in installed}
     if len(installed) < 2 or len(places) > 1:
         return
-    for use, build in found:
+    for use, build in uses:
         wanted = (_requirement(host, use) or "").partition("==")[0]
         name = f"nvidia-nccl-cu{(build.cuda or '').partition('.')[0]}" if build else ""
         if wanted and build and build.cuda and name != wanted and use.path == use.own:
             text = _("{names} have put libnccl.so.2 in the same place; {framework} needs that of {wanted}")
-            names = ", ".join(one.name for one in installed)
+            names = ", ".join(distribution.name for distribution in installed)
             yield Finding(
                 "nccl-version.overwritten",
                 text.format(names=names, framework=use.framework, wanted=wanted),
@@ -229,12 +229,12 @@ def _other(host: Host, use: NcclUse, build: Build, needed: Optional[str]) -> Ite
 
 
 def _evidence(use: NcclUse, build: Build) -> tuple[str, ...]:
-    told = [f"{use.path}: NCCL {build.version or '?'}" + (f", CUDA {build.cuda}" if build.cuda else "")]
+    lines = [f"{use.path}: NCCL {build.version or '?'}" + (f", CUDA {build.cuda}" if build.cuda else "")]
     if use.entry:
-        told.append(_("found by the entry {entry} of LD_LIBRARY_PATH").format(entry=use.entry))
+        lines.append(_("found by the entry {entry} of LD_LIBRARY_PATH").format(entry=use.entry))
     if use.own and use.own != use.path:
-        told.append(use.own)
-    return tuple(told)
+        lines.append(use.own)
+    return tuple(lines)
 
 
 def _own_first(host: Host, use: NcclUse) -> Optional[Fix]:
@@ -249,8 +249,8 @@ def _own_first(host: Host, use: NcclUse) -> Optional[Fix]:
 
 def _requirement(host: Host, use: NcclUse) -> Optional[str]:
     """The exact NCCL that the framework's own metadata asks for: nvidia-nccl-cu12==2.27.5."""
-    for found in host.interpreter.distributions(use.package)[:1] if use.package else ():
-        for line in found.all("requires-dist"):
+    for distribution in host.interpreter.distributions(use.package)[:1] if use.package else ():
+        for line in distribution.all("requires-dist"):
             text = line.partition(";")[0].replace(" ", "").replace("(", "").replace(")", "")
             if text.startswith("nvidia-nccl-cu") and text.count("==") == 1:
                 return text

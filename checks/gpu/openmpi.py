@@ -92,15 +92,15 @@ def openmpi(host: Host) -> Iterator[Union[Finding, Facts]]:
     if name is None:
         text = _("no MindSpore that needs MPI is installed in {python}")
         raise Skip(text.format(python=host.interpreter.label))
-    found = library(host, name)
-    told = {"library": found.path, "version": found.version} if found else {"library": None}
-    yield Facts(told)
-    if found is None:
+    mpi = library(host, name)
+    facts = {"library": mpi.path, "version": mpi.version} if mpi else {"library": None}
+    yield Facts(facts)
+    if mpi is None:
         yield _missing(host, name)
-    elif _is_old(found.version, found.exact):
-        yield _too_old(found, LEAST)
+    elif _is_old(mpi.version, mpi.exact):
+        yield _too_old(mpi, LEAST)
     if not image and not host.variables.get(INSIDE):
-        yield from _launcher(host, name, found.version if found and found.exact else None)
+        yield from _launcher(host, name, mpi.version if mpi and mpi.exact else None)
 
 
 def _launcher(host: Host, name: str, version: Optional[str]) -> Iterator[Finding]:
@@ -151,10 +151,10 @@ def _missing(host: Host, name: str) -> Finding:
     return Finding("openmpi.missing", text.format(name=name), severity=weight(host), action=Action.CONFIG)
 
 
-def _too_old(found: Mpi, least: str) -> Finding:
+def _too_old(mpi: Mpi, least: str) -> Finding:
     """One that nobody has documented."""
     text = _("Open MPI is {version}; MindSpore's guide was written with {least}")
-    return Finding("openmpi.too-old", text.format(version=found.version, least=least), evidence=(found.path,))
+    return Finding("openmpi.too-old", text.format(version=mpi.version, least=least), evidence=(mpi.path,))
 
 
 def _no_launcher() -> Finding:

@@ -94,11 +94,11 @@ def _judge(host: Host, row: Row, value: str) -> Iterator[Finding]:
     from npudoctor.knowledge.paddle_flags import what_is_wrong
 
     why = what_is_wrong(row, value)
-    meant = cleaned_up(value)
+    cleaned = cleaned_up(value)
     if why is None:
         yield from _valid(host, row, value)
-    elif meant and meant != value and what_is_wrong(row, meant) is None:
-        yield _pasted(row, value, meant)
+    elif cleaned and cleaned != value and what_is_wrong(row, cleaned) is None:
+        yield _pasted(row, value, cleaned)
     else:
         yield _bad_value(row, value, why)
 
@@ -110,7 +110,7 @@ def _valid(host: Host, row: Row, value: str) -> Iterator[Finding]:
     variables, name = host.variables, row["name"]
     if row["kind"] == "devices":
         count = _count(host, name)
-        beyond = [one for one in devices(value) if count and one >= count]
+        beyond = [device for device in devices(value) if count and device >= count]
         if beyond:
             yield _no_such_device(row, value, beyond, count)
     if name == COLLECTION and double(value) < 0:
@@ -134,12 +134,12 @@ def _bad_value(row: Row, value: str, why: str) -> Finding:
     return _said("bad-value", _("{name} is {value}: {why}"), row, value, why=why)
 
 
-def _pasted(row: Row, value: str, meant: str) -> Finding:
+def _pasted(row: Row, value: str, cleaned: str) -> Finding:
     """A value with the punctuation of a document in it."""
     text = _(
         "{name} is {value}, with blanks or characters pasted from a document; {meant} was probably meant"
     )
-    return _said("pasted-punctuation", text, row, value, meant, meant=meant)
+    return _said("pasted-punctuation", text, row, value, cleaned, meant=cleaned)
 
 
 def _no_such_device(row: Row, value: str, beyond: Sequence[int], count: int) -> Finding:

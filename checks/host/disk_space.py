@@ -63,12 +63,12 @@ def disk_space(host: Host) -> Iterator[Union[Finding, Facts]]:
     statvfs(3); df(1); MindSpore FAQ on the cache server.
     """
     spaces, silent = _spaces(host)
-    yield Facts({path: {"bytes": one.total, "free": one.free} for path, one in spaces.items()})
-    said: set[int] = set()
+    yield Facts({path: {"bytes": usage.total, "free": usage.free} for path, usage in spaces.items()})
+    reported: set[int] = set()
     for space in spaces.values():
-        if space.device not in said:
-            said.add(space.device)
-            others = [other for other, one in spaces.items() if one.device == space.device]
+        if space.device not in reported:
+            reported.add(space.device)
+            others = [other for other, usage in spaces.items() if usage.device == space.device]
             yield from _judge(space, ", ".join(others))
     tmp = spaces.get(TMP)
     if tmp is not None and (tmp.free < LOW or (tmp.inodes > 0 and tmp.inodes_free < FEW)):
@@ -135,10 +135,10 @@ def _room(space: Space) -> tuple[str, str]:
 
 def _owners(host: Host) -> Iterator[Finding]:
 
-    told: Optional[tuple[str, ...]] = _owner_lines(host, TMP)
-    if told:
+    lines: Optional[tuple[str, ...]] = _owner_lines(host, TMP)
+    if lines:
         text = _("see whose files take the most space in {path}; do not empty the whole folder")
-        yield Finding("disk-space.tmp-owners", text.format(path=TMP), evidence=told)
+        yield Finding("disk-space.tmp-owners", text.format(path=TMP), evidence=lines)
 
 
 def _owner_lines(host: Host, folder: str) -> tuple[str, ...]:
@@ -167,10 +167,10 @@ def _owner_lines(host: Host, folder: str) -> tuple[str, ...]:
     from npudoctor.host.process.users import user_names
 
     names = user_names(host.files)
-    told = [_line(uid, size, biggest[uid], names) for uid, size in held.most_common(SHOWN) if size]
+    lines = [_line(uid, size, biggest[uid], names) for uid, size in held.most_common(SHOWN) if size]
     if not all_seen:
-        told.append(_("only the first {count} entries were examined").format(count=MOST))
-    return tuple(told)
+        lines.append(_("only the first {count} entries were examined").format(count=MOST))
+    return tuple(lines)
 
 
 def _names(host: Host, path: str) -> list[str]:

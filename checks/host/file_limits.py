@@ -222,8 +222,8 @@ def _slurm(host: Host) -> bool:
 
 def _service(host: Host) -> Optional[str]:
     """The unit of a service that the process runs in; None for a login."""
-    found = _SERVICE.search(_groups(host))
-    return None if found is None or _LOGINS.fullmatch(found[1]) else found[1]
+    match = _SERVICE.search(_groups(host))
+    return None if match is None or _LOGINS.fullmatch(match[1]) else match[1]
 
 
 def _groups(host: Host) -> str:

@@ -92,22 +92,22 @@ def temporary_folders(host: Host) -> Iterator[Union[Finding, Facts]]:
             own = _look(host, named)
         except CannotTell as error:
             silent = error
-    found = {TMP: _look(host, TMP), SHM: _look(host, SHM)}
-    if not found[SHM].there:
-        del found[SHM]  # shm-size says so
-    shown = [*found.values(), *([own] if own else [])]
-    yield Facts({one.path: {"writable": one.writable} for one in shown})
-    for one in found.values():
-        instead = one.path == TMP and own is not None and own.writable is True
-        if one.writable is False:
-            yield _not_writable(host, one, WARNING if instead else ERROR)
+    folders = {TMP: _look(host, TMP), SHM: _look(host, SHM)}
+    if not folders[SHM].there:
+        del folders[SHM]  # shm-size says so
+    shown = [*folders.values(), *([own] if own else [])]
+    yield Facts({folder.path: {"writable": folder.writable} for folder in shown})
+    for folder in folders.values():
+        instead = folder.path == TMP and own is not None and own.writable is True
+        if folder.writable is False:
+            yield _not_writable(host, folder, WARNING if instead else ERROR)
     if own is not None and own.writable is False:
         yield _not_writable(host, own, WARNING, variable="TMPDIR")
-    if found[TMP].writable is not False:
+    if folders[TMP].writable is not False:
         yield from _judge_mindspore(host, f"{TMP}/mindspore")
     if silent is not None:
         raise silent
-    _expect_known(host, found.values())
+    _expect_known(host, folders.values())
 
 
 @dataclass(frozen=True)
@@ -144,14 +144,14 @@ def _look(host: Host, path: str) -> JobFolder:
     return JobFolder(path, True, writable, place.entry, mount)
 
 
-def _expect_known(host: Host, found: Iterable[JobFolder]) -> None:
+def _expect_known(host: Host, folders: Iterable[JobFolder]) -> None:
     """Unknown where it cannot be told whether the job's user may write to one of them."""
-    for one in found:
-        if one.writable is None:
+    for folder in folders:
+        if folder.writable is None:
             text = _(
                 "could not determine whether {user} may write to {path}: it may have an access control list"
             )
-            raise Unknown(text.format(user=job_user(host).user, path=one.path))
+            raise Unknown(text.format(user=job_user(host).user, path=folder.path))
 
 
 def _not_writable(host: Host, place: JobFolder, severity: Severity, variable: str = "") -> Finding:
@@ -191,9 +191,9 @@ def _evidence(place: JobFolder) -> tuple[str, ...]:
     if place.entry is None:
         return ()
     entry, mount = place.entry, place.mount
-    told = f"{place.path} uid={entry.uid} gid={entry.gid} mode={stat.filemode(entry.mode)}"
+    line = f"{place.path} uid={entry.uid} gid={entry.gid} mode={stat.filemode(entry.mode)}"
     options = ",".join(dict.fromkeys((*mount.own, *mount.options))) if mount else ""
-    return (told, f"{mount.point} {mount.kind} {options}") if mount else (told,)
+    return (line, f"{mount.point} {mount.kind} {options}") if mount else (line,)
 
 
 def _fix(host: Host, place: JobFolder, variable: str) -> Optional[Fix]:
