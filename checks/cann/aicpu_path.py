@@ -55,12 +55,12 @@ def aicpu_path(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     - `aicpu-path.unset`: a warning, as only operators that run on the AICPU need it; an error with
       PyTorch 1.x on CANN before 6.0, whose every job runs some, and whose environment was written by hand;
-      only said beside other frameworks on such a CANN, whose scripts never set it.
-      It is fine where CANN lies in /usr/local/Ascend itself: that is what the runtime falls back to.
+      information with other frameworks on such a CANN, whose scripts never set it.
+      It is fine where CANN is in /usr/local/Ascend itself: the runtime falls back to that folder.
     - `aicpu-path.missing`: it names no folder, or one without `opp`.
     - `aicpu-path.other-install`: it names another installation; an error when their versions differ.
 
-    Where no NPU is to be used, as on a node that only builds, all of them are only said.
+    Where no NPU is to be used, as on a node that only builds, all of them are information.
 
     ## Why it matters
 

@@ -68,7 +68,7 @@ def cann_driver(host: Host) -> Iterator[Union[Finding, Facts]]:
       than all that are named, or a CANN newer than the table, is only noted
       (`cann-driver.newer-than-table`).
     - `cann-driver.other-branch`: no row is about this CANN, and neither package lists the other's branch.
-      How those lists are meant is inferred, so it is only noted.
+      The meaning of those lists is inferred, so this is information.
     - `cann-driver.missing`, `cann-driver.no-library`: a job is to use NPUs here, and the driver or its
       libascend_hal.so is not there. In a container: what to mount. `cann-driver.not-mounted`: there the
       library is, but no version.info, so that nothing can be compared.

@@ -59,13 +59,13 @@ def cann_env(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     Compares ASCEND_HOME_PATH, ASCEND_TOOLKIT_HOME, ASCEND_OPP_PATH, TOOLCHAIN_HOME, PATH and PYTHONPATH with
     what the installation's own script would set, by release: up to 5.0 they were set by hand. Two paths
-    of one tree are the same. Only folders that the tree has are asked for. Where no NPU is to be used, all
-    that is found is only noted. ASCEND_AICPU_PATH and LD_LIBRARY_PATH have checks of their own.
+    of one tree are the same. Only folders that the tree has are required. Where no NPU is to be used, every
+    finding is information. ASCEND_AICPU_PATH and LD_LIBRARY_PATH have checks of their own.
 
     - `not-sourced`: no variable names CANN; up to 5.0 PYTHONPATH does not either. An error where a framework
       that runs on it is installed.
     - `unset`: some are set and others not; an error when ASCEND_OPP_PATH is missing.
-    - `no-such-path`: one names a folder in which no CANN is.
+    - `no-such-path`: one names a folder that has no CANN.
     - `mixed-installs`: variables name two installations; an error when their versions differ.
     - `other-install-first`: PYTHONPATH finds another installation first, an error when their versions
       differ; or PATH does, a warning.

@@ -57,23 +57,23 @@ def cann_install(host: Host) -> Answers:
 
     Looks for CANN where the variables name it, where install records name it, in /usr/local/Ascend, in the
     user's Ascend folder and in conda's, in the layout of every release from 20.0 to 9.x. Two names of one
-    tree are one installation. The facts of the row tell all that were found, which is in use, and why.
+    tree are one installation. The facts of the row list all of them, which is in use, and why.
 
-    - `missing`: NPUs are used here, MindSpore, torch_npu or vllm-ascend is installed, and no CANN is. Who
-      trains on the CPU of such a machine says so: `--expect none`.
+    - `missing`: NPUs are used here, MindSpore, torch_npu or vllm-ascend is installed, and CANN is
+      not. To train on the CPU of such a machine, pass `--expect none`.
     - `not-readable`: this user may not read what a job needs of it.
-    - `dangling-latest`: `latest` (or `cann`), or parts of it, lead nowhere; only told, not counted, where
-      another CANN is in use.
+    - `dangling-latest`: `latest` (or `cann`), or parts of it, lead nowhere; information where another
+      CANN is in use.
     - `mixed-latest`: the parts that `latest` names lie in different releases; an error when te and the
       compiler are of two, else a warning.
     - `kernels-missing`: no kernels (from 8.5: ops) package, on a machine with NPUs; for CANN 8.0 and later.
-    - `kernels-other-version`: the kernels package is none that this release asks for.
-    - `wrong-machine`: an error when its libraries are for another machine; only told when nothing but its
+    - `kernels-other-version`: the kernels package is not one that this release requires.
+    - `wrong-machine`: an error when its libraries are for another machine; information when only its
       install record says so: that `arch=` there must be this machine's is inferred.
 
     ## Why it matters
 
-    A half upgraded CANN loads libraries of two releases, and fails late and without a clear word. Without
+    A half upgraded CANN loads libraries of two releases, and fails late and without a clear message. Without
     its kernels package operators cannot run. What root installed for itself alone, others cannot load.
 
     ## Fix safety

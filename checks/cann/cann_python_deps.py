@@ -55,8 +55,8 @@ def cann_python_deps(host: Host) -> Iterator[Union[Finding, Facts]]:
       alone requires, a note for what the list alone names. Without te's metadata the list alone speaks: a
       warning, or a note for what only tools need.
     - `unsuitable`: installed, in a version that te does not accept.
-    - `numpy-2`: NumPy 2 beside a CANN whose Python code cannot use it: all before 8.3. Of later ones that is
-      not known, and nothing is said.
+    - `numpy-2`: NumPy 2 beside a CANN whose Python code cannot use it: all before 8.3. For later ones
+      it is unknown, and nothing is reported.
     - `site-table`: rows that this site added to our list cannot be used.
 
     ## Why it matters
@@ -175,7 +175,7 @@ def _unsuitable(
 
 
 def _suits(host: Host, need: Need) -> bool:
-    """A version that is no number cannot be compared, and is let pass: the package is there."""
+    """A version that is not a number cannot be compared and passes: the package is there."""
     try:
         version = version_number(host.interpreter.distributions(need.name)[0])
         return bool(need.specifier.contains(version, prereleases=True))

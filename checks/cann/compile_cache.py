@@ -65,14 +65,14 @@ def compile_cache(host: Host) -> Iterator[Union[Finding, Facts]]:
       `compile-cache.lock`: one that is younger, in use, or of which that cannot be proven (in a container, on
       a network mount, or when the owner's processes are hidden).
     - `compile-cache.not-writable`, `compile-cache.missing`: judged by owner, mode and mount, nothing
-      is written; what a server of NFS lets root do cannot be told.
+      is written; what an NFS server lets root do is unknown.
       ASCEND_CACHE_PATH must exist.
     - `compile-cache.no-file-locks`: on NFSv3, or mounted without locks, CANN's documents advise against it.
     - `compile-cache.relative`: where it lies depends on where the job is started.
 
     ## Why it matters
 
-    While a build.lock exists, every other process waits for it for ever: training hangs without a word. A
+    While a build.lock exists, every other process waits for it forever: training hangs silently. A
     cache that cannot be written makes each start compile everything again, or fail.
 
     ## Fix safety
@@ -92,7 +92,7 @@ def compile_cache(host: Host) -> Iterator[Union[Finding, Facts]]:
     from npudoctor.facts.system.mounts import mounts_of
 
     yield Facts({"caches": [cache.path for cache in caches]})
-    mounts_of(host)  # what is not said of them is no question of permission
+    mounts_of(host)  # an unreadable mount table is not a PermissionError of one cache
     reason = ""
     for cache in caches:
         if not cache.path.startswith("/"):
@@ -112,7 +112,7 @@ def compile_cache(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _of(host: Host, cache: Cache) -> Generator[Finding, None, str]:
-    """All that is to be said of one cache; what cannot be told from here is the answer."""
+    """The findings about one cache; returns why something could not be determined, "" where nothing was."""
     from npudoctor.facts.job.working_directory import foreign_user
     from npudoctor.facts.system.mounts import mount_at
     from npudoctor.host.fs.access import first_barrier, nearest
@@ -200,7 +200,7 @@ def _lock(host: Host, path: str, mount: Optional[Mount]) -> Finding:
 
 
 def _unlocking(host: Host, path: str, entry: Entry, mount: Optional[Mount]) -> Fix:
-    """By a step that proves anew that nobody has the lock open, where the file system can tell."""
+    """By a step that proves once more that no process has the lock open, where the file system can tell."""
     from npudoctor import RemoveUnused
     from npudoctor.proof.unused import LEASED, mark_of
 
@@ -258,7 +258,7 @@ def _here(host: Host) -> str:
 
 
 def _there(host: Host, path: str) -> bool:
-    """Whether a usual place is there; one that this user cannot look at is none of this user's caches."""
+    """Whether a usual place exists; one that this user cannot look at is not a cache of this user."""
     try:
         return host.files.stat(path) is not None
     except CannotTell:

@@ -67,21 +67,21 @@ def library_path(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     - `library-path.not-found`: a library that the job loads is not found.
     - `library-path.driver-not-found`: the same for one of the driver, known by its name where it is nowhere.
-    - `library-path.broken`: the loader comes upon a file that is no library, and stops.
+    - `library-path.broken`: the loader meets a file that is not a library, and stops.
     - `library-path.stub-first`: a stand-in for builds (`devlib`, `stub`) is found before the real one.
     - `library-path.other-cann`: a library is taken from another CANN than the one in use; a warning unless
-      their versions are known and differ, only said when such a folder stands behind and changes nothing.
+      their versions are known and differ, information when such a folder comes later and changes nothing.
     - `library-path.outside-cann`: a library that the CANN in use has is taken from a folder that belongs to
       no CANN: a copy, what is left of a removed release, an environment's own. What Python packages bring
-      themselves is theirs. Of which release it is cannot be told: a warning.
+      themselves is theirs. Its release is unknown, so this is a warning.
     - `library-path.working-directory`: an empty entry of LD_LIBRARY_PATH is the working directory, a relative
       one a folder below it, and so is one with a `~` that was in quotes. CANN's own 8.x script leaves an
-      empty one, so it is only said; it is a warning where a library is taken from there, or where everybody
+      empty one, so it is information; a warning where a library is taken from there, or where everybody
       may put one there.
 
     An entry that is missing, or there twice, changes nothing and is not mentioned. Errors are warnings where
-    nothing is installed that runs on CANN; where no NPU is expected or found they are only said, and what is
-    nowhere on the machine is not missed.
+    nothing is installed that runs on CANN; where no NPU is expected or found they are information, and
+    what is nowhere on the machine is not reported.
 
     ## Why it matters
 

@@ -56,8 +56,8 @@ def log_directory(host: Host) -> Iterator[Union[Finding, Facts]]:
     Logs go to ASCEND_PROCESS_LOG_PATH, else to ASCEND_WORK_PATH, else to `ascend/log` in HOME, and below it
     to `debug`, `run` and `security`; a folder that is missing is made. This looks, by owner, mode
     and mount, whether the job's user may write in those that are there, or in the nearest folder above.
-    Nothing is written to try it; whether the disk is full is another check's question. What a server of NFS
-    lets root do cannot be told.
+    Nothing is written to try it; whether the disk is full is another check's question. What an NFS server
+    lets root do is unknown.
 
     - `log-directory.not-writable`: often a folder that root made, when a job once ran with sudo; or a
       file system that is mounted read-only.
@@ -92,7 +92,7 @@ def log_directory(host: Host) -> Iterator[Union[Finding, Facts]]:
         echo_of = ("identity.home-unset", "identity.home-missing") if name == "HOME" else ()
         yield Finding("log-directory.relative", message, action=Action.CONFIG, echo_of=echo_of)
         return
-    mounts_of(host)  # what is not said of them is no question of permission
+    mounts_of(host)  # an unreadable mount table is not a PermissionError of the folder
     try:
         yield from _judge(host, value, name)
     except CannotTell as error:

@@ -145,7 +145,7 @@ def _pairs(value: str) -> list[tuple[str, str]]:
 
 
 def _modules(row: Row, value: str) -> Iterator[Finding]:
-    """What is to be said of the modules of a list that can be read."""
+    """The findings about the modules of a valid list."""
     if not row.get("modules"):
         return
     unknown = [name for name, _level in _pairs(value) if name not in MODULES]

@@ -59,11 +59,11 @@ def nnal_atb(host: Host) -> Iterator[Union[Finding, Facts]]:
     namespace `atb` that are needed. Nothing is run or imported. It applies where one of them is installed.
 
     - `nnal-atb.not-found`: an error where import fails without it; a warning where vllm-ascend is installed;
-      else it is only said, and only where NNAL is installed, as torch_npu goes on without. All is only
-      said where no NPU is expected.
+      else information, and only where NNAL is installed, as torch_npu runs without it. Every finding is
+      information where no NPU is expected.
     - `nnal-atb.other-abi`: ATB's script took the other ABI, as torch could not be imported, or another one.
     - `nnal-atb.both-abis`: its script was sourced twice; the first one is used.
-    - `nnal-atb.other-version`: NNAL is of another release than CANN.
+    - `nnal-atb.other-version`: NNAL and CANN are different releases.
     - `nnal-atb.undefined-symbols`: NNAL is older than what torch_npu was built for.
 
     ## Why it matters

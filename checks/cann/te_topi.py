@@ -91,8 +91,8 @@ def te_topi(host: Host) -> Iterator[Union[Finding, Facts]]:
     `npudoctor fix te-topi --risk caution` runs it, as the user to whom the interpreter belongs; as root only
     where interpreter, packages and wheels are root's and nobody else may write them, and only while the
     wheels are the very files that were looked at. Stop the jobs of this interpreter before. `npudoctor undo`
-    puts the old ones back where the CANN that they are of is installed too; else it cannot be taken back.
-    An interpreter without pip, one that uv manages and an image are for a person: the line is shown.
+    puts the old ones back where the CANN that they came from is installed too; else it cannot be undone.
+    For an interpreter without pip, one that uv manages, and an image the line is only shown.
 
     For a copy that PYTHONPATH names, the line puts CANN's own folder in front.
 
@@ -242,7 +242,7 @@ def _pip(host: Host, active: Install, names: Sequence[str], copy: Optional[Copy]
 
 
 def _before(host: Host, names: Sequence[str], copy: Copy, many: int) -> Sequence[str]:
-    """The wheels of the CANN that the copy is of, where that is installed too and ships as many."""
+    """The wheels of the CANN that the copy came from, where that is installed too and ships as many."""
     for install in installs_of(host)[1:]:
         if install.component == copy.version:
             paths = wheels(host.files, install, names)

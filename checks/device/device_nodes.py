@@ -36,13 +36,13 @@ def device_nodes(host: Host) -> Iterator[Union[Finding, Facts]]:
     `/dev/asdrv_svm`). This looks that they are there, that they are character devices, and whether owner,
     group and mode let this user read and write them. Groups are compared by number, as in a container the
     same name may be another number. Where the mode says no, the system itself is asked as well, since it
-    sees access lists too. No node is opened. It is asked in every scope and profile, as it speaks of the
-    node and of the user.
+    sees access lists too. No node is opened. It runs in every scope and profile, as it concerns the node
+    and the user.
 
     - `device-nodes.missing`: NPUs are here, but one of the nodes that all of them share is not.
     - `device-nodes.not-a-device`: something else has the name of a node. `docker run -v /dev/hisi_hdc:...`
       makes a folder where the host has no such node.
-    - `device-nodes.no-access`: this user is not in the nodes' group, or has not logged in since it is.
+    - `device-nodes.no-access`: this user is not in the nodes' group, or has not logged in since it was added.
 
     ## Why it matters
 

@@ -1,4 +1,4 @@
-"""Does the job see the NPUs that it was meant to see?"""
+"""Does the job see the NPUs that its variables name?"""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ def device_visibility(host: Host) -> Iterator[Union[Finding, Facts]]:
     tool is run.
 
     The runtime counts from 0 among the devices that are here (logic ids), also in a container that was
-    given NPU 4 and 5. It reads up to the first id that is none of these, or the first character that is
+    given NPU 4 and 5. It reads up to the first id that is not one of these, or the first character that is
     neither digit nor comma: `1, 2,3` is 1, and `1,3,8` of eight is 1,3.
 
     - `device-visibility.none-left`: nothing of the value is read, so the job has no device.
-    - `device-visibility.bad-value`: a value of more than 4096 characters, which cannot be meant.
+    - `device-visibility.bad-value`: a value of more than 4096 characters, which is not a device list.
     - `device-visibility.cut`, `device-visibility.no-such-device`: it gets fewer than are written there.
     - `device-visibility.not-ascending`: ids must ascend, each once.
-    - `device-visibility.empty`: the variable is set to nothing; what the runtime makes of that is not known.
+    - `device-visibility.empty`: the variable is set but empty; what the runtime does with that is unknown.
     - `device-visibility.not-given`: in a container: it was to be given a device whose node is not here.
     - `device-visibility.container-only`: on a host ASCEND_VISIBLE_DEVICES limits no job.
     - `device-visibility.beyond-slurm`: the job sees devices that Slurm did not give to it. Slurm sets no

@@ -42,12 +42,13 @@ def npu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
       container, a login), that this job did not start: a notebook that is still open, an older run.
     - `npu-busy.memory-held`: more memory is in use than an idle chip of this kind has (the table names its
       captures) and the listed processes explain, by more than 1 GiB. Something that ended badly, or a
-      process that npu-smi does not show, holds it. Old ones show no processes at all, and that is said. With
-      eight processes on a chip, which is all that is ever shown, nothing is said.
+      process that npu-smi does not show, holds it. Old ones show no processes at all; the message says so.
+      With eight processes on a chip, the most that it ever lists, nothing is reported.
 
     In a container npu-smi shows pids of the host, or none. More than 1 GiB that is held there by a process
     which the container does not see, or an AI core that computes for one, is `npu-busy.memory-held`, whoever
-    it is; less, or what may be a process beside us that has the device open, is "cannot tell" without weight.
+    it is; less, or what may be a process beside us that has the device open, leaves the row
+    unknown, which does not decide the verdict.
 
     ## Why it matters
 
@@ -113,7 +114,7 @@ class ChipUse:
 
     @property
     def unknown(self) -> bool:
-        """A chip of which nobody knows what it uses when it idles, and that uses much."""
+        """Whether it uses much, and what an idle chip of its kind uses is unknown."""
         return self.idle is None and self.left_over * 4 > self.total > 0
 
     def unseen(self, hidden: Sequence[NpuProcess]) -> int:
@@ -141,7 +142,7 @@ def _idle(host: Host, name: str) -> tuple[Optional[int], str]:
 
 
 def _judge(host: Host, uses: Sequence[ChipUse], named: bool) -> Iterator[Finding]:
-    """A finding for each device that a stranger holds, and for each whose memory nobody explains."""
+    """A finding for each device that a stranger holds, and for each with memory that no process explains."""
     inside = host.system.container()
     holders = DeviceHolders(host)
     strangers = {use: [process for process in use.held or () if holders.is_strange(process)] for use in uses}

@@ -43,8 +43,8 @@ def npu_health(host: Host) -> Iterator[Union[Finding, Facts]]:
     - `npu-health.alarm`, `npu-health.critical`: it does not work as it should; keep jobs off the device and
       tell the vendor the codes.
 
-    UNKNOWN, or a word that is not one of npu-smi's, is "cannot tell". A chip without an error code is shown
-    as OK by the tool itself. Where npu-smi gives no table, npu-tool says why.
+    UNKNOWN, or a word that is not one of npu-smi's, leaves the row unknown. A chip without an error code is
+    shown as OK by the tool itself. Where npu-smi gives no table, npu-tool says why.
 
     ## Why it matters
 

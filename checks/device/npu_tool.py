@@ -83,13 +83,13 @@ def npu_tool(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     Looks for npu-smi in the system's folders, in the driver's `tools` and on PATH, and runs `npu-smi info`
     with the driver's own libraries. What it prints decides, not its exit status, which is 0 for some
-    failures. The table is read by its headers; one that is not known is kept as evidence, and the row is
-    "cannot tell".
+    failures. The table is read by its headers; an unknown one is kept as evidence, and the row is
+    unknown.
 
     - `npu-tool.hung`: no answer twice, and a process that works with the driver (or the killed npu-smi
-      itself) was in state D both times. Only a reboot ends that. Without such a process: "cannot tell".
+      itself) was in state D both times. Only a reboot ends that. Without such a process the row is unknown.
     - `npu-tool.driver-not-ready`: -8005: the driver is not loaded, or was upgraded without a reboot. In a
-      container a warning: there it may be for want of rights.
+      container a warning: there permissions may be missing.
     - `npu-tool.device-used`: -8020: another container holds the device.
     - `npu-tool.no-rights`: -8002, or -8005 with `ret=4`: this user is not in the devices' group; in a
       container also a virtual NPU.
@@ -98,7 +98,7 @@ def npu_tool(host: Host) -> Iterator[Union[Finding, Facts]]:
       fewer chips than there are device nodes, so a card may have dropped out.
     - `npu-tool.failed`: another of its codes.
     - `npu-tool.driver-incomplete`: it says that the driver may not be completely installed.
-    - `npu-tool.not-found`: no npu-smi. Jobs do not need it, but the devices' health cannot be told.
+    - `npu-tool.not-found`: no npu-smi. Jobs do not need it, but the devices' health is then unknown.
 
     ## Why it matters
 

@@ -49,11 +49,11 @@ def cuda_driver(host: Host) -> Iterator[Union[Finding, Facts]]:
       interpreter is served.
     - `cuda-driver.mismatch`: the libraries are of another version than the loaded module: NVML and CUDA
       refuse to start. A warning where the libraries are the older ones of the same major version.
-    - `cuda-driver.compat-unusable`: the libcuda that is found is of a package for forward compatibility
+    - `cuda-driver.compat-unusable`: the libcuda that is found belongs to a package for forward compatibility
       that is older than the loaded module, or the GPU is a GeForce, for which there is no forward
       compatibility: CUDA ends with error 803 or 804.
     - `cuda-driver.no-library`: a framework for GPUs is installed, and libcuda.so.1 is not found.
-    - `cuda-driver.stub-first`: the loader finds the stand-in that is meant for builds.
+    - `cuda-driver.stub-first`: the loader finds a stub that is only meant for builds.
 
     ## Why it matters
 
@@ -93,7 +93,7 @@ def cuda_driver(host: Host) -> Iterator[Union[Finding, Facts]]:
 def _apart(
     module: str, cuda: Optional[DriverLibrary], nvml: Optional[DriverLibrary]
 ) -> Iterator[DriverLibrary]:
-    """The first library that is of another version than the module, one for forward compatibility apart."""
+    """The first library whose version differs from the module's; those for forward compatibility may."""
     for library in (nvml, cuda):
         if library and library.version and not library.compat and library.version != module:
             yield library

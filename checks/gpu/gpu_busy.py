@@ -45,17 +45,17 @@ def gpu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
     - `gpu-busy.held-by-session`: a process of our session, or the same user's in the same control group, that
       this job did not start: one that was left in the background, or another part of the same work.
     - `gpu-busy.memory-held`: more than 1 GiB is in use that no process explains: something that ended badly,
-      or a process that is not shown, holds it. With nvidia-smi, which lists no processes for pictures, it is
-      not said of a GPU with a screen.
-    - `gpu-busy.reset-required`: the driver tells nothing of such a GPU but that it must be reset first.
+      or a process that is not shown, holds it. With nvidia-smi, which lists no graphics processes, it is not
+      reported for a GPU with a screen.
+    - `gpu-busy.reset-required`: the driver reports only that such a GPU must be reset first.
 
-    A GPU of which the driver tells only an error, and outside of a container a process without a number, is
-    "cannot tell".
+    A GPU for which the driver reports only an error, and outside of a container a process without a number,
+    leaves the row unknown.
 
     In a container the driver shows only the container's own processes: memory that others hold there is
     `gpu-busy.memory-held`, whoever they are. What may be held by a process beside us that has the GPU open, a
     GPU that is split (MIG), and numbers in CUDA_VISIBLE_DEVICES where the GPUs are of several models and
-    CUDA_DEVICE_ORDER is not PCI_BUS_ID are "cannot tell" without weight.
+    CUDA_DEVICE_ORDER is not PCI_BUS_ID leave the row unknown, which does not decide the verdict.
 
     ## Why it matters
 
@@ -122,7 +122,7 @@ def _judge_silent(gpus: Sequence[Gpu]) -> Generator[Finding, None, Optional[Unkn
 
 
 def _split(gpus: Sequence[Gpu]) -> Optional[Unknown]:
-    """What cannot be said of those that are split."""
+    """Why GPUs that are split cannot be judged; None where there are none."""
     if not gpus:
         return None
     text = _("{devices}: split by MIG; only the instances can be checked")
@@ -130,8 +130,8 @@ def _split(gpus: Sequence[Gpu]) -> Optional[Unknown]:
 
 
 def _judge(host: Host, gpus: Sequence[Gpu], named: bool) -> Generator[Finding, None, Optional[Unknown]]:
-    """A finding for each GPU that a stranger holds, and for each whose memory nobody explains; and what
-    cannot be told."""
+    """A finding for each GPU that a stranger holds, and for each with memory that no process explains;
+    returns what could not be determined."""
     holders = DeviceHolders(host)
     inside = host.system.container()
     listed = {gpu: _listed(host, gpu, inside) for gpu in gpus}

@@ -27,12 +27,12 @@ def gpu_collective(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     Reads what libgpu_collective.so and libnvidia_collective.so of the installed MindSpore need, and looks for
     each library as the loader does: RPATH, LD_LIBRARY_PATH, RUNPATH, ld.so.cache, the default folders.
-    Nothing is loaded. It applies where MindSpore is one for GPUs and a GPU is here or `--expect gpu` said.
+    Nothing is loaded. It applies to a MindSpore for GPUs, where a GPU is here or `--expect gpu` is given.
 
-    - `gpu-collective.not-loadable`: a library that one of them needs is not found or is none; libnccl and
+    - `gpu-collective.not-loadable`: a library that one of them needs is not found or is broken; libnccl and
       libmpi in most cases. An error where a variable says that the job has several processes, else a warning,
-      and only said where there is one GPU. Where MS_ROLE, MS_WORKER_NUM or MS_SCHED_HOST is set,
-      libgpu_collective.so, which needs MPI, is not asked about.
+      and information where there is one GPU. Where MS_ROLE, MS_WORKER_NUM or MS_SCHED_HOST is set,
+      libgpu_collective.so, which needs MPI, is not examined.
 
     ## Why it matters
 

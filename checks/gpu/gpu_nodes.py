@@ -31,8 +31,8 @@ def gpu_nodes(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     Beside `/dev/nvidiaN` a job opens `/dev/nvidiactl` and `/dev/nvidia-uvm`. This looks whether they are
     character devices, and whether owner, group and mode let this user read and write them; where the mode
-    says no, the system itself is asked as well, since it sees access lists too. No node is opened. It is
-    asked in every scope and profile, as it speaks of the node and of the user.
+    says no, the system itself is asked as well, since it sees access lists too. No node is opened. It
+    runs in every scope and profile, as it concerns the node and the user.
 
     - `gpu-nodes.no-access`: this user may open none of the GPUs, or not what all of them share.
     - `gpu-nodes.not-a-device`: something else has the name of a node.
@@ -44,7 +44,7 @@ def gpu_nodes(host: Host) -> Iterator[Union[Finding, Facts]]:
     ## Why it matters
 
     Without `/dev/nvidiactl` or its right a job finds no GPU and may say so only by being slow; without
-    `/dev/nvidia-uvm` it ends in `CUDA unknown error` while nvidia-smi shows all as well.
+    `/dev/nvidia-uvm` it ends in `CUDA unknown error` while nvidia-smi shows no fault.
 
     ## Fix safety
 

@@ -1,4 +1,4 @@
-"""Does the job see the GPUs that it was meant to see?"""
+"""Does the job see the GPUs that CUDA_VISIBLE_DEVICES names?"""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def gpu_visibility(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     Reads CUDA_VISIBLE_DEVICES as CUDA does, and compares it with `/dev/nvidiaN`: numbers count from 0 among
     the GPUs that are here, also in a container that was given GPU 4 and 5. CUDA takes them up to the first
-    that is none of these. Names (`GPU-...`) may be cut short where one GPU only begins so; the driver is
+    that is not one of these. Names (`GPU-...`) may be cut short where one GPU only begins so; the driver is
     asked for them only when there is one in the value.
 
     - `gpu-visibility.none-left`: nothing of the value is a GPU here, so the job finds none.
@@ -55,7 +55,7 @@ def gpu_visibility(host: Host) -> Iterator[Union[Finding, Facts]]:
     - `gpu-visibility.hidden`: the value is empty, -1, or Slurm's NoDevFiles: somebody hid all GPUs.
       Information only, unless `--expect gpu` says that the job needs one.
 
-    Parts of a GPU (`MIG-...`) are "cannot tell" without weight.
+    Parts of a GPU (`MIG-...`) leave the row unknown, which does not decide the verdict.
 
     ## Why it matters
 
@@ -115,7 +115,7 @@ def _hidden(host: Host, value: str) -> Finding:
 
 
 def _judge(value: str, visible: VisibleGpus, count: int) -> Iterator[Finding]:
-    """What CUDA makes of it and nobody meant."""
+    """What CUDA reads differently from what was intended."""
     better = _chosen(visible.ids, value) if visible.ids else _all(value)
     ids = ",".join(map(str, visible.ids))
     if visible.repeated:
@@ -139,7 +139,7 @@ def _all(before: str) -> Fix:
 
 
 def _finding(code: str, text: str, value: str, fix: Fix, **words: object) -> Finding:
-    # As it would be written in a script: what is no printable character is told by its escape.
+    # As it would be written in a script: characters that cannot be printed are escaped.
     shown = repr(value[:SHOWN_CHARACTERS])[1:-1] + ("..." if value[SHOWN_CHARACTERS:] else "")
     return Finding(
         code,

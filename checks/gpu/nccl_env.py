@@ -58,21 +58,21 @@ def nccl_env(host: Host) -> Iterator[Union[Finding, Facts]]:
     source. It applies where a GPU is here or `--expect gpu` is given. NCCL_SOCKET_IFNAME is judged by
     `socket-interfaces`.
 
-    - `nccl-env.bad-value`: a value that is none of the documented ones. An error where torch ends the job
+    - `nccl-env.bad-value`: a value that is not a documented one. An error where torch ends the job
       with it, a warning for NCCL_ALGO and NCCL_PROTO, with which newer releases of NCCL do not start, else
       information: NCCL takes the default.
     - `nccl-env.pasted-punctuation`: full-width digits, quotes that no shell took off, a semicolon, blanks.
     - `nccl-env.read-otherwise`: a word where a number is read. `NCCL_IB_DISABLE=true` is 0, and disables
       nothing.
-    - `nccl-env.left-on`: a way of transport is switched off: NCCL_P2P_DISABLE, NCCL_SHM_DISABLE,
+    - `nccl-env.left-on`: a transport is switched off: NCCL_P2P_DISABLE, NCCL_SHM_DISABLE,
       NCCL_IB_DISABLE. They are good for finding a fault, and slow when they stay.
     - `nccl-env.debug`: NCCL_DEBUG=INFO or TRACE, NCCL_CHECK_POINTERS.
-    - `nccl-env.outdated`: a name that is not read any more, or that torch calls otherwise now.
+    - `nccl-env.outdated`: a name that is no longer read, or that torch has renamed.
     - `nccl-env.misspelt`: a name that nobody reads, close to one that NCCL does.
 
     ## Why it matters
 
-    NCCL does not complain of what it cannot read: the job runs, slower or over another network than meant.
+    NCCL does not complain about what it cannot read: the job runs, slower or over the wrong network.
     NVIDIA's guide says of the variables for debugging that they should not be kept in scripts.
 
     ## Fix safety

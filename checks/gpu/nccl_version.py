@@ -65,7 +65,7 @@ def nccl_version(host: Host) -> Iterator[Union[Finding, Facts]]:
     - `nccl-version.other-copy`: a newer copy hides the one that was installed with the framework.
 
     A torch that has NCCL built in has nothing to be judged. Where MindSpore's NCCL does not say its version,
-    the answer is "cannot tell".
+    the row is unknown.
 
     ## Why it matters
 
