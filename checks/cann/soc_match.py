@@ -72,7 +72,7 @@ def soc_match(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield Facts({"models": list(models), "kernels": chips, "install": install.path})
     if not chips:
         raise Skip(
-            _("could not determine for which chip the kernels of {cann} are").format(cann=install.label)
+            _("could not determine which chip the kernels of {cann} are for").format(cann=install.label)
         )
     strange = [model for model in models if model not in CHIPS]
     for model in models:

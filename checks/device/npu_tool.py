@@ -149,7 +149,7 @@ def _unknown(path: str, look: NpuSmiInfo) -> str:
     if answer.ended == "timeout":
         text = _("{path} did not answer in time; it was asked {count} times")
     elif answer.ended == "flooded":
-        text = _("{path} prints without end")
+        text = _("{path} does not stop printing")
     elif answer.ended == "untrusted":
         text = _("{path} is not run as root: users other than root can change it")
     elif answer.ended == "not-started":

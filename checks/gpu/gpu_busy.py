@@ -77,7 +77,8 @@ def gpu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
     ours = gpus if value is None else visible_gpus(value, gpus, host.variables.get(ORDER) == "PCI_BUS_ID")
     if ours is None:
         text = _(
-            "the GPUs are of several models: could not determine from their numbers which are this job's"
+            "the GPUs are not all the same model: could not determine from their numbers which belong "
+            "to this job"
         )
         raise Unknown(text, advisory=True)
     devices = {

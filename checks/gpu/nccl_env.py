@@ -192,7 +192,7 @@ def _left_on(row: Row, value: str) -> Finding:
 
 def _debug(row: Row, value: str) -> Finding:
     """A setting for finding a fault."""
-    return _said("debug", _("{name} is {value}, which is meant for finding a fault"), row, value)
+    return _said("debug", _("{name} is {value}, which is a debugging setting"), row, value)
 
 
 def _outdated(row: Row, value: str, variables: Mapping[str, str]) -> Finding:

@@ -85,7 +85,7 @@ def openmpi(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("this machine has no GPU, and none is expected"))
     image = host.options.root is not None
     if without_mpi(host):
-        raise Skip(_("the job's processes meet without MPI"))
+        raise Skip(_("the job's processes rendezvous without MPI"))
     from npudoctor.facts.job.openmpi import library
 
     name = _needed(host)
