@@ -40,7 +40,8 @@ LENT = (
     "npudoctor.checks.python._pip.",
     # What whoever starts a container must add: said wherever some of it is missing.
     "npudoctor.checks.device._container_options.",
-    # Who may open a device node, of either kind.
+    # Who holds a device, and who may open its node, of either kind.
+    "npudoctor.checks.device._busy_findings",
     "npudoctor.checks.device._node_access.",
 )
 FORBIDDEN_MODULES = {"subprocess", "socket", "psutil", "ctypes", "multiprocessing", "shutil", "io"}

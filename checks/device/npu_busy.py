@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Optional, Union
 
-from npudoctor import INFO, WARNING, Action, Facts, Finding, Host, Scope, Severity, Skip, Unknown, _, check
+from npudoctor import INFO, WARNING, Facts, Finding, Host, Scope, Skip, Unknown, _, check
+from npudoctor.checks.device import _busy_findings as say
 from npudoctor.core.frozen import dataclass
 from npudoctor.facts.job.device_holders import DeviceHolders
 from npudoctor.host.devices.npu_tables import Chip, NpuProcess
@@ -127,7 +128,6 @@ class ChipUse:
         return self.chip.core is not None and self.chip.core >= WORKING
 
     def facts(self) -> dict[str, object]:
-        """For machines."""
         pids = None if self.held is None else [process.pid for process in self.held]
         memory = {"used": self.used, "total": self.total, "idle": self.idle, "pids": pids}
         return {**memory, "core": self.chip.core}
@@ -149,14 +149,17 @@ def _judge(host: Host, uses: Sequence[ChipUse], named: bool) -> Iterator[Finding
     shared = not named and any(not strangers[use] and not use.unexplained for use in uses)
     for use, held in strangers.items():
         if held:
-            yield _held(use, held, holders, shared)
+            yield say.held("npu-busy", use.chip.label, use.total, held, holders, shared)
         neighbours = [process for process in use.held or () if holders.is_neighbour(process)]
         if neighbours:
-            yield _held_beside(use, neighbours, holders)
+            yield say.held_by_session("npu-busy", use.chip.label, use.total, neighbours, holders)
     if inside:
         yield from _unseen(uses, holders)
     else:
-        yield from (_memory(use) for use in uses if use.unexplained)
+        for use in uses:
+            if use.unexplained:
+                idle = use.idle if use.held is None else None
+                yield say.memory_held("npu-busy", use.chip.label, use.used, use.total, use.left_over, idle)
 
 
 def _unseen(uses: Sequence[ChipUse], holders: DeviceHolders) -> Iterator[Finding]:
@@ -167,79 +170,10 @@ def _unseen(uses: Sequence[ChipUse], holders: DeviceHolders) -> Iterator[Finding
         heavy = use.unseen(hidden) > MARGIN or (use.working and not use.held)
         number = use.chip.npu if use.chip.physical is None else use.chip.physical
         if heavy and not holders.is_open_beside_us(f"/dev/davinci{number}"):
-            yield _held_outside(use, use.unseen(hidden))
+            unseen = use.unseen(hidden)
+            yield say.held_outside("npu-busy", use.chip.label, use.used, use.total, unseen, use.chip.core)
         elif heavy or hidden:
             undetermined.append(use.chip.label)
     if undetermined:
         text = _("{devices}: this container cannot see who holds it")
         raise Unknown(text.format(devices=", ".join(undetermined)), advisory=True)
-
-
-def _held(use: ChipUse, held: Sequence[NpuProcess], holders: DeviceHolders, shared: bool) -> Finding:
-    text = _("{device} is held by {process}: {memory} MB of {total} MB")
-    severity = Severity.INFO if shared and not any(map(holders.is_users_own, held)) else None
-    return _holding("npu-busy.held", text, use, held, holders, severity)
-
-
-def _held_beside(use: ChipUse, held: Sequence[NpuProcess], holders: DeviceHolders) -> Finding:
-    text = _("{device} is held by {process} of the same container or session: {memory} MB of {total} MB")
-    return _holding("npu-busy.held-by-session", text, use, held, holders)
-
-
-def _holding(
-    code: str,
-    text: str,
-    use: ChipUse,
-    held: Sequence[NpuProcess],
-    holders: DeviceHolders,
-    severity: Optional[Severity] = None,
-) -> Finding:
-    descriptions = [holders.describe(process) for process in held]
-    return Finding(
-        code,
-        text.format(
-            device=use.chip.label,
-            process=descriptions[0] + (f" (+{len(descriptions) - 1})" if descriptions[1:] else ""),
-            memory=sum(process.memory for process in held),
-            total=use.total,
-        ),
-        severity=severity,
-        evidence=tuple(
-            f"{description}: {process.memory} MB" for description, process in zip(descriptions, held)
-        ),
-        device=use.chip.label,
-        action=Action.CLEANUP,
-    )
-
-
-def _held_outside(use: ChipUse, unseen: int) -> Finding:
-    text = _("{device} is in use: {used} MB of {total} MB are taken; this container cannot see by whom")
-    if use.chip.core is not None:
-        text = _(
-            "{device} is in use: {used} MB of {total} MB are taken, and its AI core is {core} % "
-            "busy; this container cannot see by whom"
-        )
-    return Finding(
-        "npu-busy.memory-held",
-        text.format(device=use.chip.label, used=use.used, total=use.total, core=use.chip.core),
-        evidence=(_("not explained: {count} MB").format(count=unseen),),
-        device=use.chip.label,
-        action=Action.CLEANUP,
-    )
-
-
-def _memory(use: ChipUse) -> Finding:
-    if use.held is None:
-        text = _(
-            "{device} has {used} MB of {total} MB in use, an idle one {idle}; this npu-smi lists no processes"
-        )
-    else:
-        text = _(
-            "{device} has {used} MB of {total} MB in use; no process that is shown accounts for {rest} MB"
-        )
-    return Finding(
-        "npu-busy.memory-held",
-        text.format(device=use.chip.label, used=use.used, total=use.total, idle=use.idle, rest=use.left_over),
-        device=use.chip.label,
-        action=Action.CLEANUP,
-    )

@@ -134,7 +134,6 @@ def _facts(
     cuda: Optional[DriverLibrary],
     nvml: Optional[DriverLibrary],
 ) -> dict[str, object]:
-    """For machines."""
     libraries = {"libcuda": cuda, "libnvidia-ml": nvml}
     return {
         "module": module,
@@ -144,13 +143,11 @@ def _facts(
 
 
 def _stub(host: Host, cuda: DriverLibrary) -> Finding:
-    """A stand-in for builds."""
     text = _("the loader finds {path}, a stub that is only meant for builds")
     return Finding("cuda-driver.stub-first", text.format(path=cuda.path), action=Action.CONFIG)
 
 
 def _no_library(host: Host, frameworks: Sequence[Runtime]) -> Finding:
-    """Frameworks that will find no driver."""
     text = _("{names} is installed for GPUs, and the loader does not find the driver's libcuda.so.1")
     if host.system.container():
         text = _(
@@ -162,7 +159,6 @@ def _no_library(host: Host, frameworks: Sequence[Runtime]) -> Finding:
 
 
 def _mismatch(host: Host, module: str, library: DriverLibrary) -> Finding:
-    """A module and libraries of two versions."""
     theirs = library.version or ""
     older = order(theirs) < order(module) and order(theirs)[0] == order(module)[0]
     text = _(
@@ -207,7 +203,6 @@ def _compat_on_geforce(model: str, cuda: DriverLibrary) -> Finding:
 
 
 def _older_than_cuda(runtime: Runtime, module: str, row: Row, alone: bool) -> Finding:
-    """A driver that does not know this CUDA."""
     text = _(
         "{framework} was built for CUDA {cuda}, which needs driver {least} or newer; this "
         "machine has {module}"

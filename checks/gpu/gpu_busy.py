@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Optional, Union
 
-from npudoctor import INFO, WARNING, Action, Facts, Finding, Host, Scope, Severity, Skip, Unknown, _, check
+from npudoctor import INFO, WARNING, Action, Facts, Finding, Host, Scope, Skip, Unknown, _, check
+from npudoctor.checks.device import _busy_findings as say
 from npudoctor.facts.gpu.nvml import Gpu
 from npudoctor.facts.job.device_holders import DeviceHolders
 from npudoctor.host.devices.npu_tables import NpuProcess as Listed
@@ -146,17 +147,18 @@ def _judge(host: Host, gpus: Sequence[Gpu], named: bool) -> Generator[Finding, N
     shared = not named and bool(free)
     for gpu, held in strangers.items():
         if held:
-            yield _held(gpu, held, holders, shared)
+            yield say.held("gpu-busy", gpu.label, gpu.total, held, holders, shared)
         neighbours = [
             process
             for process in listed[gpu]
             if holders.is_neighbour(process) and not _is_service(host, process)
         ]
         if neighbours:
-            yield _held_beside(gpu, neighbours, holders)
+            yield say.held_by_session("gpu-busy", gpu.label, gpu.total, neighbours, holders)
     if inside:
         return (yield from _unseen(host, {gpu: listed[gpu] for gpu in hidden}, holders))
-    yield from map(_memory, hidden)
+    for gpu in hidden:
+        yield say.memory_held("gpu-busy", gpu.label, gpu.used, gpu.total, _left_over(gpu), None)
     if unnamed:
         text = _("{devices}: in use, but the driver does not report by which process")
         return Unknown(text.format(devices=", ".join(gpu.label for gpu in unnamed)))
@@ -173,22 +175,11 @@ def _unseen(
         memory += sum(process.memory for process in held if holders.is_hidden(process))
         node = nodes[gpu.index] if gpu.index < len(nodes) else ""
         if memory > MARGIN and not holders.is_open_beside_us(node):
-            yield _held_outside(gpu, memory)
+            yield say.held_outside("gpu-busy", gpu.label, gpu.used, gpu.total, memory)
         else:
             undetermined.append(gpu.label)
     text = _("{devices}: this container cannot see who holds it")
     return Unknown(text.format(devices=", ".join(undetermined)), advisory=True) if undetermined else None
-
-
-def _held_outside(gpu: Gpu, memory: int) -> Finding:
-    text = _("{device} is in use: {used} MB of {total} MB are taken; this container cannot see by whom")
-    return Finding(
-        "gpu-busy.memory-held",
-        text.format(device=gpu.label, used=gpu.used, total=gpu.total),
-        evidence=(_("not explained: {count} MB").format(count=memory),),
-        device=gpu.label,
-        action=Action.CLEANUP,
-    )
 
 
 def _listed(host: Host, gpu: Gpu, inside: bool) -> list[Listed]:
@@ -214,50 +205,3 @@ def _unexplained(gpu: Gpu) -> bool:
     """Whether so much is in use that somebody must hold it; not where a process keeps its memory secret."""
     silent = any(process.memory == 0 for process in gpu.processes)
     return gpu.whole and not silent and _left_over(gpu) > MARGIN
-
-
-def _held(gpu: Gpu, held: Sequence[Listed], holders: DeviceHolders, shared: bool) -> Finding:
-    text = _("{device} is held by {process}: {memory} MB of {total} MB")
-    severity = Severity.INFO if shared and not any(map(holders.is_users_own, held)) else None
-    return _holding("gpu-busy.held", text, gpu, held, holders, severity)
-
-
-def _held_beside(gpu: Gpu, held: Sequence[Listed], holders: DeviceHolders) -> Finding:
-    text = _("{device} is held by {process} of the same container or session: {memory} MB of {total} MB")
-    return _holding("gpu-busy.held-by-session", text, gpu, held, holders)
-
-
-def _holding(
-    code: str,
-    text: str,
-    gpu: Gpu,
-    held: Sequence[Listed],
-    holders: DeviceHolders,
-    severity: Optional[Severity] = None,
-) -> Finding:
-    descriptions = [holders.describe(process) for process in held]
-    return Finding(
-        code,
-        text.format(
-            device=gpu.label,
-            process=descriptions[0] + (f" (+{len(descriptions) - 1})" if descriptions[1:] else ""),
-            memory=sum(process.memory for process in held),
-            total=gpu.total,
-        ),
-        severity=severity,
-        evidence=tuple(
-            f"{description}: {process.memory} MB" for description, process in zip(descriptions, held)
-        ),
-        device=gpu.label,
-        action=Action.CLEANUP,
-    )
-
-
-def _memory(gpu: Gpu) -> Finding:
-    text = _("{device} has {used} MB of {total} MB in use; no process that is shown accounts for {rest} MB")
-    return Finding(
-        "gpu-busy.memory-held",
-        text.format(device=gpu.label, used=gpu.used, total=gpu.total, rest=_left_over(gpu)),
-        device=gpu.label,
-        action=Action.CLEANUP,
-    )

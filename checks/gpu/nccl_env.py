@@ -162,7 +162,6 @@ def _pasted(row: Row, value: str, cleaned: str) -> Finding:
 
 
 def _read_otherwise(row: Row, value: str) -> Finding:
-    """A word where a number is read."""
     on = value.strip().lower() in ON
     step: Step = Export(row["name"], "1") if on else Command(("unset", row["name"]))
     text = _("{name} is {value}, which NCCL reads as the number 0")
@@ -171,7 +170,6 @@ def _read_otherwise(row: Row, value: str) -> Finding:
 
 
 def _bad_value(row: Row, value: str, why: str) -> Finding:
-    """A value that is none of those that are documented."""
     text, severity = _("{name} is {value}: {why}"), INFO
     if row.get("refused"):
         text, severity = _("{name} is {value}: {why}, and torch ends the job"), ERROR
@@ -191,12 +189,10 @@ def _left_on(row: Row, value: str) -> Finding:
 
 
 def _debug(row: Row, value: str) -> Finding:
-    """A setting for finding a fault."""
     return _said("debug", _("{name} is {value}, which is a debugging setting"), row, value)
 
 
 def _outdated(row: Row, value: str, variables: Mapping[str, str]) -> Finding:
-    """A name that was given up."""
     new = row["instead"]
     if row["kind"] != "old":
         text = _("{name} is called {new} now; the old name is read with a warning")

@@ -106,7 +106,6 @@ def nccl_version(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _facts(use: NcclUse, build: Optional[Build]) -> dict[str, object]:
-    """For machines."""
     version = build.version if build else None
     cuda = build.cuda if build else None
     facts = {"version": use.version, "library": use.path, "nccl": version, "cuda": cuda}

@@ -152,20 +152,17 @@ def _missing(host: Host, name: str) -> Finding:
 
 
 def _too_old(mpi: Mpi, least: str) -> Finding:
-    """One that nobody has documented."""
     text = _("Open MPI is {version}; MindSpore's guide was written with {least}")
     return Finding("openmpi.too-old", text.format(version=mpi.version, least=least), evidence=(mpi.path,))
 
 
 def _no_launcher() -> Finding:
-    """A library without the program that starts processes."""
     return Finding(
         "openmpi.no-launcher", _("Open MPI's library is installed, but there is no mpirun in PATH")
     )
 
 
 def _other_mpi(host: Host, path: str) -> Finding:
-    """The launcher of MPICH or Intel."""
     text = _("the first mpirun in PATH is not Open MPI's: {path} is {real}")
     return Finding(
         "openmpi.other-mpi",
@@ -175,7 +172,6 @@ def _other_mpi(host: Host, path: str) -> Finding:
 
 
 def _several(path: str, own: Mpi, version: str) -> Finding:
-    """Two installations."""
     text = _("{path} belongs to Open MPI {own}, but the loaded library is {version}")
     return Finding(
         "openmpi.several",
@@ -186,7 +182,6 @@ def _several(path: str, own: Mpi, version: str) -> Finding:
 
 
 def _root() -> Finding:
-    """What mpirun asks of root."""
     text = _("mpirun refuses to run as root unless {names} are 1 or --allow-run-as-root is passed")
     return Finding(
         "openmpi.root",

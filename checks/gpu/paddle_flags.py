@@ -130,7 +130,6 @@ def _count(host: Host, name: str) -> int:
 
 
 def _bad_value(row: Row, value: str, why: str) -> Finding:
-    """A value that Paddle does not take."""
     return _said("bad-value", _("{name} is {value}: {why}"), row, value, why=why)
 
 
@@ -143,13 +142,11 @@ def _pasted(row: Row, value: str, cleaned: str) -> Finding:
 
 
 def _no_such_device(row: Row, value: str, beyond: Sequence[int], count: int) -> Finding:
-    """Devices that are not here."""
     text = _("{name} is {value}, but there are only {count} devices: {beyond} is not one of them")
     return _said("no-such-device", text, row, value, count=str(count), beyond=", ".join(map(str, beyond)))
 
 
 def _collection_off(row: Row, value: str) -> Finding:
-    """Memory is not given back."""
     text = _("{name} is {value}: below 0, memory that is no longer used is kept")
     return _said("collection-off", text, row, value)
 
