@@ -35,17 +35,14 @@ CORE_FOR_CHECKS = {
     "sizes",
 }
 PUBLIC = {"core", "knowledge", "host", "facts", "firewall", "proof", "checks"}
-# The one helper for pip's lines; whose a process is; whether somebody holds a lock.
+# The one helper for pip's lines.
 LENT = (
     "npudoctor.checks.python._pip.",
     # What whoever starts a container must add: said wherever some of it is missing.
     "npudoctor.checks.device._container_options.",
-    "npudoctor.checks.device._npu_owners.",
-    # Who may open a device node, of either kind.
+    # Who holds a device, and who may open its node, of either kind.
+    "npudoctor.checks.device._busy_findings",
     "npudoctor.checks.device._node_access.",
-    "npudoctor.checks.cann._caches.",
-    # What CANN needs of Python: frameworks need some of it, too.
-    "npudoctor.checks.cann._python_needs.",
 )
 FORBIDDEN_MODULES = {"subprocess", "socket", "psutil", "ctypes", "multiprocessing", "shutil", "io"}
 FORBIDDEN_NAMES = {"print", "open", "exec", "eval", "input", "exit", "quit", "__import__"}

@@ -10,15 +10,14 @@ from npudoctor import (
     INFO,
     WARNING,
     Action,
-    Export,
     Facts,
     Finding,
     Fix,
     Host,
-    Risk,
     Scope,
     Skip,
     _,
+    change_variable,
     check,
 )
 from npudoctor.core.frozen import replace
@@ -56,12 +55,12 @@ def aicpu_path(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     - `aicpu-path.unset`: a warning, as only operators that run on the AICPU need it; an error with
       PyTorch 1.x on CANN before 6.0, whose every job runs some, and whose environment was written by hand;
-      only said beside other frameworks on such a CANN, whose scripts never set it.
-      It is fine where CANN lies in /usr/local/Ascend itself: that is what the runtime falls back to.
+      information with other frameworks on such a CANN, whose scripts never set it.
+      It is fine where CANN is in /usr/local/Ascend itself: the runtime falls back to that folder.
     - `aicpu-path.missing`: it names no folder, or one without `opp`.
     - `aicpu-path.other-install`: it names another installation; an error when their versions differ.
 
-    Where no NPU is to be used, as on a node that only builds, all of them are only said.
+    Where no NPU is to be used, as on a node that only builds, all of them are information.
 
     ## Why it matters
 
@@ -93,12 +92,12 @@ def aicpu_path(host: Host) -> Iterator[Union[Finding, Facts]]:
         }
     )
     if not value:
-        found = _unset(host, named, usable)
+        finding = _unset(host, named, usable)
     else:
-        found = _missing(host, value, named, usable) or _other_install(host, value, named, usable)
-    if found is not None:
+        finding = _missing(host, value, named, usable) or _other_install(host, value, named, usable)
+    if finding is not None:
         # As cann-env: where no NPU is to be used, nothing of it makes a job fail.
-        yield found if npu_expected(host) else replace(found, severity=INFO)
+        yield finding if npu_expected(host) else replace(finding, severity=INFO)
 
 
 def _unset(host: Host, named: Mapping[str, str], usable: Optional[Install]) -> Optional[Finding]:
@@ -174,7 +173,7 @@ def _other_install(
     if not foreign or mine is None:
         return None
     text = _("ASCEND_AICPU_PATH names {mine}, but {name} names {other}")
-    differ = any(_differ(mine, other) for other in foreign)
+    differ = any(mine.differs_from(other) for other in foreign)
     # Where the first of the others agrees with it, it is another variable that is wrong.
     better = None if usable is None or _same(host, usable.path, value) else usable
     return Finding(
@@ -188,16 +187,9 @@ def _other_install(
     )
 
 
-def _same(host: Host, one: str, other: str) -> bool:
+def _same(host: Host, first: str, second: str) -> bool:
     """Whether two paths name one installation: their operators are the same folder."""
-    return operators(host.files, one) == operators(host.files, other)
-
-
-def _differ(one: Install, other: Install) -> bool:
-    for mine, theirs in ((one.version, other.version), (one.component, other.component)):
-        if mine and theirs:
-            return mine != theirs
-    return False
+    return operators(host.files, first) == operators(host.files, second)
 
 
 def _evidence(named: Mapping[str, str], usable: Optional[Install]) -> tuple[str, ...]:
@@ -210,10 +202,5 @@ def _evidence(named: Mapping[str, str], usable: Optional[Install]) -> tuple[str,
 def _export(install: Optional[Install], before: str) -> Optional[Fix]:
     if install is None:
         return None
-    return Fix(
-        _("point ASCEND_AICPU_PATH to {path}").format(path=install.path),
-        steps=(Export(AICPU, install.path),),
-        undo=Export(AICPU, before).lines() if before else (f"unset {AICPU}",),
-        risk=Risk.MANUAL,
-        needs_root=False,
-    )
+    title = _("point ASCEND_AICPU_PATH to {path}").format(path=install.path)
+    return change_variable(title, AICPU, install.path, before or None)

@@ -19,11 +19,11 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.checks.cann._driver import branches_agree, first_install, required_interfaces
 from npudoctor.checks.device._container_options import to_add
 from npudoctor.core.driver_version import accepts
 from npudoctor.core.frozen import replace
-from npudoctor.facts.cann.installations import Install
+from npudoctor.facts.cann.driver_compatibility import branches_agree, required_interfaces
+from npudoctor.facts.cann.installations import Install, install_in_use
 from npudoctor.host import CannotTell
 from npudoctor.host.devices.driver import LIBRARY, Package, has_library, package
 from npudoctor.knowledge.drivers import Declared, declared_for
@@ -68,7 +68,7 @@ def cann_driver(host: Host) -> Iterator[Union[Finding, Facts]]:
       than all that are named, or a CANN newer than the table, is only noted
       (`cann-driver.newer-than-table`).
     - `cann-driver.other-branch`: no row is about this CANN, and neither package lists the other's branch.
-      How those lists are meant is inferred, so it is only noted.
+      The meaning of those lists is inferred, so this is information.
     - `cann-driver.missing`, `cann-driver.no-library`: a job is to use NPUs here, and the driver or its
       libascend_hal.so is not there. In a container: what to mount. `cann-driver.not-mounted`: there the
       library is, but no version.info, so that nothing can be compared.
@@ -84,7 +84,7 @@ def cann_driver(host: Host) -> Iterator[Union[Finding, Facts]]:
     - Release notes of CANN and of the MindX and MindIE products; each row of the table names its own.
     - CANN's installer: the comparison of `required_driver_*` with the driver's version.info.
     """
-    install = first_install(host)
+    install = install_in_use(host)
     if install is None:
         raise Skip(_("CANN is not installed on this machine"))
     driver = _package(host)
@@ -152,31 +152,31 @@ def _has_library(host: Host) -> bool:
 
 def _compare(host: Host, install: Install, driver: Package) -> Iterator[Union[Finding, Facts]]:
     required = required_interfaces(host.files, install)
-    told = None
+    declared = None
     from npudoctor.facts.system.broken_rows import broken_rows
 
     yield from broken_rows(host, "cann-driver", "cann_driver")
     if install.version and driver.version:
         rows = host.knowledge.rows("cann_driver", "driver")
-        told = declared_for(rows, install.version, driver.version)
+        declared = declared_for(rows, install.version, driver.version)
     yield Facts(
         {
             "cann": install.version or install.component,
             "driver": driver.version,
-            "declared": told.verdict if told else None,
-            "recommended": list(told.recommended) if told else [],
+            "declared": declared.verdict if declared else None,
+            "recommended": list(declared.recommended) if declared else [],
         }
     )
     agree = branches_agree(host.files, install, driver)
-    found = [*_interfaces(install, driver, required), *_judge(install, driver, told, agree)]
-    if told is None and agree is False:
+    findings = [*_interfaces(install, driver, required), *_judge(install, driver, declared, agree)]
+    if declared is None and agree is False:
         text = _(
             "neither {cann} nor the driver {driver} lists the other's branch; no release note "
             "mentions the pair"
         )
-        found.append(_finding("cann-driver.other-branch", text, install, driver))
-    yield from found
-    if not found and told is None and agree is None and not required:
+        findings.append(_finding("cann-driver.other-branch", text, install, driver))
+    yield from findings
+    if not findings and declared is None and agree is None and not required:
         text = _("could not determine which driver {cann} needs, or which version the driver has")
         raise Unknown(text.format(cann=install.label), advisory=True)
 
@@ -194,34 +194,36 @@ def _interfaces(install: Install, driver: Package, required: Mapping[str, str]) 
 
 
 def _judge(
-    install: Install, driver: Package, told: Optional[Declared], agree: Optional[bool]
+    install: Install, driver: Package, declared: Optional[Declared], agree: Optional[bool]
 ) -> Iterator[Finding]:
-    if told is None or told.verdict == "compatible":
+    if declared is None or declared.verdict == "compatible":
         return
-    words = {"nearest": ", ".join(told.nearest), "as_of": told.as_of}
-    if told.verdict == "incompatible":
+    words = {"nearest": ", ".join(declared.nearest), "as_of": declared.as_of}
+    if declared.verdict == "incompatible":
         text = _("the driver {driver} does not work with {cann}, which is declared to work with {nearest}")
-        yield _finding("cann-driver.incompatible", text, install, driver, told, **words)
-    elif told.verdict == "not-listed":
+        yield _finding("cann-driver.incompatible", text, install, driver, declared, **words)
+    elif declared.verdict == "not-listed":
         text = _("no release note lists the driver {driver} for {cann}; the nearest listed: {nearest}")
-        found = _finding("cann-driver.not-listed", text, install, driver, told, **words)
+        finding = _finding("cann-driver.not-listed", text, install, driver, declared, **words)
         # Between two that work, and one package's own list has the other: nothing speaks against it.
-        yield replace(found, severity=INFO) if len(told.nearest) > 1 and agree else found
+        yield replace(finding, severity=INFO) if len(declared.nearest) > 1 and agree else finding
     else:
         text = _("the driver {driver} is newer than every driver that the table of {as_of} lists for {cann}")
-        if told.verdict == "newer-cann":
+        if declared.verdict == "newer-cann":
             text = _("{cann} is newer than the table of {as_of}, whose latest entry is {nearest}")
-        yield _finding("cann-driver.newer-than-table", text, install, driver, told, **words)
+        yield _finding("cann-driver.newer-than-table", text, install, driver, declared, **words)
 
 
 def _finding(
-    code: str, text: str, install: Install, driver: Package, told: Optional[Declared] = None, **words: str
+    code: str, text: str, install: Install, driver: Package, declared: Optional[Declared] = None, **words: str
 ) -> Finding:
     evidence = [f"{install.path}: {install.version or install.component}", f"{driver.info}: {driver.version}"]
-    if told is not None:
-        evidence.append(_("built-in table of {as_of}: {source}").format(as_of=told.as_of, source=told.source))
-        if told.recommended:
-            evidence.append(_("recommended: {drivers}").format(drivers=", ".join(told.recommended)))
+    if declared is not None:
+        evidence.append(
+            _("built-in table of {as_of}: {source}").format(as_of=declared.as_of, source=declared.source)
+        )
+        if declared.recommended:
+            evidence.append(_("recommended: {drivers}").format(drivers=", ".join(declared.recommended)))
     label = f"CANN {install.version}" if install.version else f"CANN {install.component}"
     return Finding(
         code,

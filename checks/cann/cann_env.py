@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Optional, Union
 
-from npudoctor import ERROR, INFO, WARNING, Facts, Finding, Host, Scope, Skip, _, check
-from npudoctor.checks.cann import _cann_env_findings as findings
-from npudoctor.facts.cann import set_env as environment
-from npudoctor.facts.cann.installations import ENDINGS, Install, installs_of
+from npudoctor import (
+    ERROR,
+    INFO,
+    WARNING,
+    Action,
+    Command,
+    Export,
+    Facts,
+    Finding,
+    Fix,
+    Host,
+    Risk,
+    Scope,
+    Severity,
+    Skip,
+    Step,
+    _,
+    change_variable,
+    check,
+)
+from npudoctor.facts.cann import set_env
+from npudoctor.facts.cann import tree as cann_tree
+from npudoctor.facts.cann.installations import ENDINGS, Install, installs_of, named_root, set_env_script
 from npudoctor.facts.job.expected_accelerator import frameworks_on_cann, npu_expected
 from npudoctor.facts.job.working_directory import job_user
 from npudoctor.host import CannotTell
@@ -39,13 +59,13 @@ def cann_env(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     Compares ASCEND_HOME_PATH, ASCEND_TOOLKIT_HOME, ASCEND_OPP_PATH, TOOLCHAIN_HOME, PATH and PYTHONPATH with
     what the installation's own script would set, by release: up to 5.0 they were set by hand. Two paths
-    of one tree are the same. Only folders that the tree has are asked for. Where no NPU is to be used, all
-    that is found is only noted. ASCEND_AICPU_PATH and LD_LIBRARY_PATH have checks of their own.
+    of one tree are the same. Only folders that the tree has are required. Where no NPU is to be used, every
+    finding is information. ASCEND_AICPU_PATH and LD_LIBRARY_PATH have checks of their own.
 
     - `not-sourced`: no variable names CANN; up to 5.0 PYTHONPATH does not either. An error where a framework
       that runs on it is installed.
     - `unset`: some are set and others not; an error when ASCEND_OPP_PATH is missing.
-    - `no-such-path`: one names a folder in which no CANN is.
+    - `no-such-path`: one names a folder that has no CANN.
     - `mixed-installs`: variables name two installations; an error when their versions differ.
     - `other-install-first`: PYTHONPATH finds another installation first, an error when their versions
       differ; or PATH does, a warning.
@@ -87,21 +107,21 @@ def _noted(finding: Finding) -> Finding:
 
 def _judge(host: Host, named: Mapping[str, str], active: Optional[Install]) -> Iterator[Finding]:
     if active is not None and not named and not host.variables.get(AICPU) and not _by_hand(host, active):
-        yield findings.not_sourced(host, active, ERROR if _frameworks(host) else WARNING)
+        yield _not_sourced(host, active, ERROR if _frameworks(host) else WARNING)
         return
     wrong = _wrong(host, named)
     if wrong:
         vital = active is None or any(name in WEIGHTS for name in wrong)
-        yield findings.no_such_path(host, wrong, active, ERROR if vital else WARNING)
+        yield _no_such_path(host, wrong, active, ERROR if vital else WARNING)
     if active is None:
         return
     unset = {
         name: value
-        for name, value in environment.variables_of(host.files, active).items()
+        for name, value in set_env.variables_of(host.files, active).items()
         if not host.variables.get(name)
     }
     if unset:
-        yield findings.unset(host, active, unset, max(WEIGHTS.get(name, INFO) for name in unset))
+        yield _unset(host, active, unset, max(WEIGHTS.get(name, INFO) for name in unset))
     yield from _mixed(host, active)
     if not wrong:  # else the entries are wrong for the same reason
         yield from _lists(host, active)
@@ -123,47 +143,40 @@ def _frameworks(host: Host) -> list[str]:
 
 def _wrong(host: Host, named: Mapping[str, str]) -> dict[str, str]:
     """The variables that name no CANN; operators alone may lie anywhere."""
-    good = environment.named_installs(host.files, named)
+    good = set_env.named_installs(host.files, named)
     wrong = {name: value for name, value in named.items() if name not in good}
     operators = wrong.get("ASCEND_OPP_PATH", "")
-    if operators.startswith("/") and environment.there(host.files, operators):
+    if operators.startswith("/") and set_env.there(host.files, operators):
         del wrong["ASCEND_OPP_PATH"]
     return wrong
 
 
 def _mixed(host: Host, active: Install) -> Iterator[Finding]:
-    installs = environment.named_installs(host.files, host.variables)
+    installs = set_env.named_installs(host.files, host.variables)
     others = {name: install for name, install in installs.items() if install.real != active.real}
     if others:
         values = {name: host.variables[name] for name in installs}
-        differ = any(_differ(active, other) for other in others.values())
-        yield findings.mixed(host, active, others, values, ERROR if differ else WARNING)
-
-
-def _differ(one: Install, other: Install) -> bool:
-    for mine, theirs in ((one.version, other.version), (one.component, other.component)):
-        if mine and theirs:
-            return mine != theirs
-    return False
+        differ = any(active.differs_from(other) for other in others.values())
+        yield _mixed_installs(host, active, others, values, ERROR if differ else WARNING)
 
 
 def _lists(host: Host, active: Install) -> Iterator[Finding]:
     files, variables = host.files, host.variables
     entries = _python_entries(host)
-    site = environment.first_site(files, entries)
-    lacking = environment.missing_folders(files, environment.python_folders(files, active), entries)
+    site = set_env.first_site(files, entries)
+    lacking = set_env.missing_folders(files, set_env.python_folders(files, active), entries)
     if site is not None and site[1].real != active.real:
-        weight = ERROR if _differ(active, site[1]) else WARNING
-        yield findings.shadowed(host, active, "PYTHONPATH", *site, weight)
+        weight = ERROR if active.differs_from(site[1]) else WARNING
+        yield _other_install_first(host, active, "PYTHONPATH", *site, weight)
     elif lacking:
-        yield findings.missing_entry(host, active, "PYTHONPATH", lacking, WARNING)
+        yield _missing_entry(host, active, "PYTHONPATH", lacking, WARNING)
     programs = variables.path_list("PATH")
-    compiler = environment.first_compiler(files, programs)
-    wanted = environment.compilers(files, active)
+    compiler = set_env.first_compiler(files, programs)
+    wanted = set_env.compilers(files, active)
     if compiler is not None and compiler[1].real != active.real:
-        yield findings.shadowed(host, active, "PATH", *compiler, WARNING)
-    elif wanted and len(environment.missing_folders(files, wanted, programs)) == len(wanted):
-        yield findings.missing_entry(host, active, "PATH", wanted[:1], WARNING)
+        yield _other_install_first(host, active, "PATH", *compiler, WARNING)
+    elif wanted and len(set_env.missing_folders(files, wanted, programs)) == len(wanted):
+        yield _missing_entry(host, active, "PATH", wanted[:1], WARNING)
 
 
 def _python_entries(host: Host) -> list[str]:
@@ -178,6 +191,163 @@ def _python_entries(host: Host) -> list[str]:
 def _atb(host: Host) -> Iterator[Finding]:
     if host.variables.get("ATB_HOME_PATH") or "vllm-ascend" not in " ".join(_frameworks(host)):
         return
-    script = environment.atb_script(host.files, host.variables, job_user(host).home)
+    script = set_env.atb_script(host.files, host.variables, job_user(host).home)
     if script:
-        yield findings.atb(script)
+        yield _atb_not_sourced(script)
+
+
+def _not_sourced(host: Host, install: Install, severity: Severity) -> Finding:
+    script = set_env_script(host.files, install)
+    text = _("no variable of the CANN at {install} is set in this shell")
+    if script:
+        text = _("{script} was not sourced in this shell, and CANN is at {install}")
+    return Finding(
+        "cann-env.not-sourced",
+        text.format(install=install.label, script=script),
+        severity=severity,
+        action=Action.CONFIG,
+        fix=_remedy(host, install, set_env.variables_of(host.files, install), atb=True),
+    )
+
+
+def _unset(host: Host, install: Install, values: Mapping[str, str], severity: Severity) -> Finding:
+    text = _("{names} not set: the variables of the CANN at {install} are set only in part")
+    steps = tuple(Export(name, value) for name, value in values.items())
+    return Finding(
+        "cann-env.unset",
+        text.format(names=", ".join(values), install=install.label),
+        severity=severity,
+        action=Action.CONFIG,
+        fix=_manual(_("set what is missing"), steps, tuple(f"unset {name}" for name in values)),
+    )
+
+
+def _no_such_path(
+    host: Host, wrong: Mapping[str, str], usable: Optional[Install], severity: Severity
+) -> Finding:
+    name, value = next(iter(wrong.items()))
+    text = _('{name} is "{value}", where there is no CANN')
+    if set_env.latest_below(host.files, value):
+        text = _('{name} is "{value}", where there is no CANN: it is in the subfolder latest')
+    return Finding(
+        "cann-env.no-such-path",
+        text.format(name=name, value=value),
+        severity=severity,
+        evidence=_assignments(wrong),
+        action=Action.CONFIG,
+        fix=_remedy(host, usable, _values_of(host, usable, wrong)) if usable else None,
+        echo_of=_causes(host, wrong, usable),
+    )
+
+
+def _causes(host: Host, wrong: Mapping[str, str], usable: Optional[Install]) -> tuple[str, ...]:
+    """What cann-install says of the same: the place is a link to nowhere, or nothing is installed."""
+    places = [named_root(name, value) for name, value in wrong.items() if value.startswith("/")]
+    if any(cann_tree.dangling_links(host.files, place) for place in places):
+        return ("cann-install.dangling-latest",)
+    if usable:
+        return ()
+    beside = (f"{place.rpartition('/')[0]}/cann" for place in places)  # from 8.5 on the link to a release
+    links = any(cann_tree.dangling_links(host.files, link) for link in beside)
+    return ("cann-install.dangling-latest",) if links else ("cann-install.missing",)
+
+
+def _mixed_installs(
+    host: Host, active: Install, others: Mapping[str, Install], values: Mapping[str, str], severity: Severity
+) -> Finding:
+    text = _("{name} names the CANN at {other}, and {mine_name} the one at {mine}")
+    name, other = next(iter(others.items()))
+    return Finding(
+        "cann-env.mixed-installs",
+        text.format(name=name, other=other.label, mine=active.label, mine_name=active.named_by or "latest"),
+        severity=severity,
+        evidence=_assignments(values),
+        action=Action.CONFIG,
+        fix=_remedy(host, active, _values_of(host, active, others)),
+    )
+
+
+def _other_install_first(
+    host: Host, active: Install, name: str, entry: str, other: Install, severity: Severity
+) -> Finding:
+    text = _("{name} finds the CANN at {other} before the one at {mine}")
+    return Finding(
+        "cann-env.other-install-first",
+        text.format(name=name, other=other.label, mine=active.label),
+        severity=severity,
+        evidence=(f"{name}: {entry}",),
+        action=Action.CONFIG,
+        fix=_put_in_front(host, name, _folders_for(host, active, name)),
+        # A variable that names the wrong one makes all others look wrong.
+        echo_of=("cann-env.mixed-installs",),
+    )
+
+
+def _missing_entry(
+    host: Host, install: Install, name: str, folders: Sequence[str], severity: Severity
+) -> Finding:
+    text = _("{name} lacks {folders} of the CANN at {install}")
+    return Finding(
+        "cann-env.missing-entry",
+        text.format(name=name, folders=", ".join(folders), install=install.label),
+        severity=severity,
+        action=Action.CONFIG,
+        fix=_put_in_front(host, name, folders),
+    )
+
+
+def _atb_not_sourced(script: str) -> Finding:
+    text = _("{script} was not sourced in this shell: vllm-ascend needs the libraries of ATB")
+    return Finding(
+        "cann-env.atb-not-sourced",
+        text.format(script=script),
+        action=Action.CONFIG,
+        fix=_manual(_("source the script of ATB"), (Command(("source", script)),)),
+    )
+
+
+def _folders_for(host: Host, install: Install, name: str) -> list[str]:
+    """What this list variable should begin with."""
+    if name == "PATH":
+        return set_env.compilers(host.files, install)[:1]
+    return set_env.python_folders(host.files, install)
+
+
+def _remedy(host: Host, install: Install, values: Mapping[str, str], atb: bool = False) -> Fix:
+    """The script where there is one, and ATB's after it; else the single lines."""
+    script = set_env_script(host.files, install)
+    if script is None:
+        lists = [(name, _folders_for(host, install, name)) for name in ("PYTHONPATH", "PATH")] if atb else []
+        exports = [Export(name, value) for name, value in values.items()]
+        exports += [Export(name, _in_front(host, name, folders)) for name, folders in lists if folders]
+        return _manual(_("set the variables of {path}").format(path=install.path), tuple(exports))
+    more = set_env.atb_script(host.files, host.variables, job_user(host).home) if atb else None
+    scripts = [script, *([more] if more else [])]
+    return _manual(
+        _("source {script}").format(script=script), tuple(Command(("source", path)) for path in scripts)
+    )
+
+
+def _put_in_front(host: Host, name: str, folders: Sequence[str]) -> Fix:
+    """The variable with these folders put in front."""
+    title = _("put CANN's own folders in front of {name}").format(name=name)
+    value = _in_front(host, name, folders)
+    return change_variable(title, name, value, host.variables.get(name) or None)
+
+
+def _in_front(host: Host, name: str, folders: Sequence[str]) -> str:
+    # An empty entry would be the working directory: CANN's own scripts leave one, we do not.
+    entries = (*folders, *host.variables.path_list(name))
+    return ":".join(dict.fromkeys(entry for entry in entries if entry))
+
+
+def _values_of(host: Host, install: Install, wrong: Mapping[str, object]) -> dict[str, str]:
+    return {name: value for name, value in set_env.variables_of(host.files, install).items() if name in wrong}
+
+
+def _manual(title: str, steps: Sequence[Step], undo: tuple[str, ...] = ()) -> Fix:
+    return Fix(title, steps=tuple(steps), undo=undo, risk=Risk.MANUAL, needs_root=False)
+
+
+def _assignments(values: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(f"{name}={shlex.quote(value)}" for name, value in values.items())  # blanks must be seen

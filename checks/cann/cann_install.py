@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Optional, Union
 
-from npudoctor import ERROR, INFO, WARNING, Facts, Finding, Fix, Host, Scope, Severity, Skip, _, check
-from npudoctor.checks.cann import _cann_install_findings as findings
+from npudoctor import (
+    ERROR,
+    INFO,
+    WARNING,
+    Action,
+    Command,
+    Facts,
+    Finding,
+    Fix,
+    Host,
+    Risk,
+    Scope,
+    Severity,
+    Skip,
+    _,
+    check,
+)
 from npudoctor.core.cann_version import at_least, train
 from npudoctor.facts.cann import python_packages as cann_python
 from npudoctor.facts.cann import set_env as cann_env
@@ -42,23 +57,23 @@ def cann_install(host: Host) -> Answers:
 
     Looks for CANN where the variables name it, where install records name it, in /usr/local/Ascend, in the
     user's Ascend folder and in conda's, in the layout of every release from 20.0 to 9.x. Two names of one
-    tree are one installation. The facts of the row tell all that were found, which is in use, and why.
+    tree are one installation. The facts of the row list all of them, which is in use, and why.
 
-    - `missing`: NPUs are used here, MindSpore, torch_npu or vllm-ascend is installed, and no CANN is. Who
-      trains on the CPU of such a machine says so: `--expect none`.
+    - `missing`: NPUs are used here, MindSpore, torch_npu or vllm-ascend is installed, and CANN is
+      not. To train on the CPU of such a machine, pass `--expect none`.
     - `not-readable`: this user may not read what a job needs of it.
-    - `dangling-latest`: `latest` (or `cann`), or parts of it, lead nowhere; only told, not counted, where
-      another CANN is in use.
+    - `dangling-latest`: `latest` (or `cann`), or parts of it, lead nowhere; information where another
+      CANN is in use.
     - `mixed-latest`: the parts that `latest` names lie in different releases; an error when te and the
       compiler are of two, else a warning.
     - `kernels-missing`: no kernels (from 8.5: ops) package, on a machine with NPUs; for CANN 8.0 and later.
-    - `kernels-other-version`: the kernels package is none that this release asks for.
-    - `wrong-machine`: an error when its libraries are for another machine; only told when nothing but its
+    - `kernels-other-version`: the kernels package is not one that this release requires.
+    - `wrong-machine`: an error when its libraries are for another machine; information when only its
       install record says so: that `arch=` there must be this machine's is inferred.
 
     ## Why it matters
 
-    A half upgraded CANN loads libraries of two releases, and fails late and without a clear word. Without
+    A half upgraded CANN loads libraries of two releases, and fails late and without a clear message. Without
     its kernels package operators cannot run. What root installed for itself alone, others cannot load.
 
     ## Fix safety
@@ -78,7 +93,7 @@ def cann_install(host: Host) -> Answers:
         if not cann_tree.is_closed(error):
             raise
         named = any(variables.get(name) for name in ENDINGS)
-        yield findings.not_readable(error.reason, ERROR if named else WARNING, job_user(host).user)
+        yield _not_readable(error.reason, ERROR if named else WARNING, job_user(host).user)
         return
     active = installs[0] if installs else None
     yield _facts(installs)
@@ -91,11 +106,11 @@ def cann_install(host: Host) -> Answers:
         return
     reason = cann_tree.why_closed(host.files, active, foreign_user(host))
     if reason is not None:
-        yield findings.not_readable(reason, ERROR, job_user(host).user)
+        yield _not_readable(reason, ERROR, job_user(host).user)
         return
     parts = cann_tree.releases_of(host.files, active.path)
     if len(parts) > 1:
-        yield findings.mixed(active, parts, _mixture(host, active))
+        yield _mixed_releases(active, parts, _mixture(host, active))
     yield from _kernels(host, active)
     yield from _machine(host, active)
 
@@ -125,7 +140,7 @@ def _missing(host: Host) -> Optional[Finding]:
         return None
     if not frameworks or not npu_expected(host):
         return None
-    found: Finding = findings.missing(frameworks, host.interpreter.label)
+    found: Finding = _not_installed(frameworks, host.interpreter.label)
     return found
 
 
@@ -133,19 +148,19 @@ def _dangling(host: Host, variables: Mapping[str, str], active: Optional[Install
     named = {named_root(name, variables[name]) for name in ENDINGS if variables.get(name)}
     home = job_user(host).home if host.options.root is None else "/root"
     usual = [f"{root}/{later}" for root in parents(host.files, variables, home) for later in LATER]
-    found: dict[Severity, dict[str, list[str]]] = {}
+    by_severity: dict[Severity, dict[str, list[str]]] = {}
     for place in dict.fromkeys((*usual, *(path for path in named if path.startswith("/")))):
         try:
             links = cann_tree.dangling_links(host.files, place)
         except CannotTell:
             continue  # a closed place that is not in use
         if links:
-            found.setdefault(_weight(place, links, named, active), {})[place] = links
-    for severity, places in found.items():
+            by_severity.setdefault(_weight(place, links, named, active), {})[place] = links
+    for severity, places in by_severity.items():
         # Often one name leads to the next: the first one is the cause.
         first = next(iter(places))
         links = [link for links in places.values() for link in links]
-        yield findings.dangling(first, links, severity, _relink(host, first, places[first]))
+        yield _dangling_link(first, links, severity, _relink(host, first, places[first]))
 
 
 def _weight(place: str, links: list[str], named: set[str], active: Optional[Install]) -> Severity:
@@ -161,22 +176,22 @@ def _relink(host: Host, place: str, links: list[str]) -> Optional[Fix]:
     """Only where `latest` is itself a link, and beside it is exactly one release."""
     folder = place.rpartition("/")[0]
     beside = [install for install in installs_of(host) if install.path.rpartition("/")[0] == folder]
-    return findings.relink(host, place, beside[0]) if links == [place] and len(beside) == 1 else None
+    return _link_to(host, place, beside[0]) if links == [place] and len(beside) == 1 else None
 
 
 def _kernels(host: Host, active: Install) -> Iterator[Finding]:
     version = cann_tree.kernels(host.files, active)
     if version is None:
         if at_least(active.version, "8.0") and active.kind != "nnrt" and npu_expected(host):
-            yield findings.kernels_missing(active)
+            yield _kernels_missing(active)
     elif version and cann_tree.kernels_suit(host.files, active, version) is False:
-        yield findings.kernels_other(active, version)
+        yield _other_kernels(active, version)
 
 
 def _mixture(host: Host, active: Install) -> Severity:
     """te and the compiler of two releases do not work together; other parts may."""
-    told = cann_python.copies(host.files, "te", [f"{active.path}/{site}" for site in cann_env.SITES])
-    trains = {train(copy.version) for copy in told} | {train(active.component)}
+    copies = cann_python.copies(host.files, "te", [f"{active.path}/{site}" for site in cann_env.SITES])
+    trains = {train(copy.version) for copy in copies} | {train(active.component)}
     return ERROR if len(trains - {None}) > 1 else WARNING
 
 
@@ -187,20 +202,120 @@ def _machine(host: Host, active: Install) -> Iterator[Finding]:
     library = cann_tree.library_machine(host.files, active)
     if library is not None:
         if library != machine:
-            yield findings.wrong_machine(active, library, machine, proven=True)
+            yield _wrong_machine(active, library, machine, proven=True)
         return
-    told = cann_tree.machines(host.files, active)
-    if told and machine not in told:
-        yield findings.wrong_machine(active, ", ".join(sorted(told)), machine, proven=False)
+    declared = cann_tree.machines(host.files, active)
+    if declared and machine not in declared:
+        yield _wrong_machine(active, ", ".join(sorted(declared)), machine, proven=False)
 
 
 def _machine_of(host: Host) -> Optional[str]:
     """The machine that the interpreter is for, by its own header, else as it says."""
     path = host.interpreter.path
-    found = cann_tree.elf_machine(host.files, path) if path.startswith("/") else None
-    if found is None:
+    machine = cann_tree.elf_machine(host.files, path) if path.startswith("/") else None
+    if machine is None:
         try:
-            found = host.interpreter.layout().machine
+            machine = host.interpreter.layout().machine
         except CannotTell:
             return None
-    return cann_tree.canonical_machine(found) if found else None
+    return cann_tree.canonical_machine(machine) if machine else None
+
+
+def _not_installed(frameworks: Sequence[str], python: str) -> Finding:
+    text = _("CANN is not installed on this machine, and {framework} in {python} cannot run without it")
+    return Finding(
+        "cann-install.missing",
+        text.format(framework=frameworks[0], python=python),
+        evidence=tuple(frameworks),
+        action=Action.CONFIG,
+        echo_of=("cann-install.dangling-latest",),
+    )
+
+
+def _not_readable(reason: str, severity: Severity, user: str) -> Finding:
+    text = _("the CANN in use cannot be read by {user}: {reason}")
+    return Finding(
+        "cann-install.not-readable",
+        text.format(user=user, reason=reason),
+        severity=severity,
+        evidence=(_("an installation with --install-for-all can be read by every user"),),
+        action=Action.CONFIG,
+    )
+
+
+def _dangling_link(place: str, links: Sequence[str], severity: Severity, fix: Optional[Fix]) -> Finding:
+    text = _("{place} is dangling: the CANN it points to is gone")
+    if links[0] != place:
+        text = _("parts of {place} are dangling: the CANN they point to is gone")
+    return Finding(
+        "cann-install.dangling-latest",
+        text.format(place=place),
+        severity=severity,
+        evidence=tuple(links),
+        action=Action.CONFIG,
+        fix=fix,
+    )
+
+
+def _link_to(host: Host, place: str, other: Install) -> Fix:
+    """By root, unless the folder in which the link lies is the user's own."""
+    folder = host.files.stat(place.rpartition("/")[0] or "/")
+    return Fix(
+        _("point {place} to {path}").format(place=place, path=other.path),
+        steps=(Command(("ln", "-sfn", other.path, f"{host.options.root or ''}{place}")),),
+        risk=Risk.MANUAL,
+        needs_root=folder is None or folder.uid != job_user(host).euid,
+    )
+
+
+def _mixed_releases(install: Install, parts: dict[str, list[str]], severity: Severity) -> Finding:
+    text = _("{path} mixes several releases: its parts are in {folders}")
+    return Finding(
+        "cann-install.mixed-latest",
+        text.format(path=install.path, folders=", ".join(parts)),
+        severity=severity,
+        evidence=tuple(f"{folder}: {', '.join(names)}" for folder, names in parts.items()),
+        action=Action.CONFIG,
+    )
+
+
+def _kernels_missing(install: Install) -> Finding:
+    text = _("no kernels package is installed for the CANN at {install}")
+    if at_least(install.version, "8.5"):
+        text = _("no ops package was found for the CANN at {install}")
+    later = _("MindSpore does not start without it; the effect on torch_npu is unknown")
+    if at_least(install.version, "8.5"):
+        later = _("the package locations of this release are known from documentation only")
+    return Finding(
+        "cann-install.kernels-missing",
+        text.format(install=install.label),
+        severity=INFO if at_least(install.version, "8.5") else WARNING,
+        evidence=(later,),
+        action=Action.CONFIG,
+    )
+
+
+def _other_kernels(install: Install, version: str) -> Finding:
+    text = _("the kernels package is {version}, which does not suit the CANN at {install}")
+    return Finding(
+        "cann-install.kernels-other-version",
+        text.format(version=version, install=install.label),
+        evidence=(f"{install.path}/opp_kernel/version.info: Version={version}",)
+        if not at_least(install.version, "8.5")
+        else (),
+        action=Action.CONFIG,
+        # What it asks for was read in a part of another release.
+        echo_of=("cann-install.mixed-latest",),
+    )
+
+
+def _wrong_machine(install: Install, built_for: str, machine: str, proven: bool) -> Finding:
+    text = _("the CANN at {install} is for {told}, and this machine is {machine}")
+    evidence = _("its libraries are for {told}") if proven else _("its install record says arch={told}")
+    return Finding(
+        "cann-install.wrong-machine",
+        text.format(install=install.label, told=built_for, machine=machine),
+        severity=ERROR if proven else INFO,
+        evidence=(evidence.format(told=built_for),),
+        action=Action.CONFIG,
+    )

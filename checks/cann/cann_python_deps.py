@@ -20,9 +20,9 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.checks.cann._python_needs import Need, needs_of
 from npudoctor.core.cann_version import at_least
 from npudoctor.facts.cann.installations import Install, installs_of
+from npudoctor.facts.cann.python_needs import Need, needs_of
 from npudoctor.facts.cann.python_packages import metadata_in, own_site
 from npudoctor.facts.cann.set_env import releases_contradict
 from npudoctor.facts.job.expected_accelerator import frameworks_on_cann
@@ -55,8 +55,8 @@ def cann_python_deps(host: Host) -> Iterator[Union[Finding, Facts]]:
       alone requires, a note for what the list alone names. Without te's metadata the list alone speaks: a
       warning, or a note for what only tools need.
     - `unsuitable`: installed, in a version that te does not accept.
-    - `numpy-2`: NumPy 2 beside a CANN whose Python code cannot use it: all before 8.3. Of later ones that is
-      not known, and nothing is said.
+    - `numpy-2`: NumPy 2 beside a CANN whose Python code cannot use it: all before 8.3. For later ones
+      it is unknown, and nothing is reported.
     - `site-table`: rows that this site added to our list cannot be used.
 
     ## Why it matters
@@ -154,12 +154,12 @@ def _unclear(host: Host) -> tuple[str, ...]:
 
 
 def _unsuitable(
-    host: Host, needs: Sequence[Need], have: Mapping[str, Optional[str]], told: bool
+    host: Host, needs: Sequence[Need], have: Mapping[str, Optional[str]], numpy_reported: bool
 ) -> Iterator[Finding]:
     text = _("{name} {version} is installed in {python}, and the CANN in use needs {required}")
     for need in needs:
         version = have[need.name]
-        if version is None or need.weight is INFO or (told and need.name == "numpy"):
+        if version is None or need.weight is INFO or (numpy_reported and need.name == "numpy"):
             continue
         if not _suits(host, need):
             yield Finding(
@@ -175,7 +175,7 @@ def _unsuitable(
 
 
 def _suits(host: Host, need: Need) -> bool:
-    """A version that is no number cannot be compared, and is let pass: the package is there."""
+    """A version that is not a number cannot be compared and passes: the package is there."""
     try:
         version = version_number(host.interpreter.distributions(need.name)[0])
         return bool(need.specifier.contains(version, prereleases=True))

@@ -21,9 +21,10 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.checks.cann._caches import ACL, ASCEND, LOCK, Cache, caches, held_by_nobody, locks
 from npudoctor.core.errors import CannotTell
-from npudoctor.facts.job.working_directory import job_user
+from npudoctor.core.frozen import dataclass
+from npudoctor.facts.cann.installations import installs_of
+from npudoctor.facts.job.working_directory import job_user, working_directory
 
 if TYPE_CHECKING:
     from npudoctor.core.mounts import Mount
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from npudoctor.host.fs.files import Entry
 
 OLD = 3600  # seconds: a build of an operator takes minutes
+ACL, ASCEND, MINDSPORE = "ACL_OP_COMPILER_CACHE_DIR", "ASCEND_CACHE_PATH", "MS_COMPILER_CACHE_PATH"
+LOCK = "build.lock"
+MANY = 2000  # builds of operators whose locks are looked for
 
 
 @check(
@@ -61,14 +65,14 @@ def compile_cache(host: Host) -> Iterator[Union[Finding, Facts]]:
       `compile-cache.lock`: one that is younger, in use, or of which that cannot be proven (in a container, on
       a network mount, or when the owner's processes are hidden).
     - `compile-cache.not-writable`, `compile-cache.missing`: judged by owner, mode and mount, nothing
-      is written; what a server of NFS lets root do cannot be told.
+      is written; what an NFS server lets root do is unknown.
       ASCEND_CACHE_PATH must exist.
     - `compile-cache.no-file-locks`: on NFSv3, or mounted without locks, CANN's documents advise against it.
     - `compile-cache.relative`: where it lies depends on where the job is started.
 
     ## Why it matters
 
-    While a build.lock exists, every other process waits for it for ever: training hangs without a word. A
+    While a build.lock exists, every other process waits for it forever: training hangs silently. A
     cache that cannot be written makes each start compile everything again, or fail.
 
     ## Fix safety
@@ -82,33 +86,33 @@ def compile_cache(host: Host) -> Iterator[Union[Finding, Facts]]:
     - MindSpore 2.10.0, `ops/operations/_custom_ops_utils.py`: FileLocker.
     - CANN, "Environment variables": ASCEND_CACHE_PATH, its order and its constraints.
     """
-    found = list(caches(host))
-    if not found:
+    caches = list(_caches(host))
+    if not caches:
         raise Skip(_("this machine has no compile cache, and no variable points to one"))
     from npudoctor.facts.system.mounts import mounts_of
 
-    yield Facts({"caches": [cache.path for cache in found]})
-    mounts_of(host)  # what is not said of them is no question of permission
-    unknown = ""
-    for cache in found:
+    yield Facts({"caches": [cache.path for cache in caches]})
+    mounts_of(host)  # an unreadable mount table is not a PermissionError of one cache
+    reason = ""
+    for cache in caches:
         if not cache.path.startswith("/"):
             text = _("the compile cache {path} ({name}) is below the folder in which the job is started")
             yield _said("relative", text, cache)
             continue
         try:
-            untold = yield from _of(host, cache)
+            undetermined = yield from _of(host, cache)
         except CannotTell as error:
             if not isinstance(error.__cause__, PermissionError):
                 raise
             yield _not_entered(host, cache, error.reason)
         else:
-            unknown = unknown or untold
-    if unknown:
-        raise Unknown(unknown, advisory=True)
+            reason = reason or undetermined
+    if reason:
+        raise Unknown(reason, advisory=True)
 
 
 def _of(host: Host, cache: Cache) -> Generator[Finding, None, str]:
-    """All that is to be said of one cache; what cannot be told from here is the answer."""
+    """The findings about one cache; returns why something could not be determined, "" where nothing was."""
     from npudoctor.facts.job.working_directory import foreign_user
     from npudoctor.facts.system.mounts import mount_at
     from npudoctor.host.fs.access import first_barrier, nearest
@@ -119,11 +123,11 @@ def _of(host: Host, cache: Cache) -> Generator[Finding, None, str]:
         yield _not_entered(host, cache, nearest(host.files, closed).label)
         return ""
     mount = mount_at(host, place)
-    untold = yield from _folder(host, cache, place, mount)
+    undetermined = yield from _folder(host, cache, place, mount)
     yield from _network(cache, mount)
-    for path in locks(host, cache) if cache.builds else ():
+    for path in _locks(host, cache) if cache.builds else ():
         yield _lock(host, path, mount)
-    return untold
+    return undetermined
 
 
 def _not_entered(host: Host, cache: Cache, reason: str) -> Finding:
@@ -165,11 +169,12 @@ def _network(cache: Cache, mount: Optional[Mount]) -> Iterator[Finding]:
 
 
 def _lock(host: Host, path: str, mount: Optional[Mount]) -> Finding:
+    from npudoctor.proof.build_lock import is_lock_unused
     from npudoctor.proof.shared_storage import why_shared
 
     entry = host.files.lstat(path)
     age = host.clock.now() - (entry.mtime_ns / 1e9 if entry else 0)
-    free = held_by_nobody(host, path, entry.uid) if entry and not why_shared(host, path) else None
+    free = is_lock_unused(host, path, entry.uid) if entry and not why_shared(host, path) else None
     words = {"path": path, "minutes": int(age // 60)}
     if age < 0:
         text = _("{path} is dated in the future, so its age is unknown: jobs wait for it")
@@ -195,7 +200,7 @@ def _lock(host: Host, path: str, mount: Optional[Mount]) -> Finding:
 
 
 def _unlocking(host: Host, path: str, entry: Entry, mount: Optional[Mount]) -> Fix:
-    """By a step that proves anew that nobody has the lock open, where the file system can tell."""
+    """By a step that proves once more that no process has the lock open, where the file system can tell."""
     from npudoctor import RemoveUnused
     from npudoctor.proof.unused import LEASED, mark_of
 
@@ -215,3 +220,55 @@ def _said(code: str, text: str, cache: Cache, evidence: tuple[str, ...] = (), **
         evidence=(*((f"{name}={cache.path}",) if cache.named_by else ()), *evidence),
         action=Action.CONFIG,
     )
+
+
+@dataclass(frozen=True)
+class Cache:
+    """One folder. `named_by`: the variable, or "" for the usual place. `builds`: whether locks lie in it."""
+
+    path: str
+    named_by: str
+    builds: bool = False
+
+
+def _caches(host: Host) -> Iterator[Cache]:
+    """The caches that a job of this shell would use; the usual places where they are there."""
+    variables, home = host.variables, job_user(host).home.rstrip("/")
+    first = next((name for name in (ACL, ASCEND) if variables.get(name)), None)
+    if first is not None:
+        yield Cache(variables[first], first)
+    elif _there(host, f"{home}/atc_data") and installs_of(host):
+        yield Cache(f"{home}/atc_data", "")
+    if variables.get(MINDSPORE):
+        yield Cache(variables[MINDSPORE], MINDSPORE, builds=True)
+        return
+    here = _here(host)
+    place = f"{here.rstrip('/')}/kernel_meta"
+    if here.startswith("/") and _there(host, place):
+        yield Cache(place, "", builds=True)
+
+
+def _here(host: Host) -> str:
+    """The working directory; a shell's word for it where the process cannot be looked at."""
+    try:
+        here = working_directory(host)
+    except CannotTell:
+        here = None
+    return here or host.variables.get("PWD", "")
+
+
+def _there(host: Host, path: str) -> bool:
+    """Whether a usual place exists; one that this user cannot look at is not a cache of this user."""
+    try:
+        return host.files.stat(path) is not None
+    except CannotTell:
+        return False
+
+
+def _locks(host: Host, cache: Cache) -> Iterator[str]:
+    """The lock of each build in a cache: its real path."""
+    real = host.files.real(cache.path)
+    for name in host.files.names(real)[:MANY] if real else ():
+        path = f"{real}/{name}/{LOCK}"
+        if host.files.lstat(path) is not None:
+            yield path

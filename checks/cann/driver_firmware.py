@@ -33,11 +33,11 @@ def driver_firmware(host: Host) -> Iterator[Union[Finding, Facts]]:
     - `driver-firmware.firmware-outside`: the firmware's version is not in the driver's own range,
       `compatible_version_fw`.
     - `driver-firmware.driver-outside`: the driver is in none of the lines that the firmware names,
-      `compatible_version_drv`. How that list is meant is inferred from real files, so it is only noted.
+      `compatible_version_drv`. The meaning of that list is inferred from real files, so this is information.
     - `driver-firmware.incomplete`: `Driver_Install_Status` is there and not `complete`.
 
-    What root alone may read, and what a container does not see, is "cannot tell" without weight. The tool's
-    own verdict, for root: `npu-smi info -t board -i 0`, line `Compatibility`.
+    What only root may read, or a container cannot see, leaves the row unknown, which does not decide the
+    verdict. The tool's own answer, for root: `npu-smi info -t board -i 0`, line `Compatibility`.
 
     ## Why it matters
 
@@ -102,13 +102,13 @@ def _judge(driver: Package, firmware: Package) -> Iterator[Finding]:
 
 
 def _in_ranges(version: Optional[str], ranges: str) -> Optional[bool]:
-    """Whether a version is in one of the ranges; None when that cannot be said."""
+    """Whether a version is in one of the ranges; None when that is unknown."""
     answers = [accepts(version, f"[{low},{high}]") for low, high in _pairs(ranges)] if version else []
     return None if not answers or None in answers else any(answers)
 
 
 def _in_lines(version: Optional[str], lines: str) -> Optional[bool]:
-    """Whether a version is at least the first of a pair and begins with the second; None: none is told."""
+    """Whether a version is at least the first of a pair and begins with the second; None without pairs."""
     pairs = _pairs(lines)
     if not version or not pairs:
         return None

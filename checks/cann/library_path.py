@@ -2,18 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Union
+from collections.abc import Iterator, Sequence
+from typing import Optional, Union
 
-from npudoctor import ERROR, WARNING, Facts, Finding, Host, Scope, Skip, _, check
-from npudoctor.checks.cann import _library_path_findings as findings
-from npudoctor.facts.cann.installations import ENDINGS, Install, installs_of
+from npudoctor import (
+    ERROR,
+    INFO,
+    WARNING,
+    Action,
+    Facts,
+    Finding,
+    Fix,
+    Host,
+    Scope,
+    Severity,
+    Skip,
+    _,
+    change_variable,
+    check,
+)
+from npudoctor.core.errors import CannotTell
+from npudoctor.facts.cann.installations import ENDINGS, Install, installs_of, named_root, set_env_script
+from npudoctor.facts.cann.job_libraries import PATH, JobLibraries
+from npudoctor.facts.cann.libraries import HAL, OF_DRIVER
 from npudoctor.facts.job import process as job
-from npudoctor.facts.job.expected_accelerator import npu_expected
-from npudoctor.host.libraries.loader import Loader
+from npudoctor.facts.job.expected_accelerator import frameworks_on_cann, npu_expected
+from npudoctor.facts.job.library_path import is_open_to_all, relative_entries
+from npudoctor.facts.job.working_directory import working_directory
+from npudoctor.host.libraries.loader import Loaded, Loader, Missing
 
 # What every training job on an NPU loads, whatever its framework.
 BASIC = ("libascendcl.so", "libhccl.so", "libge_runner.so", "libascend_hal.so")
+SHOWN = 6
+MIXED = ("cann-env.mixed-installs", "cann-env.other-install-first")
+WITHOUT_DRIVER = ("cann-driver.missing", "cann-driver.no-library", "accelerator.missing")
+VITAL = ("ASCEND_HOME_PATH", "ASCEND_OPP_PATH")  # a wrong path in one of these is an error by itself
 
 
 @check(
@@ -44,21 +67,21 @@ def library_path(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     - `library-path.not-found`: a library that the job loads is not found.
     - `library-path.driver-not-found`: the same for one of the driver, known by its name where it is nowhere.
-    - `library-path.broken`: the loader comes upon a file that is no library, and stops.
+    - `library-path.broken`: the loader meets a file that is not a library, and stops.
     - `library-path.stub-first`: a stand-in for builds (`devlib`, `stub`) is found before the real one.
     - `library-path.other-cann`: a library is taken from another CANN than the one in use; a warning unless
-      their versions are known and differ, only said when such a folder stands behind and changes nothing.
+      their versions are known and differ, information when such a folder comes later and changes nothing.
     - `library-path.outside-cann`: a library that the CANN in use has is taken from a folder that belongs to
       no CANN: a copy, what is left of a removed release, an environment's own. What Python packages bring
-      themselves is theirs. Of which release it is cannot be told: a warning.
+      themselves is theirs. Its release is unknown, so this is a warning.
     - `library-path.working-directory`: an empty entry of LD_LIBRARY_PATH is the working directory, a relative
       one a folder below it, and so is one with a `~` that was in quotes. CANN's own 8.x script leaves an
-      empty one, so it is only said; it is a warning where a library is taken from there, or where everybody
+      empty one, so it is information; a warning where a library is taken from there, or where everybody
       may put one there.
 
     An entry that is missing, or there twice, changes nothing and is not mentioned. Errors are warnings where
-    nothing is installed that runs on CANN; where no NPU is expected or found they are only said, and what is
-    nowhere on the machine is not missed.
+    nothing is installed that runs on CANN; where no NPU is expected or found they are information, and
+    what is nowhere on the machine is not reported.
 
     ## Why it matters
 
@@ -76,41 +99,262 @@ def library_path(host: Host) -> Iterator[Union[Finding, Facts]]:
     - CANN, "Environment variables", and set_env.sh of the toolkit.
     - ld.so(8), dlopen(3).
     """
-    entries = host.variables.path_list("LD_LIBRARY_PATH")
+    entries = host.variables.path_list(PATH)
     installs = installs_of(host)
     if not installs:
         raise Skip(_("CANN is not installed on this machine, and no variable points to one"))
     if not (npu_expected(host) or entries or any(host.variables.get(name) for name in ENDINGS)):
         raise Skip(_("no NPU is expected on this machine, and no variable points to CANN"))
-    active = installs[0]
-    loader, names = _simulated(host)
-    yield _facts(loader, active, entries, names)
-    yield from findings.judge(host, active, loader, entries)
+    loader, frameworks = _simulate(host)
+    paths = {library.name: library.path for library in loader.loaded}
+    yield Facts(
+        {
+            "install": installs[0].path,
+            "frameworks": frameworks,
+            "loaded": {name: paths.get(name) for name in BASIC},
+            "missing": sorted({library.name for library in loader.missing}),
+            "entries": len(entries),
+            "doubled": len(entries) - len(set(entries)),
+        }
+    )
+    yield from LibraryJudge(host, installs[0], loader, entries).findings()
 
 
-def _simulated(host: Host) -> tuple[Loader, list[str]]:
-    """The job's process, with the frameworks that are installed and what every job loads."""
+def _simulate(host: Host) -> tuple[Loader, list[str]]:
+    """The job's process with the frameworks that are installed and what every job loads; their names."""
     loader = job.loader(host)
-    installed = job.frameworks(host)
-    for framework in installed:
+    frameworks = job.frameworks(host)
+    for framework in frameworks:
         for module in framework.modules:
             loader.open(module)
         plugin = job.ascend_plugin(host, framework) if framework.name == "mindspore" else None
         if plugin:
             loader.open(plugin)
     loader.need(BASIC, _("every job"))
-    return loader, [framework.name for framework in installed]
+    return loader, [framework.name for framework in frameworks]
 
 
-def _facts(loader: Loader, active: Install, entries: list[str], names: list[str]) -> Facts:
-    paths = {one.name: one.path for one in loader.loaded}
-    return Facts(
-        {
-            "install": active.path,
-            "frameworks": names,
-            "loaded": {name: paths.get(name) for name in BASIC},
-            "missing": sorted({one.name for one in loader.missing}),
-            "entries": len(entries),
-            "doubled": len(entries) - len(set(entries)),
-        }
+class LibraryJudge:
+    """The findings about one process, and the one line that corrects LD_LIBRARY_PATH for all of them."""
+
+    def __init__(self, host: Host, active: Install, loader: Loader, entries: Sequence[str]) -> None:
+        self.host, self.active, self.loader, self.entries = host, active, loader, list(entries)
+        self.job = JobLibraries(host, active, loader, entries)
+        self.libraries = self.job.libraries
+        self.wanted = npu_expected(host)
+        # As cann-env: nothing fails where no NPU is to be used, or nothing that runs on CANN is installed.
+        self.severity = INFO if not self.wanted else ERROR if frameworks_on_cann(host) else WARNING
+
+    def findings(self) -> Iterator[Finding]:
+        yield from self._not_found()
+        yield from self._broken()
+        yield from self._stub_first()
+        yield from self._other_cann()
+        yield from self._outside_cann()
+        here = working_directory(self.host)
+        for kind, entries in relative_entries(self.entries).items():
+            yield self._relative(kind, entries, here)
+
+    def _not_found(self) -> Iterator[Finding]:
+        missing = [library for library in self.job.missing if not library.broken]
+        cann = [library for library in missing if self.libraries.cann_folder(library.name)]
+        rest = [library for library in missing if library not in cann]
+        driver = [library for library in rest if self.libraries.driver_folder(library.name)]
+        rest = [library for library in rest if library not in driver]
+        if cann:
+            text = _("the loader does not find {names}, which the CANN at {install} has")
+            code = "library-path.not-found"
+            yield self._missing(code, text, cann, self._fix(), ("cann-env.not-sourced", *self._gone()))
+        if driver:
+            text = _("the loader does not find {names} of the driver: its folders are not on LD_LIBRARY_PATH")
+            echo_of = ("library-path.not-found",) if cann and self._one_line_brings_both() else ()
+            yield self._missing("library-path.driver-not-found", text, driver, self._fix(), echo_of)
+        if self.wanted:
+            yield from self._nowhere(rest)
+
+    def _nowhere(self, missing: list[Missing]) -> Iterator[Finding]:
+        """Libraries that neither CANN nor the driver on this machine has."""
+        driver = [library for library in missing if library.name in OF_DRIVER]
+        others = [library for library in missing if library not in driver]
+        if driver:
+            text = _(
+                "{names} of the driver is not on this machine: "
+                "only part of the driver is installed or mounted"
+            )
+            echo_of: tuple[str, ...] = ()
+            if any(library.name == HAL for library in driver):
+                echo_of = WITHOUT_DRIVER
+                text = _(
+                    "{names} of the driver is not on this machine: the driver is not installed or not mounted"
+                )
+            yield self._missing("library-path.driver-not-found", text, driver, None, echo_of)
+        if others:
+            text = _("the loader does not find {names}, and neither CANN nor the driver has it")
+            yield self._missing("library-path.not-found", text, others, None, self._causes(others))
+
+    def _causes(self, missing: list[Missing]) -> tuple[str, ...]:
+        # A framework's own files are named by path: they are there, and passed over.
+        names = [library.name for library in missing if not library.name.startswith("/")]
+        if not names:
+            return ("conflicting-packages.other-machine",)
+        if any(map(self.libraries.is_unreadable, names)):
+            return ("cann-install.not-readable",)
+        elsewhere = all(map(self.libraries.is_for_other_machine, names))
+        return ("cann-install.wrong-machine",) if elsewhere else ()
+
+    def _broken(self) -> Iterator[Finding]:
+        text = _("the loader stops at {name}: {why}")
+        for library in self.job.missing:
+            if library.broken:
+                message = text.format(name=library.name, why=library.broken)
+                yield self._finding("library-path.broken", message, [_need(library)], fix=None)
+
+    def _stub_first(self) -> Iterator[Finding]:
+        shadowing = [stub for stub in self.job.stubs if self.libraries.folder_of(stub.name)]
+        stubs = shadowing or self.job.stubs
+        if not stubs or not (shadowing or self.wanted):
+            return
+        text = _("{names} is a stub for builds, found before the real library in {folder}")
+        if not shadowing:
+            text = _("{names} is a stub for builds, and the real library is not on this machine")
+        message = text.format(names=_names(stubs), folder=self.libraries.folder_of(stubs[0].name))
+        fix = self._fix() if shadowing else None
+        yield self._finding("library-path.stub-first", message, _paths(stubs), fix=fix)
+
+    def _other_cann(self) -> Iterator[Finding]:
+        code, active = "library-path.other-cann", self.active
+        if self.job.other_cann:
+            libraries = [library for library, _other in self.job.other_cann]
+            other = self.job.other_cann[0][1]
+            differ = bool(other.version and active.version) and other.version != active.version
+            text = _("{names} is taken from {other}, but the CANN in use is {install}")
+            message = text.format(names=_names(libraries), other=other.label, install=active.label)
+            severity = self.severity if differ else min(WARNING, self.severity)
+            yield self._finding(
+                code, message, _paths(libraries), severity=severity, fix=self._fix(), echo_of=MIXED
+            )
+            return
+        behind = [entry for entry in self.entries if self.job.is_of_other_cann(entry)]
+        if behind:
+            text = _("LD_LIBRARY_PATH also contains folders of another CANN; no library is loaded from them")
+            yield self._finding(code, text, behind, severity=INFO, fix=self._fix())
+
+    def _outside_cann(self) -> Iterator[Finding]:
+        """A copy, what is left of a removed release, an environment's own: its release is unknown."""
+        outside = self.job.outside
+        if outside:
+            text = _("{names} is taken from {folder}, which is not part of the CANN in use ({install})")
+            folder = outside[0].path.rpartition("/")[0]
+            yield self._finding(
+                "library-path.outside-cann",
+                text.format(names=_names(outside), folder=folder, install=self.active.label),
+                [f"{library.name}: {library.path} ({library.via})" for library in outside],
+                severity=min(WARNING, self.severity),
+                fix=self._fix() if self.job.first_folders() else None,
+            )
+
+    def _relative(self, kind: str, entries: list[str], here: Optional[str]) -> Finding:
+        """Entries of one kind that are not absolute paths, as the loader takes them."""
+        text_unused, text_used, text_open = _texts(kind)
+        used = [library for library in self.loader.loaded if library.via == PATH and library.entry in entries]
+        text, severity = (text_used, WARNING) if used else (text_unused, INFO)
+        if not used and here and any(is_open_to_all(self.host, f"{here}/{entry}") for entry in entries):
+            text, severity = text_open, WARNING
+        return self._finding(
+            "library-path.working-directory",
+            text.format(entries=", ".join(entries), names=_names(used), here=here),
+            _paths(used),
+            severity=severity,
+            fix=self._fix(),
+        )
+
+    def _fix(self) -> Fix:
+        """One line for all that is wrong; its title names the entries that it leaves out."""
+        entries, left_out = self.job.corrected_path()
+        title = _("set LD_LIBRARY_PATH without {entries}") if left_out else _("set LD_LIBRARY_PATH")
+        before = ":".join(self.entries) if self.entries else None
+        return change_variable(title.format(entries=", ".join(left_out)), PATH, ":".join(entries), before)
+
+    def _gone(self) -> tuple[str, ...]:
+        """The cause, where entries name the same CANN that is gone as a variable does."""
+        named = {named_root(name, self.host.variables.get(name, "")) for name in VITAL}
+        gone = [root for root in named if root.startswith("/") and self.host.files.stat(root) is None]
+        lost = any(entry.startswith(f"{root}/") for root in gone for entry in self.entries)
+        return ("cann-env.no-such-path",) if lost else ()
+
+    def _one_line_brings_both(self) -> bool:
+        """Whether what brings CANN's folders brings the driver's: our line, but not every script of CANN."""
+        if any(map(self.host.variables.get, ENDINGS)) or self.active.before_6:  # written by hand, for both
+            return True
+        script = set_env_script(self.host.files, self.active)
+        try:
+            return "driver/lib64" in (self.host.files.text(script) or "") if script else False
+        except CannotTell:
+            return False
+
+    def _missing(
+        self, code: str, text: str, missing: list[Missing], fix: Optional[Fix], echo_of: tuple[str, ...]
+    ) -> Finding:
+        message = text.format(names=_names(missing), install=self.active.label)
+        return self._finding(code, message, list(map(_need, missing)), fix=fix, echo_of=echo_of)
+
+    def _finding(
+        self,
+        code: str,
+        message: str,
+        evidence: Sequence[str],
+        *,
+        fix: Optional[Fix],
+        severity: Optional[Severity] = None,
+        echo_of: tuple[str, ...] = (),
+    ) -> Finding:
+        severity = severity or self.severity
+        more = (f"... (+{len(evidence) - SHOWN})",) if evidence[SHOWN:] else ()
+        return Finding(
+            code,
+            message,
+            severity=severity,
+            evidence=(*evidence[:SHOWN], *more),
+            action=Action.NONE if severity is INFO else Action.CONFIG,
+            fix=fix,
+            echo_of=echo_of,
+        )
+
+
+def _names(libraries: Sequence[Loaded | Missing]) -> str:
+    names = list(dict.fromkeys(library.name for library in libraries))
+    more = _(" and {count} more").format(count=len(names) - SHOWN) if names[SHOWN:] else ""
+    return ", ".join(names[:SHOWN]) + more
+
+
+def _paths(libraries: Sequence[Loaded]) -> list[str]:
+    return [f"{library.name}: {library.path}" for library in libraries]
+
+
+def _need(library: Missing) -> str:
+    return _("{name}: needed by {by}").format(name=library.name, by=library.needed_by)
+
+
+def _texts(kind: str) -> tuple[str, str, str]:
+    """The messages for an entry that is only there, one that a library is taken from, and one below a folder
+    in which everybody may put a library."""
+    if kind == "empty":
+        return (
+            _("LD_LIBRARY_PATH has an empty entry, which is the working directory"),
+            _("{names} is taken from the working directory: LD_LIBRARY_PATH has an empty entry"),
+            _("LD_LIBRARY_PATH has an empty entry, and everybody can write to the working directory {here}"),
+        )
+    if kind == "relative":
+        return (
+            _("LD_LIBRARY_PATH has the relative entry {entries}, which is below the working directory"),
+            _("{names} is taken from below the working directory: LD_LIBRARY_PATH has the entry {entries}"),
+            _(
+                "LD_LIBRARY_PATH has the relative entry {entries}: it is below {here}, where "
+                "everybody can write"
+            ),
+        )
+    return (
+        _("LD_LIBRARY_PATH has the entry {entries}: the loader does not know ~, and no shell expanded it"),
+        _("{names} is taken from a folder that is named ~: LD_LIBRARY_PATH has the entry {entries}"),
+        _("LD_LIBRARY_PATH has the entry {entries}: ~ is a folder in {here}, where everybody can write"),
     )

@@ -10,7 +10,6 @@ from npudoctor import (
     WARNING,
     Action,
     Command,
-    Export,
     Facts,
     Finding,
     Fix,
@@ -20,6 +19,7 @@ from npudoctor import (
     Skip,
     Unknown,
     _,
+    change_variable,
     check,
 )
 from npudoctor.core.mounts import Mount
@@ -56,8 +56,8 @@ def log_directory(host: Host) -> Iterator[Union[Finding, Facts]]:
     Logs go to ASCEND_PROCESS_LOG_PATH, else to ASCEND_WORK_PATH, else to `ascend/log` in HOME, and below it
     to `debug`, `run` and `security`; a folder that is missing is made. This looks, by owner, mode
     and mount, whether the job's user may write in those that are there, or in the nearest folder above.
-    Nothing is written to try it; whether the disk is full is another check's question. What a server of NFS
-    lets root do cannot be told.
+    Nothing is written to try it; whether the disk is full is another check's question. What an NFS server
+    lets root do is unknown.
 
     - `log-directory.not-writable`: often a folder that root made, when a job once ran with sudo; or a
       file system that is mounted read-only.
@@ -88,11 +88,11 @@ def log_directory(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield Facts({"path": value, "from": name})
     if not value.startswith("/"):
         text = _("CANN's logs go to {path} ({name}), below the folder in which the job is started")
-        said = text.format(path=value, name=name)
+        message = text.format(path=value, name=name)
         echo_of = ("identity.home-unset", "identity.home-missing") if name == "HOME" else ()
-        yield Finding("log-directory.relative", said, action=Action.CONFIG, echo_of=echo_of)
+        yield Finding("log-directory.relative", message, action=Action.CONFIG, echo_of=echo_of)
         return
-    mounts_of(host)  # what is not said of them is no question of permission
+    mounts_of(host)  # an unreadable mount table is not a PermissionError of the folder
     try:
         yield from _judge(host, value, name)
     except CannotTell as error:
@@ -196,16 +196,10 @@ def _fix(host: Host, place: NearestFolder, name: str) -> Optional[Fix]:
             risk=Risk.MANUAL,
             needs_root=True,
         )
-    better, before = f"{home}/{USUAL}", host.variables.get(OWN)
+    better, before = f"{home}/{USUAL}", host.variables.get(OWN) or None
     if name == "HOME" or not _may_write(host, better):
         return None
-    return Fix(
-        _("let the logs go to {path}").format(path=better),
-        steps=(Export(OWN, better),),
-        undo=Export(OWN, before).lines() if before else (f"unset {OWN}",),
-        risk=Risk.MANUAL,
-        needs_root=False,
-    )
+    return change_variable(_("let the logs go to {path}").format(path=better), OWN, better, before)
 
 
 def _may_write(host: Host, path: str) -> bool:

@@ -9,16 +9,13 @@ from npudoctor import (
     INFO,
     WARNING,
     Action,
-    Command,
-    Export,
     Facts,
     Finding,
-    Fix,
     Host,
-    Risk,
     Scope,
     Skip,
     _,
+    change_variable,
     check,
 )
 from npudoctor.core.cann_version import at_least
@@ -101,9 +98,9 @@ def log_settings(host: Host) -> Iterator[Union[Finding, Facts]]:
     valid: dict[str, str] = {}
     for row in rows:
         value = variables[row["name"]].strip(" \t")
-        found = _wrong(row, value)
-        if found is not None:
-            yield found
+        finding = _wrong(row, value)
+        if finding is not None:
+            yield finding
         elif value:
             valid[row["name"]] = value
             yield from _modules(row, value)
@@ -119,10 +116,10 @@ def _wrong(row: Row, value: str) -> Optional[Finding]:
     """A value that CANN does not understand; an empty one is the default."""
     if not value or _valid(row, value):
         return None
-    meant = cleaned_up(value)
-    if _valid(row, meant):
+    cleaned = cleaned_up(value)
+    if _valid(row, cleaned):
         text = _("{name} is {value}, with punctuation that CANN cannot parse: the default is used")
-        return _said("pasted-punctuation", text, row["name"], value, meant)
+        return _said("pasted-punctuation", text, row["name"], value, cleaned)
     text = _("{name} is {value}, which is not valid ({known}): the default is used")
     return _said("bad-value", text, row["name"], value, row["default"], known=_known(row))
 
@@ -148,7 +145,7 @@ def _pairs(value: str) -> list[tuple[str, str]]:
 
 
 def _modules(row: Row, value: str) -> Iterator[Finding]:
-    """What is to be said of the modules of a list that can be read."""
+    """The findings about the modules of a valid list."""
     if not row.get("modules"):
         return
     unknown = [name for name, _level in _pairs(value) if name not in MODULES]
@@ -203,11 +200,5 @@ def _said(code: str, text: str, name: str, value: str, better: str, **words: str
         text.format(name=name, value=value, **words),
         evidence=(f"{name}={value}",),
         action=Action.CONFIG,
-        fix=Fix(
-            title.format(name=name, value=better),
-            steps=(Export(name, better) if better else Command(("unset", name)),),
-            undo=Export(name, value).lines(),
-            risk=Risk.MANUAL,
-            needs_root=False,
-        ),
+        fix=change_variable(title.format(name=name, value=better), name, better or None, value),
     )

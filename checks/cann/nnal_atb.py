@@ -5,14 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Optional, Union
 
-from npudoctor import ERROR, INFO, WARNING, Facts, Finding, Host, Scope, Skip, _, check
-from npudoctor.checks.cann import _nnal_atb_findings as findings
+from npudoctor import (
+    ERROR,
+    INFO,
+    WARNING,
+    Action,
+    Command,
+    Facts,
+    Finding,
+    Fix,
+    Host,
+    Risk,
+    Scope,
+    Severity,
+    Skip,
+    _,
+    check,
+)
 from npudoctor.facts.cann import nnal
-from npudoctor.facts.cann.installations import installs_of
+from npudoctor.facts.cann.installations import Install, install_in_use
 from npudoctor.facts.job import process as job
+from npudoctor.facts.job.expected_accelerator import npu_expected
 from npudoctor.facts.job.process import Framework
+from npudoctor.facts.job.working_directory import job_user
+from npudoctor.host.libraries.loader import Loaded, Loader
 
-ATB = findings.ATB
+ATB = "libatb.so"
+MARKS = ("_ZN3atb", "_ZNK3atb", "_ZTIN3atb", "_ZTVN3atb")
+SHOWN = 4
 
 
 @check(
@@ -39,11 +59,11 @@ def nnal_atb(host: Host) -> Iterator[Union[Finding, Facts]]:
     namespace `atb` that are needed. Nothing is run or imported. It applies where one of them is installed.
 
     - `nnal-atb.not-found`: an error where import fails without it; a warning where vllm-ascend is installed;
-      else it is only said, and only where NNAL is installed, as torch_npu goes on without. All is only
-      said where no NPU is expected.
+      else information, and only where NNAL is installed, as torch_npu runs without it. Every finding is
+      information where no NPU is expected.
     - `nnal-atb.other-abi`: ATB's script took the other ABI, as torch could not be imported, or another one.
     - `nnal-atb.both-abis`: its script was sourced twice; the first one is used.
-    - `nnal-atb.other-version`: NNAL is of another release than CANN.
+    - `nnal-atb.other-version`: NNAL and CANN are different releases.
     - `nnal-atb.undefined-symbols`: NNAL is older than what torch_npu was built for.
 
     ## Why it matters
@@ -65,15 +85,15 @@ def nnal_atb(host: Host) -> Iterator[Union[Finding, Facts]]:
     if not wanting:
         raise Skip(_("nothing in {python} needs ATB").format(python=host.interpreter.label))
     used = host.interpreter.version_of("vllm-ascend") is not None
-    found = said = False
-    install = next(iter(installs_of(host)), None)
+    any_atb = any_finding = False
+    install = install_in_use(host)
     for framework, wanter in wanting:
         loader = job.loader(host)
         for module in framework.modules:
             loader.open(module)
         loader.open(wanter)
         hard = wanter in framework.modules or wanter.endswith("/libtorch_npu.so")
-        judge = findings.Judge(host, install, loader, wanter, hard=hard, used=used)
+        judge = AtbJudge(host, install, loader, wanter, hard=hard, used=used)
         path = judge.atb.path if judge.atb else None
         yield Facts(
             {"wanted_by": wanter, "library": path, "torch_abi": judge.torch_abi, "entries": len(entries)}
@@ -81,10 +101,10 @@ def nnal_atb(host: Host) -> Iterator[Union[Finding, Facts]]:
         if path:
             yield Facts({"abi": nnal.abi_of(path), "version": nnal.version_of(host.files, path)})
         for finding in judge.findings():
-            said = True
+            any_finding = True
             yield finding
-        found = found or path is not None
-    if not found and not said:
+        any_atb = any_atb or path is not None
+    if not any_atb and not any_finding:
         text = _("{by} needs ATB only for some operators, and NNAL is not installed")
         raise Skip(text.format(by=wanting[0][1]))
     if install is None:
@@ -97,11 +117,127 @@ def _wanting(host: Host) -> Iterator[tuple[Framework, str]]:
         last = framework.modules[-1]
         folder = f"{last.rpartition('/')[0]}/lib"
         candidates = [last, f"{folder}/libtorch_npu.so", f"{folder}/libop_plugin_atb.so"]
-        found: Optional[str] = next((path for path in candidates if _needs(host, path)), None)
-        if found is not None:
-            yield framework, found
+        wanter: Optional[str] = next((path for path in candidates if _needs(host, path)), None)
+        if wanter is not None:
+            yield framework, wanter
 
 
 def _needs(host: Host, path: str) -> bool:
     library = host.libraries.at(path)
     return library is not None and ATB in library.needed
+
+
+class AtbJudge:
+    """ATB in one process. `wanter` is the library that needs it; `hard`: its import fails without."""
+
+    def __init__(
+        self, host: Host, install: Optional[Install], loader: Loader, wanter: str, *, hard: bool, used: bool
+    ) -> None:
+        self.host, self.install, self.loader, self.wanter = host, install, loader, wanter
+        self.severity = INFO if not npu_expected(host) else ERROR if hard else WARNING if used else INFO
+        self.hard, self.used = hard, used
+        self.script = next(nnal.scripts(host.files, install, job_user(host).home), None)
+        self.atb = next((library for library in loader.loaded if library.name == ATB), None)
+        c10 = next((library for library in loader.loaded if library.name == "libc10.so"), None)
+        self.torch_abi = nnal.built_with(host.libraries, c10.path) if c10 else None
+
+    def findings(self) -> Iterator[Finding]:
+        """All that there is to say."""
+        if self.atb is None:
+            if self.script or self.hard or self.used:
+                yield self._not_found()
+            return
+        yield from self._abis(self.atb)
+        yield from self._version(self.atb)
+        yield from self._undefined(self.atb)
+
+    def _not_found(self) -> Finding:
+        text = _("the loader does not find libatb.so, which {by} needs: {script} was not sourced")
+        if self.script is None:
+            text = _("the loader does not find libatb.so, which {by} needs, and NNAL is not installed")
+        return self._finding(
+            "nnal-atb.not-found",
+            text.format(by=self.wanter, script=self.script),
+            echo_of=self._causes(),
+        )
+
+    def _causes(self) -> tuple[str, ...]:
+        """What it echoes. No error echoes cann-env's warning: folded under it, it would not decide."""
+        if self.script is None:
+            return ()
+        sourced = () if self.severity is ERROR else ("cann-env.atb-not-sourced",)
+        return ("cann-env.not-sourced", *sourced)
+
+    def _abis(self, atb: Loaded) -> Iterator[Finding]:
+        mine, torch = nnal.abi_of(atb.path), self.torch_abi
+        evidence = (f"{ATB}: {atb.path}",)
+        if mine is not None and torch is not None and mine != torch:
+            text = _("libatb.so has C++ ABI {mine}, but torch was built with ABI {torch}")
+            severity = min(WARNING, self.severity)
+            message = text.format(mine=mine, torch=torch)
+            yield self._finding("nnal-atb.other-abi", message, severity=severity, evidence=evidence)
+            return
+        both = {nnal.abi_of(entry) for entry in self.host.variables.path_list("LD_LIBRARY_PATH")} >= {0, 1}
+        if both:
+            text = _("both C++ ABIs of ATB are on LD_LIBRARY_PATH; the first one, ABI {mine}, is used")
+            yield self._finding(
+                "nnal-atb.both-abis", text.format(mine=mine), severity=INFO, evidence=evidence, fix=False
+            )
+
+    def _version(self, atb: Loaded) -> Iterator[Finding]:
+        version = nnal.version_of(self.host.files, atb.path)
+        cann = self.install.version if self.install else None
+        if version and cann and version.lower() != cann.lower():
+            text = _("NNAL is {nnal}, but the CANN in use is {cann}")
+            yield self._finding(
+                "nnal-atb.other-version",
+                text.format(nnal=version, cann=cann),
+                severity=min(WARNING, self.severity),
+                evidence=(f"{ATB}: {atb.path}",),
+                fix=False,
+            )
+
+    def _undefined(self, atb: Loaded) -> Iterator[Finding]:
+        mine = self.host.libraries.symbols(self.wanter)
+        wanted = {name for name in (mine.wanted if mine else ()) if name.startswith(MARKS)}
+        for library in (atb, *self.loader.loaded):
+            symbols = self.host.libraries.symbols(library.path) if wanted else None
+            wanted -= symbols.defined if symbols else frozenset()
+        if wanted:
+            text = _("libatb.so lacks {count} symbols that {by} needs, such as {name}: NNAL does not suit it")
+            names = sorted(wanted)
+            evidence = (f"{ATB}: {atb.path}", *names[:SHOWN])
+            message = text.format(count=len(names), by=self.wanter, name=names[0])
+            yield self._finding("nnal-atb.undefined-symbols", message, evidence=evidence, fix=False)
+
+    def _finding(
+        self,
+        code: str,
+        message: str,
+        *,
+        severity: Optional[Severity] = None,
+        evidence: tuple[str, ...] = (),
+        echo_of: tuple[str, ...] = (),
+        fix: bool = True,
+    ) -> Finding:
+        weight = severity or self.severity
+        return Finding(
+            code,
+            message,
+            severity=weight,
+            evidence=evidence,
+            action=Action.NONE if weight is INFO else Action.CONFIG,
+            fix=self._source() if fix else None,
+            echo_of=echo_of,
+        )
+
+    def _source(self) -> Optional[Fix]:
+        if self.script is None:
+            return None
+        abi = () if self.torch_abi is None else (f"--cxx_abi={self.torch_abi}",)
+        return Fix(
+            _("source the script of ATB"),
+            steps=(Command(("source", self.script, *abi)),),
+            risk=Risk.MANUAL,
+            needs_root=False,
+        )

@@ -8,7 +8,7 @@ from typing import Union
 
 from npudoctor import INFO, WARNING, Action, Facts, Finding, Host, Scope, Skip, Unknown, _, check
 from npudoctor.core.cann_version import at_least
-from npudoctor.facts.cann.installations import Install, installs_of
+from npudoctor.facts.cann.installations import Install, install_in_use
 from npudoctor.host import CannotTell
 from npudoctor.host.devices.cann_info import folders, settings
 from npudoctor.host.fs.files import Files
@@ -65,14 +65,14 @@ def soc_match(host: Host) -> Iterator[Union[Finding, Facts]]:
         if host.npus.usable:
             raise Unknown(_("could not determine the NPU model from the PCI bus"), advisory=True)
         raise Skip(_("no NPU is on the PCI bus"))
-    install = next(iter(installs_of(host)), None)
+    install = install_in_use(host)
     if install is None:
         raise Skip(_("CANN is not installed on this machine"))
     chips = _chips(host.files, install)
     yield Facts({"models": list(models), "kernels": chips, "install": install.path})
     if not chips:
         raise Skip(
-            _("could not determine for which chip the kernels of {cann} are").format(cann=install.label)
+            _("could not determine which chip the kernels of {cann} are for").format(cann=install.label)
         )
     strange = [model for model in models if model not in CHIPS]
     for model in models:
@@ -85,8 +85,8 @@ def soc_match(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 def _chips(files: Files, install: Install) -> list[str]:
     """The chips for which kernels are installed, as their folders are called."""
-    found = {name for folder in ("", "/config") for name in files.names(f"{install.path}/{KERNELS}{folder}")}
-    chips = {name for name in found if _CHIP.match(name)}
+    names = {name for folder in ("", "/config") for name in files.names(f"{install.path}/{KERNELS}{folder}")}
+    chips = {name for name in names if _CHIP.match(name)}
     for place in folders(files, (install.path, install.real)):
         for name in files.names(place):
             if _RECORD.match(name):
@@ -97,10 +97,10 @@ def _chips(files: Files, install: Install) -> list[str]:
 def _packaged(files: Files, path: str) -> set[str]:
     """The chip in the name of an ops package."""
     try:
-        told = settings(files.text(path, 1 << 16) or "")
+        record = settings(files.text(path, 1 << 16) or "")
     except CannotTell:
         return set()
-    match = _PACKAGE.match(told.get("package_name", ""))
+    match = _PACKAGE.match(record.get("package_name", ""))
     if match is None:
         return set()
     chip = "ascend" + match[1].lower().replace("-", "_")

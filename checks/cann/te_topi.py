@@ -11,7 +11,6 @@ from npudoctor import (
     WARNING,
     Action,
     Command,
-    Export,
     Facts,
     Finding,
     Fix,
@@ -21,6 +20,7 @@ from npudoctor import (
     Skip,
     Unknown,
     _,
+    change_variable,
     check,
 )
 from npudoctor.core.cann_version import train
@@ -91,8 +91,8 @@ def te_topi(host: Host) -> Iterator[Union[Finding, Facts]]:
     `npudoctor fix te-topi --risk caution` runs it, as the user to whom the interpreter belongs; as root only
     where interpreter, packages and wheels are root's and nobody else may write them, and only while the
     wheels are the very files that were looked at. Stop the jobs of this interpreter before. `npudoctor undo`
-    puts the old ones back where the CANN that they are of is installed too; else it cannot be taken back.
-    An interpreter without pip, one that uv manages and an image are for a person: the line is shown.
+    puts the old ones back where the CANN that they came from is installed too; else it cannot be undone.
+    For an interpreter without pip, one that uv manages, and an image the line is only shown.
 
     For a copy that PYTHONPATH names, the line puts CANN's own folder in front.
 
@@ -108,25 +108,27 @@ def te_topi(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("no framework that runs on CANN is in {python}").format(python=host.interpreter.label))
     active = installs[0]
     exported = host.variables.path_list("PYTHONPATH") if host.options.root is None else []
-    exported = [one for one in exported if not one.startswith("/") or not access.is_closed(host.files, one)]
+    exported = [
+        entry for entry in exported if not entry.startswith("/") or not access.is_closed(host.files, entry)
+    ]
     folders = [*exported, *host.interpreter.layout().search_path]
-    found = {name: _copies(host, active, name, folders) for name in MARKS}
-    told = {name: [[copy.folder, copy.version] for copy in found[name]] for name in found}
-    yield Facts({"cann": active.path, "component": active.component, **told})
+    copies_of = {name: _copies(host, active, name, folders) for name in MARKS}
+    versions = {name: [[copy.folder, copy.version] for copy in copies_of[name]] for name in copies_of}
+    yield Facts({"cann": active.path, "component": active.component, **versions})
     if train(active.component) is None:
         text = _("the CANN at {install} does not state its component version")
         raise Unknown(text.format(install=active.label), advisory=True)
     closed = {name: path for name in MARKS for path in [closed_copy(host, name, folders)] if path}
     for name, path in closed.items():
         yield _not_readable(host, active, name, path)
-    if not found["te"] and "te" not in closed and ships(host.files, active, "te"):
+    if not copies_of["te"] and "te" not in closed and ships(host.files, active, "te"):
         yield _missing(host, active)
-    elif not closed and not any(found.values()):
+    elif not closed and not any(copies_of.values()):
         raise Skip(_("the CANN at {install} has neither te nor hccl").format(
             install=active.label))  # fmt: skip
     for name in MARKS:
-        if found[name]:
-            yield from _judge(host, active, found[name])
+        if copies_of[name]:
+            yield from _judge(host, active, copies_of[name])
 
 
 def _copies(host: Host, active: Install, name: str, folders: Sequence[str]) -> list[Copy]:
@@ -137,33 +139,33 @@ def _copies(host: Host, active: Install, name: str, folders: Sequence[str]) -> l
     return copies(host.files, name, open_to) or copies(host.files, name, [own] if own else [])
 
 
-def _judge(host: Host, active: Install, found: Sequence[Copy]) -> Iterator[Finding]:
-    first = found[0]
+def _judge(host: Host, active: Install, copies: Sequence[Copy]) -> Iterator[Finding]:
+    first = copies[0]
     if _other(active, first):
-        yield _other_version(host, active, found)
+        yield _other_version(host, active, copies)
         return
     if first.version and first.version != active.component:
         text = _("{name} is build {version}, but the CANN at {install} is build {component}")
-        yield Finding("te-topi.other-build", _say(text, active, first), evidence=_evidence(found))
-    behind = [copy for copy in found[1:] if _other(active, copy)]
+        yield Finding("te-topi.other-build", _say(text, active, first), evidence=_evidence(copies))
+    behind = [copy for copy in copies[1:] if _other(active, copy)]
     if behind:
         text = _("a second {name}, from CANN {version}, is in {folder} behind the right one")
-        yield Finding("te-topi.shadowed-copy", _say(text, active, behind[0]), evidence=_evidence(found))
+        yield Finding("te-topi.shadowed-copy", _say(text, active, behind[0]), evidence=_evidence(copies))
 
 
 def _other(active: Install, copy: Copy) -> bool:
     return copy.version is not None and train(copy.version) != train(active.component)
 
 
-def _other_version(host: Host, active: Install, found: Sequence[Copy]) -> Finding:
+def _other_version(host: Host, active: Install, copies: Sequence[Copy]) -> Finding:
     text = _("{name} in {folder} belongs to {version}, but the CANN at {install} is {component}")
     return Finding(
         "te-topi.other-version",
-        _say(text, active, found[0]),
-        evidence=_evidence(found),
+        _say(text, active, copies[0]),
+        evidence=_evidence(copies),
         action=Action.CONFIG,
-        fix=_fix(host, active, found[0]),
-        echo_of=_cause(host, active, found[0]),
+        fix=_fix(host, active, copies[0]),
+        echo_of=_cause(host, active, copies[0]),
     )
 
 
@@ -240,7 +242,7 @@ def _pip(host: Host, active: Install, names: Sequence[str], copy: Optional[Copy]
 
 
 def _before(host: Host, names: Sequence[str], copy: Copy, many: int) -> Sequence[str]:
-    """The wheels of the CANN that the copy is of, where that is installed too and ships as many."""
+    """The wheels of the CANN that the copy came from, where that is installed too and ships as many."""
     for install in installs_of(host)[1:]:
         if install.component == copy.version:
             paths = wheels(host.files, install, names)
@@ -253,16 +255,9 @@ def _in_front(host: Host, active: Install) -> Optional[Fix]:
     if host.options.root is not None:
         return None
     entries = [entry for entry in host.variables.path_list("PYTHONPATH") if entry]
-    before = host.variables.get("PYTHONPATH")
-    return Fix(
-        _("put CANN's own folders in front of {name}").format(name="PYTHONPATH"),
-        steps=(
-            Export("PYTHONPATH", ":".join(dict.fromkeys((*python_folders(host.files, active), *entries)))),
-        ),
-        undo=Export("PYTHONPATH", before).lines() if before else ("unset PYTHONPATH",),
-        risk=Risk.MANUAL,
-        needs_root=False,
-    )
+    value = ":".join(dict.fromkeys((*python_folders(host.files, active), *entries)))
+    title = _("put CANN's own folders in front of {name}").format(name="PYTHONPATH")
+    return change_variable(title, "PYTHONPATH", value, host.variables.get("PYTHONPATH") or None)
 
 
 def _say(text: str, active: Install, copy: Copy) -> str:
@@ -270,5 +265,5 @@ def _say(text: str, active: Install, copy: Copy) -> str:
     return text.format(name=copy.name, version=copy.version, **words)
 
 
-def _evidence(found: Sequence[Copy]) -> tuple[str, ...]:
-    return tuple(f"{copy.folder}/{MARKS[copy.name]}: {copy.version}" for copy in found)
+def _evidence(copies: Sequence[Copy]) -> tuple[str, ...]:
+    return tuple(f"{copy.folder}/{MARKS[copy.name]}: {copy.version}" for copy in copies)

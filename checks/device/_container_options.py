@@ -1,4 +1,4 @@
-"""What a container must be started with to have an accelerator, for every check that misses some of it."""
+"""The options with which a container is started to have an accelerator, for all checks that need one."""
 
 from __future__ import annotations
 

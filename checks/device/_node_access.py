@@ -27,7 +27,7 @@ def denied(host: Host, closed: dict[str, Entry]) -> dict[str, Entry]:
 
 
 def no_access(host: Host, nodes: dict[str, Entry], code: str) -> Iterator[Finding]:
-    """One finding for each group that would help; nodes that no group may open are told together."""
+    """One finding for each group that would help; nodes that no group may open are one finding."""
     groups: dict[Optional[int], list[str]] = {}
     for path, entry in nodes.items():
         by_group = entry.mode >> 3 & 0o6 == 0o6 and entry.gid not in host.identity.groups

@@ -1,4 +1,4 @@
-"""The table of npu-smi for checks that need it; why there is none is for npu-tool to tell."""
+"""The table of npu-smi for checks that need it; npu-tool reports why there is none."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def screen_of(host: Host) -> Screen:
 
 
 def is_elsewhere(host: Host, look: NpuSmiInfo) -> bool:
-    """Whether what the tool did not say may be no matter of this node: a container need not be given the
-    tool, nor a user the right to run it, and jobs run without it. One rule for all who ask it."""
+    """Whether a silent tool may say nothing about the node: a container need not have the tool, nor a user
+    the right to run it, and jobs run without it. One rule for all checks that ask it."""
     if host.system.container() or look.answer.ended == "missing":
         return True
     refused = look.answer.ended == "not-started" or (

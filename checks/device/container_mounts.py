@@ -11,7 +11,7 @@ from npudoctor.host import CannotTell
 
 ASCEND = "/usr/local/Ascend"
 LIBRARIES = f"{ASCEND}/driver/lib64"
-# What the guides mount besides the libraries, and what is amiss without it. One of the paths is enough.
+# What the guides mount besides the libraries, one of each group of paths is enough.
 OTHERS = (
     (f"{ASCEND}/driver/version.info",),
     ("/usr/local/dcmi",),
@@ -42,7 +42,7 @@ def container_mounts(host: Host) -> Iterator[Union[Finding, Facts]]:
     - `container-mounts.driver`: there is no libascend_hal.so, neither in `/usr/local/Ascend/driver/lib64` (or
       where `/etc/ascend_install.info` says) nor on LD_LIBRARY_PATH.
     - `container-mounts.incomplete`: the driver's version.info, `/usr/local/dcmi`, npu-smi or
-      `/etc/ascend_install.info` is missing. A job runs without them; versions and health cannot be told.
+      `/etc/ascend_install.info` is missing. A job runs without them; versions and health are then unknown.
 
     The remedy names the options of `docker run`.
 
@@ -79,7 +79,7 @@ def missing(host: Host) -> list[str]:
 
 
 def _there(host: Host, path: str) -> Optional[bool]:
-    """What cannot be looked at was given all the same."""
+    """Whether a path exists; one that cannot be looked at was mounted."""
     try:
         return host.files.stat(path) is not None
     except CannotTell:

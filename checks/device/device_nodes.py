@@ -36,13 +36,13 @@ def device_nodes(host: Host) -> Iterator[Union[Finding, Facts]]:
     `/dev/asdrv_svm`). This looks that they are there, that they are character devices, and whether owner,
     group and mode let this user read and write them. Groups are compared by number, as in a container the
     same name may be another number. Where the mode says no, the system itself is asked as well, since it
-    sees access lists too. No node is opened. It is asked in every scope and profile, as it speaks of the
-    node and of the user.
+    sees access lists too. No node is opened. It runs in every scope and profile, as it concerns the node
+    and the user.
 
     - `device-nodes.missing`: NPUs are here, but one of the nodes that all of them share is not.
     - `device-nodes.not-a-device`: something else has the name of a node. `docker run -v /dev/hisi_hdc:...`
       makes a folder where the host has no such node.
-    - `device-nodes.no-access`: this user is not in the nodes' group, or has not logged in since it is.
+    - `device-nodes.no-access`: this user is not in the nodes' group, or has not logged in since it was added.
 
     ## Why it matters
 
@@ -64,8 +64,8 @@ def device_nodes(host: Host) -> Iterator[Union[Finding, Facts]]:
     if not names:
         raise Skip(_("this machine has no NPU device node"))
     shared = [name for kinds in NEEDED for name in kinds]
-    found = {name: host.running_files.lstat(f"/dev/{name}") for name in (*names, *shared)}
-    there = {f"/dev/{name}": entry for name, entry in found.items() if entry is not None}
+    entries = {name: host.running_files.lstat(f"/dev/{name}") for name in (*names, *shared)}
+    there = {f"/dev/{name}": entry for name, entry in entries.items() if entry is not None}
     nodes = {path: entry for path, entry in there.items() if stat.S_ISCHR(entry.mode)}
     yield Facts(
         {path: f"{stat.filemode(entry.mode)} {entry.uid}:{entry.gid}" for path, entry in there.items()}

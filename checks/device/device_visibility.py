@@ -1,13 +1,40 @@
-"""Does the job see the NPUs that it was meant to see?"""
+"""Does the job see the NPUs that its variables name?"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Union
+from collections.abc import Iterator, Sequence
+from typing import Optional, Union
 
-from npudoctor import ERROR, INFO, WARNING, Facts, Finding, Host, Scope, Skip, _, check
+from npudoctor import (
+    ERROR,
+    INFO,
+    WARNING,
+    Action,
+    Facts,
+    Finding,
+    Fix,
+    Host,
+    Scope,
+    Skip,
+    _,
+    change_variable,
+    check,
+)
+from npudoctor.facts.leftovers.port_holders import abbreviate
+from npudoctor.facts.npu.visible import (
+    CONTAINER,
+    LONGEST,
+    RUNTIME,
+    VisibleNpus,
+    listed_ids,
+    numbers,
+    runtime_ids,
+    slurm_ids,
+)
 
 SHOWN = 4096  # of a value, for machines
+SHOWN_CHARACTERS = 200  # characters of a value
+SHOWN_NODES = 16
 
 
 @check(
@@ -37,14 +64,14 @@ def device_visibility(host: Host) -> Iterator[Union[Finding, Facts]]:
     tool is run.
 
     The runtime counts from 0 among the devices that are here (logic ids), also in a container that was
-    given NPU 4 and 5. It reads up to the first id that is none of these, or the first character that is
+    given NPU 4 and 5. It reads up to the first id that is not one of these, or the first character that is
     neither digit nor comma: `1, 2,3` is 1, and `1,3,8` of eight is 1,3.
 
     - `device-visibility.none-left`: nothing of the value is read, so the job has no device.
-    - `device-visibility.bad-value`: a value of more than 4096 characters, which cannot be meant.
+    - `device-visibility.bad-value`: a value of more than 4096 characters, which is not a device list.
     - `device-visibility.cut`, `device-visibility.no-such-device`: it gets fewer than are written there.
     - `device-visibility.not-ascending`: ids must ascend, each once.
-    - `device-visibility.empty`: the variable is set to nothing; what the runtime makes of that is not known.
+    - `device-visibility.empty`: the variable is set but empty; what the runtime does with that is unknown.
     - `device-visibility.not-given`: in a container: it was to be given a device whose node is not here.
     - `device-visibility.container-only`: on a host ASCEND_VISIBLE_DEVICES limits no job.
     - `device-visibility.beyond-slurm`: the job sees devices that Slurm did not give to it. Slurm sets no
@@ -72,10 +99,124 @@ def device_visibility(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("this machine has no NPU device node"))
     if not any(name in variables for name in (RUNTIME, CONTAINER, *SLURM)):
         raise Skip(_("no variable that chooses NPUs is set"))
-    from npudoctor.checks.device import _visibility_findings as findings
 
-    told = {name: variables[name][:SHOWN] for name in (RUNTIME, CONTAINER, *SLURM) if name in variables}
-    yield Facts({"nodes": list(host.npus.nodes), "variables": told})
-    yield from findings.of_runtime(host)
-    yield from findings.of_container(host)
-    yield from findings.of_slurm(host)
+    values = {name: variables[name][:SHOWN] for name in (RUNTIME, CONTAINER, *SLURM) if name in variables}
+    yield Facts({"nodes": list(host.npus.nodes), "variables": values})
+    yield from _judge_runtime(host)
+    yield from _judge_container(host)
+    yield from _judge_slurm(host)
+
+
+def _judge_runtime(host: Host) -> Iterator[Finding]:
+    """What the runtime makes of its own variable."""
+    value = host.variables.get(RUNTIME)
+    if value is None:
+        return
+    if not value.strip():
+        yield _finding("device-visibility.empty", _("{name} is set but empty"), value, _unset(value))
+        return
+    if len(value) > LONGEST:
+        yield _too_long(RUNTIME, value, _unset(value))
+        return
+    count = len(host.npus.nodes)
+    seen = runtime_ids(value, count)
+    better = sorted({number for number in listed_ids(value) or () if number < count})
+    fix = _export(better, value) if better else _unset(value)
+    if not seen.ids:
+        text = _("{name}={value} leaves the job no device: there are {count}, counted from 0")
+        yield _finding("device-visibility.none-left", text, value, fix, count=count)
+    elif seen.stopped:
+        yield _cut(value, seen, count, fix)
+    if any(first >= second for first, second in zip(seen.ids, seen.ids[1:])):
+        text = _("{name}={value}: the ids must be ascending and unique")
+        yield _finding("device-visibility.not-ascending", text, value, _export(sorted(set(seen.ids)), value))
+
+
+def _too_long(name: str, value: str, fix: Optional[Fix]) -> Finding:
+    text = _("{name} has {count} characters and begins with {value}: it is not a device list")
+    return _finding("device-visibility.bad-value", text, value, fix, name=name, count=len(value))
+
+
+def _cut(value: str, seen: VisibleNpus, count: int, fix: Fix) -> Finding:
+    ids = _joined(seen.ids)
+    if seen.strange:
+        text = _("{name}={value} is read as {ids}: the rest is not a list of ids ({rest})")
+        return _finding(
+            "device-visibility.cut", text, value, fix, ids=ids, rest=_shown(seen.stopped, repr(seen.stopped))
+        )
+    text = _("{name}={value} is read as {ids}: there are {count} devices, counted from 0")
+    return _finding("device-visibility.no-such-device", text, value, fix, ids=ids, count=count)
+
+
+def _judge_container(host: Host) -> Iterator[Finding]:
+    """The container runtime's variable: whether it was obeyed, or has no meaning here."""
+    value = host.variables.get(CONTAINER)
+    if not value:
+        return
+    if not host.system.container():
+        if RUNTIME not in host.variables:
+            text = _("{name}={value} is for the container runtime: a job on this host sees all NPUs")
+            yield _finding("device-visibility.container-only", text, value, None, name=CONTAINER)
+        return
+    if len(value) > LONGEST:
+        yield _too_long(CONTAINER, value, None)
+        return
+    wanted = listed_ids(value)
+    kind = "vdavinci" if "VIRTUAL" in host.variables.get("ASCEND_RUNTIME_OPTIONS", "") else "davinci"
+    here = numbers([node for node in host.npus.nodes if node.startswith(f"/dev/{kind}")])
+    missing = [number for number in wanted or () if number not in here]
+    if missing:
+        text = _("{name}={value}, but this container has no {nodes}")
+        nodes = abbreviate((f"/dev/{kind}{number}" for number in missing), SHOWN_NODES)
+        yield _finding("device-visibility.not-given", text, value, None, name=CONTAINER, nodes=nodes)
+
+
+def _judge_slurm(host: Host) -> Iterator[Finding]:
+    """Whether the job sees devices that Slurm did not give to it."""
+    name, allocated = slurm_ids(host)
+    count = len(host.npus.nodes)
+    if allocated is None or host.system.container() or not all(number < count for number in allocated):
+        return  # in a container other numbers count
+    value = host.variables.get(RUNTIME)
+    seen = set(runtime_ids(value, count).ids) if value else set(range(count))
+    beyond = sorted(seen - set(allocated))
+    if beyond:
+        text = _("Slurm gave this job the NPUs {given} ({variable}), and it also sees {beyond}")
+        yield _finding(
+            "device-visibility.beyond-slurm",
+            text,
+            value,
+            _export(sorted(allocated), value),
+            given=_joined(sorted(allocated)),
+            variable=name,
+            beyond=_joined(beyond),
+        )
+
+
+def _joined(ids: Sequence[int]) -> str:
+    return ",".join(map(str, ids))
+
+
+def _shown(value: str, spelled: str) -> str:
+    return spelled if len(value) <= SHOWN_CHARACTERS else f"{spelled[:SHOWN_CHARACTERS]}..."
+
+
+def _export(ids: Sequence[int], before: Optional[str]) -> Fix:
+    title = _("choose the NPUs {ids}").format(ids=_joined(ids))
+    return change_variable(title, RUNTIME, _joined(ids), before)
+
+
+def _unset(before: str) -> Fix:
+    return change_variable(_("let the job see all NPUs"), RUNTIME, None, before)
+
+
+def _finding(
+    code: str, text: str, value: Optional[str], fix: Optional[Fix], name: str = RUNTIME, **words: object
+) -> Finding:
+    return Finding(
+        code,
+        text.format(name=name, value=_shown(value or "", repr(value or "")[1:-1]), **words),
+        evidence=() if value is None else (f"{name}={_shown(value, repr(value))}",),
+        action=Action.CONFIG,
+        fix=fix,
+    )

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Union
+from collections.abc import Iterator, Sequence
+from typing import Optional, Union
 
 from npudoctor import INFO, WARNING, Facts, Finding, Host, Scope, Skip, Unknown, _, check
+from npudoctor.checks.device import _busy_findings as say
+from npudoctor.core.frozen import dataclass
+from npudoctor.facts.job.device_holders import DeviceHolders
+from npudoctor.host.devices.npu_tables import Chip, NpuProcess
+
+MARGIN = 1024  # MB: what else an idle chip may have in use
+MOST = 8  # processes that npu-smi lists of one chip
+WORKING = 20  # percent: an AI core that nobody uses is at 0
 
 
 @check(
@@ -35,12 +43,13 @@ def npu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
       container, a login), that this job did not start: a notebook that is still open, an older run.
     - `npu-busy.memory-held`: more memory is in use than an idle chip of this kind has (the table names its
       captures) and the listed processes explain, by more than 1 GiB. Something that ended badly, or a
-      process that npu-smi does not show, holds it. Old ones show no processes at all, and that is said. With
-      eight processes on a chip, which is all that is ever shown, nothing is said.
+      process that npu-smi does not show, holds it. Old ones show no processes at all; the message says so.
+      With eight processes on a chip, the most that it ever lists, nothing is reported.
 
     In a container npu-smi shows pids of the host, or none. More than 1 GiB that is held there by a process
     which the container does not see, or an AI core that computes for one, is `npu-busy.memory-held`, whoever
-    it is; less, or what may be a process beside us that has the device open, is "cannot tell" without weight.
+    it is; less, or what may be a process beside us that has the device open, leaves the row
+    unknown, which does not decide the verdict.
 
     ## Why it matters
 
@@ -52,7 +61,6 @@ def npu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
     - Captures of npu-smi 1.8.21 to 26.1.0, idle and busy.
     - MindSpore FAQ and Ascend guides: processes left over from a job that ended badly.
     """
-    from npudoctor.checks.device._npu_busy_findings import Use, judge
     from npudoctor.checks.device._screen import screen_of
     from npudoctor.facts.npu.visible import chips_of_job
 
@@ -61,12 +69,111 @@ def npu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
     if chips is None:
         text = _("npu-smi shows devices other than this machine's: could not determine which are this job's")
         raise Unknown(text, advisory=True)
-    uses = [Use.of(host, chip, screen.processes) for chip in chips]
+    uses = [ChipUse.of(host, chip, screen.processes) for chip in chips]
     yield Facts({"named": named, "devices": {use.chip.label: use.facts() for use in uses}})
     if not uses:
         raise Skip(_("this job gets no NPU"))
-    yield from judge(host, uses, named)
+    yield from _judge(host, uses, named)
     unknown = sorted({use.chip.name for use in uses if use.unknown})
     if unknown:
         text = _("how much memory an idle {names} uses is unknown")
         raise Unknown(text.format(names=", ".join(unknown)), advisory=True)
+
+
+@dataclass(frozen=True)
+class ChipUse:
+    """What is known of one chip: its memory, what an idle one uses (None: not known), and who is listed."""
+
+    chip: Chip
+    used: int
+    total: int
+    idle: Optional[int]
+    held: Optional[tuple[NpuProcess, ...]]
+
+    @classmethod
+    def of(cls, host: Host, chip: Chip, processes: Optional[Sequence[NpuProcess]]) -> ChipUse:
+        """What the table says of a chip."""
+        idle, column = _idle(host, chip.name)
+        memory = chip.memory if column.startswith("Memory") or chip.hbm is None else chip.hbm
+        used, total = memory or (0, 0)
+        held = None
+        if processes is not None:
+            held = tuple(
+                process for process in processes if (process.npu, process.chip) == (chip.npu, chip.chip)
+            )
+        return cls(chip, used, total, idle, held)
+
+    @property
+    def left_over(self) -> int:
+        """Memory in use that neither idling nor a listed process explains."""
+        return self.used - sum(process.memory for process in self.held or ()) - (self.idle or 0)
+
+    @property
+    def unexplained(self) -> bool:
+        """Whether that is so much that somebody must hold it."""
+        return self.idle is not None and self.left_over > MARGIN and len(self.held or ()) < MOST
+
+    @property
+    def unknown(self) -> bool:
+        """Whether it uses much, and what an idle chip of its kind uses is unknown."""
+        return self.idle is None and self.left_over * 4 > self.total > 0
+
+    def unseen(self, hidden: Sequence[NpuProcess]) -> int:
+        """Memory in use that neither idling nor a process explains whose pid says something here."""
+        return (self.left_over if self.unexplained else 0) + sum(process.memory for process in hidden)
+
+    @property
+    def working(self) -> bool:
+        """Whether its AI core computes."""
+        return self.chip.core is not None and self.chip.core >= WORKING
+
+    def facts(self) -> dict[str, object]:
+        pids = None if self.held is None else [process.pid for process in self.held]
+        memory = {"used": self.used, "total": self.total, "idle": self.idle, "pids": pids}
+        return {**memory, "core": self.chip.core}
+
+
+def _idle(host: Host, name: str) -> tuple[Optional[int], str]:
+    """What an idle chip of this name has in use, and in which column."""
+    for row in host.knowledge.rows("npu_idle", "idle"):
+        if name.startswith(row["chip"]) and row["most"].isdecimal():
+            return int(row["most"]), row["column"]
+    return None, ""
+
+
+def _judge(host: Host, uses: Sequence[ChipUse], named: bool) -> Iterator[Finding]:
+    """A finding for each device that a stranger holds, and for each with memory that no process explains."""
+    inside = host.system.container()
+    holders = DeviceHolders(host)
+    strangers = {use: [process for process in use.held or () if holders.is_strange(process)] for use in uses}
+    shared = not named and any(not strangers[use] and not use.unexplained for use in uses)
+    for use, held in strangers.items():
+        if held:
+            yield say.held("npu-busy", use.chip.label, use.total, held, holders, shared)
+        neighbours = [process for process in use.held or () if holders.is_neighbour(process)]
+        if neighbours:
+            yield say.held_by_session("npu-busy", use.chip.label, use.total, neighbours, holders)
+    if inside:
+        yield from _unseen(uses, holders)
+    else:
+        for use in uses:
+            if use.unexplained:
+                idle = use.idle if use.held is None else None
+                yield say.memory_held("npu-busy", use.chip.label, use.used, use.total, use.left_over, idle)
+
+
+def _unseen(uses: Sequence[ChipUse], holders: DeviceHolders) -> Iterator[Finding]:
+    """What a container does not see the holder of: a warning whoever that is, as two jobs do not fit."""
+    undetermined = []
+    for use in uses:
+        hidden = [process for process in use.held or () if holders.is_hidden(process)]
+        heavy = use.unseen(hidden) > MARGIN or (use.working and not use.held)
+        number = use.chip.npu if use.chip.physical is None else use.chip.physical
+        if heavy and not holders.is_open_beside_us(f"/dev/davinci{number}"):
+            unseen = use.unseen(hidden)
+            yield say.held_outside("npu-busy", use.chip.label, use.used, use.total, unseen, use.chip.core)
+        elif heavy or hidden:
+            undetermined.append(use.chip.label)
+    if undetermined:
+        text = _("{devices}: this container cannot see who holds it")
+        raise Unknown(text.format(devices=", ".join(undetermined)), advisory=True)

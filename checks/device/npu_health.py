@@ -43,8 +43,8 @@ def npu_health(host: Host) -> Iterator[Union[Finding, Facts]]:
     - `npu-health.alarm`, `npu-health.critical`: it does not work as it should; keep jobs off the device and
       tell the vendor the codes.
 
-    UNKNOWN, or a word that is not one of npu-smi's, is "cannot tell". A chip without an error code is shown
-    as OK by the tool itself. Where npu-smi gives no table, npu-tool says why.
+    UNKNOWN, or a word that is not one of npu-smi's, leaves the row unknown. A chip without an error code is
+    shown as OK by the tool itself. Where npu-smi gives no table, npu-tool says why.
 
     ## Why it matters
 
@@ -66,8 +66,8 @@ def npu_health(host: Host) -> Iterator[Union[Finding, Facts]]:
     ill = [chip for chip in chips if chip.health.lower() in LEVELS]
     if ill:
         questions = [(chip.npu, chip.chip if chip.old else None) for chip in ill]
-        for chip, told in zip(ill, host.npu_smi.health(questions)):
-            yield _finding(chip, told)
+        for chip, health in zip(ill, host.npu_smi.health(questions)):
+            yield _finding(chip, health)
     strange = [chip for chip in chips if chip.health.lower() not in (*LEVELS, "ok")]
     if strange:
         text = _("npu-smi does not report the health of {devices}: {word}")
@@ -75,18 +75,18 @@ def npu_health(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Unknown(text.format(devices=names, word=strange[0].health or "-"))
 
 
-def _finding(chip: Chip, told: Optional[Health]) -> Finding:
+def _finding(chip: Chip, details: Optional[Health]) -> Finding:
     code, action = LEVELS[chip.health.lower()]
-    if told is not None and told.codes:
+    if details is not None and details.codes:
         text = _("{device} ({name}) is in the state {health}: {codes}")
     else:
         text = _("{device} ({name}) is in the state {health}")
     ask = f"npu-smi info -t health -i {chip.npu}" + (f" -c {chip.chip}" if chip.old else "")
-    codes = " ".join(told.codes) if told else ""
+    codes = " ".join(details.codes) if details else ""
     return Finding(
         code,
         text.format(device=chip.label, name=chip.name, health=chip.health, codes=codes),
-        evidence=(*(told.information if told else ()), _("more: {command}").format(command=ask)),
+        evidence=(*(details.information if details else ()), _("more: {command}").format(command=ask)),
         device=chip.label,
         action=action,
     )

@@ -13,7 +13,7 @@ DYNAMIC = ("MS_ROLE", "MS_WORKER_NUM", "MS_SCHED_HOST")
 
 
 def without_mpi(host: Host) -> bool:
-    """Whether a variable says that MindSpore's processes meet without MPI."""
+    """Whether a variable says that MindSpore's processes rendezvous without MPI."""
     return host.options.root is None and any(host.variables.get(name) for name in DYNAMIC)
 
 

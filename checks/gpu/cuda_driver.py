@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Optional, Union
 
-from npudoctor import ERROR, Facts, Finding, Host, Scope, Skip, Unknown, _, check
+from npudoctor import ERROR, WARNING, Action, Facts, Finding, Host, Scope, Skip, Unknown, _, check
+from npudoctor.facts.gpu.cuda import (
+    DriverLibrary,
+    Runtime,
+    consumer_gpu,
+    driver_library,
+    module_version,
+    order,
+    runtimes,
+)
 
 if TYPE_CHECKING:
-    from npudoctor.facts.gpu.cuda import DriverLibrary, Runtime
     from npudoctor.knowledge.tables import Row
 
 
@@ -41,11 +49,11 @@ def cuda_driver(host: Host) -> Iterator[Union[Finding, Facts]]:
       interpreter is served.
     - `cuda-driver.mismatch`: the libraries are of another version than the loaded module: NVML and CUDA
       refuse to start. A warning where the libraries are the older ones of the same major version.
-    - `cuda-driver.compat-unusable`: the libcuda that is found is of a package for forward compatibility
+    - `cuda-driver.compat-unusable`: the libcuda that is found belongs to a package for forward compatibility
       that is older than the loaded module, or the GPU is a GeForce, for which there is no forward
       compatibility: CUDA ends with error 803 or 804.
     - `cuda-driver.no-library`: a framework for GPUs is installed, and libcuda.so.1 is not found.
-    - `cuda-driver.stub-first`: the loader finds the stand-in that is meant for builds.
+    - `cuda-driver.stub-first`: the loader finds a stub that is only meant for builds.
 
     ## Why it matters
 
@@ -62,33 +70,30 @@ def cuda_driver(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     if not host.gpus.nodes:
         raise Skip(_("this machine has no GPU device node"))
-    from npudoctor.checks.gpu import _cuda_driver_findings as say
-    from npudoctor.facts.gpu.cuda import driver_library, module_version, runtimes
-
     module = module_version(host.running_files)
-    found = list(runtimes(host))
+    frameworks = list(runtimes(host))
     cuda, nvml = (driver_library(host, name) for name in ("libcuda.so.1", "libnvidia-ml.so.1"))
-    yield Facts(say.facts(module, found, cuda, nvml))
+    yield Facts(_facts(module, frameworks, cuda, nvml))
     if cuda is not None and cuda.stub:
-        yield say.stub(host, cuda)
-    elif cuda is None and found:
-        yield say.no_library(host, found)
+        yield _stub(host, cuda)
+    elif cuda is None and frameworks:
+        yield _no_library(host, frameworks)
     if module is None:
         text = _("could not determine the version of the loaded NVIDIA module: there is no {path}")
         raise Unknown(text.format(path="/sys/module/nvidia/version"), advisory=True)
     for library in _apart(module, cuda, nvml):
-        yield say.mismatch(host, module, library)
-    if cuda is not None and cuda.compat and cuda.version and found:
+        yield _mismatch(host, module, library)
+    if cuda is not None and cuda.compat and cuda.version and frameworks:
         yield from _compat(host, module, cuda.version, cuda)
-    yield from _too_old(host, module, found, cuda)
-    if not found:
+    yield from _too_old(host, module, frameworks, cuda)
+    if not frameworks:
         raise Skip(_("no framework for CUDA is in {python}").format(python=host.interpreter.label))
 
 
 def _apart(
     module: str, cuda: Optional[DriverLibrary], nvml: Optional[DriverLibrary]
 ) -> Iterator[DriverLibrary]:
-    """The first library that is of another version than the module, one for forward compatibility apart."""
+    """The first library whose version differs from the module's; those for forward compatibility may."""
     for library in (nvml, cuda):
         if library and library.version and not library.compat and library.version != module:
             yield library
@@ -96,30 +101,24 @@ def _apart(
 
 
 def _compat(host: Host, module: str, version: str, cuda: DriverLibrary) -> Iterator[Finding]:
-    from npudoctor.checks.gpu import _cuda_driver_findings as say
-    from npudoctor.facts.gpu.cuda import consumer_gpu, order
-
     if order(version) < order(module):
-        yield say.compat_older(module, version, cuda)
+        yield _compat_older(module, version, cuda)
     elif version != module:
         model = consumer_gpu(host.running_files)
         if model is not None:
-            yield say.compat_on_geforce(model, cuda)
+            yield _compat_on_geforce(model, cuda)
 
 
 def _too_old(
-    host: Host, module: str, found: list[Runtime], cuda: Optional[DriverLibrary]
+    host: Host, module: str, frameworks: list[Runtime], cuda: Optional[DriverLibrary]
 ) -> Iterator[Finding]:
-    from npudoctor.checks.gpu import _cuda_driver_findings as say
-    from npudoctor.facts.gpu.cuda import order
-
     served = cuda.version if cuda and cuda.compat and cuda.version else module
-    rows = {runtime: _least(host, runtime.cuda) for runtime in found}
-    old = [one for one, row in rows.items() if row and order(served) < order(row["driver"])]
+    rows = {runtime: _least(host, runtime.cuda) for runtime in frameworks}
+    old = [runtime for runtime, row in rows.items() if row and order(served) < order(row["driver"])]
     for runtime in old:
         row = rows[runtime]
         if row is not None:
-            yield say.too_old(runtime, module, row, alone=len(old) == len(found))
+            yield _older_than_cuda(runtime, module, row, alone=len(old) == len(frameworks))
 
 
 def _least(host: Host, cuda: str) -> Optional[Row]:
@@ -127,3 +126,93 @@ def _least(host: Host, cuda: str) -> Optional[Row]:
     major, _point, rest = cuda.partition(".")
     rows = {row["cuda"]: row for row in reversed(host.knowledge.rows("cuda_driver", "least"))}
     return rows.get(f"{major}.{rest.partition('.')[0]}") or rows.get(major)
+
+
+def _facts(
+    module: Optional[str],
+    frameworks: Sequence[Runtime],
+    cuda: Optional[DriverLibrary],
+    nvml: Optional[DriverLibrary],
+) -> dict[str, object]:
+    libraries = {"libcuda": cuda, "libnvidia-ml": nvml}
+    return {
+        "module": module,
+        "cuda": {runtime.framework: runtime.cuda for runtime in frameworks},
+        **{name: library.path if library else None for name, library in libraries.items()},
+    }
+
+
+def _stub(host: Host, cuda: DriverLibrary) -> Finding:
+    text = _("the loader finds {path}, a stub that is only meant for builds")
+    return Finding("cuda-driver.stub-first", text.format(path=cuda.path), action=Action.CONFIG)
+
+
+def _no_library(host: Host, frameworks: Sequence[Runtime]) -> Finding:
+    text = _("{names} is installed for GPUs, and the loader does not find the driver's libcuda.so.1")
+    if host.system.container():
+        text = _(
+            "{names} is installed for GPUs, but this container lacks the driver's libcuda.so.1 "
+            "(NVIDIA_DRIVER_CAPABILITIES must include compute)"
+        )
+    names = ", ".join(runtime.framework for runtime in frameworks)
+    return Finding("cuda-driver.no-library", text.format(names=names), action=Action.CONFIG)
+
+
+def _mismatch(host: Host, module: str, library: DriverLibrary) -> Finding:
+    theirs = library.version or ""
+    older = order(theirs) < order(module) and order(theirs)[0] == order(module)[0]
+    text = _(
+        "the loaded NVIDIA module is {module}, its libraries are {library}: reboot, or reload the module"
+    )
+    action = Action.REBOOT
+    if host.system.container():
+        text = _(
+            "the host's NVIDIA module is {module}, the libraries here are {library}: this image brings its "
+            "own, or the host's driver was updated after this container was started"
+        )
+        action = Action.CONFIG
+    return Finding(
+        "cuda-driver.mismatch",
+        text.format(module=module, library=theirs),
+        severity=WARNING if older else ERROR,
+        evidence=(library.path,),
+        action=action,
+    )
+
+
+def _compat_older(module: str, version: str, cuda: DriverLibrary) -> Finding:
+    """A package for forward compatibility of which the driver has no need any more."""
+    text = _(
+        "the loader finds {path} of driver {library}, a package for forward compatibility that is older than "
+        "the loaded NVIDIA module {module}: CUDA ends with error 803; take its folder out of LD_LIBRARY_PATH"
+    )
+    words = {"path": cuda.path, "library": version, "module": module}
+    return Finding("cuda-driver.compat-unusable", text.format(**words), action=Action.CONFIG)
+
+
+def _compat_on_geforce(model: str, cuda: DriverLibrary) -> Finding:
+    """A package for forward compatibility, which only data centre GPUs have."""
+    text = _(
+        "the loader finds {path}, a package for forward compatibility, which NVIDIA offers for data centre "
+        "GPUs and not for {model}: CUDA ends with error 803 or 804; take its folder out of LD_LIBRARY_PATH, "
+        "or install a newer driver"
+    )
+    return Finding(
+        "cuda-driver.compat-unusable", text.format(path=cuda.path, model=model), action=Action.CONFIG
+    )
+
+
+def _older_than_cuda(runtime: Runtime, module: str, row: Row, alone: bool) -> Finding:
+    text = _(
+        "{framework} was built for CUDA {cuda}, which needs driver {least} or newer; this "
+        "machine has {module}"
+    )
+    source = _("built-in table of {as_of}: {source}").format(as_of=row["as_of"], source=row["source"])
+    words = {"framework": runtime.framework, "cuda": runtime.cuda, "least": row["driver"]}
+    return Finding(
+        "cuda-driver.too-old",
+        text.format(module=module, **words),
+        severity=ERROR if alone else WARNING,
+        evidence=(runtime.said_by, source),
+        action=Action.CONFIG,
+    )

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Union
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from typing import Optional, Union
 
-from npudoctor import INFO, WARNING, Facts, Finding, Host, Scope, Skip, Unknown, _, check
+from npudoctor import INFO, WARNING, Action, Facts, Finding, Host, Scope, Skip, Unknown, _, check
+from npudoctor.checks.device import _busy_findings as say
+from npudoctor.facts.gpu.nvml import Gpu
+from npudoctor.facts.job.device_holders import DeviceHolders
+from npudoctor.host.devices.npu_tables import NpuProcess as Listed
 
 VISIBLE, ORDER = "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"
+MARGIN = 1024  # MiB: what a GPU without a process may have in use
+RESET = ("requires reset", "requires restart")  # nvidia-smi's words, and nvidia-ml-py's
+# Services of NVIDIA that have a context on every GPU; names as the kernel cuts them.
+SERVICES = ("nvidia-cuda-mps", "nv-hostengine", "dcgm", "nvidia-persiste", "dcgm-exporter")
 
 
 @check(
@@ -38,17 +46,17 @@ def gpu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
     - `gpu-busy.held-by-session`: a process of our session, or the same user's in the same control group, that
       this job did not start: one that was left in the background, or another part of the same work.
     - `gpu-busy.memory-held`: more than 1 GiB is in use that no process explains: something that ended badly,
-      or a process that is not shown, holds it. With nvidia-smi, which lists no processes for pictures, it is
-      not said of a GPU with a screen.
-    - `gpu-busy.reset-required`: the driver tells nothing of such a GPU but that it must be reset first.
+      or a process that is not shown, holds it. With nvidia-smi, which lists no graphics processes, it is not
+      reported for a GPU with a screen.
+    - `gpu-busy.reset-required`: the driver reports only that such a GPU must be reset first.
 
-    A GPU of which the driver tells only an error, and outside of a container a process without a number, is
-    "cannot tell".
+    A GPU for which the driver reports only an error, and outside of a container a process without a number,
+    leaves the row unknown.
 
     In a container the driver shows only the container's own processes: memory that others hold there is
     `gpu-busy.memory-held`, whoever they are. What may be held by a process beside us that has the GPU open, a
     GPU that is split (MIG), and numbers in CUDA_VISIBLE_DEVICES where the GPUs are of several models and
-    CUDA_DEVICE_ORDER is not PCI_BUS_ID are "cannot tell" without weight.
+    CUDA_DEVICE_ORDER is not PCI_BUS_ID leave the row unknown, which does not decide the verdict.
 
     ## Why it matters
 
@@ -62,7 +70,6 @@ def gpu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     if not host.gpus.nodes:
         raise Skip(_("this machine has no GPU device node"))
-    from npudoctor.checks.gpu._gpu_busy_findings import ill, judge, split
     from npudoctor.facts.gpu.nvml import ask_gpus, visible_gpus
 
     gpus = ask_gpus(host)
@@ -71,14 +78,15 @@ def gpu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
     ours = gpus if value is None else visible_gpus(value, gpus, host.variables.get(ORDER) == "PCI_BUS_ID")
     if ours is None:
         text = _(
-            "the GPUs are of several models: could not determine from their numbers which are this job's"
+            "the GPUs are not all the same model: could not determine from their numbers which belong "
+            "to this job"
         )
         raise Unknown(text, advisory=True)
     devices = {
         gpu.label: {
             "used": gpu.used,
             "total": gpu.total,
-            "pids": [one.pid for one in gpu.processes if one.pid],
+            "pids": [reason.pid for reason in gpu.processes if reason.pid],
         }
         for gpu in ours
     }
@@ -87,11 +95,113 @@ def gpu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("{name} matches no GPU of this machine").format(name=VISIBLE))
     sound = [gpu for gpu in ours if not gpu.trouble]
     untold = [
-        (yield from ill(ours)),
-        (yield from judge(host, [gpu for gpu in sound if not gpu.mig], named)),
-        split([gpu for gpu in sound if gpu.mig]),
+        (yield from _judge_silent(ours)),
+        (yield from _judge(host, [gpu for gpu in sound if not gpu.mig], named)),
+        _split([gpu for gpu in sound if gpu.mig]),
     ]
-    reasons = [one for one in untold if one is not None]
+    reasons = [reason for reason in untold if reason is not None]
     if reasons:
-        whys = "; ".join(one.reason for one in reasons)
-        raise Unknown(whys, advisory=all(one.advisory for one in reasons))
+        whys = "; ".join(reason.reason for reason in reasons)
+        raise Unknown(whys, advisory=all(reason.advisory for reason in reasons))
+
+
+def _judge_silent(gpus: Sequence[Gpu]) -> Generator[Finding, None, Optional[Unknown]]:
+    """A finding for each GPU that waits for its reset; and what the driver could not say of the others."""
+    silent = []
+    for gpu in gpus:
+        if gpu.trouble.lower().endswith(RESET):
+            text = _("{device} must be reset before a job can use it; the driver says: {why}")
+            yield Finding(
+                "gpu-busy.reset-required",
+                text.format(device=gpu.label, why=gpu.trouble),
+                device=gpu.label,
+                action=Action.RESET_DEVICE,
+            )
+        elif gpu.trouble:
+            silent.append(f"{gpu.label}: {gpu.trouble}")
+    text = _("the driver does not report who holds it: {devices}")
+    return Unknown(text.format(devices="; ".join(silent))) if silent else None
+
+
+def _split(gpus: Sequence[Gpu]) -> Optional[Unknown]:
+    """Why GPUs that are split cannot be judged; None where there are none."""
+    if not gpus:
+        return None
+    text = _("{devices}: split by MIG; only the instances can be checked")
+    return Unknown(text.format(devices=", ".join(gpu.label for gpu in gpus)), advisory=True)
+
+
+def _judge(host: Host, gpus: Sequence[Gpu], named: bool) -> Generator[Finding, None, Optional[Unknown]]:
+    """A finding for each GPU that a stranger holds, and for each with memory that no process explains;
+    returns what could not be determined."""
+    holders = DeviceHolders(host)
+    inside = host.system.container()
+    listed = {gpu: _listed(host, gpu, inside) for gpu in gpus}
+    strangers = {
+        gpu: [process for process in held if holders.is_strange(process) and not _is_service(host, process)]
+        for gpu, held in listed.items()
+    }
+    hidden = [gpu for gpu, held in listed.items() if _unexplained(gpu) or any(map(holders.is_hidden, held))]
+    unnamed = [gpu for gpu in gpus if any(process.compute and not process.pid for process in gpu.processes)]
+    free = [gpu for gpu in gpus if not strangers[gpu] and gpu not in hidden and gpu not in unnamed]
+    shared = not named and bool(free)
+    for gpu, held in strangers.items():
+        if held:
+            yield say.held("gpu-busy", gpu.label, gpu.total, held, holders, shared)
+        neighbours = [
+            process
+            for process in listed[gpu]
+            if holders.is_neighbour(process) and not _is_service(host, process)
+        ]
+        if neighbours:
+            yield say.held_by_session("gpu-busy", gpu.label, gpu.total, neighbours, holders)
+    if inside:
+        return (yield from _unseen(host, {gpu: listed[gpu] for gpu in hidden}, holders))
+    for gpu in hidden:
+        yield say.memory_held("gpu-busy", gpu.label, gpu.used, gpu.total, _left_over(gpu), None)
+    if unnamed:
+        text = _("{devices}: in use, but the driver does not report by which process")
+        return Unknown(text.format(devices=", ".join(gpu.label for gpu in unnamed)))
+    return None
+
+
+def _unseen(
+    host: Host, hidden: Mapping[Gpu, Sequence[Listed]], holders: DeviceHolders
+) -> Generator[Finding, None, Optional[Unknown]]:
+    """What a container does not see the holder of: a warning whoever that is, as two jobs do not fit."""
+    undetermined, nodes = [], host.gpus.nodes
+    for gpu, held in hidden.items():
+        memory = max(_left_over(gpu), 0) if _unexplained(gpu) else 0
+        memory += sum(process.memory for process in held if holders.is_hidden(process))
+        node = nodes[gpu.index] if gpu.index < len(nodes) else ""
+        if memory > MARGIN and not holders.is_open_beside_us(node):
+            yield say.held_outside("gpu-busy", gpu.label, gpu.used, gpu.total, memory)
+        else:
+            undetermined.append(gpu.label)
+    text = _("{devices}: this container cannot see who holds it")
+    return Unknown(text.format(devices=", ".join(undetermined)), advisory=True) if undetermined else None
+
+
+def _listed(host: Host, gpu: Gpu, inside: bool) -> list[Listed]:
+    """Its computing processes, as the answers about holders want them."""
+    here = host.processes.all() if inside and gpu.processes else {}
+    return [
+        Listed(gpu.index, 0, process.pid, "", process.memory, process.pid if process.pid in here else None)
+        for process in gpu.processes
+        if process.compute and (process.pid or inside)
+    ]
+
+
+def _is_service(host: Host, held: Listed) -> bool:
+    process = host.processes.all().get(held.pid)
+    return process is not None and process.name.startswith(SERVICES)
+
+
+def _left_over(gpu: Gpu) -> int:
+    return gpu.used - sum(process.memory for process in gpu.processes)
+
+
+def _unexplained(gpu: Gpu) -> bool:
+    """Whether so much is in use that somebody must hold it; not where a process keeps its memory secret."""
+    silent = any(process.memory == 0 for process in gpu.processes)
+    return gpu.whole and not silent and _left_over(gpu) > MARGIN

@@ -27,12 +27,12 @@ def gpu_collective(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     Reads what libgpu_collective.so and libnvidia_collective.so of the installed MindSpore need, and looks for
     each library as the loader does: RPATH, LD_LIBRARY_PATH, RUNPATH, ld.so.cache, the default folders.
-    Nothing is loaded. It applies where MindSpore is one for GPUs and a GPU is here or `--expect gpu` said.
+    Nothing is loaded. It applies to a MindSpore for GPUs, where a GPU is here or `--expect gpu` is given.
 
-    - `gpu-collective.not-loadable`: a library that one of them needs is not found or is none; libnccl and
+    - `gpu-collective.not-loadable`: a library that one of them needs is not found or is broken; libnccl and
       libmpi in most cases. An error where a variable says that the job has several processes, else a warning,
-      and only said where there is one GPU. Where MS_ROLE, MS_WORKER_NUM or MS_SCHED_HOST is set,
-      libgpu_collective.so, which needs MPI, is not asked about.
+      and information where there is one GPU. Where MS_ROLE, MS_WORKER_NUM or MS_SCHED_HOST is set,
+      libgpu_collective.so, which needs MPI, is not examined.
 
     ## Why it matters
 
@@ -60,15 +60,15 @@ def gpu_collective(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(text.format(python=host.interpreter.label))
     if without_mpi(host):
         libraries = [path for path in libraries if not path.endswith(WITH_MPI)] or libraries
-    told = {}
+    missing_of = {}
     for path in libraries:
         loader = job.loader(host)
         loader.open(module)
         before = len(loader.missing)
         loader.open(path)
-        told[path] = loader.missing[before:]
-    yield Facts({path: [one.name for one in missing] for path, missing in told.items()})
-    for path, missing in told.items():
+        missing_of[path] = loader.missing[before:]
+    yield Facts({path: [library.name for library in missing] for path, missing in missing_of.items()})
+    for path, missing in missing_of.items():
         if missing:
             yield _finding(host, path, missing)
             return  # what the other needs is not found either
@@ -77,7 +77,7 @@ def gpu_collective(host: Host) -> Iterator[Union[Finding, Facts]]:
 def _finding(host: Host, path: str, missing: Sequence[Missing]) -> Finding:
     from npudoctor.checks.gpu._job import weight
 
-    names = list(dict.fromkeys(one.name for one in missing))
+    names = list(dict.fromkeys(library.name for library in missing))
     text = _("MindSpore cannot load {library}: the loader does not find {names}")
     causes = [("libnccl", "nccl-version.missing"), ("libmpi", "openmpi.missing")]
     known = [code for start, code in causes if any(name.startswith(start) for name in names)]
@@ -87,8 +87,10 @@ def _finding(host: Host, path: str, missing: Sequence[Missing]) -> Finding:
         text.format(library=path.rpartition("/")[2], names=", ".join(names)),
         severity=weight(host),
         evidence=tuple(
-            (one.broken or _("{name} is needed by {path}")).format(name=one.name, path=one.needed_by)
-            for one in missing
+            (library.broken or _("{name} is needed by {path}")).format(
+                name=library.name, path=library.needed_by
+            )
+            for library in missing
         ),
         action=Action.CONFIG,
         # Only what those checks say too is an echo of them.

@@ -31,8 +31,8 @@ def gpu_nodes(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     Beside `/dev/nvidiaN` a job opens `/dev/nvidiactl` and `/dev/nvidia-uvm`. This looks whether they are
     character devices, and whether owner, group and mode let this user read and write them; where the mode
-    says no, the system itself is asked as well, since it sees access lists too. No node is opened. It is
-    asked in every scope and profile, as it speaks of the node and of the user.
+    says no, the system itself is asked as well, since it sees access lists too. No node is opened. It
+    runs in every scope and profile, as it concerns the node and the user.
 
     - `gpu-nodes.no-access`: this user may open none of the GPUs, or not what all of them share.
     - `gpu-nodes.not-a-device`: something else has the name of a node.
@@ -44,7 +44,7 @@ def gpu_nodes(host: Host) -> Iterator[Union[Finding, Facts]]:
     ## Why it matters
 
     Without `/dev/nvidiactl` or its right a job finds no GPU and may say so only by being slow; without
-    `/dev/nvidia-uvm` it ends in `CUDA unknown error` while nvidia-smi shows all as well.
+    `/dev/nvidia-uvm` it ends in `CUDA unknown error` while nvidia-smi shows no fault.
 
     ## Fix safety
 
@@ -61,14 +61,16 @@ def gpu_nodes(host: Host) -> Iterator[Union[Finding, Facts]]:
     paths = list(host.gpus.nodes)
     if not paths:
         raise Skip(_("this machine has no GPU device node"))
-    found = {path: host.running_files.lstat(path) for path in (*paths, *(f"/dev/{one}" for one in SHARED))}
-    there = {path: entry for path, entry in found.items() if entry is not None}
+    entries = {
+        path: host.running_files.lstat(path) for path in (*paths, *(f"/dev/{name}" for name in SHARED))
+    }
+    there = {path: entry for path, entry in entries.items() if entry is not None}
     yield Facts(
         {path: f"{stat.filemode(entry.mode)} {entry.uid}:{entry.gid}" for path, entry in there.items()}
     )
     yield from _kinds(there)
     if host.system.container():
-        yield from _missing([path for path in found if path not in there])
+        yield from _missing([path for path in entries if path not in there])
     closed = {path: entry for path, entry in there.items() if _is_node(entry) and not allowed(host, entry)}
     if host.identity.is_root:
         if any(entry.uid == NOBODY for entry in closed.values()):

@@ -1,13 +1,30 @@
-"""Does the job see the GPUs that it was meant to see?"""
+"""Does the job see the GPUs that CUDA_VISIBLE_DEVICES names?"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Union
 
-from npudoctor import ERROR, WARNING, Facts, Finding, Host, Scope, Skip, Unknown, _, check
+from npudoctor import (
+    ERROR,
+    WARNING,
+    Action,
+    Facts,
+    Finding,
+    Fix,
+    Host,
+    Scope,
+    Severity,
+    Skip,
+    Unknown,
+    _,
+    change_variable,
+    check,
+)
+from npudoctor.facts.gpu.visible import LONGEST, RUNTIME, VisibleGpus, cuda_visible
 
 SHOWN = 4096  # of a value, for machines
+SHOWN_CHARACTERS = 200  # characters of a value
 
 
 @check(
@@ -29,7 +46,7 @@ def gpu_visibility(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     Reads CUDA_VISIBLE_DEVICES as CUDA does, and compares it with `/dev/nvidiaN`: numbers count from 0 among
     the GPUs that are here, also in a container that was given GPU 4 and 5. CUDA takes them up to the first
-    that is none of these. Names (`GPU-...`) may be cut short where one GPU only begins so; the driver is
+    that is not one of these. Names (`GPU-...`) may be cut short where one GPU only begins so; the driver is
     asked for them only when there is one in the value.
 
     - `gpu-visibility.none-left`: nothing of the value is a GPU here, so the job finds none.
@@ -38,7 +55,7 @@ def gpu_visibility(host: Host) -> Iterator[Union[Finding, Facts]]:
     - `gpu-visibility.hidden`: the value is empty, -1, or Slurm's NoDevFiles: somebody hid all GPUs.
       Information only, unless `--expect gpu` says that the job needs one.
 
-    Parts of a GPU (`MIG-...`) are "cannot tell" without weight.
+    Parts of a GPU (`MIG-...`) leave the row unknown, which does not decide the verdict.
 
     ## Why it matters
 
@@ -54,7 +71,6 @@ def gpu_visibility(host: Host) -> Iterator[Union[Finding, Facts]]:
     - NVIDIA, CUDA programming guide: CUDA environment variables.
     - How the parts are read was measured with driver 580.159 on an H100.
     """
-    from npudoctor.checks.gpu import _visibility
     from npudoctor.facts.gpu.visible import HIDING, RUNTIME
 
     value = host.variables.get(RUNTIME)
@@ -65,10 +81,70 @@ def gpu_visibility(host: Host) -> Iterator[Union[Finding, Facts]]:
     if not count:
         raise Skip(_("this machine has no GPU device node"))
     if value.strip() in HIDING:
-        yield _visibility.hidden(host, value)
+        yield _hidden(host, value)
         return
-    seen = _visibility.seen(host, value)
-    yield from _visibility.judged(value, seen, count)
-    if seen.unknown:
+    visible = _read_value(host, value)
+    yield from _judge(value, visible, count)
+    if visible.unknown:
         text = _("{name} lists {part}: could not determine whether this machine has it")
-        raise Unknown(text.format(name=RUNTIME, part=seen.unknown[:100]), advisory=True)
+        raise Unknown(text.format(name=RUNTIME, part=visible.unknown[:100]), advisory=True)
+
+
+def _read_value(host: Host, value: str) -> VisibleGpus:
+    """What CUDA makes of it; the driver is asked for the GPUs' names only where the value has one."""
+    count = len(host.gpus.nodes)
+    visible = cuda_visible(value[:LONGEST], count)
+    if not visible.unknown.upper().startswith("GPU-"):
+        return visible
+    from npudoctor.facts.gpu.nvml import ask_gpus
+
+    gpus = ask_gpus(host)
+    return cuda_visible(value[:LONGEST], len(gpus), [gpu.uuid for gpu in gpus])
+
+
+def _hidden(host: Host, value: str) -> Finding:
+    """All GPUs are hidden on purpose: whose purpose, is the question."""
+    return Finding(
+        "gpu-visibility.hidden",
+        _("{name}={value} hides every GPU from the job").format(name=RUNTIME, value=value),
+        severity=None if host.options.expect == "gpu" else Severity.INFO,
+        evidence=(f"{RUNTIME}={value}",),
+        action=Action.CONFIG,
+        fix=_all(value),
+    )
+
+
+def _judge(value: str, visible: VisibleGpus, count: int) -> Iterator[Finding]:
+    """What CUDA reads differently from what was intended."""
+    better = _chosen(visible.ids, value) if visible.ids else _all(value)
+    ids = ",".join(map(str, visible.ids))
+    if visible.repeated:
+        text = _("{name}={value} lists a GPU twice, and CUDA does not start with that")
+        yield _finding("gpu-visibility.repeated", text, value, better)
+    elif visible.stopped and not visible.ids:
+        text = _("{name}={value} leaves the job no GPU: there are {count}, counted from 0")
+        yield _finding("gpu-visibility.none-left", text, value, better, count=count)
+    elif visible.stopped and visible.stopped.strip(" ,") not in ("", "-1"):
+        text = _("{name}={value} is read as {ids}: there are {count} GPUs, counted from 0")
+        yield _finding("gpu-visibility.no-such-device", text, value, better, ids=ids, count=count)
+
+
+def _chosen(ids: tuple[int, ...], before: str) -> Fix:
+    better = ",".join(map(str, ids))
+    return change_variable(_("choose the GPUs {ids}").format(ids=better), RUNTIME, better, before)
+
+
+def _all(before: str) -> Fix:
+    return change_variable(_("let the job see all GPUs"), RUNTIME, None, before)
+
+
+def _finding(code: str, text: str, value: str, fix: Fix, **words: object) -> Finding:
+    # As it would be written in a script: characters that cannot be printed are escaped.
+    shown = repr(value[:SHOWN_CHARACTERS])[1:-1] + ("..." if value[SHOWN_CHARACTERS:] else "")
+    return Finding(
+        code,
+        text.format(name=RUNTIME, value=shown, **words),
+        evidence=(f"{RUNTIME}={shown}",),
+        action=Action.CONFIG,
+        fix=fix,
+    )

@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Union
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Optional, Union
 
-from npudoctor import ERROR, INFO, WARNING, Facts, Finding, Host, Scope, Skip, _, check
-
-Row = Mapping[str, Any]
+from npudoctor import (
+    ERROR,
+    INFO,
+    WARNING,
+    Action,
+    Command,
+    Export,
+    Facts,
+    Finding,
+    Fix,
+    Host,
+    Risk,
+    Scope,
+    Severity,
+    Skip,
+    Step,
+    _,
+    check,
+)
 
 SOCKETS = ("NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD")
 MOST_SOCKETS = 64
 PREFIXES = ("NCCL_", "TORCH_NCCL_")
+Row = Mapping[str, Any]
+SHOWN = 200
+ON = ("on", "true", "yes", "y", "enable", "enabled")
+ALIKE = 0.9  # of a name that nobody knows to one that is known
 
 
 @check(
@@ -38,21 +58,21 @@ def nccl_env(host: Host) -> Iterator[Union[Finding, Facts]]:
     source. It applies where a GPU is here or `--expect gpu` is given. NCCL_SOCKET_IFNAME is judged by
     `socket-interfaces`.
 
-    - `nccl-env.bad-value`: a value that is none of the documented ones. An error where torch ends the job
+    - `nccl-env.bad-value`: a value that is not a documented one. An error where torch ends the job
       with it, a warning for NCCL_ALGO and NCCL_PROTO, with which newer releases of NCCL do not start, else
       information: NCCL takes the default.
     - `nccl-env.pasted-punctuation`: full-width digits, quotes that no shell took off, a semicolon, blanks.
     - `nccl-env.read-otherwise`: a word where a number is read. `NCCL_IB_DISABLE=true` is 0, and disables
       nothing.
-    - `nccl-env.left-on`: a way of transport is switched off: NCCL_P2P_DISABLE, NCCL_SHM_DISABLE,
+    - `nccl-env.left-on`: a transport is switched off: NCCL_P2P_DISABLE, NCCL_SHM_DISABLE,
       NCCL_IB_DISABLE. They are good for finding a fault, and slow when they stay.
     - `nccl-env.debug`: NCCL_DEBUG=INFO or TRACE, NCCL_CHECK_POINTERS.
-    - `nccl-env.outdated`: a name that is not read any more, or that torch calls otherwise now.
+    - `nccl-env.outdated`: a name that is no longer read, or that torch has renamed.
     - `nccl-env.misspelt`: a name that nobody reads, close to one that NCCL does.
 
     ## Why it matters
 
-    NCCL does not complain of what it cannot read: the job runs, slower or over another network than meant.
+    NCCL does not complain about what it cannot read: the job runs, slower or over the wrong network.
     NVIDIA's guide says of the variables for debugging that they should not be kept in scripts.
 
     ## Fix safety
@@ -75,7 +95,6 @@ def nccl_env(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     if not gpu_expected(host):
         raise Skip(_("this machine has no GPU, and none is expected"))
-    from npudoctor.checks.gpu import _nccl_env_findings as say
     from npudoctor.knowledge.tables import table
 
     known = table("nccl_variables")
@@ -85,12 +104,11 @@ def nccl_env(host: Host) -> Iterator[Union[Finding, Facts]]:
         yield from _judge(host, row, variables[name])
     yield from _sockets(variables, rows)
     others = [row["name"] for row in known["variable"]] + known["others"]
-    yield from say.misspelt([name for name in named if name not in others], others, variables)
+    yield from _misspelt([name for name in named if name not in others], others, variables)
 
 
 def _judge(host: Host, row: Row, value: str) -> Iterator[Finding]:
     """What there is to say of one variable whose reader is there."""
-    from npudoctor.checks.gpu import _nccl_env_findings as say
     from npudoctor.facts.job.input_cleanup import cleaned_up
     from npudoctor.knowledge.nccl import is_on, is_word, what_is_wrong
 
@@ -98,24 +116,23 @@ def _judge(host: Host, row: Row, value: str) -> Iterator[Finding]:
     if version is None:
         return
     why = what_is_wrong(row, value)
-    meant = cleaned_up(value)
-    if why and meant and meant != value and what_is_wrong(row, meant) is None:
-        yield say.pasted(row, value, meant)
+    cleaned = cleaned_up(value)
+    if why and cleaned and cleaned != value and what_is_wrong(row, cleaned) is None:
+        yield _pasted(row, value, cleaned)
     elif why and is_word(row, value) and not row.get("refused"):
-        yield say.read_otherwise(row, value)
+        yield _read_otherwise(row, value)
     elif why:
-        yield say.bad_value(row, value, why)
+        yield _bad_value(row, value, why)
     elif row["kind"] == "flag" and "leaves" in row and is_on(value):
-        yield say.left_on(row, value)
+        yield _left_on(row, value)
     elif value.upper() in row.get("debug", ()):
-        yield say.debug(row, value)
+        yield _debug(row, value)
     if "instead" in row and _since(version, row.get("since", "")):
-        yield say.outdated(row, value, host.variables)
+        yield _outdated(row, value, host.variables)
 
 
 def _sockets(variables: Mapping[str, str], rows: Mapping[str, Row]) -> Iterator[Finding]:
     """Two numbers whose product NCCL limits."""
-    from npudoctor.checks.gpu import _nccl_env_findings as say
     from npudoctor.knowledge.nccl import number, what_is_wrong
 
     if all(name in rows and not what_is_wrong(rows[name], variables[name]) for name in SOCKETS):
@@ -123,7 +140,7 @@ def _sockets(variables: Mapping[str, str], rows: Mapping[str, Row]) -> Iterator[
         if threads * each > MOST_SOCKETS:
             text = _("{threads} times {each} sockets is more than {most}")
             why = text.format(threads=threads, each=each, most=MOST_SOCKETS)
-            yield say.bad_value(rows[SOCKETS[1]], variables[SOCKETS[1]], why)
+            yield _bad_value(rows[SOCKETS[1]], variables[SOCKETS[1]], why)
 
 
 def _since(version: str, since: str) -> bool:
@@ -134,3 +151,93 @@ def _since(version: str, since: str) -> bool:
 
     mine, first = public(version), public(since)
     return mine is not None and first is not None and mine >= first
+
+
+def _pasted(row: Row, value: str, cleaned: str) -> Finding:
+    """A value with the punctuation of a document in it."""
+    text = _(
+        "{name} is {value}, with blanks or characters pasted from a document; {meant} was probably meant"
+    )
+    return _said("pasted-punctuation", text, row, value, meant=cleaned, steps=(Export(row["name"], cleaned),))
+
+
+def _read_otherwise(row: Row, value: str) -> Finding:
+    on = value.strip().lower() in ON
+    step: Step = Export(row["name"], "1") if on else Command(("unset", row["name"]))
+    text = _("{name} is {value}, which NCCL reads as the number 0")
+    severity = WARNING if on else INFO
+    return _said("read-otherwise", text, row, value, severity, steps=(step,))
+
+
+def _bad_value(row: Row, value: str, why: str) -> Finding:
+    text, severity = _("{name} is {value}: {why}"), INFO
+    if row.get("refused"):
+        text, severity = _("{name} is {value}: {why}, and torch ends the job"), ERROR
+    elif row["kind"] == "list":
+        text, severity = _("{name} is {value}: {why}, and newer releases of NCCL do not start"), WARNING
+    return _said("bad-value", text, row, value, severity, why=why)
+
+
+def _left_on(row: Row, value: str) -> Finding:
+    """A way of transport that is switched off."""
+    ways = {
+        "p2p": _("{name} is {value}: GPUs do not reach each other's memory directly"),
+        "shm": _("{name} is {value}: processes of a node do not use shared memory"),
+        "ib": _("{name} is {value}: InfiniBand and RoCE are not used"),
+    }
+    return _said("left-on", ways[row["leaves"]], row, value)
+
+
+def _debug(row: Row, value: str) -> Finding:
+    return _said("debug", _("{name} is {value}, which is a debugging setting"), row, value)
+
+
+def _outdated(row: Row, value: str, variables: Mapping[str, str]) -> Finding:
+    new = row["instead"]
+    if row["kind"] != "old":
+        text = _("{name} is called {new} now; the old name is read with a warning")
+        steps: tuple[Step, ...] = (Command(("unset", row["name"])),)
+        steps += () if new in variables else (Export(new, value),)
+        return _said("outdated", text, row, value, steps=steps, new=new)
+    text = _("{name} is no longer read; {new} replaces it") if new else _("{name} is no longer read")
+    return _said("outdated", text, row, value, new=new)
+
+
+def _misspelt(names: Sequence[str], known: Sequence[str], variables: Mapping[str, str]) -> Iterator[Finding]:
+    """Names that nobody reads, and that look like one that NCCL does."""
+    for name in names:
+        from difflib import get_close_matches
+
+        close = get_close_matches(name, known, 1, ALIKE)
+        if close and close[0] not in variables:
+            text = _("{name} is not a known variable; NCCL reads {known}")
+            steps = (Command(("unset", name)), Export(close[0], variables[name]))
+            row = {"name": name}
+            yield _said("misspelt", text, row, variables[name], steps=steps, known=close[0])
+
+
+def _said(
+    code: str,
+    text: str,
+    row: Row,
+    value: str,
+    severity: Optional[Severity] = None,
+    steps: Optional[tuple[Step, ...]] = None,
+    **words: str,
+) -> Finding:
+    """The finding; its fix unsets the variable where no other steps are given."""
+    name = row["name"]
+    shown = value if len(value) <= SHOWN else value[:SHOWN] + "..."
+    source = _("built-in table of {as_of}: {source}")
+    sources = (source.format(as_of=row["as_of"], source=row["source"]),) if "source" in row else ()
+    unset = (Command(("unset", name)),)
+    title = _("correct {name}") if steps else _("unset {name}")
+    undo = Export(name, value).lines()
+    return Finding(
+        f"nccl-env.{code}",
+        text.format(name=name, value=shown, **words),
+        severity=severity,
+        evidence=(f"{name}={shown}", *sources),
+        action=Action.CONFIG,
+        fix=Fix(title.format(name=name), steps or unset, undo, Risk.MANUAL, needs_root=False),
+    )

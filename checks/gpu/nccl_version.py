@@ -2,10 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Union
+from collections.abc import Iterator, Sequence
+from typing import Optional, Union
 
-from npudoctor import ERROR, INFO, WARNING, Facts, Finding, Host, Scope, Skip, Unknown, _, check
+from npudoctor import (
+    ERROR,
+    INFO,
+    WARNING,
+    Action,
+    Facts,
+    Finding,
+    Fix,
+    Host,
+    Scope,
+    Skip,
+    Unknown,
+    _,
+    change_variable,
+    check,
+)
+from npudoctor.checks.gpu._job import weight
+from npudoctor.checks.python._pip import pip_install
+from npudoctor.core.errors import CannotTell
+from npudoctor.facts.gpu.nccl import Build, NcclUse, build_of
+
+PATH = "LD_LIBRARY_PATH"
+WHEELS = ("nvidia-nccl-cu11", "nvidia-nccl-cu12", "nvidia-nccl-cu13")
+SHOWN = 4  # names of missing functions
 
 
 @check(
@@ -42,7 +65,7 @@ def nccl_version(host: Host) -> Iterator[Union[Finding, Facts]]:
     - `nccl-version.other-copy`: a newer copy hides the one that was installed with the framework.
 
     A torch that has NCCL built in has nothing to be judged. Where MindSpore's NCCL does not say its version,
-    the answer is "cannot tell".
+    the row is unknown.
 
     ## Why it matters
 
@@ -64,20 +87,192 @@ def nccl_version(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     if not gpu_expected(host):
         raise Skip(_("this machine has no GPU, and none is expected"))
-    from npudoctor.checks.gpu import _nccl_version_findings as findings
     from npudoctor.facts.gpu.nccl import build_of, nccl_uses
 
-    found = [
+    uses = [
         (use, build_of(host, use.path) if use.path and not use.built_in else None) for use in nccl_uses(host)
     ]
-    if not found:
+    if not uses:
         text = _("no framework for GPUs is installed in {python}")
         raise Skip(text.format(python=host.interpreter.label))
-    yield Facts({use.framework: findings.facts(use, build) for use, build in found})
-    yield from findings.overwritten(host, found)
-    for use, build in found:
-        yield from findings.judge(host, use, build)
-    silent = [use for use, build in found if build and not build.version]
-    if any(findings.least(host, use) for use in silent):
+    yield Facts({use.framework: _facts(use, build) for use, build in uses})
+    yield from _overwritten(host, uses)
+    for use, build in uses:
+        yield from _judge(host, use, build)
+    silent = [use for use, build in uses if build and not build.version]
+    if any(_least(host, use) for use in silent):
         text = _("the NCCL of {names} does not say its version")
         raise Unknown(text.format(names=", ".join(use.framework for use in silent)), advisory=True)
+
+
+def _facts(use: NcclUse, build: Optional[Build]) -> dict[str, object]:
+    version = build.version if build else None
+    cuda = build.cuda if build else None
+    facts = {"version": use.version, "library": use.path, "nccl": version, "cuda": cuda}
+    return {**facts, "built_in": use.built_in}
+
+
+def _judge(host: Host, use: NcclUse, build: Optional[Build]) -> Iterator[Finding]:
+    """The first thing to say of one framework's NCCL."""
+    if use.path is None:
+        yield _missing(host, use)
+        return
+    if build is None:
+        return
+    needed = _least(host, use)
+    old = bool(needed and build.version and _order(build.version) < _order(needed))
+    lacking = _lacking(host, use) if old or not build.version else []
+    if lacking:
+        yield _symbols(host, use, build, lacking)
+    elif old and needed:
+        yield _too_old(host, use, build, needed)
+    else:
+        yield from _other(host, use, build, needed)
+
+
+def _least(host: Host, use: NcclUse) -> Optional[str]:
+    """The oldest NCCL that does; None where nobody says."""
+    requirement = _requirement(host, use)
+    if requirement:
+        return requirement.partition("==")[2]
+    for row in host.knowledge.rows("nccl", "needs"):
+        if row["package"] == use.package and use.version and _order(use.version) >= _order(row["from"]):
+            return str(row["least"])
+    return None
+
+
+def _overwritten(host: Host, uses: Sequence[tuple[NcclUse, Optional[Build]]]) -> Iterator[Finding]:
+    """Distributions that put their library in the same place, where that is the one that is loaded."""
+    installed = [distribution for name in WHEELS for distribution in host.interpreter.distributions(name)[:1]]
+    places = {distribution.folder.rpartition("/")[0] for distribution in installed}
+    if len(installed) < 2 or len(places) > 1:
+        return
+    for use, build in uses:
+        wanted = (_requirement(host, use) or "").partition("==")[0]
+        name = f"nvidia-nccl-cu{(build.cuda or '').partition('.')[0]}" if build else ""
+        if wanted and build and build.cuda and name != wanted and use.path == use.own:
+            text = _("{names} have put libnccl.so.2 in the same place; {framework} needs that of {wanted}")
+            names = ", ".join(distribution.name for distribution in installed)
+            yield Finding(
+                "nccl-version.overwritten",
+                text.format(names=names, framework=use.framework, wanted=wanted),
+                evidence=_evidence(use, build),
+                action=Action.CONFIG,
+                fix=pip_install(
+                    host,
+                    _("reinstall the library of {wanted}").format(wanted=wanted),
+                    "--force-reinstall",
+                    "--no-deps",
+                    _requirement(host, use) or wanted,
+                ),
+            )
+
+
+def _missing(host: Host, use: NcclUse) -> Finding:
+    text = _("{framework} {version} needs libnccl.so.2, which the loader does not find")
+    wanted = _requirement(host, use)
+    title = _("install the NCCL that it was built with")
+    return Finding(
+        "nccl-version.missing",
+        text.format(framework=use.framework, version=use.version),
+        severity=ERROR if use.framework == "torch" else weight(host),
+        evidence=(_("needed by {path}").format(path=use.by),) if use.by else (),
+        action=Action.CONFIG,
+        fix=pip_install(host, title, wanted) if wanted else None,
+    )
+
+
+def _symbols(host: Host, use: NcclUse, build: Build, lacking: Sequence[str]) -> Finding:
+    text = _("{framework} calls {names}, which {path} (NCCL {nccl}) does not have")
+    more = f" (+{len(lacking) - SHOWN})" if len(lacking) > SHOWN else ""
+    names = ", ".join(lacking[:SHOWN]) + more
+    words = {"framework": use.framework, "path": use.path, "nccl": build.version or "?"}
+    return Finding(
+        "nccl-version.missing-symbols",
+        text.format(names=names, **words),
+        severity=ERROR if use.framework == "torch" else weight(host),
+        evidence=_evidence(use, build),
+        action=Action.CONFIG,
+        fix=_own_first(host, use),
+    )
+
+
+def _too_old(host: Host, use: NcclUse, build: Build, needed: str) -> Finding:
+    text = _("{framework} {version} needs NCCL {needed}, and would load {nccl}: {path}")
+    words = {"framework": use.framework, "version": use.version, "needed": needed}
+    return Finding(
+        "nccl-version.too-old",
+        text.format(nccl=build.version, path=use.path, **words),
+        severity=WARNING if _requirement(host, use) else weight(host),
+        evidence=_evidence(use, build),
+        action=Action.CONFIG,
+        fix=_own_first(host, use),
+    )
+
+
+def _other(host: Host, use: NcclUse, build: Build, needed: Optional[str]) -> Iterator[Finding]:
+    """A newer copy that somebody may have put in front on purpose."""
+    if use.own is None or use.path == use.own or build.version in (None, needed):
+        return
+    own = build_of(host, use.own)
+    if own.version in (None, build.version):
+        return
+    text = _("{framework} would load NCCL {nccl} from {path}, not the {own} that is installed with it")
+    yield Finding(
+        "nccl-version.other-copy",
+        text.format(framework=use.framework, nccl=build.version, path=use.path, own=own.version),
+        evidence=_evidence(use, build),
+        action=Action.CONFIG,
+        fix=_own_first(host, use),
+    )
+
+
+def _evidence(use: NcclUse, build: Build) -> tuple[str, ...]:
+    lines = [f"{use.path}: NCCL {build.version or '?'}" + (f", CUDA {build.cuda}" if build.cuda else "")]
+    if use.entry:
+        lines.append(_("found by the entry {entry} of LD_LIBRARY_PATH").format(entry=use.entry))
+    if use.own and use.own != use.path:
+        lines.append(use.own)
+    return tuple(lines)
+
+
+def _own_first(host: Host, use: NcclUse) -> Optional[Fix]:
+    """The folder of the framework's own copy in front, where LD_LIBRARY_PATH hides it."""
+    if not (use.entry and use.own):
+        return None
+    value = host.variables[PATH]
+    folder = use.own.rpartition("/")[0]
+    title = _("let {folder} be searched first").format(folder=folder)
+    return change_variable(title, PATH, f"{folder}:{value}", value)
+
+
+def _requirement(host: Host, use: NcclUse) -> Optional[str]:
+    """The exact NCCL that the framework's own metadata asks for: nvidia-nccl-cu12==2.27.5."""
+    for distribution in host.interpreter.distributions(use.package)[:1] if use.package else ():
+        for line in distribution.all("requires-dist"):
+            text = line.partition(";")[0].replace(" ", "").replace("(", "").replace(")", "")
+            if text.startswith("nvidia-nccl-cu") and text.count("==") == 1:
+                return text
+    return None
+
+
+def _lacking(host: Host, use: NcclUse) -> list[str]:
+    """Functions of NCCL that the framework calls and the library lacks, where both can be read."""
+    if not use.by or use.path is None:
+        return []
+    try:
+        caller, library = host.libraries.symbols(use.by), host.libraries.symbols(use.path)
+    except CannotTell:
+        return []
+    if caller is None or library is None or not library.defined:
+        return []
+    return sorted(name for name in caller.wanted - library.defined if name.startswith(("nccl", "pnccl")))
+
+
+def _order(version: str) -> list[int]:
+    """A key by which versions of plain numbers sort; what follows them does not count."""
+    numbers = []
+    for part in version.partition("+")[0].split("."):
+        digits = part[: len(part) - len(part.lstrip("0123456789"))]
+        numbers.append(int(digits or "0"))
+    return numbers

@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Optional, Union
+from typing import TYPE_CHECKING, Optional, Union
 
-from npudoctor import ERROR, INFO, WARNING, Facts, Finding, Host, Scope, Skip, _, check
+from npudoctor import (
+    ERROR,
+    INFO,
+    WARNING,
+    Action,
+    Export,
+    Facts,
+    Finding,
+    Fix,
+    Host,
+    Risk,
+    Scope,
+    Skip,
+    _,
+    check,
+)
+
+if TYPE_CHECKING:
+    from npudoctor.facts.job.openmpi import Mpi
 
 INSIDE = "OMPI_COMM_WORLD_SIZE"  # set in every process that mpirun has started
 LEAST = "4.0.3"
+ROOT = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")
 
 
 @check(
@@ -66,43 +85,41 @@ def openmpi(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("this machine has no GPU, and none is expected"))
     image = host.options.root is not None
     if without_mpi(host):
-        raise Skip(_("the job's processes meet without MPI"))
-    from npudoctor.checks.gpu import _openmpi_findings as say
+        raise Skip(_("the job's processes rendezvous without MPI"))
     from npudoctor.facts.job.openmpi import library
 
     name = _needed(host)
     if name is None:
         text = _("no MindSpore that needs MPI is installed in {python}")
         raise Skip(text.format(python=host.interpreter.label))
-    found = library(host, name)
-    told = {"library": found.path, "version": found.version} if found else {"library": None}
-    yield Facts(told)
-    if found is None:
-        yield say.missing(host, name)
-    elif _is_old(found.version, found.exact):
-        yield say.too_old(found, LEAST)
+    mpi = library(host, name)
+    facts = {"library": mpi.path, "version": mpi.version} if mpi else {"library": None}
+    yield Facts(facts)
+    if mpi is None:
+        yield _missing(host, name)
+    elif _is_old(mpi.version, mpi.exact):
+        yield _too_old(mpi, LEAST)
     if not image and not host.variables.get(INSIDE):
-        yield from _launcher(host, name, found.version if found and found.exact else None)
+        yield from _launcher(host, name, mpi.version if mpi and mpi.exact else None)
 
 
 def _launcher(host: Host, name: str, version: Optional[str]) -> Iterator[Finding]:
     """What starts the processes, where they are not started yet."""
-    from npudoctor.checks.gpu import _openmpi_findings as say
     from npudoctor.facts.job.openmpi import beside, is_other, launcher
 
     path = launcher(host)
     if path is None:
         if version is not None:
-            yield say.no_launcher()
+            yield _no_launcher()
         return
     if is_other(host, path):
-        yield say.other_mpi(host, path)
+        yield _other_mpi(host, path)
         return
     own = beside(host, path, name)
     if own and own.exact and version and own.version != version:
-        yield say.several(path, own, version)
-    if host.identity.is_root and not all(host.variables.get(name) == "1" for name in say.ROOT):
-        yield say.root()
+        yield _several(path, own, version)
+    if host.identity.is_root and not all(host.variables.get(name) == "1" for name in ROOT):
+        yield _root()
 
 
 def _needed(host: Host) -> Optional[str]:
@@ -123,3 +140,58 @@ def _is_old(version: Optional[str], exact: bool) -> bool:
 
     least = order(LEAST)
     return order(version) < (least if exact else least[:2])
+
+
+def _missing(host: Host, name: str) -> Finding:
+    from npudoctor.checks.gpu._job import weight
+
+    text = _(
+        "MindSpore's communication between GPUs needs {name} of Open MPI, which the loader does not find"
+    )
+    return Finding("openmpi.missing", text.format(name=name), severity=weight(host), action=Action.CONFIG)
+
+
+def _too_old(mpi: Mpi, least: str) -> Finding:
+    text = _("Open MPI is {version}; MindSpore's guide was written with {least}")
+    return Finding("openmpi.too-old", text.format(version=mpi.version, least=least), evidence=(mpi.path,))
+
+
+def _no_launcher() -> Finding:
+    return Finding(
+        "openmpi.no-launcher", _("Open MPI's library is installed, but there is no mpirun in PATH")
+    )
+
+
+def _other_mpi(host: Host, path: str) -> Finding:
+    text = _("the first mpirun in PATH is not Open MPI's: {path} is {real}")
+    return Finding(
+        "openmpi.other-mpi",
+        text.format(path=path, real=host.files.real(path) or path),
+        action=Action.CONFIG,
+    )
+
+
+def _several(path: str, own: Mpi, version: str) -> Finding:
+    text = _("{path} belongs to Open MPI {own}, but the loaded library is {version}")
+    return Finding(
+        "openmpi.several",
+        text.format(path=path, own=own.version, version=version),
+        evidence=(own.path,),
+        action=Action.CONFIG,
+    )
+
+
+def _root() -> Finding:
+    text = _("mpirun refuses to run as root unless {names} are 1 or --allow-run-as-root is passed")
+    return Finding(
+        "openmpi.root",
+        text.format(names=", ".join(ROOT)),
+        action=Action.CONFIG,
+        fix=Fix(
+            _("let mpirun run as root, as in a container"),
+            tuple(Export(name, "1") for name in ROOT),
+            tuple(f"unset {name}" for name in ROOT),
+            Risk.MANUAL,
+            needs_root=False,
+        ),
+    )

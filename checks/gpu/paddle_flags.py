@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Union
 
-from npudoctor import INFO, WARNING, Facts, Finding, Host, Scope, Skip, _, check
+from npudoctor import (
+    INFO,
+    WARNING,
+    Action,
+    Facts,
+    Finding,
+    Host,
+    Scope,
+    Skip,
+    _,
+    change_variable,
+    check,
+)
 from npudoctor.host import CannotTell
-
-Row = Mapping[str, Any]
 
 PACKAGES = ("paddlepaddle", "paddlepaddle-gpu", "paddlepaddle-npu", "paddle-custom-npu")
 COLLECTION = "FLAGS_eager_delete_tensor_gb"
+Row = Mapping[str, Any]
+SHOWN = 200
 
 
 @check(
@@ -78,37 +90,35 @@ def paddle_flags(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 def _judge(host: Host, row: Row, value: str) -> Iterator[Finding]:
     """The first thing to say of one flag."""
-    from npudoctor.checks.gpu import _paddle_flags_findings as say
     from npudoctor.facts.job.input_cleanup import cleaned_up
     from npudoctor.knowledge.paddle_flags import what_is_wrong
 
     why = what_is_wrong(row, value)
-    meant = cleaned_up(value)
+    cleaned = cleaned_up(value)
     if why is None:
         yield from _valid(host, row, value)
-    elif meant and meant != value and what_is_wrong(row, meant) is None:
-        yield say.pasted(row, value, meant)
+    elif cleaned and cleaned != value and what_is_wrong(row, cleaned) is None:
+        yield _pasted(row, value, cleaned)
     else:
-        yield say.bad_value(row, value, why)
+        yield _bad_value(row, value, why)
 
 
 def _valid(host: Host, row: Row, value: str) -> Iterator[Finding]:
     """What a valid value does beside the devices and the other flags."""
-    from npudoctor.checks.gpu import _paddle_flags_findings as say
     from npudoctor.knowledge.paddle_flags import devices, double
 
     variables, name = host.variables, row["name"]
     if row["kind"] == "devices":
         count = _count(host, name)
-        beyond = [one for one in devices(value) if count and one >= count]
+        beyond = [device for device in devices(value) if count and device >= count]
         if beyond:
-            yield say.no_such_device(row, value, beyond, count)
+            yield _no_such_device(row, value, beyond, count)
     if name == COLLECTION and double(value) < 0:
-        yield say.collection_off(row, value)
+        yield _collection_off(row, value)
     for key, wins in (("needs", -1), ("beaten_by", 1)):
         other = row.get(key, "")
         if double(variables.get(other, "")) * wins > 0:
-            yield say.no_effect(row, value, other, variables[other])
+            yield _no_effect(row, value, other, variables[other])
 
 
 def _count(host: Host, name: str) -> int:
@@ -117,3 +127,46 @@ def _count(host: Host, name: str) -> int:
         return len((host.npus if name.endswith("npus") else host.gpus).nodes)
     except CannotTell:
         return 0
+
+
+def _bad_value(row: Row, value: str, why: str) -> Finding:
+    return _said("bad-value", _("{name} is {value}: {why}"), row, value, why=why)
+
+
+def _pasted(row: Row, value: str, cleaned: str) -> Finding:
+    """A value with the punctuation of a document in it."""
+    text = _(
+        "{name} is {value}, with blanks or characters pasted from a document; {meant} was probably meant"
+    )
+    return _said("pasted-punctuation", text, row, value, cleaned, meant=cleaned)
+
+
+def _no_such_device(row: Row, value: str, beyond: Sequence[int], count: int) -> Finding:
+    text = _("{name} is {value}, but there are only {count} devices: {beyond} is not one of them")
+    return _said("no-such-device", text, row, value, count=str(count), beyond=", ".join(map(str, beyond)))
+
+
+def _collection_off(row: Row, value: str) -> Finding:
+    text = _("{name} is {value}: below 0, memory that is no longer used is kept")
+    return _said("collection-off", text, row, value)
+
+
+def _no_effect(row: Row, value: str, other: str, theirs: str) -> Finding:
+    """A flag that is not looked at beside another."""
+    text = _("{name} is set but has no effect with {other}={theirs}")
+    return _said("no-effect", text, row, value, other=other, theirs=theirs)
+
+
+def _said(code: str, text: str, row: Row, value: str, better: str = "", **words: str) -> Finding:
+    """The finding; its fix sets `better`, or unsets the variable."""
+    name = row["name"]
+    shown = value if len(value) <= SHOWN else value[:SHOWN] + "..."
+    source = _("built-in table of {as_of}: {source}").format(as_of=row["as_of"], source=row["source"])
+    title = _("correct {name}") if better else _("unset {name}")
+    return Finding(
+        f"paddle-flags.{code}",
+        text.format(name=name, value=shown, **words),
+        evidence=(f"{name}={shown}", source),
+        action=Action.CONFIG,
+        fix=change_variable(title.format(name=name), name, better or None, value),
+    )

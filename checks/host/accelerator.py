@@ -50,14 +50,15 @@ def accelerator(host: Host) -> Iterator[Union[Finding, Facts]]:
     if wanted == "none":
         return
     kinds = {"npu": host.npus, "gpu": host.gpus}
-    yield Facts({kind: _facts(found) for kind, found in kinds.items()})
+    yield Facts({kind: _facts(accelerators) for kind, accelerators in kinds.items()})
     if wanted != "auto":
         if not kinds[wanted].usable:
             yield _missing(host, kinds[wanted])
         return
-    if any(found.usable for found in kinds.values()):
+    if any(accelerators.usable for accelerators in kinds.values()):
         return
-    idle = [] if host.system.container() else [found for found in kinds.values() if found.waiting]
+    inside = host.system.container()
+    idle = [] if inside else [accelerators for accelerators in kinds.values() if accelerators.waiting]
     if not idle:
         raise Unknown(
             _(
@@ -65,28 +66,32 @@ def accelerator(host: Host) -> Iterator[Union[Finding, Facts]]:
                 "gpu or none"
             )
         )
-    for found in idle:
-        yield _missing(host, found)
+    for accelerators in idle:
+        yield _missing(host, accelerators)
 
 
-def _facts(found: Accelerators) -> dict[str, object]:
+def _facts(accelerators: Accelerators) -> dict[str, object]:
     return {
-        "nodes": list(found.nodes),
-        "pci": list(found.cards),
-        "models": list(found.models),
-        "driver": found.driver,
+        "nodes": list(accelerators.nodes),
+        "pci": list(accelerators.cards),
+        "models": list(accelerators.models),
+        "driver": accelerators.driver,
     }
 
 
-def _missing(host: Host, found: Accelerators) -> Finding:
-    text, action = _reason(host, found)
-    words = {"kind": found.kind.upper(), "node": NODES[found.kind], "models": ", ".join(found.models)}
+def _missing(host: Host, accelerators: Accelerators) -> Finding:
+    text, action = _reason(host, accelerators)
+    words = {
+        "kind": accelerators.kind.upper(),
+        "node": NODES[accelerators.kind],
+        "models": ", ".join(accelerators.models),
+    }
     return Finding(
         "accelerator.missing",
         text.format(**words),
-        evidence=found.evidence,
+        evidence=accelerators.evidence,
         action=action,
-        fix=_given(host, found.kind) if host.system.container() else None,
+        fix=_given(host, accelerators.kind) if host.system.container() else None,
     )
 
 
@@ -100,7 +105,9 @@ def _given(host: Host, kind: str) -> Fix:
     from npudoctor.checks.device.container_mounts import LIBRARIES, missing
     from npudoctor.checks.device.device_nodes import NEEDED
 
-    shared = [f"/dev/{names[0]}" for names in NEEDED if not any(_there(host, f"/dev/{one}") for one in names)]
+    shared = [
+        f"/dev/{names[0]}" for names in NEEDED if not any(_there(host, f"/dev/{name}") for name in names)
+    ]
     library = [] if _has_library(host) else [LIBRARIES]
     fix: Fix = to_add(["/dev/davinci0", *shared, *library, *missing(host)])
     return fix
@@ -123,19 +130,19 @@ def _there(host: Host, path: str) -> bool:
         return True
 
 
-def _reason(host: Host, found: Accelerators) -> tuple[str, Action]:
+def _reason(host: Host, accelerators: Accelerators) -> tuple[str, Action]:
     """Why there is no device node, as far as can be seen, and what provisioning does about it."""
     if host.system.container():
         return _("no {kind} was passed to this container: there is no {node}"), Action.CONFIG
-    if found.waiting:
+    if accelerators.waiting:
         return _(
             "{kind} hardware is on the PCI bus ({models}), but there is no {node}: "
             "its driver is not installed or not loaded"
         ), Action.CONFIG
-    if found.cards:
+    if accelerators.cards:
         return _(
             "every {kind} on the PCI bus is passed to virtual machines (vfio-pci): there is no {node}"
         ), Action.CONFIG
-    if found.unread:
+    if accelerators.unread:
         return _("no {kind} was found: there is no {node}, and the PCI bus cannot be read"), Action.CONFIG
     return _("no {kind} was found: there is no {node}, and no such hardware on the PCI bus"), Action.ISOLATE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter, deque
 from collections.abc import Iterator
 from typing import Optional, Union
 
@@ -16,6 +17,8 @@ MIB, GIB = 1 << 20, 1 << 30
 FULL, LOW = 16 * MIB, GIB
 FEW, NO_INODES = 10000, 100
 TMP = "/tmp"  # noqa: S108
+MOST = 20000  # entries that are looked at: a full /tmp may hold millions
+SHOWN = 8
 
 
 @check(
@@ -60,12 +63,12 @@ def disk_space(host: Host) -> Iterator[Union[Finding, Facts]]:
     statvfs(3); df(1); MindSpore FAQ on the cache server.
     """
     spaces, silent = _spaces(host)
-    yield Facts({path: {"bytes": one.total, "free": one.free} for path, one in spaces.items()})
-    said: set[int] = set()
+    yield Facts({path: {"bytes": usage.total, "free": usage.free} for path, usage in spaces.items()})
+    reported: set[int] = set()
     for space in spaces.values():
-        if space.device not in said:
-            said.add(space.device)
-            others = [other for other, one in spaces.items() if one.device == space.device]
+        if space.device not in reported:
+            reported.add(space.device)
+            others = [other for other, usage in spaces.items() if usage.device == space.device]
             yield from _judge(space, ", ".join(others))
     tmp = spaces.get(TMP)
     if tmp is not None and (tmp.free < LOW or (tmp.inodes > 0 and tmp.inodes_free < FEW)):
@@ -131,9 +134,63 @@ def _room(space: Space) -> tuple[str, str]:
 
 
 def _owners(host: Host) -> Iterator[Finding]:
-    from npudoctor.checks.host._disk_space_owners import lines
 
-    told: Optional[tuple[str, ...]] = lines(host, TMP)
-    if told:
+    lines: Optional[tuple[str, ...]] = _owner_lines(host, TMP)
+    if lines:
         text = _("see whose files take the most space in {path}; do not empty the whole folder")
-        yield Finding("disk-space.tmp-owners", text.format(path=TMP), evidence=told)
+        yield Finding("disk-space.tmp-owners", text.format(path=TMP), evidence=lines)
+
+
+def _owner_lines(host: Host, folder: str) -> tuple[str, ...]:
+    """A line for each of the biggest owners, with the biggest thing of each; links are not followed."""
+    held: Counter[int] = Counter()
+    biggest: dict[int, tuple[int, str]] = {}
+    todo, seen, all_seen = deque([folder]), 0, True
+    while todo:
+        path = todo.popleft()
+        for name in _names(host, path):
+            seen += 1
+            if seen > MOST:
+                all_seen = False
+                todo.clear()
+                break
+            below = f"{path}/{name}"
+            entry = _entry(host, below)
+            if entry is None:
+                continue
+            uid, size, is_dir = entry
+            held[uid] += size
+            if size > biggest.get(uid, (-1, ""))[0]:
+                biggest[uid] = (size, below)
+            if is_dir:
+                todo.append(below)
+    from npudoctor.host.process.users import user_names
+
+    names = user_names(host.files)
+    lines = [_line(uid, size, biggest[uid], names) for uid, size in held.most_common(SHOWN) if size]
+    if not all_seen:
+        lines.append(_("only the first {count} entries were examined").format(count=MOST))
+    return tuple(lines)
+
+
+def _names(host: Host, path: str) -> list[str]:
+    try:
+        return host.running_files.names(path)
+    except CannotTell:
+        return []  # somebody's closed folder: its owner counts by what can be seen
+
+
+def _entry(host: Host, path: str) -> Optional[tuple[int, int, bool]]:
+    try:
+        entry = host.running_files.lstat(path)
+    except CannotTell:
+        return None
+    return None if entry is None else (entry.uid, entry.held, entry.is_dir)
+
+
+def _line(uid: int, size: int, biggest: tuple[int, str], names: dict[int, str]) -> str:
+    text = _("{owner} (uid {uid}): {size}; the biggest: {path}, {most}")
+    owner = names.get(uid, "?")
+    return text.format(
+        owner=owner, uid=uid, size=size_text(size), path=biggest[1], most=size_text(biggest[0])
+    )

@@ -126,7 +126,7 @@ def _mapped(limit: Limit) -> Iterator[Finding]:
 
 def _machine(host: Host) -> tuple[int, int]:
     """All memory of the machine and what is available, in bytes."""
-    told = meminfo(host)
-    if "MemTotal" not in told or "MemAvailable" not in told:
+    values = meminfo(host)
+    if "MemTotal" not in values or "MemAvailable" not in values:
         raise Unknown(_("/proc/meminfo does not state the available memory"))
-    return told["MemTotal"], told["MemAvailable"]
+    return values["MemTotal"], values["MemAvailable"]

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import Optional
 
 from npudoctor import Action, Command, FileMark, Finding, Fix, Host, RemoveFiles, RemoveUnused, Risk, _
-from npudoctor.checks.cann._caches import held_by_nobody
 from npudoctor.core.mounts import mount_of, parse_mountinfo
 from npudoctor.facts.leftovers.temporary import TempFolder
 from npudoctor.host.fs.files import Entry
 from npudoctor.host.process.users import user_names
+from npudoctor.proof.build_lock import is_lock_unused
 from npudoctor.proof.shared_storage import why_shared
 from npudoctor.proof.temporary import FolderMakers
 from npudoctor.proof.unused import LEASED, mark_of
@@ -27,7 +27,7 @@ def lock(host: Host, path: str) -> Iterator[Finding]:
     if entry is None or age < YOUNG:
         return
     kind = _file_system(host, path)
-    free = held_by_nobody(host, path, entry.uid) if not why_shared(host, path) else None
+    free = is_lock_unused(host, path, entry.uid) if not why_shared(host, path) else None
     words = {"path": path, "minutes": int(age // 60)}
     line = f"{path} uid={entry.uid} size={entry.size} ino={entry.ino}"
     if free:

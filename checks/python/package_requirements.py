@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Union
 
 from npudoctor import ERROR, WARNING, Action, Facts, Finding, Host, Scope, Severity, Skip, Unknown, _, check
-from npudoctor.checks.cann._python_needs import weight_for_cann
 from npudoctor.checks.python._requirements import FRAMEWORKS, Need, closure_of, install, optional, order
+from npudoctor.facts.cann.python_needs import weight_for_cann
 
 # Checks that say the same of one package, and more of it.
 ECHOES = {

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from npudoctor.core.marks import FileMark
     from npudoctor.core.messages import _, ngettext
     from npudoctor.core.model import Action, Facts, Finding, Fix, Risk, Scope, Severity, Status, Step
+    from npudoctor.fixing.steps.commands import change_variable
     from npudoctor.fixing.steps.steps import (
         Command,
         Export,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "npudoctor.checking.check": ("Check", "Skip", "Unknown", "check"),
-    "npudoctor.fixing.steps.commands": ("Command", "Export"),
+    "npudoctor.fixing.steps.commands": ("Command", "Export", "change_variable"),
     "npudoctor.fixing.steps.kernel": ("SetKernel",),
     "npudoctor.fixing.steps.leftovers": (
         "RemoveFiles",
@@ -98,6 +99,7 @@ __all__ = [
     "Unknown",
     "WriteFile",
     "_",
+    "change_variable",
     "check",
     "ngettext",
 ]

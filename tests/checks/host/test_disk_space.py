@@ -12,7 +12,7 @@ from typing import Optional
 import pytest
 
 from npudoctor import Status
-from npudoctor.checks.host import _disk_space_owners as owners
+from npudoctor.checks.host import disk_space as module
 from npudoctor.checks.host.disk_space import disk_space
 from npudoctor.host import CannotTell
 from npudoctor.host.fs.files import Space
@@ -125,7 +125,7 @@ def scene(tmp: Path) -> Iterator[Asked]:
     """Each code, and each way of putting it."""
     files: dict[str, Content] = {f"/tmp/{number}": Node(uid=1000, held=GIB) for number in range(3)}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(owners, "MOST", 2)
+        patch.setattr(module, "MOST", 2)
         yield told(Space(100 * GIB, 900 * MIB, 0, 0, 2), files=files)
     yield told(Space(100 * GIB, MIB, 1 << 20, 3, 2))
     yield told(Space(100 * GIB, 50 * GIB, 1 << 20, 300, 2))

@@ -12,8 +12,7 @@ from typing import Optional
 import pytest
 
 from npudoctor import Risk, Status
-from npudoctor.checks.host._file_limits_fixes import LIMITS
-from npudoctor.checks.host.file_limits import file_limits
+from npudoctor.checks.host.file_limits import LIMITS, file_limits
 from npudoctor.host import Host, Options
 from npudoctor.testing import Asked, Content, ask, fake_host, folder, process_files, unreadable
 

@@ -47,6 +47,13 @@ class Install:
                 return release < first or release[0] >= YEARS
         return self.kind == "flat"
 
+    def differs_from(self, other: Install) -> bool:
+        """Whether the two are known to be of different versions."""
+        for mine, theirs in ((self.version, other.version), (self.component, other.component)):
+            if mine and theirs:
+                return mine != theirs
+        return False
+
     @property
     def label(self) -> str:
         """How a message names it."""
@@ -60,6 +67,11 @@ def installs_of(host: Host) -> list[Install]:
     CannotTell as find_installs.
     """
     return list(host.once("installs of CANN", lambda: _installs_of(host)))
+
+
+def install_in_use(host: Host) -> Optional[Install]:
+    """The installation that the variables name, else the first in the usual places."""
+    return next(iter(installs_of(host)), None)
 
 
 def _installs_of(host: Host) -> list[Install]:

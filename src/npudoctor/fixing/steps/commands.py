@@ -6,6 +6,7 @@ from typing import Optional
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.marks import FileMark
+from npudoctor.core.model import Fix, Risk
 from npudoctor.fixing.steps.shell import line_of, quote
 
 
@@ -50,3 +51,13 @@ class Export:
         # zsh takes an unquoted =word for the path of a command.
         value = f"'{self.value}'" if quote(self.value).startswith("=") else quote(self.value)
         return (f"export {self.name}={value}",)
+
+
+def change_variable(title: str, name: str, value: Optional[str], before: Optional[str]) -> Fix:
+    """The `export` line, or `unset` where `value` is None: shown only, as no program can change its parent.
+
+    `before` is what the variable was, for the line that takes it back; None where it was not set.
+    """
+    step = Command(("unset", name)) if value is None else Export(name, value)
+    undo = (f"unset {name}",) if before is None else Export(name, before).lines()
+    return Fix(title, (step,), undo, Risk.MANUAL, needs_root=False)

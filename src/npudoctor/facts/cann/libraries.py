@@ -1,4 +1,4 @@
-"""Where the libraries of CANN and of the driver lie, and whose a library is."""
+"""Where the libraries of CANN and of the driver are, and which of them a library belongs to."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ OF_DRIVER = {
 STUBS = {"devlib", "stub", "stubs"}
 
 
-class Places:
+class CannLibraries:
     """The libraries of one machine, by owner: the CANN in use, the driver, another CANN."""
 
     def __init__(self, host: Host, active: Install, machine: str) -> None:
@@ -44,16 +44,16 @@ class Places:
         self._owners: dict[str, Optional[Install]] = {}
         self._drivers = tuple(drivers.folders(host.files, "driver"))
 
-    def in_cann(self, name: str) -> Optional[str]:
+    def cann_folder(self, name: str) -> Optional[str]:
         """The folder of the CANN in use that has this library."""
         return self._first((f"{self._active.path}/{folder}" for folder in CANN_FOLDERS), name)
 
-    def in_driver(self, name: str) -> Optional[str]:
+    def driver_folder(self, name: str) -> Optional[str]:
         """The folder of the driver that has this library."""
         folders = [f"{driver}/{folder}" for driver in self._drivers for folder in DRIVER_FOLDERS]
         return self._first([*folders, ADD_ONS], name)
 
-    def closed(self, name: str) -> bool:
+    def is_unreadable(self, name: str) -> bool:
         """Whether the CANN in use has this library, and this user may not read it."""
         for folder in CANN_FOLDERS:
             try:
@@ -62,23 +62,23 @@ class Places:
                 return is_closed(error)
         return False
 
-    def for_other_machine(self, name: str) -> bool:
+    def is_for_other_machine(self, name: str) -> bool:
         """Whether the CANN in use has this library, for another machine."""
         paths = (f"{self._active.path}/{folder}/{name}" for folder in CANN_FOLDERS)
-        found = {elf_machine(self._host.files, path) for path in paths} - {None}
-        return bool(found) and self._machine not in found
+        machines = {elf_machine(self._host.files, path) for path in paths} - {None}
+        return bool(machines) and self._machine not in machines
 
-    def somewhere(self, name: str) -> Optional[str]:
+    def folder_of(self, name: str) -> Optional[str]:
         """The folder of either that has it."""
-        return self.in_cann(name) or self.in_driver(name)
+        return self.cann_folder(name) or self.driver_folder(name)
 
-    def brought_with(self, name: str) -> list[str]:
+    def folders_for(self, name: str) -> list[str]:
         """The folders that its owner's script would add with this library's: it needs others of its kind."""
-        folder = self.in_cann(name)
+        folder = self.cann_folder(name)
         if folder is not None:
             plugins = (f"{self._active.path}/lib64/plugin/{kind}" for kind in ("opskernel", "nnengine"))
             return [folder, *(plugin for plugin in plugins if self._host.files.stat(plugin))]
-        folder = self.in_driver(name)
+        folder = self.driver_folder(name)
         if folder is None:
             return []
         top = next((driver for driver in self._drivers if folder.startswith(f"{driver}/")), "")
@@ -94,7 +94,7 @@ class Places:
             self._owners[folder] = next(self._installs_above(folder), None)
         return self._owners[folder]
 
-    def foreign(self, path: str) -> Optional[Install]:
+    def other_install(self, path: str) -> Optional[Install]:
         """The other installation of CANN that a library belongs to; None when it is no part of one."""
         owner = self.owner(path)
         return owner if owner is not None and owner.real != self._active.real else None
@@ -105,7 +105,7 @@ class Places:
         if name in OF_DRIVER or "/" in name or self._in_nnal(path) or self.owner(path) is not None:
             return False
         real = self._host.files.real(path) or path
-        mine = self.in_cann(name)
+        mine = self.cann_folder(name)
         if mine is None or self._host.files.real(f"{mine}/{name}") == real or self.owner(real) is not None:
             return False
         tops = (self._active.path, self._active.real, *self._drivers, ADD_ONS, *self._packages())
@@ -130,11 +130,11 @@ class Places:
     def _installs_above(self, folder: str) -> Iterator[Install]:
         while folder.count("/") > 1:
             try:
-                found = install_at(self._host.files, folder)
+                install = install_at(self._host.files, folder)
             except CannotTell:
-                found = None
-            if found is not None:
-                yield found
+                install = None
+            if install is not None:
+                yield install
             folder = folder.rpartition("/")[0]
 
     def _first(self, folders: Iterator[str] | Sequence[str], name: str) -> Optional[str]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Optional
 
-from npudoctor import ERROR, INFO, WARNING, Host, Severity, _
 from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _
+from npudoctor.core.model import Severity
 from npudoctor.facts.cann.installations import Install, installs_of
 from npudoctor.facts.cann.python_packages import metadata_in, own_site
 from npudoctor.facts.job.expected_accelerator import frameworks_on_cann
+from npudoctor.host import Host
 from npudoctor.host.python.interpreter import Distribution, normal
 from npudoctor.host.python.requirements import all_required
 
@@ -27,7 +29,7 @@ class Need:
 
     @property
     def line(self) -> str:
-        """As pip writes it."""
+        """The requirement as pip writes it: scipy>=1.5."""
         return f"{self.name}{self.specifier}"
 
 
@@ -37,16 +39,19 @@ def needs_of(host: Host, active: Install) -> list[Need]:
 
     rows = {row["name"]: row for row in reversed(host.knowledge.rows("cann_packages", "packages"))}
     te = _te(host, active)
-    told = all_required(te, host.interpreter.layout()) if te is not None else {}
+    required = all_required(te, host.interpreter.layout()) if te is not None else {}
     vital = {name for name, row in rows.items() if row["start"]}
     source = _("metadata of {name}").format(name=te.folder if te else "te")
-    asked = [Need(name, told[name], ERROR if name in vital else WARNING, source) for name in sorted(told)]
+    needs = [
+        Need(name, required[name], Severity.ERROR if name in vital else Severity.WARNING, source)
+        for name in sorted(required)
+    ]
     for name in sorted(rows):
         row = rows[name]
-        if name not in told and (row["start"] or not told):
-            weight = WARNING if row["start"] and not told else INFO
-            asked.append(Need(name, SpecifierSet(row["specifier"]), weight, row["source"]))
-    return asked
+        if name not in required and (row["start"] or not required):
+            weight = Severity.WARNING if row["start"] and not required else Severity.INFO
+            needs.append(Need(name, SpecifierSet(row["specifier"]), weight, row["source"]))
+    return needs
 
 
 def _te(host: Host, active: Install) -> Optional[Distribution]:

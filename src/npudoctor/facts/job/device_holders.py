@@ -1,17 +1,17 @@
-"""Whether a process that holds a device is this job's own, and what it is called."""
+"""Whether a process that holds a device belongs to this job, and how a message names it."""
 
 from __future__ import annotations
 
 from typing import Optional
 
-from npudoctor import Host
 from npudoctor.facts.job.examined_job import deepest_group, job_pids
+from npudoctor.host import Host
 from npudoctor.host.devices.npu_tables import NpuProcess
 from npudoctor.host.process.processes import Process
 from npudoctor.host.process.users import user_names
 
 
-class Owners:
+class DeviceHolders:
     """Answers about the processes of npu-smi's table; /proc is read once, and only when asked."""
 
     def __init__(self, host: Host) -> None:
@@ -19,17 +19,17 @@ class Owners:
         self._container = host.system.container()
 
     def is_hidden(self, held: NpuProcess) -> bool:
-        """Whether its pid says nothing here: a container's /proc counts otherwise than the host."""
+        """Whether its pid means nothing here: a container's /proc numbers processes differently."""
         return self._container and held.inside is None
 
     def is_strange(self, held: NpuProcess) -> bool:
-        """Whether it is none of this job's, and not of its session or container either."""
+        """Whether it belongs neither to this job nor to its session or container."""
         pid = self._pid(held)
         return not self.is_hidden(held) and not self._is_ours(pid) and not self._is_beside(pid)
 
     def is_neighbour(self, held: NpuProcess) -> bool:
-        """Whether it is of our session or control group and was not started by this job: an old one, which
-        the job may still be meant to share the device with."""
+        """Whether it is in our session or control group and was not started by this job: an older run, with
+        which the job may share the device on purpose."""
         pid = self._pid(held)
         return not self.is_hidden(held) and not self._is_ours(pid) and self._is_beside(pid)
 

@@ -1,0 +1,86 @@
+"""What npu-busy and gpu-busy say about a device and the processes that hold it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Optional
+
+from npudoctor import Action, Finding, Severity, _
+from npudoctor.facts.job.device_holders import DeviceHolders
+from npudoctor.host.devices.npu_tables import NpuProcess
+
+
+def held(
+    check: str, device: str, total: int, processes: Sequence[NpuProcess], holders: DeviceHolders, shared: bool
+) -> Finding:
+    """`shared`: other devices are free and none was chosen; then another user's process is information."""
+    text = _("{device} is held by {process}: {memory} MB of {total} MB")
+    severity = Severity.INFO if shared and not any(map(holders.is_users_own, processes)) else None
+    return _held_by(f"{check}.held", text, device, total, processes, holders, severity)
+
+
+def held_by_session(
+    check: str, device: str, total: int, processes: Sequence[NpuProcess], holders: DeviceHolders
+) -> Finding:
+    text = _("{device} is held by {process} of the same container or session: {memory} MB of {total} MB")
+    return _held_by(f"{check}.held-by-session", text, device, total, processes, holders)
+
+
+def _held_by(
+    code: str,
+    text: str,
+    device: str,
+    total: int,
+    processes: Sequence[NpuProcess],
+    holders: DeviceHolders,
+    severity: Optional[Severity] = None,
+) -> Finding:
+    names = [holders.describe(process) for process in processes]
+    return Finding(
+        code,
+        text.format(
+            device=device,
+            process=names[0] + (f" (+{len(names) - 1})" if names[1:] else ""),
+            memory=sum(process.memory for process in processes),
+            total=total,
+        ),
+        severity=severity,
+        evidence=tuple(f"{name}: {process.memory} MB" for name, process in zip(names, processes)),
+        device=device,
+        action=Action.CLEANUP,
+    )
+
+
+def held_outside(
+    check: str, device: str, used: int, total: int, unseen: int, core: Optional[int] = None
+) -> Finding:
+    """A holder that this container does not see. `unseen`: MB that no visible process explains; `core`: how
+    busy the AI core is, in percent, None where that is unknown."""
+    text = _("{device} is in use: {used} MB of {total} MB are taken; this container cannot see by whom")
+    if core is not None:
+        text = _(
+            "{device} is in use: {used} MB of {total} MB are taken, and its AI core is {core} % "
+            "busy; this container cannot see by whom"
+        )
+    return Finding(
+        f"{check}.memory-held",
+        text.format(device=device, used=used, total=total, core=core),
+        evidence=(_("not explained: {count} MB").format(count=unseen),),
+        device=device,
+        action=Action.CLEANUP,
+    )
+
+
+def memory_held(check: str, device: str, used: int, total: int, rest: int, idle: Optional[int]) -> Finding:
+    """Memory that no process explains. `idle`: what an idle device uses, where npu-smi lists no processes."""
+    text = _("{device} has {used} MB of {total} MB in use; no process that is shown accounts for {rest} MB")
+    if idle is not None:
+        text = _(
+            "{device} has {used} MB of {total} MB in use, an idle one {idle}; this npu-smi lists no processes"
+        )
+    return Finding(
+        f"{check}.memory-held",
+        text.format(device=device, used=used, total=total, idle=idle, rest=rest),
+        device=device,
+        action=Action.CLEANUP,
+    )

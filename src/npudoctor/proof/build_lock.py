@@ -1,0 +1,31 @@
+"""Whether the build that made a lock file is still running."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from npudoctor.host import Host
+from npudoctor.proof.users import hidden
+
+
+def is_lock_unused(host: Host, path: str, owner: int) -> Optional[bool]:
+    """Whether no process has the lock at `path`, or anything beside it, open; None where that is unknown.
+
+    The build holds it open and runs as the lock's `owner` (a uid): what others have open may stay hidden.
+    """
+    processes = host.processes
+    if host.system.container() or not processes.ours():
+        return None  # the folder may be another container's too, whose processes are not seen
+    if next(hidden(host), None) is not None:
+        return None  # by hidepid: what is not shown may be the builder
+    folder, unseen = path.rpartition("/")[0], False
+    inside = f"/{'/'.join(path.split('/')[-2:])}"  # as a container shows it that mounts the place elsewhere
+    for pid, process in processes.all().items():
+        opened = processes.open_files(pid)
+        if any(
+            f"{target}/".startswith(f"{folder}/") or target.endswith(inside)
+            for _number, target in opened or ()
+        ):
+            return False
+        unseen = unseen or (opened is None and process.uid == owner and not process.gone)
+    return None if unseen else True
