@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Optional
 
 from npudoctor import Fix, Host, _
-from npudoctor.checks.deep._owners import is_standard, owner_of
 from npudoctor.core.frozen import dataclass
 from npudoctor.facts.job.tracebacks import Frame, Raised
+from npudoctor.facts.python.owners import is_standard, owner_of
 from npudoctor.host.python.interpreter import Distribution
 
 

@@ -11,9 +11,9 @@ from npudoctor.checks.deep import _remedies as remedies
 from npudoctor.checks.deep._cause import Cause, about, deepest, place_of, spot_of, user_of
 from npudoctor.checks.deep._libraries import of_library
 from npudoctor.checks.deep._other_files import other_file, stale_byte_code
-from npudoctor.checks.deep._owners import brings, family, owner_of, path_of, shadowing
 from npudoctor.core.frozen import replace
 from npudoctor.facts.job.tracebacks import Raised
+from npudoctor.facts.python.owners import brings, family, owner_of, path_of, shadowing
 from npudoctor.facts.system.limits import limit_of
 from npudoctor.host import CannotTell
 from npudoctor.host.python.installed_files import site_of
@@ -85,7 +85,7 @@ def _missing_module(host: Host, raised: Raised) -> Optional[Cause]:
     near = family(host, top) if module != top else None
     user, found = user_of(host, raised)
     if near is not None and found is not None and near.folder == found.folder:
-        label = f"{near.name} {near.version}"
+        label = near.label
         text = _(
             "the files of {package} do not belong together: it has no module {module}, which {place} imports"
         )
@@ -93,7 +93,7 @@ def _missing_module(host: Host, raised: Raised) -> Optional[Cause]:
         return Cause(text, raised, about(module, near.name), remedies.again(host, near), owner=label)
     if near is not None:
         text = _("{package} has no module {module}, which {user} imports")
-        label = f"{near.name} {near.version}"
+        label = near.label
         fix = remedies.together(host, near, found)
         words = about(module, near.name)
         return Cause(text.format(package=label, module=module, user=user), raised, words, fix, owner=label)
@@ -175,7 +175,7 @@ def _protobuf(host: Host, raised: Raised) -> Optional[Cause]:
     if not told or "google.protobuf.pyext" not in raised.message:
         return None
     found = host.interpreter.installed("protobuf")
-    label = f"{found.name} {found.version}" if found else "protobuf"
+    label = found.label if found else "protobuf"
     text = _("{variable}={value} asks for what {package} does not have: {error}")
     text = text.format(variable=PROTOBUF, value=told, package=label, error=raised.message)
     fix = remedies.by_hand(_("unset {variable}").format(variable=PROTOBUF))
@@ -278,7 +278,7 @@ def _no_numpy(host: Host, raised: Raised) -> Optional[Cause]:
         return Cause(text, raised, about("numpy"), remedies.bringing(host, "numpy", found))
     if numpy.folder.endswith("/numpy") or host.files.stat(path) is not None:
         return None
-    label = f"{numpy.name} {numpy.version}"
+    label = numpy.label
     text = _("{path} of {package} is missing; {user} needs it").format(path=path, package=label, user=user)
     return Cause(text, raised, about(path, "numpy"), remedies.again(host, numpy), owner=label)
 
@@ -290,7 +290,7 @@ def _other_numpy(host: Host, raised: Raised) -> Optional[Cause]:
     user, found = user_of(host, raised)
     if numpy is None or (found is not None and found.folder == numpy.folder):
         return None
-    label = f"{numpy.name} {numpy.version}"
+    label = numpy.label
     if not raised.frames or not deepest(raised.frames):
         user = _("an extension module")
     text = _("{user} was built for another release than the {numpy} that is installed: {error}")

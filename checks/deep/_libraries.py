@@ -8,8 +8,8 @@ from typing import Callable, Optional
 from npudoctor import Host, _
 from npudoctor.checks.deep import _remedies as remedies
 from npudoctor.checks.deep._cause import Cause, about, user_of
-from npudoctor.checks.deep._owners import Owner, brings_library, owner_of, path_of
 from npudoctor.facts.job.tracebacks import Raised
+from npudoctor.facts.python.owners import Owner, brings_library, owner_of, path_of
 from npudoctor.host import CannotTell
 
 _NOT_OPENED = re.compile(r"(?P<library>\S+): cannot open shared object file: (?P<why>.+)")

@@ -7,7 +7,7 @@ from typing import Optional
 
 from npudoctor import Fix, Host, _
 from npudoctor.checks.deep import _remedies as remedies
-from npudoctor.checks.deep._owners import Owner, files_of
+from npudoctor.facts.python.owners import Owner, files_of
 
 Told = Optional[tuple[str, Fix]]  # a sentence, in which `user` is still to be filled in, and what to do
 

@@ -11,10 +11,10 @@ from npudoctor import Action, Finding, Fix, Host, _
 from npudoctor.checks.deep import _remedies as remedies
 from npudoctor.checks.deep._cause import Cause, about, deepest, place_of, spot_of
 from npudoctor.checks.deep._causes import cause_of, is_no_room, within_limits
-from npudoctor.checks.deep._owners import owner_of
 from npudoctor.core.frozen import dataclass
 from npudoctor.facts.job.probes import Probed, probe
 from npudoctor.facts.job.tracebacks import Frame, Raised, stack_of
+from npudoctor.facts.python.owners import owner_of
 
 SECONDS = 120.0  # for one framework
 LINES, LONGEST = 12, 400  # of the output, as evidence: its end says why

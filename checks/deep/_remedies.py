@@ -37,7 +37,7 @@ def by_hand(title: str) -> Fix:
 
 def again(host: Host, found: Distribution) -> Fix:
     """The same release once more, over what is there."""
-    title = _("reinstall {name}").format(name=f"{found.name} {found.version}")
+    title = _("reinstall {name}").format(name=found.label)
     line = ("install", "--force-reinstall", "--no-deps", f"{normal(found.name)}=={found.version}")
     fix: Fix = pip_fix(host, title, line)
     return fix
@@ -47,7 +47,7 @@ def together(host: Host, found: Distribution, user: Optional[Distribution]) -> F
     """The release that who uses it asks for; a sentence where it asks for none, or has it."""
     from packaging.version import InvalidVersion
 
-    name = f"{found.name} {found.version}"
+    name = found.label
     wanted = _wanted(host, user, found.name) if user else None
     try:
         if user and wanted and not wanted.contains(found.version, prereleases=True):
@@ -59,7 +59,7 @@ def together(host: Host, found: Distribution, user: Optional[Distribution]) -> F
     if user is None:
         return by_hand(_("install a release of {name} that has it").format(name=found.name))
     text = _("install releases of {user} and {name} that go together")
-    return by_hand(text.format(user=f"{user.name} {user.version}", name=name))
+    return by_hand(text.format(user=user.label, name=name))
 
 
 def suits(host: Host, found: Distribution, user: Optional[Distribution]) -> bool:

@@ -35,6 +35,10 @@ FIRST_COMPILER = (7, 3)
 SHOWN = 4
 C_LIBRARY = "GLIBC_"
 CXX = ("GLIBCXX_", "CXXABI_")
+GOMP = "libgomp.so.1"
+# From here on the C library keeps some static TLS for what is loaded late.
+ENOUGH = "GLIBC_2.32"
+PRELOAD = "LD_PRELOAD"
 
 
 @check(
@@ -99,7 +103,8 @@ def libstdcxx(host: Host) -> Iterator[Union[Finding, Facts]]:
         taken = {one.name: one.path for one in loader.loaded}
         judged = judged or STDCXX in taken or LIBC in taken
         yield Facts({STDCXX: taken.get(STDCXX), LIBC: taken.get(LIBC)})
-        for finding in (*_judge(host, loader, framework.name), *_late(host, loader)):
+        late = _second_libgomp(host, loader) if host.options.root is None else None
+        for finding in (*_judge(host, loader, framework.name), *([late] if late else [])):
             if finding.code not in said:
                 said.add(finding.code)
                 yield finding
@@ -108,14 +113,6 @@ def libstdcxx(host: Host) -> Iterator[Union[Finding, Facts]]:
     if not judged:
         raise Skip(_("no framework in {python} loads the C or C++ library").format(
             python=host.interpreter.label))  # fmt: skip
-
-
-def _late(host: Host, loader: Loader) -> Iterator[Finding]:
-    from npudoctor.checks.python._static_tls import second_libgomp
-
-    found = second_libgomp(host, loader) if host.options.root is None else None
-    if found is not None:
-        yield found
 
 
 def unmet(loader: Loader, prefixes: Sequence[str]) -> list[tuple[Loaded, Loaded, str]]:
@@ -215,3 +212,33 @@ def _compiler(host: Host) -> Iterator[Finding]:
         yield Finding(
             "libstdcxx.compiler-too-old", text.format(path=found.path, version=version), action=Action.CONFIG
         )
+
+
+def _second_libgomp(host: Host, loader: Loader) -> Optional[Finding]:
+    """On aarch64: a framework brings its own libgomp, and beside the interpreter lies another one, which is
+    loaded after it when something needs that; None where it is preloaded, or the C library is newer."""
+    offered = next((library.library.defines for library in loader.loaded if library.name == LIBC), ())
+    brought = [library.path for library in loader.loaded if "/libgomp" in library.path]
+    if not offered or ENOUGH in offered or not brought or job.machine_of(host) != "aarch64":
+        return None
+    own = f"{host.interpreter.path.rpartition('/')[0].rpartition('/')[0]}/lib/{GOMP}"
+    real = host.files.real(own)
+    if real is None or real in set(map(host.files.real, brought)):
+        return None
+    text = _(
+        "a second libgomp, {own}, may be loaded after {path}: with this C library that can end in "
+        "'cannot allocate memory in static TLS block'"
+    )
+    before = host.variables.get(PRELOAD, "")
+    return Finding(
+        "libstdcxx.static-tls",
+        text.format(own=own, path=brought[0]),
+        evidence=(*brought, own),
+        fix=Fix(
+            _("load it first, should that message come"),
+            steps=(Export(PRELOAD, f"{own}:{before}" if before else own),),
+            undo=Export(PRELOAD, before).lines() if before else (f"unset {PRELOAD}",),
+            risk=Risk.MANUAL,
+            needs_root=False,
+        ),
+    )

@@ -2,17 +2,41 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from typing import Union
+from typing import Optional, Union
 
-from npudoctor import ERROR, WARNING, Facts, Finding, Host, Scope, Skip, _, check
-from npudoctor.checks.python import _loaded_libraries_findings as findings
-from npudoctor.checks.python._framework_backends import announced, libraries_of
+from npudoctor import (
+    ERROR,
+    WARNING,
+    Action,
+    Command,
+    Export,
+    Facts,
+    Finding,
+    Fix,
+    Host,
+    Risk,
+    Scope,
+    Skip,
+    _,
+    check,
+)
+from npudoctor.facts.cann.installations import installs_of
 from npudoctor.facts.job import process as job
-from npudoctor.facts.python.taken_libraries import LED_BY
-from npudoctor.host.libraries.loader import Loader
+from npudoctor.facts.python.backends import announced, libraries_of
+from npudoctor.facts.python.installed_modules import is_altered
+from npudoctor.facts.python.taken_libraries import LED_BY, PRELOAD, Lack, Taken, hollow, lacks, taken_of
+from npudoctor.host.libraries.loader import Loaded, Loader, Missing
+from npudoctor.host.python.installed_files import is_whole
 
 FRAMEWORKS = ("torch", "mindspore", "paddle", "tensorflow")
+Said = Iterator[tuple[Finding, str]]
+SHOWN = 4
+# CUDA's: other checks know them, and torch finds some by itself that the loader does not.
+_OF_CUDA = re.compile(r"lib(?:cu|nv|nccl|cusparseLt)")
+# What only the framework itself brings.
+_OWN = re.compile(r"lib(?:torch|c10|caffe2|shm|mindspore|paddle|phi|tensorflow)\w*\.so")
 
 
 @check(
@@ -76,7 +100,7 @@ def loaded_libraries(host: Host) -> Iterator[Union[Finding, Facts]]:
         taken |= {one.path for one in loader.loaded if one.via == LED_BY} | {
             one.path for one in loader.preloaded
         }
-        for finding, subject in findings.judge(host, name, loader):
+        for finding, subject in _judge(host, name, loader):
             if (finding.code, subject) not in said:
                 said.add((finding.code, subject))
                 yield finding
@@ -98,3 +122,171 @@ def _processes(host: Host, installed: list[job.Framework]) -> Iterator[tuple[str
         # What torch-npu needs is CANN's, which library-path knows.
         if libraries and backend.module != "torch_npu":
             yield "torch", job.process_with(host, torch, libraries)
+
+
+def _judge(host: Host, framework: str, loader: Loader) -> Said:
+    """All findings of one process, each with what it is about, as the next framework may have the same."""
+    yield from _not_loadable(host, framework, loader)
+    yield from _not_found(host, framework, loader)
+    if host.options.root is not None:
+        return
+    taken = taken_of(host, loader)
+    lacking = list(lacks(host, loader, taken))
+    if lacking:
+        yield _lacks(host, framework, loader, lacking), lacking[0].taken.found.path
+    else:
+        lack = hollow(host, loader, lambda path: is_altered(host, path))
+        if lack is not None:
+            yield _hollow(framework, lack), lack.taken.found.path
+    bad = {one.taken.found.path for one in lacking}
+    copies = [one for one in taken if _OWN.match(one.name) and not _alike(host, one)]
+    if copies and not bad:
+        yield _copies(host, framework, loader, copies), copies[0].found.path
+
+
+def _not_loadable(host: Host, framework: str, loader: Loader) -> Said:
+    text = _("{framework} cannot be imported: the loader comes upon {path}, which is no library")
+    for missing in loader.missing:
+        if missing.broken:
+            words = text.format(framework=framework, path=missing.path)
+            fix = _fix(host, loader, missing.name, missing.entry) if missing.via == LED_BY else None
+            yield _broken(words, (missing.broken, _wanted(missing)), fix), missing.path
+    text = _("{framework} cannot be imported: the loader takes {path}, which is cut short")
+    for one in loader.loaded:
+        if _is_cut(host, one):
+            words = text.format(framework=framework, path=one.path)
+            yield _broken(words, (_wanted(one),), _fix(host, loader, one.name, one.entry)), one.path
+
+
+def _wanted(one: Union[Loaded, Missing]) -> str:
+    return _("{name}: needed by {by}").format(name=one.name, by=one.needed_by)
+
+
+def _broken(message: str, evidence: tuple[str, ...], fix: Optional[Fix]) -> Finding:
+    return Finding(
+        "loaded-libraries.not-loadable",
+        message,
+        evidence=evidence,
+        action=Action.CONFIG,
+        fix=fix,
+        echo_of=(
+            *("library-path.broken", "package-files.cut-short", "package-files.spoiled"),
+            "interpreter.does-not-run",
+        ),
+    )
+
+
+def _is_cut(host: Host, one: Loaded) -> bool:
+    """Of what a variable leads to: the rest belongs to packages, whose files have a check of their own."""
+    return one.via == LED_BY and not is_whole(host.files, one.library.path)
+
+
+def _not_found(host: Host, framework: str, loader: Loader) -> Said:
+    gone = [one for one in loader.missing if not one.broken and not _OF_CUDA.match(one.name)]
+    if not gone or installs_of(host):
+        return
+    text = _("{framework} cannot be imported: the loader does not find {names}")
+    yield (
+        Finding(
+            "loaded-libraries.not-found",
+            text.format(framework=framework, names=_names(gone)),
+            evidence=tuple(map(_wanted, gone[:SHOWN])),
+            action=Action.CONFIG,
+            echo_of=("package-files.missing", "package-requirements.missing", "torch-family.other-build"),
+        ),
+        gone[0].name,
+    )
+
+
+def _lacks(host: Host, framework: str, loader: Loader, lacking: list[Lack]) -> Finding:
+    first = lacking[0]
+    text = _("{framework} cannot be imported: {variable} leads to {path}, and no library has {symbol}")
+    lines = (_("{by} wants {symbol}").format(by=one.by, symbol=one.symbol) for one in lacking[:SHOWN])
+    return Finding(
+        "loaded-libraries.lacks-symbols",
+        text.format(
+            framework=framework,
+            variable=first.taken.variable,
+            path=first.taken.found.path,
+            symbol=first.symbol,
+        ),
+        evidence=(*lines, _("in its place without the variable: {path}").format(path=first.taken.own)),
+        action=Action.CONFIG,
+        fix=_lead_back(host, loader, first.taken),
+        echo_of=("libstdcxx.too-old", "nccl-version.missing-symbols"),
+    )
+
+
+def _hollow(framework: str, lack: Lack) -> Finding:
+    text = _("{framework} cannot be imported: {path} is taken for {name}, and no library has {symbol}")
+    found = lack.taken.found
+    entry = _("{by} leads to {path}").format(by=found.via, path=found.path)
+    return Finding(
+        "loaded-libraries.lacks-symbols",
+        text.format(framework=framework, path=found.path, name=lack.taken.name, symbol=lack.symbol),
+        evidence=(_("{by} wants {symbol}").format(by=lack.by, symbol=lack.symbol), entry),
+        action=Action.CONFIG,
+        echo_of=("libstdcxx.too-old", "package-files.spoiled"),
+    )
+
+
+def _copies(host: Host, framework: str, loader: Loader, copies: list[Taken]) -> Finding:
+    first = copies[0]
+    text = _("{framework} takes {path} by {variable}, not its own {own}")
+    return Finding(
+        "loaded-libraries.foreign-copy",
+        text.format(framework=framework, path=first.found.path, variable=first.variable, own=first.own),
+        evidence=tuple(one.found.path for one in copies[:SHOWN]),
+        action=Action.CONFIG,
+        fix=_lead_back(host, loader, first),
+    )
+
+
+def _alike(host: Host, taken: Taken) -> bool:
+    """Whether it is a copy of the very same build, as far as its size tells."""
+    here, own = host.files.stat(taken.found.path), host.files.stat(taken.own)
+    return here is not None and own is not None and here.size == own.size
+
+
+def _lead_back(host: Host, loader: Loader, taken: Taken) -> Optional[Fix]:
+    if taken.variable == PRELOAD:
+        return _without(host, PRELOAD, taken.found.name, re.split(r"[ :]+", host.variables.get(PRELOAD, "")))
+    return _fix(host, loader, taken.name, taken.found.entry)
+
+
+def _fix(host: Host, loader: Loader, name: str, entry: str) -> Optional[Fix]:
+    """LD_LIBRARY_PATH without the entry; where other libraries come from there alone, with the folder of the
+    right one before it."""
+    entries = host.variables.path_list(LED_BY)
+    others = [one for one in loader.loaded if one.via == LED_BY and one.entry == entry and one.name != name]
+    if all(loader.otherwise(one.name) for one in others):
+        return _without(host, LED_BY, entry, entries)
+    own = loader.otherwise(name)
+    if own is None:
+        return None
+    folder = (host.files.real(own) or own).rpartition("/")[0]
+    return Fix(
+        _("put {folder} first in LD_LIBRARY_PATH").format(folder=folder),
+        steps=(Export(LED_BY, ":".join((folder, *entries))),),
+        undo=Export(LED_BY, ":".join(entries)).lines(),
+        risk=Risk.MANUAL,
+        needs_root=False,
+    )
+
+
+def _without(host: Host, variable: str, entry: str, entries: list[str]) -> Optional[Fix]:
+    """None where the file is preloaded for the whole system."""
+    if entry not in entries:
+        return None
+    rest = ":".join(one for one in entries if one != entry)
+    return Fix(
+        _("take {entry} out of {variable}").format(entry=entry or _("the empty entry"), variable=variable),
+        steps=(Export(variable, rest) if rest else Command(("unset", variable)),),
+        undo=Export(variable, host.variables.get(variable, "")).lines(),
+        risk=Risk.MANUAL,
+        needs_root=False,
+    )
+
+
+def _names(gone: list[Missing]) -> str:
+    return ", ".join(list(dict.fromkeys(one.name for one in gone))[:SHOWN])

@@ -22,10 +22,11 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.checks.python._conflicting_packages_findings import one_of_two
-from npudoctor.checks.python._installed_modules import modules_of, recorded_once
+from npudoctor.checks.python._install import install_one_of
 from npudoctor.checks.python._pip import pip_fix
-from npudoctor.checks.python._requirements import FRAMEWORKS, closure_of, named
+from npudoctor.facts.python.backends import announced
+from npudoctor.facts.python.frameworks import FRAMEWORKS, closure_of
+from npudoctor.facts.python.installed_modules import modules_of, recorded_once
 from npudoctor.facts.python.spoiled import Looking
 from npudoctor.host.fs.archives import members
 from npudoctor.host.python.installed_files import Damage, damage, is_whole, share_there, site_of
@@ -142,7 +143,6 @@ def _distributions(host: Host) -> list[Distribution]:
 
 
 def _back_ends(host: Host) -> list[Optional[Distribution]]:
-    from npudoctor.checks.python._framework_backends import announced  # of torch only
 
     return [_at(host, backend.folder) for backend in announced(host)]
 
@@ -222,7 +222,7 @@ def _unreadable(host: Host, found: Distribution, paths: Sequence[str], harm: Dam
     tops = sorted({f"{site}/{path.partition('/')[0]}" for path in paths})
     return Finding(
         "package-files.unreadable",
-        text.format(name=named(found), count=len(paths), all=harm.listed, path=f"{site}/{paths[0]}"),
+        text.format(name=found.label, count=len(paths), all=harm.listed, path=f"{site}/{paths[0]}"),
         evidence=tuple(f"{site}/{path}" for path in paths[:SHOWN]),
         action=Action.CONFIG,
         fix=Fix(
@@ -241,7 +241,7 @@ def _stale(host: Host, found: Distribution, stale: Sequence[str], harm: Damage) 
     folders = sorted({f"{site}/{path}".rpartition("/")[0] for path in stale})
     return Finding(
         "package-files.stale-code",
-        text.format(name=named(found), path=f"{site}/{stale[0]}"),
+        text.format(name=found.label, path=f"{site}/{stale[0]}"),
         severity=ERROR if original.issuperset(stale) else WARNING,
         evidence=tuple(f"{site}/{path}" for path in stale[:SHOWN]),
         action=Action.CONFIG,
@@ -281,7 +281,7 @@ def _twice(host: Host, found: Distribution, other: Distribution) -> Finding:
         severity=ERROR if theirs > mine else WARNING,
         evidence=(found.folder, other.folder),
         action=Action.CONFIG,
-        fix=one_of_two(host, found, other),
+        fix=install_one_of(host, found, other),
     )
 
 
@@ -293,7 +293,7 @@ def _finding(
     paths = sorted(paths, key=lambda path: path not in grave)
     return Finding(
         code,
-        text.format(name=named(found), count=len(paths), all=listed, path=f"{site}/{paths[0]}"),
+        text.format(name=found.label, count=len(paths), all=listed, path=f"{site}/{paths[0]}"),
         severity=ERROR if grave else WARNING,
         evidence=tuple(f"{site}/{path}" for path in paths[:SHOWN]),
         action=Action.CONFIG,
@@ -352,7 +352,7 @@ def _back(host: Host, site: str, name: str, package: str) -> Fix:
 
 
 def _again(host: Host, found: Distribution) -> Fix:
-    title = _("reinstall {name} over the damaged files").format(name=named(found))
+    title = _("reinstall {name} over the damaged files").format(name=found.label)
     line = ("install", "--force-reinstall", "--no-deps", f"{normal(found.name)}=={found.version}")
     fix: Fix = pip_fix(host, title, line)
     return fix

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Optional, Union
 
 from npudoctor import INFO, Facts, Finding, Host, Scope, Skip, Unknown, _, check
-from npudoctor.checks.python._stack import at, pip_install
+from npudoctor.checks.python._pip import pip_install
 from npudoctor.host.python.interpreter import Distribution
 
 BUILD = ("paddle/version/__init__.py", "paddle/version.py")
@@ -54,7 +54,7 @@ def paddle_cpu(host: Host) -> Iterator[Union[Finding, Facts]]:
         yield Finding(
             "paddle-cpu.openblas",
             text.format(version=paddle.version),
-            evidence=(at(paddle), f"{path}: with_mkl = {built}"),
+            evidence=(paddle.evidence, f"{path}: with_mkl = {built}"),
             fix=pip_install(
                 host, _("install the build with MKL"), "--force-reinstall", f"paddlepaddle=={paddle.version}"
             ),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Optional, Union
 
 from npudoctor import WARNING, Action, Facts, Finding, Fix, Host, Scope, Skip, _, check
-from npudoctor.checks.python._requirements import install
+from npudoctor.checks.python._install import install_accepted
 from npudoctor.core.frozen import dataclass
 from npudoctor.facts.job.workplace import provided
 from npudoctor.host.python.interpreter import Distribution
@@ -109,5 +109,5 @@ def _install(host: Host, reader: Reader) -> Fix:
     from packaging.specifiers import SpecifierSet
 
     title = _("install the last setuptools that holds pkg_resources")
-    fix: Fix = install(host, "setuptools", title, [(reader.found, SpecifierSet(LAST_WITH))])
+    fix: Fix = install_accepted(host, "setuptools", title, [(reader.found, SpecifierSet(LAST_WITH))])
     return fix

@@ -22,9 +22,9 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.checks.python._requirements import closure_of
 from npudoctor.core.frozen import dataclass
 from npudoctor.facts.job.workplace import provided, pythonpath, working_directory
+from npudoctor.facts.python.frameworks import closure_of
 from npudoctor.host import CannotTell
 from npudoctor.host.fs.access import closed
 from npudoctor.host.python.interpreter import normal

@@ -21,19 +21,13 @@ from npudoctor import (
     _,
     check,
 )
+from npudoctor.checks.python._cann_pair import pair_finding, without_cann
+from npudoctor.checks.python._install import TRITON_ASCEND, with_source_of_triton
 from npudoctor.checks.python._pip import pip_fix, pip_install
-from npudoctor.checks.python._stack import (
-    accepts,
-    at,
-    broken_rows,
-    cann_in_use,
-    exact,
-    pair_finding,
-    product,
-    without_cann,
-)
-from npudoctor.checks.python._triton import where_from
 from npudoctor.core.frozen import dataclass, replace
+from npudoctor.facts.cann.in_use import cann_in_use, product_version
+from npudoctor.facts.python.specifiers import accepts, exact
+from npudoctor.facts.system.broken_rows import broken_rows
 from npudoctor.host.python.interpreter import Distribution
 from npudoctor.host.python.requirements import required, version_number
 from npudoctor.knowledge.frameworks import pairs
@@ -48,7 +42,6 @@ if TYPE_CHECKING:
 # What it requires to be one release; without the last ones it does, with fewer kernels and models.
 PINNED = ("torch", "torch-npu", "torchvision", "torchaudio", "triton-ascend")
 OPTIONAL = PINNED[2:]
-TRITON = "triton-ascend"
 
 
 @dataclass(frozen=True)
@@ -116,7 +109,7 @@ def vllm_ascend(host: Host) -> Iterator[Union[Finding, Facts]]:
     if finding is not None:
         yield finding
     install = cann_in_use(host)
-    cann = product(host, install) if install else None
+    cann = product_version(host, install) if install else None
     yield Facts({"vllm_ascend": plugin.version, "vllm": vllm.version if vllm else None, "cann": cann})
     if install is None:
         raise Skip(without_cann("vllm-ascend"))
@@ -161,14 +154,14 @@ def _unmet(host: Host, plugin: Distribution, unmet: Sequence[Unmet], echo_of: tu
     wanted = [f"{one.name}{one.specifier}" for one in unmet]
     absent = _("{name} is not installed")
     lines = [
-        f"{line}: {at(one.found) if one.found else absent.format(name=one.name)}"
+        f"{line}: {one.found.evidence if one.found else absent.format(name=one.name)}"
         for line, one in zip(wanted, unmet)
     ]
     return Finding(
         "vllm-ascend.unmet-requirement",
         text.format(version=plugin.version, required=", ".join(wanted)),
         severity=max(_weight(one.found, one.name, one.specifier) for one in unmet),
-        evidence=(at(plugin), *lines),
+        evidence=(plugin.evidence, *lines),
         action=Action.CONFIG,
         fix=_as_required(host, unmet),
         echo_of=echo_of,
@@ -179,12 +172,12 @@ def _as_required(host: Host, unmet: Sequence[Unmet]) -> Fix:
     """All are exact: nothing else may come along, of PyPI's torch or its triton. triton-ascend may be
     elsewhere, and keeps none of the others waiting."""
     title = _("install what vllm-ascend requires, and nothing that comes along with it")
-    for one in unmet:
-        if one.name == TRITON:
-            title = where_from(host, title, None, str(one.specifier).replace("==", ""))
-    told = [f"{one.name}{one.specifier}" for one in unmet]
-    parts = [[one for one in told if one.startswith(TRITON) is ours] for ours in (False, True)]
-    lines = [("install", "--no-deps", *part) for part in parts if part]
+    for need in unmet:
+        if need.name == TRITON_ASCEND:
+            title = with_source_of_triton(host, title, str(need.specifier).replace("==", ""))
+    others = [f"{need.name}{need.specifier}" for need in unmet if need.name != TRITON_ASCEND]
+    triton = [f"{need.name}{need.specifier}" for need in unmet if need.name == TRITON_ASCEND]
+    lines = [("install", "--no-deps", *part) for part in (others, triton) if part]
     fix: Fix = pip_fix(host, title, *lines)
     return fix
 
@@ -233,8 +226,8 @@ def _beside_vllm(
         ),
         severity=severity,
         evidence=(
-            at(plugin),
-            *([at(vllm)] if vllm else []),
+            plugin.evidence,
+            *([vllm.evidence] if vllm else []),
             *(f"{row['source']}, {row['as_of']}" for row in rows),
         ),
         action=Action.CONFIG,

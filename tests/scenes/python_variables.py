@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Optional
 
-from npudoctor.checks.python._framework_values import NAMES as OF_FRAMEWORKS
-from npudoctor.checks.python._framework_values import ROWS
 from npudoctor.checks.python.python_variables import CCACHE, python_variables
+from npudoctor.facts.python.framework_values import NAMES as OF_FRAMEWORKS
+from npudoctor.facts.python.framework_values import ROWS
 from npudoctor.testing import SITE, Asked, Content, ask, fake_host, package_files
 
 BASE = "/opt/python/lib"

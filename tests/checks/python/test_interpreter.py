@@ -114,7 +114,7 @@ def test_a_wrapper_that_does_not_run(tmp_path: Path) -> None:
     asked = ask(interpreter, Host(host.options, variables={"PATH": str(tmp_path)}))
     if os.geteuid() == 0:
         assert (asked.status, asked.codes) == (Status.UNKNOWN, [])
-        assert "is a script, which root does not run" in asked.reason
+        assert "is a script, which npudoctor does not run as root" in asked.reason
     else:
         assert asked.codes == [finding.code]
 

@@ -8,8 +8,8 @@ import pytest
 from packaging.specifiers import SpecifierSet
 
 from npudoctor import Severity, Status
-from npudoctor.checks.python._requirements import tidy
 from npudoctor.checks.python.package_requirements import package_requirements
+from npudoctor.facts.python.specifiers import tidy
 from npudoctor.testing import SITE, Asked, Content, ask, fake_host, package_files, unreadable
 
 from .stack_machine import site

@@ -11,8 +11,7 @@ import pytest
 from tests.scenes.python_variables import BASE, PADDLE, PATH, REFUSING, judge, python
 
 from npudoctor import Severity, Status
-from npudoctor.checks.python._python_values import NAMES, valid
-from npudoctor.checks.python.python_variables import python_variables
+from npudoctor.checks.python.python_variables import NAMES, expected, python_variables
 from npudoctor.testing import Asked, Content, ask, fake_host, unreadable
 
 ENVIRONMENT: dict[str, Content] = {
@@ -38,7 +37,7 @@ def test_as_this_python_does(line: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", ""], env={**variables, name: value}, capture_output=True, check=False
     )
-    assert (valid(name, value, sys.version_info[:2], False) is None) is (done.returncode == 0), done.stderr
+    assert (expected(name, value, sys.version_info[:2], False) is None) is (done.returncode == 0), done.stderr
 
 
 @pytest.mark.parametrize("name", NAMES)

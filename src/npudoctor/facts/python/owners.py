@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Optional
 
-from npudoctor import Host
+from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
 from npudoctor.facts.job.workplace import working_directory
-from npudoctor.host import CannotTell
+from npudoctor.host.host import Host
 from npudoctor.host.python.installed_files import RECORD_LIMIT, site_of
 from npudoctor.host.python.interpreter import Distribution
 

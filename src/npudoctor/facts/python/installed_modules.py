@@ -1,0 +1,199 @@
+"""Which modules a distribution brings, and where Python would find them."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Optional
+
+from npudoctor.facts.job.workplace import working_directory
+from npudoctor.host.fs.access import closed
+from npudoctor.host.fs.archives import members
+from npudoctor.host.host import Host
+from npudoctor.host.python import bare
+from npudoctor.host.python.bindings import bindings
+from npudoctor.host.python.installed_files import Installed, recorded, site_of
+from npudoctor.host.python.interpreter import Distribution, normal
+from npudoctor.host.python.modules import Module, Modules
+
+# The packages that a source tree or a script of the job may hide, with what frameworks need of others.
+PACKAGES = (
+    *("mindspore", "torch", "torch_npu", "paddle", "numpy", "scipy", "triton", "vllm", "vllm_ascend"),
+    *("torchvision", "torchaudio", "transformers", "tensorboard", "te", "topi", "hccl", "tbe"),
+)
+# The extension module without which a package cannot be imported: folder and name.
+EXTENSIONS = {
+    "mindspore": (("mindspore", "_c_expression"),),
+    "mindspore-ascend": (("mindspore", "_c_expression"),),
+    "mindspore-gpu": (("mindspore", "_c_expression"),),
+    "paddlepaddle": (("paddle/base", "libpaddle"), ("paddle/fluid", "libpaddle")),
+    "paddlepaddle-gpu": (("paddle/base", "libpaddle"), ("paddle/fluid", "libpaddle")),
+    "torch": (("torch", "_C"),),
+    "torch-npu": (("torch_npu", "_C"),),
+    "numpy": (("numpy/_core", "_multiarray_umath"), ("numpy/core", "_multiarray_umath")),
+    "scipy": (("scipy/linalg", "_fblas"),),
+    "pillow": (("PIL", "_imaging"),),
+    "ml-dtypes": (("ml_dtypes", "_ml_dtypes_ext"),),
+}
+# No framework imports these packages: it looks for the libraries in their folders.
+_NEVER_IMPORTED = ("nvidia",)
+_EDITABLE = "__editable__"
+
+
+def module_of(name: str) -> str:
+    """What a distribution brings, as far as its name tells."""
+    return bare.module_of(normal(name))
+
+
+def modules_of(host: Host) -> Modules:
+    """What the job would find: where it is started comes first."""
+    return host.once("modules", lambda: Modules(host.files, host.interpreter.layout(), _searched_first(host)))
+
+
+def _searched_first(host: Host) -> list[str]:
+    here = working_directory(host)
+    if here is None or host.options.root is not None or host.variables.get("PYTHONSAFEPATH"):
+        return []
+    return [] if closed(host.files, here) else [here]
+
+
+def recorded_once(host: Host, copy: Distribution) -> list[Installed]:
+    """The list of its files; read once for all checks."""
+    return host.once(f"RECORD of {copy.folder}", lambda: recorded(host.files, copy))
+
+
+def is_altered(host: Host, path: str) -> bool:
+    """Whether a file in a package is not as it was installed there, by the lists of the frameworks and of
+    what they require; false in other folders, and where there is no list."""
+    path = posixpath.normpath(path)  # the loader says base/../libs
+    return any(
+        path.startswith(f"{site}/") and _differs(host, path, path[len(site) + 1 :], sizes)
+        for site, sizes in _library_sizes(host)
+    )
+
+
+def _differs(host: Host, path: str, listed_as: str, sizes: Mapping[str, int]) -> bool:
+    """Only of a package with libraries of its own."""
+    package = f"{listed_as.partition('/')[0]}/"
+    entry = host.files.stat(path)
+    if entry is None or not any(name.startswith(package) for name in sizes):
+        return False
+    return sizes.get(listed_as) != entry.size
+
+
+def _library_sizes(host: Host) -> list[tuple[str, dict[str, int]]]:
+    """By the folder of each distribution: the libraries that came with it, and their sizes."""
+    from npudoctor.facts.python.frameworks import closure_of  # of few
+
+    def read() -> list[tuple[str, dict[str, int]]]:
+        roots = {root.folder: root for root in closure_of(host).roots}
+        return [
+            (
+                site_of(root),
+                {file.path: file.size for file in recorded_once(host, root) if ".so" in file.path},
+            )
+            for root in roots.values()
+        ]
+
+    return host.once("libraries of the frameworks", read)
+
+
+def tops(listed: Sequence[Installed]) -> list[str]:
+    """The packages and modules that come with a list of files: google.protobuf of google/protobuf/..."""
+    paths = {file.path for file in listed}
+    names: set[str] = set()
+    for path in paths:
+        first, slash, rest = path.partition("/")
+        if not slash:
+            name = first.partition(".")[0]
+        elif f"{first}/__init__.py" in paths:
+            name = first
+        else:
+            second = rest.partition("/")[0]
+            name = f"{first}.{second}" if f"{first}/{second}/__init__.py" in paths else ""
+        if name.replace(".", "").isidentifier() and first not in _NEVER_IMPORTED:
+            names.add(name)
+    return sorted(names)
+
+
+def is_inside(host: Host, module: Module, site: str) -> bool:
+    """Whether a module lies in this folder for packages, by whatever name."""
+    places = [module.file] if module.file is not None else list(module.folders)
+    if any(place.startswith(f"{site}/") for place in places):
+        return True
+    real = host.files.real(site)
+    ends = (host.files.real(place) or "" for place in places)
+    return real is not None and any(end.startswith(f"{real}/") for end in ends)
+
+
+def is_another(host: Host, winner: Module, name: str, listed: Sequence[Installed], site: str) -> bool:
+    """Whether what is found first is not the installed package, but something else of its name."""
+    if winner.file is None or winner.archived or not winner.file.endswith(".py"):
+        return False
+    modules = modules_of(host)
+    offered = bindings(modules.text(winner.file))
+    if offered is None or _shares_parts(modules, winner, name, listed):
+        return False
+    wanted = _offered_by(modules, name, site)
+    return not offered or (wanted is not None and len(offered & wanted) * 2 < len(wanted))
+
+
+def _shares_parts(modules: Modules, winner: Module, name: str, listed: Sequence[Installed]) -> bool:
+    """Whether most of the parts of the installed package are there too."""
+    start = f"{name.replace('.', '/')}/"
+    parts = {file.path[len(start) :].partition("/")[0] for file in listed if file.path.startswith(start)}
+    parts.discard("__init__.py")
+    there = {part for folder in winner.folders for part in modules.names(folder)}
+    return bool(parts) and len(parts & there) * 2 >= len(parts)
+
+
+def _offered_by(modules: Modules, name: str, site: str) -> Optional[frozenset[str]]:
+    path = f"{site}/{name.replace('.', '/')}"
+    texts = map(modules.text, (f"{path}/__init__.py", f"{path}.py"))
+    return next((bindings(text) for text in texts if text), None)
+
+
+def is_editable(host: Host, copy: Distribution) -> bool:
+    """Whether it is installed as a link to its sources."""
+    start = f"{_EDITABLE}.{normal(copy.name).replace('-', '_')}-"
+    return any(name.startswith(start) for name in modules_of(host).names(site_of(copy)))
+
+
+def is_not_built(host: Host, copy: Distribution, module: Module) -> bool:
+    """Whether a package of sources lacks the compiled module without which it cannot be imported."""
+    if not module.folders or module.file is None or module.archived:
+        return False
+    needed = EXTENSIONS.get(normal(copy.name), ())
+    above = module.folders[0].rpartition("/")[0]
+    names = modules_of(host).names
+    built = any(
+        name.startswith(f"{stem}.") and name.endswith((".so", ".pyd"))
+        for folder, stem in needed
+        for name in names(f"{above}/{folder}")
+    )
+    return bool(needed) and not built
+
+
+def is_of_an_egg(host: Host, copy: Distribution, module: Module) -> bool:
+    """Whether it lies in an old egg that does not say what it is; perhaps another version of the same."""
+    egg, inside, _rest = (module.file or "").partition(".egg/")
+    copies = host.interpreter.distributions(copy.name)
+    return bool(inside) and not any(site_of(other) == f"{egg}.egg" for other in copies)
+
+
+def lacks_libraries(host: Host, copy: Distribution, module: Module) -> bool:
+    """Whether it lies in a zip file, such as an old egg, from which no library can be loaded, and has no
+    source there that would unpack the one it needs."""
+    needed = EXTENSIONS.get(normal(copy.name), ())
+    archive = next((path for path in _archives(host) if (module.file or "").startswith(f"{path}/")), None)
+    if not module.archived or not needed or archive is None:
+        return False
+    inside = members(host.files, archive)
+    return not any(f"{folder}/{stem}{end}" in inside for folder, stem in needed for end in (".py", ".pyc"))
+
+
+def _archives(host: Host) -> Iterator[str]:
+    for place in host.interpreter.layout().search_path:
+        entry = host.files.stat(place) if place.startswith("/") else None
+        if entry is not None and entry.is_file:
+            yield place
