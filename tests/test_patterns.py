@@ -18,12 +18,12 @@ from npudoctor.core import cann_version, driver_version, mounts, ports
 from npudoctor.core.errors import CannotTell
 from npudoctor.facts.cann import nnal
 from npudoctor.facts.cann import python_packages as cann_python
-from npudoctor.facts.job import pasted
+from npudoctor.facts.job import input_cleanup
 from npudoctor.host import system
 from npudoctor.host.devices import cann_info
 from npudoctor.host.libraries import ldcache
 from npudoctor.host.network import sockets
-from npudoctor.host.process import examined, processes, sysvipc
+from npudoctor.host.process import examined_variables, processes, sysvipc
 from npudoctor.host.python import interpreter, metadata, requirements
 from npudoctor.host.python.interpreter import Distribution, Layout
 from npudoctor.registry import entrypoints
@@ -42,21 +42,21 @@ PARSERS: dict[str, Callable[[str], object]] = {
     "running": cann_info.running,
     "told_version": cann_python.told_version,
     "told_release": nnal.told_release,
-    "order": cann_version.order,
+    "order": cann_version.sort_key,
     "train": cann_version.train,
     "accepts": lambda text: cann_version.accepts(text, "7.7"),
     "accepted": lambda text: cann_version.accepts(">=7.7", text),
-    "key": driver_version.key,
-    "groups": driver_version.groups,
-    "within": lambda text: driver_version.within("7.7", text),
+    "key": driver_version.sort_key,
+    "groups": driver_version.bracket_groups,
+    "within": lambda text: driver_version.accepts("7.7", text),
     "parse_headers": metadata.parse_headers,
     "egg": lambda text: list(metadata._required(text)),
     "normal": interpreter.normal,
     "required": _required,
-    "parse_environ": lambda text: examined.parse_environ(text.encode()),
+    "parse_environ": lambda text: examined_variables.parse_environ(text.encode()),
     "parse_cache": lambda text: ldcache.parse_cache(text.encode(), "x86_64"),
     "parse_mountinfo": mounts.parse_mountinfo,
-    "as_meant": pasted.as_meant,
+    "as_meant": input_cleanup.cleaned_up,
     "parse_spans": ports.parse_spans,
     "parse_maps": processes.parse_maps,
     "parse_unix": sockets.parse_unix,

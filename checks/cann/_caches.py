@@ -9,7 +9,7 @@ from npudoctor import Host
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
 from npudoctor.facts.cann.installations import installs_of
-from npudoctor.facts.job.workplace import job_user, working_directory
+from npudoctor.facts.job.working_directory import job_user, working_directory
 
 ACL, ASCEND, MINDSPORE = "ACL_OP_COMPILER_CACHE_DIR", "ASCEND_CACHE_PATH", "MS_COMPILER_CACHE_PATH"
 NAMES = (ACL, ASCEND, MINDSPORE)

@@ -10,7 +10,7 @@ from npudoctor import Action, Command, Export, Finding, Fix, Host, Risk, Severit
 from npudoctor.facts.cann import set_env as cann_env
 from npudoctor.facts.cann import tree as cann_tree
 from npudoctor.facts.cann.installations import Install, named_root, set_env_script
-from npudoctor.facts.job.workplace import job_user
+from npudoctor.facts.job.working_directory import job_user
 
 
 def not_sourced(host: Host, install: Install, severity: Severity) -> Finding:
@@ -23,7 +23,7 @@ def not_sourced(host: Host, install: Install, severity: Severity) -> Finding:
         text.format(install=install.label, script=script),
         severity=severity,
         action=Action.CONFIG,
-        fix=remedy(host, install, cann_env.expected(host.files, install), atb=True),
+        fix=remedy(host, install, cann_env.variables_of(host.files, install), atb=True),
     )
 
 
@@ -60,12 +60,12 @@ def no_such_path(
 def _cause(host: Host, wrong: Mapping[str, str], usable: Optional[Install]) -> tuple[str, ...]:
     """What cann-install says of the same: the place is a link to nowhere, or nothing is installed."""
     places = [named_root(name, value) for name, value in wrong.items() if value.startswith("/")]
-    if any(cann_tree.dangling(host.files, place) for place in places):
+    if any(cann_tree.dangling_links(host.files, place) for place in places):
         return ("cann-install.dangling-latest",)
     if usable:
         return ()
     beside = (f"{place.rpartition('/')[0]}/cann" for place in places)  # from 8.5 on the link to a release
-    links = any(cann_tree.dangling(host.files, link) for link in beside)
+    links = any(cann_tree.dangling_links(host.files, link) for link in beside)
     return ("cann-install.dangling-latest",) if links else ("cann-install.missing",)
 
 
@@ -162,7 +162,9 @@ def _front(host: Host, name: str, folders: Sequence[str]) -> Export:
 def _only(host: Host, install: Optional[Install], wrong: Mapping[str, object]) -> dict[str, str]:
     if install is None:
         return {}
-    return {name: value for name, value in cann_env.expected(host.files, install).items() if name in wrong}
+    return {
+        name: value for name, value in cann_env.variables_of(host.files, install).items() if name in wrong
+    }
 
 
 def _shown(title: str, steps: Sequence[Step], undo: tuple[str, ...] = ()) -> Fix:

@@ -8,7 +8,7 @@ from typing import Optional
 from npudoctor import ERROR, INFO, WARNING, Action, Command, Finding, Fix, Host, Risk, Severity, _
 from npudoctor.core.cann_version import at_least
 from npudoctor.facts.cann.installations import Install
-from npudoctor.facts.job.workplace import job_user
+from npudoctor.facts.job.working_directory import job_user
 
 
 def missing(frameworks: Sequence[str], python: str) -> Finding:

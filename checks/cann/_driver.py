@@ -6,7 +6,7 @@ import re
 from typing import Optional
 
 from npudoctor import Host
-from npudoctor.core.driver_version import groups
+from npudoctor.core.driver_version import bracket_groups
 from npudoctor.core.errors import CannotTell
 from npudoctor.facts.cann.installations import Install, installs_of
 from npudoctor.host.devices.cann_info import record, settings
@@ -40,7 +40,7 @@ def branches_agree(files: Files, install: Install, driver: Package) -> Optional[
     told = record(files, (install.path, install.real))
     sides = (told, driver.settings)
     own = [_BRANCH.match(side.get("innerversion", "")) for side in sides]
-    lists = [groups(side.get("compatible_version", "")) for side in sides]
+    lists = [bracket_groups(side.get("compatible_version", "")) for side in sides]
     if None in own or not all(lists):
         return None
     return _listed(lists[0], own[1]) or _listed(lists[1], own[0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from npudoctor import Host, _
 from npudoctor.core.errors import CannotTell
-from npudoctor.facts.job.workplace import job_user, working_directory
+from npudoctor.facts.job.working_directory import job_user, working_directory
 from npudoctor.host.fs.access import nearest
 
 EVERYBODY = 0o002

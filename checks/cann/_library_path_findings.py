@@ -10,9 +10,9 @@ from npudoctor.checks.cann._library_path_entries import by_kind, meant, open_to_
 from npudoctor.checks.cann._library_path_places import HAL, OF_DRIVER, Places
 from npudoctor.core.errors import CannotTell
 from npudoctor.facts.cann.installations import ENDINGS, Install, named_root, set_env_script
+from npudoctor.facts.job.expected_accelerator import frameworks_on_cann, npu_expected
 from npudoctor.facts.job.process import machine_of
-from npudoctor.facts.job.wanted import npu_expected, on_cann
-from npudoctor.facts.job.workplace import working_directory
+from npudoctor.facts.job.working_directory import working_directory
 from npudoctor.host.libraries.loader import Loaded, Loader, Missing
 
 PATH = "LD_LIBRARY_PATH"
@@ -30,7 +30,7 @@ class Judge:
         self.places = Places(host, active, machine_of(host))
         self.wanted = npu_expected(host)
         # As cann-env: nothing fails where no NPU is to be used, or nothing that runs on CANN is installed.
-        self.severity = INFO if not self.wanted else ERROR if on_cann(host) else WARNING
+        self.severity = INFO if not self.wanted else ERROR if frameworks_on_cann(host) else WARNING
         self.missing = list({one.name: one for one in reversed(loader.missing)}.values())[::-1]
         self.stubs = [one for one in loader.loaded if self.places.is_stub(one.path)]
         self.foreign = [

@@ -8,8 +8,8 @@ from typing import Optional
 from npudoctor import ERROR, INFO, WARNING, Action, Command, Finding, Fix, Host, Risk, Severity, _
 from npudoctor.facts.cann import nnal
 from npudoctor.facts.cann.installations import Install
-from npudoctor.facts.job.wanted import npu_expected
-from npudoctor.facts.job.workplace import job_user
+from npudoctor.facts.job.expected_accelerator import npu_expected
+from npudoctor.facts.job.working_directory import job_user
 from npudoctor.host.libraries.loader import Loaded, Loader
 
 ATB = "libatb.so"

@@ -8,7 +8,7 @@ from npudoctor import ERROR, INFO, WARNING, Host, Severity, _
 from npudoctor.core.frozen import dataclass
 from npudoctor.facts.cann.installations import Install, installs_of
 from npudoctor.facts.cann.python_packages import metadata_in, own_site
-from npudoctor.facts.job.wanted import on_cann
+from npudoctor.facts.job.expected_accelerator import frameworks_on_cann
 from npudoctor.host.python.interpreter import Distribution, normal
 from npudoctor.host.python.requirements import all_required
 
@@ -58,6 +58,6 @@ def _te(host: Host, active: Install) -> Optional[Distribution]:
 
 def weight_for_cann(host: Host, name: str) -> Optional[Severity]:
     """How much it matters to the CANN in use that this package is missing; None where it does not ask."""
-    installs = installs_of(host) if on_cann(host) else []
+    installs = installs_of(host) if frameworks_on_cann(host) else []
     needs = needs_of(host, installs[0]) if installs else []
     return next((need.weight for need in needs if normal(need.name) == normal(name)), None)

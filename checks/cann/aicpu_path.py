@@ -32,7 +32,7 @@ from npudoctor.facts.cann.installations import (
     operators,
     set_env_script,
 )
-from npudoctor.facts.job.wanted import npu_expected
+from npudoctor.facts.job.expected_accelerator import npu_expected
 from npudoctor.host import CannotTell
 
 AICPU = "ASCEND_AICPU_PATH"

@@ -21,12 +21,12 @@ from npudoctor import (
 )
 from npudoctor.checks.cann._driver import branches_agree, first_install, required_interfaces
 from npudoctor.checks.device._container_options import to_add
-from npudoctor.core.driver_version import within
+from npudoctor.core.driver_version import accepts
 from npudoctor.core.frozen import replace
 from npudoctor.facts.cann.installations import Install
 from npudoctor.host import CannotTell
 from npudoctor.host.devices.driver import LIBRARY, Package, has_library, package
-from npudoctor.knowledge.drivers import Declared, declared
+from npudoctor.knowledge.drivers import Declared, declared_for
 
 MOUNTS = (
     "/usr/local/Ascend/driver/lib64",
@@ -158,7 +158,7 @@ def _compare(host: Host, install: Install, driver: Package) -> Iterator[Union[Fi
     yield from broken_rows(host, "cann-driver", "cann_driver")
     if install.version and driver.version:
         rows = host.knowledge.rows("cann_driver", "driver")
-        told = declared(rows, install.version, driver.version)
+        told = declared_for(rows, install.version, driver.version)
     yield Facts(
         {
             "cann": install.version or install.component,
@@ -184,7 +184,7 @@ def _compare(host: Host, install: Install, driver: Package) -> Iterator[Union[Fi
 def _interfaces(install: Install, driver: Package, required: Mapping[str, str]) -> Iterator[Finding]:
     for name, wanted in required.items():
         mine = driver.settings.get(f"{name}_version")
-        if mine and within(mine, wanted) is False:
+        if mine and accepts(mine, wanted) is False:
             text = _(
                 "{cann} requires the driver interface {name} {wanted}, but the driver {driver} has {mine}"
             )

@@ -9,8 +9,8 @@ from npudoctor import ERROR, INFO, WARNING, Facts, Finding, Host, Scope, Skip, _
 from npudoctor.checks.cann import _cann_env_findings as findings
 from npudoctor.facts.cann import set_env as environment
 from npudoctor.facts.cann.installations import ENDINGS, Install, installs_of
-from npudoctor.facts.job.wanted import npu_expected, on_cann
-from npudoctor.facts.job.workplace import job_user
+from npudoctor.facts.job.expected_accelerator import frameworks_on_cann, npu_expected
+from npudoctor.facts.job.working_directory import job_user
 from npudoctor.host import CannotTell
 
 WEIGHTS = {"ASCEND_OPP_PATH": ERROR, "ASCEND_HOME_PATH": WARNING}
@@ -97,7 +97,7 @@ def _judge(host: Host, named: Mapping[str, str], active: Optional[Install]) -> I
         return
     unset = {
         name: value
-        for name, value in environment.expected(host.files, active).items()
+        for name, value in environment.variables_of(host.files, active).items()
         if not host.variables.get(name)
     }
     if unset:
@@ -116,7 +116,7 @@ def _by_hand(host: Host, active: Install) -> bool:
 
 def _frameworks(host: Host) -> list[str]:
     try:
-        return on_cann(host)
+        return frameworks_on_cann(host)
     except CannotTell:
         return []
 
@@ -151,7 +151,7 @@ def _lists(host: Host, active: Install) -> Iterator[Finding]:
     files, variables = host.files, host.variables
     entries = _python_entries(host)
     site = environment.first_site(files, entries)
-    lacking = environment.lacking(files, environment.python_folders(files, active), entries)
+    lacking = environment.missing_folders(files, environment.python_folders(files, active), entries)
     if site is not None and site[1].real != active.real:
         weight = ERROR if _differ(active, site[1]) else WARNING
         yield findings.shadowed(host, active, "PYTHONPATH", *site, weight)
@@ -162,7 +162,7 @@ def _lists(host: Host, active: Install) -> Iterator[Finding]:
     wanted = environment.compilers(files, active)
     if compiler is not None and compiler[1].real != active.real:
         yield findings.shadowed(host, active, "PATH", *compiler, WARNING)
-    elif wanted and len(environment.lacking(files, wanted, programs)) == len(wanted):
+    elif wanted and len(environment.missing_folders(files, wanted, programs)) == len(wanted):
         yield findings.missing_entry(host, active, "PATH", wanted[:1], WARNING)
 
 

@@ -13,8 +13,8 @@ from npudoctor.facts.cann import set_env as cann_env
 from npudoctor.facts.cann import tree as cann_tree
 from npudoctor.facts.cann.installations import ENDINGS, Install, installs_of, named_root
 from npudoctor.facts.cann.places import LATER, parents
-from npudoctor.facts.job.wanted import npu_expected, on_cann
-from npudoctor.facts.job.workplace import foreign_user, job_user
+from npudoctor.facts.job.expected_accelerator import frameworks_on_cann, npu_expected
+from npudoctor.facts.job.working_directory import foreign_user, job_user
 from npudoctor.host import CannotTell
 
 Answers = Iterator[Union[Finding, Facts]]
@@ -89,7 +89,7 @@ def cann_install(host: Host) -> Answers:
             raise Skip(_("CANN is not installed on this machine"))
         yield missing
         return
-    reason = cann_tree.closed(host.files, active, foreign_user(host))
+    reason = cann_tree.why_closed(host.files, active, foreign_user(host))
     if reason is not None:
         yield findings.not_readable(reason, ERROR, job_user(host).user)
         return
@@ -120,7 +120,7 @@ def _facts(installs: list[Install]) -> Facts:
 
 def _missing(host: Host) -> Optional[Finding]:
     try:
-        frameworks = on_cann(host)
+        frameworks = frameworks_on_cann(host)
     except CannotTell:
         return None
     if not frameworks or not npu_expected(host):
@@ -136,7 +136,7 @@ def _dangling(host: Host, variables: Mapping[str, str], active: Optional[Install
     found: dict[Severity, dict[str, list[str]]] = {}
     for place in dict.fromkeys((*usual, *(path for path in named if path.startswith("/")))):
         try:
-            links = cann_tree.dangling(host.files, place)
+            links = cann_tree.dangling_links(host.files, place)
         except CannotTell:
             continue  # a closed place that is not in use
         if links:
@@ -203,4 +203,4 @@ def _machine_of(host: Host) -> Optional[str]:
             found = host.interpreter.layout().machine
         except CannotTell:
             return None
-    return cann_tree.same(found) if found else None
+    return cann_tree.canonical_machine(found) if found else None

@@ -24,8 +24,8 @@ from npudoctor.checks.cann._python_needs import Need, needs_of
 from npudoctor.core.cann_version import at_least
 from npudoctor.facts.cann.installations import Install, installs_of
 from npudoctor.facts.cann.python_packages import metadata_in, own_site
-from npudoctor.facts.cann.set_env import contradicting
-from npudoctor.facts.job.wanted import on_cann
+from npudoctor.facts.cann.set_env import releases_contradict
+from npudoctor.facts.job.expected_accelerator import frameworks_on_cann
 from npudoctor.host import CannotTell
 from npudoctor.host.python.requirements import version_number
 
@@ -76,7 +76,7 @@ def cann_python_deps(host: Host) -> Iterator[Union[Finding, Facts]]:
     installs = installs_of(host)
     if not installs:
         raise Skip(_("CANN is not installed on this machine"))
-    if not on_cann(host):
+    if not frameworks_on_cann(host):
         raise Skip(_("no framework that runs on CANN is in {python}").format(python=host.interpreter.label))
     from npudoctor.facts.system.broken_rows import broken_rows
 
@@ -148,7 +148,9 @@ def _numpy(host: Host, active: Install, version: Optional[str]) -> Optional[Find
 def _unclear(host: Host) -> tuple[str, ...]:
     """The cause, where variables name two releases of CANN: the other one may well suit."""
     image = host.options.root is not None
-    return ("cann-env.mixed-installs",) if not image and contradicting(host.files, host.variables) else ()
+    return (
+        ("cann-env.mixed-installs",) if not image and releases_contradict(host.files, host.variables) else ()
+    )
 
 
 def _unsuitable(

@@ -23,11 +23,11 @@ from npudoctor import (
 )
 from npudoctor.checks.cann._caches import ACL, ASCEND, LOCK, Cache, caches, held_by_nobody, locks
 from npudoctor.core.errors import CannotTell
-from npudoctor.facts.job.workplace import job_user
+from npudoctor.facts.job.working_directory import job_user
 
 if TYPE_CHECKING:
     from npudoctor.core.mounts import Mount
-    from npudoctor.host.fs.access import Place
+    from npudoctor.host.fs.access import NearestFolder
     from npudoctor.host.fs.files import Entry
 
 OLD = 3600  # seconds: a build of an operator takes minutes
@@ -109,12 +109,12 @@ def compile_cache(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 def _of(host: Host, cache: Cache) -> Generator[Finding, None, str]:
     """All that is to be said of one cache; what cannot be told from here is the answer."""
-    from npudoctor.facts.job.workplace import foreign_user
+    from npudoctor.facts.job.working_directory import foreign_user
     from npudoctor.facts.system.mounts import mount_at
-    from npudoctor.host.fs.access import barred, nearest
+    from npudoctor.host.fs.access import first_barrier, nearest
 
     place, foreign = nearest(host.files, cache.path), foreign_user(host)
-    closed = barred(host.files, place.path, foreign) if foreign else None
+    closed = first_barrier(host.files, place.path, foreign) if foreign else None
     if closed is not None:
         yield _not_entered(host, cache, nearest(host.files, closed).label)
         return ""
@@ -131,7 +131,9 @@ def _not_entered(host: Host, cache: Cache, reason: str) -> Finding:
     return _said("not-writable", text, cache, (reason,), user=job_user(host).user)
 
 
-def _folder(host: Host, cache: Cache, place: Place, mount: Optional[Mount]) -> Generator[Finding, None, str]:
+def _folder(
+    host: Host, cache: Cache, place: NearestFolder, mount: Optional[Mount]
+) -> Generator[Finding, None, str]:
     from npudoctor.host.fs.access import may_make
 
     who = job_user(host)
@@ -163,7 +165,7 @@ def _network(cache: Cache, mount: Optional[Mount]) -> Iterator[Finding]:
 
 
 def _lock(host: Host, path: str, mount: Optional[Mount]) -> Finding:
-    from npudoctor.proof.places import why_shared
+    from npudoctor.proof.shared_storage import why_shared
 
     entry = host.files.lstat(path)
     age = host.clock.now() - (entry.mtime_ns / 1e9 if entry else 0)

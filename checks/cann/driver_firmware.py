@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Optional, Union
 
 from npudoctor import INFO, WARNING, Action, Facts, Finding, Host, Scope, Skip, Unknown, _, check
-from npudoctor.core.driver_version import groups, key, within
+from npudoctor.core.driver_version import accepts, bracket_groups, sort_key
 from npudoctor.host import CannotTell
 from npudoctor.host.devices.driver import RECORD, Package, install_record, package
 
@@ -103,7 +103,7 @@ def _judge(driver: Package, firmware: Package) -> Iterator[Finding]:
 
 def _in_ranges(version: Optional[str], ranges: str) -> Optional[bool]:
     """Whether a version is in one of the ranges; None when that cannot be said."""
-    answers = [within(version, f"[{low},{high}]") for low, high in _pairs(ranges)] if version else []
+    answers = [accepts(version, f"[{low},{high}]") for low, high in _pairs(ranges)] if version else []
     return None if not answers or None in answers else any(answers)
 
 
@@ -113,8 +113,8 @@ def _in_lines(version: Optional[str], lines: str) -> Optional[bool]:
     if not version or not pairs:
         return None
     mine = version.lower()
-    return any(key(mine) >= key(low) and f"{mine}.".startswith(line.lower()) for low, line in pairs)
+    return any(sort_key(mine) >= sort_key(low) and f"{mine}.".startswith(line.lower()) for low, line in pairs)
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:
-    return [(group[0], group[1]) for group in groups(text) if len(group) == 2]
+    return [(group[0], group[1]) for group in bracket_groups(text) if len(group) == 2]

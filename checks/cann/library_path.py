@@ -9,7 +9,7 @@ from npudoctor import ERROR, WARNING, Facts, Finding, Host, Scope, Skip, _, chec
 from npudoctor.checks.cann import _library_path_findings as findings
 from npudoctor.facts.cann.installations import ENDINGS, Install, installs_of
 from npudoctor.facts.job import process as job
-from npudoctor.facts.job.wanted import npu_expected
+from npudoctor.facts.job.expected_accelerator import npu_expected
 from npudoctor.host.libraries.loader import Loader
 
 # What every training job on an NPU loads, whatever its framework.

@@ -24,10 +24,10 @@ from npudoctor import (
 )
 from npudoctor.core.mounts import Mount
 from npudoctor.facts.cann.installations import installs_of
-from npudoctor.facts.job.workplace import foreign_user, job_user
+from npudoctor.facts.job.working_directory import foreign_user, job_user
 from npudoctor.facts.system.mounts import mount_at, mounts_of
 from npudoctor.host import CannotTell
-from npudoctor.host.fs.access import Place, barred, may_make, nearest
+from npudoctor.host.fs.access import NearestFolder, first_barrier, may_make, nearest
 
 OWN, WORK = "ASCEND_PROCESS_LOG_PATH", "ASCEND_WORK_PATH"
 USUAL = "ascend/log"
@@ -116,7 +116,7 @@ def _not_entered(host: Host, path: str, name: str, reason: str) -> Finding:
 def _judge(host: Host, path: str, name: str) -> Iterator[Finding]:
     first = nearest(host.files, path)
     places, foreign, who = [first], foreign_user(host), job_user(host)
-    closed = barred(host.files, first.path, foreign) if foreign else None
+    closed = first_barrier(host.files, first.path, foreign) if foreign else None
     if closed is not None:
         yield _not_entered(host, path, name, nearest(host.files, closed).label)
         return
@@ -153,7 +153,7 @@ def _of_home(host: Host, place: str, name: str) -> tuple[str, ...]:
     return (*unset, "identity.home-missing", "identity.home-not-writable")
 
 
-def _no_directory(host: Host, place: Place, path: str, name: str) -> Finding:
+def _no_directory(host: Host, place: NearestFolder, path: str, name: str) -> Finding:
     text = _("CANN's logs cannot be written to {path} ({name}): {place} is not a directory")
     return Finding(
         "log-directory.no-directory",
@@ -164,7 +164,7 @@ def _no_directory(host: Host, place: Place, path: str, name: str) -> Finding:
     )
 
 
-def _not_writable(host: Host, place: Place, path: str, name: str, mount: Optional[Mount]) -> Finding:
+def _not_writable(host: Host, place: NearestFolder, path: str, name: str, mount: Optional[Mount]) -> Finding:
     text = _("CANN's logs cannot be written to {path} ({name}): {user} may not write in {place}")
     read_only = mount is not None and mount.read_only
     if read_only:
@@ -181,7 +181,7 @@ def _not_writable(host: Host, place: Place, path: str, name: str, mount: Optiona
     )
 
 
-def _fix(host: Host, place: Place, name: str) -> Optional[Fix]:
+def _fix(host: Host, place: NearestFolder, name: str) -> Optional[Fix]:
     """Give back what somebody else made in the user's own home, else let the logs go there."""
     identity = job_user(host)
     home = identity.home.rstrip("/")

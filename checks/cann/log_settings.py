@@ -23,7 +23,7 @@ from npudoctor import (
 )
 from npudoctor.core.cann_version import at_least
 from npudoctor.facts.cann.installations import installs_of
-from npudoctor.facts.job.pasted import as_meant
+from npudoctor.facts.job.input_cleanup import cleaned_up
 from npudoctor.host import CannotTell
 from npudoctor.knowledge import tables
 
@@ -119,7 +119,7 @@ def _wrong(row: Row, value: str) -> Optional[Finding]:
     """A value that CANN does not understand; an empty one is the default."""
     if not value or _valid(row, value):
         return None
-    meant = as_meant(value)
+    meant = cleaned_up(value)
     if _valid(row, meant):
         text = _("{name} is {value}, with punctuation that CANN cannot parse: the default is used")
         return _said("pasted-punctuation", text, row["name"], value, meant)
@@ -132,7 +132,7 @@ def _valid(row: Row, value: str) -> bool:
         return all(level in row["values"] and name.isidentifier() for name, level in _pairs(value))
     if "least" in row:
         return value.isascii() and value.isdecimal() and row["least"] <= int(value[:20]) <= row["most"]
-    return value in row["values"] if "values" in row else as_meant(value) == value
+    return value in row["values"] if "values" in row else cleaned_up(value) == value
 
 
 def _known(row: Row) -> str:

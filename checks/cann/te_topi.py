@@ -36,8 +36,8 @@ from npudoctor.facts.cann.python_packages import (
     wheels,
 )
 from npudoctor.facts.cann.set_env import first_site, python_folders
-from npudoctor.facts.job.wanted import on_cann
-from npudoctor.facts.job.workplace import job_user
+from npudoctor.facts.job.expected_accelerator import frameworks_on_cann
+from npudoctor.facts.job.working_directory import job_user
 from npudoctor.host import CannotTell
 from npudoctor.host.fs import access
 
@@ -104,11 +104,11 @@ def te_topi(host: Host) -> Iterator[Union[Finding, Facts]]:
     installs = installs_of(host)
     if not installs:
         raise Skip(_("CANN is not installed on this machine"))
-    if not on_cann(host):
+    if not frameworks_on_cann(host):
         raise Skip(_("no framework that runs on CANN is in {python}").format(python=host.interpreter.label))
     active = installs[0]
     exported = host.variables.path_list("PYTHONPATH") if host.options.root is None else []
-    exported = [one for one in exported if not one.startswith("/") or not access.closed(host.files, one)]
+    exported = [one for one in exported if not one.startswith("/") or not access.is_closed(host.files, one)]
     folders = [*exported, *host.interpreter.layout().search_path]
     found = {name: _copies(host, active, name, folders) for name in MARKS}
     told = {name: [[copy.folder, copy.version] for copy in found[name]] for name in found}

@@ -12,7 +12,7 @@ from npudoctor.checks.deep import _remedies as remedies
 from npudoctor.checks.deep._cause import Cause, about, deepest, place_of, spot_of
 from npudoctor.checks.deep._causes import cause_of, is_no_room, within_limits
 from npudoctor.core.frozen import dataclass
-from npudoctor.facts.job.probes import Probed, probe
+from npudoctor.facts.job.probes import ProbeResult, probe
 from npudoctor.facts.job.tracebacks import Frame, Raised, stack_of
 from npudoctor.facts.python.owners import owner_of
 
@@ -37,7 +37,7 @@ _LOADS = ("create_module", "exec_module", "_call_with_frames_removed", "_load_un
 class Failure:
     """How a probe ended, in a sentence; what is known of the cause."""
 
-    probed: Probed
+    probed: ProbeResult
     sentence: str
     cause: Optional[Cause]
 
@@ -59,12 +59,12 @@ class Failure:
         }
 
 
-def import_of(host: Host, modules: Sequence[str]) -> Probed:
+def import_of(host: Host, modules: Sequence[str]) -> ProbeResult:
     """What the import of these comes to; tried once for all checks. NoTimeLeft, CannotTell as `probe`."""
     return host.once(f"import {' '.join(modules)}", lambda: probe(host, "imports.py", modules, SECONDS))
 
 
-def died_once(code: str, what: str, probed: Probed) -> Finding:
+def died_once(code: str, what: str, probed: ProbeResult) -> Finding:
     """Of one that crashed, and did not when it was tried again, or could not be tried again in time."""
     if probed.died:
         text = _("{what}: {ending} at the first try; the second one, with no setting of npudoctor's, worked")
@@ -75,7 +75,7 @@ def died_once(code: str, what: str, probed: Probed) -> Finding:
     return Finding(code, message, evidence=() if probed.died else tuple(output[-2:]), action=Action.NONE)
 
 
-def failure_of(host: Host, probed: Probed) -> Failure:
+def failure_of(host: Host, probed: ProbeResult) -> Failure:
     """What ended a probe that did not come to its end."""
     cause = cause_of(host, probed.raised)
     if cause is None or cause.raised.is_a("SystemExit"):
@@ -84,7 +84,7 @@ def failure_of(host: Host, probed: Probed) -> Failure:
     return Failure(probed, sentence if len(sentence) <= SHOWN else sentence[:SHOWN] + "...", cause)
 
 
-def _without_exception(host: Host, probed: Probed, left: Optional[Cause]) -> Optional[Cause]:
+def _without_exception(host: Host, probed: ProbeResult, left: Optional[Cause]) -> Optional[Cause]:
     """It was killed, hung, or left: where it was then."""
     stack = stack_of(probed.output)
     if left is not None:
@@ -126,7 +126,7 @@ def _without_exception(host: Host, probed: Probed, left: Optional[Cause]) -> Opt
     return Cause(sentence, raised, words_about, fix, owner=owner.label if owner else None)
 
 
-def _dying_words(probed: Probed) -> str:
+def _dying_words(probed: ProbeResult) -> str:
     """What a library says before it aborts the process; "" where nothing was said."""
     if probed.answer.status != -signal.SIGABRT:
         return ""
@@ -138,7 +138,7 @@ def _dying_words(probed: Probed) -> str:
     return next((line.strip()[:LONGEST] for line in reversed(before) if line.strip()), "")
 
 
-def _remedy(probed: Probed, loading: bool) -> Optional[Fix]:
+def _remedy(probed: ProbeResult, loading: bool) -> Optional[Fix]:
     """What a signal says by itself of a program that only imports."""
     status = probed.answer.status
     if status is None or status >= 0:
@@ -156,7 +156,7 @@ def _remedy(probed: Probed, loading: bool) -> Optional[Fix]:
     return fix
 
 
-def _name(probed: Probed) -> str:
+def _name(probed: ProbeResult) -> str:
     """What stands in place of an exception's type."""
     status = probed.answer.status
     if status is None or status >= 0:

@@ -7,7 +7,7 @@ from typing import Optional, Union
 
 from npudoctor import ERROR, WARNING, Action, Facts, Finding, Host, Scope, Skip, Unknown, _, check
 from npudoctor.checks.deep._probing import Failure, died_once, failed, failure_of, import_of
-from npudoctor.facts.job.probes import NoTimeLeft, Probed
+from npudoctor.facts.job.probes import NoTimeLeft, ProbeResult
 
 # What is imported for a distribution: plug-ins after what they extend.
 MODULES = {
@@ -116,7 +116,7 @@ def _installed(host: Host) -> list[tuple[str, ...]]:
     return list(dict.fromkeys(todo))
 
 
-def _probed(host: Host, modules: tuple[str, ...], todo: list[tuple[str, ...]]) -> Optional[Probed]:
+def _probed(host: Host, modules: tuple[str, ...], todo: list[tuple[str, ...]]) -> Optional[ProbeResult]:
     """How the import ended, or that with which it begins where that did not end: to wait for it again tells
     no more. None where no time was left."""
     first = (BEGINS_WITH.get(modules[-1], ""),)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Optional
 
 from npudoctor import Action, Command, Finding, Fix, Host, Risk, _
-from npudoctor.facts.leftovers.holders import told
+from npudoctor.facts.leftovers.port_holders import abbreviate
 from npudoctor.host.fs.files import Entry
 from npudoctor.host.process.users import group_of
 
@@ -48,7 +48,7 @@ def _by_mode(host: Host, paths: list[str], evidence: tuple[str, ...], code: str)
     text = _("{user} may not open {paths}: neither their owner's nor their group's mode allows it")
     return Finding(
         code,
-        text.format(user=host.identity.user, paths=told(paths)),
+        text.format(user=host.identity.user, paths=abbreviate(paths)),
         evidence=evidence,
         action=Action.CONFIG,
     )
@@ -78,7 +78,7 @@ def _by_group(host: Host, gid: int, paths: list[str], evidence: tuple[str, ...],
         fix = None
     return Finding(
         code,
-        text.format(user=user, paths=told(paths), group=group, gid=gid),
+        text.format(user=user, paths=abbreviate(paths), group=group, gid=gid),
         evidence=evidence,
         action=Action.CONFIG,
         fix=fix,

@@ -8,7 +8,7 @@ from typing import Optional
 from npudoctor import Action, Finding, Host, Severity, Unknown, _
 from npudoctor.checks.device._npu_owners import Owners
 from npudoctor.core.frozen import dataclass
-from npudoctor.host.devices.npu_tables import Chip, Held
+from npudoctor.host.devices.npu_tables import Chip, NpuProcess
 
 MARGIN = 1024  # MB: what else an idle chip may have in use
 MOST = 8  # processes that npu-smi lists of one chip
@@ -23,10 +23,10 @@ class Use:
     used: int
     total: int
     idle: Optional[int]
-    held: Optional[tuple[Held, ...]]
+    held: Optional[tuple[NpuProcess, ...]]
 
     @classmethod
-    def of(cls, host: Host, chip: Chip, processes: Optional[Sequence[Held]]) -> Use:
+    def of(cls, host: Host, chip: Chip, processes: Optional[Sequence[NpuProcess]]) -> Use:
         """What the table says of a chip."""
         idle, column = _idle(host, chip.name)
         memory = chip.memory if column.startswith("Memory") or chip.hbm is None else chip.hbm
@@ -51,7 +51,7 @@ class Use:
         """A chip of which nobody knows what it uses when it idles, and that uses much."""
         return self.idle is None and self.left_over * 4 > self.total > 0
 
-    def unseen(self, hidden: Sequence[Held]) -> int:
+    def unseen(self, hidden: Sequence[NpuProcess]) -> int:
         """Memory in use that neither idling nor a process explains whose pid says something here."""
         return (self.left_over if self.unexplained else 0) + sum(one.memory for one in hidden)
 
@@ -109,13 +109,13 @@ def _unseen(uses: Sequence[Use], owners: Owners) -> Iterator[Finding]:
         raise Unknown(text.format(devices=", ".join(untold)), advisory=True)
 
 
-def _held(use: Use, held: Sequence[Held], owners: Owners, shared: bool) -> Finding:
+def _held(use: Use, held: Sequence[NpuProcess], owners: Owners, shared: bool) -> Finding:
     text = _("{device} is held by {process}: {memory} MB of {total} MB")
     severity = Severity.INFO if shared and not any(map(owners.is_users_own, held)) else None
     return _holding("npu-busy.held", text, use, held, owners, severity)
 
 
-def _held_beside(use: Use, held: Sequence[Held], owners: Owners) -> Finding:
+def _held_beside(use: Use, held: Sequence[NpuProcess], owners: Owners) -> Finding:
     text = _("{device} is held by {process} of the same container or session: {memory} MB of {total} MB")
     return _holding("npu-busy.held-by-session", text, use, held, owners)
 
@@ -124,7 +124,7 @@ def _holding(
     code: str,
     text: str,
     use: Use,
-    held: Sequence[Held],
+    held: Sequence[NpuProcess],
     owners: Owners,
     severity: Optional[Severity] = None,
 ) -> Finding:

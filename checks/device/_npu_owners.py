@@ -6,7 +6,7 @@ from typing import Optional
 
 from npudoctor import Host
 from npudoctor.facts.job.examined_job import deepest_group, job_pids
-from npudoctor.host.devices.npu_tables import Held
+from npudoctor.host.devices.npu_tables import NpuProcess
 from npudoctor.host.process.processes import Process
 from npudoctor.host.process.users import user_names
 
@@ -18,16 +18,16 @@ class Owners:
         self._host = host
         self._container = host.system.container()
 
-    def is_hidden(self, held: Held) -> bool:
+    def is_hidden(self, held: NpuProcess) -> bool:
         """Whether its pid says nothing here: a container's /proc counts otherwise than the host."""
         return self._container and held.inside is None
 
-    def is_strange(self, held: Held) -> bool:
+    def is_strange(self, held: NpuProcess) -> bool:
         """Whether it is none of this job's, and not of its session or container either."""
         pid = self._pid(held)
         return not self.is_hidden(held) and not self._is_ours(pid) and not self._is_beside(pid)
 
-    def is_neighbour(self, held: Held) -> bool:
+    def is_neighbour(self, held: NpuProcess) -> bool:
         """Whether it is of our session or control group and was not started by this job: an old one, which
         the job may still be meant to share the device with."""
         pid = self._pid(held)
@@ -44,12 +44,12 @@ class Owners:
             if self._is_ours(pid) or self._is_beside(pid)
         )
 
-    def is_users_own(self, held: Held) -> bool:
+    def is_users_own(self, held: NpuProcess) -> bool:
         """Whether the same user runs it, who could end it."""
         process = self._process(held)
         return process is not None and process.uid == self._host.identity.euid
 
-    def describe(self, held: Held) -> str:
+    def describe(self, held: NpuProcess) -> str:
         """As "pid 4711 (python3, alice)", with what can be seen of it."""
         process = self._process(held)
         if process is None:
@@ -57,10 +57,10 @@ class Owners:
         user = user_names(self._host.files).get(process.uid, f"uid {process.uid}")
         return f"pid {process.pid} ({process.name}, {user})"
 
-    def _pid(self, held: Held) -> int:
+    def _pid(self, held: NpuProcess) -> int:
         return held.inside if self._container and held.inside is not None else held.pid
 
-    def _process(self, held: Held) -> Optional[Process]:
+    def _process(self, held: NpuProcess) -> Optional[Process]:
         return None if self.is_hidden(held) else self._host.processes.all().get(self._pid(held))
 
     def _is_ours(self, pid: int) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Optional
 
 from npudoctor import Action, Finding, Host, Severity, _
-from npudoctor.host.devices.npu_smi import Failure, Look
+from npudoctor.host.devices.npu_smi import NpuSmiFailure, NpuSmiInfo
 
 # What each complaint is called here, and which other findings are its cause.
 CODES = {
@@ -41,7 +41,7 @@ LINES = 40  # of an answer that is not understood, kept as evidence
 INCOMPLETE = "may not be completely installed"
 
 
-def facts(look: Look) -> dict[str, object]:
+def facts(look: NpuSmiInfo) -> dict[str, object]:
     """What was measured: versions, chips, seconds."""
     screen = look.screen
     return {
@@ -59,7 +59,7 @@ def not_found(host: Host) -> Finding:
     return Finding("npu-tool.not-found", text, action=Action.CONFIG)
 
 
-def of_answer(host: Host, path: str, look: Look) -> Iterator[Finding]:
+def of_answer(host: Host, path: str, look: NpuSmiInfo) -> Iterator[Finding]:
     """What a whole answer says of the tool, the driver and the number of devices."""
     if look.failure:
         yield _failed(host, path, look.failure, look)
@@ -85,7 +85,7 @@ def _kept(lines: list[str]) -> tuple[str, ...]:
     return tuple(_("npu-smi printed: {line}").format(line=line) for line in told)
 
 
-def _failed(host: Host, path: str, failure: Failure, look: Look) -> Finding:
+def _failed(host: Host, path: str, failure: NpuSmiFailure, look: NpuSmiInfo) -> Finding:
     inside = host.system.container()
     words = {"path": path, "code": failure.code, "user": host.identity.user, "line": failure.line}
     words["meaning"] = DCMI.get(failure.code or 0, "?")
@@ -99,7 +99,7 @@ def _failed(host: Host, path: str, failure: Failure, look: Look) -> Finding:
     )
 
 
-def _text(failure: Failure, inside: bool) -> str:
+def _text(failure: NpuSmiFailure, inside: bool) -> str:
     if failure.kind == "no-driver":
         if inside:
             return _(
@@ -126,7 +126,7 @@ def _text(failure: Failure, inside: bool) -> str:
     return texts[failure.kind]
 
 
-def _fewer(host: Host, look: Look) -> Iterator[Finding]:
+def _fewer(host: Host, look: NpuSmiInfo) -> Iterator[Finding]:
     """Whether a card has dropped out. In a container the tool and /dev may show different ones."""
     nodes = [node for node in host.npus.nodes if "vdavinci" not in node]
     screen = look.screen

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from npudoctor import Host, Skip, Unknown, _
-from npudoctor.host.devices.npu_smi import Look
+from npudoctor.host.devices.npu_smi import NpuSmiInfo
 from npudoctor.host.devices.npu_tables import Screen
 
 
@@ -18,7 +18,7 @@ def screen_of(host: Host) -> Screen:
     raise Unknown(text, advisory=is_elsewhere(host, look))
 
 
-def is_elsewhere(host: Host, look: Look) -> bool:
+def is_elsewhere(host: Host, look: NpuSmiInfo) -> bool:
     """Whether what the tool did not say may be no matter of this node: a container need not be given the
     tool, nor a user the right to run it, and jobs run without it. One rule for all who ask it."""
     if host.system.container() or look.answer.ended == "missing":

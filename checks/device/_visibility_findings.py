@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import Optional
 
 from npudoctor import Action, Command, Export, Finding, Fix, Host, Risk, _
-from npudoctor.facts.leftovers.holders import told
+from npudoctor.facts.leftovers.port_holders import abbreviate
 from npudoctor.facts.npu.visible import (
     CONTAINER,
     LONGEST,
     RUNTIME,
-    Visible,
+    VisibleNpus,
     listed_ids,
     numbers,
     runtime_ids,
@@ -52,7 +52,7 @@ def _too_long(name: str, value: str, fix: Optional[Fix]) -> Finding:
     return _finding("device-visibility.bad-value", text, value, fix, name=name, count=len(value))
 
 
-def _cut(value: str, seen: Visible, count: int, fix: Fix) -> Finding:
+def _cut(value: str, seen: VisibleNpus, count: int, fix: Fix) -> Finding:
     ids = _joined(seen.ids)
     if seen.strange:
         text = _("{name}={value} is read as {ids}: the rest is not a list of ids ({rest})")
@@ -82,7 +82,7 @@ def of_container(host: Host) -> Iterator[Finding]:
     missing = [number for number in wanted or () if number not in here]
     if missing:
         text = _("{name}={value}, but this container has no {nodes}")
-        nodes = told((f"/dev/{kind}{number}" for number in missing), SHOWN_NODES)
+        nodes = abbreviate((f"/dev/{kind}{number}" for number in missing), SHOWN_NODES)
         yield _finding("device-visibility.not-given", text, value, None, name=CONTAINER, nodes=nodes)
 
 

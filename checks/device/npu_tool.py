@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Union
 from npudoctor import ERROR, INFO, WARNING, Action, Facts, Finding, Host, Scope, Skip, Unknown, _, check
 
 if TYPE_CHECKING:
-    from npudoctor.host.devices.npu_smi import Look
+    from npudoctor.host.devices.npu_smi import NpuSmiInfo
 
 
 @check(
@@ -87,7 +87,7 @@ def npu_tool(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Unknown(_unknown(path, look), advisory=is_elsewhere(host, look))
 
 
-def _hung(path: str, look: Look) -> Finding:
+def _hung(path: str, look: NpuSmiInfo) -> Finding:
     text = _(
         "{path} does not answer, and {process} is stuck in the driver (state D): only a reboot ends that"
     )
@@ -100,7 +100,7 @@ def _hung(path: str, look: Look) -> Finding:
     )
 
 
-def _unknown(path: str, look: Look) -> str:
+def _unknown(path: str, look: NpuSmiInfo) -> str:
     answer = look.answer
     if answer.ended == "timeout":
         text = _("{path} did not answer in time; it was asked {count} times")

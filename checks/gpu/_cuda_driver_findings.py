@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from typing import Optional
 
 from npudoctor import ERROR, WARNING, Action, Finding, Host, _
-from npudoctor.facts.gpu.cuda import Library, Runtime, order
+from npudoctor.facts.gpu.cuda import DriverLibrary, Runtime, order
 from npudoctor.knowledge.tables import Row
 
 
 def facts(
-    module: Optional[str], found: Sequence[Runtime], cuda: Optional[Library], nvml: Optional[Library]
+    module: Optional[str],
+    found: Sequence[Runtime],
+    cuda: Optional[DriverLibrary],
+    nvml: Optional[DriverLibrary],
 ) -> dict[str, object]:
     """For machines."""
     libraries = {"libcuda": cuda, "libnvidia-ml": nvml}
@@ -22,7 +25,7 @@ def facts(
     }
 
 
-def stub(host: Host, cuda: Library) -> Finding:
+def stub(host: Host, cuda: DriverLibrary) -> Finding:
     """A stand-in for builds."""
     text = _("the loader finds {path}, a stub that is only meant for builds")
     return Finding("cuda-driver.stub-first", text.format(path=cuda.path), action=Action.CONFIG)
@@ -40,7 +43,7 @@ def no_library(host: Host, found: Sequence[Runtime]) -> Finding:
     return Finding("cuda-driver.no-library", text.format(names=names), action=Action.CONFIG)
 
 
-def mismatch(host: Host, module: str, library: Library) -> Finding:
+def mismatch(host: Host, module: str, library: DriverLibrary) -> Finding:
     """A module and libraries of two versions."""
     theirs = library.version or ""
     older = order(theirs) < order(module) and order(theirs)[0] == order(module)[0]
@@ -63,7 +66,7 @@ def mismatch(host: Host, module: str, library: Library) -> Finding:
     )
 
 
-def compat_older(module: str, version: str, cuda: Library) -> Finding:
+def compat_older(module: str, version: str, cuda: DriverLibrary) -> Finding:
     """A package for forward compatibility of which the driver has no need any more."""
     text = _(
         "the loader finds {path} of driver {library}, a package for forward compatibility that is older than "
@@ -73,7 +76,7 @@ def compat_older(module: str, version: str, cuda: Library) -> Finding:
     return Finding("cuda-driver.compat-unusable", text.format(**words), action=Action.CONFIG)
 
 
-def compat_on_geforce(model: str, cuda: Library) -> Finding:
+def compat_on_geforce(model: str, cuda: DriverLibrary) -> Finding:
     """A package for forward compatibility, which only data centre GPUs have."""
     text = _(
         "the loader finds {path}, a package for forward compatibility, which NVIDIA offers for data centre "

@@ -8,7 +8,7 @@ from typing import Optional
 from npudoctor import Action, Finding, Host, Severity, Unknown, _
 from npudoctor.checks.device._npu_owners import Owners
 from npudoctor.facts.gpu.nvml import Gpu
-from npudoctor.host.devices.npu_tables import Held as Listed
+from npudoctor.host.devices.npu_tables import NpuProcess as Listed
 
 MARGIN = 1024  # MiB: what a GPU without a process may have in use
 RESET = ("requires reset", "requires restart")  # nvidia-smi's words, and nvidia-ml-py's

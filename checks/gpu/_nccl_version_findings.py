@@ -9,14 +9,14 @@ from npudoctor import ERROR, WARNING, Action, Export, Finding, Fix, Host, Risk, 
 from npudoctor.checks.gpu._job import weight
 from npudoctor.checks.python._pip import pip_install
 from npudoctor.core.errors import CannotTell
-from npudoctor.facts.gpu.nccl import Build, Use, build_of
+from npudoctor.facts.gpu.nccl import Build, NcclUse, build_of
 
 PATH = "LD_LIBRARY_PATH"
 WHEELS = ("nvidia-nccl-cu11", "nvidia-nccl-cu12", "nvidia-nccl-cu13")
 SHOWN = 4  # names of missing functions
 
 
-def facts(use: Use, build: Optional[Build]) -> dict[str, object]:
+def facts(use: NcclUse, build: Optional[Build]) -> dict[str, object]:
     """For machines."""
     version = build.version if build else None
     cuda = build.cuda if build else None
@@ -24,7 +24,7 @@ def facts(use: Use, build: Optional[Build]) -> dict[str, object]:
     return {**told, "built_in": use.built_in}
 
 
-def judge(host: Host, use: Use, build: Optional[Build]) -> Iterator[Finding]:
+def judge(host: Host, use: NcclUse, build: Optional[Build]) -> Iterator[Finding]:
     """The first thing to say of one framework's NCCL."""
     if use.path is None:
         yield _missing(host, use)
@@ -42,7 +42,7 @@ def judge(host: Host, use: Use, build: Optional[Build]) -> Iterator[Finding]:
         yield from _other(host, use, build, needed)
 
 
-def least(host: Host, use: Use) -> Optional[str]:
+def least(host: Host, use: NcclUse) -> Optional[str]:
     """The oldest NCCL that does; None where nobody says."""
     told = _requirement(host, use)
     if told:
@@ -53,7 +53,7 @@ def least(host: Host, use: Use) -> Optional[str]:
     return None
 
 
-def overwritten(host: Host, found: Sequence[tuple[Use, Optional[Build]]]) -> Iterator[Finding]:
+def overwritten(host: Host, found: Sequence[tuple[NcclUse, Optional[Build]]]) -> Iterator[Finding]:
     """Distributions that put their library in the same place, where that is the one that is loaded."""
     installed = [one for name in WHEELS for one in host.interpreter.distributions(name)[:1]]
     places = {one.folder.rpartition("/")[0] for one in installed}
@@ -80,7 +80,7 @@ def overwritten(host: Host, found: Sequence[tuple[Use, Optional[Build]]]) -> Ite
             )
 
 
-def _missing(host: Host, use: Use) -> Finding:
+def _missing(host: Host, use: NcclUse) -> Finding:
     text = _("{framework} {version} needs libnccl.so.2, which the loader does not find")
     wanted = _requirement(host, use)
     title = _("install the NCCL that it was built with")
@@ -94,7 +94,7 @@ def _missing(host: Host, use: Use) -> Finding:
     )
 
 
-def _symbols(host: Host, use: Use, build: Build, lacking: Sequence[str]) -> Finding:
+def _symbols(host: Host, use: NcclUse, build: Build, lacking: Sequence[str]) -> Finding:
     text = _("{framework} calls {names}, which {path} (NCCL {nccl}) does not have")
     more = f" (+{len(lacking) - SHOWN})" if len(lacking) > SHOWN else ""
     names = ", ".join(lacking[:SHOWN]) + more
@@ -109,7 +109,7 @@ def _symbols(host: Host, use: Use, build: Build, lacking: Sequence[str]) -> Find
     )
 
 
-def _too_old(host: Host, use: Use, build: Build, needed: str) -> Finding:
+def _too_old(host: Host, use: NcclUse, build: Build, needed: str) -> Finding:
     text = _("{framework} {version} needs NCCL {needed}, and would load {nccl}: {path}")
     words = {"framework": use.framework, "version": use.version, "needed": needed}
     return Finding(
@@ -122,7 +122,7 @@ def _too_old(host: Host, use: Use, build: Build, needed: str) -> Finding:
     )
 
 
-def _other(host: Host, use: Use, build: Build, needed: Optional[str]) -> Iterator[Finding]:
+def _other(host: Host, use: NcclUse, build: Build, needed: Optional[str]) -> Iterator[Finding]:
     """A newer copy that somebody may have put in front on purpose."""
     if use.own is None or use.path == use.own or build.version in (None, needed):
         return
@@ -139,7 +139,7 @@ def _other(host: Host, use: Use, build: Build, needed: Optional[str]) -> Iterato
     )
 
 
-def _evidence(use: Use, build: Build) -> tuple[str, ...]:
+def _evidence(use: NcclUse, build: Build) -> tuple[str, ...]:
     told = [f"{use.path}: NCCL {build.version or '?'}" + (f", CUDA {build.cuda}" if build.cuda else "")]
     if use.entry:
         told.append(_("found by the entry {entry} of LD_LIBRARY_PATH").format(entry=use.entry))
@@ -148,7 +148,7 @@ def _evidence(use: Use, build: Build) -> tuple[str, ...]:
     return tuple(told)
 
 
-def _own_first(host: Host, use: Use) -> Optional[Fix]:
+def _own_first(host: Host, use: NcclUse) -> Optional[Fix]:
     """The folder of the framework's own copy in front, where LD_LIBRARY_PATH hides it."""
     if not (use.entry and use.own):
         return None
@@ -163,7 +163,7 @@ def _own_first(host: Host, use: Use) -> Optional[Fix]:
     )
 
 
-def _requirement(host: Host, use: Use) -> Optional[str]:
+def _requirement(host: Host, use: NcclUse) -> Optional[str]:
     """The exact NCCL that the framework's own metadata asks for: nvidia-nccl-cu12==2.27.5."""
     for found in host.interpreter.distributions(use.package)[:1] if use.package else ():
         for line in found.all("requires-dist"):
@@ -173,7 +173,7 @@ def _requirement(host: Host, use: Use) -> Optional[str]:
     return None
 
 
-def _lacking(host: Host, use: Use) -> list[str]:
+def _lacking(host: Host, use: NcclUse) -> list[str]:
     """Functions of NCCL that the framework calls and the library lacks, where both can be read."""
     if not use.by or use.path is None:
         return []

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from npudoctor import Action, Command, Export, Finding, Fix, Host, Risk, Severity, _
-from npudoctor.facts.gpu.visible import LONGEST, RUNTIME, Visible, cuda_visible
+from npudoctor.facts.gpu.visible import LONGEST, RUNTIME, VisibleGpus, cuda_visible
 
 SHOWN = 200  # characters of a value
 
 
-def seen(host: Host, value: str) -> Visible:
+def seen(host: Host, value: str) -> VisibleGpus:
     """What CUDA makes of it; the driver is asked for the GPUs' names only where the value has one."""
     count = len(host.gpus.nodes)
     found = cuda_visible(value[:LONGEST], count)
     if not found.unknown.upper().startswith("GPU-"):
         return found
-    from npudoctor.facts.gpu.nvml import look
+    from npudoctor.facts.gpu.nvml import ask_gpus
 
-    gpus = look(host)
+    gpus = ask_gpus(host)
     return cuda_visible(value[:LONGEST], len(gpus), [gpu.uuid for gpu in gpus])
 
 
@@ -34,7 +34,7 @@ def hidden(host: Host, value: str) -> Finding:
     )
 
 
-def judged(value: str, found: Visible, count: int) -> Iterator[Finding]:
+def judged(value: str, found: VisibleGpus, count: int) -> Iterator[Finding]:
     """What CUDA makes of it and nobody meant."""
     better = _chosen(found.ids, value) if found.ids else _all(value)
     ids = ",".join(map(str, found.ids))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Optional, Union
 from npudoctor import ERROR, Facts, Finding, Host, Scope, Skip, Unknown, _, check
 
 if TYPE_CHECKING:
-    from npudoctor.facts.gpu.cuda import Library, Runtime
+    from npudoctor.facts.gpu.cuda import DriverLibrary, Runtime
     from npudoctor.knowledge.tables import Row
 
 
@@ -85,7 +85,9 @@ def cuda_driver(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("no framework for CUDA is in {python}").format(python=host.interpreter.label))
 
 
-def _apart(module: str, cuda: Optional[Library], nvml: Optional[Library]) -> Iterator[Library]:
+def _apart(
+    module: str, cuda: Optional[DriverLibrary], nvml: Optional[DriverLibrary]
+) -> Iterator[DriverLibrary]:
     """The first library that is of another version than the module, one for forward compatibility apart."""
     for library in (nvml, cuda):
         if library and library.version and not library.compat and library.version != module:
@@ -93,7 +95,7 @@ def _apart(module: str, cuda: Optional[Library], nvml: Optional[Library]) -> Ite
             return
 
 
-def _compat(host: Host, module: str, version: str, cuda: Library) -> Iterator[Finding]:
+def _compat(host: Host, module: str, version: str, cuda: DriverLibrary) -> Iterator[Finding]:
     from npudoctor.checks.gpu import _cuda_driver_findings as say
     from npudoctor.facts.gpu.cuda import consumer_gpu, order
 
@@ -105,7 +107,9 @@ def _compat(host: Host, module: str, version: str, cuda: Library) -> Iterator[Fi
             yield say.compat_on_geforce(model, cuda)
 
 
-def _too_old(host: Host, module: str, found: list[Runtime], cuda: Optional[Library]) -> Iterator[Finding]:
+def _too_old(
+    host: Host, module: str, found: list[Runtime], cuda: Optional[DriverLibrary]
+) -> Iterator[Finding]:
     from npudoctor.checks.gpu import _cuda_driver_findings as say
     from npudoctor.facts.gpu.cuda import order
 

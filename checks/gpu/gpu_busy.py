@@ -63,12 +63,12 @@ def gpu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
     if not host.gpus.nodes:
         raise Skip(_("this machine has no GPU device node"))
     from npudoctor.checks.gpu._gpu_busy_findings import ill, judge, split
-    from npudoctor.facts.gpu.nvml import chosen, look
+    from npudoctor.facts.gpu.nvml import ask_gpus, visible_gpus
 
-    gpus = look(host)
+    gpus = ask_gpus(host)
     value = host.variables.get(VISIBLE)
     named = value is not None
-    ours = gpus if value is None else chosen(value, gpus, host.variables.get(ORDER) == "PCI_BUS_ID")
+    ours = gpus if value is None else visible_gpus(value, gpus, host.variables.get(ORDER) == "PCI_BUS_ID")
     if ours is None:
         text = _(
             "the GPUs are of several models: could not determine from their numbers which are this job's"

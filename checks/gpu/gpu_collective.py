@@ -44,7 +44,7 @@ def gpu_collective(host: Host) -> Iterator[Union[Finding, Facts]]:
     - MindSpore FAQ: Loading libgpu_collective.so failed.
     - ld.so(8), dlopen(3).
     """
-    from npudoctor.facts.job.wanted import gpu_expected
+    from npudoctor.facts.job.expected_accelerator import gpu_expected
 
     if not gpu_expected(host):
         raise Skip(_("this machine has no GPU, and none is expected"))

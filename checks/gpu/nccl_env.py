@@ -71,7 +71,7 @@ def nccl_env(host: Host) -> Iterator[Union[Finding, Facts]]:
     named = sorted(name for name in variables if name.startswith(PREFIXES))
     if not named:
         raise Skip(_("none of the variables of this check is set"))
-    from npudoctor.facts.job.wanted import gpu_expected
+    from npudoctor.facts.job.expected_accelerator import gpu_expected
 
     if not gpu_expected(host):
         raise Skip(_("this machine has no GPU, and none is expected"))
@@ -91,14 +91,14 @@ def nccl_env(host: Host) -> Iterator[Union[Finding, Facts]]:
 def _judge(host: Host, row: Row, value: str) -> Iterator[Finding]:
     """What there is to say of one variable whose reader is there."""
     from npudoctor.checks.gpu import _nccl_env_findings as say
-    from npudoctor.facts.job.pasted import as_meant
+    from npudoctor.facts.job.input_cleanup import cleaned_up
     from npudoctor.knowledge.nccl import is_on, is_word, what_is_wrong
 
     version = host.interpreter.version_of(row["package"]) if "package" in row else ""
     if version is None:
         return
     why = what_is_wrong(row, value)
-    meant = as_meant(value)
+    meant = cleaned_up(value)
     if why and meant and meant != value and what_is_wrong(row, meant) is None:
         yield say.pasted(row, value, meant)
     elif why and is_word(row, value) and not row.get("refused"):

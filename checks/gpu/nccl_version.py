@@ -60,14 +60,16 @@ def nccl_version(host: Host) -> Iterator[Union[Finding, Facts]]:
     - PaddlePaddle/Paddle, dynamic_loader.cc: where Paddle looks.
     - ld.so(8).
     """
-    from npudoctor.facts.job.wanted import gpu_expected
+    from npudoctor.facts.job.expected_accelerator import gpu_expected
 
     if not gpu_expected(host):
         raise Skip(_("this machine has no GPU, and none is expected"))
     from npudoctor.checks.gpu import _nccl_version_findings as findings
-    from npudoctor.facts.gpu.nccl import build_of, uses
+    from npudoctor.facts.gpu.nccl import build_of, nccl_uses
 
-    found = [(use, build_of(host, use.path) if use.path and not use.built_in else None) for use in uses(host)]
+    found = [
+        (use, build_of(host, use.path) if use.path and not use.built_in else None) for use in nccl_uses(host)
+    ]
     if not found:
         text = _("no framework for GPUs is installed in {python}")
         raise Skip(text.format(python=host.interpreter.label))

@@ -60,7 +60,7 @@ def openmpi(host: Host) -> Iterator[Union[Finding, Facts]]:
     - Open MPI FAQ: running as root.
     """
     from npudoctor.checks.gpu._job import without_mpi
-    from npudoctor.facts.job.wanted import gpu_expected
+    from npudoctor.facts.job.expected_accelerator import gpu_expected
 
     if not gpu_expected(host):
         raise Skip(_("this machine has no GPU, and none is expected"))
@@ -108,11 +108,11 @@ def _launcher(host: Host, name: str, version: Optional[str]) -> Iterator[Finding
 def _needed(host: Host) -> Optional[str]:
     from npudoctor.facts.gpu.nccl import collectives
     from npudoctor.facts.job import process as job
-    from npudoctor.facts.job.openmpi import needed
+    from npudoctor.facts.job.openmpi import needed_name
 
     installed = job.frameworks(host, "mindspore")
     folder = installed[0].modules[0].rpartition("/")[0] if installed else ""
-    return needed(host, collectives(host, folder)) if installed else None
+    return needed_name(host, collectives(host, folder)) if installed else None
 
 
 def _is_old(version: Optional[str], exact: bool) -> bool:

@@ -79,11 +79,11 @@ def paddle_flags(host: Host) -> Iterator[Union[Finding, Facts]]:
 def _judge(host: Host, row: Row, value: str) -> Iterator[Finding]:
     """The first thing to say of one flag."""
     from npudoctor.checks.gpu import _paddle_flags_findings as say
-    from npudoctor.facts.job.pasted import as_meant
+    from npudoctor.facts.job.input_cleanup import cleaned_up
     from npudoctor.knowledge.paddle_flags import what_is_wrong
 
     why = what_is_wrong(row, value)
-    meant = as_meant(value)
+    meant = cleaned_up(value)
     if why is None:
         yield from _valid(host, row, value)
     elif meant and meant != value and what_is_wrong(row, meant) is None:

@@ -7,7 +7,7 @@ from typing import Optional
 
 from npudoctor import Command, Fix, Host, Risk, WriteFile, _
 from npudoctor.core.lazy import pattern
-from npudoctor.facts.system.pam_limits import FOLDER, Given, given, logins_read_them, sources
+from npudoctor.facts.system.pam_limits import FOLDER, PamLimit, logins_read_them, pam_limit, sources
 from npudoctor.host.process.users import groups_of, user_names
 
 ENOUGH, RECOMMENDED = 65536, 512000
@@ -19,12 +19,12 @@ _SERVICE = pattern(r"/([^/\n]+\.service)(?:/[^\n]*)?$", re.M)
 _LOGINS = pattern(r"(sshd?(@.*)?|crond?|(console-|serial-)?getty(@.*)?|user@\d+)\.service")
 
 
-def coming(host: Host) -> Optional[Given]:
+def coming(host: Host) -> Optional[PamLimit]:
     """What the next login of the examined user gets; None where no login gives this process its limit."""
     if host.system.container() or _slurm(host) or _service(host):
         return None
     files = host.running_files
-    return given(sources(files), "nofile", *_user(host)) if logins_read_them(files) else None
+    return pam_limit(sources(files), "nofile", *_user(host)) if logins_read_them(files) else None
 
 
 def raised(host: Host) -> Fix:
@@ -70,7 +70,7 @@ def _obstacle(host: Host, number: int, content: str) -> Optional[str]:
         # A session that asks for more than the kernel gives is not opened at all: nobody could log in.
         return _("first raise the kernel's limit: fs.nr_open is too low or unknown")
     user, groups = _user(host)
-    then = given({**sources(files), LIMITS: content}, "nofile", user, groups)
+    then = pam_limit({**sources(files), LIMITS: content}, "nofile", user, groups)
     if (then.soft or 0) < ENOUGH:
         return _("change the setting for {user} in {path}: it overrides a new file").format(
             path=then.path, user=user

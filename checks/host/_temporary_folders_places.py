@@ -11,9 +11,9 @@ from npudoctor import ERROR, WARNING, Action, Command, Finding, Fix, Host, Risk,
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.mounts import Mount
-from npudoctor.facts.job.workplace import foreign_user, job_user
+from npudoctor.facts.job.working_directory import foreign_user, job_user
 from npudoctor.facts.system.mounts import mount_at
-from npudoctor.host.fs.access import barred, may_make, nearest
+from npudoctor.host.fs.access import first_barrier, may_make, nearest
 from npudoctor.host.fs.files import Entry
 from npudoctor.host.process.users import user_names
 
@@ -40,7 +40,7 @@ def look(host: Host, path: str) -> Place:
     foreign = foreign_user(host)
     try:
         place = nearest(host.running_files, path)
-        shut = barred(host.files, place.path, foreign) if foreign else None
+        shut = first_barrier(host.files, place.path, foreign) if foreign else None
     except CannotTell as error:
         if not isinstance(error.__cause__, PermissionError):
             raise

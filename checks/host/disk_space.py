@@ -9,7 +9,7 @@ from typing import Optional, Union
 from npudoctor import ERROR, INFO, WARNING, Action, Facts, Finding, Host, Scope, Skip, Unknown, _, check
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.sizes import size_text
-from npudoctor.facts.job.workplace import working_directory
+from npudoctor.facts.job.working_directory import working_directory
 from npudoctor.host.fs.files import Space
 
 MIB, GIB = 1 << 20, 1 << 30

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Union
 
 from npudoctor import ERROR, WARNING, Action, Facts, Finding, Host, Scope, _, check
-from npudoctor.facts.job.workplace import job_user, working_directory
+from npudoctor.facts.job.working_directory import job_user, working_directory
 
 
 @check(

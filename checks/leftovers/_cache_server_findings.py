@@ -13,13 +13,13 @@ from npudoctor.checks.leftovers._folded import FEW, by_owner
 from npudoctor.facts.leftovers.cache_server import SocketFile, SpillFolder
 from npudoctor.host.process.identity import user_name
 from npudoctor.proof import leftovers
-from npudoctor.proof.leftovers import Seen, StaleSocket
-from npudoctor.proof.segment import Judged
+from npudoctor.proof.leftovers import Leftovers, StaleSocket
+from npudoctor.proof.segment import SegmentState
 from npudoctor.proof.socket import SocketState, State
 from npudoctor.proof.spill import ProvenSpill
 
 
-def orphan_segment(host: Host, judged: Judged) -> Finding:
+def orphan_segment(host: Host, judged: SegmentState) -> Finding:
     """A segment that is proven a dead server's."""
     segment = judged.segment
     text = _("a dead cache server left the shared memory segment {shmid} of {size}")
@@ -29,7 +29,7 @@ def orphan_segment(host: Host, judged: Judged) -> Finding:
         evidence = (*evidence, gentle.format(port=judged.socket.port))
     return Finding(
         "cache-server.orphan-segment",
-        text.format(shmid=segment.shmid, size=leftovers.sized(segment.size)),
+        text.format(shmid=segment.shmid, size=leftovers.format_size(segment.size)),
         evidence=evidence,
         action=Action.CLEANUP,
         fix=_safe(
@@ -41,7 +41,7 @@ def orphan_segment(host: Host, judged: Judged) -> Finding:
     )
 
 
-def client_attached(host: Host, judged: Judged) -> Finding:
+def client_attached(host: Host, judged: SegmentState) -> Finding:
     """A dead server's segment that clients still hold: they must end first."""
     segment = judged.segment
     pids = host.processes.mappers(segment.shmid)
@@ -54,7 +54,7 @@ def client_attached(host: Host, judged: Judged) -> Finding:
     ending = (Command(("kill", *map(str, pids))),) if pids else ()
     return Finding(
         "cache-server.client-attached",
-        text.format(shmid=segment.shmid, size=leftovers.sized(segment.size), clients=named or "?"),
+        text.format(shmid=segment.shmid, size=leftovers.format_size(segment.size), clients=named or "?"),
         evidence=evidence,
         action=Action.RESTART_JOB,
         fix=Fix(_("end these clients first, then run the fix again"), steps=ending, risk=Risk.MANUAL),
@@ -93,7 +93,7 @@ def displaced(host: Host, found: SocketFile) -> Finding:
 def orphan_spill(host: Host, proven: ProvenSpill) -> Finding:
     """Spilled data of a server that is proven dead."""
     folder = proven.folder
-    size = leftovers.sized(folder.size)
+    size = leftovers.format_size(folder.size)
     return Finding(
         "cache-server.orphan-spill",
         _("a dead cache server left spilled data in {path}: {size}").format(path=folder.path, size=size),
@@ -108,7 +108,7 @@ def orphan_spill(host: Host, proven: ProvenSpill) -> Finding:
     )
 
 
-def proven(host: Host, seen: Seen) -> Iterator[Finding]:
+def proven(host: Host, seen: Leftovers) -> Iterator[Finding]:
     """What is proven a dead server's, and what clients of one hold."""
     text = _("dead cache servers left {count} shared memory segments of user {owner}, {size} in all: {names}")
     yield from by_owner(host, seen.orphans, _creator, partial(orphan_segment, host), text, _shmid, _size)
@@ -131,7 +131,7 @@ def proven(host: Host, seen: Seen) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def unproven(host: Host, seen: Seen) -> Iterator[Finding]:
+def unproven(host: Host, seen: Leftovers) -> Iterator[Finding]:
     """What looks like a cache server's leftover and is not proven one: shown, never removed."""
     # What nobody uses first: that is what a person may have to act on.
     # One that is only too young is told apart: in a moment it can be proven.
@@ -165,19 +165,19 @@ def unproven(host: Host, seen: Seen) -> Iterator[Finding]:
     yield from _passed(seen)
 
 
-def _creator(judged: Judged) -> int:
+def _creator(judged: SegmentState) -> int:
     return judged.segment.cuid
 
 
-def _size(judged: Judged) -> int:
+def _size(judged: SegmentState) -> int:
     return judged.segment.size
 
 
-def _shmid(judged: Judged) -> str:
+def _shmid(judged: SegmentState) -> str:
     return str(judged.segment.shmid)
 
 
-def _too_early(judged: Judged) -> Finding:
+def _too_early(judged: SegmentState) -> Finding:
     """One whose server may still be starting: in a moment it can be proven, and nobody need remove it by
     hand."""
     segment = judged.segment
@@ -185,7 +185,7 @@ def _too_early(judged: Judged) -> Finding:
     title = _("ask again in {seconds} s")
     return Finding(
         "cache-server.unproven",
-        text.format(shmid=segment.shmid, size=leftovers.sized(segment.size)),
+        text.format(shmid=segment.shmid, size=leftovers.format_size(segment.size)),
         evidence=leftovers.segment_evidence(judged),
         fix=Fix(
             title.format(seconds=math.ceil(judged.ready_in) + 1),
@@ -196,14 +196,14 @@ def _too_early(judged: Judged) -> Finding:
     )
 
 
-def _unproven_segment(judged: Judged) -> Finding:
+def _unproven_segment(judged: SegmentState) -> Finding:
     segment = judged.segment
     if judged.ready_in and not segment.nattch:
         return _too_early(judged)
     text = _("the segment {shmid} of {size} may be a dead cache server's; that is not proven")
     return Finding(
         "cache-server.unproven",
-        text.format(shmid=segment.shmid, size=leftovers.sized(segment.size)),
+        text.format(shmid=segment.shmid, size=leftovers.format_size(segment.size)),
         severity=INFO if segment.nattch else None,
         evidence=leftovers.segment_evidence(judged),
         # What somebody uses is nothing that a person should be told to remove either.
@@ -221,7 +221,7 @@ def _unproven_socket(state: SocketState) -> Finding:
     )
 
 
-def _passed(seen: Seen) -> Iterator[Finding]:
+def _passed(seen: Leftovers) -> Iterator[Finding]:
     """What is so much that it is counted only, and proves nothing."""
     text = _(
         "user {owner} has {count} more sockets, folders and links named like a cache server's,"

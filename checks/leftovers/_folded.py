@@ -8,7 +8,7 @@ from typing import Callable, TypeVar
 from npudoctor import Finding, Fix, Host, Risk, _
 from npudoctor.core.frozen import replace
 from npudoctor.host.process.identity import user_name
-from npudoctor.proof.leftovers import sized
+from npudoctor.proof.leftovers import format_size
 
 FEW = 20  # of one kind and owner that are told one by one
 NAMED = 3  # that the one finding names
@@ -42,7 +42,7 @@ def by_owner(
             told = {
                 "owner": user_name(uid),
                 "count": len(mine),
-                "size": sized(sum(map(size, mine))),
+                "size": format_size(sum(map(size, mine))),
                 "names": names,
             }
             message = text.format(**told)

@@ -9,8 +9,8 @@ from npudoctor import INFO, Action, Command, Facts, FileMark, Finding, Fix, Host
 from npudoctor.core.frozen import replace
 from npudoctor.facts.leftovers.shm_files import FOLDER, SharedFile
 from npudoctor.host.process.users import user_names
-from npudoctor.proof.leftovers import sized
-from npudoctor.proof.shared import Judged, judge
+from npudoctor.proof.leftovers import format_size
+from npudoctor.proof.shared import SharedFileState, judge_shared_files
 
 MOST = 5000  # files that are judged
 SHOWN = 20  # evidence lines and shell lines of one finding
@@ -21,7 +21,7 @@ LITTLE, FEW = 1 << 20, 100  # bytes and files below which what is not even prove
 def findings(host: Host, files: Sequence[SharedFile]) -> Iterator[Union[Finding, Facts]]:
     """What is left over, and what may be."""
     biggest = sorted(files, key=lambda file: (-file.entry.held, file.path))
-    judged, rest = judge(host, biggest[:MOST]), biggest[MOST:]
+    judged, rest = judge_shared_files(host, biggest[:MOST]), biggest[MOST:]
     proven = [one for one in judged if one.proven]
     unproven = [one for one in judged if not one.in_use and one.why and not one.young]
     unseen = [one for one in unproven if one.unseen and one.file.entry.uid != host.identity.euid]
@@ -44,11 +44,11 @@ def findings(host: Host, files: Sequence[SharedFile]) -> Iterator[Union[Finding,
         yield _unproven(host, unproven, rest)
 
 
-def _of_owner(host: Host, proven: Sequence[Judged], rest: Sequence[SharedFile]) -> Iterator[Finding]:
+def _of_owner(host: Host, proven: Sequence[SharedFileState], rest: Sequence[SharedFile]) -> Iterator[Finding]:
     """What can be removed, and what somebody who lives may still know by its name."""
-    from npudoctor.proof.unused import Knowers
+    from npudoctor.proof.unused import PossibleUsers
 
-    knowers = Knowers(host)
+    knowers = PossibleUsers(host)
     told = [replace(one, why=knowers.why_not(one.file)) for one in proven]
     unknown, wanted = [one for one in told if not one.why], [one for one in told if one.why]
     if unknown:
@@ -57,7 +57,7 @@ def _of_owner(host: Host, proven: Sequence[Judged], rest: Sequence[SharedFile]) 
         yield _left_over(host, wanted, rest, _removal(host, wanted))
 
 
-def _unused(host: Host, judged: Sequence[Judged]) -> Fix:
+def _unused(host: Host, judged: Sequence[SharedFileState]) -> Fix:
     """Those of which nobody living knows: a lease proves, right before, that nobody has one open."""
     files = [(one.file.name, one.file.entry) for one in _biggest(judged)]
     marks = tuple(FileMark(name, file.dev, file.ino, file.size, file.mtime_ns) for name, file in files)
@@ -71,14 +71,14 @@ def _unused(host: Host, judged: Sequence[Judged]) -> Fix:
 
 
 def _left_over(
-    host: Host, judged: Sequence[Judged], rest: Sequence[SharedFile], fix: Optional[Fix]
+    host: Host, judged: Sequence[SharedFileState], rest: Sequence[SharedFile], fix: Optional[Fix]
 ) -> Finding:
     text = _(
         "{size} in /dev/shm (files: {count}) is of processes that are gone, and no process is seen to use it"
     )
     return Finding(
         "shared-memory.left-over",
-        text.format(count=len(judged), size=sized(_bytes(judged))),
+        text.format(count=len(judged), size=format_size(_bytes(judged))),
         severity=None if _bytes(judged) >= MUCH else INFO,
         evidence=_listed(host, judged, rest),
         action=Action.CLEANUP,
@@ -86,29 +86,29 @@ def _left_over(
     )
 
 
-def _unproven(host: Host, judged: Sequence[Judged], rest: Sequence[SharedFile]) -> Finding:
+def _unproven(host: Host, judged: Sequence[SharedFileState], rest: Sequence[SharedFile]) -> Finding:
     text = _(
         "{size} in /dev/shm (files: {count}): no process is seen to use it; that it is left over is not known"
     )
     much = _bytes(judged) >= MUCH and not any(one.unseen for one in judged) and not host.system.container()
     return Finding(
         "shared-memory.unproven",
-        text.format(count=len(judged), size=sized(_bytes(judged))),
+        text.format(count=len(judged), size=format_size(_bytes(judged))),
         severity=None if much else INFO,
         evidence=_listed(host, judged, rest),
         fix=_removal(host, judged),
     )
 
 
-def _bytes(judged: Sequence[Judged]) -> int:
+def _bytes(judged: Sequence[SharedFileState]) -> int:
     return sum(one.file.entry.held for one in judged)
 
 
-def _biggest(judged: Sequence[Judged]) -> list[Judged]:
+def _biggest(judged: Sequence[SharedFileState]) -> list[SharedFileState]:
     return sorted(judged, key=lambda one: (-one.file.entry.held, one.file.path))
 
 
-def _listed(host: Host, judged: Sequence[Judged], unjudged: Sequence[SharedFile]) -> tuple[str, ...]:
+def _listed(host: Host, judged: Sequence[SharedFileState], unjudged: Sequence[SharedFile]) -> tuple[str, ...]:
     """A line for each of the biggest, one for the rest, and one for what was not judged at all."""
     names = user_names(host.files)
     now = host.clock.now()
@@ -116,27 +116,27 @@ def _listed(host: Host, judged: Sequence[Judged], unjudged: Sequence[SharedFile]
     rest = _biggest(judged)[SHOWN:]
     if rest:
         text = _("and {count} smaller files, {size} in all")
-        lines.append(text.format(count=len(rest), size=sized(_bytes(rest))))
+        lines.append(text.format(count=len(rest), size=format_size(_bytes(rest))))
     if unjudged:
         text = _("and {count} more in /dev/shm were not looked at: none is bigger than {size}")
-        lines.append(text.format(count=len(unjudged), size=sized(unjudged[0].entry.held)))
+        lines.append(text.format(count=len(unjudged), size=format_size(unjudged[0].entry.held)))
     return tuple(lines)
 
 
-def _line(one: Judged, names: dict[int, str], now: float) -> str:
+def _line(one: SharedFileState, names: dict[int, str], now: float) -> str:
     entry = one.file.entry
     text = _("{path} ({library}), {size}, owner {owner}, {minutes} minutes old: {why}")
     return text.format(
         path=one.file.path,
         library=one.file.library,
-        size=sized(entry.held),
+        size=format_size(entry.held),
         owner=names.get(entry.uid, str(entry.uid)),
         minutes=int((now - entry.ctime_ns / 1e9) // 60),
         why="; ".join(filter(None, dict.fromkeys((one.told, one.why)))),
     )
 
 
-def _removal(host: Host, judged: Sequence[Judged]) -> Optional[Fix]:
+def _removal(host: Host, judged: Sequence[SharedFileState]) -> Optional[Fix]:
     """The lines for a person: not where the folder is another user's, who may put a link in its place."""
     trusted = (None, 0, host.identity.euid)
     biggest = [one.file for one in _biggest(judged) if one.file.folder in trusted][:SHOWN]

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from npudoctor import Host, SignalProcess, _
 from npudoctor.proof.ending import Endings
-from npudoctor.proof.stale import Judge
+from npudoctor.proof.stale import StaleJudge
 
 
 def sorted_out(
-    host: Host, stale: Mapping[int, str], judge: Judge
+    host: Host, stale: Mapping[int, str], judge: StaleJudge
 ) -> tuple[list[SignalProcess], dict[int, str]]:
     """The steps, one for each job or container and each user; and those that are only shown, with why."""
     endings = Endings(host, judge)

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Optional
 from npudoctor import INFO, Action, Command, Finding, Fix, Host, Risk, _
 from npudoctor.host.process.processes import Process
 from npudoctor.host.process.users import user_names
-from npudoctor.proof.looks import Holder
+from npudoctor.proof.two_samples import Holder
 
 if TYPE_CHECKING:
     from npudoctor import SignalProcess
-    from npudoctor.proof.stale import Judge
+    from npudoctor.proof.stale import StaleJudge
 
 SHOWN = 20  # processes of one finding
 LONGEST = 120  # characters of a command line
 
 
-def left_behind(host: Host, stale: Mapping[int, str], judge: Judge) -> Iterator[Finding]:
+def left_behind(host: Host, stale: Mapping[int, str], judge: StaleJudge) -> Iterator[Finding]:
     """Those that outlived the control group's owner: of each job or container, and of each user, what may
     be ended; and what is shown only, with the reason."""
     if not stale:

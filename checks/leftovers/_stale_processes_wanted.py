@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from npudoctor.facts.leftovers.owners import wanted_owner
+from npudoctor.facts.leftovers.owners import selected_owner
 from npudoctor.facts.leftovers.sessions import of_the_kernel, session_of
 from npudoctor.host import Host
 from npudoctor.host.process.processes import Process
 from npudoctor.proof.slurm import has_slurm, jobs_over
-from npudoctor.proof.stale import Judge, containers_of, jobs_of
+from npudoctor.proof.stale import StaleJudge, containers_of, jobs_of
 
 JOB, ARRAY, TASK = "SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID"
 
@@ -20,7 +20,7 @@ class Wanted:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._owner = wanted_owner(host)
+        self._owner = selected_owner(host)
         self._ours = set(host.processes.ancestors(host.processes.self_pid))
 
     def __call__(self, process: Process) -> bool:
@@ -39,7 +39,7 @@ class Wanted:
         return bool(jobs_of(self._host, pid) or containers_of(self._host, pid))
 
 
-def outlived(host: Host, judge: Judge, pids: Iterable[int]) -> dict[int, str]:
+def outlived(host: Host, judge: StaleJudge, pids: Iterable[int]) -> dict[int, str]:
     """The processes whose job, by the variables that they were started with, is proven over; and by what."""
     if judge.blind or not has_slurm(host):
         return {}

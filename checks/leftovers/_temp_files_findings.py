@@ -7,12 +7,12 @@ from typing import Optional
 
 from npudoctor import Action, Command, FileMark, Finding, Fix, Host, RemoveFiles, RemoveUnused, Risk, _
 from npudoctor.checks.cann._caches import held_by_nobody
-from npudoctor.core.mounts import holding, parse_mountinfo
+from npudoctor.core.mounts import mount_of, parse_mountinfo
 from npudoctor.facts.leftovers.temporary import TempFolder
 from npudoctor.host.fs.files import Entry
 from npudoctor.host.process.users import user_names
-from npudoctor.proof.places import why_shared
-from npudoctor.proof.temporary import Owners
+from npudoctor.proof.shared_storage import why_shared
+from npudoctor.proof.temporary import FolderOwners
 from npudoctor.proof.unused import LEASED, mark_of
 
 YOUNG, OLD = 600, 3600  # seconds: a build of an extension takes minutes
@@ -50,7 +50,7 @@ def lock(host: Host, path: str) -> Iterator[Finding]:
 def _file_system(host: Host, path: str) -> str:
     """The type of the file system on which a file lies; empty where that cannot be told."""
     mounts = parse_mountinfo(host.running_files.text("/proc/self/mountinfo") or "")
-    mount = holding(mounts, path)
+    mount = mount_of(mounts, path)
     return mount.kind if mount else ""
 
 
@@ -65,7 +65,7 @@ def _unlocking(host: Host, path: str, entry: Entry, kind: str) -> Fix:
 
 def left_over(host: Host, folders: Sequence[TempFolder]) -> Iterator[Finding]:
     """The folders whose processes are proven gone."""
-    owners = Owners(host)
+    owners = FolderOwners(host)
     left = [
         folder for folder in folders if folder.names is not None and not owners.why_not(folder)
     ]  # what is in a folder that is closed to us, others know

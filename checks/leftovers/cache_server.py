@@ -56,10 +56,10 @@ def cache_server(host: Host) -> Iterator[Finding]:
     # Loaded only where there is something to judge: most machines never saw a cache server.
     from npudoctor.checks.leftovers import _cache_server_findings as say
     from npudoctor.proof import leftovers
-    from npudoctor.proof.scene import gather
+    from npudoctor.proof.snapshot import take_snapshot
 
-    scene = gather(host)
-    seen = of_owner(leftovers.judge(scene), wanted)
+    scene = take_snapshot(host)
+    seen = of_owner(leftovers.judge_leftovers(scene), wanted)
     yield from say.proven(host, seen)
     yield from say.unproven(host, seen)
     if scene.unseen:

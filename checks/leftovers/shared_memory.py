@@ -9,7 +9,7 @@ from npudoctor import INFO, WARNING, Facts, Finding, Host, Scope, Unknown, _, ch
 from npudoctor.checks.leftovers._limits import limited
 from npudoctor.core.errors import CannotTell
 from npudoctor.facts.leftovers.shm_files import shared_files
-from npudoctor.host.process.sysvipc import Other, Segment
+from npudoctor.host.process.sysvipc import IpcObject, Segment
 
 SHOWN = 20  # evidence lines of one finding; a database or a leaking job may have hundreds of segments
 
@@ -92,7 +92,7 @@ def shared_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
         yield from findings(host, files)
 
 
-def _system_v(host: Host, segments: Sequence[Segment], others: Sequence[Other]) -> Iterator[Finding]:
+def _system_v(host: Host, segments: Sequence[Segment], others: Sequence[IpcObject]) -> Iterator[Finding]:
     if not segments and not others:
         return  # as on most machines: nobody needs to be looked for
     idle = [segment for segment in segments if not segment.nattch]
@@ -115,7 +115,7 @@ def _foreign_segments(host: Host) -> list[Segment]:
     return [segment for segment in segments if not candidate(segment)]
 
 
-def _totals(segments: Sequence[Segment], others: Sequence[Other]) -> dict[str, object]:
+def _totals(segments: Sequence[Segment], others: Sequence[IpcObject]) -> dict[str, object]:
     queues = [other for other in others if other.kind == "msg"]
     return {
         "segments": len(segments),
@@ -128,12 +128,12 @@ def _totals(segments: Sequence[Segment], others: Sequence[Other]) -> dict[str, o
 
 
 def _odd(host: Host, segment: Segment) -> bool:
-    from npudoctor.proof.creator import Life, creator
+    from npudoctor.proof.creator import Life, creator_life
 
-    return segment.destroyed or creator(host, segment.cpid, segment.ctime).life is not Life.ALIVE
+    return segment.destroyed or creator_life(host, segment.cpid, segment.ctime).life is not Life.ALIVE
 
 
-def _foreign(host: Host, segments: Sequence[Segment], others: Sequence[Other]) -> Finding:
+def _foreign(host: Host, segments: Sequence[Segment], others: Sequence[IpcObject]) -> Finding:
     count = len(segments) + len(others)
     text = ngettext(
         "{count} System V object of another program may be left over; it is not judged",
@@ -177,10 +177,10 @@ def _listed(host: Host, segments: Sequence[Segment], names: dict[int, str]) -> l
 
 
 def _segment_line(host: Host, segment: Segment, names: dict[int, str]) -> str:
-    from npudoctor.proof.creator import creator
+    from npudoctor.proof.creator import creator_life
 
     text = _("shmid {shmid}, key 0x{key:08x}, {size}, mode {mode:o}, owner {owner}, attached {nattch}: {why}")
-    why = creator(host, segment.cpid, segment.ctime).why
+    why = creator_life(host, segment.cpid, segment.ctime).why
     if segment.destroyed:
         why += _("; ") + _("marked for destruction")
     return text.format(
@@ -194,7 +194,7 @@ def _segment_line(host: Host, segment: Segment, names: dict[int, str]) -> str:
     )
 
 
-def _other_line(other: Other, names: dict[int, str]) -> str:
+def _other_line(other: IpcObject, names: dict[int, str]) -> str:
     if other.kind == "msg":
         text = _("msqid {id}, key 0x{key:08x}, {held} bytes queued, owner {owner}: no process of the owner")
     else:

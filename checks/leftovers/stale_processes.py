@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Union
 
 from npudoctor import INFO, WARNING, Facts, Finding, Host, Scope, Unknown, _, check
-from npudoctor.facts.job.wanted import gpu_here, npu_here
+from npudoctor.facts.job.expected_accelerator import gpu_here, npu_here
 from npudoctor.host import CannotTell
 from npudoctor.host.process.processes import Process
 
@@ -84,12 +84,12 @@ def stale_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
     from npudoctor.checks.leftovers._stale_processes_wanted import Wanted, outlived
     from npudoctor.facts.leftovers.compilers import is_orphaned_compiler
     from npudoctor.facts.leftovers.sessions import session_of
-    from npudoctor.proof.looks import look_twice
-    from npudoctor.proof.stale import Judge
+    from npudoctor.proof.stale import StaleJudge
+    from npudoctor.proof.two_samples import sample_twice
 
     wanted = Wanted(host)
     living = [process for process in host.processes.all().values() if wanted(process) and not process.gone]
-    judge = Judge(host)
+    judge = StaleJudge(host)
     proofs = {process.pid: judge.staleness(process.pid) for process in living if wanted.grouped(process.pid)}
     stale = {pid: proof.why for pid, proof in proofs.items() if proof.proven and not session_of(host, pid)}
     yield from say.left_behind(host, stale, judge)
@@ -100,7 +100,7 @@ def stale_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield from say.compile_worker(
         host, [one for one in orphans if one.pid not in known and not session_of(host, one.pid)]
     )
-    twice = look_twice(host, wanted)
+    twice = sample_twice(host, wanted)
     yield Facts({"processes": len(living), "left_behind": len(stale), "device_holders": twice.holders})
     yield from say.stuck(host, twice.stuck)
     yield from say.zombie(host, twice.zombies)

@@ -8,8 +8,8 @@ from typing import Optional, Union
 from npudoctor import INFO, WARNING, Facts, Finding, Host, Scope, Unknown, check
 from npudoctor.checks.leftovers._limits import limited
 from npudoctor.core.errors import CannotTell
-from npudoctor.facts.job.workplace import job_user
-from npudoctor.facts.leftovers.owners import wanted_owner
+from npudoctor.facts.job.working_directory import job_user
+from npudoctor.facts.leftovers.owners import selected_owner
 from npudoctor.facts.leftovers.temporary import TempFolder, build_locks, temp_folders
 from npudoctor.host.process.users import home_of
 
@@ -99,7 +99,7 @@ def _folders(host: Host) -> tuple[list[TempFolder], str]:
 def _locks(host: Host) -> list[str]:
     """The locks of the job's user, or of --user; nothing where that user's home is closed to us."""
     root: Optional[str] = host.variables.get(EXTENSIONS) or None
-    owner = wanted_owner(host)
+    owner = selected_owner(host)
     if owner is not None and owner != host.identity.euid:
         root = None
     if root is None:

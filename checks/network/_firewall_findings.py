@@ -8,15 +8,15 @@ from typing import Optional
 from npudoctor import Action, Finding, Host, Severity, _, ngettext
 from npudoctor.checks.network._firewall_fixes import Side, way_in, zone_of
 from npudoctor.core.ports import Span, overlap, runs, spell, without
+from npudoctor.facts.job.expected_accelerator import meant_for_other_machines
 from npudoctor.facts.job.nodes import is_here, is_rank_zero, node_count
 from npudoctor.facts.job.ports import Claim
-from npudoctor.facts.job.wanted import for_elsewhere
-from npudoctor.facts.leftovers.holders import told
-from npudoctor.firewall.hooks import Firewall, Verdict
-from npudoctor.firewall.inbound import Caller, anybody, callers, judge, worst
+from npudoctor.facts.leftovers.port_holders import abbreviate
+from npudoctor.firewall.hooks import Firewall, PortVerdict
+from npudoctor.firewall.inbound import Sender, any_senders, judge, senders, worst
 from npudoctor.firewall.read import read_rules
 
-Blocked = tuple[Caller, Span, Verdict]
+Blocked = tuple[Sender, Span, PortVerdict]
 
 
 class Answers:
@@ -26,10 +26,10 @@ class Answers:
         self._host, begun = host, host.clock.steady()
         self._lost: list[str] = []  # peers whose address nobody knows
         self.rules = read_rules(host)
-        self.callers = list(callers(host, self._addresses()))
+        self.callers = list(senders(host, self._addresses()))
         self.for_peers = bool(self.callers or self._lost)
         if not self.for_peers:
-            self.callers = anybody(host)
+            self.callers = any_senders(host)
         self.nodes = node_count(host)
         until = begun + host.options.timeout / 2
         firewall = Firewall(self.rules.tables, lambda: host.clock.steady() > until)
@@ -76,7 +76,7 @@ class Answers:
             if part[0] in closed
         ]
 
-    def zone(self, caller: Caller, ports: Span) -> str:
+    def zone(self, caller: Sender, ports: Span) -> str:
         """The zone of firewalld by whose rules a caller is judged; empty where that is not clear."""
         firewall = Firewall(self.rules.tables)
         for _span, _verdict in judge(firewall, caller, [(ports[0], ports[0])]):
@@ -89,7 +89,7 @@ class Answers:
         if not open_ports:
             return ""
         if self._lost:
-            why = _("nothing says which address {peers} has").format(peers=told(self._lost))
+            why = _("nothing says which address {peers} has").format(peers=abbreviate(self._lost))
         elif self.rules.unread:
             why = "; ".join(self.rules.unread)
         elif any(verdict.late for _c, _s, verdict in self._judged):
@@ -98,15 +98,15 @@ class Answers:
             why = _("it depends on who connects: name the other nodes with --peers")
         else:
             places = (place for _c, _s, verdict in self._judged for place in verdict.places)
-            why = _("it depends on what cannot be judged: {rules}").format(rules=told(places, 3))
+            why = _("it depends on what cannot be judged: {rules}").format(rules=abbreviate(places, 3))
             why = "; ".join([why, *self.rules.unlent])
         text = _("whether the firewall lets others in on TCP {ports} is not known: {why}")
-        return text.format(ports=told((spell([span]) for span in open_ports), 8), why=why)
+        return text.format(ports=abbreviate((spell([span]) for span in open_ports), 8), why=why)
 
-    def _known(self, verdict: Verdict) -> Verdict:
+    def _known(self, verdict: PortVerdict) -> PortVerdict:
         """Rules that could not be read may drop what the others let through."""
         if verdict.answer == "open" and self.rules.unread:
-            return Verdict("unknown", self.rules.unread)
+            return PortVerdict("unknown", self.rules.unread)
         return verdict
 
     def _addresses(self) -> Iterator[str]:
@@ -148,10 +148,10 @@ def blocked(host: Host, claim: Claim, answers: Answers) -> Iterator[Finding]:
     yield Finding(
         "firewall.blocked",
         text.format(
-            who=told(peers) if peers else _("every other node"),
-            ports=told((spell([span]) for span in ports), 8),
+            who=abbreviate(peers) if peers else _("every other node"),
+            ports=abbreviate((spell([span]) for span in ports), 8),
             label=claim.label,
-            place=told(places, 3),
+            place=abbreviate(places, 3),
         ),
         severity=_weight(host, claim, answers, whole=without(claim.spans, ports) == ()),
         evidence=places[:8],
@@ -187,7 +187,7 @@ def _sides(found: Sequence[Blocked]) -> list[Side]:
 def _weight(host: Host, claim: Claim, answers: Answers, whole: bool) -> Optional[Severity]:
     """None is the declared one: an error. HCCL takes the first free port of several, at the root."""
     several = answers.for_peers or (answers.nodes or 0) > 1
-    elsewhere = not answers.for_peers and for_elsewhere(host)
+    elsewhere = not answers.for_peers and meant_for_other_machines(host)
     if answers.nodes == 1 or elsewhere or (not several and not claim.variable):
         return Severity.INFO
     if not several:

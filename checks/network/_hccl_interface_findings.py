@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Optional
 
 from npudoctor import Action, Command, Export, Finding, Fix, Risk, Severity, _
-from npudoctor.facts.job.far_ends import FarEnd
+from npudoctor.facts.job.peers import Peer
 from npudoctor.host.network.interfaces import Interface
 
 NAME = "HCCL_IF_IP"
@@ -59,7 +59,7 @@ def inner(value: str, owner: Interface, severity: Severity, better: str) -> Find
     return _finding("inner", message, value, better if better != value else "", (owner,), severity)
 
 
-def no_way(value: str, owner: Interface, far: FarEnd, severity: Severity) -> Finding:
+def no_way(value: str, owner: Interface, far: Peer, severity: Severity) -> Finding:
     """An address from which the kernel would not send to the master."""
     text = _("HCCL_IF_IP is {value}, and there is no way from it to {far} ({named_by})")
     message = text.format(value=value, far=far.address, named_by=far.named_by)
@@ -67,7 +67,7 @@ def no_way(value: str, owner: Interface, far: FarEnd, severity: Severity) -> Fin
 
 
 def other_way(
-    value: str, owner: Interface, by: Optional[Interface], far: FarEnd, better: str, severity: Severity
+    value: str, owner: Interface, by: Optional[Interface], far: Peer, better: str, severity: Severity
 ) -> Finding:
     """An address on one interface while packets leave by another."""
     text = _("HCCL_IF_IP is {value} on {interface}, but the way to {far} ({named_by}) is {other}")

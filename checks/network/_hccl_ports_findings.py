@@ -8,14 +8,14 @@ from typing import Optional
 from npudoctor import Action, Command, Finding, Fix, Host, Risk, Severity, _, ngettext
 from npudoctor.checks.network._hccl_ports_fixes import OUTGOING, RESERVED, kernel_ports, reserve
 from npudoctor.core.ports import Span, overlap, runs, spell, without
-from npudoctor.facts.job.ports import DEFAULTS, RANGE, Bad, Claim
-from npudoctor.facts.leftovers.holders import Holders, told
-from npudoctor.host.network.sockets import Bound
+from npudoctor.facts.job.ports import DEFAULTS, RANGE, BadPorts, Claim
+from npudoctor.facts.leftovers.port_holders import Holders, abbreviate
+from npudoctor.host.network.sockets import TcpSocket
 
 SHOWN = 32  # evidence lines of one finding
 
 
-def bad_value(bad: Bad) -> Finding:
+def bad_value(bad: BadPorts) -> Finding:
     """A value that the job will not get past."""
     text = (
         _("{variable}={value} cannot be used: {why}") if not bad.lenient else _("{variable}={value}: {why}")
@@ -28,7 +28,7 @@ def bad_value(bad: Bad) -> Finding:
     )
 
 
-def held(claim: Claim, sockets: Sequence[Bound], holders: Holders, fix: Optional[Fix]) -> Finding:
+def held(claim: Claim, sockets: Sequence[TcpSocket], holders: Holders, fix: Optional[Fix]) -> Finding:
     """Ports that living processes keep the job from."""
     text = ngettext(
         "TCP port {ports} ({label}) is held on {addresses} by {who}",
@@ -44,7 +44,7 @@ def held(claim: Claim, sockets: Sequence[Bound], holders: Holders, fix: Optional
     )
 
 
-def _left(claim: Claim, sockets: Sequence[Bound]) -> tuple[str, ...]:
+def _left(claim: Claim, sockets: Sequence[TcpSocket]) -> tuple[str, ...]:
     if claim.variable != RANGE:
         return ()
     free = claim.count - len({socket.port for socket in sockets})
@@ -52,7 +52,7 @@ def _left(claim: Claim, sockets: Sequence[Bound]) -> tuple[str, ...]:
 
 
 def held_by_stale(
-    claim: Claim, sockets: Sequence[Bound], holders: Holders, proofs: Iterable[str], host: Host
+    claim: Claim, sockets: Sequence[TcpSocket], holders: Holders, proofs: Iterable[str], host: Host
 ) -> Finding:
     """Ports that were left behind by a job or container that is over."""
     text = ngettext(
@@ -76,7 +76,7 @@ def held_by_stale(
     )
 
 
-def default_held(sockets: Sequence[Bound], holders: Holders) -> Finding:
+def default_held(sockets: Sequence[TcpSocket], holders: Holders) -> Finding:
     """Defaults that no variable names: they matter only to a job that names no port."""
     text = ngettext(
         "TCP port {ports}, a default ({label}) that no variable names, is held on {addresses} by {who}",
@@ -88,7 +88,7 @@ def default_held(sockets: Sequence[Bound], holders: Holders) -> Finding:
     return Finding("hccl-ports.default-held", message, evidence=_evidence(sockets, holders))
 
 
-def undecided(claim: Claim, sockets: Sequence[Bound], holders: Holders) -> str:
+def undecided(claim: Claim, sockets: Sequence[TcpSocket], holders: Holders) -> str:
     """Why a port that is held can be neither well nor ill."""
     text = _("TCP port {ports} ({label}) is held on {addresses} by {who}, and {why}")
     return _fill(text, claim.label, sockets, holders, why=claim.unsure)
@@ -111,24 +111,24 @@ def ephemeral(host: Host, claim: Claim) -> Optional[Finding]:
     return Finding("hccl-ports.ephemeral", message, action=Action.CONFIG, fix=fix)
 
 
-def _fill(text: str, label: str, sockets: Sequence[Bound], holders: Holders, **more: str) -> str:
+def _fill(text: str, label: str, sockets: Sequence[TcpSocket], holders: Holders, **more: str) -> str:
     return text.format(
         ports=_few(runs(socket.port for socket in sockets)),
         label=label,
-        addresses=told(sorted(socket.address for socket in sockets)),
-        who=told(who for socket in sockets for who in holders.describe(socket)),
+        addresses=abbreviate(sorted(socket.address for socket in sockets)),
+        who=abbreviate(who for socket in sockets for who in holders.describe(socket)),
         **more,
     )
 
 
 def _few(spans: Iterable[Span]) -> str:
-    return told((spell([span]) for span in spans), 8)
+    return abbreviate((spell([span]) for span in spans), 8)
 
 
-def _evidence(sockets: Sequence[Bound], holders: Holders) -> tuple[str, ...]:
+def _evidence(sockets: Sequence[TcpSocket], holders: Holders) -> tuple[str, ...]:
     lines = []
     for socket in sockets[:SHOWN]:
         address = f"[{socket.address}]" if ":" in socket.address else socket.address
         state = "LISTEN" if socket.listening else _("connected")
-        lines.append(f"tcp {address}:{socket.port} {state}: {told(holders.describe(socket), 8)}")
+        lines.append(f"tcp {address}:{socket.port} {state}: {abbreviate(holders.describe(socket), 8)}")
     return (*lines, *([f"... (+{len(sockets) - SHOWN})"] if len(sockets) > SHOWN else []))

@@ -20,7 +20,7 @@ from npudoctor.core.ports import (
 )
 from npudoctor.facts.job.ports import BASE, DEFAULTS, RANGE, Claim
 from npudoctor.host import CannotTell
-from npudoctor.host.network.sockets import Bound
+from npudoctor.host.network.sockets import TcpSocket
 
 WIDEST = 1024  # of a range that is proposed
 BOOT = ("/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d", "/lib/sysctl.d")
@@ -62,7 +62,7 @@ def _key(line: str) -> str:
     return line.partition("=")[0].strip().lstrip("-").replace("/", ".")
 
 
-def way_out(host: Host, claim: Claim, bound: Sequence[Bound]) -> Optional[Fix]:
+def way_out(host: Host, claim: Claim, bound: Sequence[TcpSocket]) -> Optional[Fix]:
     """Other ports: free, not what else the job takes by default, not open to outgoing connections."""
     try:
         outgoing, reserved = kernel_ports(host)

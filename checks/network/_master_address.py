@@ -9,11 +9,11 @@ from npudoctor import ERROR, INFO, WARNING, Finding, Host, Severity
 from npudoctor.checks.network import _master_address_findings as say
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.ports import parse_port
-from npudoctor.facts.job.far_ends import several_nodes
+from npudoctor.facts.job.expected_accelerator import meant_for_other_machines
+from npudoctor.facts.job.input_cleanup import cleaned_up
+from npudoctor.facts.job.local_addresses import is_local, same_host
 from npudoctor.facts.job.nodes import is_rank_zero
-from npudoctor.facts.job.ourselves import is_us, same_host
-from npudoctor.facts.job.pasted import as_meant
-from npudoctor.facts.job.wanted import for_elsewhere
+from npudoctor.facts.job.peers import several_nodes
 
 # The port beside an address, and the lowest that is taken; PADDLE_MASTER has it inside.
 _PORTS = {
@@ -91,7 +91,7 @@ def _is_name(text: str) -> bool:
 
 def _meant(value: str) -> str:
     """The value without what a document or a browser puts around it; empty where that is no address."""
-    plain = as_meant(value).rpartition("//")[2].rstrip("/")
+    plain = cleaned_up(value).rpartition("//")[2].rstrip("/")
     place, colon, port = plain.rpartition(":")
     if colon and port.isdigit() and ":" not in place.strip("[]"):
         plain = place
@@ -102,7 +102,7 @@ def _meant(value: str) -> str:
 def _wrong(host: Host, variable: str, place: str, addresses: Sequence[str]) -> Iterator[Finding]:
     """What is wrong with the address; the first is what matters."""
     several, first = several_nodes(host), is_rank_zero(host)
-    ours = [one for one in addresses if is_us(host, one)]
+    ours = [one for one in addresses if is_local(host, one)]
     idle = [one for one in addresses if _is_loopback(one)]
     if variable == "MS_SCHED_HOST" and all(":" in one for one in addresses):
         yield say.ipv6(variable, place, addresses, _weight(host, ERROR))
@@ -124,7 +124,7 @@ def _wrong(host: Host, variable: str, place: str, addresses: Sequence[str]) -> I
 
 def _reachable(host: Host, address: str) -> bool:
     """Whether there is a way; link-local addresses need more than an address to tell."""
-    return address.lower().startswith("fe80") or host.network.way_to(address) is not None
+    return address.lower().startswith("fe80") or host.network.route_to(address) is not None
 
 
 def _is_loopback(address: str) -> bool:
@@ -150,4 +150,4 @@ def _better(host: Host, here: bool) -> str:
 
 
 def _weight(host: Host, severity: Severity) -> Severity:
-    return INFO if for_elsewhere(host) else severity
+    return INFO if meant_for_other_machines(host) else severity

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Optional
 
 from npudoctor import Action, Command, Finding, Fix, Risk, Severity, _
-from npudoctor.facts.job.launchers import Names, Told
+from npudoctor.facts.job.launchers import LauncherRank, LauncherVariables
 
 SHOWN = 80  # of a value
 
 
-def bad_value(names: Names, wrong: Sequence[str], variables: Mapping[str, str]) -> Finding:
+def bad_value(names: LauncherVariables, wrong: Sequence[str], variables: Mapping[str, str]) -> Finding:
     """Numbers that cannot be read."""
     given = ", ".join(f"{name}={variables[name][:SHOWN]}" for name in wrong)
     text = _("{given}: a rank is a whole number from 0 on, a count one from 1 on")
@@ -21,7 +21,11 @@ def bad_value(names: Names, wrong: Sequence[str], variables: Mapping[str, str]) 
 
 
 def beyond(
-    names: Names, index: str, count: str, variables: Mapping[str, str], severity: Optional[Severity]
+    names: LauncherVariables,
+    index: str,
+    count: str,
+    variables: Mapping[str, str],
+    severity: Optional[Severity],
 ) -> Finding:
     """A rank that the job does not have."""
     text = _("{index} is {value}, and {count} is {most}: the ranks are 0 to {last}")
@@ -30,7 +34,7 @@ def beyond(
     return _finding("out-of-range", message, names.all, variables, names, severity)
 
 
-def ranks_disagree(one: Told, other: Told, variables: Mapping[str, str]) -> Finding:
+def ranks_disagree(one: LauncherRank, other: LauncherRank, variables: Mapping[str, str]) -> Finding:
     """Two launchers with two numbers for this process."""
     text = _("{one}={rank} ({launcher}), but {other}={other_rank} ({other_launcher}), both of {size}")
     message = text.format(
@@ -40,7 +44,7 @@ def ranks_disagree(one: Told, other: Told, variables: Mapping[str, str]) -> Find
     return _finding("disagree", message, (*one.names.all, *other.names.all), variables)
 
 
-def sizes_disagree(one: Told, other: Told, variables: Mapping[str, str]) -> Finding:
+def sizes_disagree(one: LauncherRank, other: LauncherRank, variables: Mapping[str, str]) -> Finding:
     """Two launchers with two numbers of ranks, of which none can be inside of the other."""
     text = _("{one}={size} ({launcher}), but {other}={other_size} ({other_launcher}): neither is a part")
     message = text.format(
@@ -91,7 +95,7 @@ def _finding(
     message: str,
     names: Iterable[str],
     variables: Mapping[str, str],
-    unset: Optional[Names] = None,
+    unset: Optional[LauncherVariables] = None,
     severity: Optional[Severity] = None,
 ) -> Finding:
     given = [name for name in dict.fromkeys(names) if name in variables]

@@ -7,8 +7,8 @@ from typing import Optional
 
 from npudoctor import INFO, WARNING, Host, _
 from npudoctor.checks.network._rank_table_rules import Fault, is_address, listed, retries
-from npudoctor.facts.job.ourselves import is_us
-from npudoctor.facts.job.rank_table_model import PODS, Device, Server, Table
+from npudoctor.facts.job.local_addresses import is_local
+from npudoctor.facts.job.rank_table_model import PODS, Device, RankTable, Server
 from npudoctor.facts.npu.visible import runtime_ids
 from npudoctor.host import CannotTell
 from npudoctor.host.devices.hccnconf import CONF, HccnConf, read_conf
@@ -21,7 +21,7 @@ NODE = "/dev/davinci"
 class Here:
     """A table beside the machine and the variables of the job."""
 
-    def __init__(self, host: Host, table: Table) -> None:
+    def __init__(self, host: Host, table: RankTable) -> None:
         self._host, self._table = host, table
         self._conf = _conf(host)
         self.rank = self._own_rank()
@@ -60,7 +60,7 @@ class Here:
             if addresses & {server.host_ip, server.id}:
                 return server
         named = (server for server in servers if server.id and not is_address(server.id))
-        return next((server for server in named if is_us(self._host, server.id)), None)
+        return next((server for server in named if is_local(self._host, server.id)), None)
 
     def _variables(self) -> Iterator[Fault]:
         total = len(self._table.devices)
@@ -138,7 +138,7 @@ class Here:
             yield Fault("device-id", text, WARNING)
 
     def _wrong_host_ip(self, server: Server) -> Iterator[Fault]:
-        if is_address(server.host_ip) and is_us(self._host, server.host_ip) is False:
+        if is_address(server.host_ip) and is_local(self._host, server.host_ip) is False:
             text = _("server {server} is this machine, and its host_ip {address} is no address of it")
             severity = WARNING if retries(self._host.variables) else INFO
             yield Fault("host-address", text.format(server=server.id, address=server.host_ip), severity)

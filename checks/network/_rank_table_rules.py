@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from npudoctor import ERROR, INFO, WARNING, Severity, _
 from npudoctor.core.frozen import dataclass
-from npudoctor.facts.job.rank_table_model import LAB, PODS, SERVERS, SUPER_POD, Device, Server, Table
+from npudoctor.facts.job.rank_table_model import LAB, PODS, SERVERS, SUPER_POD, Device, RankTable, Server
 
 NAME_BYTES = 64
 PER_SERVER = (1, 2, 4, 8, 16)
@@ -26,7 +26,7 @@ class Fault:
     severity: Severity = ERROR
 
 
-def inner_faults(table: Table, variables: Mapping[str, str]) -> Iterator[Fault]:
+def inner_faults(table: RankTable, variables: Mapping[str, str]) -> Iterator[Fault]:
     """All that is wrong with a table in itself. `variables` say which optional keys the job needs."""
     yield from _counts(table)
     yield from _names(table)
@@ -65,7 +65,7 @@ def retries(variables: Mapping[str, str]) -> bool:
     return ":1" in variables.get("HCCL_OP_RETRY_ENABLE", "")
 
 
-def _counts(table: Table) -> Iterator[Fault]:
+def _counts(table: RankTable) -> Iterator[Fault]:
     for count in table.counts:
         if count.told is not None and count.told != count.real:
             text = _("{place} is {told}, and there are {real}")
@@ -77,7 +77,7 @@ def _counts(table: Table) -> Iterator[Fault]:
         yield Fault("device-counts", text.format(counts=listed(sizes)), severity)
 
 
-def _names(table: Table) -> Iterator[Fault]:
+def _names(table: RankTable) -> Iterator[Fault]:
     names = {
         "server_id": [server.id for server in table.servers],
         "super_pod_id": [pod.id for pod in table.super_pods],
@@ -93,7 +93,7 @@ def _names(table: Table) -> Iterator[Fault]:
                 yield Fault("bad-value", text.format(key=key, value=value[:20] + "...", count=NAME_BYTES))
 
 
-def _ranks(table: Table) -> Iterator[Fault]:
+def _ranks(table: RankTable) -> Iterator[Fault]:
     ranks = [device.rank for device in table.devices if device.rank is not None]
     if table.template == PODS or len(ranks) != len(table.devices):
         return
@@ -108,7 +108,7 @@ def _ranks(table: Table) -> Iterator[Fault]:
         yield from _split(table)
 
 
-def _split(table: Table) -> Iterator[Fault]:
+def _split(table: RankTable) -> Iterator[Fault]:
     for server in table.servers:
         own = sorted(device.rank for device in server.devices if device.rank is not None)
         if own and own[-1] - own[0] >= len(own):
@@ -116,7 +116,7 @@ def _split(table: Table) -> Iterator[Fault]:
             yield Fault("split-ranks", text.format(server=server.id, ranks=listed(own)), WARNING)
 
 
-def _devices(table: Table) -> Iterator[Fault]:
+def _devices(table: RankTable) -> Iterator[Fault]:
     for server in table.servers:
         by_id: dict[int, list[Device]] = {}
         for device in server.devices:
@@ -137,7 +137,7 @@ def _shared(server: Server, number: int, same: list[Device]) -> Iterator[Fault]:
         yield Fault("shared-device", text, WARNING)
 
 
-def _addresses(table: Table, variables: Mapping[str, str]) -> Iterator[Fault]:
+def _addresses(table: RankTable, variables: Mapping[str, str]) -> Iterator[Fault]:
     owners: dict[str, tuple[str, object]] = {}
     lacking: list[str] = []
     for server in table.servers:
@@ -164,14 +164,14 @@ def _no_address(place: str, value: str) -> Fault:
     )
 
 
-def _addresses_needed(table: Table, variables: Mapping[str, str]) -> bool:
+def _addresses_needed(table: RankTable, variables: Mapping[str, str]) -> bool:
     """One server does without, unless its devices are to speak over RoCE; a super pod over HCCS likewise."""
     if table.template == SERVERS and len(table.super_pods) == 1:
         return variables.get("HCCL_INTER_HCCS_DISABLE", "").upper() == "TRUE"
     return len(table.servers) > 1 or variables.get("HCCL_INTRA_ROCE_ENABLE") == "1"
 
 
-def _ports(table: Table) -> Iterator[Fault]:
+def _ports(table: RankTable) -> Iterator[Fault]:
     low: list[str] = []
     for server in table.servers:
         for device in server.devices:
@@ -191,7 +191,7 @@ def _ports(table: Table) -> Iterator[Fault]:
         yield Fault("low-port", text.format(places=listed(low)), INFO)
 
 
-def _super_pods(table: Table) -> Iterator[Fault]:
+def _super_pods(table: RankTable) -> Iterator[Fault]:
     marked = [device for device in table.devices if device.super_id is not None]
     if not table.super_pods or not marked:
         text = _("without {key} HCCL takes this for servers outside of a super pod")
@@ -213,7 +213,7 @@ def _super_pods(table: Table) -> Iterator[Fault]:
     yield from _inside_pods(table)
 
 
-def _inside_pods(table: Table) -> Iterator[Fault]:
+def _inside_pods(table: RankTable) -> Iterator[Fault]:
     order: dict[str, int] = {}
     for position, server in enumerate(table.servers):
         order.setdefault(server.id, position)
@@ -232,7 +232,7 @@ def _inside_pods(table: Table) -> Iterator[Fault]:
             yield Fault("split-ranks", text.format(pod=pod.id), WARNING)
 
 
-def _backups(table: Table, variables: Mapping[str, str]) -> Iterator[Fault]:
+def _backups(table: RankTable, variables: Mapping[str, str]) -> Iterator[Fault]:
     """A backup is the other die of the same NPU; it is looked at only where operators are run again."""
     severity = WARNING if retries(variables) else INFO
     owners = {

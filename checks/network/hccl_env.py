@@ -7,7 +7,7 @@ from typing import Any, Optional, Union
 
 from npudoctor import ERROR, INFO, WARNING, Facts, Finding, Host, Scope, Severity, Skip, _, check
 from npudoctor.checks.network._ranks import several
-from npudoctor.facts.job.wanted import accelerators
+from npudoctor.facts.job.expected_accelerator import accelerators
 from npudoctor.host import CannotTell
 
 Row = Mapping[str, Any]
@@ -120,7 +120,7 @@ def _chip(host: Host) -> str:
 def _wrong(row: Row, value: str, chip: str) -> Optional[Finding]:
     """A value that HCCL does not take."""
     from npudoctor.checks.network import _hccl_env_findings as say
-    from npudoctor.facts.job.pasted import as_meant
+    from npudoctor.facts.job.input_cleanup import cleaned_up
     from npudoctor.knowledge.hccl import nearest, on_chip, what_is_wrong
 
     here = on_chip(row, chip)
@@ -131,7 +131,7 @@ def _wrong(row: Row, value: str, chip: str) -> Optional[Finding]:
     why = what_is_wrong(here, value)
     if why is None:
         return None
-    meant = as_meant(value)
+    meant = cleaned_up(value)
     severity: Severity = ERROR if here.get("refused") else WARNING
     if meant != value and meant and what_is_wrong(here, meant) is None:
         better: Finding = say.pasted(here, value, meant, severity)

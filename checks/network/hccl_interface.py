@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Optional, Union
 
 from npudoctor import ERROR, INFO, WARNING, Facts, Finding, Host, Scope, Skip, _, check
-from npudoctor.facts.job.wanted import accelerators, for_elsewhere
+from npudoctor.facts.job.expected_accelerator import accelerators, meant_for_other_machines
 
 if TYPE_CHECKING:
-    from npudoctor.facts.job.far_ends import FarEnd
+    from npudoctor.facts.job.peers import Peer
     from npudoctor.host.network.interfaces import Address, Interface
 
 NAME, IFNAME = "HCCL_IF_IP", "HCCL_SOCKET_IFNAME"
@@ -88,7 +88,7 @@ def hccl_interface(host: Host) -> Iterator[Union[Finding, Facts]]:
     owner, own = _owner(host, address, zone)
     yield Facts({"address": address, "interface": owner.name if owner else None})
     if owner is None or own is None:
-        severity = INFO if for_elsewhere(host) else ERROR
+        severity = INFO if meant_for_other_machines(host) else ERROR
         yield say.not_ours(value, host.network.interfaces(), _better(host), severity)
         return
     yield from _suited(host, value, owner)
@@ -114,9 +114,9 @@ def _read(value: str) -> tuple[str, str, str]:
 
 def _meant(value: str) -> str:
     """The value without what a document left about it, where that is an address."""
-    from npudoctor.facts.job.pasted import as_meant
+    from npudoctor.facts.job.input_cleanup import cleaned_up
 
-    meant = as_meant(value)
+    meant = cleaned_up(value)
     return meant if meant and not _read(meant)[2] else ""
 
 
@@ -132,9 +132,9 @@ def _owner(host: Host, address: str, zone: str) -> tuple[Optional[Interface], Op
 def _suited(host: Host, value: str, owner: Interface) -> Iterator[Finding]:
     """Whether its interface leads anywhere."""
     from npudoctor.checks.network import _hccl_interface_findings as say
-    from npudoctor.facts.job.far_ends import several_nodes
+    from npudoctor.facts.job.peers import several_nodes
 
-    several, elsewhere = several_nodes(host), for_elsewhere(host)
+    several, elsewhere = several_nodes(host), meant_for_other_machines(host)
     if not owner.alive:
         worst = ERROR if several else WARNING
         yield say.down(value, owner, INFO if elsewhere else worst)
@@ -151,21 +151,21 @@ def _way(host: Host, value: str, owner: Interface, own: Address) -> Iterator[Fin
     if far is None or owner.inner or not owner.alive:
         return
     index = owner.index if own.scope == "link" else 0
-    way = host.network.way_to(far.address, own.text, index)
+    way = host.network.route_to(far.address, own.text, index)
     if way is None:
-        yield say.no_way(value, owner, far, INFO if for_elsewhere(host) else WARNING)
+        yield say.no_way(value, owner, far, INFO if meant_for_other_machines(host) else WARNING)
     elif not way.local and way.index != owner.index:
         by = host.network.at(way.index)
         near = _in_network(far.address, own)
-        severity = INFO if near or for_elsewhere(host) else WARNING
+        severity = INFO if near or meant_for_other_machines(host) else WARNING
         yield say.other_way(value, owner, by, far, "" if near else _better(host), severity)
 
 
-def _far(host: Host, ipv6: bool) -> Optional[FarEnd]:
+def _far(host: Host, ipv6: bool) -> Optional[Peer]:
     """The master's address, where it is of the same family: else it says nothing of this way."""
-    from npudoctor.facts.job.far_ends import far_end
+    from npudoctor.facts.job.peers import first_peer
 
-    far = far_end(host)
+    far = first_peer(host)
     return far if far is not None and (":" in far.address) is ipv6 else None
 
 
@@ -179,13 +179,13 @@ def _in_network(address: str, own: Address) -> bool:
 def _beside(host: Host, value: str, owner: Interface) -> Iterator[Finding]:
     """HCCL_SOCKET_IFNAME that names other interfaces."""
     from npudoctor.checks.network import _hccl_interface_findings as say
-    from npudoctor.facts.job.interface_names import read
+    from npudoctor.facts.job.interface_names import read_names
 
     given = host.variables.get(IFNAME, "")
     if not given:
         return
     try:
-        chosen = read(IFNAME, given)
+        chosen = read_names(IFNAME, given)
     except ValueError:
         return  # socket-interfaces says so
     if chosen.names and owner not in chosen.of([owner]):
@@ -194,11 +194,11 @@ def _beside(host: Host, value: str, owner: Interface) -> Iterator[Finding]:
 
 def _better(host: Host) -> str:
     """The address that packets to the master carry, or the only one that there is; "" where none is it."""
-    from npudoctor.facts.job.far_ends import far_end
     from npudoctor.facts.job.interface_names import addresses
+    from npudoctor.facts.job.peers import first_peer
 
-    far = far_end(host)
-    way = host.network.way_to(far.address) if far else None
+    far = first_peer(host)
+    way = host.network.route_to(far.address) if far else None
     if way is not None and way.source and not way.local:
         return way.source
     outer = [one for one in host.network.interfaces() if one.alive and not one.inner]

@@ -9,10 +9,10 @@ from npudoctor import ERROR, INFO, WARNING, Facts, Finding, Host, Scope, Skip, U
 from npudoctor.checks.network import _hccl_ports_findings as say
 from npudoctor.checks.network._hccl_ports_fixes import way_out
 from npudoctor.core.ports import Span, mask, spell, without
-from npudoctor.facts.job.ports import DEFAULTS, Bad, Claim, Elsewhere, Named, named_ports
-from npudoctor.facts.job.wanted import gpu_here, npu_here
-from npudoctor.facts.leftovers.holders import Holders, Occupants, occupants
-from npudoctor.host.network.sockets import Bound
+from npudoctor.facts.job.expected_accelerator import gpu_here, npu_here
+from npudoctor.facts.job.ports import DEFAULTS, BadPorts, Claim, NamedPorts, RemotePort, named_ports
+from npudoctor.facts.leftovers.port_holders import Holders, Occupants, occupants
+from npudoctor.host.network.sockets import TcpSocket
 from npudoctor.proof.stale import staleness
 
 NPU_PORT = "16666"
@@ -90,7 +90,7 @@ def hccl_ports(host: Host) -> Iterator[Union[Finding, Facts]]:
     Documentation/networking/ip-sysctl.rst of the kernel; Slurm's cgroup guide.
     """
     holders = Holders(host)
-    named: list[Named] = []
+    named: list[NamedPorts] = []
     for one in named_ports(host):
         named.append(one)
         yield from _answer(host, one, holders)
@@ -104,14 +104,14 @@ def hccl_ports(host: Host) -> Iterator[Union[Finding, Facts]]:
     undecided = [say.undecided(one, held, holders) for one, held in blocked if held]
     if undecided:
         raise Unknown("; ".join(undecided), advisory=True)
-    if not defaults and all(isinstance(one, Elsewhere) for one in named):
+    if not defaults and all(isinstance(one, RemotePort) for one in named):
         raise Skip(_("no variable names a port of this machine, and no NPU is wanted"))
 
 
-def _answer(host: Host, one: Named, holders: Holders) -> Iterator[Union[Finding, Facts]]:
-    if isinstance(one, Bad):
+def _answer(host: Host, one: NamedPorts, holders: Holders) -> Iterator[Union[Finding, Facts]]:
+    if isinstance(one, BadPorts):
         yield say.bad_value(one)
-    elif isinstance(one, Elsewhere):
+    elif isinstance(one, RemotePort):
         place = {"variable": one.variable, "value": one.value[:80] or None}
         yield Facts({f"tcp/{one.port}": {"state": "elsewhere" if one.known else "not-judged", **place}})
     else:
@@ -121,10 +121,10 @@ def _answer(host: Host, one: Named, holders: Holders) -> Iterator[Union[Finding,
             yield from _judge(host, one, found.held, holders)
 
 
-def _judge(host: Host, claim: Claim, sockets: Sequence[Bound], holders: Holders) -> Iterator[Finding]:
+def _judge(host: Host, claim: Claim, sockets: Sequence[TcpSocket], holders: Holders) -> Iterator[Finding]:
     proofs = {pid: staleness(host, pid) for socket in sockets for pid in holders.pids(socket)}
-    stale: list[Bound] = []
-    living: list[Bound] = []
+    stale: list[TcpSocket] = []
+    living: list[TcpSocket] = []
     for socket in sockets:
         pids = holders.pids(socket)
         left_behind = bool(pids) and all(proofs[pid].proven for pid in pids)
@@ -141,7 +141,7 @@ def _judge(host: Host, claim: Claim, sockets: Sequence[Bound], holders: Holders)
 
 def _facts(host: Host, claim: Claim, found: Occupants, holders: Holders) -> dict[str, object]:
     """Free ports as ranges, others each with its holders; `state` is free, partly-free, ancestor or held."""
-    taken: dict[int, tuple[str, list[Bound]]] = {}
+    taken: dict[int, tuple[str, list[TcpSocket]]] = {}
     kinds = {"held": found.held, "ancestor": found.ancestors, "partly-free": found.apart}
     for state, sockets in kinds.items():  # the worst that is said of a port counts
         for socket in sockets:
@@ -159,7 +159,7 @@ def _facts(host: Host, claim: Claim, found: Occupants, holders: Holders) -> dict
     return facts
 
 
-def _holding(state: str, sockets: Sequence[Bound], holders: Holders) -> Mapping[str, object]:
+def _holding(state: str, sockets: Sequence[TcpSocket], holders: Holders) -> Mapping[str, object]:
     return {
         "state": state,
         "addresses": sorted({socket.address for socket in sockets}),
@@ -168,10 +168,10 @@ def _holding(state: str, sockets: Sequence[Bound], holders: Holders) -> Mapping[
     }
 
 
-def _defaults(host: Host, named: Sequence[Named], holders: Holders) -> list[Bound]:
+def _defaults(host: Host, named: Sequence[NamedPorts], holders: Holders) -> list[TcpSocket]:
     """The listeners on defaults that nothing names."""
     spans = [span for one in named if isinstance(one, Claim) for span in one.spans]
-    spans += [(one.port, one.port) for one in named if isinstance(one, Elsewhere) and one.known]
+    spans += [(one.port, one.port) for one in named if isinstance(one, RemotePort) and one.known]
     claimed = mask(spans)
     return [
         socket

@@ -87,6 +87,6 @@ def master_address(host: Host) -> Iterator[Union[Finding, Facts]]:
             silent += [value] if answer.silent else []
     if silent:
         text = _("the name servers do not say what {names} means")
-        from npudoctor.facts.job.wanted import for_elsewhere
+        from npudoctor.facts.job.expected_accelerator import meant_for_other_machines
 
-        raise Unknown(text.format(names=", ".join(silent)), advisory=for_elsewhere(host))
+        raise Unknown(text.format(names=", ".join(silent)), advisory=meant_for_other_machines(host))

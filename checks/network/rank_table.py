@@ -27,7 +27,7 @@ from npudoctor.core.frozen import replace
 
 if TYPE_CHECKING:
     from npudoctor.checks.network._rank_table_rules import Fault
-    from npudoctor.facts.job.rank_table import Look
+    from npudoctor.facts.job.rank_table import RankTableFile
 
 SHOWN = 20
 # A rank that is none, or that the job does not have, is none of the table's either.
@@ -139,13 +139,13 @@ def rank_table(host: Host) -> Iterator[Union[Finding, Facts]]:
         )
         names = {"variable": variable, "path": path, "other": ranktable.OLDER, "second": older}
         yield _finding("two-tables", text.format(**names))
-    look = ranktable.settled(host, path)
+    look = ranktable.wait_for_table(host, path)
     yield from _of_the_file(host, variable, path, look)
     if not look.fault and not look.initializing:
         yield from _of_the_table(host, path, look)
 
 
-def _of_the_file(host: Host, variable: str, path: str, look: Look) -> Iterator[Finding]:
+def _of_the_file(host: Host, variable: str, path: str, look: RankTableFile) -> Iterator[Finding]:
     fault, place = look.fault, {"variable": variable, "path": path, "why": look.why}
     if fault == "missing":
         negotiates = _only_torch(host)
@@ -190,16 +190,16 @@ def _only_torch(host: Host) -> bool:
     )
 
 
-def _of_the_table(host: Host, path: str, look: Look) -> Iterator[Union[Finding, Facts]]:
+def _of_the_table(host: Host, path: str, look: RankTableFile) -> Iterator[Union[Finding, Facts]]:
     from npudoctor.checks.network._rank_table_here import Here
     from npudoctor.checks.network._rank_table_rules import Fault, inner_faults
-    from npudoctor.facts.job.rank_table_model import SERVERS, VERSIONS, Reader, template_of
+    from npudoctor.facts.job.rank_table_model import SERVERS, VERSIONS, RankTableReader, template_of
 
     version = look.table.get("version")
     if template_of(look.table) == SERVERS and isinstance(version, str) and version not in ("", *VERSIONS):
         text = _("the rank table {path} is of version {version}, whose rules npudoctor does not know")
         raise Unknown(text.format(path=path, version=version[:20]), advisory=True)
-    reader = Reader()
+    reader = RankTableReader()
     status = reader.text(look.table, "status", "")
     table = reader.table(look.table)
     faults = [Fault("bad-value", text) for text in reader.faults]

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Optional, Union
 
 from npudoctor import ERROR, INFO, WARNING, Facts, Finding, Host, Scope, Severity, Skip, _, check
-from npudoctor.facts.job.wanted import accelerators, for_elsewhere
+from npudoctor.facts.job.expected_accelerator import accelerators, meant_for_other_machines
 
 if TYPE_CHECKING:
-    from npudoctor.facts.job.interface_names import Chosen
+    from npudoctor.facts.job.interface_names import NamePattern
     from npudoctor.host.network.interfaces import Interface
 
 HCCL, GLOO, TENSORPIPE, NCCL = (f"{one}_SOCKET_IFNAME" for one in ("HCCL", "GLOO", "TP", "NCCL"))
@@ -85,7 +85,7 @@ def socket_interfaces(host: Host) -> Iterator[Union[Finding, Facts]]:
     given = [name for name in WORST if name in host.variables and _concerns(host, name)]
     if not given and not _left_to_hccl(host):
         raise Skip(_("no variable names an interface"))
-    from npudoctor.facts.job.far_ends import several_nodes
+    from npudoctor.facts.job.peers import several_nodes
 
     several = several_nodes(host)
     picks: dict[str, Sequence[Interface]] = {}
@@ -120,7 +120,11 @@ def _left_to_hccl(host: Host) -> bool:
 
 def _cap(host: Host, variable: str) -> Severity:
     """A login node's variables are for other machines; HCCL does not look where HCCL_IF_IP is set."""
-    return INFO if for_elsewhere(host) or (variable == HCCL and host.variables.get("HCCL_IF_IP")) else ERROR
+    return (
+        INFO
+        if meant_for_other_machines(host) or (variable == HCCL and host.variables.get("HCCL_IF_IP"))
+        else ERROR
+    )
 
 
 def _at_most(finding: Finding, cap: Severity) -> Finding:
@@ -131,11 +135,11 @@ def _at_most(finding: Finding, cap: Severity) -> Finding:
     return replace(finding, severity=min(finding.severity, cap))
 
 
-def _read(variable: str, value: str) -> Optional[Chosen]:
-    from npudoctor.facts.job.interface_names import read
+def _read(variable: str, value: str) -> Optional[NamePattern]:
+    from npudoctor.facts.job.interface_names import read_names
 
     try:
-        chosen = read(variable, value)
+        chosen = read_names(variable, value)
     except ValueError:
         return None
     return chosen if chosen.names else None
@@ -147,16 +151,16 @@ def _useful(one: Interface) -> bool:
     return one.alive and bool(addresses(one))
 
 
-def _judge(host: Host, variable: str, chosen: Optional[Chosen], several: bool) -> Iterator[Finding]:
+def _judge(host: Host, variable: str, chosen: Optional[NamePattern], several: bool) -> Iterator[Finding]:
     """The first thing that is wrong with a variable."""
     from npudoctor.checks.network import _socket_interfaces_findings as say
-    from npudoctor.facts.job.interface_names import addresses, read
+    from npudoctor.facts.job.interface_names import addresses, read_names
 
     value, worst = host.variables[variable], WORST[variable]
     if chosen is None:
         if variable == HCCL:  # the others look at nothing shorter than a name
             try:
-                read(variable, value)
+                read_names(variable, value)
             except ValueError as error:
                 yield say.bad_value(variable, value, str(error), worst if value else WARNING)
         return
@@ -183,9 +187,9 @@ def _judge(host: Host, variable: str, chosen: Optional[Chosen], several: bool) -
 
 def _meant(variable: str, value: str, there: Sequence[Interface]) -> str:
     """The value without what a document left in it, where that names interfaces; "" otherwise."""
-    from npudoctor.facts.job.pasted import as_meant
+    from npudoctor.facts.job.input_cleanup import cleaned_up
 
-    meant = ",".join(as_meant(part) for part in as_meant(value).replace("，", ",").split(","))
+    meant = ",".join(cleaned_up(part) for part in cleaned_up(value).replace("，", ",").split(","))
     chosen = _read(variable, meant)
     if meant == value or chosen is None or not chosen.of(there) or chosen.missing(there):
         return ""
@@ -193,7 +197,7 @@ def _meant(variable: str, value: str, there: Sequence[Interface]) -> str:
 
 
 def _suited(
-    variable: str, value: str, chosen: Chosen, useful: Sequence[Interface], several: bool
+    variable: str, value: str, chosen: NamePattern, useful: Sequence[Interface], several: bool
 ) -> Iterator[Finding]:
     """What is to be said of interfaces that work."""
     from npudoctor.checks.network import _socket_interfaces_findings as say
@@ -221,14 +225,14 @@ def _together(host: Host, picks: dict[str, Sequence[Interface]], several: bool) 
 
 def _unasked(host: Host) -> Iterator[Finding]:
     from npudoctor.checks.network import _socket_interfaces_findings as say
-    from npudoctor.facts.job.far_ends import far_end
     from npudoctor.facts.job.interface_names import default_order
+    from npudoctor.facts.job.peers import first_peer
 
     order = default_order(host.network.interfaces())
     if len([one for one in order if not one.loopback]) < 2:
         return
-    far = far_end(host)
-    way = host.network.way_to(far.address) if far else None
+    far = first_peer(host)
+    way = host.network.route_to(far.address) if far else None
     right = host.network.at(way.index) if way else None
     if far and right and right in order and right.index != order[0].index:
         yield say.unset(order[0], right, far.address, far.named_by)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Optional
 
 from npudoctor import INFO, Action, Finding, _
-from npudoctor.knowledge.judging import Answer, Judged, Pair
+from npudoctor.knowledge.compatibility import Compatibility, Pair, PairJudgement
 
 
 def without_cann(name: str) -> str:
@@ -13,13 +13,13 @@ def without_cann(name: str) -> str:
     return _("CANN is not installed here, so {name} was not compared with it").format(name=name)
 
 
-def pair_finding(check: str, name: str, release: str, cann: str, judged: Judged) -> Optional[Finding]:
+def pair_finding(check: str, name: str, release: str, cann: str, judged: PairJudgement) -> Optional[Finding]:
     """What the answer about a release beside a CANN is worth saying; None when they suit."""
     code, severity = f"{check}.cann-not-listed", None
     text = _("{name} {release} beside CANN {cann} is in no row of our table; the nearest: {rows}")
-    if judged.answer is Answer.INCOMPATIBLE:
+    if judged.answer is Compatibility.INCOMPATIBLE:
         code, text = f"{check}.cann-incompatible", _("{name} {release} does not go with CANN {cann}: {rows}")
-    elif judged.answer is Answer.NEWER:
+    elif judged.answer is Compatibility.NEWER:
         code = f"{check}.newer-than-table"
         text = _(
             "{name} {release} is newer than our table of {as_of}, where {rows} comes last before it: "
@@ -30,9 +30,9 @@ def pair_finding(check: str, name: str, release: str, cann: str, judged: Judged)
                 "CANN {cann} is newer than our table of {as_of}, which ends with {rows}: "
                 "whether {name} {release} goes with it is not known"
             )
-    elif judged.answer is Answer.BESIDE:
+    elif judged.answer is Compatibility.BESIDE:
         severity = INFO
-    elif judged.answer is not Answer.BETWEEN:
+    elif judged.answer is not Compatibility.BETWEEN:
         return None
     words = {"name": name, "release": release, "cann": cann, "as_of": judged.as_of}
     return Finding(
@@ -40,7 +40,7 @@ def pair_finding(check: str, name: str, release: str, cann: str, judged: Judged)
         text.format(rows=", ".join(dict.fromkeys(map(_row, judged.rows))), **words),
         severity=severity,
         evidence=tuple(dict.fromkeys(f"{_row(row)}: {row.source}, {row.as_of}" for row in judged.rows)),
-        action=Action.NONE if judged.answer in (Answer.NEWER, Answer.BESIDE) else Action.CONFIG,
+        action=Action.NONE if judged.answer in (Compatibility.NEWER, Compatibility.BESIDE) else Action.CONFIG,
     )
 
 

@@ -13,10 +13,10 @@ from npudoctor.facts.python.pip import (
     entry_of,
     in_users_site,
     installer,
+    installs_nothing,
     needs_root,
     pip_argv,
     pip_first,
-    refused,
 )
 
 Line = tuple[str, ...]
@@ -40,7 +40,7 @@ def pip_fix(host: Host, title: str, *lines: Line) -> Fix:
     uncovering = _uncovering(host, lines)
     if uncovering is not None:
         return uncovering
-    if refused(host):
+    if installs_nothing(host):
         text = _("{title}: not in this Python, which refuses it or has no pip; make a virtual environment")
         return Fix(text.format(title=title), steps=(), risk=Risk.MANUAL, needs_root=needs_root(host))
     nowhere = [match[0] for line in lines for match in _fetched(host, line) if _index_of(match) is None]

@@ -48,12 +48,12 @@ from npudoctor.facts.python.installed_modules import (
     tops,
 )
 from npudoctor.facts.python.start_up_code import start_up_code, undetermined
-from npudoctor.host.python.installed_files import Installed, site_of
+from npudoctor.host.python.installed_files import InstalledFile, site_of
 from npudoctor.host.python.interpreter import Distribution, normal
 from npudoctor.host.python.modules import Module
-from npudoctor.host.python.own_end import Told
 from npudoctor.host.python.site_folders import is_site
-from npudoctor.knowledge.requirements import imported
+from npudoctor.host.python.startup_code import StartupStatement
+from npudoctor.knowledge.requirements import imported_modules
 
 
 @check(
@@ -139,7 +139,7 @@ def _judge(host: Host, copy: Distribution) -> Optional[Finding]:
     return next(filter(None, findings), None)
 
 
-def _misplaced(host: Host, copy: Distribution, name: str, listed: list[Installed]) -> Optional[Finding]:
+def _misplaced(host: Host, copy: Distribution, name: str, listed: list[InstalledFile]) -> Optional[Finding]:
     """What is wrong with where a module is found that came with a list of files."""
     modules, site = modules_of(host), site_of(copy)
     module = modules.find(name)
@@ -160,7 +160,7 @@ def _misplaced(host: Host, copy: Distribution, name: str, listed: list[Installed
 def _is_spared(host: Host, copy: Distribution, name: str) -> bool:
     """Whether no installed framework is known to need the module for its import."""
     roots = closure_of(host).roots
-    known = (imported(host.knowledge, normal(root.name), root.version) for root in roots)
+    known = (imported_modules(host.knowledge, normal(root.name), root.version) for root in roots)
     return normal(copy.name) not in FRAMEWORKS and not any(name in modules for modules in known)
 
 
@@ -331,7 +331,7 @@ def _aside(title: str, path: str) -> Fix:
     return Fix(title, steps=(step,), risk=Risk.MANUAL, needs_root=False)
 
 
-def _start_up_code(place: str, told: Told) -> Optional[Finding]:
+def _start_up_code(place: str, told: StartupStatement) -> Optional[Finding]:
     module = told.module.partition(".")[0]
     if told.kind == "replaces" and module not in PACKAGES:
         return None

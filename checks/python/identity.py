@@ -20,7 +20,7 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.facts.job.workplace import job_user
+from npudoctor.facts.job.working_directory import job_user
 from npudoctor.host.process.identity import Identity
 from npudoctor.host.process.users import home_of, user_names
 

@@ -20,7 +20,7 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.core.mounts import Mount, holding, parse_mountinfo
+from npudoctor.core.mounts import Mount, mount_of, parse_mountinfo
 from npudoctor.core.sizes import size_text
 from npudoctor.facts.job import process as job
 from npudoctor.facts.system.limits import Limit, limit_of
@@ -177,7 +177,7 @@ def _not_executable(host: Host, installed: list[job.Framework]) -> Iterator[Find
     )
     said: set[str] = set()
     for path in (module for one in installed for module in one.modules):
-        mount = holding(mounts, host.files.real(path) or path)
+        mount = mount_of(mounts, host.files.real(path) or path)
         if mount is not None and "noexec" in mount.own and mount.point not in said:
             said.add(mount.point)
             yield _noexec(path, mount)

@@ -74,7 +74,7 @@ def interpreter(host: Host) -> Iterator[Union[Finding, Facts]]:
     - `interpreter.framework-elsewhere`: CANN is installed, python3 has no framework for it, and another
       interpreter of PATH, or of the active environment, has one.
     - `interpreter.notebook-kernel`: in a notebook: the kernel runs in another environment than python3.
-    - `interpreter.cann-range`: the CANN in use is not for this CPython; a note where only _others than the
+    - `interpreter.cann-range`: the CANN in use is not for this CPython; a note where only others than the
       vendor say so.
     - `interpreter.python-not-listed`: the installed release of torch_npu, MindSpore or vllm-ascend was not
       published for this CPython, by our tables; a note where its extension modules are for it.
@@ -142,12 +142,12 @@ def _other_abi(host: Host, version: str) -> Iterator[Finding]:
         for copy in host.interpreter.distributions(name)[:1]:
             tags = _tags(host, copy, folder)
             if tags and tag not in tags:
-                text = _("{name} {version} was installed for CPython {_others}, and {python} is {mine}")
+                text = _("{name} {version} was installed for CPython {others}, and {python} is {mine}")
                 dotted = ", ".join(f"{one[0]}.{one[1:]}" for one in sorted(tags))
                 words = {"name": copy.name, "version": copy.version, "python": host.interpreter.path}
                 yield Finding(
                     "interpreter.other-abi",
-                    text.format(_others=dotted, mine=version, **words),
+                    text.format(others=dotted, mine=version, **words),
                     evidence=(copy.evidence,),
                     action=Action.CONFIG,
                 )

@@ -24,7 +24,7 @@ from npudoctor import (
 from npudoctor.facts.cann.installations import installs_of
 from npudoctor.facts.cann.toolchain import compiler
 from npudoctor.facts.job import process as job
-from npudoctor.facts.job.wanted import npu_expected
+from npudoctor.facts.job.expected_accelerator import npu_expected
 from npudoctor.host import CannotTell
 from npudoctor.host.libraries.loader import Loaded, Loader
 from npudoctor.host.process.commands import FOLDERS

@@ -26,7 +26,15 @@ from npudoctor.facts.cann.installations import installs_of
 from npudoctor.facts.job import process as job
 from npudoctor.facts.python.backends import announced, libraries_of
 from npudoctor.facts.python.installed_modules import is_altered
-from npudoctor.facts.python.taken_libraries import LED_BY, PRELOAD, Lack, Taken, hollow, lacks, taken_of
+from npudoctor.facts.python.replaced_libraries import (
+    LED_BY,
+    PRELOAD,
+    MissingSymbol,
+    ReplacedLibrary,
+    hollow_library,
+    missing_symbols,
+    replaced_in,
+)
 from npudoctor.host.libraries.loader import Loaded, Loader, Missing
 from npudoctor.host.python.installed_files import is_whole
 
@@ -130,12 +138,12 @@ def _judge(host: Host, framework: str, loader: Loader) -> Said:
     yield from _not_found(host, framework, loader)
     if host.options.root is not None:
         return
-    taken = taken_of(host, loader)
-    lacking = list(lacks(host, loader, taken))
+    taken = replaced_in(host, loader)
+    lacking = list(missing_symbols(host, loader, taken))
     if lacking:
         yield _lacks(host, framework, loader, lacking), lacking[0].taken.found.path
     else:
-        lack = hollow(host, loader, lambda path: is_altered(host, path))
+        lack = hollow_library(host, loader, lambda path: is_altered(host, path))
         if lack is not None:
             yield _hollow(framework, lack), lack.taken.found.path
     bad = {one.taken.found.path for one in lacking}
@@ -198,7 +206,7 @@ def _not_found(host: Host, framework: str, loader: Loader) -> Said:
     )
 
 
-def _lacks(host: Host, framework: str, loader: Loader, lacking: list[Lack]) -> Finding:
+def _lacks(host: Host, framework: str, loader: Loader, lacking: list[MissingSymbol]) -> Finding:
     first = lacking[0]
     text = _("{framework} cannot be imported: {variable} leads to {path}, and no library has {symbol}")
     lines = (_("{by} wants {symbol}").format(by=one.by, symbol=one.symbol) for one in lacking[:SHOWN])
@@ -217,7 +225,7 @@ def _lacks(host: Host, framework: str, loader: Loader, lacking: list[Lack]) -> F
     )
 
 
-def _hollow(framework: str, lack: Lack) -> Finding:
+def _hollow(framework: str, lack: MissingSymbol) -> Finding:
     text = _("{framework} cannot be imported: {path} is taken for {name}, and no library has {symbol}")
     found = lack.taken.found
     entry = _("{by} leads to {path}").format(by=found.via, path=found.path)
@@ -230,7 +238,7 @@ def _hollow(framework: str, lack: Lack) -> Finding:
     )
 
 
-def _copies(host: Host, framework: str, loader: Loader, copies: list[Taken]) -> Finding:
+def _copies(host: Host, framework: str, loader: Loader, copies: list[ReplacedLibrary]) -> Finding:
     first = copies[0]
     text = _("{framework} takes {path} by {variable}, not its own {own}")
     return Finding(
@@ -242,13 +250,13 @@ def _copies(host: Host, framework: str, loader: Loader, copies: list[Taken]) -> 
     )
 
 
-def _alike(host: Host, taken: Taken) -> bool:
+def _alike(host: Host, taken: ReplacedLibrary) -> bool:
     """Whether it is a copy of the very same build, as far as its size tells."""
     here, own = host.files.stat(taken.found.path), host.files.stat(taken.own)
     return here is not None and own is not None and here.size == own.size
 
 
-def _lead_back(host: Host, loader: Loader, taken: Taken) -> Optional[Fix]:
+def _lead_back(host: Host, loader: Loader, taken: ReplacedLibrary) -> Optional[Fix]:
     if taken.variable == PRELOAD:
         return _without(host, PRELOAD, taken.found.name, re.split(r"[ :]+", host.variables.get(PRELOAD, "")))
     return _fix(host, loader, taken.name, taken.found.entry)

@@ -19,8 +19,8 @@ from npudoctor.facts.system.broken_rows import broken_rows
 from npudoctor.host import CannotTell
 from npudoctor.host.python.interpreter import Distribution
 from npudoctor.host.python.requirements import version_number
+from npudoctor.knowledge.compatibility import Compatibility, judge_pair
 from npudoctor.knowledge.frameworks import accepted_by, component_of, mindspore_pairs, newest_accepting, pairs
-from npudoctor.knowledge.judging import Answer, judge
 
 # Where a release keeps its own check, newest first, and the list in it.
 OWN_CHECKS = ("mindspore/run_check/_check_version.py", "mindspore/_check_version.py")
@@ -152,14 +152,14 @@ def _judge(
 ) -> Optional[Finding]:
     cann, component = product_version(host, install) or "", _component(host, install)
     version_number(mindspore)
-    known = judge(pairs(host.knowledge, "mindspore", "cann", "mindspore"), mindspore.version, cann)
-    if known.answer is Answer.COMPATIBLE:
+    known = judge_pair(pairs(host.knowledge, "mindspore", "cann", "mindspore"), mindspore.version, cann)
+    if known.answer is Compatibility.COMPATIBLE:
         return None
-    if known.answer is not Answer.INCOMPATIBLE and accepted is not None and component is not None:
+    if known.answer is not Compatibility.INCOMPATIBLE and accepted is not None and component is not None:
         return _not_accepted(host, mindspore, install, accepted)
-    if known.answer is not Answer.INCOMPATIBLE:
-        known = judge(mindspore_pairs(host.knowledge), mindspore.version, cann)
-    if known.answer is Answer.STRANGE:
+    if known.answer is not Compatibility.INCOMPATIBLE:
+        known = judge_pair(mindspore_pairs(host.knowledge), mindspore.version, cann)
+    if known.answer is Compatibility.STRANGE:
         text = _("the CANN at {path} does not say its version in a form that can be compared: {version}")
         raise Unknown(text.format(path=install.path, version=cann or _("none")))
     found: Optional[Finding] = pair_finding("mindspore-cann", "MindSpore", mindspore.version, cann, known)
@@ -200,7 +200,7 @@ def _not_accepted(
 
 def _ambiguous(host: Host, install: Install) -> tuple[str, ...]:
     """The cause, where it is not clear which CANN is in use: what is compared with one may suit the other."""
-    mixed_variables = host.options.root is None and set_env.contradicting(host.files, host.variables)
+    mixed_variables = host.options.root is None and set_env.releases_contradict(host.files, host.variables)
     mixed_releases = len(releases_of(host.files, install.path)) > 1
     causes = (("cann-env.mixed-installs", mixed_variables), ("cann-install.mixed-latest", mixed_releases))
     return tuple(code for code, mixed in causes if mixed)

@@ -27,9 +27,9 @@ from npudoctor.checks.python._pip import pip_fix
 from npudoctor.facts.python.backends import announced
 from npudoctor.facts.python.frameworks import FRAMEWORKS, closure_of
 from npudoctor.facts.python.installed_modules import modules_of, recorded_once
-from npudoctor.facts.python.spoiled import Looking
+from npudoctor.facts.python.spoiled import SpoiledFiles
 from npudoctor.host.fs.archives import members
-from npudoctor.host.python.installed_files import Damage, damage, is_whole, share_there, site_of
+from npudoctor.host.python.installed_files import Damage, find_damage, is_whole, share_there, site_of
 from npudoctor.host.python.interpreter import Distribution, normal
 
 # What jobs import besides frameworks, and what is often installed over one another.
@@ -124,7 +124,7 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("no framework is installed in {python}").format(python=host.interpreter.label))
     seen = 0
     for found in looked_at:
-        harm = damage(host.files, found, recorded_once(host, found))
+        harm = find_damage(host.files, found, recorded_once(host, found))
         seen += harm.listed
         yield from _judge(host, found, harm)
         yield from _look_into(host, found, harm)
@@ -254,12 +254,12 @@ def _stale(host: Host, found: Distribution, stale: Sequence[str], harm: Damage) 
     )
 
 
-def _looking(host: Host, found: Distribution) -> Looking:
+def _looking(host: Host, found: Distribution) -> SpoiledFiles:
     told = ("PYTHONPYCACHEPREFIX", "PYTHONOPTIMIZE")  # other byte code is read
     cached = not any(host.variables.get(name) for name in told)
     written = host.files.stat(f"{found.folder}/RECORD")
     at = written.mtime_ns // 10**9 if written is not None else None
-    return Looking(host.files, site_of(found), host.interpreter.layout().version, cached, at)
+    return SpoiledFiles(host.files, site_of(found), host.interpreter.layout().version, cached, at)
 
 
 def _keeps_list(host: Host, found: Distribution) -> bool:

@@ -12,7 +12,7 @@ from npudoctor.facts.cann.in_use import cann_in_use, product_version
 from npudoctor.facts.system.broken_rows import broken_rows
 from npudoctor.host.python.interpreter import Distribution
 from npudoctor.host.python.requirements import version_number
-from npudoctor.knowledge.judging import Pair, judge
+from npudoctor.knowledge.compatibility import Pair, judge_pair
 from npudoctor.knowledge.versions import public
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def paddle_npu(host: Host) -> Iterator[Union[Finding, Facts]]:
     if cann is None:
         text = _("the CANN at {path} does not say its version")
         raise Unknown(text.format(path=install.path), advisory=True)
-    judged = judge(_rows(host, plugin), plugin.version, cann)
+    judged = judge_pair(_rows(host, plugin), plugin.version, cann)
     finding = pair_finding("paddle-npu", PLUGIN, plugin.version, cann, judged)
     if finding is not None:
         yield finding

@@ -9,7 +9,7 @@ from typing import Optional, Union
 from npudoctor import WARNING, Action, Facts, Finding, Fix, Host, Scope, Skip, _, check
 from npudoctor.checks.python._install import install_accepted
 from npudoctor.core.frozen import dataclass
-from npudoctor.facts.job.workplace import provided
+from npudoctor.facts.job.working_directory import module_file
 from npudoctor.host.python.interpreter import Distribution
 
 # The file of each distribution in which old releases import it, and what such a release cannot do without.
@@ -67,7 +67,7 @@ def setuptools(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(text.format(python=host.interpreter.label))
     here = host.interpreter.version_of("setuptools")
     search_path = [folder for folder in host.interpreter.layout().search_path if folder.startswith("/")]
-    there = any(provided(host.files, folder, "pkg_resources") for folder in search_path)
+    there = any(module_file(host.files, folder, "pkg_resources") for folder in search_path)
     yield Facts({"setuptools": here, "pkg_resources": there})
     readers = [_reader(host, found, file) for file, found in installed.items()]
     if not any(readers):

@@ -23,10 +23,10 @@ from npudoctor import (
     check,
 )
 from npudoctor.core.frozen import dataclass
-from npudoctor.facts.job.workplace import provided, pythonpath, working_directory
+from npudoctor.facts.job.working_directory import module_file, pythonpath, working_directory
 from npudoctor.facts.python.frameworks import closure_of
 from npudoctor.host import CannotTell
-from npudoctor.host.fs.access import closed
+from npudoctor.host.fs.access import is_closed
 from npudoctor.host.python.interpreter import normal
 
 PACKAGES = (
@@ -116,7 +116,7 @@ def source_shadowing(host: Host) -> Iterator[Union[Finding, Facts]]:
     absolute = [folder for folder in search_path if folder.startswith("/")]
     own = [folder for folder in absolute if folder not in (*entries, *(front.path for front in fronts))]
     found: set[str] = set()
-    shut = [front for front in fronts if closed(host.files, front.path)]
+    shut = [front for front in fronts if is_closed(host.files, front.path)]
     if shut:
         yield _closed_entries([front.path for front in shut])
     fronts = [front for front in fronts if front not in shut]
@@ -124,7 +124,7 @@ def source_shadowing(host: Host) -> Iterator[Union[Finding, Facts]]:
         names = _provided(host, front)
         yield from _hidden(host, front, {name: names[name] for name in names if name not in found}, own)
         found |= names.keys()
-    if here is None or not searched or closed(host.files, here):
+    if here is None or not searched or is_closed(host.files, here):
         return
     if here not in [host.files.real(front.path) for front in fronts]:
         front = Front(here, None)  # it stands before PYTHONPATH
@@ -139,7 +139,7 @@ def _closed_entries(paths: Sequence[str]) -> Finding:
 def _provided(host: Host, front: Front) -> dict[str, str]:
     """What the folder would give to an import, by name."""
     names = dict.fromkeys((*PACKAGES, *STANDARD, *BACKPORTS))
-    found = {name: provided(host.files, front.path, name) for name in names}
+    found = {name: module_file(host.files, front.path, name) for name in names}
     return {name: path for name, path in found.items() if path is not None}
 
 
@@ -168,7 +168,7 @@ def _installed_into(host: Host, front: Front, own: Sequence[str]) -> bool:
 
 def _compared(host: Host, front: Front, found: str, name: str, behind: Sequence[str]) -> Iterator[Finding]:
     for folder in behind:
-        installed = provided(host.files, folder, name)
+        installed = module_file(host.files, folder, name)
         if installed is not None:
             if host.files.real(installed) != host.files.real(found):
                 yield _finding(host, front, found, name, installed)
@@ -208,7 +208,7 @@ def _without(host: Host, front: Front) -> Optional[Fix]:
         return None
     entries = host.variables.path_list("PYTHONPATH")
     here, folder = working_directory(host), host.files.real(front.path)
-    names = [path for one in entries for path in pythonpath([one], here) if not closed(host.files, path)]
+    names = [path for one in entries for path in pythonpath([one], here) if not is_closed(host.files, path)]
     same = {path for path in names if host.files.real(path) == folder}
     kept = (one for one in entries if same.isdisjoint(pythonpath([one], here)))
     rest = ":".join(one for one in kept if one != front.entry)

@@ -27,7 +27,7 @@ from npudoctor.checks.python._install import pins, torch_install
 from npudoctor.checks.python._pip import pip_fix
 from npudoctor.facts.cann.in_use import cann_in_use, product_version
 from npudoctor.facts.job import process as job
-from npudoctor.facts.job.wanted import gpu_here, npu_expected
+from npudoctor.facts.job.expected_accelerator import gpu_here, npu_expected
 from npudoctor.facts.python.backends import GROUP, SWITCH, loads_backends
 from npudoctor.facts.python.frameworks import closure_of
 from npudoctor.facts.python.pip import entry_of
@@ -35,8 +35,8 @@ from npudoctor.facts.python.specifiers import accepts, exact, plain
 from npudoctor.facts.system.broken_rows import broken_rows
 from npudoctor.host.python.interpreter import Distribution, normal
 from npudoctor.host.python.requirements import required, version_number
-from npudoctor.knowledge.frameworks import listed, torch_npu_pairs, torch_of
-from npudoctor.knowledge.judging import Answer, judge
+from npudoctor.knowledge.compatibility import Compatibility, judge_pair
+from npudoctor.knowledge.frameworks import is_listed, torch_npu_pairs, torch_of
 from npudoctor.knowledge.versions import public
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def _wanted(host: Host, adapter: Distribution) -> tuple[SpecifierSet, str, bool]
         words = {"as_of": row["as_of"], "source": row["source"]}
         return SpecifierSet(f"=={row['torch']}"), text.format(**words), False
     mine = public(adapter.version)
-    if mine is None or listed(host.knowledge, adapter.version):
+    if mine is None or is_listed(host.knowledge, adapter.version):
         return SpecifierSet(), "", False
     text = _("the release of {name} itself").format(name=adapter.name)
     return SpecifierSet(f"=={mine.base_version}"), text, False
@@ -182,8 +182,8 @@ def _wanted(host: Host, adapter: Distribution) -> tuple[SpecifierSet, str, bool]
 
 def _beside_cann(host: Host, adapter: Distribution, cann: Optional[str], path: str) -> Iterator[Finding]:
     version_number(adapter)
-    judged = judge(torch_npu_pairs(host.knowledge), adapter.version, cann or "")
-    if judged.answer is Answer.STRANGE:
+    judged = judge_pair(torch_npu_pairs(host.knowledge), adapter.version, cann or "")
+    if judged.answer is Compatibility.STRANGE:
         text = _("the CANN at {path} does not say its version in a form that can be compared: {version}")
         raise Unknown(text.format(path=path, version=cann or _("none")))
     finding = pair_finding("torch-npu", "torch_npu", adapter.version, cann or "", judged)
@@ -270,7 +270,7 @@ def _release(host: Host, torch: Distribution) -> Optional[str]:
     cann = product_version(host, install) if install else None
     if cann:
         pairs = torch_npu_pairs(host.knowledge)
-        releases = [it for it in releases if judge(pairs, it, cann).answer is Answer.COMPATIBLE]
+        releases = [it for it in releases if judge_pair(pairs, it, cann).answer is Compatibility.COMPATIBLE]
     return releases[0] if releases else None
 
 

@@ -24,7 +24,7 @@ from npudoctor import (
     check,
 )
 from npudoctor.core.frozen import dataclass
-from npudoctor.facts.job.pasted import as_meant, strtol
+from npudoctor.facts.job.input_cleanup import cleaned_up, strtol
 from npudoctor.knowledge import tables
 
 Row = Mapping[str, Any]
@@ -144,7 +144,7 @@ def _judge(row: Row, variables: Mapping[str, str], version: str) -> Optional[Fin
 
 def _pasted(row: Row, value: str) -> Optional[Finding]:
     """Punctuation around a value that is valid without it."""
-    meant = as_meant(value)
+    meant = cleaned_up(value)
     read = "read" in row
     if not meant or meant == (value.strip(" \t") if read else value) or not _valid(row, meant):
         return None

@@ -30,8 +30,8 @@ from npudoctor.facts.python.specifiers import accepts, exact
 from npudoctor.facts.system.broken_rows import broken_rows
 from npudoctor.host.python.interpreter import Distribution
 from npudoctor.host.python.requirements import required, version_number
+from npudoctor.knowledge.compatibility import judge_pair
 from npudoctor.knowledge.frameworks import pairs
-from npudoctor.knowledge.judging import judge
 from npudoctor.knowledge.tables import Row
 from npudoctor.knowledge.versions import public
 
@@ -116,7 +116,7 @@ def vllm_ascend(host: Host) -> Iterator[Union[Finding, Facts]]:
     if cann is None:
         text = _("the CANN at {path} does not say its version")
         raise Unknown(text.format(path=install.path), advisory=True)
-    judged = judge(pairs(host.knowledge, "vllm_ascend", "releases", "vllm_ascend"), plugin.version, cann)
+    judged = judge_pair(pairs(host.knowledge, "vllm_ascend", "releases", "vllm_ascend"), plugin.version, cann)
     finding = pair_finding("vllm-ascend", "vllm-ascend", plugin.version, cann, judged)
     if finding is not None:
         yield replace(finding, echo_of=("torch-npu.cann-not-listed",))

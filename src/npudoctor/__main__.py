@@ -41,9 +41,9 @@ def main() -> int:
         status = _no_room(error)
     if os.environ.get("PYTHONINSPECT"):
         # Else the interpreter would become interactive now, and end with a status of its own.
-        from npudoctor.cli.caller import leave
+        from npudoctor.cli.caller import exit_now
 
-        leave(status)
+        exit_now(status)
     return status
 
 

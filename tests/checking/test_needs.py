@@ -13,8 +13,8 @@ import pytest
 
 from npudoctor import Status
 from npudoctor.checking import index, needs
-from npudoctor.checking.check import Check, NotLoaded, check, what_is_wrong
-from npudoctor.checking.needs import missing, slow
+from npudoctor.checking.check import Check, NotLoaded, check, declaration_error
+from npudoctor.checking.needs import needs_interpreter, why_not_applicable
 from npudoctor.core.model import THINGS, Scope, Severity
 from npudoctor.host import Host
 from npudoctor.registry.registry import load_all
@@ -41,7 +41,7 @@ BARE = {
 @pytest.mark.parametrize("check", NEEDING, ids=lambda check: check.id)
 def test_what_is_skipped_for_a_need_would_skip_itself(check: Check, name: str) -> None:
     host: Host = BARE[name]()
-    if missing(check.needs, host) is None:
+    if why_not_applicable(check.needs, host) is None:
         return
     told = ask(replace(check, needs=()), BARE[name]())
     assert (told.status, told.findings) == (Status.SKIPPED, ()), told
@@ -49,12 +49,12 @@ def test_what_is_skipped_for_a_need_would_skip_itself(check: Check, name: str) -
 
 def test_one_of_several_is_enough() -> None:
     needs = ("cann", "$ASCEND_*", "$OTHER", "torch-npu")
-    assert missing(needs, fake_host({f"{CANN}/compiler/version.info": "Version=7.7\n"})) is None
-    assert missing(needs, fake_host(variables={"ASCEND_X": ""})) is None
-    assert missing(needs, fake_host(variables={"OTHER": ""})) is None
-    assert missing(needs, fake_host(packages={"torch_npu": "2.1.0"})) is None
-    assert missing(needs, fake_host(expect="npu")) is None
-    reason = missing(needs, fake_host(variables={"MY_ASCEND_X": "1"}))
+    assert why_not_applicable(needs, fake_host({f"{CANN}/compiler/version.info": "Version=7.7\n"})) is None
+    assert why_not_applicable(needs, fake_host(variables={"ASCEND_X": ""})) is None
+    assert why_not_applicable(needs, fake_host(variables={"OTHER": ""})) is None
+    assert why_not_applicable(needs, fake_host(packages={"torch_npu": "2.1.0"})) is None
+    assert why_not_applicable(needs, fake_host(expect="npu")) is None
+    reason = why_not_applicable(needs, fake_host(variables={"MY_ASCEND_X": "1"}))
     assert reason == (
         "CANN is not installed on this machine; not installed in /usr/bin/python3: torch-npu; "
         "none of the variables of this check is set"
@@ -62,27 +62,29 @@ def test_one_of_several_is_enough() -> None:
 
 
 def test_who_cannot_tell_lets_the_check_look() -> None:
-    assert missing(("torch",), fake_host({SITE: unreadable(errno.EACCES)})) is None
-    assert missing(("$NAME",), fake_host(root="/image")) is None
-    assert missing(("npu",), fake_host(root="/image")) is None
+    assert why_not_applicable(("torch",), fake_host({SITE: unreadable(errno.EACCES)})) is None
+    assert why_not_applicable(("$NAME",), fake_host(root="/image")) is None
+    assert why_not_applicable(("npu",), fake_host(root="/image")) is None
 
 
 @pytest.mark.parametrize(
     "name", ["torch", "~orch", "x.pth", "torch.egg-link", "torch-2.5.0.dist-info", "pip_audit-2.0.dist-info"]
 )
 def test_whatever_was_installed_is_a_package(name: str) -> None:
-    assert missing(("packages",), fake_host({f"{SITE}/{name}": ""})) is None
+    assert why_not_applicable(("packages",), fake_host({f"{SITE}/{name}": ""})) is None
 
 
 def test_an_empty_environment_has_no_packages() -> None:
     files = {
         f"{SITE}/{name}": "" for name in ("pip/__init__.py", "pip-26.3.dist-info/METADATA", "README.txt")
     }
-    assert missing(("packages",), fake_host(files)) == "no framework is installed in /usr/bin/python3"
+    assert (
+        why_not_applicable(("packages",), fake_host(files)) == "no framework is installed in /usr/bin/python3"
+    )
 
 
 def wrong(needs: Any) -> Optional[str]:
-    return what_is_wrong("a", {"a.bad": Severity.ERROR}, (), needs)
+    return declaration_error("a", {"a.bad": Severity.ERROR}, (), needs)
 
 
 @pytest.mark.parametrize(
@@ -120,12 +122,16 @@ def test_the_built_in_needs_make_sense(one: Check) -> None:
 
 
 def test_what_asks_the_interpreter_is_slow() -> None:
-    assert slow(("cann", "torch")) and slow(("framework",)) and not slow(("cann", "$NAME", "npu", "driver"))
+    assert (
+        needs_interpreter(("cann", "torch"))
+        and needs_interpreter(("framework",))
+        and not needs_interpreter(("cann", "$NAME", "npu", "driver"))
+    )
 
 
 @pytest.mark.parametrize("check", BUILT_IN, ids=lambda check: check.id)
 def test_the_index_says_what_the_file_declares(check: Check) -> None:
-    declared = index.loaded(check.group, check.id)
+    declared = index.load_check(check.group, check.id)
     assert index.row_of(declared) == index.row_of(check)
     assert declared.manual == check.manual and check.manual
 
@@ -136,13 +142,13 @@ def test_the_index_is_up_to_date() -> None:
 
 
 def test_a_file_that_declares_something_else_is_not_asked() -> None:
-    row = {**index.row_of(index.loaded("python", "torch-npu")), "codes": {"torch-npu.bad": "error"}}
+    row = {**index.row_of(index.load_check("python", "torch-npu")), "codes": {"torch-npu.bad": "error"}}
     with pytest.raises(NotLoaded, match="out of date"):
         next(index._check(row).ask(fake_host()))
 
 
 def test_a_file_that_cannot_be_loaded_is_not_asked() -> None:
-    row = {**index.row_of(index.loaded("python", "torch-npu")), "id": "torch-nothing"}
+    row = {**index.row_of(index.load_check("python", "torch-npu")), "id": "torch-nothing"}
     with pytest.raises(NotLoaded, match="ModuleNotFoundError"):
         next(index._check(row).ask(fake_host()))
 

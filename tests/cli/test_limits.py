@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from npudoctor.cli.arguments import limits
-from npudoctor.cli.settings.config import Refused
-from npudoctor.cli.settings.keys import KEYS, Invalid
+from npudoctor.cli.settings.config import UsageError
+from npudoctor.cli.settings.keys import KEYS, InvalidValue
 
 from .command import Npudoctor
 
@@ -33,12 +33,12 @@ def test_peers(told: object, peers: tuple[str, ...]) -> None:
     ["", ",", "1.2.3", "10.0.0.1/24", "[::1]", "a b", "x\0", "n" * 64, "é.de", "-a", "a-", [], [7], "a,"],
 )
 def test_what_is_no_peer(told: object) -> None:
-    with pytest.raises(Invalid):
+    with pytest.raises(InvalidValue):
         KEYS["peers"].parse(told, isinstance(told, list))
 
 
 def test_in_a_file_peers_are_a_list() -> None:
-    with pytest.raises(Invalid):
+    with pytest.raises(InvalidValue):
         KEYS["peers"].parse("a,b", True)
 
 
@@ -49,7 +49,7 @@ def test_jobs(told: str) -> None:
 
 @pytest.mark.parametrize("told", ["", "7 ", "+7", "\N{ARABIC-INDIC DIGIT SEVEN}", "7_x", "99999999999"])
 def test_what_is_no_job(told: str) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(UsageError):
         limits.job({"job": told})
 
 
@@ -57,7 +57,7 @@ def test_users() -> None:
     assert limits.owner({}) is None
     assert limits.owner({"user": "root"}) == "root"
     assert limits.owner({"user": "4711"}) == "4711", "a number may have no name here"
-    with pytest.raises(Refused):
+    with pytest.raises(UsageError):
         limits.owner({"user": "no\0body"})
 
 

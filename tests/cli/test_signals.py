@@ -119,11 +119,11 @@ def test_a_signal_that_python_hides_in_another_error_is_found() -> None:
         except signals.Stopped as cause:
             raise RuntimeError("Error calling __set_name__") from cause
     except RuntimeError as error:
-        assert signals.behind(error) is stopped
+        assert signals.signal_behind(error) is stopped
     circle = ValueError("a")
     circle.__context__ = KeyError("b")
     circle.__context__.__context__ = circle
-    assert signals.behind(circle) is None
+    assert signals.signal_behind(circle) is None
 
 
 def test_one_that_was_hidden_ends_it_all_the_same() -> None:

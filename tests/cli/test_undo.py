@@ -146,7 +146,7 @@ def test_a_journal_that_is_not_believed_is_named(drop_ins: Path) -> None:
     lines = [MEND.format(code="sick.bad"), "chmod 666 /var/lib/npudoctor/journal/*", "npudoctor history"]
     _fixed, _changed, history = run(drop_ins, lines)
     assert history.out.startswith("no run")
-    assert "only this user may write" in history.err
+    assert "only this user can write" in history.err
 
 
 def test_a_run_that_was_killed_while_its_program_ran(drop_ins: Path) -> None:
@@ -168,5 +168,5 @@ def test_a_run_that_was_killed_while_its_program_ran(drop_ins: Path) -> None:
     assert (action["status"], action["changed"]) == ("unknown", None)
     assert errors("history", as_json.json) == []
     assert (undone.status, left.out) == (0, "")
-    assert "not known whether this had run" in undone.err
+    assert "whether this command ran is unknown" in undone.err
     assert nothing.out == "nothing to undo\n"

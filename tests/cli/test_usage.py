@@ -27,7 +27,7 @@ MISUSES = {
     ("list", "--lang", "fr"): "--lang: 'fr'",
     ("list", "--format", "yaml"): "--format: 'yaml'",
     ("list", "more"): "unexpected argument: more",
-    ("check", "--deadline", "soon"): "--deadline: 'soon' is no number of seconds",
+    ("check", "--deadline", "soon"): "--deadline: 'soon' is not a number of seconds",
     ("check", "--deadline", "0"): "--deadline:",
     ("check", "--deadline", "-3"): "--deadline:",
     ("check", "--deadline", "inf"): "--deadline:",

@@ -6,7 +6,7 @@ from typing import Optional
 
 import pytest
 
-from npudoctor.core.cann_version import accepts, at_least, order, train
+from npudoctor.core.cann_version import accepts, at_least, sort_key, train
 
 IN_ORDER = [
     "5.0.4",
@@ -35,7 +35,7 @@ IN_ORDER = [
 
 
 def test_the_order_of_releases() -> None:
-    keys = [order(version) for version in IN_ORDER]
+    keys = [sort_key(version) for version in IN_ORDER]
     assert None not in keys
     assert keys == sorted(key for key in keys if key is not None)
     assert len(set(keys)) == len(keys)
@@ -43,7 +43,7 @@ def test_the_order_of_releases() -> None:
 
 @pytest.mark.parametrize("version", ["", None, "20.2.rc1.x", "8", "latest", "8.1.RC", "7.7.0.1.238-x"])
 def test_what_is_no_product_version(version: Optional[str]) -> None:
-    assert order(version) is None
+    assert sort_key(version) is None
     assert at_least(version, "8.1") is None
 
 

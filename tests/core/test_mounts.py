@@ -6,7 +6,7 @@ from typing import Optional
 
 import pytest
 
-from npudoctor.core.mounts import Mount, Mounts, by_users, holding, parse_mountinfo
+from npudoctor.core.mounts import Mount, Mounts, mount_of, parse_mountinfo, user_mount_points
 from npudoctor.host import CannotTell
 
 TABLE = r"""
@@ -66,8 +66,8 @@ def test_this_machine_has_local_mounts() -> None:
 def test_which_mount_holds_a_path() -> None:
     mounts = {point: Mount(point, "ext4") for point in ("/", "/data", "/data/a b")}
     for path, point in (("/", "/"), ("/database", "/"), ("/data/x/y", "/data"), ("/data/a b", "/data/a b")):
-        assert holding(mounts, path) == mounts[point]
-    assert holding({}, "/data") is None
+        assert mount_of(mounts, path) == mounts[point]
+    assert mount_of({}, "/data") is None
 
 
 def test_without_a_proc_it_cannot_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,5 +92,5 @@ def test_file_systems_that_users_mounted() -> None:
         "nonsense\n"
     )
     disks = ["/run/media/ann/X Y", "/cdrom"]
-    assert list(by_users(mountinfo, utab)) == ["/mnt/a b", "/mnt/ours", *disks]
-    assert list(by_users(mountinfo, utab, 1000)) == ["/mnt/a b", *disks]
+    assert list(user_mount_points(mountinfo, utab)) == ["/mnt/a b", "/mnt/ours", *disks]
+    assert list(user_mount_points(mountinfo, utab, 1000)) == ["/mnt/a b", *disks]

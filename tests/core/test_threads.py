@@ -9,19 +9,19 @@ from collections.abc import Iterator
 import pytest
 
 from npudoctor import Facts, Host, Scope, Severity, Status
-from npudoctor.checking.check import Answer, Check
+from npudoctor.checking.check import Check, CheckOutput
 from npudoctor.core import threads
-from npudoctor.runner import asking
-from npudoctor.runner.asking import Asked, Workers
+from npudoctor.runner import check_run
+from npudoctor.runner.check_run import CheckRun, Workers
 from npudoctor.testing import fake_host
 
 
-def asked(number: int) -> Asked:
-    def quick(host: Host) -> Iterator[Answer]:
+def asked(number: int) -> CheckRun:
+    def quick(host: Host) -> Iterator[CheckOutput]:
         yield Facts({"asked": True})
 
     check = Check(f"a{number}", Scope.NODE, {f"a{number}.bad": Severity.ERROR}, quick, "fine")
-    return Asked(check, lambda until: quick(fake_host()), 10.0, time.monotonic() + 60)
+    return CheckRun(check, lambda until: quick(fake_host()), 10.0, time.monotonic() + 60)
 
 
 def _none_begins(work: object) -> threading.Event:
@@ -31,7 +31,7 @@ def _none_begins(work: object) -> threading.Event:
 
 def test_a_thread_does_its_work_and_is_not_left() -> None:
     told: list[int] = []
-    begun = threads.begin(lambda: told.append(1))
+    begun = threads.start_thread(lambda: told.append(1))
     assert begun.wait(5)
     until = time.monotonic() + 5
     while threads._running and time.monotonic() < until:
@@ -51,7 +51,7 @@ def test_work_is_done_where_no_other_thread_starts(monkeypatch: pytest.MonkeyPat
         while left:
             told.append(left.pop())
 
-    threads.together(work, 3)
+    threads.share_work(work, 3)
     assert sorted(told) == [0, 1, 2, 3, 4]
     assert not threads._running
 
@@ -65,13 +65,13 @@ def test_work_that_others_took_is_waited_for() -> None:
             time.sleep(0.05)
             told.append(number)
 
-    threads.together(work, 3)
+    threads.share_work(work, 3)
     assert sorted(told) == [0, 1, 2, 3, 4, 5]
 
 
 def test_checks_end_as_unknown_where_no_thread_begins(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "begin", _none_begins)
-    monkeypatch.setattr(asking, "BIRTH", 0.1)
+    monkeypatch.setattr(check_run, "start_thread", _none_begins)
+    monkeypatch.setattr(check_run, "BIRTH", 0.1)
     started = time.monotonic()
     rows = [asked(number) for number in range(3)]
     Workers(rows, fake_host()).drive(started + 60)

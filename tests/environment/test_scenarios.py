@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from npudoctor.core.model import Finding
-from npudoctor.environment import Wanted, folding, wanted
+from npudoctor.environment import EnvironmentChanges, required_changes, variable_checks
 from npudoctor.environment.rounds import _environment_checks
 from npudoctor.host import CannotTell
 from npudoctor.runner import runner
@@ -36,15 +36,15 @@ BROKEN_FILES = (
 )
 
 
-def _wanted(machine: Machine) -> Wanted:
+def _wanted(machine: Machine) -> EnvironmentChanges:
     host = host_of(machine)
     try:
-        return wanted(host)
+        return required_changes(host)
     finally:
         host.close()
 
 
-def _with(machine: Machine, found: Wanted) -> Machine:
+def _with(machine: Machine, found: EnvironmentChanges) -> Machine:
     after = machine.copy()
     merged = {**machine.variables, **found.changes}
     after.variables = {name: value for name, value in merged.items() if value is not None}
@@ -55,7 +55,7 @@ def _findings(machine: Machine) -> list[Finding]:
     """What is still wrong with the variables."""
     host = host_of(machine)
     try:
-        return folding.of_variables(runner.run(_environment_checks(), host, runner.Settings()))
+        return variable_checks.findings_of(runner.run(_environment_checks(), host, runner.Settings()))
     finally:
         host.close()
 

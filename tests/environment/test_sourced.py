@@ -9,9 +9,9 @@ from typing import Callable, Optional
 
 import pytest
 
-from npudoctor.environment.delta import Delta
-from npudoctor.environment.sourced import _clean, left_by
-from npudoctor.environment.trusted import trusted
+from npudoctor.environment.diff import EnvironmentDiff
+from npudoctor.environment.sourced import _clean, diff_of_script
+from npudoctor.environment.trust import is_trusted
 from npudoctor.host import Host, Options
 from npudoctor.testing import fake_host
 from npudoctor.testing import folder as node
@@ -31,10 +31,10 @@ def _host(seconds: float = 10.0) -> Host:
     return Host(Options(timeout=seconds), variables={"LD_LIBRARY_PATH": "/of/the/caller", "SECRET": "x"})
 
 
-def _run(path: Path, *words: str, seconds: float = 10.0) -> Optional[Delta]:
+def _run(path: Path, *words: str, seconds: float = 10.0) -> Optional[EnvironmentDiff]:
     host = _host(seconds)
     try:
-        return left_by(host, str(path), *words)
+        return diff_of_script(host, str(path), *words)
     finally:
         host.close()
 
@@ -53,7 +53,7 @@ def test_what_is_set_and_what_is_put_before_and_behind(folder: Path) -> None:
         "export PATH=/a/bin:$PATH CMAKE_PREFIX_PATH=$CMAKE_PREFIX_PATH:/cmake SECRET_SEEN=$SECRET\n"
         "plain=1; f() { :; }; export -f f; echo noise; cd /; false\n",
     )
-    assert _run(script) == Delta(
+    assert _run(script) == EnvironmentDiff(
         {"ASCEND_HOME_PATH": "/a", "not_exported": "1", "SECRET_SEEN": ""},
         {"LD_LIBRARY_PATH": ["/one", "/two"], "PATH": ["/a/bin"], "CMAKE_PREFIX_PATH": []},
         {"LD_LIBRARY_PATH": ["/last"], "PATH": [], "CMAKE_PREFIX_PATH": ["/cmake"]},
@@ -145,9 +145,9 @@ def test_neither_through_a_link_in_the_folder_of_somebody_else(folder: Path) -> 
 
 def test_a_sticky_file_is_no_sticky_folder(folder: Path) -> None:
     host = _host()
-    assert trusted(host, "/tmp") or os.stat("/tmp").st_uid not in (0, os.geteuid())
+    assert is_trusted(host, "/tmp") or os.stat("/tmp").st_uid not in (0, os.geteuid())
     script = _written(folder / "set_env.sh", "", 0o1666)
-    assert not trusted(host, str(script))
+    assert not is_trusted(host, str(script))
     host.close()
 
 

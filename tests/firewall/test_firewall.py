@@ -10,7 +10,7 @@ import pytest
 from npudoctor.firewall.hooks import Firewall
 from npudoctor.firewall.match import comparison
 from npudoctor.firewall.nft import parse_nft
-from npudoctor.firewall.packet import Packet, among, everything, joined, of_address, without
+from npudoctor.firewall.packet import Packet, among, everything, join_ranges, of_address, subtract
 from npudoctor.firewall.sets import elements
 from npudoctor.firewall.xt import parse_xt
 
@@ -200,8 +200,8 @@ def test_a_set_that_packets_change_says_nothing() -> None:
 
 
 def test_ranges() -> None:
-    assert joined([(5, 6), (1, 2), (3, 3)]) == ((1, 3), (5, 6))
-    assert without(((1, 9),), [(3, 4), (9, 12)]) == ((1, 2), (5, 8))
+    assert join_ranges([(5, 6), (1, 2), (3, 3)]) == ((1, 3), (5, 6))
+    assert subtract(((1, 9),), [(3, 4), (9, 12)]) == ((1, 2), (5, 8))
     assert among(((1, 2), (5, 5)), ((1, 3), (4, 6))) is True
     assert among((), ((1, 2),)) is False
     assert isinstance(parse_xt("*filter\n:INPUT ACCEPT [0:0]\n-A INPUT -p tcp", False), list)

@@ -13,13 +13,13 @@ from tests.support.machine import PORT, Machine, told
 from tests.support.others import forked
 
 from npudoctor.core.model import Finding, Fix, Report, Result, Risk, Severity, Status, Verdict
-from npudoctor.fixing.engine import FixReport, Tools, fix
+from npudoctor.fixing.engine import FixContext, FixReport, fix
 from npudoctor.fixing.journal import Journal
-from npudoctor.fixing.outcome import Ending
-from npudoctor.fixing.plan import Item, Wish, items_of, refusal_of
+from npudoctor.fixing.outcome import ActionStatus
+from npudoctor.fixing.plan import FixRequest, Item, items_of, refusal_of
 from npudoctor.fixing.steps.steps import Command, Export
 from npudoctor.host import Host
-from npudoctor.runner.reporting import nameless_host, nameless_target
+from npudoctor.runner.reporting import minimal_host, minimal_target
 from npudoctor.testing import fake_host
 
 DONE = ["orphan-segment", "orphan-socket", "orphan-spill"]
@@ -39,8 +39,8 @@ def events(machine: Machine) -> list[str]:
 def test_without_a_selection_only_the_plan_is_shown(machine: Machine) -> None:
     machine.dead_server(spill=True)
     shown: list[Item] = []
-    tools = Tools(machine.report, machine.host, lambda item: True, at=lambda name: pytest.fail(name))
-    report = fix(Wish(yes=True), tools, shown.extend)
+    tools = FixContext(machine.report, machine.host, lambda item: True, at=lambda name: pytest.fail(name))
+    report = fix(FixRequest(yes=True), tools, shown.extend)
     assert [item.finding.code.partition(".")[2] for item in shown] == DONE
     assert endings(report) == ["planned"] * 3
     assert (report.exit_code, report.changed, report.would_change, report.failed) == (1, False, True, False)
@@ -114,8 +114,8 @@ def test_who_is_asked_decides(
 
 def test_only_what_was_selected(machine: Machine) -> None:
     server = machine.dead_server(spill=True)
-    tools = Tools(machine.report, machine.host, lambda item: None)
-    wish = Wish(("cache-server",), codes=frozenset({"cache-server.orphan-spill"}), yes=True)
+    tools = FixContext(machine.report, machine.host, lambda item: None)
+    wish = FixRequest(("cache-server",), codes=frozenset({"cache-server.orphan-spill"}), yes=True)
     report = fix(wish, tools, lambda items: None)
     assert endings(report) == ["applied"]
     assert report.exit_code == 0
@@ -161,7 +161,7 @@ def test_a_journal_that_cannot_be_written_from_here_on(machine: Machine, number:
                     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
 
         report = machine.fix(at=at)
-        reasons = [one.outcome.reason for one in report.actions if one.outcome.ending is Ending.FAILED]
+        reasons = [one.outcome.reason for one in report.actions if one.outcome.ending is ActionStatus.FAILED]
         return report.exit_code, report.changed, endings(report), reasons
 
     status, changed, ended, reasons = forked(run)
@@ -238,7 +238,7 @@ def test_what_appears_meanwhile_is_told(machine: Machine) -> None:
 
 def report_of(host: Host, *findings: Finding, status: Status = Status.PROBLEM) -> Report:
     row = Result("x", "X", "host", status, findings=findings)
-    described = nameless_host(host), nameless_target(host)
+    described = minimal_host(host), minimal_target(host)
     return Report("0", "", 0.0, "full", "all", *described, Verdict.UNDETERMINED, 2, "", {}, (row,))
 
 
@@ -252,24 +252,24 @@ TRUE = (Command(("true",)),)
 @pytest.mark.parametrize(
     ("remedy", "wish", "euid", "words"),
     [
-        (None, Wish(), 0, "no remedy"),
+        (None, FixRequest(), 0, "has no fix"),
         (
             Fix("t", TRUE, risk=Risk.SAFE, unproven=True),
-            Wish(yes=True, risk=Risk.CAUTION),
+            FixRequest(yes=True, risk=Risk.CAUTION),
             0,
-            "never removed",
+            "never removes",
         ),
-        (Fix("t", TRUE, risk=Risk.MANUAL), Wish(yes=True, risk=Risk.CAUTION), 0, "for a person"),
-        (Fix("t", (Export("A", "b"),), risk=Risk.SAFE), Wish(yes=True), 0, "npudoctor env"),
-        (Fix("t", TRUE, risk=Risk.SAFE), Wish(yes=True), 1000, "only root"),
-        (Fix("t", TRUE), Wish(yes=True), 0, "--risk caution"),
-        (Fix("t", TRUE), Wish(yes=True, risk=Risk.CAUTION), 0, None),
-        (Fix("t", TRUE), Wish(), 0, None),
-        (Fix("t", TRUE, risk=Risk.SAFE, needs_root=False), Wish(yes=True), 1000, None),
+        (Fix("t", TRUE, risk=Risk.MANUAL), FixRequest(yes=True, risk=Risk.CAUTION), 0, "by hand"),
+        (Fix("t", (Export("A", "b"),), risk=Risk.SAFE), FixRequest(yes=True), 0, "npudoctor env"),
+        (Fix("t", TRUE, risk=Risk.SAFE), FixRequest(yes=True), 1000, "only root"),
+        (Fix("t", TRUE), FixRequest(yes=True), 0, "--risk caution"),
+        (Fix("t", TRUE), FixRequest(yes=True, risk=Risk.CAUTION), 0, None),
+        (Fix("t", TRUE), FixRequest(), 0, None),
+        (Fix("t", TRUE, risk=Risk.SAFE, needs_root=False), FixRequest(yes=True), 1000, None),
     ],
 )
 def test_what_stands_against_an_item(
-    remedy: Optional[Fix], wish: Wish, euid: int, words: Optional[str]
+    remedy: Optional[Fix], wish: FixRequest, euid: int, words: Optional[str]
 ) -> None:
     refusal = refusal_of(finding(remedy), fake_host(euid=euid), wish)
     assert (refusal is None) if words is None else (words in (refusal or ""))
@@ -286,10 +286,10 @@ def test_which_findings_are_items() -> None:
         finding(None, Severity.INFO),
         finding(safe, caused_by="x.z"),
     )
-    assert [item.finding.severity for item in items_of(report, host, Wish())] == [
+    assert [item.finding.severity for item in items_of(report, host, FixRequest())] == [
         Severity.WARNING, Severity.WARNING, Severity.INFO,
     ]  # fmt: skip
-    assert items_of(report, host, Wish(codes=frozenset({"x.other"}))) == []
+    assert items_of(report, host, FixRequest(codes=frozenset({"x.other"}))) == []
 
 
 def test_a_note_that_is_left_to_a_person_decides_nothing() -> None:
@@ -297,12 +297,12 @@ def test_a_note_that_is_left_to_a_person_decides_nothing() -> None:
     export = Fix("t", (Export("A", "b"),))
     for remedy in (export, Fix("t", TRUE, risk=Risk.MANUAL), Fix("t", TRUE)):
         report = report_of(fake_host(euid=1000), finding(remedy, Severity.INFO), status=Status.OK)
-        tools = Tools(lambda told=report: told, lambda: fake_host(euid=1000), lambda item: None)  # type: ignore[misc]
-        for wish in (Wish(), Wish(("x",), everything=True, yes=True)):
+        tools = FixContext(lambda told=report: told, lambda: fake_host(euid=1000), lambda item: None)  # type: ignore[misc]
+        for wish in (FixRequest(), FixRequest(("x",), everything=True, yes=True)):
             done = fix(wish, tools, lambda items: None)
             assert endings(done) == ["refused"]
             assert (done.exit_code, done.failed, done.changed) == (0, False, False)
-        done = fix(Wish(("x",), yes=True), tools, lambda items: None)
+        done = fix(FixRequest(("x",), yes=True), tools, lambda items: None)
         assert (done.exit_code, done.failed) == (1, True)
 
 
@@ -319,8 +319,8 @@ def test_a_note_that_is_left_to_a_person_decides_nothing() -> None:
 def test_what_only_a_person_can_do_is_by_hand(remedy: Optional[Fix], msg: str) -> None:
     report = report_of(fake_host(euid=1000), finding(remedy))
     done = fix(
-        Wish(("x",), yes=True),
-        Tools(lambda: report, lambda: fake_host(euid=1000), lambda item: None),
+        FixRequest(("x",), yes=True),
+        FixContext(lambda: report, lambda: fake_host(euid=1000), lambda item: None),
         lambda items: None,
     )
     assert (done.msg, endings(done)) == (msg, ["refused"])
@@ -344,8 +344,8 @@ def test_what_only_a_person_can_do_is_by_hand(remedy: Optional[Fix], msg: str) -
 def test_the_exit_status(fixes: Sequence[Optional[Fix]], status: Status, expected: tuple[int, bool]) -> None:
     host = fake_host()
     found = report_of(host, *(finding(remedy) for remedy in fixes), status=status)
-    tools = Tools(lambda: found, fake_host, lambda item: None)
-    report = fix(Wish(("x",), yes=True), tools, lambda items: None)
+    tools = FixContext(lambda: found, fake_host, lambda item: None)
+    report = fix(FixRequest(("x",), yes=True), tools, lambda items: None)
     assert (report.exit_code, report.failed) == expected
     assert not report.changed
 
@@ -353,8 +353,8 @@ def test_the_exit_status(fixes: Sequence[Optional[Fix]], status: Status, expecte
 def test_fixed_is_what_the_check_no_longer_finds(machine: Machine) -> None:
     host = machine.host()
     remedy = Fix("t", TRUE, risk=Risk.SAFE, needs_root=False)
-    tools = Tools(lambda: report_of(host, finding(remedy)), machine.host, lambda item: None)
-    report = fix(Wish(("x",), yes=True), tools, lambda items: None)
+    tools = FixContext(lambda: report_of(host, finding(remedy)), machine.host, lambda item: None)
+    report = fix(FixRequest(("x",), yes=True), tools, lambda items: None)
     assert endings(report) == ["failed"]
     assert "still finds it" in report.actions[0].outcome.reason
     assert (report.exit_code, report.changed) == (1, True)
@@ -367,8 +367,8 @@ def test_a_step_that_fails_ends_its_item_and_no_other(machine: Machine) -> None:
     # Before the second item, whose guard is that the check still finds it, the check is asked again.
     both = report_of(host, finding(broken), finding(whole))
     found = iter([both, both, report_of(host)])
-    tools = Tools(lambda: next(found), machine.host, lambda item: None)
-    report = fix(Wish(("x",), yes=True), tools, lambda items: None)
+    tools = FixContext(lambda: next(found), machine.host, lambda item: None)
+    report = fix(FixRequest(("x",), yes=True), tools, lambda items: None)
     assert endings(report) == ["failed", "applied"]
     assert report.changed
     assert [record.get("status") for record in machine.journal() if record["event"] == "after"] == [

@@ -11,7 +11,7 @@ from tests.support import ipc
 from tests.support.desk import Desk
 from tests.support.others import forked
 
-from npudoctor.fixing.outcome import Ending, Outcome
+from npudoctor.fixing.outcome import ActionStatus, Outcome
 from npudoctor.fixing.steps.steps import SetKernel, decode, encode
 
 NAME = "net.ipv4.ip_local_reserved_ports"
@@ -37,7 +37,7 @@ def desk(tmp_path: Path) -> Desk:
 
 @pytest.mark.needs_root
 def test_set_and_taken_back(desk: Desk) -> None:
-    applied = Outcome(Ending.APPLIED, changed=True)
+    applied = Outcome(ActionStatus.APPLIED, changed=True)
     assert alone(desk, lambda: [desk.take(STEP)]) == ([applied], STEP.value)
     ended, now = alone(desk, lambda: [desk.take(STEP), desk.take(STEP), desk.take(STEP.back())])
     assert [one.ending.value for one in ended] == ["applied", "already", "applied"]
@@ -52,30 +52,30 @@ def test_set_and_taken_back(desk: Desk) -> None:
 @pytest.mark.parametrize("step", [SetKernel(NAME, "1", "2"), SetKernel(NAME, "1", "")])
 def test_what_another_set_since(desk: Desk, step: SetKernel) -> None:
     ((ended,), now) = alone(desk, lambda: [desk.take(step)])
-    assert (ended.ending, ended.changed, now) == (Ending.REFUSED, False, "8080")
+    assert (ended.ending, ended.changed, now) == (ActionStatus.REFUSED, False, "8080")
 
 
 @pytest.mark.needs_root
 def test_what_the_kernel_spells_otherwise_is_a_failure_that_changed_something(desk: Desk) -> None:
     ((ended,), now) = alone(desk, lambda: [desk.take(SetKernel(NAME, "3,1-2", "8080"))])
-    assert (ended.ending, ended.changed, now) == (Ending.FAILED, True, "1-3")
-    assert "says 1-3" in ended.reason
+    assert (ended.ending, ended.changed, now) == (ActionStatus.FAILED, True, "1-3")
+    assert "reads 1-3" in ended.reason
 
 
 @pytest.mark.needs_root
 def test_what_the_kernel_refuses(desk: Desk) -> None:
     ((ended,), now) = alone(desk, lambda: [desk.take(SetKernel(NAME, "70000", "8080"))])
-    assert (ended.ending, ended.changed, now) == (Ending.FAILED, False, "8080")
+    assert (ended.ending, ended.changed, now) == (ActionStatus.FAILED, False, "8080")
 
 
 @pytest.mark.parametrize("name", ["../../etc/passwd", "kernel..x", "", "a/b", "kernel.é", "a b"])
 def test_a_name_that_is_none(desk: Desk, name: str) -> None:
-    assert desk.take(SetKernel(name, "x", "y")).ending is Ending.REFUSED
+    assert desk.take(SetKernel(name, "x", "y")).ending is ActionStatus.REFUSED
 
 
 def test_a_setting_that_is_not_there(desk: Desk) -> None:
     ended = desk.take(SetKernel("kernel.no_such_setting", "x", "y"))
-    assert (ended.ending, ended.changed) == (Ending.FAILED, False)
+    assert (ended.ending, ended.changed) == (ActionStatus.FAILED, False)
     assert ended.reason == os.strerror(2)
 
 

@@ -19,7 +19,7 @@ from tests.support.others import become, forked, in_pid_namespace
 from npudoctor.fixing.actions import removal
 from npudoctor.fixing.actions.apply import apply_step
 from npudoctor.fixing.engine import FixReport
-from npudoctor.fixing.outcome import Ending, Outcome
+from npudoctor.fixing.outcome import ActionStatus, Outcome
 from npudoctor.fixing.steps.steps import (
     Command,
     Export,
@@ -82,7 +82,7 @@ def test_a_segment_of_the_same_key_made_meanwhile(machine: Machine) -> None:
 
     report = fixed_after(machine, meanwhile)
     assert list(ipc.rows()) == made
-    assert report.actions[0].outcome.ending is Ending.ALREADY
+    assert report.actions[0].outcome.ending is ActionStatus.ALREADY
 
 
 def test_a_client_that_attached_meanwhile(machine: Machine) -> None:
@@ -113,7 +113,7 @@ def test_a_segment_that_is_not_the_one(machine: Machine, field: str, value: int)
     step = step_of(machine, "orphan-segment")
     assert isinstance(step, RemoveSharedMemory)
     outcome = take(machine, RemoveSharedMemory(**{**vars(step), field: value}))
-    assert outcome.ending is (Ending.ALREADY if field == "shmid" else Ending.REFUSED)
+    assert outcome.ending is (ActionStatus.ALREADY if field == "shmid" else ActionStatus.REFUSED)
     assert server.shmid in ipc.rows()
 
 
@@ -121,7 +121,7 @@ def test_a_segment_whose_creator_is_back(machine: Machine) -> None:
     server = machine.server()
     row = ipc.rows()[server.shmid]
     step = RemoveSharedMemory(server.shmid, server.key, server.pid, row["ctime"], 0, ipc.GIB, os.geteuid())
-    assert take(machine, step).ending is Ending.REFUSED
+    assert take(machine, step).ending is ActionStatus.REFUSED
     assert server.shmid in ipc.rows()
 
 
@@ -140,7 +140,7 @@ def test_a_segment_on_which_the_tables_disagree(machine: Machine) -> None:
     host = machine.host()
     host.sysvipc.segments_now = list  # type: ignore[method-assign]
     outcome = apply_step(step, host)  # type: ignore[arg-type]
-    assert (outcome.ending, "disagree" in outcome.reason) == (Ending.REFUSED, True)
+    assert (outcome.ending, "disagree" in outcome.reason) == (ActionStatus.REFUSED, True)
     assert server.shmid in ipc.rows()
 
 
@@ -148,7 +148,7 @@ def test_a_segment_that_goes_at_the_very_last_moment(machine: Machine) -> None:
     server = machine.dead_server()
     step = step_of(machine, "orphan-segment")
     outcome = take(machine, step, at=lambda _name: ipc.remove(server.shmid))
-    assert (outcome.ending, outcome.changed) == (Ending.ALREADY, False)
+    assert (outcome.ending, outcome.changed) == (ActionStatus.ALREADY, False)
 
 
 @pytest.mark.needs_root
@@ -160,7 +160,7 @@ def test_other_users_things(machine: Machine, code: str) -> None:
     machine.dead_server(PORT, "--uid", SOMEBODY, "--spill", root)
     step = step_of(machine, code)
     outcome = take(machine, step)
-    assert (outcome.ending, f"--owner {SOMEBODY}" in outcome.reason) == (Ending.REFUSED, True)
+    assert (outcome.ending, f"--owner {SOMEBODY}" in outcome.reason) == (ActionStatus.REFUSED, True)
 
 
 # sockets
@@ -236,7 +236,7 @@ def test_a_server_that_started_meanwhile_and_got_the_same_inode(machine: Machine
     step = step_of(machine, "orphan-socket")
     new = same_inode(machine, server, listens=listens)
     outcome = take(machine, step)
-    assert (outcome.ending, "replaced" in outcome.reason) == (Ending.REFUSED, True)
+    assert (outcome.ending, "replaced" in outcome.reason) == (ActionStatus.REFUSED, True)
     assert server.socket.exists()
     new.close()
 
@@ -278,7 +278,7 @@ def test_a_socket_that_is_replaced_by_a_living_one_at_the_last_moment(machine: M
             living.socket.rename(server.socket)
 
     outcome = take(machine, step_of(machine, "orphan-socket"), at=at)
-    assert (outcome.ending, outcome.changed) == (Ending.REFUSED, False)
+    assert (outcome.ending, outcome.changed) == (ActionStatus.REFUSED, False)
     assert [name.rpartition(" ")[0] for name in names] == [
         "before park socket", "after park socket", "before put back socket", "after put back socket",
     ]  # fmt: skip
@@ -297,7 +297,7 @@ def test_a_socket_whose_name_was_taken_when_it_shall_be_given_back(machine: Mach
             listening(server.socket).close()
 
     outcome = take(machine, step_of(machine, "orphan-socket"), at=at)
-    assert outcome.ending is Ending.REFUSED
+    assert outcome.ending is ActionStatus.REFUSED
     assert f".cache_server_p{PORT}.npudoctor." in outcome.reason
     assert len(list(server.socket.parent.glob(f"*cache_server_p{PORT}*"))) == 2  # nothing was overwritten
 
@@ -309,7 +309,7 @@ def test_a_socket_that_is_answered_only_after_it_was_parked(machine: Machine) ->
     answers = iter([Listener.REFUSED, Listener.ALIVE])
     host._parts["sockets"] = Sockets(host.disk, interface_addresses, lambda *_args: next(answers))
     outcome = apply_step(step, host)  # type: ignore[arg-type]
-    assert (outcome.ending, outcome.changed) == (Ending.REFUSED, False)
+    assert (outcome.ending, outcome.changed) == (ActionStatus.REFUSED, False)
     assert server.socket.exists()
 
 
@@ -339,7 +339,7 @@ def test_without_renameat2_nothing_is_removed(
 
     monkeypatch.setattr(removal, "rename_without_replacing", unknown)
     outcome = take(machine, step)
-    assert (outcome.ending, "renameat2" in outcome.reason) == (Ending.REFUSED, True)
+    assert (outcome.ending, "renameat2" in outcome.reason) == (ActionStatus.REFUSED, True)
     assert server.socket.exists()
 
 
@@ -358,14 +358,14 @@ def test_a_socket_whose_folder_others_may_write_since(machine: Machine) -> None:
     step = step_of(machine, "orphan-socket")
     server.socket.parent.chmod(0o777)
     outcome = apply_step(step, machine.host([SOMEBODY]))  # type: ignore[arg-type]
-    assert (outcome.ending, "is writable by other users" in outcome.reason) == (Ending.REFUSED, True)
+    assert (outcome.ending, "is writable by other users" in outcome.reason) == (ActionStatus.REFUSED, True)
 
 
 def test_a_socket_before_its_segment(machine: Machine) -> None:
     """Whatever order somebody chooses: without the socket the segment would lose its proof."""
     server = machine.dead_server()
     outcome = take(machine, step_of(machine, "orphan-socket"))
-    assert (outcome.ending, str(server.shmid) in outcome.reason) == (Ending.REFUSED, True)
+    assert (outcome.ending, str(server.shmid) in outcome.reason) == (ActionStatus.REFUSED, True)
     assert server.socket.exists()
 
 
@@ -382,23 +382,23 @@ def parked_living(machine: Machine) -> tuple[Server, Path, RestoreSocket]:
 
 def test_a_parked_socket_gets_its_name_back(machine: Machine) -> None:
     server, path, step = parked_living(machine)
-    assert take(machine, step).ending is Ending.APPLIED
+    assert take(machine, step).ending is ActionStatus.APPLIED
     assert server.socket.exists()
-    assert take(machine, step).ending is Ending.ALREADY
+    assert take(machine, step).ending is ActionStatus.ALREADY
     assert not path.exists()
 
 
 def test_a_parked_socket_whose_name_is_taken(machine: Machine) -> None:
     server, path, step = parked_living(machine)
     listening(server.socket).close()
-    assert take(machine, step).ending is Ending.FAILED
+    assert take(machine, step).ending is ActionStatus.FAILED
     assert path.exists()
 
 
 def test_a_parked_socket_at_which_nobody_answers_any_more(machine: Machine) -> None:
     server, path, step = parked_living(machine)
     server.die()
-    assert take(machine, step).ending is Ending.REFUSED
+    assert take(machine, step).ending is ActionStatus.REFUSED
     assert path.exists()
 
 
@@ -415,19 +415,19 @@ def spilled(machine: Machine) -> tuple[Server, RemoveFiles]:
 def test_all_of_it_goes(machine: Machine) -> None:
     server, step = spilled(machine)
     names: list[str] = []
-    assert take(machine, step, at=names.append).ending is Ending.APPLIED
+    assert take(machine, step, at=names.append).ending is ActionStatus.APPLIED
     assert not server.spill.exists()
     assert names[::2] == [
         "before unlink file IMG00000.LB", "before unlink file IMG00001.LB",
         f"before remove folder {server.spill.name}",
     ]  # fmt: skip
-    assert take(machine, step).ending is Ending.ALREADY
+    assert take(machine, step).ending is ActionStatus.ALREADY
 
 
 def test_what_went_in_part_goes_whole(machine: Machine) -> None:
     server, step = spilled(machine)
     (server.spill / "IMG00000.LB").unlink()
-    assert take(machine, step).ending is Ending.APPLIED
+    assert take(machine, step).ending is ActionStatus.APPLIED
     assert not server.spill.exists()
 
 
@@ -481,7 +481,7 @@ def test_spilled_data_that_was_changed_meanwhile(machine: Machine, what: str) ->
         server.spill.parent.symlink_to(machine.home / "kept")
     before = sorted(path for path in machine.home.rglob("*"))
     outcome = take(machine, step)
-    assert (outcome.ending, outcome.changed) == (Ending.REFUSED, False)
+    assert (outcome.ending, outcome.changed) == (ActionStatus.REFUSED, False)
     assert sorted(machine.home.rglob("*")) == before
 
 
@@ -489,7 +489,7 @@ def test_spilled_data_that_was_changed_meanwhile(machine: Machine, what: str) ->
 def test_a_file_that_became_another_users(machine: Machine) -> None:
     server, step = spilled(machine)
     os.chown(server.spill / "IMG00001.LB", SOMEBODY, SOMEBODY)
-    assert take(machine, step).ending is Ending.REFUSED
+    assert take(machine, step).ending is ActionStatus.REFUSED
     assert len(list(server.spill.iterdir())) == 2
 
 
@@ -502,7 +502,7 @@ def test_a_file_that_is_changed_between_two_removals(machine: Machine) -> None:
             older(server.spill / "IMG00001.LB", -1)
 
     outcome = take(machine, step, at=at)
-    assert (outcome.ending, outcome.changed) == (Ending.REFUSED, True)
+    assert (outcome.ending, outcome.changed) == (ActionStatus.REFUSED, True)
     assert [path.name for path in server.spill.iterdir()] == ["IMG00001.LB"]
 
 
@@ -514,7 +514,7 @@ def test_a_file_that_comes_at_the_last_moment(machine: Machine) -> None:
             (server.spill / "new").write_text("")
 
     outcome = take(machine, step, at=at)
-    assert (outcome.ending, outcome.changed) == (Ending.FAILED, True)
+    assert (outcome.ending, outcome.changed) == (ActionStatus.FAILED, True)
     assert (server.spill / "new").exists()
 
 
@@ -529,7 +529,7 @@ def test_a_folder_that_is_swapped_while_it_is_emptied(machine: Machine) -> None:
             (server.spill / "IMG00000.LB").write_text("another")
 
     outcome = take(machine, step, at=at)
-    assert (outcome.ending, outcome.changed) == (Ending.REFUSED, True)
+    assert (outcome.ending, outcome.changed) == (ActionStatus.REFUSED, True)
     assert (server.spill / "IMG00000.LB").read_text() == "another"
 
 
@@ -541,7 +541,7 @@ def test_somebody_opened_a_file_meanwhile(machine: Machine) -> None:
         assert holder.stdout is not None
         holder.stdout.readline()
         outcome = take(machine, step)
-        assert (outcome.ending, str(holder.pid) in outcome.reason) == (Ending.REFUSED, True)
+        assert (outcome.ending, str(holder.pid) in outcome.reason) == (ActionStatus.REFUSED, True)
         holder.communicate(b"\n")
     assert len(list(server.spill.iterdir())) == 2
 
@@ -563,7 +563,7 @@ def test_a_folder_that_cannot_be_reached(machine: Machine) -> None:
 
 
 def test_an_export_is_never_applied(machine: Machine) -> None:
-    assert take(machine, Export("A", "b")).ending is Ending.REFUSED
+    assert take(machine, Export("A", "b")).ending is ActionStatus.REFUSED
 
 
 def test_a_kind_that_is_not_known(machine: Machine) -> None:
@@ -571,11 +571,11 @@ def test_a_kind_that_is_not_known(machine: Machine) -> None:
         def lines(self) -> tuple[str, ...]:
             return ("rm -rf /",)
 
-    assert take(machine, Strange()).ending is Ending.REFUSED
+    assert take(machine, Strange()).ending is ActionStatus.REFUSED
 
 
 def test_a_program(machine: Machine) -> None:
-    assert take(machine, Command(("true",))) == Outcome(Ending.APPLIED, changed=True)
+    assert take(machine, Command(("true",))) == Outcome(ActionStatus.APPLIED, changed=True)
 
 
 @pytest.mark.parametrize(
@@ -593,13 +593,13 @@ def test_a_program_that_fails_may_have_changed_something(
     machine: Machine, argv: tuple[str, ...], said: str
 ) -> None:
     outcome = take(machine, Command(argv))
-    assert outcome == Outcome(Ending.FAILED, said, changed=True)
+    assert outcome == Outcome(ActionStatus.FAILED, said, changed=True)
 
 
 def test_a_program_that_cannot_be_started(machine: Machine) -> None:
     outcome = take(machine, Command(("npudoctor-no-such-program",)))
     reason = "npudoctor-no-such-program is not installed"
-    assert outcome == Outcome(Ending.REFUSED, reason, changed=False)
+    assert outcome == Outcome(ActionStatus.REFUSED, reason, changed=False)
 
 
 def test_a_living_server_survives_every_step_that_means_it(machine: Machine) -> None:
@@ -613,6 +613,6 @@ def test_a_living_server_survives_every_step_that_means_it(machine: Machine) -> 
     ]
     for _state in (signal.SIGCONT, signal.SIGSTOP):
         server.signal(_state)
-        assert [take(machine, step).ending for step in steps] == [Ending.REFUSED] * 2
+        assert [take(machine, step).ending for step in steps] == [ActionStatus.REFUSED] * 2
     assert server.shmid in ipc.rows()
     assert server.socket.exists()

@@ -11,14 +11,14 @@ import pytest
 from tests.support.machine import Machine
 
 from npudoctor.core.model import Finding, Fix, Report, Result, Risk, Severity, Status, Step, Verdict
-from npudoctor.fixing.engine import FixReport, Tools, fix
-from npudoctor.fixing.plan import Wish
+from npudoctor.fixing.engine import FixContext, FixReport, fix
+from npudoctor.fixing.plan import FixRequest
 from npudoctor.fixing.steps.steps import Command, Export
 from npudoctor.render.fix_json import fix_object
 from npudoctor.render.fix_text import fix_text
-from npudoctor.runner.reporting import nameless_host, nameless_target
+from npudoctor.runner.reporting import minimal_host, minimal_target
 
-WISH = Wish(("x",), yes=True, risk=Risk.CAUTION)
+WISH = FixRequest(("x",), yes=True, risk=Risk.CAUTION)
 GIVEN_UP = (Status.UNKNOWN, Status.TIMEOUT, Status.CRASHED)
 
 
@@ -32,7 +32,7 @@ class Looks:
         found = self.left.pop(0) if len(self.left) > 1 else self.left[0]
         host = self.machine.host()
         row = Result("x", "X", "host", Status.OK if not found else self.status, findings=tuple(found))
-        described = nameless_host(host), nameless_target(host)
+        described = minimal_host(host), minimal_target(host)
         return Report("0", "", 0.0, "full", "all", *described, Verdict.UNDETERMINED, 2, "", {}, (row,))
 
 
@@ -40,8 +40,8 @@ def ill(step: Step, code: str = "x.y") -> Finding:
     return Finding(code, "it is so", Severity.WARNING, fix=Fix("t", (step,), needs_root=False))
 
 
-def mend(looks: Looks, wish: Wish = WISH, answer: Optional[bool] = True) -> FixReport:
-    tools = Tools(looks, looks.machine.host, lambda item: answer)
+def mend(looks: Looks, wish: FixRequest = WISH, answer: Optional[bool] = True) -> FixReport:
+    tools = FixContext(looks, looks.machine.host, lambda item: answer)
     return fix(wish, tools, lambda items: None)
 
 
@@ -56,9 +56,9 @@ def test_what_an_earlier_item_mended_is_not_mended_twice(machine: Machine, tmp_p
 
 def test_what_was_mended_while_a_person_was_asked(machine: Machine, tmp_path: Path) -> None:
     step = Command(("touch", f"{tmp_path}/made"))
-    report = mend(Looks(machine, [[ill(step)], []]), Wish(("x",)))
+    report = mend(Looks(machine, [[ill(step)], []]), FixRequest(("x",)))
     assert [one.outcome.ending.value for one in report.actions] == ["already"]
-    assert "does not find it any more" in report.actions[0].outcome.reason
+    assert "no longer finds it" in report.actions[0].outcome.reason
     assert (report.changed, (tmp_path / "made").exists()) == (False, False)
 
 
@@ -75,8 +75,8 @@ def test_a_check_that_gives_no_answer_any_more(machine: Machine, tmp_path: Path,
 
         return next(answers, dataclasses.replace(first, results=(silent,)))
 
-    tools = Tools(look, machine.host, lambda item: True)
-    report = fix(Wish(("x",)), tools, lambda items: None)
+    tools = FixContext(look, machine.host, lambda item: True)
+    report = fix(FixRequest(("x",)), tools, lambda items: None)
     assert [one.outcome.ending.value for one in report.actions] == ["refused"]
     assert "it hangs" in report.actions[0].outcome.reason
     assert (report.changed, (tmp_path / "made").exists()) == (False, False)

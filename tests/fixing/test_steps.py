@@ -14,7 +14,7 @@ from npudoctor.fixing.steps.steps import (
     DeleteRule,
     Export,
     InsertRule,
-    Known,
+    KnownStep,
     Remount,
     RemoveFiles,
     RemoveSharedMemory,
@@ -35,7 +35,7 @@ FILES = RemoveFiles(
 )
 END = SignalProcess((ProcessMark(12, 900, ("/a", "/b")), ProcessMark(11, 800, ())), 1000)
 UNUSED = RemoveUnused("/dev/shm", 1000, (FileMark("torch_7_1_0", 5, 9, 8, 9),))
-STEPS: list[Known] = [
+STEPS: list[KnownStep] = [
     Command(("ls", "-l")), Export("A", "b c"), SEGMENT, SOCKET, RESTORE, FILES, END, UNUSED,
     Command(("a",), ("b", "c"), ("d",), "e", (FileMark("/x", 1, 2, 3, 4),)),
     Remount("/dev/shm", 3 << 30, 4097),
@@ -64,7 +64,7 @@ def test_the_lines() -> None:
 
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: type(step).__name__)
-def test_through_json_and_back(step: Known) -> None:
+def test_through_json_and_back(step: KnownStep) -> None:
     assert decode(json.loads(json.dumps(encode(step)))) == step
 
 

@@ -13,14 +13,14 @@ import pytest
 from tests.support.desk import Desk
 
 from npudoctor.core.model import Finding, Fix, Risk
-from npudoctor.fixing import answers, engine
-from npudoctor.fixing.answers import FixReport
-from npudoctor.fixing.history import Run, runs_of
+from npudoctor.fixing import engine, report
+from npudoctor.fixing.history import FixRun, runs_of
 from npudoctor.fixing.journal import Journal
-from npudoctor.fixing.outcome import Ending, Observer, Outcome
-from npudoctor.fixing.plan import Done, Item, Wish
-from npudoctor.fixing.steps.steps import Command, Known, RemoveSharedMemory, encode
-from npudoctor.fixing.undoing import UndoTools, named, newest, undo
+from npudoctor.fixing.outcome import ActionStatus, Observer, Outcome
+from npudoctor.fixing.plan import FixRequest, Item, ItemResult
+from npudoctor.fixing.report import FixReport
+from npudoctor.fixing.steps.steps import Command, KnownStep, RemoveSharedMemory, encode
+from npudoctor.fixing.undoing import UndoContext, newest_undoable, runs_named, undo
 from npudoctor.render.history import history_text
 
 SEGMENT = RemoveSharedMemory(1, 2, 3, 4, 5, 6, 7)
@@ -29,27 +29,28 @@ SEGMENT = RemoveSharedMemory(1, 2, 3, 4, 5, 6, 7)
 class Bench(Desk):
     """Runs of findings made up here, through the real engine, and their undoing."""
 
-    def fix(self, *findings: Sequence[Known], at: Observer = lambda name: None) -> FixReport:
+    def fix(self, *findings: Sequence[KnownStep], at: Observer = lambda name: None) -> FixReport:
         """A run of which each finding has these steps."""
         done = [
-            Done(self.item(f"x.n{n}", steps), Outcome(Ending.PLANNED)) for n, steps in enumerate(findings)
+            ItemResult(self.item(f"x.n{n}", steps), Outcome(ActionStatus.PLANNED))
+            for n, steps in enumerate(findings)
         ]
-        tools = UndoTools(self.host, lambda item: True, at)
+        tools = UndoContext(self.host, lambda item: True, at)
 
         def work(journal: Journal) -> FixReport:
             ended = [engine.apply_item(one, n, tools, journal) for n, one in enumerate(done)]
-            answer = answers.answered(ended, journal.run, changed=True)
+            answer = report.fix_report(ended, journal.run, changed=True)
             journal.write("end", exit_code=answer.exit_code, msg=answer.msg)
             return answer
 
-        return engine.carried_out(done, tools, work, lambda done: pytest.fail("idle"))
+        return engine.apply_with_journal(done, tools, work, lambda done: pytest.fail("idle"))
 
     @staticmethod
-    def item(code: str, steps: Sequence[Known]) -> Item:
+    def item(code: str, steps: Sequence[KnownStep]) -> Item:
         """An item of a plan."""
         return Item("x", Finding(code, "m", fix=Fix("t", tuple(steps), risk=Risk.SAFE, needs_root=False)))
 
-    def runs(self) -> list[Run]:
+    def runs(self) -> list[FixRun]:
         """All runs, the newest first."""
         return runs_of(self.host().records)
 
@@ -63,9 +64,9 @@ class Bench(Desk):
     ) -> FixReport:
         """`undo --yes`."""
         runs = self.runs()
-        (run,) = [newest(runs)] if name is None else named(runs, name)
-        tools = UndoTools(self.host, lambda item: None, at)
-        return undo(run, Wish(("undo",), yes=yes, dry_run=dry_run), tools, lambda items: None)
+        (run,) = [newest_undoable(runs)] if name is None else runs_named(runs, name)
+        tools = UndoContext(self.host, lambda item: None, at)
+        return undo(run, FixRequest(("undo",), yes=yes, dry_run=dry_run), tools, lambda items: None)
 
     def touch(self, name: str) -> Command:
         """Make a file, and remove it again."""
@@ -118,11 +119,11 @@ def test_what_is_undone_is_not_undone_twice(bench: Bench) -> None:
     assert bench.undo(fixed.run).exit_code == 0
     for name in (fixed.run, None):
         if name is None:
-            assert newest(bench.runs()) is None
+            assert newest_undoable(bench.runs()) is None
         else:
             again = bench.undo(name)
             assert (again.exit_code, again.changed, again.run) == (0, False, None)
-            assert "unalready done" in again.msg
+            assert "already undone" in again.msg
 
 
 def test_what_another_undid_while_a_person_was_asked_is_not_undone_twice(bench: Bench) -> None:
@@ -136,8 +137,8 @@ def test_what_another_undid_while_a_person_was_asked_is_not_undone_twice(bench: 
             (bench.etc / "two").touch()
         return True
 
-    tools = UndoTools(bench.host, asked)
-    report = undo(run, Wish(("undo",)), tools, lambda items: None)
+    tools = UndoContext(bench.host, asked)
+    report = undo(run, FixRequest(("undo",)), tools, lambda items: None)
     assert (endings(report), report.exit_code, report.changed) == (["already", "already"], 0, False)
     assert "another run" in report.actions[0].outcome.reason
     assert bench.names() == ["two"]
@@ -168,7 +169,7 @@ def test_what_cannot_be_undone_is_refused_and_the_rest_is_undone(bench: Bench) -
     assert (endings(report), report.exit_code) == (["applied", "applied", "refused"], 1)
     assert report.actions[2].outcome.reason == "this cannot be undone: true"
     assert bench.names() == []
-    assert named(bench.runs(), fixed.run or "")[0].undone_by == (report.run,)
+    assert runs_named(bench.runs(), fixed.run or "")[0].undone_by == (report.run,)
 
 
 def test_a_file_that_changed_since_stays_and_can_be_undone_later(bench: Bench) -> None:
@@ -196,7 +197,7 @@ def test_a_step_that_did_nothing_has_nothing_to_undo(bench: Bench) -> None:
     bench.path.write_text("by hand")
     fixed = bench.fix((step,))
     assert endings(fixed) == ["refused"]
-    assert newest(bench.runs()) is None
+    assert newest_undoable(bench.runs()) is None
     assert (bench.undo(fixed.run).exit_code, bench.undo(fixed.run).msg) == (
         0,
         f"run {fixed.run} changed nothing",
@@ -209,7 +210,7 @@ def test_a_program_that_failed_is_offered_and_said_to_be_in_doubt(bench: Bench) 
     (run,) = bench.runs()
     assert (run.acts[0].status, run.acts[0].changed) == ("failed", True)
     report = bench.undo()
-    assert "it is not known what it did before" in report.actions[0].item.finding.message
+    assert "what it did before that is unknown" in report.actions[0].item.finding.message
     assert (report.exit_code, bench.names()) == (0, [])
 
 
@@ -224,14 +225,14 @@ def test_killed_at_every_point_and_undone(bench: Bench, old: bytes) -> None:
         steps = (bench.write(), Command(("true",), ("true",)))
         if not killed(lambda at, steps=steps: bench.fix(steps, at=at), point):  # type: ignore[misc]
             break
-        run = newest(bench.runs())
+        run = newest_undoable(bench.runs())
         if run is not None:
             assert run.ending in ("killed", "finished")  # after its last line it is over
             report = bench.undo(run.name)
             assert report.exit_code == 0, endings(report)
         assert bench.content() == old
         assert bench.names() == (["site.conf"] if old else [])
-        assert newest(bench.runs()) is None
+        assert newest_undoable(bench.runs()) is None
         point += 1
     assert point >= 20
 
@@ -248,7 +249,7 @@ def test_an_undo_killed_at_every_point_is_finished_by_the_next(bench: Bench) -> 
         report = bench.undo(name)
         assert report.exit_code == 0, (point, endings(report))
         assert (bench.content(), bench.names()) == (b"old", ["site.conf"])
-        assert newest(bench.runs()) is None
+        assert newest_undoable(bench.runs()) is None
         point += 1
     assert point > 12
 
@@ -264,7 +265,7 @@ def test_a_program_whose_undo_was_stopped_midway_is_said_to_be_in_doubt(bench: B
         bench.undo(at=stop)
     assert [run.ending for run in bench.runs()] == ["interrupted", "finished"]
     report = bench.undo()
-    assert "an undo was stopped midway" in report.actions[0].item.finding.message
+    assert "an undo was interrupted" in report.actions[0].item.finding.message
     assert (report.exit_code, bench.names(), bench.runs()[2].name) == (0, [], fixed.run)
 
 
@@ -273,9 +274,9 @@ def test_who_is_asked_decides(bench: Bench) -> None:
     report = bench.undo(yes=False)
     assert (endings(report), report.exit_code, report.run) == (["refused"] * 2, 1, None)
     answers = iter([False, True])
-    run = newest(bench.runs())
-    tools = UndoTools(bench.host, lambda item: next(answers))
-    report = undo(run, Wish(("undo",)), tools, lambda items: None)
+    run = newest_undoable(bench.runs())
+    tools = UndoContext(bench.host, lambda item: next(answers))
+    report = undo(run, FixRequest(("undo",)), tools, lambda items: None)
     assert (endings(report), report.exit_code, bench.names()) == (["declined", "applied"], 1, ["a"])
     assert bench.undo().exit_code == 0
 
@@ -284,7 +285,7 @@ def test_an_undo_is_not_undone(bench: Bench) -> None:
     bench.fix((bench.write(),))
     report = bench.undo(bench.undo().run)
     assert (endings(report), report.exit_code) == (["refused"], 1)
-    assert "does it anew" in report.actions[0].outcome.reason
+    assert "applies that fix again" in report.actions[0].outcome.reason
 
 
 def test_a_run_that_is_at_work_is_not_called_killed(bench: Bench) -> None:

@@ -23,10 +23,10 @@ from npudoctor.checks.leftovers.shared_memory import shared_memory
 from npudoctor.checks.leftovers.temp_files import temp_files
 from npudoctor.core.marks import FileMark
 from npudoctor.fixing.actions.apply import apply_step
-from npudoctor.fixing.engine import Tools, apply_item
+from npudoctor.fixing.engine import FixContext, apply_item
 from npudoctor.fixing.journal import Journal
-from npudoctor.fixing.outcome import Ending, Observer, Outcome
-from npudoctor.fixing.plan import Done, Item
+from npudoctor.fixing.outcome import ActionStatus, Observer, Outcome
+from npudoctor.fixing.plan import Item, ItemResult
 from npudoctor.fixing.steps.steps import RemoveUnused
 from npudoctor.host import Host
 from npudoctor.host.process.processes import Process
@@ -80,7 +80,7 @@ def take(node: Node, step: RemoveUnused, at: Observer = lambda name: None, owner
 
 
 def refused(outcome: Outcome, word: str) -> None:
-    assert (outcome.ending, outcome.changed) == (Ending.REFUSED, False), outcome
+    assert (outcome.ending, outcome.changed) == (ActionStatus.REFUSED, False), outcome
     assert word in outcome.reason, outcome.reason
 
 
@@ -94,10 +94,10 @@ def test_what_the_dead_left_goes(play: Play) -> None:
         step = step_of(node)
         refused(take(node, step, owner=1), f"--owner {SOMEBODY}")
         outcome = take(node, step)
-        assert (outcome.ending, outcome.changed) == (Ending.APPLIED, True), outcome
+        assert (outcome.ending, outcome.changed) == (ActionStatus.APPLIED, True), outcome
         assert not any(path.exists() for path in paths)
         assert node.ask(shared_memory).findings == ()
-        assert take(node, step).ending is Ending.ALREADY
+        assert take(node, step).ending is ActionStatus.ALREADY
 
     play(scene)
 
@@ -106,14 +106,14 @@ def test_as_its_owner(play: Play) -> None:
     def scene(node: Node) -> None:
         path, roots = left(), left(uid=0)
 
-        def as_somebody() -> Ending:
+        def as_somebody() -> ActionStatus:
             become(SOMEBODY)
             found = [one.fix for one in node.ask(shared_memory).findings if one.fix]
             (mine,) = (fix for fix in found if isinstance(fix.steps[0], RemoveUnused))
             assert not mine.needs_root
             return apply_step(mine.steps[0], node.host()).ending
 
-        assert forked(as_somebody) is Ending.APPLIED
+        assert forked(as_somebody) is ActionStatus.APPLIED
         assert not path.exists() and roots.exists()
 
     play(scene)
@@ -245,7 +245,7 @@ def test_one_that_cannot_go_does_not_keep_the_others(play: Play) -> None:
         used, free = left(), left()
         kept = os.open(used, os.O_RDONLY)
         outcome = take(node, step_of(node))
-        assert (outcome.ending, outcome.changed) == (Ending.REFUSED, True)
+        assert (outcome.ending, outcome.changed) == (ActionStatus.REFUSED, True)
         assert "1 file stays" in outcome.reason
         assert used.exists() and not free.exists()
         os.close(kept)
@@ -264,7 +264,7 @@ def test_killed_midway_a_second_run_finishes(play: Play) -> None:
                 os._exit(0)
             assert os.WIFSIGNALED(os.waitpid(pid, 0)[1])
             assert sum(path.exists() for path in paths) == number
-        assert take(node, step).ending is Ending.APPLIED
+        assert take(node, step).ending is ActionStatus.APPLIED
         assert not any(path.exists() for path in paths)
 
     play(scene)
@@ -277,14 +277,14 @@ def test_a_living_job_of_its_owner_may_know_its_name(play: Play) -> None:
         path = left()
         (finding,) = node.ask(shared_memory).findings
         assert finding.fix and finding.fix.unproven and finding.fix.risk is Risk.MANUAL
-        assert f"process {rank.pid} of its owner is as old" in finding.evidence[0]
+        assert f"its owner's process {rank.pid} was running when it changed" in finding.evidence[0]
         found = path.stat()
         mark = FileMark(path.name, found.st_dev, found.st_ino, SIZE, found.st_mtime_ns)
         step = RemoveUnused(SHM, SOMEBODY, (mark,))
         refused(take(node, step), "may still use it by name")
         rank.kill()
         rank.wait()
-        assert take(node, step).ending is Ending.APPLIED
+        assert take(node, step).ending is ActionStatus.APPLIED
 
     play(scene)
 
@@ -374,14 +374,14 @@ def test_file_systems_on_which_a_lease_proves_nothing(play: Play) -> None:
             (place / name).mkdir(parents=True)
         options = OVERLAY.format(place)
         subprocess.run(["mount", "-t", "overlay", "overlay", "-o", options, place / "top"], check=True)
-        for folder, ending in (("top", Ending.REFUSED), ("low", Ending.APPLIED)):
+        for folder, ending in (("top", ActionStatus.REFUSED), ("low", ActionStatus.APPLIED)):
             path = place / folder / "lock"
             path.write_text("x")
             found = path.stat()
             mark = FileMark("lock", found.st_dev, found.st_ino, 1, found.st_mtime_ns)
             outcome = apply_step(RemoveUnused(str(path.parent), 0, (mark,)), node.host())
             assert outcome.ending is ending, outcome
-            assert path.exists() is (ending is Ending.REFUSED)
+            assert path.exists() is (ending is ActionStatus.REFUSED)
             path.unlink(missing_ok=True)
 
     play(scene)
@@ -591,9 +591,9 @@ def test_a_folder_that_is_given_to_other_machines_by_then(play: Play) -> None:
         os.makedirs("/var/lib/nfs/other")
         subprocess.run(["mount", "--bind", "/mnt/ext", "/var/lib/nfs/other"], check=True)
         table.write_text("/var/lib/nfs/other\t*(rw)\n")
-        refused(apply_step(step, host), "/var/lib/nfs/other is given")
+        refused(apply_step(step, host), "/var/lib/nfs/other is exported")
         table.write_text("/srv\t*(rw)\n")
-        assert apply_step(step, host).ending is Ending.APPLIED and not lock.exists()
+        assert apply_step(step, host).ending is ActionStatus.APPLIED and not lock.exists()
 
     play(scene)
 
@@ -607,7 +607,7 @@ def test_a_clock_that_was_set(play: Play) -> None:
         host = node.host((SOMEBODY,))
         set_since = path.stat().st_ctime + 3600
         host.system.boot_time = lambda: set_since  # type: ignore[method-assign]
-        refused(apply_step(step, host), "the clock was set")
+        refused(apply_step(step, host), "the clock was changed")
         assert path.exists()
 
     play(scene)
@@ -629,10 +629,12 @@ def test_many_folders_share_a_look(play: Play) -> None:
             looks.append(node.host((SOMEBODY,)))
             return looks[-1]
 
-        tools = Tools(lambda: pytest.fail("not asked"), host, lambda item: True)
+        tools = FixContext(lambda: pytest.fail("not asked"), host, lambda item: True)
         with Journal("/var/lib/npudoctor", "boot", lambda name: None) as journal:
-            done = apply_item(Done(Item("temp-files", found), Outcome(Ending.PLANNED)), 0, tools, journal)
-        assert done.outcome.ending is Ending.APPLIED, done.outcome
+            done = apply_item(
+                ItemResult(Item("temp-files", found), Outcome(ActionStatus.PLANNED)), 0, tools, journal
+            )
+        assert done.outcome.ending is ActionStatus.APPLIED, done.outcome
         assert not any(folder.exists() for folder in folders)
         assert 1 <= len(looks) <= 10, len(looks)
 

@@ -17,11 +17,11 @@ from tests.support import ipc
 from tests.support.desk import Desk
 from tests.support.others import as_user, forked
 
-from npudoctor.fixing.outcome import Ending, Outcome
+from npudoctor.fixing.outcome import ActionStatus, Outcome
 from npudoctor.fixing.steps.steps import WriteFile, decode, encode
 
 SOMEBODY = 61234
-APPLIED = Outcome(Ending.APPLIED, changed=True)
+APPLIED = Outcome(ActionStatus.APPLIED, changed=True)
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_a_file_that_was_missing(desk: Desk) -> None:
     assert not desk.state.exists()
     assert desk.take(step.back()) == APPLIED
     assert desk.names() == []
-    assert desk.take(step.back()).ending is Ending.ALREADY
+    assert desk.take(step.back()).ending is ActionStatus.ALREADY
 
 
 def test_a_file_that_was_there(desk: Desk) -> None:
@@ -74,7 +74,7 @@ def test_its_owner_its_labels_and_its_access_list_stay(desk: Desk) -> None:
 def test_a_file_that_says_so_already(desk: Desk) -> None:
     desk.path.write_text("new\n")
     outcome = desk.take(desk.write())
-    assert (outcome.ending, outcome.changed) == (Ending.ALREADY, False)
+    assert (outcome.ending, outcome.changed) == (ActionStatus.ALREADY, False)
 
 
 # what happened between the look and the act
@@ -128,7 +128,7 @@ def test_what_changed_since_the_look(desk: Desk, meanwhile: Callable[[Desk], Non
     meanwhile(desk)
     before = sorted(map(str, desk.home.rglob("*")))
     outcome = desk.take(step)
-    assert (outcome.ending, outcome.changed) == (Ending.REFUSED, False)
+    assert (outcome.ending, outcome.changed) == (ActionStatus.REFUSED, False)
     assert outcome.reason
     assert sorted(map(str, desk.home.rglob("*"))) == before
     if desk.path.is_file():
@@ -139,7 +139,7 @@ def test_what_changed_since_the_look(desk: Desk, meanwhile: Callable[[Desk], Non
 def test_a_folder_of_another_user(desk: Desk) -> None:
     os.chown(desk.etc, SOMEBODY, SOMEBODY)
     outcome = desk.take(desk.write())
-    assert (outcome.ending, "belongs to another user" in outcome.reason) == (Ending.REFUSED, True)
+    assert (outcome.ending, "belongs to another user" in outcome.reason) == (ActionStatus.REFUSED, True)
     assert desk.names() == []
 
 
@@ -168,7 +168,7 @@ def test_a_file_that_changed_since_the_look(desk: Desk, change: str, moment: str
         outcome = desk.take(step)
     else:
         outcome = desk.take(step, at=meanwhile)
-    assert (outcome.ending, outcome.changed) == (Ending.REFUSED, False)
+    assert (outcome.ending, outcome.changed) == (ActionStatus.REFUSED, False)
     assert desk.content() != b"new\n"
     assert desk.names() == ([] if change == "gone" else ["site.conf"])
 
@@ -177,7 +177,7 @@ def test_who_makes_the_file_at_the_very_last_moment_keeps_it(desk: Desk) -> None
     outcome = desk.take(
         desk.write(), at=lambda name: appear(desk) if name.startswith("before write") else None
     )
-    assert outcome.ending is Ending.REFUSED
+    assert outcome.ending is ActionStatus.REFUSED
     assert (desk.content(), desk.names()) == (b"theirs", ["site.conf"])
 
 
@@ -197,7 +197,7 @@ def test_what_changed_since_it_was_written_is_not_undone(desk: Desk, old: str, c
     before = desk.names()
     outcome = desk.take(step.back())
     already = old is None and change == "gone"
-    assert outcome.ending is (Ending.ALREADY if already else Ending.REFUSED)
+    assert outcome.ending is (ActionStatus.ALREADY if already else ActionStatus.REFUSED)
     assert not outcome.changed
     assert desk.names() == before
     assert desk.content() == (b"by hand" if change == "content" else b"new\n" if change == "link" else None)
@@ -215,7 +215,7 @@ def test_a_copy_that_is_not_what_was_kept(desk: Desk, harm: str) -> None:
     elif harm == "link":
         kept.symlink_to(desk.home / "aside")
     outcome = desk.take(step.back())
-    assert (outcome.ending, "copy" in outcome.reason) == (Ending.REFUSED, True)
+    assert (outcome.ending, "copy" in outcome.reason) == (ActionStatus.REFUSED, True)
     assert desk.content() == b"new\n"
 
 
@@ -224,7 +224,7 @@ def test_a_copy_is_kept_nowhere_but_in_our_own_folder(desk: Desk) -> None:
     desk.path.write_text("old")
     step = desk.write()
     wrong = WriteFile(step.path, step.content, step.mode, step.was, str(desk.home / "victim"))
-    assert desk.take(wrong).ending is Ending.REFUSED
+    assert desk.take(wrong).ending is ActionStatus.REFUSED
     assert (desk.content(), (desk.home / "victim").exists()) == (b"old", False)
 
 
@@ -246,7 +246,7 @@ def test_who_may_not_write_there(open_desk: Desk, old: Optional[str]) -> None:
     desk.state.mkdir()
     os.chown(desk.state, SOMEBODY, SOMEBODY)
     outcome = as_user(SOMEBODY, lambda: desk.take(desk.write()))
-    assert (outcome.ending, outcome.reason) == (Ending.FAILED, "Permission denied")
+    assert (outcome.ending, outcome.reason) == (ActionStatus.FAILED, "Permission denied")
     assert not outcome.changed
     assert desk.content() == (old.encode() if old else None)
     assert desk.names() == (["site.conf"] if old else [])
@@ -280,7 +280,7 @@ def test_a_file_that_may_not_be_changed(desk: Desk, need: Callable[..., None]) -
         outcome = desk.take(step)
     finally:
         subprocess.run(["chattr", "-i", str(desk.path)], check=True)
-    assert (outcome.ending, outcome.changed) == (Ending.FAILED, False)
+    assert (outcome.ending, outcome.changed) == (ActionStatus.FAILED, False)
     assert (desk.content(), desk.names()) == (b"old", ["site.conf"])
 
 
@@ -297,7 +297,7 @@ def test_a_file_that_is_a_mount_of_its_own(desk: Desk) -> None:
         return desk.take(desk.write()), desk.content(), desk.names()
 
     outcome, content, names = forked(inside)
-    assert (outcome.ending, outcome.changed) == (Ending.FAILED, False)
+    assert (outcome.ending, outcome.changed) == (ActionStatus.FAILED, False)
     assert (content, names) == (b"theirs", ["site.conf"])
 
 
@@ -332,7 +332,7 @@ def test_a_kill_at_any_point_leaves_old_or_new(desk: Desk, old: bytes) -> None:
         if not killed(desk, step, number):
             break
         assert desk.content() in (old, b"new\n")
-        assert desk.take(desk.write()).ending in (Ending.APPLIED, Ending.ALREADY)
+        assert desk.take(desk.write()).ending in (ActionStatus.APPLIED, ActionStatus.ALREADY)
         assert (desk.content(), desk.names()) == (b"new\n", ["site.conf"])
         number += 1
         shutil.rmtree(desk.state, ignore_errors=True)
@@ -353,7 +353,7 @@ def test_a_kill_at_any_point_of_either_is_undone(desk: Desk, old: bytes) -> None
             desk.take(step)
             killed(desk, step.back(), number)
             assert desk.content() in (old, b"new\n")
-        assert desk.take(step.back()).ending in (Ending.APPLIED, Ending.ALREADY)
+        assert desk.take(step.back()).ending in (ActionStatus.APPLIED, ActionStatus.ALREADY)
         assert (desk.content(), desk.names()) == (old, ["site.conf"] if old else [])
 
 
@@ -404,7 +404,7 @@ def test_a_disk_that_fails_after_the_change_hides_no_change(
         failing[0] = name.startswith(("before write", "before restore", "before remove"))
 
     monkeypatch.setattr(os, "fsync", fails)
-    failed = Outcome(Ending.FAILED, os.strerror(5), changed=True)
+    failed = Outcome(ActionStatus.FAILED, os.strerror(5), changed=True)
     for old in (None, "old"):
         if old:
             desk.path.write_text(old)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from npudoctor.knowledge.drivers import declared
+from npudoctor.knowledge.drivers import declared_for
 from npudoctor.knowledge.site import Knowledge
 from npudoctor.knowledge.tables import Row, built_in
 
@@ -14,7 +14,7 @@ ROWS = built_in("cann_driver", "driver")
 
 
 def verdict(cann: str, driver: str, rows: list[Row] = ROWS) -> str:
-    told = declared(rows, cann, driver)
+    told = declared_for(rows, cann, driver)
     return told.verdict if told else ""
 
 
@@ -44,7 +44,7 @@ def test_beside_the_rows(cann: str, driver: str, answer: str) -> None:
 
 
 def test_what_is_recommended() -> None:
-    told = declared(ROWS, "8.1.RC1", "23.0.7")
+    told = declared_for(ROWS, "8.1.RC1", "23.0.7")
     assert told is not None
     assert (told.recommended, told.nearest) == (("25.0.RC1",), ("24.1.RC1",))
 

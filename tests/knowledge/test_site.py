@@ -59,7 +59,7 @@ def test_a_broken_file_does_not_spoil_the_next(directory: Path) -> None:
         (GOOD + 'compatible = "no"\n', "compatible must be true or false"),
         (GOOD.replace('"2.7.1"', '"2.7.x"'), "torch_npu cannot be compared with a version: 2.7.x"),
         (GOOD.replace('"7.0.0"', "[]"), "cann is not a string"),
-        ("[torch_npu]\ncann = 1\n", "no list of rows"),
+        ("[torch_npu]\ncann = 1\n", "not a list of rows"),
         ("[torch_npu.cannn]\n", "no such section"),
         ("torch_npu = 1\n", "no such section"),
     ],

@@ -15,7 +15,7 @@ from tests.support.machine import Machine
 from tests.support.others import forked, in_pid_namespace, with_hidden_processes
 
 from npudoctor.host import Host
-from npudoctor.proof.creator import CLOCK_SLACK, Life, creator
+from npudoctor.proof.creator import CLOCK_SLACK, Life, creator_life
 from npudoctor.testing import fake_host, process_files
 
 LAST_PID = Path("/proc/sys/kernel/ns_last_pid")
@@ -24,7 +24,7 @@ SOMEBODY = 61234
 
 def life(pid: int, since: float) -> Life:
     """What is known of a process of this machine."""
-    return creator(Host(), pid, since).life
+    return creator_life(Host(), pid, since).life
 
 
 def ended_child() -> int:
@@ -112,9 +112,9 @@ def test_a_reused_pid_of_a_cache_server_is_in_doubt(machine: Machine) -> None:
 def test_the_start_of_a_process_is_in_the_boot_clock() -> None:
     host = fake_host(process_files(700, started=500 * 100))
     boot = host.system.boot_time()
-    assert creator(host, 700, boot + 490).life is Life.DEAD
-    assert creator(host, 700, boot + 499).life is Life.ALIVE
-    assert creator(host, 700, boot + 510).life is Life.ALIVE
+    assert creator_life(host, 700, boot + 490).life is Life.DEAD
+    assert creator_life(host, 700, boot + 499).life is Life.ALIVE
+    assert creator_life(host, 700, boot + 510).life is Life.ALIVE
 
 
 @pytest.mark.needs_root

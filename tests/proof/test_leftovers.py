@@ -14,17 +14,17 @@ from npudoctor.checks.leftovers import _cache_server_steps as steps
 from npudoctor.fixing.journal import Journal
 from npudoctor.fixing.steps.steps import RemoveSharedMemory, RemoveSocket, encode
 from npudoctor.proof import leftovers
-from npudoctor.proof.leftovers import Seen, StaleSocket, judge, moment, sized
-from npudoctor.proof.scene import gather
+from npudoctor.proof.leftovers import Leftovers, StaleSocket, format_size, format_time, judge_leftovers
+from npudoctor.proof.snapshot import take_snapshot
 
 SOMEBODY = 61234
 
 
-def seen(machine: Machine) -> Seen:
-    return judge(gather(machine.host()))
+def seen(machine: Machine) -> Leftovers:
+    return judge_leftovers(take_snapshot(machine.host()))
 
 
-def shown(found: Seen) -> dict[str, int]:
+def shown(found: Leftovers) -> dict[str, int]:
     """How much there is of each sort, but for what there is nothing of."""
     return {name: len(things) for name, things in vars(found).items() if things}
 
@@ -106,7 +106,7 @@ def test_other_users_sockets_are_not_spoken_of(machine: Machine) -> None:
 
 def parked(machine: Machine, path: Path, *, journal: bool) -> None:
     if journal:
-        found = gather(machine.host()).sockets[0]
+        found = take_snapshot(machine.host()).sockets[0]
         with Journal(str(machine.state), None) as written:
             written.write("before", step=encode(steps.remove_socket(StaleSocket(found, ()))))
     path.rename(path.with_name(f".{path.name}.npudoctor.0123456789abcdef"))
@@ -186,9 +186,9 @@ def test_the_evidence_says_what_proves(machine: Machine) -> None:
     ],
 )
 def test_sizes(size: int, text: str) -> None:
-    assert sized(size) == text
+    assert format_size(size) == text
 
 
 def test_moments() -> None:
-    assert moment(0) == "-"
-    assert len(moment(1_800_000_000)) == 19
+    assert format_time(0) == "-"
+    assert len(format_time(1_800_000_000)) == 19

@@ -13,27 +13,27 @@ from tests.support.machine import PORT, Machine, Server, older
 from tests.support.others import in_pid_namespace
 
 from npudoctor.host.process.sysvipc import Segment
-from npudoctor.proof.scene import gather
-from npudoctor.proof.segment import GIB, Judged, Kind, candidate, judge_segment
+from npudoctor.proof.segment import GIB, SegmentKind, SegmentState, candidate, judge_segment
+from npudoctor.proof.snapshot import take_snapshot
 from npudoctor.proof.socket import judge_socket
 
 SOMEBODY = 61234
 
 
-def judged(machine: Machine) -> dict[int, Judged]:
+def judged(machine: Machine) -> dict[int, SegmentState]:
     """Every candidate by shmid."""
-    scene = gather(machine.host())
+    scene = take_snapshot(machine.host())
     states = [judge_socket(scene, found) for found in scene.sockets]
     found = [judge_segment(scene, segment, states) for segment in scene.segments if candidate(segment)]
     return {one.segment.shmid: one for one in found}
 
 
-def only(machine: Machine) -> Judged:
+def only(machine: Machine) -> SegmentState:
     (one,) = judged(machine).values()
     return one
 
 
-def verdict(machine: Machine) -> tuple[Kind, str]:
+def verdict(machine: Machine) -> tuple[SegmentKind, str]:
     one = only(machine)
     return one.kind, one.proof
 
@@ -47,23 +47,23 @@ def without_socket(machine: Machine, *arguments: object) -> Server:
 
 def test_a_living_server(machine: Machine) -> None:
     machine.server()
-    assert verdict(machine) == (Kind.LIVING, "")
+    assert verdict(machine) == (SegmentKind.LIVING, "")
 
 
 def test_a_stopped_server(machine: Machine) -> None:
     machine.server().signal(signal.SIGSTOP)
-    assert verdict(machine) == (Kind.LIVING, "")
+    assert verdict(machine) == (SegmentKind.LIVING, "")
 
 
 def test_a_server_that_is_starting(machine: Machine) -> None:
     machine.server(PORT, "--deaf")
-    assert verdict(machine) == (Kind.LIVING, "")
+    assert verdict(machine) == (SegmentKind.LIVING, "")
 
 
 def test_proof_a(machine: Machine) -> None:
     server = machine.dead_server()
     one = only(machine)
-    assert (one.kind, one.proof) == (Kind.ORPHAN, "A")
+    assert (one.kind, one.proof) == (SegmentKind.ORPHAN, "A")
     assert one.socket is not None
     assert one.socket.path == str(server.socket)
     assert one.log is not None
@@ -72,13 +72,13 @@ def test_proof_a(machine: Machine) -> None:
 def test_proof_a_needs_no_log(machine: Machine) -> None:
     machine.dead_server(PORT, "--log-level", 2)
     one = only(machine)
-    assert (one.kind, one.proof, one.log) == (Kind.ORPHAN, "A", None)
+    assert (one.kind, one.proof, one.log) == (SegmentKind.ORPHAN, "A", None)
 
 
 def test_proof_b(machine: Machine) -> None:
     server = without_socket(machine)
     one = only(machine)
-    assert (one.kind, one.proof) == (Kind.ORPHAN, "B")
+    assert (one.kind, one.proof) == (SegmentKind.ORPHAN, "B")
     assert one.log is not None
     assert one.log.path == str(server.log)
 
@@ -87,9 +87,9 @@ def test_a_client_holds_it(machine: Machine) -> None:
     server = machine.server()
     machine.client(server.shmid)
     server.die()
-    assert verdict(machine) == (Kind.ATTACHED, "A")
+    assert verdict(machine) == (SegmentKind.ATTACHED, "A")
     machine.lose(server.socket)
-    assert verdict(machine) == (Kind.ATTACHED, "B")
+    assert verdict(machine) == (SegmentKind.ATTACHED, "B")
 
 
 def test_another_size(machine: Machine) -> None:
@@ -123,14 +123,16 @@ def segment(key: int = 0x61001234, mode: int = 0o600, size: int = GIB) -> Segmen
 @pytest.mark.parametrize(
     ("folder", "mode", "kind"),
     [
-        ("mindspore", "600", Kind.ORPHAN),
-        ("mindspore", "666", Kind.UNPROVEN),
-        ("mindspore/cache", "666", Kind.ORPHAN),
-        ("mindspore/alice", "666", Kind.UNPROVEN),
-        (".", "666", Kind.ORPHAN),
+        ("mindspore", "600", SegmentKind.ORPHAN),
+        ("mindspore", "666", SegmentKind.UNPROVEN),
+        ("mindspore/cache", "666", SegmentKind.ORPHAN),
+        ("mindspore/alice", "666", SegmentKind.UNPROVEN),
+        (".", "666", SegmentKind.ORPHAN),
     ],
 )
-def test_mode_666_is_that_of_old_places_alone(machine: Machine, folder: str, mode: str, kind: Kind) -> None:
+def test_mode_666_is_that_of_old_places_alone(
+    machine: Machine, folder: str, mode: str, kind: SegmentKind
+) -> None:
     machine.dead_server(PORT, "--folder", folder, "--mode", mode, "--log-level", 2)
     assert only(machine).kind is kind
 
@@ -143,7 +145,7 @@ def test_a_foreign_segment_with_our_prefix(machine: Machine) -> None:
     """As tried: 4 GiB, ftok of some file and 'a', nobody attached, its creator dead."""
     foreign(machine, ipc.ftok("/etc/passwd"), 4 * ipc.GIB)
     one = only(machine)
-    assert (one.kind, one.proof) == (Kind.UNPROVEN, "")
+    assert (one.kind, one.proof) == (SegmentKind.UNPROVEN, "")
     assert "no socket has its key" in one.why
 
 
@@ -153,13 +155,13 @@ def test_a_foreign_segment_with_our_key_of_another_time(machine: Machine) -> Non
     older(server.socket, 5)
     foreign(machine, server.key)
     one = only(machine)
-    assert one.kind is Kind.UNPROVEN
+    assert one.kind is SegmentKind.UNPROVEN
     assert "same time" in one.why
 
 
-@pytest.mark.parametrize(("seconds", "kind"), [(2, Kind.ORPHAN), (5, Kind.UNPROVEN)])
+@pytest.mark.parametrize(("seconds", "kind"), [(2, SegmentKind.ORPHAN), (5, SegmentKind.UNPROVEN)])
 def test_three_seconds_lie_between_socket_and_segment_at_most(
-    machine: Machine, seconds: int, kind: Kind
+    machine: Machine, seconds: int, kind: SegmentKind
 ) -> None:
     server = machine.dead_server(PORT, "--log-level", 2)
     older(server.socket, seconds)
@@ -172,7 +174,7 @@ def test_a_foreign_segment_with_our_key_of_another_owner(machine: Machine) -> No
     ipc.remove(server.shmid)
     foreign(machine, server.key)
     one = only(machine)
-    assert one.kind is Kind.UNPROVEN
+    assert one.kind is SegmentKind.UNPROVEN
     assert "same user" in one.why
 
 
@@ -183,13 +185,13 @@ def test_a_segment_that_was_given_to_another_user(machine: Machine, with_socket:
     if not with_socket:
         machine.lose(server.socket)
     ipc.give(server.shmid, SOMEBODY)
-    assert only(machine).kind is Kind.UNPROVEN
+    assert only(machine).kind is SegmentKind.UNPROVEN
 
 
 def test_a_foreign_segment_whose_maker_lives(machine: Machine) -> None:
     shmid = ipc.make(ipc.ftok("/etc/passwd"))
     machine.owes(shmid)
-    assert only(machine).kind is Kind.LIVING
+    assert only(machine).kind is SegmentKind.LIVING
 
 
 def test_a_dead_servers_socket_in_doubt_leaves_its_segment_in_doubt(machine: Machine) -> None:
@@ -197,7 +199,7 @@ def test_a_dead_servers_socket_in_doubt_leaves_its_segment_in_doubt(machine: Mac
     dead = machine.dead_server()
     machine.server(PORT, "--folder", "mindspore/alice")
     one = judged(machine)[dead.shmid]
-    assert one.kind is Kind.UNPROVEN
+    assert one.kind is SegmentKind.UNPROVEN
     assert "serves this port" in one.why
 
 
@@ -206,14 +208,14 @@ def test_a_creator_in_a_pid_namespace_that_is_not_seen(machine: Machine) -> None
     """cpid is 0 then, and whether it lives cannot be known, though it is dead."""
     server = machine.dead_server()
     kind, why, cpid = in_pid_namespace(lambda: told(machine))
-    assert (kind, cpid) == (Kind.UNPROVEN, 0)
+    assert (kind, cpid) == (SegmentKind.UNPROVEN, 0)
     assert "pid namespace" in why
-    assert only(machine).kind is Kind.ORPHAN
+    assert only(machine).kind is SegmentKind.ORPHAN
     machine.lose(server.socket)
-    assert in_pid_namespace(lambda: told(machine))[0] is Kind.UNPROVEN
+    assert in_pid_namespace(lambda: told(machine))[0] is SegmentKind.UNPROVEN
 
 
-def told(machine: Machine) -> tuple[Kind, str, int]:
+def told(machine: Machine) -> tuple[SegmentKind, str, int]:
     one = only(machine)
     return one.kind, one.why, one.segment.cpid
 
@@ -306,14 +308,14 @@ def test_a_log_that_proves_nothing(machine: Machine, spoil: object) -> None:
     if "owner" in getattr(spoil, "__name__", "") and os.geteuid() != 0:
         pytest.skip("needs root")
     server = without_socket(machine)
-    assert verdict(machine) == (Kind.ORPHAN, "B")
+    assert verdict(machine) == (SegmentKind.ORPHAN, "B")
     spoil(server.log)  # type: ignore[operator]
-    assert verdict(machine) == (Kind.UNPROVEN, "")
+    assert verdict(machine) == (SegmentKind.UNPROVEN, "")
 
 
 def test_log_level_2_proves_nothing(machine: Machine) -> None:
     without_socket(machine, "--log-level", 2)
-    assert verdict(machine) == (Kind.UNPROVEN, "")
+    assert verdict(machine) == (SegmentKind.UNPROVEN, "")
 
 
 def test_a_living_server_that_logs_the_same_key_stands_against_b(machine: Machine) -> None:
@@ -322,7 +324,7 @@ def test_a_living_server_that_logs_the_same_key_stands_against_b(machine: Machin
     text = living.log.read_text()
     living.log.write_text(text.replace(text.rpartition("memory key ")[2].split()[0], str(dead.key)))
     one = judged(machine)[dead.shmid]
-    assert one.kind is Kind.UNPROVEN
+    assert one.kind is SegmentKind.UNPROVEN
     assert str(living.pid) in one.why
 
 
@@ -330,12 +332,12 @@ def test_a_living_server_of_another_key_is_nothing_to_it(machine: Machine) -> No
     dead = without_socket(machine)
     living = machine.server(PORT + 1)
     found = judged(machine)
-    assert found[dead.shmid].kind is Kind.ORPHAN
-    assert found[living.shmid].kind is Kind.LIVING
+    assert found[dead.shmid].kind is SegmentKind.ORPHAN
+    assert found[living.shmid].kind is SegmentKind.LIVING
 
 
 def test_a_new_server_on_the_port_does_not_save_the_old_orphan(machine: Machine) -> None:
     """As seen: the socket was removed, a new server started, and the old orphan stays for ever."""
     dead = without_socket(machine)
     machine.server(PORT)
-    assert judged(machine)[dead.shmid].kind is Kind.ORPHAN
+    assert judged(machine)[dead.shmid].kind is SegmentKind.ORPHAN

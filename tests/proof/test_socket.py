@@ -22,14 +22,14 @@ from npudoctor.fixing.steps.steps import encode
 from npudoctor.host.fs.walk import Parent
 from npudoctor.host.network.sockets import Listener
 from npudoctor.proof.leftovers import StaleSocket
-from npudoctor.proof.scene import gather, is_listed
-from npudoctor.proof.socket import SocketState, State, judge_socket, untrusted_parent
+from npudoctor.proof.snapshot import is_listed, take_snapshot
+from npudoctor.proof.socket import SocketState, State, judge_socket, why_untrusted
 
 SOMEBODY = 61234
 
 
 def states(machine: Machine) -> list[SocketState]:
-    scene = gather(machine.host())
+    scene = take_snapshot(machine.host())
     return [judge_socket(scene, found) for found in scene.sockets]
 
 
@@ -60,7 +60,7 @@ def test_one_that_is_starting_and_answers_nobody_yet(machine: Machine) -> None:
     """connect() says ECONNREFUSED, as it does of a dead one."""
     server = machine.server(PORT, "--deaf")
     assert "/proc/net/unix" in why(machine)
-    scene = gather(machine.host())
+    scene = take_snapshot(machine.host())
     assert scene.answers[str(server.socket)] == (Listener.REFUSED, Listener.REFUSED)
 
 
@@ -68,7 +68,7 @@ def test_one_that_is_young(machine: Machine) -> None:
     stale(machine)
     host = machine.host()
     host.clock.current -= 55  # type: ignore[attr-defined]
-    scene = gather(host)
+    scene = take_snapshot(host)
     (found,) = scene.sockets
     assert judge_socket(scene, found).state is State.UNKNOWN
     assert scene.answers[found.path] == (Listener.REFUSED,)
@@ -79,7 +79,7 @@ def test_the_two_looks_are_two_seconds_apart(machine: Machine) -> None:
     stale(machine, PORT)
     stale(machine, PORT + 1)
     host = machine.host()
-    gather(host)
+    take_snapshot(host)
     assert host.clock.waited == 2.0  # type: ignore[attr-defined]
 
 
@@ -106,7 +106,7 @@ def test_one_that_listens_at_the_second_look(machine: Machine) -> None:
         wait(steady)
 
     host.clock.wait_until = wait_until  # type: ignore[method-assign]
-    scene = gather(host)
+    scene = take_snapshot(host)
     server.close()
     assert judge_socket(scene, scene.sockets[0]).state is State.ALIVE
 
@@ -220,7 +220,7 @@ def test_a_server_in_another_network_namespace(machine: Machine) -> None:
     def elsewhere() -> State:
         ipc.unshare("net")
         assert not is_listed(machine.host(), str(server.socket))
-        scene = gather(machine.host())
+        scene = take_snapshot(machine.host())
         return judge_socket(scene, scene.sockets[0]).state
 
     assert forked(elsewhere) is State.ALIVE
@@ -234,7 +234,7 @@ def test_a_deaf_server_in_another_network_namespace(machine: Machine) -> None:
 
     def elsewhere() -> tuple[State, str]:
         ipc.unshare("net")
-        scene = gather(machine.host())
+        scene = take_snapshot(machine.host())
         judged = judge_socket(scene, scene.sockets[0])
         return judged.state, judged.why
 
@@ -259,7 +259,7 @@ def test_where_processes_are_hidden_nothing_is_dead(machine: Machine, level: int
 def parked(machine: Machine, found: Path, *, journal: bool) -> Path:
     """Name it as a removal does that is killed midway, which wrote down before what it would remove."""
     if journal:
-        (one,) = gather(machine.host()).sockets
+        (one,) = take_snapshot(machine.host()).sockets
         write_down(machine, one)
     return found.rename(found.with_name(f".{found.name}.npudoctor.0123456789abcdef"))
 
@@ -328,7 +328,7 @@ def test_which_parents_are_trusted(
     parents: list[tuple[int, int]], owner: int, euid: int, trusted: bool
 ) -> None:
     way = [Parent(f"/{n}", uid, stat.S_IFDIR | mode) for n, (uid, mode) in enumerate(parents)]
-    assert (untrusted_parent(way, owner, euid) is None) is trusted
+    assert (why_untrusted(way, owner, euid) is None) is trusted
 
 
 @pytest.mark.needs_root

@@ -18,14 +18,14 @@ from tests.support.others import as_user, become, in_pid_namespace
 from npudoctor.checks.leftovers import _cache_server_steps as steps
 from npudoctor.fixing.journal import Journal
 from npudoctor.fixing.steps.steps import encode
-from npudoctor.proof.leftovers import Seen, judge
-from npudoctor.proof.scene import gather
+from npudoctor.proof.leftovers import Leftovers, judge_leftovers
+from npudoctor.proof.snapshot import take_snapshot
 
 SOMEBODY = 61234
 
 
-def seen(machine: Machine) -> Seen:
-    return judge(gather(machine.host()))
+def seen(machine: Machine) -> Leftovers:
+    return judge_leftovers(take_snapshot(machine.host()))
 
 
 def proven(machine: Machine) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any, Callable
 
 import pytest
 
-from npudoctor.environment import folding
+from npudoctor.environment import variable_checks
 
 from ..scenarios.faults_cann import unsource  # noqa: TID252
 from ..scenarios.machines import Machine, healthy  # noqa: TID252
@@ -66,7 +66,7 @@ def _bare(version: str, framework: str = "torch") -> Machine:
 
 
 def _is_well(variables: dict[str, str], report: dict[str, Any]) -> None:
-    rows = [row for row in report["results"] if row["check"] in folding.CHECKS]
+    rows = [row for row in report["results"] if row["check"] in variable_checks.CHECKS]
     bad = [finding["code"] for row in rows for finding in row["findings"]]
     assert (bad, report["verdict"]) == ([], "ready")
     for name in LISTS:

@@ -13,7 +13,7 @@ from typing import Any, Callable
 import pytest
 
 from npudoctor.checking.check import NoAnswer
-from npudoctor.registry.child import ANSWER_LIMIT, MEMORY_LIMIT, Child, _bound, in_child
+from npudoctor.registry.child import ANSWER_LIMIT, MEMORY_LIMIT, GuardedChild, _bound, start_child
 
 
 def soon(seconds: float = 5.0) -> float:
@@ -28,18 +28,18 @@ def alive(pid: int) -> bool:
 
 
 def test_it_answers() -> None:
-    assert in_child(lambda: {"a": ["b", None, "\udcff"]}).answer(soon()) == {"a": ["b", None, "\udcff"]}
+    assert start_child(lambda: {"a": ["b", None, "\udcff"]}).answer(soon()) == {"a": ["b", None, "\udcff"]}
 
 
 def test_many_answer_side_by_side_and_late_readers_lose_nothing() -> None:
-    children = [in_child(lambda number=number: {"number": number}) for number in range(20)]  # type: ignore[misc]
+    children = [start_child(lambda number=number: {"number": number}) for number in range(20)]  # type: ignore[misc]
     time.sleep(0.5)
     assert [child.answer(time.monotonic() - 1) for child in children] == [{"number": n} for n in range(20)]
 
 
 def test_a_long_answer_is_whole_and_an_endless_one_is_none() -> None:
-    assert in_child(lambda: {"x": "y" * (1 << 20)}).answer(soon()) == {"x": "y" * (1 << 20)}
-    assert in_child(lambda: {"x": "y" * (ANSWER_LIMIT + (1 << 20))}).answer(soon()) is None
+    assert start_child(lambda: {"x": "y" * (1 << 20)}).answer(soon()) == {"x": "y" * (1 << 20)}
+    assert start_child(lambda: {"x": "y" * (ANSWER_LIMIT + (1 << 20))}).answer(soon()) is None
 
 
 def exits() -> dict[str, Any]:
@@ -66,7 +66,7 @@ def cannot_be_told() -> dict[str, Any]:
 @pytest.mark.parametrize("work", [exits, kills_itself, raises, is_no_object, cannot_be_told])
 def test_an_end_without_an_answer_is_none_at_once(work: Callable[[], dict[str, Any]]) -> None:
     started = time.monotonic()
-    assert in_child(work).answer(soon()) is None
+    assert start_child(work).answer(soon()) is None
     assert time.monotonic() - started < 1
 
 
@@ -96,7 +96,7 @@ def family(folder: Path) -> Callable[[], dict[str, Any]]:
 
 
 def test_all_that_it_started_is_gone_once_it_answered(tmp_path: Path) -> None:
-    told = in_child(family(tmp_path)).answer(soon())
+    told = start_child(family(tmp_path)).answer(soon())
     assert told is not None and len(told["pids"]) == 4
     assert not any(map(alive, told["pids"]))
 
@@ -107,7 +107,7 @@ def test_all_that_it_started_is_gone_when_the_time_is_over(tmp_path: Path) -> No
         time.sleep(60)
         return {}
 
-    child = in_child(work)
+    child = start_child(work)
     while not (tmp_path / "pids").exists():
         time.sleep(0.01)
     started = time.monotonic()
@@ -119,7 +119,7 @@ def test_all_that_it_started_is_gone_when_the_time_is_over(tmp_path: Path) -> No
 
 def test_nothing_of_ours_is_open_in_it(tmp_path: Path) -> None:
     with (tmp_path / "ours").open("w"):
-        told = in_child(
+        told = start_child(
             lambda: {
                 "open": [os.readlink(f"/proc/self/fd/{n}") for n in (0, 1, 2)],
                 "all": os.listdir("/proc/self/fd"),
@@ -134,7 +134,7 @@ def test_a_sibling_does_not_keep_a_pipe_open() -> None:
         time.sleep(60)
         return {}
 
-    children: list[Child] = [in_child(exits), in_child(sleeping), in_child(exits)]
+    children: list[GuardedChild] = [start_child(exits), start_child(sleeping), start_child(exits)]
     started = time.monotonic()
     assert children[0].answer(soon()) is None and children[2].answer(soon()) is None
     with pytest.raises(NoAnswer):
@@ -149,7 +149,7 @@ def test_it_has_signals_and_a_session_of_its_own() -> None:
 
     former = signal.signal(signal.SIGTERM, lambda number, frame: None)
     try:
-        assert in_child(work).answer(soon()) == {"leads": True, "default": True}
+        assert start_child(work).answer(soon()) == {"leads": True, "default": True}
     finally:
         signal.signal(signal.SIGTERM, former)
 
@@ -163,7 +163,7 @@ def test_the_work_has_so_much_memory_and_no_more() -> None:
             return {"kept": kept, "refused": True}
         return {"kept": kept, "refused": False}
 
-    assert in_child(work).answer(soon()) == {"kept": 1 << 26, "refused": True}
+    assert start_child(work).answer(soon()) == {"kept": 1 << 26, "refused": True}
 
 
 def test_a_lower_limit_of_memory_stays() -> None:
@@ -172,4 +172,4 @@ def test_a_lower_limit_of_memory_stays() -> None:
         _bound(resource.RLIMIT_DATA, MEMORY_LIMIT)
         return {"limits": resource.getrlimit(resource.RLIMIT_DATA)}
 
-    assert in_child(work).answer(soon()) == {"limits": [1 << 30, resource.RLIM_INFINITY]}
+    assert start_child(work).answer(soon()) == {"limits": [1 << 30, resource.RLIM_INFINITY]}

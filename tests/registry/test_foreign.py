@@ -27,7 +27,7 @@ from npudoctor.checking.check import Crashed
 from npudoctor.core.marks import FileMark
 from npudoctor.host import CannotTell, NotRunning
 from npudoctor.registry.child import ANSWER_LIMIT
-from npudoctor.registry.foreign import answers_of, asked, declaration, declared, load
+from npudoctor.registry.foreign import ask_in_child, check_from_declaration, declaration, load, replay_answers
 from npudoctor.testing import fake_host
 
 SOURCE = """
@@ -62,12 +62,12 @@ def told() -> dict[str, Any]:
 
 def through_the_pipe(body: str) -> list[Any]:
     """The answers of a question with this body, asked on a fake host."""
-    said = json.loads(json.dumps(asked(lambda: load(source(body), "x.py", NAME), fake_host())))
-    return list(answers_of(said))
+    said = json.loads(json.dumps(ask_in_child(lambda: load(source(body), "x.py", NAME), fake_host())))
+    return list(replay_answers(said))
 
 
 def test_a_declaration_comes_out_the_same() -> None:
-    check, original = declared(told(), NAME, never, "drop-in"), load(source(), "x.py", NAME)
+    check, original = check_from_declaration(told(), NAME, never, "drop-in"), load(source(), "x.py", NAME)
     for name in ("id", "scope", "codes", "manual", "tags", "needs", "advisory", "quick", "title"):
         assert getattr(check, name) == getattr(original, name), name
     assert (check.group, check.origin, check.always) == ("drop-in", "drop-in", False)
@@ -96,13 +96,13 @@ def test_a_declaration_comes_out_the_same() -> None:
 )
 def test_a_declaration_that_makes_no_sense_is_refused(change: dict[str, Any]) -> None:
     with pytest.raises((ValueError, TypeError, KeyError, AttributeError)):
-        declared({**told(), **change}, NAME, never, "drop-in")
+        check_from_declaration({**told(), **change}, NAME, never, "drop-in")
 
 
 def test_needs_come_out_the_same() -> None:
     text = source().replace(b"quick=False", b"quick=False, needs=('cann', '$MY_*')")
     there = json.loads(json.dumps(declaration(lambda: load(text, "x.py", NAME))))
-    assert declared(there, NAME, never, "drop-in").needs == ("cann", "$MY_*")
+    assert check_from_declaration(there, NAME, never, "drop-in").needs == ("cann", "$MY_*")
 
 
 @pytest.mark.parametrize("key", ["id", "scope", "codes", "manual", "tags", "needs", "advisory", "quick"])
@@ -110,7 +110,7 @@ def test_a_declaration_with_a_hole_is_refused(key: str) -> None:
     said = told()
     del said[key]
     with pytest.raises(KeyError):
-        declared(said, NAME, never, "drop-in")
+        check_from_declaration(said, NAME, never, "drop-in")
 
 
 FULL = Finding(
@@ -141,7 +141,7 @@ def test_answers_come_out_the_same() -> None:
     from npudoctor.registry import foreign
 
     encoded = json.loads(json.dumps([foreign._encode(FULL), foreign._encode(Facts({"n": [1, None]}))]))
-    assert list(answers_of({"answers": encoded, "ended": "done"})) == [FULL, Facts({"n": [1, None]})]
+    assert list(replay_answers({"answers": encoded, "ended": "done"})) == [FULL, Facts({"n": [1, None]})]
 
 
 @pytest.mark.parametrize(
@@ -163,10 +163,10 @@ def test_endings_come_out_the_same(body: str, ending: type[Exception], text: str
 
 
 def test_what_was_said_before_the_end_is_kept() -> None:
-    said = asked(
+    said = ask_in_child(
         lambda: load(source("yield Facts({'n': 1})\n    raise Skip('enough')"), "x.py", NAME), fake_host()
     )
-    answers = answers_of(said)
+    answers = replay_answers(said)
     assert next(answers) == Facts({"n": 1})
     with pytest.raises(Skip):
         next(answers)
@@ -180,8 +180,10 @@ def test_an_advisory_ending_stays_advisory() -> None:
 
 def test_it_asks_the_host_that_is_examined() -> None:
     body = "yield Facts({'home': host.variables['HOME'], 'file': host.files.text('/a')})"
-    said = asked(lambda: load(source(body), "x.py", NAME), fake_host({"/a": "b"}, variables={"HOME": "/h"}))
-    assert list(answers_of(said)) == [Facts({"home": "/h", "file": "b"})]
+    said = ask_in_child(
+        lambda: load(source(body), "x.py", NAME), fake_host({"/a": "b"}, variables={"HOME": "/h"})
+    )
+    assert list(replay_answers(said)) == [Facts({"home": "/h", "file": "b"})]
 
 
 @pytest.mark.parametrize(
@@ -189,12 +191,12 @@ def test_it_asks_the_host_that_is_examined() -> None:
 )
 def test_an_answer_that_makes_no_sense_raises(said: Any) -> None:
     with pytest.raises((Crashed, KeyError, TypeError)):
-        list(answers_of(said))
+        list(replay_answers(said))
 
 
 def test_answers_are_collected_up_to_a_limit() -> None:
     body = "for number in range(1 << 40):\n        yield Finding('my-check.bad', 'x' * (1 << 16))"
-    said = asked(lambda: load(source(body), "x.py", NAME), fake_host())
+    said = ask_in_child(lambda: load(source(body), "x.py", NAME), fake_host())
     assert (said["ended"], said["reason"]) == ("crashed", "ValueError: its results are larger than 4 MiB")
     assert len(json.dumps(said)) <= ANSWER_LIMIT + (1 << 12) and len(said["answers"]) > 60
 

@@ -11,7 +11,7 @@ import pytest
 
 from npudoctor import Facts, Scope, Severity, Status
 from npudoctor.checking.check import Check
-from npudoctor.registry.collecting import Collector, Loaded
+from npudoctor.registry.collector import Collector, LoadedChecks
 from npudoctor.registry.registry import check_files, load_all
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -124,7 +124,7 @@ def test_a_broken_built_in_is_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     }.items():
         (folder / f"{name}.py").write_text(source)
     monkeypatch.setattr(npudoctor.checks, "__path__", [str(tmp_path)])
-    loaded: Loaded = load_all({"NPUDOCTOR_CHECKS_DIR": ""})
+    loaded: LoadedChecks = load_all({"NPUDOCTOR_CHECKS_DIR": ""})
     monkeypatch.undo()
     for name in [name for name in sys.modules if name.startswith("npudoctor.checks.scratch")]:
         del sys.modules[name]

@@ -10,7 +10,14 @@ from typing import Callable, Optional
 
 import pytest
 
-from npudoctor.render.environment import FALSE, SHELLS, Inexpressible, block, cut_by_old_slurm, untold
+from npudoctor.render.environment import (
+    FALSE,
+    SHELLS,
+    Inexpressible,
+    cannot_unset,
+    cut_by_old_slurm,
+    render_changes,
+)
 
 BREAK = {"BREAK": "a\nb\n\nexport C=1\n"}
 HOSTILE: dict[str, Optional[str]] = {
@@ -90,7 +97,7 @@ def test_every_value_arrives(
 ) -> None:
     need(program)
     values = HOSTILE if syntax == "csh" else {**HOSTILE, **BREAK}
-    (tmp_path / "block").write_bytes(block(values, syntax).encode("utf-8", "surrogateescape"))
+    (tmp_path / "block").write_bytes(render_changes(values, syntax).encode("utf-8", "surrogateescape"))
     left = _left(program, line, tmp_path, locale)
     assert {name: left.get(name) for name in _bytes(values)} == _bytes(values)
     assert not (tmp_path / "RUN").exists()
@@ -101,7 +108,7 @@ def test_an_interactive_shell_with_history_takes_them_too(tmp_path: Path, need: 
     need("tcsh", "bash")
     values = {"HISTORY": HOSTILE["HISTORY"], "SYNTAX": HOSTILE["SYNTAX"]}
     for syntax, words in (("csh", ["tcsh", "-f", "-i"]), ("bash", ["bash", "--norc", "-i"])):
-        (tmp_path / "block").write_text(block(values, syntax))
+        (tmp_path / "block").write_text(render_changes(values, syntax))
         typed = (
             'eval "`cat block`"\nenv -0 > out\n' if syntax == "csh" else 'eval "$(cat block)"\nenv -0 > out\n'
         )
@@ -130,21 +137,21 @@ def test_what_is_printed_when_it_cannot_stops_every_shell(
 
 @pytest.mark.parametrize("form", [*SHELLS, "slurm", "docker"])
 def test_nothing_to_change_is_nothing_at_all(form: str) -> None:
-    assert block({}, form) == ""
+    assert render_changes({}, form) == ""
 
 
 def test_lines_for_slurm_are_not_quoted() -> None:
-    assert block({"A": "it's $x ", "B": None}, "slurm") == "export A=it's $x \nunset B\n"
-    with pytest.raises(Inexpressible, match="BREAK has a line break"):
-        block(BREAK, "slurm")
+    assert render_changes({"A": "it's $x ", "B": None}, "slurm") == "export A=it's $x \nunset B\n"
+    with pytest.raises(Inexpressible, match="BREAK contains a line break"):
+        render_changes(BREAK, "slurm")
 
 
 def test_what_slurm_would_drop_is_refused_and_what_an_old_one_would_cut_is_said() -> None:
     """setenvf() of Slurm takes less than 128 KiB; before 22.05 it read lines with fgets() into 4 KiB."""
     fits = {"A": "x" * (131072 - 4)}
-    assert block(fits, "slurm") == f"export A={fits['A']}\n"
+    assert render_changes(fits, "slurm") == f"export A={fits['A']}\n"
     with pytest.raises(Inexpressible, match="A is longer than Slurm allows"):
-        block({"A": "x" * (131072 - 3)}, "slurm")
+        render_changes({"A": "x" * (131072 - 3)}, "slurm")
     line = {"A": "x" * (4093 - len("export A="))}
     assert cut_by_old_slurm(line, "slurm") == []
     assert cut_by_old_slurm({"A": f"{line['A']}x", "B": None}, "slurm") == ["A"]
@@ -152,23 +159,23 @@ def test_what_slurm_would_drop_is_refused_and_what_an_old_one_would_cut_is_said(
 
 
 def test_lines_for_docker_are_not_quoted_and_cannot_unset() -> None:
-    assert block({"A": "it's $x #y", "B": None}, "docker") == "A=it's $x #y\n"
-    assert untold({"A": "", "B": None}, "docker") == ["B"]
-    assert untold({"A": "", "B": None}, "slurm") == []
+    assert render_changes({"A": "it's $x #y", "B": None}, "docker") == "A=it's $x #y\n"
+    assert cannot_unset({"A": "", "B": None}, "docker") == ["B"]
+    assert cannot_unset({"A": "", "B": None}, "slurm") == []
 
 
 @pytest.mark.parametrize("value", ["a\nb", "a\r", "\udcff", "x" * (1 << 16)])
 def test_what_docker_would_spoil_is_refused(value: str) -> None:
     with pytest.raises(Inexpressible):
-        block({"A": value}, "docker")
+        render_changes({"A": value}, "docker")
 
 
 def test_a_line_break_for_csh_is_refused() -> None:
     with pytest.raises(Inexpressible, match="csh"):
-        block(BREAK, "csh")
+        render_changes(BREAK, "csh")
 
 
 def test_fish_gets_its_lists_as_lists() -> None:
-    assert block({"PATH": "/a:/b", "LD_LIBRARY_PATH": "/a:/b"}, "fish") == (
+    assert render_changes({"PATH": "/a:/b", "LD_LIBRARY_PATH": "/a:/b"}, "fish") == (
         "set -gx PATH '/a' '/b';\nset -gx LD_LIBRARY_PATH '/a:/b';\n"
     )

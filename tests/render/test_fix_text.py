@@ -7,10 +7,10 @@ from typing import Any, Optional
 import pytest
 
 from npudoctor.core.model import Finding, Fix
-from npudoctor.fixing.answers import answered
-from npudoctor.fixing.outcome import Ending, Outcome
-from npudoctor.fixing.plan import Done, Item
-from npudoctor.fixing.steps.steps import Command, Known, WriteFile
+from npudoctor.fixing.outcome import ActionStatus, Outcome
+from npudoctor.fixing.plan import Item, ItemResult
+from npudoctor.fixing.report import fix_report
+from npudoctor.fixing.steps.steps import Command, KnownStep, WriteFile
 from npudoctor.render.fix_json import fix_object
 from npudoctor.render.fix_text import fix_text, plan_text
 
@@ -20,7 +20,7 @@ FILE = WriteFile("/etc/a\x1b", "x\n")
 
 
 def item(
-    *steps: Known, undo: tuple[str, ...] = (), refusal: Optional[str] = None, back: bool = False
+    *steps: KnownStep, undo: tuple[str, ...] = (), refusal: Optional[str] = None, back: bool = False
 ) -> Item:
     return Item("x", Finding("x.y", "m", fix=Fix("t", steps, undo)), refusal, back)
 
@@ -59,15 +59,15 @@ def test_what_the_plan_says_of_undoing(planned: Item, told: list[str], undoable:
     assert shown[0] == ("to be undone:" if planned.takes_back else "the plan:")
     assert shown[-len(told) :] == told
     assert len(shown) == len(told) + 3 + (planned.refusal is not None)
-    report = answered([Done(planned, Outcome(Ending.PLANNED))], None, changed=False)
+    report = fix_report([ItemResult(planned, Outcome(ActionStatus.PLANNED))], None, changed=False)
     assert lines(fix_text(report))[-len(told) - 1 : -1] == told
     actions: Any = fix_object(report)["actions"]
     assert [action["undoable"] for action in actions] == [undoable]
 
 
-@pytest.mark.parametrize("ending", [one for one in Ending if one is not Ending.PLANNED])
-def test_the_answer_says_what_ran_and_not_again_how_to_undo_it(ending: Ending) -> None:
-    report = answered([Done(item(ONE), Outcome(ending, "because"))], "RUN", changed=True)
+@pytest.mark.parametrize("ending", [one for one in ActionStatus if one is not ActionStatus.PLANNED])
+def test_the_answer_says_what_ran_and_not_again_how_to_undo_it(ending: ActionStatus) -> None:
+    report = fix_report([ItemResult(item(ONE), Outcome(ending, "because"))], "RUN", changed=True)
     told = lines(fix_text(report))
     assert told[0].endswith(": x.y")
     assert told[1:] == ["m", "why: because", "$ one", "journal of this run: RUN", told[-1]]

@@ -66,7 +66,7 @@ def test_the_last_line_says_what_to_do_next() -> None:
     skipped = Result("c", "C", "g", Status.SKIPPED, needed=False, reason="no")
     assert last_line(ok) == "READY"
     assert last_line(ok, unknown) == "UNDETERMINED: no result from b"
-    assert last_line(skipped) == "UNDETERMINED: no check had anything to judge here"
+    assert last_line(skipped) == "UNDETERMINED: none of the selected checks applies to this machine"
     assert last_line(healed_by("x")) == "NOT READY: 1 error; next, as root: npudoctor fix driver"
     assert last_line(*ROWS[:2]).endswith("next, as root: npudoctor fix --cache-server")
 

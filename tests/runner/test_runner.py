@@ -10,27 +10,27 @@ from typing import Any, Callable
 import pytest
 
 from npudoctor import Facts, Finding, Fix, Host, Scope, Severity, Skip, Status, Unknown
-from npudoctor.checking.check import Answer, Check, Question
+from npudoctor.checking.check import Check, CheckFunction, CheckOutput
 from npudoctor.core.model import Report, Result, Verdict
-from npudoctor.core.patience import GRACE
+from npudoctor.core.waiting import GRACE
 from npudoctor.host import NotRunning
-from npudoctor.registry.collecting import Loaded
+from npudoctor.registry.collector import LoadedChecks
 from npudoctor.runner.runner import Settings, run
 from npudoctor.testing import fake_host
 
 CODES = {"bad": Severity.ERROR, "odd": Severity.WARNING, "note": Severity.INFO}
 
 
-def made(id: str, ask: Question, scope: Scope = Scope.NODE, **more: Any) -> Check:
+def made(id: str, ask: CheckFunction, scope: Scope = Scope.NODE, **more: Any) -> Check:
     """A check with the codes ID.bad, ID.odd and ID.note."""
     codes = {f"{id}.{word}": severity for word, severity in CODES.items()}
     return Check(id, scope, codes, ask, f"{id} is fine", group="group", **more)
 
 
-def saying(*answers: object, then: BaseException | None = None) -> Question:
+def saying(*answers: object, then: BaseException | None = None) -> CheckFunction:
     """A question that is answered so, and may end with an exception."""
 
-    def ask(host: Host) -> Iterator[Answer]:
+    def ask(host: Host) -> Iterator[CheckOutput]:
         yield from answers  # type: ignore[misc]
         if then is not None:
             raise then
@@ -39,10 +39,10 @@ def saying(*answers: object, then: BaseException | None = None) -> Question:
 
 
 def report(*checks: Check, broken: tuple[Result, ...] = (), **settings: Any) -> Report:
-    return run(Loaded(checks, broken, {}), fake_host(), Settings(**settings))
+    return run(LoadedChecks(checks, broken, {}), fake_host(), Settings(**settings))
 
 
-def row(ask: Question, **settings: Any) -> Result:
+def row(ask: CheckFunction, **settings: Any) -> Result:
     (only,) = report(made("a", ask), **settings).results
     return only
 
@@ -77,7 +77,7 @@ class Mute(Exception):
         (lambda host: None, Status.CRASHED, "TypeError: 'NoneType' object is not iterable", True),
     ],
 )  # fmt: skip
-def test_every_ending_is_a_row(ask: Question, status: Status, reason: str, needed: bool) -> None:
+def test_every_ending_is_a_row(ask: CheckFunction, status: Status, reason: str, needed: bool) -> None:
     found = row(ask)
     assert (found.status, found.reason, found.needed) == (status, reason, needed)
     assert (found.check, found.title, found.group) == ("a", "a is fine", "group")
@@ -102,8 +102,8 @@ def test_secrets_in_a_reason_are_hidden() -> None:
     assert row(saying(then=ValueError("password=hunter2"))).reason == "ValueError: password=***"
 
 
-def forever(release: threading.Event) -> Question:
-    def ask(host: Host) -> Iterator[Answer]:
+def forever(release: threading.Event) -> CheckFunction:
+    def ask(host: Host) -> Iterator[CheckOutput]:
         yield Facts({"seen": "before it hung"})
         release.wait(30)
 
@@ -137,7 +137,7 @@ def test_all_hung_checks_share_one_deadline() -> None:
 
 
 def test_checks_run_side_by_side() -> None:
-    def slow(host: Host) -> Iterator[Answer]:
+    def slow(host: Host) -> Iterator[CheckOutput]:
         time.sleep(0.3)
         yield Facts({})
 
@@ -170,7 +170,7 @@ def test_a_report_is_made_where_nothing_can_be_described() -> None:
         def interpreter(self) -> Any:
             raise OSError("no")
 
-    done = run(Loaded((made("a", saying()),), (), {}), Nothing(variables={}), Settings())
+    done = run(LoadedChecks((made("a", saying()),), (), {}), Nothing(variables={}), Settings())
     assert done.verdict is Verdict.READY and done.target.python is None and done.host.name
 
 

@@ -111,5 +111,5 @@ def test_the_one_line() -> None:
     assert one_line(Verdict.NOT_READY, rows, Severity.ERROR) == "not ready: 1 problem (a.bad)"
     assert one_line(Verdict.NOT_READY, rows, Severity.WARNING) == "not ready: 2 problems (a.bad, b.odd)"
     assert one_line(Verdict.UNDETERMINED, rows, Severity.ERROR) == "undetermined: no result from d, e"
-    assert one_line(Verdict.UNDETERMINED, [], Severity.ERROR).startswith("undetermined: no check")
+    assert one_line(Verdict.UNDETERMINED, [], Severity.ERROR).startswith("undetermined: none of")
     assert one_line(Verdict.READY, [FINE], Severity.ERROR) == "ready"

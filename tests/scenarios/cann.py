@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from tests.checks.cann import cann_trees as trees
+
 from npudoctor.testing import Content, device, folder, link
 
 from ..elves import library  # noqa: TID252
-from ..scenes import cann_trees as trees  # noqa: TID252
 from .eras import Era
 from .npu import GROUP
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from tests.checks.device import npu_machine as tool
+
 from npudoctor.host.process.commands import Answer
 from npudoctor.testing import device, folder, process_files
 
-from ..scenes import npu_machine as tool  # noqa: TID252
 from . import npu
 from .fault import fault
 from .machines import Machine

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from tests.checks.gpu.test_nccl_version import CALLED, NAME, nccl
+from tests.checks.gpu.test_openmpi import OTHER as OTHER_MPI
+from tests.checks.gpu.test_openmpi import mpi
+
 from npudoctor.testing import folder
 
 from ..elves import library  # noqa: TID252
-from ..scenes.nccl_version import CALLED, NAME, nccl  # noqa: TID252
-from ..scenes.openmpi import OTHER as OTHER_MPI  # noqa: TID252
-from ..scenes.openmpi import mpi  # noqa: TID252
 from . import gpu
 from .fault import kind
 from .gpu import LIB, on_gpus

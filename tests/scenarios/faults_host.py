@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tests.checks.device import npu_machine as tool
+
 from npudoctor.host.fs.files import Space
 from npudoctor.testing import folder
 
-from ..scenes import npu_machine as tool  # noqa: TID252
 from . import cann
 from .fault import fault, kind
 from .machines import HOME, Machine

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from tests.checks.leftovers.leftovers_machine import Leftovers, key_of, logged, spilling
+
 from npudoctor.testing import Node
 
-from ..scenes.cache_server import Leftovers, key_of, logged, spilling  # noqa: TID252
 from .fault import fault
 from .machines import HOME, Machine
 from .system import NOW, USER, process

@@ -6,13 +6,14 @@ import sys
 from dataclasses import replace
 from typing import Callable
 
+from tests.checks.gpu.test_nccl_version import CALLED, NAME, nccl
+from tests.checks.gpu.test_openmpi import mpi
+
 from npudoctor.facts.gpu.nvml import APPS, FORMAT, GPUS, NO_MODULE, SCRIPT
 from npudoctor.host.process.commands import Answer
 from npudoctor.testing import Content, device, link
 
 from ..elves import cache, library  # noqa: TID252
-from ..scenes.nccl_version import CALLED, NAME, nccl  # noqa: TID252
-from ..scenes.openmpi import mpi  # noqa: TID252
 from . import network, python_env, system
 from .eras import ERAS, Era
 from .fault import FAULTS, Breaks, Fault, Where, anywhere

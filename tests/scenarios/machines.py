@@ -10,18 +10,19 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Callable, Optional, Union
 
+from tests.checks.leftovers.leftovers_machine import Leftovers
+
 from npudoctor.core.model import Report
 from npudoctor.host import Host, Options
 from npudoctor.host.fs.files import Space
 from npudoctor.host.network.interfaces import Interface
 from npudoctor.host.process.commands import Answer, Commands
-from npudoctor.host.python.question import QUESTION
+from npudoctor.host.python.interpreter_probe import QUESTION
 from npudoctor.knowledge.site import Knowledge
-from npudoctor.registry.collecting import Loaded
+from npudoctor.registry.collector import LoadedChecks
 from npudoctor.runner.runner import Settings, run
 from npudoctor.testing import Content, FakeNetwork, MemoryDisk, fake_host
 
-from ..scenes.cache_server import Leftovers  # noqa: TID252
 from . import cann, network, npu, python_env, system
 from .eras import ERAS, Era
 from .system import HOME as HOME
@@ -257,7 +258,7 @@ def _told(machine: Machine, version: str, prefix: str, site: str) -> str:
     return "NPUDOCTOR\0" + "\0".join(words)
 
 
-def judge(loaded: Loaded, machine: Machine) -> Report:
+def judge(loaded: LoadedChecks, machine: Machine) -> Report:
     """What the doctor says of it."""
     with TemporaryDirectory() if machine.leaves else nullcontext("") as folder:
         host = host_of(machine)

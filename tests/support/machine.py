@@ -21,12 +21,12 @@ from typing import Any, Callable, Optional
 from npudoctor import Status
 from npudoctor.checks.leftovers.cache_server import cache_server
 from npudoctor.core.model import Report, Result, Verdict
-from npudoctor.fixing.engine import FixReport, Tools, fix
-from npudoctor.fixing.plan import Item, Wish
+from npudoctor.fixing.engine import FixContext, FixReport, fix
+from npudoctor.fixing.plan import FixRequest, Item
 from npudoctor.host import Host, Options
 from npudoctor.host.process.identity import current_identity
 from npudoctor.host.records import Records
-from npudoctor.runner.reporting import nameless_host, nameless_target
+from npudoctor.runner.reporting import minimal_host, minimal_target
 from npudoctor.testing import Asked, FakeClock, ask
 
 from . import ipc
@@ -178,10 +178,10 @@ class Machine:
         self, owners: Iterable[int] = (), *, yes: bool = True, dry_run: bool = False, **hooks: Any
     ) -> FixReport:
         """`fix --cache-server`, with hooks between plan and apply, and around every change."""
-        wish = Wish(("cache-server",), yes=yes, dry_run=dry_run)
+        wish = FixRequest(("cache-server",), yes=yes, dry_run=dry_run)
         show: Callable[[Sequence[Item]], None] = hooks.pop("planned", lambda items: None)
         hooks.setdefault("confirm", lambda item: None)
-        tools = Tools(look=lambda: self.report(owners), host=lambda: self.host(owners), **hooks)
+        tools = FixContext(look=lambda: self.report(owners), host=lambda: self.host(owners), **hooks)
         return fix(wish, tools, show)
 
     def report(self, owners: Iterable[int] = ()) -> Report:
@@ -193,7 +193,7 @@ class Machine:
             reason=asked.reason, needed=asked.status is not Status.SKIPPED and not asked.advisory,
         )  # fmt: skip
         verdict = Verdict.UNDETERMINED
-        described = nameless_host(host), nameless_target(host)
+        described = minimal_host(host), minimal_target(host)
         return Report("0", "", 0.0, "full", "all", *described, verdict, 2, "", {}, (row,))
 
     def tree(self) -> list[str]:

@@ -13,8 +13,8 @@ from npudoctor.core.lazy import pattern
 from npudoctor.core.model import THINGS, Facts, Finding, Scope, Severity
 from npudoctor.host.host import Host
 
-Answer = Union[Finding, Facts]
-Question = Callable[[Host], Iterator[Answer]]
+CheckOutput = Union[Finding, Facts]
+CheckFunction = Callable[[Host], Iterator[CheckOutput]]
 
 _NAME = pattern(r"[a-z][a-z0-9]*(-[a-z0-9]+)*\Z")
 _NEED = pattern(r"(?:\$[A-Za-z_][A-Za-z0-9_]*\*?|[a-z0-9]+(?:[-_.]+[a-z0-9]+)*)\Z")
@@ -52,7 +52,7 @@ class Check:
     id: str
     scope: Scope
     codes: Mapping[str, Severity]
-    ask: Question
+    ask: CheckFunction
     title: str
     page: Callable[[], str] = str
     tags: tuple[str, ...] = ()
@@ -84,17 +84,17 @@ def check(
     advisory: bool = False,
     quick: bool = True,
     always: bool = False,
-) -> Callable[[Question], Check]:
+) -> Callable[[CheckFunction], Check]:
     """Declare a check; ValueError when id, codes, tags, needs or docstring are not as they must be.
 
     `needs`: "$NAME", "$PREFIX*", a thing (cann, driver, npu, gpu, framework, packages) or a distribution;
     where none of them is, the check is skipped without being asked.
     """
-    problem = what_is_wrong(id, codes, tags, needs)
+    problem = declaration_error(id, codes, tags, needs)
     if problem:
         raise ValueError(f"check {id!r}: {problem}")
 
-    def declare(question: Question) -> Check:
+    def declare(question: CheckFunction) -> Check:
         manual = _docstring(question).strip()
         if not manual:
             raise ValueError(f"check {id!r}: the docstring is the manual, and there is none")
@@ -115,7 +115,7 @@ def check(
     return declare
 
 
-def _docstring(question: Question) -> str:
+def _docstring(question: CheckFunction) -> str:
     """Its docstring; read from its file where Python drops them all (PYTHONOPTIMIZE=2)."""
     code = getattr(question, "__code__", None)
     if question.__doc__ or code is None or sys.flags.optimize < 2:
@@ -139,7 +139,7 @@ def is_name(text: str) -> bool:
     return _NAME.match(text) is not None
 
 
-def what_is_wrong(
+def declaration_error(
     id: str, codes: Mapping[str, Severity], tags: Collection[str], needs: Sequence[str] = ()
 ) -> Optional[str]:
     """Why a declaration is not as it must be; None when it is."""
@@ -164,14 +164,15 @@ def _wrong_need(need: object) -> Optional[str]:
     if not isinstance(need, str) or not _NEED.match(need):
         forms = ('"$NAME"', '"$PREFIX*"', *THINGS)
         return f"the need {need!r} is none of {', '.join(forms)}, and no distribution in lower case"
-    meant = None if need in THINGS else next((thing for thing in THINGS if _nearly(need, thing)), None)
-    return meant and f"the need {need!r} is no distribution: {meant!r} is meant"
+    thing_meant = None if need in THINGS else next((thing for thing in THINGS if _nearly(need, thing)), None)
+    return thing_meant and f"the need {need!r} is no distribution: {thing_meant!r} is meant"
 
 
 def _nearly(need: str, thing: str) -> bool:
     """Whether one letter is wrong, missing or too many, or two are exchanged."""
     at = next(
-        (at for at, (one, other) in enumerate(zip(need, thing)) if one != other), min(map(len, (need, thing)))
+        (at for at, (left, other) in enumerate(zip(need, thing)) if left != other),
+        min(map(len, (need, thing))),
     )
     mine, other = need[at:], thing[at:]
     if len(mine) != len(other):

@@ -13,7 +13,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from npudoctor.checking.check import Answer, Check, NotLoaded
+from npudoctor.checking.check import Check, CheckOutput, NotLoaded
 from npudoctor.core.frozen import replace
 from npudoctor.core.model import Scope, Severity
 from npudoctor.host import Host
@@ -22,7 +22,7 @@ FILE = os.path.join(os.path.dirname(__file__), "checks.json")
 SEVERITIES = {severity.name.lower(): severity for severity in Severity}
 
 
-def listed() -> dict[tuple[str, str], Check]:
+def load_index() -> dict[tuple[str, str], Check]:
     """By group and id, every check of the index; its file is read when it is asked, or its manual is."""
     with open(FILE, encoding="utf-8") as file:
         rows: list[dict[str, Any]] = json.load(file)
@@ -36,7 +36,7 @@ def _check(row: dict[str, Any]) -> Check:
         codes={code: SEVERITIES[name] for code, name in row["codes"].items()},
         ask=partial(_ask, row),
         title=row["title"],
-        page=lambda: _checked(row).manual,
+        page=lambda: _load_indexed(row).manual,
         tags=tuple(row.get("tags", ())),
         group=row["group"],
         needs=tuple(row.get("needs", ())),
@@ -65,18 +65,18 @@ def row_of(check: Check) -> dict[str, Any]:
     return row if check.quick else {**row, "quick": False}
 
 
-def loaded(group: str, id: str) -> Check:
+def load_check(group: str, id: str) -> Check:
     """The one check of a file, which must bear the file's name; whatever is wrong with it raises."""
     module = import_module(f"npudoctor.checks.{group}.{id.replace('-', '_')}")
-    found = [value for value in vars(module).values() if isinstance(value, Check)]
-    if len(found) != 1 or found[0].id != id:
+    checks = [value for value in vars(module).values() if isinstance(value, Check)]
+    if len(checks) != 1 or checks[0].id != id:
         raise ValueError(f"the file must hold the one check {id!r}")
-    return replace(found[0], group=group)
+    return replace(checks[0], group=group)
 
 
-def _checked(row: dict[str, Any]) -> Check:
+def _load_indexed(row: dict[str, Any]) -> Check:
     try:
-        check = loaded(row["group"], row["id"])
+        check = load_check(row["group"], row["id"])
     except Exception as error:
         raise NotLoaded(f"{type(error).__name__}: {error}") from error
     if row_of(check) != row:
@@ -84,5 +84,5 @@ def _checked(row: dict[str, Any]) -> Check:
     return check
 
 
-def _ask(row: dict[str, Any], host: Host) -> Iterator[Answer]:
-    yield from _checked(row).ask(host)
+def _ask(row: dict[str, Any], host: Host) -> Iterator[CheckOutput]:
+    yield from _load_indexed(row).ask(host)

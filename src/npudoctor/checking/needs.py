@@ -8,7 +8,7 @@ from typing import Callable, Optional
 from npudoctor.core.errors import CannotTell, NotRunning
 from npudoctor.core.messages import _
 from npudoctor.facts.cann.installations import ASCEND, ENDINGS, installs_of
-from npudoctor.facts.job.wanted import gpu_here, npu_expected, npu_here
+from npudoctor.facts.job.expected_accelerator import gpu_here, npu_expected, npu_here
 from npudoctor.host.host import Host
 
 # The folders that bring a framework's extension modules: they count without metadata too.
@@ -71,12 +71,12 @@ MANY = 5  # more packages are not listed in a reason: any framework would do
 _OF_THE_INTERPRETER = ("framework", "packages")
 
 
-def slow(needs: Sequence[str]) -> bool:
+def needs_interpreter(needs: Sequence[str]) -> bool:
     """Whether the interpreter must be asked, which starts a process."""
     return any(need in _OF_THE_INTERPRETER or _is_package(need) for need in needs)
 
 
-def missing(needs: Sequence[str], host: Host) -> Optional[str]:
+def why_not_applicable(needs: Sequence[str], host: Host) -> Optional[str]:
     """Why a check cannot apply: none of what it needs is here. None when something is, or nobody can tell.
 
     Who cannot tell lets the check look for itself: it says best what it could not see.
@@ -101,7 +101,7 @@ def _here(need: str, host: Host) -> bool:
 
 def _is_set(name: str, host: Host) -> bool:
     if name.endswith("*"):
-        return any(one.startswith(name[:-1]) for one in host.variables)
+        return any(variable.startswith(name[:-1]) for variable in host.variables)
     return name in host.variables
 
 
@@ -110,7 +110,7 @@ def _is_package(need: str) -> bool:
 
 
 def _cost(need: str) -> int:
-    return 0 if need.startswith("$") else 2 if slow((need,)) else 1
+    return 0 if need.startswith("$") else 2 if needs_interpreter((need,)) else 1
 
 
 def _reasons(needs: Sequence[str], host: Host) -> list[str]:

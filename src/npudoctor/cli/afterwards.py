@@ -20,24 +20,24 @@ STATUSES_OF_A_SHELL = (126, 127)  # said already: nothing was started
 
 
 @dataclass(frozen=True)
-class Beginning:
+class JobStart:
     """When the job began, by the clock of files, and the files that its output goes to, if to files."""
 
     moment: float
     outputs: tuple[str, ...]
 
     @classmethod
-    def now(cls) -> Beginning:
+    def now(cls) -> JobStart:
         """Before the job is started, while standard output is still the caller's."""
         # Kernels stamp files with the clock of the last tick, which is behind.
         return cls(time.time() - 0.1, _outputs())
 
 
-def said_of(status: int, beginning: Beginning, variables: Mapping[str, str]) -> Optional[str]:
+def explain_failure(status: int, beginning: JobStart, variables: Mapping[str, str]) -> Optional[str]:
     """The explanation as text; None where the job did not fail, no log was written, or none says why."""
     if status == 0 or status in ENDED or status in STATUSES_OF_A_SHELL:
         return None
-    from npudoctor.launch.checker import asked
+    from npudoctor.launch.child import run_in_child
 
     def work() -> dict[str, Any]:
         _end_together()
@@ -45,10 +45,10 @@ def said_of(status: int, beginning: Beginning, variables: Mapping[str, str]) -> 
 
     try:
         with _heeding():
-            told = asked(work, SECONDS) or {}
+            answer = run_in_child(work, SECONDS) or {}
     except (_Stopped, OSError):
         return None
-    text = told.get("text")
+    text = answer.get("text")
     return text if isinstance(text, str) and text else None
 
 
@@ -81,9 +81,9 @@ def _end_together() -> None:
     signal.alarm(int(SECONDS))
 
 
-def _explained(beginning: Beginning, variables: Mapping[str, str]) -> str:
+def _explained(beginning: JobStart, variables: Mapping[str, str]) -> str:
     """A log that shows no failure, or one that nobody knows, is no explanation."""
-    from npudoctor.cli.explaining import Asked, answered
+    from npudoctor.cli.explaining import ExplainRequest, explain_words
     from npudoctor.explain.reading.gather import automatic
     from npudoctor.explain.reading.newest import LOOSE
     from npudoctor.explain.signatures.remedies import remedied
@@ -95,8 +95,12 @@ def _explained(beginning: Beginning, variables: Mapping[str, str]) -> str:
     paths = (*beginning.outputs, *places)
     if not paths:
         return ""
-    found = answered(Asked(paths, variables, started, READING, beginning.moment))
-    return explain_text(remedied(found, None)) if found.diagnoses and found.exit_code == 0 else ""
+    explanation = explain_words(ExplainRequest(paths, variables, started, READING, beginning.moment))
+    return (
+        explain_text(remedied(explanation, None))
+        if explanation.diagnoses and explanation.exit_code == 0
+        else ""
+    )
 
 
 def _outputs() -> tuple[str, ...]:
@@ -108,7 +112,8 @@ def _outputs() -> tuple[str, ...]:
 
     try:
         return ask(
-            lambda: tuple(sorted({path for one in descriptors for path in _regular(one)})), seconds=1.0
+            lambda: tuple(sorted({path for descriptor in descriptors for path in _regular(descriptor)})),
+            seconds=1.0,
         )
     except (Late, OSError):
         return ()

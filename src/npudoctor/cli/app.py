@@ -10,7 +10,7 @@ import typer
 
 from npudoctor import __version__
 from npudoctor.cli.arguments.options import Lang, Version
-from npudoctor.cli.arguments.parsing import Command, Group, Wrapper, evaluated
+from npudoctor.cli.arguments.parsing import Group, StrictCommand, Wrapper, evaluate_hints
 from npudoctor.cli.terminal import output
 from npudoctor.core.messages import _
 
@@ -43,19 +43,21 @@ def command_line(argv: Sequence[str] = ()) -> Any:
         subcommand_metavar="COMMAND [ARGS]...",
         help=_("Can this machine train, and if not, what exactly do I type?"),
     )
-    app.callback()(evaluated(npudoctor))
+    app.callback()(evaluate_hints(npudoctor))
     for name in argv[:1] if argv[:1] and argv[0] in COMMANDS else COMMANDS:
         function = getattr(import_module(f"npudoctor.cli.{name}"), FUNCTIONS.get(name, name))
         text = COMMANDS[name]
-        app.command(name, cls=CLASSES.get(name, Command), help=text, short_help=text)(evaluated(function))
+        app.command(name, cls=CLASSES.get(name, StrictCommand), help=text, short_help=text)(
+            evaluate_hints(function)
+        )
     return typer.main.get_command(app)
 
 
 def npudoctor(ctx: typer.Context, version: Version = False, lang: Lang = None) -> Optional[int]:
     """What stands before a command; alone it is a usage error, answered with the help."""
-    from npudoctor.cli.arguments.values import one_of
+    from npudoctor.cli.arguments.values import flag_value
 
-    one_of("lang", lang)
+    flag_value("lang", lang)
     if version:
         output.emit(f"npudoctor {__version__}\n")
         raise typer.Exit(0)

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from npudoctor.cli.arguments.paths import writable
-from npudoctor.cli.settings.config import Refused, absolute
-from npudoctor.cli.terminal.destinations import opened_folder
-from npudoctor.cli.terminal.output import Lost, complain, within
+from npudoctor.cli.settings.config import UsageError, absolute
+from npudoctor.cli.terminal.destinations import open_target_folder
+from npudoctor.cli.terminal.output import Lost, complain, write_in_child
 from npudoctor.core.messages import _, strerror
+from npudoctor.core.redact.prefilter import HIDDEN
 from npudoctor.core.redact.redact import redact
-from npudoctor.core.redact.telling import HIDDEN
 from npudoctor.host import CannotTell
 from npudoctor.render.printable import printable
 
@@ -33,27 +33,27 @@ _PACKAGES = (
 _JSON = ("report.json", "explain.json")
 
 
-def place(told: str, files: Files) -> str:
+def place(name: str, files: Files) -> str:
     """The file of --collect, judged as that of --output is, as long as there is none yet."""
-    path = absolute(told, _OPTION)
+    path = absolute(name, _OPTION)
     folder = os.path.dirname(path)
     try:  # before anything touches it: it may never answer
         entry = files.stat(folder)
         there = entry is not None and files.lstat(path) is not None
     except CannotTell as error:
-        raise Refused(f"{_OPTION}: {error.reason}") from error
+        raise UsageError(f"{_OPTION}: {error.reason}") from error
     if entry is None or not entry.is_dir:
-        raise Refused(_("{option}: {path} is not a directory").format(option=_OPTION, path=folder))
+        raise UsageError(_("{option}: {path} is not a directory").format(option=_OPTION, path=folder))
     if there:
-        raise Refused(
+        raise UsageError(
             _("{option}: {path} already exists and is not overwritten").format(option=_OPTION, path=path)
         )
     return writable(path, files, _OPTION) or path
 
 
-def collect(path: str, found: Explanation, session: Session) -> None:
+def collect(path: str, explanation: Explanation, session: Session) -> None:
     """Ask all checks, and pack what they and the logs say."""
-    from npudoctor.core.redact.leaving import Leaving
+    from npudoctor.core.redact.bundle import BundleRedactor
     from npudoctor.explain.excerpts import excerpts, named
     from npudoctor.render.explain_json import explain_object
     from npudoctor.render.json_text import json_text
@@ -61,18 +61,18 @@ def collect(path: str, found: Explanation, session: Session) -> None:
     from npudoctor.runner import runner
 
     report = runner.run(session.loaded, session.host, session.settings(), session.until)
-    redactor = Leaving(session.host.variables)
+    redactor = BundleRedactor(session.host.variables)
     contents = {
         "report.json": redactor.known(report_json(report)).encode(),
-        "explain.json": redactor.known(json_text(explain_object(found))).encode(),
+        "explain.json": redactor.known(json_text(explain_object(explanation))).encode(),
         "versions.txt": _versions(session).encode("utf-8", "backslashreplace"),
     }
     missing = []
-    for one in excerpts(found.diagnoses, found.errors, found.logs, redactor):
-        if one.missing:
-            missing.append(f"{printable(one.path)}: {one.missing}")
+    for excerpt in excerpts(explanation.diagnoses, explanation.errors, explanation.logs, redactor):
+        if excerpt.missing:
+            missing.append(f"{printable(excerpt.path)}: {excerpt.missing}")
         else:
-            contents[named(one.path, contents)] = one.text.encode("utf-8", "backslashreplace")
+            contents[named(excerpt.path, contents)] = excerpt.text.encode("utf-8", "backslashreplace")
     for line in missing:
         complain(_("not in the bundle: {line}").format(line=line))
     redactor.counts["report"] = sum(contents[name].count(HIDDEN.encode()) for name in _JSON)
@@ -121,13 +121,13 @@ def pack(path: str, contents: Mapping[str, bytes]) -> None:
     top = os.path.basename(path).split(".")[0] or "npudoctor"
     content = _packed(top, contents)
     try:
-        within(lambda: _put_into(os.path.dirname(path), os.path.basename(path), content), path)
+        write_in_child(lambda: _put_into(os.path.dirname(path), os.path.basename(path), content), path)
     except OSError as error:
         raise Lost(f"{path}: {strerror(error.errno)}") from error
 
 
 def _put_into(place: str, name: str, content: bytes) -> None:
-    folder = opened_folder(place)
+    folder = open_target_folder(place)
     try:
         _put(content, name, folder)
     finally:

@@ -19,7 +19,7 @@ class Caller:
     language: Optional[str]
 
 
-def leave(status: int) -> NoReturn:
+def exit_now(status: int) -> NoReturn:
     """End at once: a thread that was left behind would keep the process. All output was written before."""
     with contextlib.suppress(OSError, ValueError):
         if sys.stderr is not None:

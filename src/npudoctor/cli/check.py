@@ -33,6 +33,6 @@ def check(
     quiet: o.Quiet = False,
 ) -> int:
     """Judge this node."""
-    from npudoctor.cli.preflight import judge
+    from npudoctor.cli.checking import check_node
 
-    return judge(ctx.params, ctx.obj)
+    return check_node(ctx.params, ctx.obj)

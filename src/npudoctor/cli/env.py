@@ -10,34 +10,17 @@ from npudoctor.cli.arguments import options as o
 from npudoctor.core.messages import _
 
 if TYPE_CHECKING:
-    from npudoctor.environment import Wanted
+    from npudoctor.environment import EnvironmentChanges
 
 Shell = Annotated[
-    Optional[str],
-    typer.Option(
-        "--shell",
-        metavar="bash|zsh|fish|csh",
-        help=_("Shell syntax to write; default: the calling shell's."),
-        show_default=False,
-    ),
+    o.Text,
+    o.value("--shell", "bash|zsh|fish|csh", _("Shell syntax to write; default: the calling shell's.")),
 ]
 Write = Annotated[
-    Optional[str],
-    typer.Option(
-        "--write",
-        metavar="FILE",
-        help=_("Write the lines to this file instead, completely or not at all."),
-        show_default=False,
-    ),
+    o.Text, o.value("--write", "FILE", _("Write the lines to this file instead, completely or not at all."))
 ]
 Format = Annotated[
-    Optional[str],
-    typer.Option(
-        "--format",
-        metavar="slurm|docker",
-        help=_("For Slurm's TaskProlog, or for docker's --env-file."),
-        show_default=False,
-    ),
+    o.Text, o.value("--format", "slurm|docker", _("For Slurm's TaskProlog, or for docker's --env-file."))
 ]
 
 
@@ -58,27 +41,27 @@ def env(
 
 
 def _answered(ctx: typer.Context, form: str, flags: dict[str, Optional[str]], write: Optional[str]) -> int:
-    """What ends otherwise than with 0 and lines makes an `eval` fail: cli/evaluated.py."""
+    """What ends otherwise than with 0 and lines makes an `eval` fail: cli/terminal/eval_guard.py."""
     from npudoctor.cli.arguments.paths import own_file
-    from npudoctor.cli.session import opened
+    from npudoctor.cli.session import open_session
     from npudoctor.cli.terminal import output
-    from npudoctor.environment import wanted
+    from npudoctor.environment import required_changes
     from npudoctor.host import CannotTell
     from npudoctor.host.fs.files import Files
-    from npudoctor.render.environment import Inexpressible, block
+    from npudoctor.render.environment import Inexpressible, render_changes
 
-    with opened(flags, ctx.obj) as session:
+    with open_session(flags, ctx.obj) as session:
         target = own_file(write, Files(session.host.disk), "--write")
         try:
-            found = wanted(session.host)
+            required = required_changes(session.host)
             # A file, and a container, meet other variables than those of this shell.
-            changes = found.changes if target is None and form != "docker" else found.whole
-            text = block(changes, form)
+            changes = required.changes if target is None and form != "docker" else required.whole
+            text = render_changes(changes, form)
         except (CannotTell, Inexpressible) as error:
             reason = error.reason if isinstance(error, CannotTell) else str(error)
             output.complain(_("the environment cannot be set: {why}").format(why=reason))
             return 1
-        _say(found, form, target)
+        _say(required, form, target)
         if target is None:
             output.emit(text, errors="surrogateescape")
         else:
@@ -86,20 +69,20 @@ def _answered(ctx: typer.Context, form: str, flags: dict[str, Optional[str]], wr
     return 0
 
 
-def _say(found: Wanted, form: str, target: Optional[str]) -> None:
+def _say(required: EnvironmentChanges, form: str, target: Optional[str]) -> None:
     """What a person should know beside the lines."""
     from npudoctor.cli.terminal import output
-    from npudoctor.render.environment import SHELLS, cut_by_old_slurm, hint, untold
+    from npudoctor.render.environment import SHELLS, cannot_unset, cut_by_old_slurm, eval_line
 
-    for note in found.notes:
+    for note in required.notes:
         output.complain(note)
-    for name in cut_by_old_slurm(found.changes, form):
+    for name in cut_by_old_slurm(required.changes, form):
         text = _("{name} is longer than Slurm before 22.05 reads: it would be truncated")
         output.complain(text.format(name=name))
-    for name in untold(found.changes, form):
+    for name in cannot_unset(required.changes, form):
         output.complain(
             _("{name} should be unset, which docker's --env-file cannot express").format(name=name)
         )
     if target is None and output.is_terminal() and form in SHELLS:
-        text = _("nothing is set yet: {line}") if found.changes else _("nothing needs to be set")
-        output.complain(text.format(line=hint(form)))
+        text = _("nothing is set yet: {line}") if required.changes else _("nothing needs to be set")
+        output.complain(text.format(line=eval_line(form)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated, List, Optional  # noqa: UP035
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
@@ -14,37 +14,29 @@ if TYPE_CHECKING:
     from npudoctor.explain.answer import Explanation
 
 Logs = Annotated[
-    Optional[List[str]],  # noqa: UP006
-    typer.Argument(
-        metavar="[LOG|DIR|-|CODE]...",
-        help=_("Log, folder or code to explain; default: the newest run's logs in this directory."),
-        show_default=False,
+    o.Texts,
+    o.argument(
+        "[LOG|DIR|-|CODE]...",
+        _("Log, folder or code to explain; default: the newest run's logs in this directory."),
     ),
 ]
 Verify = Annotated[
-    bool,
-    typer.Option(
-        "--verify", help=_("Run the checks that confirm the cause on this machine."), show_default=False
-    ),
+    bool, o.switch("--verify", help=_("Run the checks that confirm the cause on this machine."))
 ]
 Collect = Annotated[
-    Optional[str],
-    typer.Option(
+    o.Text,
+    o.value(
         "--collect",
-        metavar="OUT.tar.gz",
-        help=_("Also pack what support asks for: report, relevant log lines, versions."),
-        show_default=False,
+        "OUT.tar.gz",
+        _("Also pack what support asks for: report, relevant log lines, versions."),
     ),
 ]
-
-
 Deadline = Annotated[
-    Optional[str],
-    typer.Option(
+    o.Text,
+    o.value(
         "--deadline",
-        metavar="SECONDS",
-        help=_("Seconds that reading may take; default 60 for a folder, 600 for files."),
-        show_default=False,
+        "SECONDS",
+        _("Seconds that reading may take; default 60 for a folder, 600 for files."),
     ),
 ]
 
@@ -63,14 +55,14 @@ def explain(
     """Say what a failing log means."""
     from npudoctor.cli import bundle
     from npudoctor.cli.arguments.paths import writable
-    from npudoctor.cli.explaining import Asked, answered, installed_on, verified
-    from npudoctor.cli.session import described, opened
+    from npudoctor.cli.explaining import ExplainRequest, explain_words, installed_on, verify_diagnosis
+    from npudoctor.cli.session import load_settings, open_session
     from npudoctor.explain.signatures.remedies import remedied
     from npudoctor.host.fs.files import Files, LocalDisk
 
     started = time.monotonic()
     flags = {"format": format, "lang": lang, "config": config}
-    settings = described({**flags, "deadline": deadline}, ctx.obj)
+    settings = load_settings({**flags, "deadline": deadline}, ctx.obj)
     seconds = None if deadline is None else settings["deadline"]
     disk = LocalDisk()
     try:
@@ -78,31 +70,31 @@ def explain(
         packed = None if collect is None else bundle.place(collect, Files(disk))
     finally:
         disk.close()
-    found = answered(Asked(tuple(logs or ()), ctx.obj.variables, started, seconds))
+    explanation = explain_words(ExplainRequest(tuple(logs or ()), ctx.obj.variables, started, seconds))
     if verify:
-        with opened(flags, ctx.obj) as session:
-            found = remedied(verified(found, session), installed_on(session.host))
+        with open_session(flags, ctx.obj) as session:
+            explanation = remedied(verify_diagnosis(explanation, session), installed_on(session.host))
     else:
-        found = remedied(found, None)
+        explanation = remedied(explanation, None)
     if packed is not None:
-        with opened(flags, ctx.obj) as session:
-            bundle.collect(packed, found, session)
-    _deliver(found, settings["format"], target)
-    return found.exit_code
+        with open_session(flags, ctx.obj) as session:
+            bundle.collect(packed, explanation, session)
+    _deliver(explanation, settings["format"], target)
+    return explanation.exit_code
 
 
-def _deliver(found: Explanation, format: str, target: Optional[str]) -> None:
+def _deliver(explanation: Explanation, format: str, target: Optional[str]) -> None:
     from npudoctor.cli.terminal import output
 
     if format == "json":
         from npudoctor.render.explain_json import explain_object
         from npudoctor.render.json_text import json_text
 
-        text, encoding = json_text(explain_object(found)), "utf-8"
+        text, encoding = json_text(explain_object(explanation)), "utf-8"
     else:
         from npudoctor.render.explain_text import explain_text
 
-        text, encoding = explain_text(found), output.terminal_encoding()
+        text, encoding = explain_text(explanation), output.terminal_encoding()
     if target is None:
         output.emit(text, encoding)
     else:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Optional
 
 from npudoctor.cli.session import knowledge_directory
-from npudoctor.cli.settings.config import Refused, suggestion
+from npudoctor.cli.settings.config import UsageError, suggestion
 from npudoctor.cli.terminal import output
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _, ngettext
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from npudoctor.cli.session import Session
     from npudoctor.explain.reading.gather import Inputs
     from npudoctor.host import Host
-    from npudoctor.registry.collecting import Loaded
+    from npudoctor.registry.collector import LoadedChecks
 
 
 _SHOWN = 20  # lines on standard error about what was not read
@@ -38,7 +38,7 @@ _NAMED = 5  # logs named there of those that were found
 
 
 @dataclass(frozen=True)
-class Asked:
+class ExplainRequest:
     """The words of the command, who called, and when it began. `seconds`: how long it may take, None for what
     suits the words; `since`: only what was written since then is read."""
 
@@ -49,28 +49,28 @@ class Asked:
     since: Optional[float] = None
 
 
-def answered(asked: Asked) -> Explanation:
+def explain_words(request: ExplainRequest) -> Explanation:
     """The answer to what was asked: about a code, about logs, or about the newest log here."""
     from npudoctor.explain.reading.gather import Absent, gathered
 
     silent: tuple[str, ...] = ()
-    words = asked.words
+    words = request.words
     if not words:
-        words, silent = _newest(asked)
+        words, silent = _newest(request)
     if "-" in words and os.isatty(0):
-        raise Refused(_("-: standard input is a terminal; name a file, or pipe the log in"))
+        raise UsageError(_("-: standard input is a terminal; name a file, or pipe the log in"))
     inputs: Optional[Inputs] = None
     try:
-        inputs = gathered(words, asked.started, asked.seconds, asked.since)
+        inputs = gathered(words, request.started, request.seconds, request.since)
     except Absent as absent:
         if len(words) > 1 or not absent.missing:
-            raise Refused(f"{absent.word}: {absent.why}") from absent
-    table = _table(asked.variables)
+            raise UsageError(f"{absent.word}: {absent.why}") from absent
+    table = _table(request.variables)
     if inputs is None:
-        return _about_code(words[0], table.signatures, asked)
+        return _about_code(words[0], table.signatures, request)
     text = _("does not answer; it may hold newer logs")
     inputs.walk.problems.extend((path, text) for path in dict.fromkeys(silent))
-    return _about_logs(inputs, engine_for(table), asked)
+    return _about_logs(inputs, engine_for(table), request)
 
 
 def _table(variables: Mapping[str, str]) -> Table:
@@ -79,16 +79,16 @@ def _table(variables: Mapping[str, str]) -> Table:
 
     host = Host(Options(knowledge=knowledge_directory(variables)), variables=variables)
     try:
-        made = prepared(host.knowledge)
+        tables = prepared(host.knowledge)
     finally:
         host.close()
-    for one in made.broken:
+    for row in tables.broken:
         text = _("this site's compatibility rows cannot be used: {path}: {why}")
-        output.complain(text.format(path=one.path, why=one.reason))
-    return made.table
+        output.complain(text.format(path=row.path, why=row.reason))
+    return tables.table
 
 
-def _about_code(word: str, signatures: tuple[Signature, ...], asked: Asked) -> Explanation:
+def _about_code(word: str, signatures: tuple[Signature, ...], request: ExplainRequest) -> Explanation:
     from npudoctor import __version__
     from npudoctor.explain.ranking.judge import Diagnosis
     from npudoctor.explain.signatures.codes import codes_of, found_by
@@ -96,25 +96,28 @@ def _about_code(word: str, signatures: tuple[Signature, ...], asked: Asked) -> E
     from npudoctor.registry import registry
 
     number = number_of(word)
-    found = [of_number(one, number) for one in found_by(number, signatures)]
-    if not found:
-        loaded = registry.load_all(asked.variables)
-        found = _by_check(word, loaded)
+    signatures_found = [of_number(signature, number) for signature in found_by(number, signatures)]
+    if not signatures_found:
+        loaded = registry.load_all(request.variables)
+        signatures_found = _by_check(word, loaded)
         broken = loaded.not_loaded(word)
-        if broken is not None and not found:
-            raise Refused(f"{broken.check}: {broken.title}: {broken.reason}")
+        if broken is not None and not signatures_found:
+            raise UsageError(f"{broken.check}: {broken.title}: {broken.reason}")
         near = loaded.unread() + suggestion(word, codes_of(signatures))
-    if not found:
+    if not signatures_found:
         text = _("{name}: not a file, a folder or a known code{suggestion}")
-        raise Refused(text.format(name=word, suggestion=near))
-    verdict = "environment" if found[0].environment else "not_environment"
+        raise UsageError(text.format(name=word, suggestion=near))
+    verdict = "environment" if signatures_found[0].environment else "not_environment"
     # A number of so few digits may be of anything; HCCL's results are all that is known here.
     best = "possible" if number.isdigit() and len(number) < _TOLD_APART else "certain"
-    diagnoses = tuple(Diagnosis(one, best if one is found[0] else "possible", None, 0) for one in found)
-    return Explanation(__version__, round(time.monotonic() - asked.started, 3), (), verdict, diagnoses)
+    diagnoses = tuple(
+        Diagnosis(signature, best if signature is signatures_found[0] else "possible", None, 0)
+        for signature in signatures_found
+    )
+    return Explanation(__version__, round(time.monotonic() - request.started, 3), (), verdict, diagnoses)
 
 
-def _by_check(word: str, loaded: Loaded) -> list[Signature]:
+def _by_check(word: str, loaded: LoadedChecks) -> list[Signature]:
     """What a finding's code stands for: its check's manual, as if it were a signature."""
     from npudoctor.explain.signatures.codes import of_check
 
@@ -124,24 +127,24 @@ def _by_check(word: str, loaded: Loaded) -> list[Signature]:
     return []
 
 
-def _about_logs(inputs: Inputs, engine: Engine, asked: Asked) -> Explanation:
+def _about_logs(inputs: Inputs, engine: Engine, request: ExplainRequest) -> Explanation:
     from npudoctor.cli.terminal.progress import Progress
 
     walk = inputs.walk
     with Progress() as progress:
         evidence = engine.logs(walk.logs, progress=progress.show, until=inputs.until)
-    evidence += [_read_once(engine, path, inputs, asked) for path in inputs.pipes]
+    evidence += [_read_once(engine, path, inputs, request) for path in inputs.pipes]
     unread = [
         *walk.problems,
         *_uncounted(walk),
         *((one.path, one.problem) for one in evidence if one.problem),
     ]
     _complain(walk, evidence, unread)
-    seconds = time.monotonic() - asked.started
+    seconds = time.monotonic() - request.started
     late = time.monotonic() >= inputs.until
-    found = explanation(engine.judged(evidence), evidence, seconds, unread=unread)
+    answer = explanation(engine.judged(evidence), evidence, seconds, unread=unread)
     return dataclasses.replace(
-        found, logs={log.path: log for log in walk.logs}, late=inputs.seconds if late else None
+        answer, logs={log.path: log for log in walk.logs}, late=inputs.seconds if late else None
     )
 
 
@@ -157,13 +160,13 @@ def _uncounted(walk: Walk) -> Iterator[tuple[str, str]]:
         yield "...", text.format(most=ENTRIES, count=walk.more)
 
 
-def _read_once(engine: Engine, path: str, inputs: Inputs, asked: Asked) -> Evidence:
+def _read_once(engine: Engine, path: str, inputs: Inputs, request: ExplainRequest) -> Evidence:
     """What a pipe says."""
     from npudoctor.explain.reading.reading import failed
     from npudoctor.explain.reading.sources import opened, standard_input
 
     # Who pipes something in may take as long as he likes, unless he says otherwise.
-    until = math.inf if path == "-" and asked.seconds is None else inputs.until
+    until = math.inf if path == "-" and request.seconds is None else inputs.until
     try:
         source = standard_input(until) if path == "-" else opened(path, until)
     except Unreadable as why:
@@ -182,7 +185,7 @@ def _complain(walk: Walk, evidence: list[Evidence], unread: list[tuple[str, str]
     if len(lines) > _SHOWN:
         text = _("and {count} more lines like these")
         output.complain(text.format(count=len(lines) - _SHOWN))
-    binary = [*walk.left_out, *(one.path for one in evidence if one.binary)]
+    binary = [*walk.left_out, *(log.path for log in evidence if log.binary)]
     if binary:
         text = ngettext(
             "{count} file is not a log and was not read: {path}",
@@ -192,21 +195,21 @@ def _complain(walk: Walk, evidence: list[Evidence], unread: list[tuple[str, str]
         output.complain(text.format(count=len(binary), path=binary[0]))
 
 
-def _newest(asked: Asked) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _newest(request: ExplainRequest) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The logs of the newest run that are here, and the places that do not answer; other logs are named."""
     from npudoctor.explain.reading.gather import automatic
     from npudoctor.explain.reading.newest import together
 
-    places = automatic(asked.variables)
-    found = places.found
-    if not found:
+    places = automatic(request.variables)
+    candidates = places.found
+    if not candidates:
         for path in places.silent:
             output.complain(_("{path} does not answer; it may hold newer logs").format(path=path))
-        raise Refused(_("found no CANN log, launcher log or *.log file: name a log, a folder or a code"))
-    chosen = together(found)
+        raise UsageError(_("found no CANN log, launcher log or *.log file: name a log, a folder or a code"))
+    chosen = together(candidates)
     paths = tuple(place.path for place in chosen)
     _say_chosen(paths)
-    others = [place for place in found if place not in chosen]
+    others = [place for place in candidates if place not in chosen]
     for other in others[:_NAMED]:
         output.complain(_("there is also: {path} ({kind})").format(path=other.path, kind=other.kind))
     if len(others) > _NAMED:
@@ -226,16 +229,18 @@ def _say_chosen(paths: Sequence[str]) -> None:
     output.complain(text.format(count=len(paths), paths=shown))
 
 
-def verified(found: Explanation, session: Session) -> Explanation:
+def verify_diagnosis(answer: Explanation, session: Session) -> Explanation:
     """The same, with what the checks of the best diagnosis say now."""
     from npudoctor.core.model import Status
     from npudoctor.runner import runner
 
     known = {check.id for check in session.loaded.checks}
-    wanted = tuple(check for one in found.diagnoses[:1] for check in one.signature.checks if check in known)
-    if not wanted:
-        return dataclasses.replace(found, proofs=())
-    settings = dataclasses.replace(session.settings(), select=wanted, scope="all", profile="full")
+    selection = tuple(
+        check for diagnosis in answer.diagnoses[:1] for check in diagnosis.signature.checks if check in known
+    )
+    if not selection:
+        return dataclasses.replace(answer, proofs=())
+    settings = dataclasses.replace(session.settings(), select=selection, scope="all", profile="full")
     report = runner.run(session.loaded, session.host, settings, session.until)
     proofs = [
         Proof(
@@ -245,16 +250,16 @@ def verified(found: Explanation, session: Session) -> Explanation:
             tuple(finding.message for finding in row.findings) or ((row.reason,) if row.reason else ()),
         )
         for row in report.results
-        if row.check in wanted
+        if row.check in selection
     ]
-    return dataclasses.replace(found, proofs=tuple(proofs))
+    return dataclasses.replace(answer, proofs=tuple(proofs))
 
 
 def installed_on(host: Host) -> Optional[Installed]:
     """What is installed there; None when that cannot be told."""
     from npudoctor.facts.cann.installations import installs_of, set_env_script
     from npudoctor.facts.cann.nnal import scripts
-    from npudoctor.facts.job.workplace import job_user
+    from npudoctor.facts.job.working_directory import job_user
     from npudoctor.host import CannotTell
 
     try:

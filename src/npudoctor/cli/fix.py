@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, List, Optional  # noqa: UP035
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,41 +13,23 @@ from npudoctor.core.messages import _
 if TYPE_CHECKING:
     from npudoctor.cli.session import Session
     from npudoctor.fixing.engine import FixReport
-    from npudoctor.fixing.plan import Item, Wish
+    from npudoctor.fixing.plan import FixRequest, Item
 
 Names = Annotated[
-    Optional[List[str]],  # noqa: UP006
-    typer.Argument(
-        metavar="[ID|CODE]...",
-        help=_("What to fix; without a selection only the plan is shown."),
-        show_default=False,
-    ),
+    o.Texts, o.argument("[ID|CODE]...", _("What to fix; without a selection only the plan is shown."))
 ]
 CacheServer = Annotated[
-    bool,
-    typer.Option("--cache-server", help=_("Leftovers of dead MindSpore cache servers."), show_default=False),
+    bool, o.switch("--cache-server", help=_("Leftovers of dead MindSpore cache servers."))
 ]
-All = Annotated[bool, typer.Option("--all", help=_("Everything that can be fixed."), show_default=False)]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help=_("Show the plan, change nothing."), show_default=False)
-]
-Yes = Annotated[
-    bool, typer.Option("--yes", "-y", help=_("Do not ask; apply the safe fixes."), show_default=False)
-]
+All = Annotated[bool, o.switch("--all", help=_("Everything that can be fixed."))]
+Yes = Annotated[bool, o.switch("--yes", "-y", help=_("Do not ask; apply the safe fixes."))]
 Risk = Annotated[
-    Optional[str],
-    typer.Option("--risk", metavar="safe|caution", help=_("Highest risk that --yes accepts; default safe.")),
+    o.Text, o.value("--risk", "safe|caution", _("Highest risk that --yes accepts; default safe."))
 ]
 Owner = Annotated[
-    Optional[List[str]],  # noqa: UP006
-    typer.Option(
-        "--owner",
-        metavar="USER",
-        help=_("As root: also remove this user's leftovers; may be repeated."),
-        show_default=False,
-    ),
+    o.Texts,
+    o.value("--owner", "USER", _("As root: also remove this user's leftovers; may be repeated.")),
 ]
-
 
 _OURS = ("names", "cache_server", "everything", "dry_run", "yes", "risk", "owner")
 
@@ -57,7 +39,7 @@ def fix(
     names: Names = None,
     cache_server: CacheServer = False,
     everything: All = False,
-    dry_run: DryRun = False,
+    dry_run: o.DryRun = False,
     yes: Yes = False,
     risk: Risk = None,
     owner: Owner = None,
@@ -74,15 +56,15 @@ def fix(
     config: o.ConfigFile = None,
 ) -> int:
     """Mend what can be mended safely."""
-    from npudoctor.cli.session import opened
+    from npudoctor.cli.session import open_session
     from npudoctor.cli.terminal.answers import deliver
 
-    wanted = [*(names or ()), *(["cache-server"] if cache_server else ())]
+    selection = [*(names or ()), *(["cache-server"] if cache_server else ())]
     # What the checks are asked about is said as for `check`; the rest is ours.
-    flags = {name: told for name, told in ctx.params.items() if name not in _OURS}
-    with opened(flags, ctx.obj, _owners(owner or ())) as session:
-        wish = _wish(session, wanted, everything, dry_run=dry_run, yes=yes, risk=risk or "safe")
-        report = _carry_out(session, wish)
+    flags = {name: value for name, value in ctx.params.items() if name not in _OURS}
+    with open_session(flags, ctx.obj, _owners(owner or ())) as session:
+        request = _wish(session, selection, everything, dry_run=dry_run, yes=yes, risk=risk or "safe")
+        report = _carry_out(session, request)
         deliver(report, session.config["format"])
     return report.exit_code
 
@@ -91,60 +73,60 @@ def _owners(names: Sequence[str]) -> frozenset[int]:
     """The uids of the users named by --owner; Refused for who is unknown, and for who is not root."""
     import os
 
-    from npudoctor.cli.settings.config import Refused
+    from npudoctor.cli.settings.config import UsageError
     from npudoctor.host.process.identity import user_id
 
     if names and os.geteuid() != 0:
-        raise Refused(_("--owner is for root only: other users can remove only what belongs to them"))
-    found = {name: user_id(name) for name in names}
-    for name, uid in found.items():
+        raise UsageError(_("--owner is for root only: other users can remove only what belongs to them"))
+    uids = {name: user_id(name) for name in names}
+    for name, uid in uids.items():
         if uid is None:
-            raise Refused(_("--owner: there is no user {name}").format(name=name))
-    return frozenset(uid for uid in found.values() if uid is not None)
+            raise UsageError(_("--owner: there is no user {name}").format(name=name))
+    return frozenset(uid for uid in uids.values() if uid is not None)
 
 
 def _wish(
     session: Session, names: Sequence[str], everything: bool, *, dry_run: bool, yes: bool, risk: str
-) -> Wish:
-    from npudoctor.cli.settings.config import Refused
+) -> FixRequest:
+    from npudoctor.cli.settings.config import UsageError
     from npudoctor.core.model import Risk
-    from npudoctor.fixing.plan import Wish
+    from npudoctor.fixing.plan import FixRequest
 
     if risk not in ("safe", "caution"):
-        raise Refused(_("--risk: {value} is not one of safe, caution").format(value=risk))
+        raise UsageError(_("--risk: {value} is not one of safe, caution").format(value=risk))
     checks = session.loaded.checks
     known = {name for check in checks for name in (check.id, *check.codes)}
     known |= {row.check for row in session.loaded.broken}
-    chosen = set(session.meant(names, known))
+    chosen = set(session.resolve(names, known))
     codes = {code for check in checks for code in check.codes if {check.id, code} & chosen}
     select = {check.id for check in checks if set(check.codes) & codes} | (chosen - codes)
     if everything:
         select, codes = {check.id for check in checks} | {row.check for row in session.loaded.broken}, set()
-    return Wish(tuple(sorted(select)), frozenset(codes), dry_run, yes, Risk[risk.upper()], everything)
+    return FixRequest(tuple(sorted(select)), frozenset(codes), dry_run, yes, Risk[risk.upper()], everything)
 
 
-def _carry_out(session: Session, wish: Wish) -> FixReport:
+def _carry_out(session: Session, request: FixRequest) -> FixReport:
     import dataclasses
     import time
 
     from npudoctor.cli.terminal.answers import confirm
     from npudoctor.core.model import Report
-    from npudoctor.fixing.engine import Tools, fix
+    from npudoctor.fixing.engine import FixContext, fix
     from npudoctor.runner import runner
 
-    settings = dataclasses.replace(session.settings(), select=wish.select, scope="all", profile="full")
+    settings = dataclasses.replace(session.settings(), select=request.select, scope="all", profile="full")
 
     def look() -> Report:
         return runner.run(
             session.loaded, session.host.again(), settings, time.monotonic() + settings.deadline
         )
 
-    return fix(wish, Tools(look, session.host.again, confirm), lambda items: _show(items, wish))
+    return fix(request, FixContext(look, session.host.again, confirm), lambda items: _show(items, request))
 
 
-def _show(items: Sequence[Item], wish: Wish) -> None:
+def _show(items: Sequence[Item], request: FixRequest) -> None:
     """The plan, before anything is asked or done. A run that only shows has it as its result instead."""
-    if not wish.only_shows:
+    if not request.only_shows:
         from npudoctor.cli.terminal.answers import show
 
         show(items)

@@ -12,10 +12,10 @@ def history(
 ) -> int:
     """Show what earlier runs did, and what of it can be undone."""
     from npudoctor.cli.own_records import own_machine, own_runs
-    from npudoctor.cli.session import described
+    from npudoctor.cli.session import load_settings
     from npudoctor.cli.terminal import output
 
-    settings = described({"format": format, "lang": lang, "config": config}, ctx.obj)
+    settings = load_settings({"format": format, "lang": lang, "config": config}, ctx.obj)
     with own_machine(ctx.obj) as host:
         runs = own_runs(host)
     if settings["format"] == "json":

@@ -13,12 +13,12 @@ def list_checks(
     """List all checks and their codes."""
     if knowledge:
         return _list_knowledge(ctx, format, lang)
-    from npudoctor.cli.session import described
+    from npudoctor.cli.session import load_settings
     from npudoctor.cli.terminal import output
     from npudoctor.registry import registry
     from npudoctor.render.listing import listing_json, listing_text
 
-    config = described({"format": format, "lang": lang}, ctx.obj)
+    config = load_settings({"format": format, "lang": lang}, ctx.obj)
     loaded = registry.load_all(ctx.obj.variables)
     if config["format"] == "json":
         output.emit(listing_json(loaded))
@@ -28,12 +28,12 @@ def list_checks(
 
 
 def _list_knowledge(ctx: typer.Context, format: o.Format, lang: o.Lang) -> int:
-    from npudoctor.cli.session import described, knowledge_directory
+    from npudoctor.cli.session import knowledge_directory, load_settings
     from npudoctor.cli.terminal import output
     from npudoctor.host import Host, Options
     from npudoctor.render.knowledge import knowledge_json, knowledge_text
 
-    config = described({"format": format, "lang": lang}, ctx.obj)
+    config = load_settings({"format": format, "lang": lang}, ctx.obj)
     host = Host(Options(knowledge=knowledge_directory(ctx.obj.variables)), variables=ctx.obj.variables)
     try:
         if config["format"] == "json":

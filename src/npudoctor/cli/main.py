@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Callable, Optional
 
 from npudoctor.cli.arguments.plain import check_flags
-from npudoctor.cli.caller import Caller, leave
-from npudoctor.cli.terminal import evaluated, output, signals
+from npudoctor.cli.caller import Caller, exit_now
+from npudoctor.cli.terminal import eval_guard, output, signals
 from npudoctor.core import messages, threads
 
 BUG = 70  # EX_SOFTWARE
@@ -21,26 +21,26 @@ _NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 def run(argv: list[str]) -> int:
     """Run the command line; returns the exit status."""
     gc.disable()  # a run is short: looking for garbage while modules load costs more than the garbage
-    output.secure()
+    output.fill_closed_streams()
     status = _ended(lambda: _invoke(argv), argv)
-    evaluated.unanswered(argv, status)
-    signals.rest()
-    if threads.are_left():
-        leave(status)
+    eval_guard.fail_evaluation(argv, status)
+    signals.restore_handlers()
+    if threads.any_left():
+        exit_now(status)
     return status
 
 
 def _asked_language(argv: list[str]) -> Optional[str]:
     """The value of --lang. Looked for before typer is asked, as its help is translated when it is built."""
-    told = None
+    value = None
     for word, following in zip(argv, [*argv[1:], ""]):
         if word == "--":
             break
         if word == "--lang":
-            told = following
+            value = following
         elif word.startswith("--lang="):
-            told = word.partition("=")[2]
-    return told and messages.chosen_by({"NPUDOCTOR_LANG": told})
+            value = word.partition("=")[2]
+    return value and messages.language_of({"NPUDOCTOR_LANG": value})
 
 
 def _speak(language: str) -> None:
@@ -56,16 +56,16 @@ def _speak(language: str) -> None:
 
 
 def _invoke(argv: list[str]) -> int:
-    signals.listen()
+    signals.install_handlers()
     # One without a name ("=x") nobody can ask for, and Python can hand it to no program.
     variables = {name: value for name, value in os.environ.items() if name}
     caller = Caller(variables, _asked_language(argv))
-    _speak(caller.language or messages.chosen_by(caller.variables))
+    _speak(caller.language or messages.language_of(caller.variables))
     flags = check_flags(argv)
     if flags is not None:
-        from npudoctor.cli.preflight import judge
+        from npudoctor.cli.checking import check_node
 
-        return judge(flags, caller)
+        return check_node(flags, caller)
     from npudoctor.cli.app import command_line
 
     # Not .main(): it would turn a broken pipe into status 1, which means "not ready".
@@ -82,15 +82,15 @@ def _ended(work: Callable[[], int], argv: Sequence[str] = ()) -> int:
         except (output.Lost, OSError):
             raise
         except Exception as error:
-            hidden = signals.behind(error)
+            hidden = signals.signal_behind(error)
             if hidden is not None:
                 raise hidden from None
             status = _refused(error)
         if status == 0:
             output.emit("")  # typer wrote the help by itself: only now we know whether it arrived
     except signals.Stopped as stopped:
-        evaluated.unanswered(argv, stopped.status)
-        leave(stopped.status)
+        eval_guard.fail_evaluation(argv, stopped.status)
+        exit_now(stopped.status)
     except output.Lost as lost:
         status = _lost(str(lost))
     except OSError as error:
@@ -114,6 +114,6 @@ def _refused(error: Exception) -> int:
 
 
 def _lost(why: str) -> int:
-    output.give_up()
+    output.discard_output()
     output.complain(messages._("the result could not be written: {why}").format(why=why))
     return LOST

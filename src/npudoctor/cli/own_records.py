@@ -11,7 +11,7 @@ from npudoctor.cli.terminal import signals
 from npudoctor.core.messages import _
 
 if TYPE_CHECKING:
-    from npudoctor.fixing.history import Run
+    from npudoctor.fixing.history import FixRun
     from npudoctor.host import Host
 
 
@@ -20,7 +20,7 @@ def own_machine(caller: Caller) -> Iterator[Host]:
     """A host; what it started is ended with it."""
     from npudoctor.host import Host, Options
 
-    signals.count_children()
+    signals.keep_child_statuses()
     host = Host(Options(), variables=caller.variables)
     try:
         yield host
@@ -28,7 +28,7 @@ def own_machine(caller: Caller) -> Iterator[Host]:
         host.close()
 
 
-def own_runs(host: Host) -> list[Run]:
+def own_runs(host: Host) -> list[FixRun]:
     """The runs of this user, the newest first; a journal that cannot be believed is named on stderr."""
     from npudoctor.cli.terminal import output
     from npudoctor.fixing.history import runs_of

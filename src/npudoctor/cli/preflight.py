@@ -1,28 +1,124 @@
-"""The work of `npudoctor check`, whoever has read its command line."""
+"""The check before a job, made in a process of its own: what `run` is to do, as plain data."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import os
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Optional
 
-from npudoctor.cli.arguments.paths import writable
 from npudoctor.cli.caller import Caller
-from npudoctor.cli.session import opened
-from npudoctor.cli.settings.config import Refused
-from npudoctor.cli.terminal.reports import deliver
-from npudoctor.core.messages import _
-from npudoctor.host.fs.files import Files
-from npudoctor.runner import runner
+from npudoctor.cli.session import Session, open_session
+from npudoctor.cli.settings.config import UsageError
+from npudoctor.core import messages
+from npudoctor.core.model import Report, Verdict
+from npudoctor.host import CannotTell, Host
+from npudoctor.launch.launch import fingerprint, launch_of
+from npudoctor.launch.preflight import Preflight, to_json
+from npudoctor.launch.program import python_of
+from npudoctor.launch.rendezvous import Rendezvous
+from npudoctor.launch.sharing import Sharing
 
 
-def judge(flags: Mapping[str, Any], caller: Caller) -> int:
-    """Judge this node and deliver the report; the exit status is the verdict."""
-    verbose, quiet = bool(flags["verbose"]), bool(flags["quiet"])
-    if verbose and quiet:
-        raise Refused(_("-v and -q cannot be used together"))
-    with opened(flags, caller) as session:
-        target = writable(flags["output"], Files(session.host.disk))
-        settings = session.settings(flags["names"] or ())
-        report = runner.run(session.loaded, session.host, settings, session.until)
-        deliver(report, session.config["format"], target, verbose=verbose, quiet=quiet)
-    return report.exit_code
+def preflight(
+    flags: Mapping[str, Any], caller: Caller, command: Sequence[str], full: bool, pid: int
+) -> dict[str, Any]:
+    """The answer for the job that the process `pid` will start; or why the options are refused."""
+    python = flags.get("python") or python_of(command[0], caller.variables)
+    job_flags = {
+        **flags,
+        "python": python,
+        "profile": "deep" if flags.get("deep") else flags.get("profile") or "quick",
+        "scope": flags.get("scope") or "job",
+        "format": "text",
+    }
+    try:
+        with open_session(job_flags, caller) as session:
+            budget = session.until - time.monotonic()
+
+            def ask() -> Preflight:  # who waited in vain for another's answer has all its time left
+                return _check(session, caller, full, time.monotonic() + budget)
+
+            sharing = _sharing(session, job_flags, caller, pid)
+            answer = ask() if sharing is None else sharing.answer(ask, session.deadline)
+            if answer.borrowed and not answer.suits(caller.variables):
+                answer = ask()
+        return {"answer": to_json(answer), "language": messages.language()}
+    except UsageError as refused:
+        return {"refused": str(refused)}
+
+
+def _check(session: Session, caller: Caller, full: bool, until: float) -> Preflight:
+    """Ask the checks about the job as it will be started: with the variables that it still lacks."""
+    from npudoctor.runner import runner
+
+    host, changes, notes = _with_environment(session.host)
+    report = runner.run(session.loaded, host, session.settings(), until)
+    before = caller.variables
+    all_changes = {**_differences(before, session.host.variables), **changes}
+    return Preflight(
+        verdict=report.verdict.value,
+        line=report.msg,
+        text=_text(report, full),
+        notes=notes,
+        changes=all_changes,
+        before={name: before.get(name) for name in all_changes},
+    )
+
+
+def _with_environment(host: Host) -> tuple[Host, Mapping[str, Optional[str]], tuple[str, ...]]:
+    from npudoctor.environment import required_changes
+
+    try:
+        required = required_changes(host)
+    except CannotTell as error:
+        return host, {}, (error.reason,)
+    if not required.changes:
+        return host, {}, required.notes
+    both = {**host.variables, **required.changes}
+    return (
+        host.with_variables({name: value for name, value in both.items() if value is not None}),
+        required.changes,
+        required.notes,
+    )
+
+
+def _differences(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, Optional[str]]:
+    """What --source sets and unsets."""
+    changed: dict[str, Optional[str]] = {name: None for name in before if name not in after}
+    changed.update({name: value for name, value in after.items() if before.get(name) != value})
+    return changed
+
+
+def _text(report: Report, full: bool) -> str:
+    """What a person is told where the job is not started."""
+    if full:
+        from npudoctor.render.text import report_text
+
+        return report_text(report, verbose=True)
+    if report.verdict is not Verdict.NOT_READY:
+        return ""
+    from npudoctor.render.decisive import decisive_text
+
+    return decisive_text(report)
+
+
+def _sharing(session: Session, flags: Mapping[str, Any], caller: Caller, pid: int) -> Optional[Sharing]:
+    """How this rank shares with the others of its node; None for a job that is alone."""
+    host = session.host
+    launch = launch_of(host, caller.variables, pid)
+    meeting = Rendezvous.opened(host.identity.euid, caller.variables) if launch else None
+    if launch is None or meeting is None:
+        return None
+    # The command may name the rank; what of it decides is its interpreter, one of the options by now.
+    options = sorted((name, str(value)) for name, value in flags.items() if name != "command")
+    alike = fingerprint(caller.variables, _folder(), messages.language(), options)
+    place = f"{host.system.boot_id()} {host.system.namespace('pid')}"
+    return Sharing(meeting, launch, alike, host.processes, pid, place)
+
+
+def _folder() -> str:
+    with suppress(OSError):  # it was removed, which a check says
+        return os.getcwd()
+    return ""

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, Optional
 import typer
 
 from npudoctor.cli.arguments import options as o
-from npudoctor.cli.caller import Caller, leave
-from npudoctor.cli.settings.config import Refused
-from npudoctor.cli.terminal.output import complain, explain
+from npudoctor.cli.caller import Caller, exit_now
+from npudoctor.cli.settings.config import UsageError
+from npudoctor.cli.terminal.output import complain, write_stderr
 from npudoctor.core import messages
 from npudoctor.core.messages import _, strerror
-from npudoctor.launch.answer import Answer, from_json
+from npudoctor.launch.preflight import Preflight, from_json
 
 if TYPE_CHECKING:
-    from npudoctor.launch.given import Given
+    from npudoctor.launch.inherited import InheritedState
 
 FAILED = 125
 UNDETERMINED, NOT_READY = "undetermined", "not_ready"
@@ -48,15 +48,15 @@ def run(
 ) -> int:
     """Start a job on a node that was judged right before."""
     if verbose and quiet:
-        raise Refused(_("-v and -q cannot be used together"))
+        raise UsageError(_("-v and -q cannot be used together"))
     if not command:
-        raise Refused(_("the command to start is missing: npudoctor run [OPTIONS] [--] COMMAND..."))
+        raise UsageError(_("the command to start is missing: npudoctor run [OPTIONS] [--] COMMAND..."))
     # Only now it is known which words were ours: a --lang among the job's is the job's.
-    caller = Caller(ctx.obj.variables, lang and messages.chosen_by({"NPUDOCTOR_LANG": lang}))
-    messages.activate(caller.language or messages.chosen_by(caller.variables))
+    caller = Caller(ctx.obj.variables, lang and messages.language_of({"NPUDOCTOR_LANG": lang}))
+    messages.activate(caller.language or messages.language_of(caller.variables))
     try:
         return _run(ctx.params, caller, command)
-    except Refused:
+    except UsageError:
         raise
     except OSError as error:  # such as EAGAIN of fork, at the limit of processes
         complain(_("the job could not be started: {why}").format(why=strerror(error.errno)))
@@ -71,56 +71,56 @@ def run(
 
 
 def _run(flags: Mapping[str, Any], caller: Caller, command: Sequence[str]) -> int:
-    from npudoctor.cli.afterwards import Beginning, said_of
-    from npudoctor.launch.given import Given
-    from npudoctor.launch.sharing import finish
+    from npudoctor.cli.afterwards import JobStart, explain_failure
+    from npudoctor.launch.inherited import InheritedState
+    from npudoctor.launch.sharing import withdraw
 
-    given = Given.now()
+    inherited = InheritedState.now()
     answer = _answer(flags, caller, command)
     if answer is None:
         return FAILED
     if not _starts(answer, flags):
-        finish(answer)
+        withdraw(answer)
         return FAILED
-    beginning = Beginning.now()
+    beginning = JobStart.now()
     try:
-        status = _started(answer, caller, command, given)
+        status = _started(answer, caller, command, inherited)
     finally:
-        finish(answer)
-    text = None if answer.borrowed else said_of(status, beginning, caller.variables)
+        withdraw(answer)
+    text = None if answer.borrowed else explain_failure(status, beginning, caller.variables)
     if text:
-        explain(text)
-    return leave(status)
+        write_stderr(text)
+    return exit_now(status)
 
 
-def _answer(flags: Mapping[str, Any], caller: Caller, command: Sequence[str]) -> Optional[Answer]:
+def _answer(flags: Mapping[str, Any], caller: Caller, command: Sequence[str]) -> Optional[Preflight]:
     """What the check says; None where it could not be made, and nobody insists."""
-    from npudoctor.launch.checker import asked
+    from npudoctor.launch.child import run_in_child
 
     def work() -> dict[str, Any]:
-        from npudoctor.cli.judged import judged  # with all that checks need: never loaded in the parent
+        from npudoctor.cli.preflight import preflight  # with all that checks need: never loaded in the parent
 
-        return judged(flags, caller, command, flags["verbose"], os.getppid())
+        return preflight(flags, caller, command, flags["verbose"], os.getppid())
 
-    told = asked(work) or {}
-    messages.activate(told.get("language", messages.language()))
-    if "refused" in told:
-        raise Refused(told["refused"])
-    if "answer" in told:
-        return from_json(told["answer"])
-    complain(_bug(told["failed"]) if "failed" in told else _("the check ended without a result"))
-    return Answer(UNDETERMINED, "") if flags["force"] else None
+    answer = run_in_child(work) or {}
+    messages.activate(answer.get("language", messages.language()))
+    if "refused" in answer:
+        raise UsageError(answer["refused"])
+    if "answer" in answer:
+        return from_json(answer["answer"])
+    complain(_bug(answer["failed"]) if "failed" in answer else _("the check ended without a result"))
+    return Preflight(UNDETERMINED, "") if flags["force"] else None
 
 
-def _starts(answer: Answer, flags: Mapping[str, Any]) -> bool:
+def _starts(answer: Preflight, flags: Mapping[str, Any]) -> bool:
     """Say what is to be said of the answer; whether the job is to be started."""
     refused = answer.verdict == NOT_READY and not flags["force"]
     first = not answer.borrowed  # what the first rank said, the others need not repeat
     if flags["verbose"]:
-        explain(answer.text)
+        write_stderr(answer.text)
         _tell_changes(answer.changes)
     elif answer.verdict == NOT_READY and first and not flags["quiet"]:
-        explain(answer.text)
+        write_stderr(answer.text)
     if first and (flags["verbose"] or (answer.changes and not flags["quiet"])):
         for note in answer.notes:
             complain(note)
@@ -145,20 +145,20 @@ def _tell_changes(changes: Mapping[str, Optional[str]]) -> None:
             complain(text.format(names=", ".join(sorted(names))))
 
 
-def _started(answer: Answer, caller: Caller, command: Sequence[str], given: Given) -> int:
+def _started(answer: Preflight, caller: Caller, command: Sequence[str], inherited: InheritedState) -> int:
     """Start the job and wait for its end; its status, or why there is none."""
-    from npudoctor.launch.given import let_go, variables
+    from npudoctor.launch.inherited import original_variables, release_descriptors
     from npudoctor.launch.program import CannotStart
-    from npudoctor.launch.starting import start
-    from npudoctor.launch.watching import Watch
+    from npudoctor.launch.starting import start_job
+    from npudoctor.launch.watching import JobWatch
     from npudoctor.launch.witness import Witness
 
-    given.hold()
+    inherited.hold()
     witness = Witness(command)
     try:
-        job = start(command, answer.applied(variables(caller.variables)), given)
-        let_go()
-        return Watch(job, witness).status()
+        job = start_job(command, answer.applied(original_variables(caller.variables)), inherited)
+        release_descriptors()
+        return JobWatch(job, witness).status()
     except CannotStart as error:
         complain(error.reason)
         return error.status

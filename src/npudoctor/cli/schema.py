@@ -9,9 +9,8 @@ import typer
 from npudoctor.cli.arguments import options as o
 from npudoctor.core.messages import _
 
-_DOCUMENT = _("The document to print; default report.")
 Document = Annotated[
-    str, typer.Argument(metavar="[report|fix|explain|history]", help=_DOCUMENT, show_default=False)
+    str, o.argument("[report|fix|explain|history]", _("The document to print; default report."))
 ]
 
 
@@ -19,14 +18,14 @@ def schema(ctx: typer.Context, document: Document = "report", lang: o.Lang = Non
     """Print the JSON Schema of a document."""
     from importlib.resources import files
 
-    from npudoctor.cli.session import described
-    from npudoctor.cli.settings.config import Refused, suggestion
+    from npudoctor.cli.session import load_settings
+    from npudoctor.cli.settings.config import UsageError, suggestion
     from npudoctor.cli.terminal import output
 
-    described({"lang": lang}, ctx.obj)
+    load_settings({"lang": lang}, ctx.obj)
     known = {"report", "fix", "explain", "history"}
     if document not in known:
         text = _("no such document: {name}{suggestion}")
-        raise Refused(text.format(name=document, suggestion=suggestion(document, known)))
+        raise UsageError(text.format(name=document, suggestion=suggestion(document, known)))
     output.emit((files("npudoctor.render") / "schemas" / f"{document}-1.json").read_text("utf-8"))
     return 0

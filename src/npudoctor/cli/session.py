@@ -7,23 +7,23 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Optional
 
-from npudoctor.cli.arguments.examined import chosen
+from npudoctor.cli.arguments.examined import examined_variables
 from npudoctor.cli.arguments.limits import job, owner
 from npudoctor.cli.arguments.paths import image, program
 from npudoctor.cli.caller import Caller
-from npudoctor.cli.settings.config import Config, Refused, load, suggestion
+from npudoctor.cli.settings.config import Config, UsageError, load, suggestion
 from npudoctor.cli.terminal import output, signals
 from npudoctor.core import messages
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
 from npudoctor.core.model import Result, Severity
-from npudoctor.core.patience import GRACE
+from npudoctor.core.waiting import GRACE
 from npudoctor.host import Host, Options
 from npudoctor.host.fs.files import Files, LocalDisk
 from npudoctor.host.process.identity import current_identity
 from npudoctor.host.records import Records
 from npudoctor.registry import registry
-from npudoctor.registry.collecting import Loaded
+from npudoctor.registry.collector import LoadedChecks
 from npudoctor.runner.runner import DEEP, Settings
 
 KNOWLEDGE = "/etc/npudoctor/knowledge.d"  # the rows of a site
@@ -38,14 +38,14 @@ class Session:
 
     config: Config
     host: Host
-    loaded: Loaded
+    loaded: LoadedChecks
     until: float
     deadline: float
 
     def settings(self, names: Sequence[str] = ()) -> Settings:
         """How the runner is to ask; Refused when a selected or ignored name is unknown."""
         config = self.config
-        select = tuple(self.meant(names, self.loaded.names()))
+        select = tuple(self.resolve(names, self.loaded.names()))
         # Who says what must be here gets an answer to that too, whatever else is asked.
         if select and config.origin.get("expect") == "--expect" and config["expect"] in ("npu", "gpu"):
             select += ("accelerator",)
@@ -70,7 +70,7 @@ class Session:
         codes = {check.id: tuple(check.codes) for check in self.loaded.checks}
         return explained(rows, self.host.knowledge, codes)
 
-    def meant(self, names: Iterable[str], known: set[str], named: str = "") -> Iterator[str]:
+    def resolve(self, names: Iterable[str], known: set[str], named: str = "") -> Iterator[str]:
         """The names that are known; a code of a check that could not be loaded means that check."""
         for name in names:
             broken = self.loaded.not_loaded(name)
@@ -79,9 +79,9 @@ class Session:
             elif broken is not None:
                 yield broken.check
             else:
-                raise Refused(self._stranger(name, known, named))
+                raise UsageError(self._unknown_name(name, known, named))
 
-    def _stranger(self, name: str, known: set[str], named: str) -> str:
+    def _unknown_name(self, name: str, known: set[str], named: str) -> str:
         kind = self.loaded.kind(name)
         if kind:
             return f"{named}: {kind}" if named else kind
@@ -97,19 +97,19 @@ class Session:
         known = {name for check in self.loaded.checks for name in (check.id, *check.codes)}
         ignored = {}
         for name, reason in self.config.ignore.items():
-            (meant,) = self.meant([name], known, self.config.origin[f"ignore {name}"])
-            ignored[name if "." in name else meant] = reason
+            (resolved,) = self.resolve([name], known, self.config.origin[f"ignore {name}"])
+            ignored[name if "." in name else resolved] = reason
         return ignored
 
 
 @contextlib.contextmanager
-def opened(
+def open_session(
     flags: Mapping[str, object], caller: Caller, owners: frozenset[int] = frozenset()
 ) -> Iterator[Session]:
     """A session for the flags of a command; what it started is ended with it."""
     started = time.monotonic()
-    signals.count_children()
-    output.put_aside()
+    signals.keep_child_statuses()
+    output.redirect_stdout()
     disk = LocalDisk()
     host: Optional[Host] = None
     try:
@@ -123,7 +123,9 @@ def opened(
         whole = _deadline(config, flags)
         deadline = whole - min(2 * GRACE, whole / 4)
         seconds = min(config["timeout"], config["deadline"] / 2)
-        examined = chosen(flags, caller.variables, files, as_root=identity.is_root, seconds=seconds)
+        examined = examined_variables(
+            flags, caller.variables, files, as_root=identity.is_root, seconds=seconds
+        )
         options = Options(
             config["expect"],
             program(config, Files(disk, root or "/"), root),
@@ -153,8 +155,8 @@ def opened(
 
 def _deadline(config: Config, flags: Mapping[str, object]) -> float:
     """How long the run may take: longer by default where the frameworks are imported."""
-    told = flags.get("names")
-    names = told if isinstance(told, (list, tuple)) else ()
+    selection = flags.get("names")
+    names = selection if isinstance(selection, (list, tuple)) else ()
     deep = config["profile"] == DEEP or any(str(name).partition(".")[0] in DEEP_NAMES for name in names)
     chosen = "deadline" in config.origin
     seconds: float = DEEP_SECONDS if deep and not chosen else config["deadline"]
@@ -166,9 +168,9 @@ def knowledge_directory(variables: Mapping[str, str]) -> str:
     return variables.get("NPUDOCTOR_KNOWLEDGE_DIR", KNOWLEDGE)
 
 
-def described(flags: Mapping[str, object], caller: Caller) -> Config:
+def load_settings(flags: Mapping[str, object], caller: Caller) -> Config:
     """The settings of a command that asks nothing; without a flag for the format it writes text."""
-    output.put_aside()
+    output.redirect_stdout()
     disk = LocalDisk()
     try:
         config = load(flags, caller.variables, Files(disk), current_identity().home)
@@ -187,7 +189,7 @@ def warn(config: Config) -> None:
 
 def speak(format: str, configured: Optional[str], caller: Caller) -> None:
     """The language of the result: --lang, for text also what is configured, else LANG; JSON is English."""
-    told = caller.language
-    if told is None:
-        told = "en" if format == "json" else configured or messages.chosen_by(caller.variables)
-    messages.activate(told)
+    language = caller.language
+    if language is None:
+        language = "en" if format == "json" else configured or messages.language_of(caller.variables)
+    messages.activate(language)

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
 from npudoctor.cli.arguments import options as o
 from npudoctor.core.messages import _
 
-_NAME = _("A check, or one of its codes.")
-Name = Annotated[Optional[str], typer.Argument(metavar="ID|CODE", help=_NAME, show_default=False)]
+Name = Annotated[o.Text, o.argument("ID|CODE", _("A check, or one of its codes."))]
 
 
 def show(ctx: typer.Context, name: Name = None, lang: o.Lang = None) -> int:
     """Print the manual of a check."""
-    from npudoctor.cli.session import described
-    from npudoctor.cli.settings.config import Refused, suggestion
+    from npudoctor.cli.session import load_settings
+    from npudoctor.cli.settings.config import UsageError, suggestion
     from npudoctor.cli.terminal import output
     from npudoctor.registry import registry
     from npudoctor.render.manual import manual_text
 
-    described({"lang": lang}, ctx.obj)
+    load_settings({"lang": lang}, ctx.obj)
     if name is None:
-        raise Refused(_("name a check or a code: npudoctor show ID|CODE"))
+        raise UsageError(_("name a check or a code: npudoctor show ID|CODE"))
     loaded = registry.load_all(ctx.obj.variables)
     for check in loaded.checks:
         if name == check.id or name in check.codes:
@@ -31,10 +30,10 @@ def show(ctx: typer.Context, name: Name = None, lang: o.Lang = None) -> int:
             return 0
     row = loaded.not_loaded(name)
     if row is not None:
-        raise Refused(f"{row.check}: {row.title}: {row.reason}")
+        raise UsageError(f"{row.check}: {row.title}: {row.reason}")
     kind = loaded.kind(name)
     if kind:
-        raise Refused(kind)
+        raise UsageError(kind)
     known = {known for check in loaded.checks for known in (check.id, *check.codes)}
     text = _("no such check or code: {name}{suggestion}")
-    raise Refused(text.format(name=name, suggestion=loaded.unread() + suggestion(name, known)))
+    raise UsageError(text.format(name=name, suggestion=loaded.unread() + suggestion(name, known)))

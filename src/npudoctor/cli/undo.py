@@ -11,22 +11,19 @@ from npudoctor.cli.arguments import options as o
 from npudoctor.core.messages import _
 
 if TYPE_CHECKING:
-    from npudoctor.fixing.history import Run
+    from npudoctor.fixing.history import FixRun
 
 _RUN = _(
     "A run listed by `npudoctor history`, or the start of its name; default: the newest that can be undone."
 )
-Name = Annotated[Optional[str], typer.Argument(metavar="[RUN]", help=_RUN, show_default=False)]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help=_("Show the plan, change nothing."), show_default=False)
-]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help=_("Do not ask."), show_default=False)]
+Name = Annotated[o.Text, o.argument("[RUN]", _RUN)]
+Yes = Annotated[bool, o.switch("--yes", "-y", help=_("Do not ask."))]
 
 
 def undo(
     ctx: typer.Context,
     run: Name = None,
-    dry_run: DryRun = False,
+    dry_run: o.DryRun = False,
     yes: Yes = False,
     format: o.Format = None,
     lang: o.Lang = None,
@@ -37,34 +34,34 @@ def undo(
     Status 1: something of it is not undone; 0: all of it is, or there was nothing to undo.
     """
     from npudoctor.cli.own_records import own_machine, own_runs
-    from npudoctor.cli.session import described
+    from npudoctor.cli.session import load_settings
     from npudoctor.cli.terminal.answers import confirm, deliver, show
-    from npudoctor.fixing.plan import Wish
-    from npudoctor.fixing.undoing import UndoTools
+    from npudoctor.fixing.plan import FixRequest
+    from npudoctor.fixing.undoing import UndoContext
     from npudoctor.fixing.undoing import undo as take_back
 
-    settings = described({"format": format, "lang": lang, "config": config}, ctx.obj)
+    settings = load_settings({"format": format, "lang": lang, "config": config}, ctx.obj)
     with own_machine(ctx.obj) as host:
         chosen = _chosen(own_runs(host), run)
-        wish = Wish(("undo",), dry_run=dry_run, yes=yes)
-        tools = UndoTools(host.again, confirm)
-        report = take_back(chosen, wish, tools, lambda items: None if dry_run else show(items))
+        request = FixRequest(("undo",), dry_run=dry_run, yes=yes)
+        tools = UndoContext(host.again, confirm)
+        report = take_back(chosen, request, tools, lambda items: None if dry_run else show(items))
     deliver(report, settings["format"])
     return report.exit_code
 
 
-def _chosen(runs: Sequence[Run], name: Optional[str]) -> Optional[Run]:
+def _chosen(runs: Sequence[FixRun], name: Optional[str]) -> Optional[FixRun]:
     """The run that is meant; Refused for a name that means none, or several."""
-    from npudoctor.cli.settings.config import Refused, suggestion
-    from npudoctor.fixing.undoing import named, newest
+    from npudoctor.cli.settings.config import UsageError, suggestion
+    from npudoctor.fixing.undoing import newest_undoable, runs_named
 
     if name is None:
-        return newest(runs)
-    found = named(runs, name)
-    if len(found) == 1:
-        return found[0]
-    if found:
-        names = ", ".join(run.name for run in found[:5])
-        raise Refused(_("{name} may mean several runs: {names}").format(name=name, names=names))
+        return newest_undoable(runs)
+    matches = runs_named(runs, name)
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        names = ", ".join(run.name for run in matches[:5])
+        raise UsageError(_("{name} may mean several runs: {names}").format(name=name, names=names))
     near = suggestion(name, {run.name for run in runs}) or _("; see `npudoctor history`")
-    raise Refused(_("no such run: {name}{suggestion}").format(name=name, suggestion=near))
+    raise UsageError(_("no such run: {name}{suggestion}").format(name=name, suggestion=near))

@@ -15,7 +15,7 @@ _LONGEST = 99  # characters of a version; digits without end are no number to Py
 _CLAUSE = re.compile(r"(>=|<=|==|>|<)?\s*(\d+(?:\.\d+)*)\s*\Z")
 
 
-def order(product: Optional[str]) -> Optional[tuple[tuple[int, ...], ...]]:
+def sort_key(product: Optional[str]) -> Optional[tuple[tuple[int, ...], ...]]:
     """What sorts product versions by age: T and alpha before beta before RCn before the final number.
 
     None when it is none that is known: the numbers before 5.1 were written in other ways too.
@@ -27,14 +27,14 @@ def order(product: Optional[str]) -> Optional[tuple[tuple[int, ...], ...]]:
     word = third.upper()
     head = (int(major), int(minor), 0 if word[0] in "RT" else int(third))
     kind = (2, int(third[2:])) if word[0] == "R" else (0, int(third[1:])) if word[0] == "T" else (_FINAL, 0)
-    told = (_STAGES[stage.lower()], int(number)) if stage else (_FINAL, 0)
-    return head, kind, numbers(patch), told, (int(pack or 0),)
+    stage_key = (_STAGES[stage.lower()], int(number)) if stage else (_FINAL, 0)
+    return head, kind, numbers(patch), stage_key, (int(pack or 0),)
 
 
 def at_least(product: Optional[str], first: str) -> Optional[bool]:
     """Whether a product version is of this release line (8.1) or a later one; None when it is not known."""
-    told = order(product)
-    return None if told is None else told[0][:2] >= numbers(first)
+    key = sort_key(product)
+    return None if key is None else key[0][:2] >= numbers(first)
 
 
 def numbers(text: str) -> tuple[int, ...]:
@@ -48,16 +48,16 @@ def train(number: Optional[str]) -> Optional[str]:
     return match[0] if match else None
 
 
-def accepts(wanted: str, number: str) -> Optional[bool]:
+def accepts(requirement: str, number: str) -> Optional[bool]:
     """Whether a range such as ">=7.6, <=7.7" accepts a component number; None when it is not understood.
 
     As many parts are compared as the range names: 7.7.0.1.238 is 7.7.
     """
-    mine = re.match(r"\d+(?:\.\d+)*", number)
-    clauses = [_CLAUSE.match(clause.strip()) for clause in wanted.split(",")]
-    if mine is None or not all(clauses):
+    digits = re.match(r"\d+(?:\.\d+)*", number)
+    clauses = [_CLAUSE.match(clause.strip()) for clause in requirement.split(",")]
+    if digits is None or not all(clauses):
         return None
-    return all(_holds(match[1] or "==", numbers(mine[0]), numbers(match[2])) for match in clauses if match)
+    return all(_holds(match[1] or "==", numbers(digits[0]), numbers(match[2])) for match in clauses if match)
 
 
 def _holds(operator: str, mine: tuple[int, ...], bound: tuple[int, ...]) -> bool:

@@ -20,7 +20,7 @@ def ready(descriptor: int, seconds: Optional[float] = None, *, to_write: bool = 
     return bool(look.poll(None if seconds is None else max(0.0, seconds) * 1000))
 
 
-def nowhere() -> int:
+def open_null() -> int:
     """A new descriptor from which nothing is read, and which takes whatever is written.
 
     A container may lack /dev/null; the number is then that of an empty file in memory.
@@ -33,7 +33,7 @@ def nowhere() -> int:
         return os.open("/", os.O_RDONLY)
 
 
-def beyond_standard() -> Iterator[int]:
+def inherited_descriptors() -> Iterator[int]:
     """The open descriptors from 3 on; those that may be open where /proc is not mounted."""
     try:
         names = os.listdir("/proc/self/fd")

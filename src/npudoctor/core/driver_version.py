@@ -17,35 +17,38 @@ _LONGEST = 99  # characters of a version; digits without end are no number to Py
 Key = tuple[tuple[int, int], ...]
 
 
-def key(version: str) -> Key:
+def sort_key(version: str) -> Key:
     """A version to compare, in natural order: 7.7.0.1.231 is before 7.7.99, 25.0.rc1 before 25.0.0."""
     tokens = _TOKEN.findall(version[:_LONGEST].lower())
     return tuple((3, int(token)) if token.isdecimal() else (_WORDS.get(token, 2), -1) for token in tokens)
 
 
-def starts(version: str, prefix: str) -> bool:
+def is_in_line(version: str, prefix: str) -> bool:
     """Whether a version is of a line: 24.1.rc3 is of 24.1, and of 24.1.RC3; 24.10 is not of 24.1."""
-    line = key(prefix)
-    return key(version)[: len(line)] == line
+    line = sort_key(prefix)
+    return sort_key(version)[: len(line)] == line
 
 
-def within(version: str, wanted: str) -> Optional[bool]:
+def accepts(version: str, requirement: str) -> Optional[bool]:
     """Whether a version is what is wanted: a plain one is the least; [a,b], (a,b) and ">=a, <=b" are ranges.
 
     An upper bound is for all that begins with it: 7.7.0.1 is within [7.0,7.7]. None when it makes no sense.
     """
-    wanted = wanted.strip().strip('"').strip()
-    bounds = wanted.strip("[]()").split(",")
-    if wanted[:1] in ("[", "(") and wanted[-1:] in ("]", ")") and len(bounds) == 2:
+    requirement = requirement.strip().strip('"').strip()
+    bounds = requirement.strip("[]()").split(",")
+    if requirement[:1] in ("[", "(") and requirement[-1:] in ("]", ")") and len(bounds) == 2:
         low, high = (bound.strip() for bound in bounds)
-        texts = [(">=" if wanted[0] == "[" else ">") + low, ("<=" if wanted[-1] == "]" else "<") + high]
+        texts = [
+            (">=" if requirement[0] == "[" else ">") + low,
+            ("<=" if requirement[-1] == "]" else "<") + high,
+        ]
     else:
-        texts = wanted.split(",")
+        texts = requirement.split(",")
     answers = [_holds(version, text.strip()) for text in texts]
     return None if None in answers else all(answers)
 
 
-def groups(value: str) -> list[tuple[str, ...]]:
+def bracket_groups(value: str) -> list[tuple[str, ...]]:
     """The bracket groups of a comma list: "[a,b],[c]" is (a, b), (c)."""
     return [
         tuple(part.strip() for part in group.split(",") if part.strip())
@@ -55,14 +58,16 @@ def groups(value: str) -> list[tuple[str, ...]]:
 
 def _holds(version: str, text: str) -> Optional[bool]:
     match = _BOUND.match(text)
-    if match is None or not key(version) or not key(match[2]):
+    if match is None or not sort_key(version) or not sort_key(match[2]):
         return None
-    mine, other = key(version), key(match[2])
+    mine, other = sort_key(version), sort_key(match[2])
     sign = match[1] or ">="
     if sign in ("=", "=="):
-        return starts(version, match[2])
+        return is_in_line(version, match[2])
     if sign == ">=":
         return mine >= other
     if sign == ">":
-        return mine > other and not starts(version, match[2])
-    return (mine < other and not starts(version, match[2])) or (sign == "<=" and starts(version, match[2]))
+        return mine > other and not is_in_line(version, match[2])
+    return (mine < other and not is_in_line(version, match[2])) or (
+        sign == "<=" and is_in_line(version, match[2])
+    )

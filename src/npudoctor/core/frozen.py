@@ -33,14 +33,14 @@ else:
             """As the standard module has it."""
             import dataclasses
 
-            told = {"repr": self.repr}
+            arguments = {"repr": self.repr}
             if self.factory is not _MISSING:
-                told["default_factory"] = self.factory
+                arguments["default_factory"] = self.factory
             elif self.default is not _MISSING:
-                told["default"] = self.default
-            made = dataclasses.field(**told)
-            made.name, made.type, made._field_type = self.name, self.hint, dataclasses._FIELD
-            return made
+                arguments["default"] = self.default
+            field = dataclasses.field(**arguments)
+            field.name, field.type, field._field_type = self.name, self.hint, dataclasses._FIELD
+            return field
 
     class _Standard:
         """An attribute by which the standard module knows its classes, made when it asks for it."""
@@ -97,8 +97,8 @@ else:
             return hash(tuple(self.__dict__[name] for name in names))
 
         def __repr__(self):
-            told = ", ".join(f"{field.name}={getattr(self, field.name)!r}" for field in fields if field.repr)
-            return f"{type(self).__qualname__}({told})"
+            parts = ", ".join(f"{field.name}={getattr(self, field.name)!r}" for field in fields if field.repr)
+            return f"{type(self).__qualname__}({parts})"
 
         for method in (__init__, __eq__, __hash__, __repr__, __setattr__, __delattr__):
             setattr(cls, method.__name__, method)
@@ -107,21 +107,21 @@ else:
     def _fields_of(cls):
         """The fields of a class and of those that it extends, in the order of the standard decorator, which
         also looks in every hint for ClassVar and InitVar (none of ours has them) and at the signature."""
-        found = {}
+        fields_by_name = {}
         for base in reversed(cls.__mro__[1:]):
-            found.update({field.name: field for field in base.__dict__.get("_fields_of_frozen", ())})
+            fields_by_name.update({field.name: field for field in base.__dict__.get("_fields_of_frozen", ())})
         hints = cls.__dict__.get("__annotations__", {} if sys.version_info < (3, 14) else cls.__annotations__)  # noqa: RUF063  (our own hints, not a base's)
         for name, hint in hints.items():
-            field = found[name] = _field(cls.__dict__.get(name, _MISSING))
+            field = fields_by_name[name] = _field(cls.__dict__.get(name, _MISSING))
             field.name, field.hint = name, hint
             if field.default is not _MISSING:
                 setattr(cls, name, field.default)
             elif name in cls.__dict__:
                 delattr(cls, name)
-        fields = cls._fields_of_frozen = tuple(found.values())
+        fields = cls._fields_of_frozen = tuple(fields_by_name.values())
         cls.__dataclass_fields__ = _Standard(lambda: {field.name: field.standard() for field in fields})
         cls.__dataclass_params__ = _Standard(_parameters)
-        cls.__match_args__ = tuple(found)
+        cls.__match_args__ = tuple(fields_by_name)
         return fields
 
     def _field(default):
@@ -131,8 +131,8 @@ else:
         known = getattr(standard, "Field", None)  # None also while another thread is loading that module
         if known is None or not isinstance(default, known):
             return _Field(default)
-        told = (default.default, default.default_factory)
-        return _Field(*(_MISSING if one is standard.MISSING else one for one in told), default.repr)
+        values = (default.default, default.default_factory)
+        return _Field(*(_MISSING if value is standard.MISSING else value for value in values), default.repr)
 
     def _parameters():
         import dataclasses

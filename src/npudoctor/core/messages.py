@@ -38,7 +38,7 @@ def language() -> str:
     return _language
 
 
-def chosen_by(variables: Mapping[str, str]) -> str:
+def language_of(variables: Mapping[str, str]) -> str:
     """The language that a caller's variables ask for, read as gettext does: the first that is set decides."""
     for name in ("NPUDOCTOR_LANG", "LC_ALL", "LC_MESSAGES", "LANG"):
         value = variables.get(name, "")
@@ -60,8 +60,8 @@ def strerror(number: Optional[int]) -> str:
     return _(why)
 
 
-def ngettext(one: str, many: str, count: int) -> str:
+def ngettext(singular: str, plural: str, count: int) -> str:
     """The sentence for this count, in the language spoken now."""
     if _catalogue:
-        return _catalogue.ngettext(one, many, count)
-    return one if count == 1 else many
+        return _catalogue.ngettext(singular, plural, count)
+    return singular if count == 1 else plural

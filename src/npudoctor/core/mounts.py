@@ -54,14 +54,14 @@ def parse_mountinfo(text: str) -> dict[str, Mount]:
     return mounts
 
 
-def holding(mounts: Mapping[str, Mount], path: str) -> Optional[Mount]:
+def mount_of(mounts: Mapping[str, Mount], path: str) -> Optional[Mount]:
     """The mount that holds an absolute path free of links."""
     while path not in mounts and path != "/":
         path = path.rsplit("/", 1)[0] or "/"
     return mounts.get(path)
 
 
-def by_users(mountinfo: str, utab: str, euid: int = 0) -> Iterator[str]:
+def user_mount_points(mountinfo: str, utab: str, euid: int = 0) -> Iterator[str]:
     """The mount points whose content another user than `euid` and root makes up, owners included: FUSE of a
     user, and disks that users may mount. FUSE of root is root's choice, as a container's fuse-overlayfs."""
     own = {"user_id=0", f"user_id={euid}"}

@@ -15,20 +15,20 @@ class Once(Generic[T]):
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make
-        self._told: list[T] = []
+        self._value: list[T] = []
         self._why: Optional[CannotTell] = None
         self._lock = threading.RLock()
 
     def __call__(self) -> T:
-        if self._told:
-            return self._told[0]
+        if self._value:
+            return self._value[0]
         with self._lock:
             if self._why is not None:
                 raise self._why
-            if not self._told:
+            if not self._value:
                 try:
-                    self._told.append(self._make())
+                    self._value.append(self._make())
                 except CannotTell as why:
                     self._why = why
                     raise
-            return self._told[0]
+            return self._value[0]

@@ -15,7 +15,7 @@ _TURN = 0.1
 _running: set[object] = set()
 
 
-def begin(work: Callable[[], None]) -> threading.Event:
+def start_thread(work: Callable[[], None]) -> threading.Event:
     """Do some work in a thread; the event is set by its first line, which may never come. RuntimeError, or
     MemoryError, when none can be started."""
     begun, token = threading.Event(), object()
@@ -36,12 +36,12 @@ def begin(work: Callable[[], None]) -> threading.Event:
     return begun
 
 
-def are_left() -> bool:
+def any_left() -> bool:
     """Whether a thread besides the calling one may still be there."""
     return bool(_running) or threading.active_count() > 1
 
 
-def together(work: Callable[[], None], most: int) -> None:
+def share_work(work: Callable[[], None], most: int) -> None:
     """Do the work here and in other threads, as far as they can be started, so that `most` take part.
 
     It takes from what all share until nothing is left; who comes after that finds nothing to do. What another
@@ -51,7 +51,7 @@ def together(work: Callable[[], None], most: int) -> None:
     for _number in range(most - 1):
         done = threading.Event()
         with contextlib.suppress(RuntimeError, MemoryError):
-            ended.append((begin(lambda done=done: _finally(work, done)), done))  # type: ignore[misc]
+            ended.append((start_thread(lambda done=done: _finally(work, done)), done))  # type: ignore[misc]
     work()
     for begun, done in ended:
         while begun.is_set() and not done.wait(_TURN):

@@ -23,21 +23,21 @@ def why_untrusted(path: str, euid: int) -> Optional[str]:
     last = parts[-1][1].st_mode
     if stat.S_ISDIR(last) and last & stat.S_ISVTX and last & 0o022:
         return _("{path} is writable by other users").format(path=path)
-    told, device, points = mounts_are_told(), parts[0][1].st_dev, mounted_by_others(euid)
-    for part, found in parts:
-        if not told and found.st_dev != device:
+    listed, device, points = mounts_are_listed(), parts[0][1].st_dev, mounted_by_others(euid)
+    for part, entry in parts:
+        if not listed and entry.st_dev != device:
             text = _("{path} is not on the same file system as /, and {mounts} does not show who mounted it")
             return text.format(path=part, mounts=MOUNTINFO)
         for point in points:
             if part == point or part.startswith(f"{point}/"):
                 text = _("{path} is on the file system at {point}, which another user mounted")
                 return text.format(path=part, point=point)
-        if found.st_uid not in (0, euid):
+        if entry.st_uid not in (0, euid):
             return _("{path} belongs to another user").format(path=part)
-        if stat.S_ISLNK(found.st_mode):
+        if stat.S_ISLNK(entry.st_mode):
             continue  # a link has no mode of its own; its owner and its folder are what counts
-        sticky = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX
-        if found.st_mode & 0o022 and not sticky:
+        sticky = stat.S_ISDIR(entry.st_mode) and entry.st_mode & stat.S_ISVTX
+        if entry.st_mode & 0o022 and not sticky:
             return _("{path} is writable by other users").format(path=part)
     return None
 
@@ -53,12 +53,12 @@ def read_trusted(path: str, euid: int, limit: int = 4 << 20) -> tuple[Optional[b
             return None, reason
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb") as file:
-            found = os.fstat(descriptor)
-            if not stat.S_ISREG(found.st_mode):
+            entry = os.fstat(descriptor)
+            if not stat.S_ISREG(entry.st_mode):
                 return None, _("{path} is not a regular file").format(path=path)
-            if found.st_uid not in (0, euid):
+            if entry.st_uid not in (0, euid):
                 return None, _("{path} belongs to another user").format(path=path)
-            if found.st_mode & 0o022:
+            if entry.st_mode & 0o022:
                 return None, _("{path} is writable by other users").format(path=path)
             content = file.read(limit + 1)
             if len(content) > limit:
@@ -68,7 +68,7 @@ def read_trusted(path: str, euid: int, limit: int = 4 << 20) -> tuple[Optional[b
         return None, _("{path} cannot be read: {why}").format(path=path, why=strerror(error.errno))
 
 
-def mounts_are_told() -> bool:
+def mounts_are_listed() -> bool:
     """Whether there is a list of the mounts; without one only the file system of "/", over which no user
     mounts anything, is not another's for certain."""
     return bool(_text(MOUNTINFO))
@@ -77,9 +77,9 @@ def mounts_are_told() -> bool:
 def mounted_by_others(euid: int) -> tuple[str, ...]:
     """The mount points whose content, owners included, another user makes up; read each time, as others mount
     while we run."""
-    from npudoctor.core.mounts import UTAB, by_users
+    from npudoctor.core.mounts import UTAB, user_mount_points
 
-    return tuple(by_users(_text(MOUNTINFO), _text(UTAB), euid))
+    return tuple(user_mount_points(_text(MOUNTINFO), _text(UTAB), euid))
 
 
 def _text(path: str) -> str:
@@ -92,7 +92,7 @@ def _text(path: str) -> str:
 
 def _parts(path: str) -> list[tuple[str, os.stat_result]]:
     """lstat of every step from "/" to the path, through links; OSError when one is missing or loops."""
-    found = [("/", os.lstat("/"))]
+    entries = [("/", os.lstat("/"))]
     todo = path.strip("/").split("/")
     done: list[str] = []
     links = 0
@@ -105,7 +105,7 @@ def _parts(path: str) -> list[tuple[str, os.stat_result]]:
             continue
         here = "/" + "/".join([*done, part])
         entry = os.lstat(here)
-        found.append((here, entry))
+        entries.append((here, entry))
         if stat.S_ISLNK(entry.st_mode):
             links += 1
             if links > LINKS:
@@ -116,4 +116,4 @@ def _parts(path: str) -> list[tuple[str, os.stat_result]]:
             todo = target.split("/") + todo
         else:
             done.append(part)
-    return found
+    return entries

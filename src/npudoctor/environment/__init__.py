@@ -3,5 +3,5 @@
 How the lines look in a shell is `render`; what CANN's script sets is `facts.cann`.
 """
 
-from npudoctor.environment.wanted import Wanted as Wanted
-from npudoctor.environment.wanted import wanted as wanted
+from npudoctor.environment.changes import EnvironmentChanges as EnvironmentChanges
+from npudoctor.environment.changes import required_changes as required_changes

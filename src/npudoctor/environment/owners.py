@@ -15,7 +15,7 @@ AICPU, ATB = "ASCEND_AICPU_PATH", "ATB_HOME_PATH"
 NAMING = {**ENDINGS, AICPU: "", TOOLCHAIN: "/toolkit"}
 
 
-class Owners:
+class FolderOwners:
     """The folders of one machine, each looked at once."""
 
     def __init__(self, host: Host, active: Install) -> None:
@@ -30,12 +30,12 @@ class Owners:
         except CannotTell:
             return None
 
-    def fine(self, name: str, value: str, wanted: str) -> bool:
+    def fine(self, name: str, value: str, right: str) -> bool:
         """Whether a variable may stay as it is: it names the same, or was chosen by somebody."""
         if not value:
             return False
         if name == ATB:
-            return self.real(value) == self.real(wanted)
+            return self.real(value) == self.real(right)
         if name not in NAMING:
             return True
         root = self.root_of(name, value)
@@ -96,10 +96,10 @@ class Owners:
     def _above(self, folder: str) -> Optional[Install]:
         while folder.count("/") > 1:
             try:
-                found = install_at(self._files, folder)
+                install = install_at(self._files, folder)
             except CannotTell:
-                found = None
-            if found is not None:
-                return found
+                install = None
+            if install is not None:
+                return install
             folder = folder.rpartition("/")[0]
         return None

@@ -15,7 +15,7 @@ Changes = Mapping[str, Optional[str]]
 
 
 @dataclass(frozen=True)
-class Taken:
+class AppliedRemedy:
     """What it changed, None for what is not set; the lines that say so."""
 
     before: Changes
@@ -23,19 +23,19 @@ class Taken:
     said: tuple[str, ...]
 
     @staticmethod
-    def of(finding: Finding, changes: Changes, variables: Mapping[str, str]) -> Taken:
+    def of(finding: Finding, changes: Changes, variables: Mapping[str, str]) -> AppliedRemedy:
         """The remedy of this finding, for these variables."""
-        said: list[str] = []
+        lines: list[str] = []
         for name, value in () if finding.code.startswith(SILENT) else changes.items():
             text = _("{name} becomes {value}: {why}") if value is not None else _("{name} is unset: {why}")
-            said.append(text.format(name=name, value=value, why=finding.message))
-        return Taken({name: variables.get(name) for name in changes}, changes, tuple(said))
+            lines.append(text.format(name=name, value=value, why=finding.message))
+        return AppliedRemedy({name: variables.get(name) for name in changes}, changes, tuple(lines))
 
-    def undone(self, variables: Mapping[str, str]) -> dict[str, str]:
+    def undo(self, variables: Mapping[str, str]) -> dict[str, str]:
         """The variables without it, where they are still as it left them."""
-        found = dict(variables)
+        result = dict(variables)
         for name, value in self.before.items():
-            if found.get(name) == self.after[name]:
-                found.pop(name, None)
-                found.update({} if value is None else {name: value})
-        return found
+            if result.get(name) == self.after[name]:
+                result.pop(name, None)
+                result.update({} if value is None else {name: value})
+        return result

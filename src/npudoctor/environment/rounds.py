@@ -8,14 +8,14 @@ from typing import Optional
 
 from npudoctor.core.messages import _
 from npudoctor.core.model import Finding, Report, Severity, Status
-from npudoctor.environment import folding
-from npudoctor.environment.delta import TIDY, entries_of, joined, tidied, without
-from npudoctor.environment.owners import ATB, NAMING, Owners
-from npudoctor.environment.remedies import Taken
+from npudoctor.environment import variable_checks
+from npudoctor.environment.diff import TIDY, apply_diff, drop_entries, entries_of, tidy
+from npudoctor.environment.owners import ATB, NAMING, FolderOwners
+from npudoctor.environment.remedies import AppliedRemedy
 from npudoctor.environment.scripts import Scripts
 from npudoctor.facts.cann.installations import Install
 from npudoctor.host import CannotTell, Host
-from npudoctor.registry.collecting import Loaded
+from npudoctor.registry.collector import LoadedChecks
 from npudoctor.runner import runner
 
 MOST = 6  # rounds; each mends something that the one before uncovered
@@ -30,42 +30,42 @@ class Rounds:
         self.host = host
         self.variables: dict[str, str] = dict(host.variables)
         self.notes: list[str] = []
-        self._owners = Owners(host, active)
+        self._owners = FolderOwners(host, active)
         self._scripts = Scripts(host, self._owners)
         self._until = time.monotonic() + SECONDS
         self._loaded = _environment_checks()
-        self._taken: dict[str, Taken] = {}
+        self._taken: dict[str, AppliedRemedy] = {}
         self._useless: set[str] = set()
 
-    def go(self) -> None:
+    def run(self) -> None:
         """Ask and change until there is nothing left, or nothing that helps."""
         report = self._ask(self.host)
         seen = [self.variables]
         for _round in range(MOST):
-            findings = folding.of_variables(report)
+            findings = variable_checks.findings_of(report)
             if not self._take_back(findings):
-                better = tidied(self._changed(findings), self._owners)
+                better = tidy(self._changed(findings), self._owners)
                 if better in seen:
                     break
                 self.variables = better
                 seen.append(better)
             report = self._ask(self.host.with_variables(self.variables))
-        self._take_back(folding.of_variables(report))
-        said = (line for taken in self._taken.values() for line in taken.said)
-        self.notes += [*self._scripts.notes, *said, *_left(report)]
+        self._take_back(variable_checks.findings_of(report))
+        lines = (line for taken in self._taken.values() for line in taken.said)
+        self.notes += [*self._scripts.notes, *lines, *_left(report)]
 
-    def standing(self) -> dict[str, str]:
+    def cann_variables(self) -> dict[str, str]:
         """What names CANN or leads into it, whether it was there already or not."""
-        found, owners = self.variables, self._owners
-        lists = (name for name in TIDY if any(map(owners.of_ascend, entries_of(found, name))))
-        return {name: found[name] for name in (*NAMING, ATB, *lists) if found.get(name)}
+        variables, owners = self.variables, self._owners
+        lists = (name for name in TIDY if any(map(owners.of_ascend, entries_of(variables, name))))
+        return {name: variables[name] for name in (*NAMING, ATB, *lists) if variables.get(name)}
 
     def _ask(self, host: Host) -> Report:
         left = max(1.0, self._until - time.monotonic())
         settings = runner.Settings(timeout=min(host.options.timeout, left), deadline=left)
         report = runner.run(self._loaded, host, settings)
         for row in report.results:
-            if row.check in folding.OWN and row.status in NO_ANSWER:
+            if row.check in variable_checks.OWN and row.status in NO_ANSWER:
                 raise CannotTell(f"{row.check}: {row.reason}")
         return report
 
@@ -74,43 +74,49 @@ class Rounds:
         useless = {finding.message for finding in findings} & self._taken.keys()
         for message in useless:
             self._useless.add(message)
-            self.variables = self._taken.pop(message).undone(self.variables)
+            self.variables = self._taken.pop(message).undo(self.variables)
         return bool(useless)
 
     def _changed(self, findings: Sequence[Finding]) -> dict[str, str]:
         """The variables after one round: what the scripts would set, then the single remedies."""
-        found, owners = self._sourced(findings), self._owners
-        words = folding.atb_script(findings)
+        variables, owners = self._sourced(findings), self._owners
+        words = variable_checks.atb_script(findings)
         # What was changed in this round may have answered it already.
-        if words and found == self.variables:
-            found = owners.without_wrong(self._scripts.with_atb(found, words))
-        touched = {name for name in {*found, *self.variables} if found.get(name) != self.variables.get(name)}
+        if words and variables == self.variables:
+            variables = owners.without_wrong(self._scripts.with_atb(variables, words))
+        touched = {
+            name for name in {*variables, *self.variables} if variables.get(name) != self.variables.get(name)
+        }
         for finding in findings:
-            found = self._mended(finding, found, touched)
-        return found
+            variables = self._mended(finding, variables, touched)
+        return variables
 
     def _sourced(self, findings: Sequence[Finding]) -> dict[str, str]:
-        found, owners = dict(self.variables), self._owners
+        variables, owners = dict(self.variables), self._owners
         codes = {finding.code for finding in findings}
-        if codes & folding.MIXED:
-            found = without(found, owners.foreign)
-        if codes & folding.UNSOURCED:
-            gone = tuple(f"{folder}/" for folder in owners.gone(found))
-            found = without(found, lambda entry: entry.startswith(gone) and owners.real(entry) is None)
-            found = owners.without_wrong(joined(found, self._scripts.of_cann(), owners))
-            if found == self.variables:  # it set all that it sets, and something is still missing
-                found = owners.without_wrong(joined(found, self._scripts.of_tables(), owners))
-        return found
+        if codes & variable_checks.MIXED:
+            variables = drop_entries(variables, owners.foreign)
+        if codes & variable_checks.UNSOURCED:
+            gone = tuple(f"{folder}/" for folder in owners.gone(variables))
+            variables = drop_entries(
+                variables, lambda entry: entry.startswith(gone) and owners.real(entry) is None
+            )
+            variables = owners.without_wrong(apply_diff(variables, self._scripts.of_cann(), owners))
+            if variables == self.variables:  # it set all that it sets, and something is still missing
+                variables = owners.without_wrong(apply_diff(variables, self._scripts.of_tables(), owners))
+        return variables
 
-    def _mended(self, finding: Finding, found: dict[str, str], touched: set[str]) -> dict[str, str]:
+    def _mended(self, finding: Finding, variables: dict[str, str], touched: set[str]) -> dict[str, str]:
         """With one finding's own remedy, unless an earlier one has changed the same."""
-        passed = finding.code in folding.UNSOURCED or finding.message in self._useless or finding.caused_by
-        changes = None if passed else folding.changes_of(finding)
+        passed = (
+            finding.code in variable_checks.UNSOURCED or finding.message in self._useless or finding.caused_by
+        )
+        changes = None if passed else variable_checks.changes_of(finding)
         if changes is None or touched & changes.keys() or self._leads_away(changes):
-            return found
+            return variables
         touched |= changes.keys()
-        self._taken[finding.message] = Taken.of(finding, changes, found)
-        return _with(found, changes)
+        self._taken[finding.message] = AppliedRemedy.of(finding, changes, variables)
+        return _with(variables, changes)
 
     def _leads_away(self, changes: Mapping[str, Optional[str]]) -> bool:
         """Whether a remedy names another CANN than the one in use: half of each is no CANN."""
@@ -127,18 +133,18 @@ def _with(variables: Mapping[str, str], changes: Mapping[str, object]) -> dict[s
 def _left(report: Report) -> Iterator[str]:
     """What is still wrong, and what is not known; CannotTell where it is what was to be set right."""
     for row in report.results:
-        for finding in row.findings if row.check in folding.CHECKS else ():
-            if finding.weight is Severity.ERROR and finding.counts and row.check in folding.OWN:
+        for finding in row.findings if row.check in variable_checks.CHECKS else ():
+            if finding.weight is Severity.ERROR and finding.counts and row.check in variable_checks.OWN:
                 raise CannotTell(finding.message)
             if finding.weight > Severity.INFO and finding.counts:
                 text = _("left as it is: {code}: {message}")
                 yield text.format(code=finding.code, message=finding.message)
-    yield from folding.unanswered(report)
+    yield from variable_checks.unanswered_checks(report)
 
 
-def _environment_checks() -> Loaded:
+def _environment_checks() -> LoadedChecks:
     """The built-in checks that are asked; those of a site or a plug-in do not speak of variables to us."""
-    from npudoctor.checking.index import listed
+    from npudoctor.checking.index import load_index
 
-    wanted = (*folding.CHECKS, *folding.CAUSES)
-    return Loaded(tuple(check for check in listed().values() if check.id in wanted), (), {})
+    ids = (*variable_checks.CHECKS, *variable_checks.CAUSES)
+    return LoadedChecks(tuple(check for check in load_index().values() if check.id in ids), (), {})

@@ -7,10 +7,10 @@ from typing import Optional
 
 from npudoctor.core.messages import _
 from npudoctor.environment import tables
-from npudoctor.environment.delta import Delta, joined, without
-from npudoctor.environment.owners import ATB, NAMING, Owners
-from npudoctor.environment.sourced import left_by
-from npudoctor.environment.trusted import trusted, trusted_tree
+from npudoctor.environment.diff import EnvironmentDiff, apply_diff, drop_entries
+from npudoctor.environment.owners import ATB, NAMING, FolderOwners
+from npudoctor.environment.sourced import diff_of_script
+from npudoctor.environment.trust import is_trusted, is_trusted_tree
 from npudoctor.facts.cann import nnal
 from npudoctor.facts.cann.installations import set_env_script
 from npudoctor.host import Host
@@ -19,33 +19,33 @@ from npudoctor.host import Host
 class Scripts:
     """Those of one installation; `notes` says where a script was there and our tables had to do."""
 
-    def __init__(self, host: Host, owners: Owners) -> None:
+    def __init__(self, host: Host, owners: FolderOwners) -> None:
         self._host, self._owners = host, owners
-        self._cann: Optional[Delta] = None
+        self._cann: Optional[EnvironmentDiff] = None
         self.notes: list[str] = []
 
-    def of_cann(self) -> Delta:
+    def of_cann(self) -> EnvironmentDiff:
         """What CANN's own script sets."""
         if self._cann is None:
             self._cann = self._run() or self.of_tables()
         return self._cann
 
-    def of_tables(self) -> Delta:
+    def of_tables(self) -> EnvironmentDiff:
         """What it should set: for what it does not."""
-        return tables.told(self._host, self._owners.active)
+        return tables.expected_diff(self._host, self._owners.active)
 
-    def _run(self) -> Optional[Delta]:
+    def _run(self) -> Optional[EnvironmentDiff]:
         active = self._owners.active
         script = set_env_script(self._host.files, active)
         if script is None:
             return None
-        if not (trusted(self._host, script) and trusted_tree(self._host, active)):
+        if not (is_trusted(self._host, script) and is_trusted_tree(self._host, active)):
             text = _(
                 "{script} was not run because other users can write to it or its folder; the "
                 "built-in tables say what it sets"
             )
         else:
-            delta = left_by(self._host, script)
+            delta = diff_of_script(self._host, script)
             if delta is not None and self._names_it(delta):
                 return delta
             text = _(
@@ -54,7 +54,7 @@ class Scripts:
         self.notes.append(text.format(script=script))
         return None
 
-    def _names_it(self, delta: Delta) -> bool:
+    def _names_it(self, delta: EnvironmentDiff) -> bool:
         """Whether a script set what names this very CANN."""
         named = (self._owners.root_of(name, delta.values.get(name, "")) for name in NAMING)
         return self._owners.active.real in named
@@ -63,8 +63,8 @@ class Scripts:
         """With the variables of ATB; of its two C++ ABIs only the one that is asked for stays."""
         digit = 0 if words[-1].endswith("=0") else 1
         folder = f"{words[0].rpartition('/')[0]}/latest/atb/cxx_abi_{digit}"
-        delta = left_by(self._host, words[0], f"--cxx_abi={digit}")
+        delta = diff_of_script(self._host, words[0], f"--cxx_abi={digit}")
         if delta is None or self._owners.real(delta.values.get(ATB, "")) != self._owners.real(folder):
-            delta = tables.told_of_atb(folder)
-        other = without(variables, lambda entry: nnal.abi_of(entry) == 1 - digit)
-        return joined(other, delta, self._owners)
+            delta = tables.expected_atb_diff(folder)
+        other = drop_entries(variables, lambda entry: nnal.abi_of(entry) == 1 - digit)
+        return apply_diff(other, delta, self._owners)

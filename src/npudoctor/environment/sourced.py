@@ -6,11 +6,11 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Optional
 
-from npudoctor.environment.delta import LISTS, NAME, Delta
-from npudoctor.environment.trusted import trusted
+from npudoctor.environment.diff import LISTS, NAME, EnvironmentDiff
+from npudoctor.environment.trust import is_trusted
 from npudoctor.host import Host
 from npudoctor.host.process.commands import FOLDERS, Answer
-from npudoctor.host.process.examined import BASH, BY_ITSELF, parse_environ
+from npudoctor.host.process.examined_variables import BASH, BY_ITSELF, parse_environ
 
 SECONDS = 5.0  # for all its runs
 # Stands for what the caller's lists have, to see what comes before and what after it: no list may be empty,
@@ -44,11 +44,11 @@ exit "$npudoctor_status"
 """
 
 
-def left_by(host: Host, script: str, *words: str) -> Optional[Delta]:
+def diff_of_script(host: Host, script: str, *words: str) -> Optional[EnvironmentDiff]:
     """What a script sets; None where it may not be run, or does not end well."""
     before = _clean(host)
     known = [script]
-    if not trusted(host, script) or "\n" in script:
+    if not is_trusted(host, script) or "\n" in script:
         return None
     until = time.monotonic() + min(SECONDS, host.options.timeout)
     while time.monotonic() < until:
@@ -58,17 +58,17 @@ def left_by(host: Host, script: str, *words: str) -> Optional[Delta]:
         if not answer.stdout.startswith(ASKS):
             after = parse_environ(answer.stdout.encode("utf-8", "surrogateescape"))
             return _difference(before, after)
-        asked = answer.stdout[len(ASKS) :].partition("\0")[0]
-        if asked in known or "\n" in asked or not trusted(host, asked):
+        path = answer.stdout[len(ASKS) :].partition("\0")[0]
+        if path in known or "\n" in path or not is_trusted(host, path):
             return None
-        known.append(asked)
+        known.append(path)
     return None
 
 
 def _clean(host: Host) -> dict[str, str]:
     lists = {name: MARK for name in LISTS if name != "PATH"}
     # Scripts start programs by their names: as with the scripts, only what nobody else could have put there.
-    folders = [folder for folder in FOLDERS if trusted(host, folder)]
+    folders = [folder for folder in FOLDERS if is_trusted(host, folder)]
     path = host.commands.path_of(folders)
     return {"PATH": path or "/usr/bin", "HOME": host.identity.home, "LC_ALL": "C", **lists}
 
@@ -86,7 +86,7 @@ def _run(
     return host.commands.run(argv, timeout=seconds, variables=variables)
 
 
-def _difference(before: Mapping[str, str], after: Mapping[str, str]) -> Delta:
+def _difference(before: Mapping[str, str], after: Mapping[str, str]) -> EnvironmentDiff:
     values, front, back = {}, {}, {}
     for name, value in after.items():
         if name in (*BY_ITSELF, *READ_ONLY) or not NAME.match(name) or value == before.get(name):
@@ -98,4 +98,4 @@ def _difference(before: Mapping[str, str], after: Mapping[str, str]) -> Delta:
             back[name] = [entry for entry in tail.split(":") if entry.startswith("/")]
         else:
             values[name] = value
-    return Delta(values, front, back)
+    return EnvironmentDiff(values, front, back)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from npudoctor.core.cann_version import at_least
 from npudoctor.core.frozen import replace
-from npudoctor.environment.delta import Delta
+from npudoctor.environment.diff import EnvironmentDiff
 from npudoctor.environment.owners import AICPU, ATB
 from npudoctor.facts.cann.installations import ASCEND, Install
-from npudoctor.facts.cann.set_env import expected
+from npudoctor.facts.cann.set_env import variables_of
 from npudoctor.host import Host
 
 TBE = "opp/built-in/op_impl/ai_core/tbe"
@@ -23,7 +23,7 @@ CMAKE_9 = ("toolkit/tools/tikicpulib/lib/cmake", "lib64/cmake")
 DRIVER = f"{ASCEND}/driver"
 
 
-def told(host: Host, install: Install) -> Delta:
+def expected_diff(host: Host, install: Install) -> EnvironmentDiff:
     """What a shell of this release has, by our tables."""
     # Of the 5.x era the last releases have the layout of those after them.
     if install.before_6 and host.files.stat(f"{install.path}/lib64") is None:
@@ -31,7 +31,7 @@ def told(host: Host, install: Install) -> Delta:
     if at_least(install.version, "8.5"):
         install = replace(install, path=install.real)  # its script resolves the link `cann`
     at, arch = install.path, install.arch or host.system.machine
-    values = {**expected(host.files, install), AICPU: at, "ASCEND_HOME_PATH": at}
+    values = {**variables_of(host.files, install), AICPU: at, "ASCEND_HOME_PATH": at}
     tiling = f"{at}/{TBE}/op_tiling/lib/linux/{arch}"
     python = (f"{at}/python/site-packages", f"{at}/{TBE}")
     if at_least(install.version, "8.5"):
@@ -39,25 +39,25 @@ def told(host: Host, install: Install) -> Delta:
         drivers = (f"{DRIVER}/lib64", f"{DRIVER}/lib64/common", f"{DRIVER}/lib64/driver")
         front = {"LD_LIBRARY_PATH": (*libraries, *drivers), "PYTHONPATH": python}
         more = {"PATH": _below(at, PROGRAMS_9), "CMAKE_PREFIX_PATH": _below(at, CMAKE_9)}
-        return Delta(values, {**front, **more})
+        return EnvironmentDiff(values, {**front, **more})
     front = {"LD_LIBRARY_PATH": (*_below(at, LIBRARIES), tiling), "PYTHONPATH": python}
-    return Delta(values, {**front, "PATH": _below(at, PROGRAMS)})
+    return EnvironmentDiff(values, {**front, "PATH": _below(at, PROGRAMS)})
 
 
-def told_of_atb(folder: str) -> Delta:
+def expected_atb_diff(folder: str) -> EnvironmentDiff:
     """What ATB's script sets for one C++ ABI, whose folder this is; what tunes it is left at its defaults."""
     libraries = _below(folder, ("lib", "examples", "tests/atbopstest"))
-    return Delta({ATB: folder}, {"LD_LIBRARY_PATH": libraries, "PATH": (f"{folder}/bin",)})
+    return EnvironmentDiff({ATB: folder}, {"LD_LIBRARY_PATH": libraries, "PATH": (f"{folder}/bin",)})
 
 
-def _by_hand(host: Host, install: Install) -> Delta:
+def _by_hand(host: Host, install: Install) -> EnvironmentDiff:
     at = install.path
     site = f"{at}/fwkacllib/python/site-packages"
     eggs = (f"{site}/auto_tune.egg/auto_tune", f"{site}/schedule_search.egg")
     operators = tuple(f"{at}/{path}" for path in ("opp/op_impl/built-in/ai_core/tbe", TBE))
     drivers = (f"{DRIVER}/lib64/common", f"{DRIVER}/lib64/driver", f"{ASCEND}/add-ons")
-    return Delta(
-        {"ASCEND_HOME": ASCEND, **expected(host.files, install)},
+    return EnvironmentDiff(
+        {"ASCEND_HOME": ASCEND, **variables_of(host.files, install)},
         {"PYTHONPATH": (*eggs, site, f"{site}/hccl", *operators)},
         {
             "LD_LIBRARY_PATH": (f"{at}/fwkacllib/lib64", *drivers),

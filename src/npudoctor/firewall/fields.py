@@ -14,9 +14,7 @@ from npudoctor.firewall.packet import (
     Packet,
     Ranges,
     Truth,
-    among,
     few,
-    joined,
     of_address,
     single,
 )
@@ -43,7 +41,7 @@ _PACKETS = {"host": 0, "unicast": 0, "broadcast": 1, "multicast": 2, "other": 3}
 _DIRECTIONS = {"original": 0, "reply": 1}
 
 
-class Absent(Exception):
+class NoSuchField(Exception):
     """The packet has no such field: a comparison with it ends the rule, whatever it asks."""
 
 
@@ -100,7 +98,7 @@ def _named(read: Callable[[Packet], Value], names: dict[str, int], bits: bool = 
 def _of(protocol: int, read: Callable[[Packet], Value]) -> Callable[[Packet], Value]:
     def there(packet: Packet) -> Value:
         if packet.protocol != protocol:
-            raise Absent
+            raise NoSuchField
         return read(packet)
 
     return there
@@ -109,14 +107,14 @@ def _of(protocol: int, read: Callable[[Packet], Value]) -> Callable[[Packet], Va
 def _family(ipv6: bool, read: Callable[[Packet], Value]) -> Callable[[Packet], Value]:
     def there(packet: Packet) -> Value:
         if packet.ipv6 is not ipv6:
-            raise Absent
+            raise NoSuchField
         return read(packet)
 
     return there
 
 
 def _nowhere(packet: Packet) -> Value:
-    raise Absent
+    raise NoSuchField
 
 
 def unknown(packet: Packet) -> Value:
@@ -214,24 +212,19 @@ def _bitwise(kind: str, body: list[Any]) -> Field:
     return Field(read, inner.parse, inner.bits)
 
 
-def same_name(name: Optional[str], pattern: str) -> Truth:
-    """Whether an interface has a name, or one that begins so: `eth*`."""
-    if pattern == "*":
+def same_name(name: Optional[str], pattern: str, any_end: str = "*") -> Truth:
+    """Whether an interface has a name, or one that begins so: `eth*`, which iptables writes `eth+`."""
+    if pattern == any_end:
         return True
     if name is None:
         return False if pattern == "lo" else None
-    return name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern
+    return name.startswith(pattern[:-1]) if pattern.endswith(any_end) else name == pattern
 
 
 def same_words(words: frozenset[str], wanted: Iterable[str]) -> Truth:
     """Whether the one of these words that holds is among the wanted ones."""
     inside = words & set(wanted)
     return True if inside == words else None if inside else False
-
-
-def same_number(values: Ranges, wanted: Iterable[Ranges]) -> Truth:
-    """Whether a number is one of the wanted ones."""
-    return among(values, joined(part for ranges in wanted for part in ranges))
 
 
 def marks_of(value: Any, packet: Packet) -> Ranges:
@@ -241,6 +234,6 @@ def marks_of(value: Any, packet: Packet) -> Ranges:
     field = field_of(value)
     try:
         found = field.read(packet)
-    except Absent:
+    except NoSuchField:
         return WORD
     return found if isinstance(found, tuple) and not field.name else WORD

@@ -14,12 +14,12 @@ from npudoctor.firewall.packet import (
     Packet,
     Ranges,
     everything,
-    merged,
+    merge,
     of_address,
     single,
 )
 from npudoctor.firewall.rules import Chain, Table
-from npudoctor.firewall.walk import CONNTRACK, Fate, TooLong, Walk
+from npudoctor.firewall.walk import CONNTRACK, Fate, OutOfTime, TableWalk
 
 Hooks = tuple[str, ...]
 
@@ -32,7 +32,7 @@ _OTHER_LAYERS = ("bridge", "arp")  # they may see what carries the connection; i
 
 
 @dataclass(frozen=True)
-class Verdict:
+class PortVerdict:
     """`answer`: open, blocked or unknown; `places`: all that drop it, or what may; `entering` and
     `leaving`: which of them drop what comes in, and our answers on the way out; `by_port`: of fewer ports
     more may be known; `late`: no time was left to judge."""
@@ -49,7 +49,7 @@ class Verdict:
 class Hook:
     """A chain at a hook, with the walk through its table."""
 
-    walk: Walk
+    walk: TableWalk
     table: Table
     chain: Chain
     priority: int
@@ -61,28 +61,28 @@ class Firewall:
 
     def __init__(self, tables: Sequence[Table], late: Callable[[], bool] = lambda: False) -> None:
         self._late = late
-        self._walks = [(table, Walk(table, late)) for table in tables]
+        self._walks = [(table, TableWalk(table, late)) for table in tables]
 
     @property
     def visited(self) -> set[str]:
         """The names of the chains that what was judged came to."""
         return {name for _table, walk in self._walks for name in walk.visited}
 
-    def judge(self, first: Packet, bridged: bool = False) -> Verdict:
+    def judge(self, first: Packet, bridged: bool = False) -> PortVerdict:
         """What becomes of a new connection whose first packet this is."""
         trip = _Trip(self, bridged)
         try:
             trip.go(first)
-        except TooLong:
+        except OutOfTime:
             if not trip.dropped:
                 raise
         if trip.dropped:
             entering, leaving = _unique(trip.entering), _unique(trip.leaving)
-            return Verdict("blocked", _unique((*entering, *leaving)), entering, leaving)
+            return PortVerdict("blocked", _unique((*entering, *leaving)), entering, leaving)
         fates = trip.fates
         if any(fate.droppers for fate in fates):
-            return Verdict("unknown", _doubts(fates), by_port=any(fate.by_port for fate in fates))
-        return Verdict("open")
+            return PortVerdict("unknown", _doubts(fates), by_port=any(fate.by_port for fate in fates))
+        return PortVerdict("open")
 
     def send(
         self, packet: Packet, hooks: Sequence[str], bridged: bool
@@ -152,13 +152,13 @@ class _Trip:
         return passed
 
 
-class _Perhaps(Walk):
+class _Perhaps(TableWalk):
     """A table of which it is not known whether it sees the packet."""
 
     def base(self, chain: Chain, packet: Packet) -> Fate:
         fate = super().base(chain, packet)
         doubts = fate.doubts or fate.droppers
-        return replace(fate, accepted=merged((fate.accepted, packet)), doubts=doubts)
+        return replace(fate, accepted=merge((fate.accepted, packet)), doubts=doubts)
 
 
 def _concerns(table: Table, packet: Packet, bridged: bool) -> bool:
@@ -185,14 +185,14 @@ def _together(hooks: Sequence[Hook], packet: Packet, nat: bool) -> tuple[Optiona
     """Chains of the same priority, whose order nobody knows."""
     counted = [hook for hook in hooks if nat or hook.chain.base is None or hook.chain.base.kind != "nat"]
     fates = [hook.walk.base(hook.chain, packet) for hook in counted]
-    changed = merged((packet, *(fate.accepted for fate in fates)))
+    changed = merge((packet, *(fate.accepted for fate in fates)))
     if len(counted) > 1 and changed is not None and changed != packet:
         fates = [hook.walk.base(hook.chain, changed) for hook in counted]
     if any(fate.accepted is None for fate in fates):
         return None, [fate for fate in fates if fate.accepted is None]
     if len(counted) == 1:
         return fates[0].accepted, fates
-    return (merged(fate.accepted for fate in fates) or packet), fates
+    return (merge(fate.accepted for fate in fates) or packet), fates
 
 
 def _states(packet: Packet, real: frozenset[str]) -> frozenset[str]:

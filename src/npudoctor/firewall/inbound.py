@@ -7,17 +7,17 @@ from typing import Optional
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.ports import Span
-from npudoctor.firewall.hooks import Firewall, Verdict
+from npudoctor.firewall.hooks import Firewall, PortVerdict
 from npudoctor.firewall.packet import (
     UNPRIVILEGED,
     Packet,
     Ranges,
     everything,
-    joined,
+    join_ranges,
     of_address,
-    without,
+    subtract,
 )
-from npudoctor.firewall.walk import TooLong
+from npudoctor.firewall.walk import OutOfTime
 from npudoctor.host.host import Host
 from npudoctor.host.network.interfaces import Interface
 
@@ -29,7 +29,7 @@ _WORST = ("blocked", "unknown", "open")
 
 
 @dataclass(frozen=True)
-class Caller:
+class Sender:
     """Who connects: `packet` lacks the port; `name` is the peer as the user wrote it, "" for anybody."""
 
     name: str
@@ -37,20 +37,20 @@ class Caller:
     bridged: bool = False
 
 
-def callers(host: Host, peers: Iterable[str]) -> Iterator[Caller]:
+def senders(host: Host, peers: Iterable[str]) -> Iterator[Sender]:
     """One for each peer that is not this machine; ValueError for a peer that is no IP address."""
     for peer in peers:
         address, _percent, zone = peer.strip("[]").partition("%")
         ranges = of_address(address)
         link = host.network.named(zone) if zone else None
-        way = host.network.way_to(address, index=link.index if link else 0)
+        way = host.network.route_to(address, index=link.index if link else 0)
         if way is not None and way.local:
             continue
         interface = host.network.at(way.index) if way is not None else None
         yield _caller(host, peer, ":" in address, ranges, interface)
 
 
-def anybody(host: Host) -> list[Caller]:
+def any_senders(host: Host) -> list[Sender]:
     """A caller of each family in which this machine has an address that others can reach."""
     families = {
         address.ipv6
@@ -62,7 +62,7 @@ def anybody(host: Host) -> list[Caller]:
     return [_caller(host, "", ipv6, _others(host, ipv6), None) for ipv6 in sorted(families)]
 
 
-def _caller(host: Host, name: str, ipv6: bool, source: Ranges, interface: Optional[Interface]) -> Caller:
+def _caller(host: Host, name: str, ipv6: bool, source: Ranges, interface: Optional[Interface]) -> Sender:
     known = interface is not None and not interface.master
     packet = Packet(
         ipv6,
@@ -72,31 +72,31 @@ def _caller(host: Host, name: str, ipv6: bool, source: Ranges, interface: Option
         (),
         iif=interface.name if interface is not None and known else None,
     )
-    return Caller(name, packet, interface is None or interface.kind not in _PLAIN_KINDS)
+    return Sender(name, packet, interface is None or interface.kind not in _PLAIN_KINDS)
 
 
 def _own(host: Host, ipv6: bool, interface: Optional[Interface]) -> Ranges:
     """Our addresses that a caller may connect to: those of the interface by which it comes."""
     among = host.network.interfaces() if interface is None else [interface]
-    found = joined(
+    found = join_ranges(
         pair
         for one in among
         for address in one.addresses
         if address.ipv6 is ipv6 and not (ipv6 and address.scope == "link") and not one.loopback
         for pair in of_address(address.text)
     )
-    return found or without(everything(ipv6), _nobody(ipv6))
+    return found or subtract(everything(ipv6), _nobody(ipv6))
 
 
 def _others(host: Host, ipv6: bool) -> Ranges:
-    return without(without(everything(ipv6), _nobody(ipv6)), _own(host, ipv6, None))
+    return subtract(subtract(everything(ipv6), _nobody(ipv6)), _own(host, ipv6, None))
 
 
 def _nobody(ipv6: bool) -> Ranges:
-    return joined(pair for text in _NOBODY[ipv6] for pair in of_address(text))
+    return join_ranges(pair for text in _NOBODY[ipv6] for pair in of_address(text))
 
 
-def judge(firewall: Firewall, caller: Caller, spans: Sequence[Span]) -> Iterator[tuple[Span, Verdict]]:
+def judge(firewall: Firewall, caller: Sender, spans: Sequence[Span]) -> Iterator[tuple[Span, PortVerdict]]:
     """The verdicts for ports, those of equal fate together as far as that is cheap to say."""
     from npudoctor.core.frozen import replace
 
@@ -106,8 +106,8 @@ def judge(firewall: Firewall, caller: Caller, spans: Sequence[Span]) -> Iterator
         packet = replace(caller.packet, destination_port=((low, high),))
         try:
             verdict = firewall.judge(packet, caller.bridged)
-        except TooLong:
-            verdict = Verdict("unknown", late=True)
+        except OutOfTime:
+            verdict = PortVerdict("unknown", late=True)
         if verdict.answer == "unknown" and verdict.by_port and low < high:
             middle = (low + high) // 2
             todo += [(middle + 1, high), (low, middle)]

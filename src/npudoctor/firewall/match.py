@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Callable, Optional, Union
 
 from npudoctor.firewall.fields import (
-    Absent,
     Field,
+    NoSuchField,
     Value,
     any_bit,
     field_of,
@@ -17,12 +17,14 @@ from npudoctor.firewall.fields import (
 from npudoctor.firewall.packet import (
     Packet,
     Ranges,
+    Test,
     Truth,
+    all_true,
     among,
-    both,
+    any_true,
     few,
-    joined,
-    negated,
+    join_ranges,
+    negate,
 )
 from npudoctor.firewall.rules import Verdict
 from npudoctor.firewall.sets import Elements, Sets, elements_of, verdict_of
@@ -30,7 +32,6 @@ from npudoctor.firewall.special import special_question
 
 # One value that a field is compared with; None where we cannot read it.
 Wanted = Union[Ranges, str, tuple[str, ...], None]
-Test = Callable[[Packet], Truth]
 
 _STATES = ("new", "established", "related", "invalid", "untracked")
 _FULL = 1 << 128
@@ -46,14 +47,14 @@ def comparison(body: Mapping[str, Any], sets: Sets) -> Test:
         return _order(field_of(left), str(op), right)
     if op not in ("==", "!=", "in", "!"):
         return lambda packet: None
-    key = Key(left)
+    key = MatchKey(left)
     if key.bits and op in ("in", "!"):
         return _any_bits(key.fields[0], right, contrary=op == "!")
     listed = elements_of(right, sets)
     return _membership(key, listed, contrary=op in ("!=", "!"))
 
 
-class Key:
+class MatchKey:
     """The field, or the fields one after the other, that are looked up."""
 
     def __init__(self, left: Any) -> None:
@@ -76,7 +77,7 @@ class Key:
 
     def same(self, values: Sequence[Value], wanted: Sequence[Wanted]) -> Truth:
         """Whether the packet's values are those of one element."""
-        return both(map(_same, self.fields, values, wanted))
+        return all_true(map(_same, self.fields, values, wanted))
 
 
 def _read(field: Field, raw: Any) -> Wanted:
@@ -108,7 +109,7 @@ def _are_words(wanted: Wanted) -> bool:
     return isinstance(wanted, tuple) and bool(wanted) and isinstance(wanted[0], str)
 
 
-def _membership(key: Key, listed: Elements, contrary: bool) -> Test:
+def _membership(key: MatchKey, listed: Elements, contrary: bool) -> Test:
     """Whether what the packet has there is one of the elements."""
     wanted = [key.wanted(one) for one in listed.values]
     numbers = _together(wanted) if not key.joint and not key.fields[0].name else None
@@ -117,17 +118,17 @@ def _membership(key: Key, listed: Elements, contrary: bool) -> Test:
     def test(packet: Packet) -> Truth:
         try:
             values = key.values(packet)
-        except Absent:
+        except NoSuchField:
             return False
         if contrary and key.fields[0].name and "" in values:
             return None  # "no interface" compared with a name: kernels differ
         if numbers is not None and isinstance(values[0], tuple):
             found = among(values[0], numbers)
         else:
-            found = _any(key.same(values, one) for one in wanted)
+            found = any_true(key.same(values, one) for one in wanted)
         if unread and (found is False or not listed.sure):
             found = None
-        return negated(found) if contrary else found
+        return negate(found) if contrary else found
 
     return test
 
@@ -137,17 +138,7 @@ def _together(wanted: Sequence[tuple[Wanted, ...]]) -> Optional[Ranges]:
     parts = [one[0] for one in wanted if one[0] is not None]
     if any(isinstance(part, str) or _are_words(part) for part in parts):
         return None
-    return joined(pair for part in parts for pair in part)  # type: ignore[misc]
-
-
-def _any(truths: Any) -> Truth:
-    answer: Truth = False
-    for truth in truths:
-        if truth:
-            return True
-        if truth is None:
-            answer = None
-    return answer
+    return join_ranges(pair for part in parts for pair in part)  # type: ignore[misc]
 
 
 def _any_bits(field: Field, right: Any, contrary: bool) -> Test:
@@ -161,13 +152,13 @@ def _any_bits(field: Field, right: Any, contrary: bool) -> Test:
     def test(packet: Packet) -> Truth:
         try:
             value = field.read(packet)
-        except Absent:
+        except NoSuchField:
             return False
         known = few(value) if isinstance(value, tuple) else None
         hits = {bool(one & mask) for one in known or ()}
         if len(hits) != 1:
             return None
-        return negated(*hits) if contrary else next(iter(hits))
+        return negate(*hits) if contrary else next(iter(hits))
 
     return test
 
@@ -185,7 +176,7 @@ def _order(field: Field, op: str, right: Any) -> Test:
     def test(packet: Packet) -> Truth:
         try:
             value = field.read(packet)
-        except Absent:
+        except NoSuchField:
             return False
         return among(value, ranges) if isinstance(value, tuple) else None
 
@@ -194,14 +185,14 @@ def _order(field: Field, op: str, right: Any) -> Test:
 
 def choices(body: Mapping[str, Any], sets: Sets) -> Callable[[Packet], Sequence[Optional[Verdict]]]:
     """What a verdict map decides; None in it: it may decide nothing."""
-    key = Key(body.get("key"))
+    key = MatchKey(body.get("key"))
     listed = elements_of(body.get("data"), sets)
     pairs = [(key.wanted(one[0]), verdict_of(one[1])) for one in listed.values if isinstance(one, list)]
 
     def pick(packet: Packet) -> Sequence[Optional[Verdict]]:
         try:
             values = key.values(packet)
-        except Absent:
+        except NoSuchField:
             return (None,)
         found = [(key.same(values, wanted), verdict) for wanted, verdict in pairs]
         if not listed.sure:

@@ -9,7 +9,7 @@ from typing import Any, Callable, Optional
 from npudoctor.core.frozen import replace
 from npudoctor.firewall.fields import marks_of
 from npudoctor.firewall.match import choices, comparison
-from npudoctor.firewall.packet import Packet, spoilt
+from npudoctor.firewall.packet import Packet, spoil
 from npudoctor.firewall.rules import (
     ODD,
     UNKNOWN,
@@ -140,7 +140,7 @@ def _read_steps(statement: Any, sets: Sets) -> tuple[Step, ...]:
     try:
         return _steps(statement, sets)
     except ODD:
-        return (Change(spoilt), decide(UNKNOWN))
+        return (Change(spoil), decide(UNKNOWN))
 
 
 def _steps(statement: Any, sets: Sets) -> tuple[Step, ...]:
@@ -148,7 +148,7 @@ def _steps(statement: Any, sets: Sets) -> tuple[Step, ...]:
     if isinstance(statement, str) and statement.startswith("last"):
         return ()
     if not isinstance(statement, dict) or len(statement) != 1:
-        return (Change(spoilt), decide(UNKNOWN))
+        return (Change(spoil), decide(UNKNOWN))
     ((kind, body),) = statement.items()
     if kind == "match":
         return (Match(comparison(body, sets), _ports(body.get("left"))),)
@@ -159,12 +159,12 @@ def _steps(statement: Any, sets: Sets) -> tuple[Step, ...]:
     if kind == "mangle":
         return _mangled(body)
     if kind == "notrack":
-        return (Change(untracked),)
+        return (Change(untrack),)
     if kind == "xt" and isinstance(body, dict) and body.get("type") == "match":
         return (unclear(),)
     if kind in _DOUBTFUL:
         return (unclear(),)
-    return () if kind in _HARMLESS else (Change(spoilt), decide(UNKNOWN))
+    return () if kind in _HARMLESS else (Change(spoil), decide(UNKNOWN))
 
 
 def _ports(key: Any) -> str:
@@ -173,7 +173,7 @@ def _ports(key: Any) -> str:
     return "".join(end for end in "ds" if f'"{end}port"' in text)
 
 
-def untracked(packet: Packet) -> Packet:
+def untrack(packet: Packet) -> Packet:
     """A packet that conntrack is kept from, where it has not seen it yet."""
     return replace(packet, untracked=True) if packet.states == {"invalid"} else packet
 
@@ -188,5 +188,5 @@ def _mangled(body: Mapping[str, Any]) -> tuple[Step, ...]:
     if "meta" in key and key["meta"].get("key") in ("priority", "nftrace"):
         return ()
     if "payload" in key and key["payload"].get("field") in ("saddr", "daddr", "sport", "dport"):
-        return (Change(spoilt),)
-    return () if {"payload", "tcp option", "ct"} & set(key) else (Change(spoilt),)
+        return (Change(spoil),)
+    return () if {"payload", "tcp option", "ct"} & set(key) else (Change(spoil),)

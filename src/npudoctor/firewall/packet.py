@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import fields
 from ipaddress import ip_address, ip_network
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 from npudoctor.core.frozen import dataclass, replace
 
@@ -16,6 +16,7 @@ Truth = Optional[bool]
 TCP, ICMPV6 = 6, 58
 WORD: Ranges = ((0, 0xFFFFFFFF),)
 ZERO: Ranges = ((0, 0),)
+FEW = 64  # values that are looked at one by one
 PORTS: Ranges = ((0, 65535),)
 UNPRIVILEGED: Ranges = ((1024, 65535),)
 SYN: Ranges = ((0x02, 0x02), (0xC2, 0xC2))  # the second asks for ECN
@@ -53,12 +54,15 @@ class Packet:
         return everything(self.ipv6)
 
 
+Test = Callable[[Packet], Truth]
+
+
 def everything(ipv6: bool) -> Ranges:
     """All addresses of a family."""
     return ((0, (1 << (128 if ipv6 else 32)) - 1),)
 
 
-def joined(ranges: Iterable[tuple[int, int]]) -> Ranges:
+def join_ranges(ranges: Iterable[tuple[int, int]]) -> Ranges:
     """Ranges sorted, and made one where they touch."""
     found: list[tuple[int, int]] = []
     for low, high in sorted(ranges):
@@ -69,7 +73,7 @@ def joined(ranges: Iterable[tuple[int, int]]) -> Ranges:
     return tuple(found)
 
 
-def without(ranges: Ranges, holes: Iterable[tuple[int, int]]) -> Ranges:
+def subtract(ranges: Ranges, holes: Iterable[tuple[int, int]]) -> Ranges:
     """Ranges with others cut out of them."""
     left = list(ranges)
     for low, high in holes:
@@ -94,16 +98,16 @@ def among(values: Ranges, wanted: Ranges) -> Truth:
     return inside
 
 
-def few(values: Ranges, most: int = 64) -> Optional[list[int]]:
+def few(values: Ranges) -> Optional[list[int]]:
     """The single values, where they are few."""
-    if sum(high - low + 1 for low, high in values) > most:
+    if sum(high - low + 1 for low, high in values) > FEW:
         return None
     return [value for low, high in values for value in range(low, high + 1)]
 
 
 def single(values: Iterable[int]) -> Ranges:
     """Single values as ranges."""
-    return joined((value, value) for value in values)
+    return join_ranges((value, value) for value in values)
 
 
 def of_address(text: str) -> Ranges:
@@ -115,7 +119,7 @@ def of_address(text: str) -> Ranges:
     return ((int(network.network_address), int(network.broadcast_address)),)
 
 
-def spoilt(packet: Packet) -> Packet:
+def spoil(packet: Packet) -> Packet:
     """A packet of which anything may have been changed."""
     return replace(
         packet,
@@ -129,23 +133,27 @@ def spoilt(packet: Packet) -> Packet:
     )
 
 
-def negated(truth: Truth) -> Truth:
+def negate(truth: Truth) -> Truth:
     """The contrary, where it is known."""
     return None if truth is None else not truth
 
 
-def both(truths: Iterable[Truth]) -> Truth:
+def all_true(truths: Iterable[Truth]) -> Truth:
     """Whether all hold: not if one surely does not."""
-    answer: Truth = True
+    return negate(any_true(map(negate, truths)))
+
+
+def any_true(truths: Iterable[Truth]) -> Truth:
+    """Whether one of them holds, at least."""
+    answer: Truth = False
     for truth in truths:
-        if truth is False:
-            return False
-        if truth is None:
-            answer = None
+        if truth:
+            return True
+        answer = None if truth is None else answer
     return answer
 
 
-def merged(packets: Iterable[Optional[Packet]]) -> Optional[Packet]:
+def merge(packets: Iterable[Optional[Packet]]) -> Optional[Packet]:
     """One packet that may be any of these; None where there is none."""
     result: Optional[Packet] = None
     for packet in packets:
@@ -162,7 +170,7 @@ def _either(one: Packet, other: Packet) -> Packet:
         if mine == theirs:
             continue
         if isinstance(mine, tuple):
-            changes[field.name] = joined((*mine, *theirs))
+            changes[field.name] = join_ranges((*mine, *theirs))
         elif isinstance(mine, frozenset):
             changes[field.name] = mine | theirs
         else:

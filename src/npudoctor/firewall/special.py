@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Callable, Optional
+from typing import Any, Optional
 
-from npudoctor.firewall.packet import TCP, ZERO, Packet, Truth, negated
-
-Test = Callable[[Packet], Truth]
+from npudoctor.firewall.packet import TCP, ZERO, Packet, Test, Truth, negate
 
 # What a connection that no rule of ours has translated is not.
 _NOT_STATUS = {"dnat", "snat", "expected", "dying"}
@@ -44,4 +42,4 @@ def _routing(body: Mapping[str, Any], right: Any, op: str, packet: Packet) -> Tr
         truth = right if packet.mark == ZERO else None
     else:
         return None
-    return truth if op == "==" else negated(truth)
+    return truth if op == "==" else negate(truth)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Callable, Optional
 
 from npudoctor.core.frozen import dataclass, replace
-from npudoctor.firewall.packet import Packet, Truth, merged, spoilt
+from npudoctor.firewall.packet import Packet, Truth, merge, spoil
 from npudoctor.firewall.rules import (
     CONTINUE,
     ODD,
@@ -25,7 +25,7 @@ TOLD = 4  # places that are remembered
 CONNTRACK = -200  # the priority at which packets get their state
 
 
-class TooLong(Exception):
+class OutOfTime(Exception):
     """There is no time for so many rules."""
 
 
@@ -42,7 +42,7 @@ class Fate:
     by_port: bool = False
 
 
-class Walk:
+class TableWalk:
     """The way of packets through tables; what a chain does with a packet is worked out once."""
 
     def __init__(self, table: Table, late: Callable[[], bool] = lambda: False) -> None:
@@ -62,7 +62,7 @@ class Walk:
         if chain.base is not None and chain.base.drops:
             policy = f"{self._table.place(chain.name)}: policy drop"
             return replace(fate, rest=None, droppers=_some((*fate.droppers, policy)))
-        return replace(fate, rest=None, accepted=merged((fate.accepted, fate.rest)))
+        return replace(fate, rest=None, accepted=merge((fate.accepted, fate.rest)))
 
     def _chain(self, name: str, packet: Packet, depth: int) -> Fate:
         key = (name, packet)
@@ -84,7 +84,7 @@ class Walk:
             if here is None:
                 break
             if self._late():
-                raise TooLong
+                raise OutOfTime
             one = _OneRule(self, chain, rule, depth)
             here = one.send(here)
             through.append(one.accepted)
@@ -92,7 +92,7 @@ class Walk:
             droppers = _some((*droppers, *one.droppers))
             doubts = _some((*doubts, *one.doubts))
             by_port = by_port or one.by_port
-        return Fate(merged(through), droppers, merged((*returned, here)), doubts, by_port)
+        return Fate(merge(through), droppers, merge((*returned, here)), doubts, by_port)
 
     def below(self, verdict: Verdict, packet: Packet, depth: int) -> Fate:
         """What the chain of a jump does."""
@@ -106,7 +106,7 @@ class Walk:
 class _OneRule:
     """One packet at one rule: where it may go from here."""
 
-    def __init__(self, walk: Walk, chain: Chain, rule: Rule, depth: int) -> None:
+    def __init__(self, walk: TableWalk, chain: Chain, rule: Rule, depth: int) -> None:
         self._walk, self._chain, self._rule, self._depth = walk, chain, rule, depth
         self.accepted: Optional[Packet] = None
         self.returned: Optional[Packet] = None
@@ -143,7 +143,7 @@ class _OneRule:
                     inside = None
         if inside is not None:
             self._on.append(inside)
-        return merged(self._on)
+        return merge(self._on)
 
     def _note(self, ports: str, packet: Packet, unclear: bool) -> None:
         """A question about our port, which is the destination's on the way in."""
@@ -155,16 +155,16 @@ class _OneRule:
             self._jump(kind, self._walk.below(verdict, packet, self._depth))
             return
         if kind in ("accept", "unknown"):
-            self.accepted = merged((self.accepted, packet))
+            self.accepted = merge((self.accepted, packet))
         if kind in ("drop", "unknown"):
             self.droppers = _some((*self.droppers, self._walk.place(self._chain, self._rule)))
         if verdict is None or kind == "unknown":
             self._on.append(packet)
         if kind == "return":
-            self.returned = merged((self.returned, packet))
+            self.returned = merge((self.returned, packet))
 
     def _jump(self, kind: str, fate: Fate) -> None:
-        self.accepted = merged((self.accepted, fate.accepted))
+        self.accepted = merge((self.accepted, fate.accepted))
         self.droppers = _some((*self.droppers, *fate.droppers))
         self.doubts = _some((*self.doubts, *fate.doubts))
         self.by_port = self.by_port or fate.by_port
@@ -173,7 +173,7 @@ class _OneRule:
         if kind == "jump":
             self._on.append(fate.rest)
         else:  # the end of a chain that was gone to is the end of the one that sent there
-            self.returned = merged((self.returned, fate.rest))
+            self.returned = merge((self.returned, fate.rest))
 
 
 def _truth(step: Match, packet: Packet) -> Truth:
@@ -194,7 +194,7 @@ def _changed(step: Change, packet: Packet) -> Packet:
     try:
         return step.apply(packet)
     except ODD:
-        return spoilt(packet)
+        return spoil(packet)
 
 
 def _anything(packet: Packet, place: str) -> Fate:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Optional
 
 from npudoctor.core.frozen import replace
-from npudoctor.firewall.nft import untracked
-from npudoctor.firewall.packet import Packet, Ranges, few, joined, spoilt
+from npudoctor.firewall.nft import untrack
+from npudoctor.firewall.packet import WORD, Packet, few, single, spoil
 from npudoctor.firewall.rules import (
     ACCEPT,
     DROP,
@@ -111,11 +111,11 @@ def _target(how: str, target: str, options: Sequence[str]) -> list[Step]:
     if target in ("MARK", "CONNMARK"):
         return [_marks(target, options)]
     if target == "NOTRACK" or (target == "CT" and "--notrack" in options):
-        return [Change(untracked)]
+        return [Change(untrack)]
     if target == "CT":
         return []
     if target.isupper() and target in _OTHERS:
-        return [Change(spoilt), decide(UNKNOWN)]
+        return [Change(spoil), decide(UNKNOWN)]
     return [decide(("jump", target))]
 
 
@@ -133,10 +133,7 @@ def _marks(target: str, options: Sequence[str]) -> Change:
         value, _slash, mask = options[1].partition("/")
         set_to, bits = int(value, 0), int(mask or "0xffffffff", 0)
         return Change(lambda packet: _marked(packet, field, set_to, bits))
-    return Change(lambda packet: replace(packet, mark=_ANY, connection_mark=_ANY))
-
-
-_ANY: Ranges = ((0, 0xFFFFFFFF),)
+    return Change(lambda packet: replace(packet, mark=WORD, connection_mark=WORD))
 
 
 def _marked(packet: Packet, field: str, value: int, bits: int) -> Packet:
@@ -144,6 +141,6 @@ def _marked(packet: Packet, field: str, value: int, bits: int) -> Packet:
     if bits == 0xFFFFFFFF:
         before = [0]
     if before is None:
-        return replace(packet, **{field: _ANY})  # type: ignore[arg-type]
-    after = joined((one, one) for one in sorted({old & ~bits ^ value for old in before}))
+        return replace(packet, **{field: WORD})  # type: ignore[arg-type]
+    after = single({old & ~bits ^ value for old in before})
     return replace(packet, **{field: after})  # type: ignore[arg-type]

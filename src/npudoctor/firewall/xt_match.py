@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Callable, Optional
+from typing import Optional
 
-from npudoctor.firewall.fields import PROTOCOLS, TCP_FLAGS, any_bit, same_words
+from npudoctor.firewall.fields import PROTOCOLS, TCP_FLAGS, any_bit, same_name, same_words
 from npudoctor.firewall.packet import (
     ICMPV6,
     TCP,
     ZERO,
     Packet,
     Ranges,
+    Test,
     Truth,
     among,
+    any_true,
     few,
-    joined,
-    negated,
+    join_ranges,
+    negate,
     of_address,
 )
-
-Test = Callable[[Packet], Truth]
 
 # Modules whose options we know; the options of any other one are left unread.
 KNOWN = {
@@ -48,7 +48,7 @@ def option_test(module: str, option: str, values: Sequence[str], contrary: bool)
     if test is None:
         return lambda packet: None
     found: Test = test
-    return (lambda packet: negated(found(packet))) if contrary else found
+    return (lambda packet: negate(found(packet))) if contrary else found
 
 
 def _test(module: str, option: str, values: Sequence[str]) -> Optional[Test]:
@@ -92,7 +92,7 @@ def _plain(option: str, values: Sequence[str]) -> Optional[Test]:
         return lambda packet: wanted in (0, packet.protocol)
     if option in ("-i", "-o"):
         name = values[0]
-        return lambda packet: _interface(packet.iif if option == "-i" else packet.oif, name)
+        return lambda packet: same_name(packet.iif if option == "-i" else packet.oif, name, any_end="+")
     if option == "-f":
         return lambda packet: False
     return None
@@ -100,14 +100,6 @@ def _plain(option: str, values: Sequence[str]) -> Optional[Test]:
 
 def _protocol(text: str) -> int:
     return 0 if text == "all" else PROTOCOLS[text] if text in PROTOCOLS else int(text)
-
-
-def _interface(name: Optional[str], pattern: str) -> Truth:
-    if pattern == "+":
-        return True
-    if name is None:
-        return False if pattern == "lo" else None
-    return name.startswith(pattern[:-1]) if pattern.endswith("+") else name == pattern
 
 
 def _address(source: bool, wanted: Ranges) -> Test:
@@ -120,7 +112,7 @@ def _ports(option: str, values: Sequence[str]) -> Optional[Test]:
         return lambda packet: _flags(packet, _bits(masked), _bits(asked))
     if option not in ("--dport", "--sport", "--dports", "--sports", "--ports"):
         return None
-    wanted = joined(_span(part) for part in values[0].split(","))
+    wanted = join_ranges(_span(part) for part in values[0].split(","))
 
     def test(packet: Packet) -> Truth:
         if packet.protocol != TCP:
@@ -129,8 +121,7 @@ def _ports(option: str, values: Sequence[str]) -> Optional[Test]:
             return among(packet.destination_port, wanted)
         if option.startswith("--s"):
             return among(packet.source_port, wanted)
-        either = among(packet.destination_port, wanted), among(packet.source_port, wanted)
-        return True if True in either else None if None in either else False
+        return any_true(among(ports, wanted) for ports in (packet.destination_port, packet.source_port))
 
     return test
 

@@ -12,11 +12,11 @@ from npudoctor.core.messages import _
 from npudoctor.core.model import Report, Step
 from npudoctor.facts.leftovers.temporary import library_of
 from npudoctor.fixing.actions.apply import apply_step
-from npudoctor.fixing.answers import FixReport as FixReport
-from npudoctor.fixing.answers import answered
 from npudoctor.fixing.journal import Journal, NoJournal
-from npudoctor.fixing.outcome import Ending, Observer, Outcome
-from npudoctor.fixing.plan import UNANSWERED, Done, Item, Wish, items_of, unanswered
+from npudoctor.fixing.outcome import ActionStatus, Observer, Outcome
+from npudoctor.fixing.plan import UNANSWERED, FixRequest, Item, ItemResult, items_of, unanswered_checks
+from npudoctor.fixing.report import FixReport as FixReport
+from npudoctor.fixing.report import fix_report
 from npudoctor.fixing.steps.steps import RUN, RemoveFiles, encode
 from npudoctor.host import Host
 
@@ -27,7 +27,7 @@ Confirm = Callable[[Item], Optional[bool]]
 """Asks a person about one item: True, False, or None when there is nobody to ask."""
 
 
-class Hands(Protocol):
+class ApplyContext(Protocol):
     """What acting needs: `host` makes a fresh look, `at` is told of every change."""
 
     @property
@@ -39,7 +39,7 @@ class Hands(Protocol):
 
 
 @dataclass(frozen=True)
-class Tools:
+class FixContext:
     """What a fix works with: `look` asks the selected checks on a fresh host, `host` makes one."""
 
     look: Callable[[], Report]
@@ -48,25 +48,25 @@ class Tools:
     at: Observer = lambda name: None
 
 
-def fix(wish: Wish, tools: Tools, show: Callable[[Sequence[Item]], None]) -> FixReport:
+def fix(wish: FixRequest, tools: FixContext, show: Callable[[Sequence[Item]], None]) -> FixReport:
     """Carry out a wish. `show` is told the whole plan before anything is asked or done."""
     report = tools.look()
     items = items_of(report, tools.host(), wish)
     show(items)
     if wish.only_shows:
-        done = [Done(item, planned(item)) for item in items]
+        done = [ItemResult(item, preview(item)) for item in items]
         return _answer(done, report, None, changed=False)
     return _carry_out(items, report, wish, tools)
 
 
-def planned(item: Item) -> Outcome:
+def preview(item: Item) -> Outcome:
     """What is said of an item where the plan is only shown."""
-    return Outcome(Ending.REFUSED, item.refusal) if item.refusal else Outcome(Ending.PLANNED)
+    return Outcome(ActionStatus.REFUSED, item.refusal) if item.refusal else Outcome(ActionStatus.PLANNED)
 
 
-def _carry_out(items: Sequence[Item], report: Report, wish: Wish, tools: Tools) -> FixReport:
-    decided = [Done(item, decide(item, wish, tools.confirm)) for item in items]
-    return carried_out(
+def _carry_out(items: Sequence[Item], report: Report, wish: FixRequest, tools: FixContext) -> FixReport:
+    decided = [ItemResult(item, decide(item, wish, tools.confirm)) for item in items]
+    return apply_with_journal(
         decided,
         tools,
         lambda journal: _with_journal(decided, wish, tools, journal),
@@ -74,14 +74,14 @@ def _carry_out(items: Sequence[Item], report: Report, wish: Wish, tools: Tools) 
     )
 
 
-def carried_out(
-    decided: Sequence[Done],
-    tools: Hands,
+def apply_with_journal(
+    decided: Sequence[ItemResult],
+    tools: ApplyContext,
     work: Callable[[Journal], FixReport],
-    idle: Callable[[Sequence[Done]], FixReport],
+    idle: Callable[[Sequence[ItemResult]], FixReport],
 ) -> FixReport:
     """Have the work done with a journal open; `idle` answers where nothing is to be done, or may be."""
-    if not any(one.outcome.ending is Ending.PLANNED for one in decided):
+    if not any(result.outcome.ending is ActionStatus.PLANNED for result in decided):
         return idle(decided)
     host = tools.host()
     try:
@@ -93,56 +93,61 @@ def carried_out(
                     journal.write("interrupted", reason=type(error).__name__)
                 raise
     except NoJournal as reason:
-        failed = Outcome(Ending.FAILED, str(reason))
-        planned = Ending.PLANNED
+        failed = Outcome(ActionStatus.FAILED, str(reason))
+        planned = ActionStatus.PLANNED
         return idle(
-            [replace(one, outcome=failed) if one.outcome.ending is planned else one for one in decided]
+            [
+                replace(result, outcome=failed) if result.outcome.ending is planned else result
+                for result in decided
+            ]
         )
 
 
-def _with_journal(decided: Sequence[Done], wish: Wish, tools: Tools, journal: Journal) -> FixReport:
-    applied: list[Done] = []
-    for number, one in enumerate(decided):
+def _with_journal(
+    decided: Sequence[ItemResult], wish: FixRequest, tools: FixContext, journal: Journal
+) -> FixReport:
+    applied: list[ItemResult] = []
+    for number, result in enumerate(decided):
         stale = not wish.yes or any(earlier.outcome.changed for earlier in applied)
-        if stale and one.outcome.ending is Ending.PLANNED:
-            one = _looked_at_again(one, tools, wish)
-        applied.append(apply_item(one, number, tools, journal))
+        if stale and result.outcome.ending is ActionStatus.PLANNED:
+            result = _recheck(result, tools, wish)
+        applied.append(apply_item(result, number, tools, journal))
     after = tools.look()
     settled = _judge_again(applied, after, tools.host(), wish)
-    changed = any(one.outcome.changed for one in applied)
+    changed = any(result.outcome.changed for result in applied)
     answer = _answer(settled, after, journal.run, changed=changed)
     with suppress(NoJournal):  # a disk that is full by now alters nothing about what was done
         journal.write("end", exit_code=answer.exit_code, msg=answer.msg)
     return answer
 
 
-def decide(item: Item, wish: Wish, confirm: Confirm) -> Outcome:
+def decide(item: Item, wish: FixRequest, confirm: Confirm) -> Outcome:
     """What is to become of an item: planned, refused, or declined by whom we asked."""
     if item.refusal:
-        return Outcome(Ending.REFUSED, item.refusal)
+        return Outcome(ActionStatus.REFUSED, item.refusal)
     if wish.yes:
-        return Outcome(Ending.PLANNED)
+        return Outcome(ActionStatus.PLANNED)
     answer = confirm(item)
     if answer is None:
-        return Outcome(Ending.REFUSED, _("there is no terminal to ask on, and --yes was not given"))
-    return Outcome(Ending.PLANNED) if answer else Outcome(Ending.DECLINED, _("declined"))
+        return Outcome(ActionStatus.REFUSED, _("there is no terminal to ask on, and --yes was not given"))
+    return Outcome(ActionStatus.PLANNED) if answer else Outcome(ActionStatus.DECLINED, _("declined"))
 
 
-def _looked_at_again(one: Done, tools: Tools, wish: Wish) -> Done:
+def _recheck(result: ItemResult, tools: FixContext, wish: FixRequest) -> ItemResult:
     """A program knows of no guard but this: while a person was asked, or other items were mended, it may
     have become superfluous, and whoever takes it back then would take back another's."""
-    fix = one.item.finding.fix
+    fix = result.item.finding.fix
     if fix is None or not any(isinstance(step, RUN) for step in fix.steps):
-        return one
+        return result
     report = tools.look()
-    if one.item.identity in {item.identity for item in items_of(report, tools.host(), wish)}:
-        return one
-    silent = [row for row in report.results if row.check == one.item.check and row.status in UNANSWERED]
-    outcome = Outcome(Ending.ALREADY, _("the check no longer finds it"))
+    if result.item.identity in {item.identity for item in items_of(report, tools.host(), wish)}:
+        return result
+    silent = [row for row in report.results if row.check == result.item.check and row.status in UNANSWERED]
+    outcome = Outcome(ActionStatus.ALREADY, _("the check no longer finds it"))
     if silent:
         text = _("the check no longer gives a result: {reason}")
-        outcome = Outcome(Ending.REFUSED, text.format(reason=silent[0].reason))
-    return replace(one, outcome=outcome)
+        outcome = Outcome(ActionStatus.REFUSED, text.format(reason=silent[0].reason))
+    return replace(result, outcome=outcome)
 
 
 class _Looks:
@@ -150,7 +155,7 @@ class _Looks:
     share one for a moment: a process that began since made none of them, and what is in them is looked at
     anew for each."""
 
-    def __init__(self, tools: Hands) -> None:
+    def __init__(self, tools: ApplyContext) -> None:
         self._tools = tools
         self._host: Optional[Host] = None
         self._until = 0.0
@@ -162,58 +167,65 @@ class _Looks:
         return self._host
 
 
-def apply_item(one: Done, number: int, tools: Hands, journal: Journal) -> Done:
+def apply_item(result: ItemResult, number: int, tools: ApplyContext, journal: Journal) -> ItemResult:
     """Take the steps of one item, each written down first; a step that does not end well ends the item.
 
     What cannot be written down is not done. That an act cannot be told of afterwards undoes nothing.
     """
-    if one.outcome.ending is not Ending.PLANNED or one.item.finding.fix is None:
-        return one
-    finding = one.item.finding
-    outcome = Outcome(Ending.ALREADY)
+    if result.outcome.ending is not ActionStatus.PLANNED or result.item.finding.fix is None:
+        return result
+    finding = result.item.finding
+    outcome = Outcome(ActionStatus.ALREADY)
     looks = _Looks(tools)
-    for step in one.item.finding.fix.steps:
-        told = {"item": number, "check": one.item.check, "code": finding.code, "evidence": finding.evidence}
+    for step in result.item.finding.fix.steps:
+        record = {
+            "item": number,
+            "check": result.item.check,
+            "code": finding.code,
+            "evidence": finding.evidence,
+        }
         try:
-            journal.write("before", **told, step=encode(step))
+            journal.write("before", **record, step=encode(step))
         except NoJournal as reason:
-            return replace(one, outcome=Outcome(Ending.FAILED, str(reason), outcome.changed))
+            return replace(result, outcome=Outcome(ActionStatus.FAILED, str(reason), outcome.changed))
         ended = apply_step(step, looks.host_for(step), tools.at)
         with suppress(NoJournal):
-            told = {"status": ended.ending.value, "reason": ended.reason, "changed": ended.changed}
-            journal.write("after", code=finding.code, **told)
+            record = {"status": ended.ending.value, "reason": ended.reason, "changed": ended.changed}
+            journal.write("after", code=finding.code, **record)
         ended = replace(ended, changed=ended.changed or outcome.changed)
-        if ended.ending in (Ending.REFUSED, Ending.FAILED):
-            return replace(one, outcome=ended)
-        outcome = ended if outcome.ending is not Ending.APPLIED else outcome
-    return replace(one, outcome=outcome)
+        if ended.ending in (ActionStatus.REFUSED, ActionStatus.FAILED):
+            return replace(result, outcome=ended)
+        outcome = ended if outcome.ending is not ActionStatus.APPLIED else outcome
+    return replace(result, outcome=outcome)
 
 
-def _judge_again(applied: Sequence[Done], after: Report, host: Host, wish: Wish) -> list[Done]:
+def _judge_again(
+    applied: Sequence[ItemResult], after: Report, host: Host, wish: FixRequest
+) -> list[ItemResult]:
     """Fixed is what the check no longer finds; what it finds anew is an item too."""
     remaining = items_of(after, host, wish)
     settled = []
-    for one in applied:
-        still = [item for item in remaining if item.same_as(one.item)]
+    for result in applied:
+        still = [item for item in remaining if item.same_as(result.item)]
         remaining = [item for item in remaining if item not in still]
-        if still and one.outcome.ending in (Ending.APPLIED, Ending.ALREADY):
+        if still and result.outcome.ending in (ActionStatus.APPLIED, ActionStatus.ALREADY):
             why = _("the check still finds it")
-            if one.outcome.reason:
-                why = _("{reason}, and the check still finds it").format(reason=one.outcome.reason)
-            one = replace(one, outcome=Outcome(Ending.FAILED, why, one.outcome.changed))
-        settled.append(one)
-    return settled + [Done(item, _new(item)) for item in remaining]
+            if result.outcome.reason:
+                why = _("{reason}, and the check still finds it").format(reason=result.outcome.reason)
+            result = replace(result, outcome=Outcome(ActionStatus.FAILED, why, result.outcome.changed))
+        settled.append(result)
+    return settled + [ItemResult(item, _appeared(item)) for item in remaining]
 
 
-def _new(item: Item) -> Outcome:
-    return Outcome(Ending.REFUSED, item.refusal or _("it appeared while the others were being fixed"))
+def _appeared(item: Item) -> Outcome:
+    return Outcome(ActionStatus.REFUSED, item.refusal or _("it appeared while the others were being fixed"))
 
 
-def _answer(done: Sequence[Done], report: Report, run: Optional[str], *, changed: bool) -> FixReport:
-    silent = unanswered(report)
-    unproven = bool(silent) or any(one.item.unproven for one in done)
+def _answer(results: Sequence[ItemResult], report: Report, run: Optional[str], *, changed: bool) -> FixReport:
+    silent = unanswered_checks(report)
+    unproven = bool(silent) or any(result.item.unproven for result in results)
     msg = ""
-    if silent and not done:
+    if silent and not results:
         text = _("found nothing to fix, but could not check everything: {reasons}")
         msg = text.format(reasons="; ".join(silent[:REASONS] + (["..."] if silent[REASONS:] else [])))
-    return answered(done, run, changed=changed, unproven=unproven, msg=msg)
+    return fix_report(results, run, changed=changed, unproven=unproven, msg=msg)

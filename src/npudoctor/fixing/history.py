@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Optional
 
 from npudoctor.core.frozen import dataclass, replace
-from npudoctor.fixing.steps.steps import Known, decode, encode
+from npudoctor.fixing.steps.steps import KnownStep, decode, encode
 from npudoctor.host.records import Record, Records
 
 FINISHED, INTERRUPTED, KILLED, RUNNING = "finished", "interrupted", "killed", "running"
@@ -19,7 +19,7 @@ UNKNOWN = "unknown"  # whether a step was taken: its run was killed midway
 
 
 @dataclass(frozen=True)
-class Act:
+class StepRecord:
     """One step of a run. `status` is how it ended; `step` is None where this version does not know its kind.
 
     `changed`: something was changed, None when that is not known. `undone`: a later run took it back;
@@ -29,7 +29,7 @@ class Act:
     item: object
     check: str
     code: str
-    step: Optional[Known]
+    step: Optional[KnownStep]
     kind: str
     status: str
     reason: str
@@ -38,11 +38,11 @@ class Act:
     tried: bool = False
 
     @property
-    def back(self) -> Optional[Known]:
+    def back(self) -> Optional[KnownStep]:
         """The step that takes it back; None where nothing can, or nothing was done."""
         way = getattr(self.step, "back", None)
-        found: Optional[Known] = way() if way and self.changed is not False else None
-        return found
+        step: Optional[KnownStep] = way() if way and self.changed is not False else None
+        return step
 
     @property
     def remains(self) -> bool:
@@ -51,7 +51,7 @@ class Act:
 
 
 @dataclass(frozen=True)
-class Run:
+class FixRun:
     """One run of `fix`, or one of `undo`, which took back the run `undoes`."""
 
     name: str
@@ -62,7 +62,7 @@ class Run:
     msg: str
     undoes: Optional[str]
     undone_by: tuple[str, ...]
-    acts: tuple[Act, ...]
+    acts: tuple[StepRecord, ...]
 
     @property
     def undoable(self) -> bool:
@@ -70,26 +70,26 @@ class Run:
         return self.undoes is None and any(act.remains and act.back for act in self.acts)
 
 
-def runs_of(records: Records) -> list[Run]:
+def runs_of(records: Records) -> list[FixRun]:
     """All runs, the newest first."""
     by_run: dict[str, list[Record]] = {}
     for record in records.all():
         by_run.setdefault(record.run, []).append(record)
     read = [_read(name, rows) for name, rows in by_run.items()]
     undoing = [run for run in read if run.undoes]
-    told = [_judged(run, [one for one in undoing if one.undoes == run.name]) for run in read]
-    told.reverse()
-    if told and told[0].ending == KILLED and _is_locked(records.directory):
-        told[0] = replace(told[0], ending=RUNNING)
-    return told
+    runs = [_with_undos(run, [undo for undo in undoing if undo.undoes == run.name]) for run in read]
+    runs.reverse()
+    if runs and runs[0].ending == KILLED and _is_locked(records.directory):
+        runs[0] = replace(runs[0], ending=RUNNING)
+    return runs
 
 
-def _read(name: str, rows: Sequence[Record]) -> Run:
+def _read(name: str, rows: Sequence[Record]) -> FixRun:
     end = next((row for row in rows if row.event == "end"), None)
     stopped = next((row for row in rows if row.event == "interrupted"), None)
     status = end.data.get("exit_code") if end else None
     last = end or stopped
-    return Run(
+    return FixRun(
         name=name,
         started=_text(rows[0], "at"),
         ended=_text(last, "at") if last else None,
@@ -102,16 +102,16 @@ def _read(name: str, rows: Sequence[Record]) -> Run:
     )
 
 
-def _acts(rows: Sequence[Record]) -> Iterable[Act]:
+def _acts(rows: Sequence[Record]) -> Iterable[StepRecord]:
     """A record before each step, and one after it unless the run was killed in between."""
     for row, following in zip(rows, [*rows[1:], None]):
         if row.event != "before":
             continue
         after = following if following and following.event == "after" else None
-        step: Optional[Known] = None
+        step: Optional[KnownStep] = None
         with suppress(KeyError, TypeError, ValueError):
             step = decode(row.step)
-        yield Act(
+        yield StepRecord(
             item=row.data.get("item"),
             check=_text(row, "check") or "",
             code=_text(row, "code") or "",
@@ -126,15 +126,15 @@ def _acts(rows: Sequence[Record]) -> Iterable[Act]:
 def _changed(after: Optional[Record]) -> Optional[bool]:
     if after is None:
         return None
-    told = after.data.get("changed")
-    return told if isinstance(told, bool) else after.data.get("status") == "applied"
+    changed = after.data.get("changed")
+    return changed if isinstance(changed, bool) else after.data.get("status") == "applied"
 
 
-def _judged(run: Run, undoing: Sequence[Run]) -> Run:
+def _with_undos(run: FixRun, undoing: Sequence[FixRun]) -> FixRun:
     """The run with what those that undo it did; equal steps are counted."""
     done: Counter[str] = Counter()
     tried: Counter[str] = Counter()
-    for act in (act for one in undoing for act in one.acts if act.step is not None):
+    for act in (act for undo in undoing for act in undo.acts if act.step is not None):
         (done if act.status in ("applied", "already") else tried)[_key(act.step)] += 1
     acts = []
     for act in run.acts:
@@ -142,11 +142,13 @@ def _judged(run: Run, undoing: Sequence[Run]) -> Run:
         undone = done[key] > 0
         done[key] -= undone
         acts.append(replace(act, undone=undone, tried=tried[key] > 0))
-    by = [one.name for one in undoing if any(act.status in ("applied", "already") for act in one.acts)]
-    return replace(run, acts=tuple(acts), undone_by=tuple(by))
+    undone_by = [
+        undo.name for undo in undoing if any(act.status in ("applied", "already") for act in undo.acts)
+    ]
+    return replace(run, acts=tuple(acts), undone_by=tuple(undone_by))
 
 
-def _key(step: Optional[Known]) -> str:
+def _key(step: Optional[KnownStep]) -> str:
     return json.dumps(encode(step), sort_keys=True) if step is not None else ""
 
 

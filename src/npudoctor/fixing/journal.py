@@ -89,19 +89,19 @@ def _name(now: int) -> str:
     return f"{moment}-{rest // 1000:05x}{secrets.token_hex(2)[:3]}"
 
 
-def own_folder(path: str, what: str, at: Observer) -> None:
+def own_folder(path: str, name: str, at: Observer) -> None:
     """Make a folder that only we may enter, or refuse one that is not so."""
     if not os.path.lexists(path):
-        with changing(at, f"make {what}"):
+        with changing(at, f"make {name}"):
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with suppress(FileExistsError):
                 os.mkdir(path, 0o700)
             sync(os.path.dirname(path))
-    found = os.lstat(path)
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+    entry = os.lstat(path)
+    if not stat.S_ISDIR(entry.st_mode) or entry.st_uid != os.geteuid():
         raise OSError(errno.EPERM, os.strerror(errno.EPERM), path)
-    if found.st_mode & 0o077:
-        with changing(at, f"close {what}"):
+    if entry.st_mode & 0o077:
+        with changing(at, f"close {name}"):
             os.chmod(path, 0o700)
 
 

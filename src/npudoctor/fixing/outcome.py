@@ -21,7 +21,7 @@ def changing(at: Observer, name: str) -> Iterator[None]:
     at(f"after {name}")
 
 
-class Ending(enum.Enum):
+class ActionStatus(enum.Enum):
     """The status of an action in the JSON."""
 
     PLANNED = "planned"
@@ -36,7 +36,7 @@ class Ending(enum.Enum):
 class Outcome:
     """An ending and its reason. `changed`: something is not as it was, also where the rest failed."""
 
-    ending: Ending
+    ending: ActionStatus
     reason: str = ""
     changed: bool = False
 
@@ -49,7 +49,7 @@ class Gone(Exception):
     """What was to be removed is not there any more."""
 
 
-class Broken(Exception):
+class CommandFailed(Exception):
     """A program was started and failed. What it did before is not known, so it counts as a change."""
 
 

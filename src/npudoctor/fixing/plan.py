@@ -9,13 +9,13 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
 from npudoctor.core.model import Finding, Report, Risk, Severity, Status, Step
 from npudoctor.fixing.actions.apply import for_a_shell, why_forbidden
-from npudoctor.fixing.outcome import Ending, Outcome
+from npudoctor.fixing.outcome import ActionStatus, Outcome
 from npudoctor.fixing.steps.steps import RemoveFiles, RemoveUnused, SignalProcess
 from npudoctor.host import Host
 
 
 @dataclass(frozen=True)
-class Wish:
+class FixRequest:
     """What the user asked for. `select` empty: nothing was selected, so the plan is only shown.
 
     `codes` are the selected codes; empty when whole checks were selected. `everything`: all checks were,
@@ -109,7 +109,7 @@ def _parts(step: Step) -> tuple[tuple[object, ...], ...]:
 
 
 @dataclass(frozen=True)
-class Done:
+class ItemResult:
     """An item and how it ended."""
 
     item: Item
@@ -119,7 +119,7 @@ class Done:
 UNANSWERED = (Status.UNKNOWN, Status.TIMEOUT, Status.CRASHED, Status.BROKEN)
 
 
-def items_of(report: Report, host: Host, wish: Wish) -> list[Item]:
+def items_of(report: Report, host: Host, wish: FixRequest) -> list[Item]:
     """The items among the findings that count, in the order in which they must be done."""
     return [
         Item(
@@ -134,11 +134,11 @@ def items_of(report: Report, host: Host, wish: Wish) -> list[Item]:
     ]
 
 
-def _wanted(finding: Finding, wish: Wish) -> bool:
+def _wanted(finding: Finding, wish: FixRequest) -> bool:
     return not wish.codes or finding.code in wish.codes
 
 
-def refusal_of(finding: Finding, host: Host, wish: Wish) -> Optional[str]:
+def refusal_of(finding: Finding, host: Host, wish: FixRequest) -> Optional[str]:
     """Why an item cannot be applied at all, whatever anybody answers; None when it can."""
     fix = finding.fix
     if fix is None:
@@ -165,14 +165,14 @@ def refusal_of(finding: Finding, host: Host, wish: Wish) -> Optional[str]:
     return None
 
 
-def unanswered(report: Report) -> list[str]:
+def unanswered_checks(report: Report) -> list[str]:
     """The selected checks that gave no answer, each with its reason."""
     silent = [row for row in report.results if row.status in UNANSWERED]
     return [f"{row.check}: {row.reason}" if row.reason else row.check for row in silent]
 
 
-def left(done: Sequence[Done]) -> bool:
+def anything_left(results: Sequence[ItemResult]) -> bool:
     """Whether an item that could have been dealt with is still there."""
-    over = (Ending.APPLIED, Ending.ALREADY)
-    open_ones = (one for one in done if one.outcome.ending not in over)
-    return any(one.item.decides and not one.item.unproven for one in open_ones)
+    over = (ActionStatus.APPLIED, ActionStatus.ALREADY)
+    unfinished = (result for result in results if result.outcome.ending not in over)
+    return any(result.item.decides and not result.item.unproven for result in unfinished)

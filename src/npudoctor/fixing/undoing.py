@@ -11,25 +11,25 @@ from npudoctor.core.frozen import dataclass, replace
 from npudoctor.core.messages import _
 from npudoctor.core.model import Finding, Fix, Risk, Step
 from npudoctor.fixing.actions.apply import why_forbidden
-from npudoctor.fixing.answers import FixReport, answered
 from npudoctor.fixing.engine import (
+    ApplyContext,
     Confirm,
-    Hands,
     apply_item,
-    carried_out,
+    apply_with_journal,
     decide,
-    planned,
+    preview,
 )
-from npudoctor.fixing.history import UNKNOWN, Act, Run, runs_of
+from npudoctor.fixing.history import UNKNOWN, FixRun, StepRecord, runs_of
 from npudoctor.fixing.journal import Journal, NoJournal
-from npudoctor.fixing.outcome import Ending, Observer, Outcome
-from npudoctor.fixing.plan import Done, Item, Wish
+from npudoctor.fixing.outcome import ActionStatus, Observer, Outcome
+from npudoctor.fixing.plan import FixRequest, Item, ItemResult
+from npudoctor.fixing.report import FixReport, fix_report
 from npudoctor.fixing.steps.steps import Command
 from npudoctor.host import Host
 
 
 @dataclass(frozen=True)
-class UndoTools:
+class UndoContext:
     """What an undo works with; no check is asked, each guard says whether the old state is back."""
 
     host: Callable[[], Host]
@@ -37,35 +37,37 @@ class UndoTools:
     at: Observer = lambda name: None
 
 
-def newest(runs: Sequence[Run]) -> Optional[Run]:
+def newest_undoable(runs: Sequence[FixRun]) -> Optional[FixRun]:
     """The newest run of which something can be undone and is not yet."""
     return next((run for run in runs if run.undoable), None)
 
 
-def named(runs: Sequence[Run], name: str) -> list[Run]:
+def runs_named(runs: Sequence[FixRun], name: str) -> list[FixRun]:
     """The runs that a name or the beginning of one means."""
     exact = [run for run in runs if run.name == name]
     return exact or [run for run in runs if name and run.name.startswith(name)]
 
 
-def undo(run: Optional[Run], wish: Wish, tools: Hands, show: Callable[[Sequence[Item]], None]) -> FixReport:
+def undo(
+    run: Optional[FixRun], wish: FixRequest, tools: ApplyContext, show: Callable[[Sequence[Item]], None]
+) -> FixReport:
     """Take a run back. `show` is told the whole plan before anything is asked or done."""
     items = items_of_run(run, tools.host()) if run else []
     show(items)
     if run is None or not items:
-        return answered((), None, changed=False, msg=_nothing(run))
+        return fix_report((), None, changed=False, msg=_nothing(run))
     if wish.dry_run:
-        return answered([Done(item, planned(item)) for item in items], None, changed=False)
-    decided = [Done(item, decide(item, wish, tools.confirm)) for item in items]
-    return carried_out(
+        return fix_report([ItemResult(item, preview(item)) for item in items], None, changed=False)
+    decided = [ItemResult(item, decide(item, wish, tools.confirm)) for item in items]
+    return apply_with_journal(
         decided,
         tools,
         lambda journal: _with_journal(run, decided, tools, journal),
-        lambda done: answered(done, None, changed=False),
+        lambda done: fix_report(done, None, changed=False),
     )
 
 
-def _nothing(run: Optional[Run]) -> str:
+def _nothing(run: Optional[FixRun]) -> str:
     if run is None:
         return _("nothing to undo")
     if run.undone_by:
@@ -73,41 +75,43 @@ def _nothing(run: Optional[Run]) -> str:
     return _("run {run} changed nothing").format(run=run.name)
 
 
-def _with_journal(run: Run, decided: Sequence[Done], tools: Hands, journal: Journal) -> FixReport:
+def _with_journal(
+    run: FixRun, decided: Sequence[ItemResult], tools: ApplyContext, journal: Journal
+) -> FixReport:
     journal.write("undoes", undoes=run.name)  # without it nobody would know what these steps take back
     there = _steps(items_of_run(_now(run, tools.host()), tools.host()))
-    still = [one if _steps([one.item]) <= there else _undone_since(one) for one in decided]
-    done = [apply_item(one, number, tools, journal) for number, one in enumerate(still)]
-    answer = answered(done, journal.run, changed=any(one.outcome.changed for one in done))
+    still = [result if _steps([result.item]) <= there else _undone_since(result) for result in decided]
+    done = [apply_item(result, number, tools, journal) for number, result in enumerate(still)]
+    answer = fix_report(done, journal.run, changed=any(result.outcome.changed for result in done))
     with suppress(NoJournal):
         journal.write("end", exit_code=answer.exit_code, msg=answer.msg)
     return answer
 
 
-def _now(run: Run, host: Host) -> Run:
+def _now(run: FixRun, host: Host) -> FixRun:
     """The run as it is now that we hold the lock: while a person was asked, another undo may have ended,
     and a program would be run twice."""
-    return next((one for one in runs_of(host.records) if one.name == run.name), run)
+    return next((other for other in runs_of(host.records) if other.name == run.name), run)
 
 
 def _steps(items: Iterable[Item]) -> set[Step]:
     return {step for item in items if item.finding.fix for step in item.finding.fix.steps}
 
 
-def _undone_since(one: Done) -> Done:
-    if one.outcome.ending is not Ending.PLANNED:
-        return one
-    return replace(one, outcome=Outcome(Ending.ALREADY, _("another run has already undone it")))
+def _undone_since(result: ItemResult) -> ItemResult:
+    if result.outcome.ending is not ActionStatus.PLANNED:
+        return result
+    return replace(result, outcome=Outcome(ActionStatus.ALREADY, _("another run has already undone it")))
 
 
-def items_of_run(run: Run, host: Host) -> list[Item]:
+def items_of_run(run: FixRun, host: Host) -> list[Item]:
     """What is to be taken back, the last first; what cannot be is an item too, with the reason."""
     acts = [act for act in reversed(run.acts) if act.remains]
     groups = groupby(acts, lambda act: (act.item, act.check, act.code, act.back is None))
     return [_item(run, list(group), host) for _key, group in groups]
 
 
-def _item(run: Run, acts: Sequence[Act], host: Host) -> Item:
+def _item(run: FixRun, acts: Sequence[StepRecord], host: Host) -> Item:
     """The acts that one finding led to, in the order in which they are taken back."""
     backs = tuple(act.back for act in acts if act.back is not None)
     first = acts[0]
@@ -118,7 +122,7 @@ def _item(run: Run, acts: Sequence[Act], host: Host) -> Item:
     return Item(first.check, finding, _refusal(run, acts, host), takes_back=True)
 
 
-def _doubt(act: Act) -> str:
+def _doubt(act: StepRecord) -> str:
     """What is not known of a program; of a file the guard will tell."""
     if not isinstance(act.step, Command):
         return ""
@@ -131,7 +135,7 @@ def _doubt(act: Act) -> str:
     return ""
 
 
-def _refusal(run: Run, acts: Sequence[Act], host: Host) -> Optional[str]:
+def _refusal(run: FixRun, acts: Sequence[StepRecord], host: Host) -> Optional[str]:
     if run.undoes is not None:
         return _("this run undid another one: `npudoctor fix` applies that fix again")
     for act in acts:
@@ -143,5 +147,5 @@ def _refusal(run: Run, acts: Sequence[Act], host: Host) -> Optional[str]:
     return None
 
 
-def _lines(act: Act) -> tuple[str, ...]:
+def _lines(act: StepRecord) -> tuple[str, ...]:
     return act.step.lines() if act.step is not None else (act.kind,)

@@ -297,7 +297,7 @@ class Host:
             entry = self.files.stat(path)
         except CannotTell:
             return False
-        return entry is not None and entry.is_file and bool(entry.mode & 0o111)
+        return entry is not None and entry.is_program
 
 
 def _open_network() -> Network:
@@ -315,9 +315,9 @@ def _open_pidfds() -> Pidfds:
 def _names_of(host: Host) -> Names:
     """With all that the job names: several names that nobody answers cost the time of one."""
     from npudoctor.core.addresses import ip_address
-    from npudoctor.host.network.names import MEETING, SECONDS, SHARE, Names, ask_system
+    from npudoctor.host.network.names import RENDEZVOUS, SECONDS, SHARE, Names, ask_system
 
     seconds = min(SECONDS, SHARE * host.options.timeout)
-    places = (*host.options.peers, *(host.variables.get(name, "") for name in MEETING))
+    places = (*host.options.peers, *(host.variables.get(name, "") for name in RENDEZVOUS))
     together = (place for place in places if place and not ip_address(place))
     return Names(lambda names: ask_system(names, seconds), together)

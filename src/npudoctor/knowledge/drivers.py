@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Optional
 
-from npudoctor.core.driver_version import Key, key, starts
+from npudoctor.core.driver_version import Key, is_in_line, sort_key
 from npudoctor.core.frozen import dataclass
 from npudoctor.knowledge.tables import Row
 
@@ -24,18 +24,18 @@ class Declared:
     as_of: str
 
 
-def declared(rows: Sequence[Row], cann: str, driver: str) -> Optional[Declared]:
+def declared_for(rows: Sequence[Row], cann: str, driver: str) -> Optional[Declared]:
     """What is declared of this CANN and this driver; None when no row is about this CANN.
 
     A release that no row names is judged by the rows of its line: 8.3.RC2 by those of 8.3.
     """
-    mine = [row for row in rows if any(starts(cann, _line(name)) for name in row.texts("cann"))]
+    mine = [row for row in rows if any(is_in_line(cann, _line(name)) for name in row.texts("cann"))]
     own = bool(mine)
     mine = mine or [row for row in rows if any(_series(name) == _series(cann) for name in row.texts("cann"))]
     if not mine:
         return _newer_cann(rows, cann)
     # Of a release before all that are named in its line, an older driver may be the right one.
-    least = own or any(key(_line(name)) <= key(cann) for row in mine for name in row.texts("cann"))
+    least = own or any(sort_key(_line(name)) <= sort_key(cann) for row in mine for name in row.texts("cann"))
     works = [row for row in mine if row.values.get("compatible", True)]
     known = _all(works, "drivers")
     against = [row for row in mine if row not in works and _matches(driver, row.texts("drivers"))]
@@ -52,18 +52,18 @@ def _place(driver: str, known: list[str], least: bool) -> tuple[str, tuple[str, 
 
     `least`: whether one before the first of its line that is declared is not of that line.
     """
-    line = [key(_line(name)) for name in known if _series(name) == _series(driver)]
-    if _matches(driver, known) or (line and (not least or key(driver) >= min(line))):
+    line = [sort_key(_line(name)) for name in known if _series(name) == _series(driver)]
+    if _matches(driver, known) or (line and (not least or sort_key(driver) >= min(line))):
         return "compatible", ()
-    below = [name for name in known if key(_line(name)) < key(driver)]
-    above = [name for name in known if key(_line(name)) > key(driver)]
+    below = [name for name in known if sort_key(_line(name)) < sort_key(driver)]
+    above = [name for name in known if sort_key(_line(name)) > sort_key(driver)]
     return ("not-listed" if above else "newer-driver"), (*below[-1:], *above[:1])
 
 
 def _newer_cann(rows: Sequence[Row], cann: str) -> Optional[Declared]:
-    newest = max(rows, key=lambda row: max(key(_line(name)) for name in row.texts("cann")))
-    name = max(newest.texts("cann"), key=lambda name: key(_line(name)))
-    if key(cann) < key(_line(name)):
+    newest = max(rows, key=lambda row: max(sort_key(_line(name)) for name in row.texts("cann")))
+    name = max(newest.texts("cann"), key=lambda name: sort_key(_line(name)))
+    if sort_key(cann) < sort_key(_line(name)):
         return None
     return Declared("newer-cann", (), (name,), newest["source"], newest["as_of"])
 
@@ -72,11 +72,11 @@ def _all(rows: Sequence[Row], field: str) -> list[str]:
     """The drivers that rows name, oldest first, each once whatever its case."""
     named = (name for row in rows for name in row.texts(field))
     once = {_line(name).lower(): name for name in named}
-    return sorted(once.values(), key=lambda name: key(_line(name)))
+    return sorted(once.values(), key=lambda name: sort_key(_line(name)))
 
 
 def _matches(version: str, names: Sequence[str]) -> bool:
-    return any(starts(version, _line(name)) for name in names)
+    return any(is_in_line(version, _line(name)) for name in names)
 
 
 def _line(name: str) -> str:
@@ -85,4 +85,4 @@ def _line(name: str) -> str:
 
 
 def _series(version: str) -> Key:
-    return key(_line(version))[:2]
+    return sort_key(_line(version))[:2]

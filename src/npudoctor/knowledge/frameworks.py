@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Optional
 
-from npudoctor.knowledge.judging import Pair
+from npudoctor.knowledge.compatibility import Pair
 from npudoctor.knowledge.site import Knowledge
 from npudoctor.knowledge.tables import Row
 from npudoctor.knowledge.versions import public
@@ -40,7 +40,7 @@ def torch_of(knowledge: Knowledge, torch_npu: str) -> Optional[Row]:
     return None
 
 
-def listed(knowledge: Knowledge, torch_npu: str) -> bool:
+def is_listed(knowledge: Knowledge, torch_npu: str) -> bool:
     """Whether any row is about a torch_npu, also one that does not say its torch."""
     mine = public(torch_npu)
     rows = knowledge.rows("torch_npu", "cann")

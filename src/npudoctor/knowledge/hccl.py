@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Callable, Optional
+from collections.abc import Iterable
+from typing import Callable, Optional
 
 from npudoctor.core.messages import _
 from npudoctor.core.ports import parse_spans
-
-Row = Mapping[str, Any]
+from npudoctor.knowledge.values import VariableRow, not_one_of, out_of_range
 
 # What the PCI ids say, as the table names the chips.
 CHIPS = {
@@ -29,7 +28,7 @@ def chip_of(models: Iterable[str]) -> str:
     return found.pop() if len(found) == 1 else ""
 
 
-def on_chip(row: Row, chip: str) -> Row:
+def on_chip(row: VariableRow, chip: str) -> VariableRow:
     """The row as it is on this chip."""
     for special in row.get("on", ()):
         if chip in special["chips"]:
@@ -37,7 +36,7 @@ def on_chip(row: Row, chip: str) -> Row:
     return row
 
 
-def what_is_wrong(row: Row, value: str) -> Optional[str]:
+def what_is_wrong(row: VariableRow, value: str) -> Optional[str]:
     """Why a value cannot be used, in a sentence for people; None when it can."""
     judge = _JUDGES.get(row["kind"])
     try:
@@ -46,7 +45,7 @@ def what_is_wrong(row: Row, value: str) -> Optional[str]:
         return str(error)
 
 
-def nearest(row: Row, value: str) -> str:
+def nearest(row: VariableRow, value: str) -> str:
     """The valid value next to a number out of range; "" where there is none."""
     if row["kind"] not in ("whole", "decimal") or not _digits(value):
         return ""
@@ -86,35 +85,29 @@ def retries(value: str) -> dict[str, str]:
     return found
 
 
-def _whole(row: Row, value: str) -> Optional[str]:
+def _whole(row: VariableRow, value: str) -> Optional[str]:
     if not _digits(value) or len(value) > _LONGEST:
         return _("it is not a whole number in plain digits")
     if int(value) % row.get("multiple", 1):
         return _("it is not a multiple of {number}").format(number=row["multiple"])
-    return _range(row, int(value))
+    return out_of_range(row, int(value))
 
 
-def _decimal(row: Row, value: str) -> Optional[str]:
+def _decimal(row: VariableRow, value: str) -> Optional[str]:
     before, point, after = value.partition(".")
     if not _digits(before) or len(value) > _LONGEST or (point and not (_digits(after) and len(after) < 3)):
         return _("it is not a number in plain digits")
-    return _range(row, float(value))
+    return out_of_range(row, float(value))
 
 
-def _range(row: Row, number: float) -> Optional[str]:
-    if row["least"] <= number <= row["most"]:
-        return None
-    return _("it is not between {first} and {last}").format(first=row["least"], last=row["most"])
-
-
-def _word(row: Row, value: str) -> Optional[str]:
+def _word(row: VariableRow, value: str) -> Optional[str]:
     known = row["values"]
     if (value.lower() if row.get("any_case") else value) in known:
         return None
-    return _("it is not one of {words}").format(words=", ".join(known))
+    return not_one_of(known)
 
 
-def _algo(row: Row, value: str) -> Optional[str]:
+def _algo(row: VariableRow, value: str) -> Optional[str]:
     found = algorithms(value).values()
     unknown = [one for levels in found for one in levels.values() if one not in row["values"]]
     if unknown:
@@ -125,17 +118,17 @@ def _algo(row: Row, value: str) -> Optional[str]:
     return None
 
 
-def _retry(_row: Row, value: str) -> Optional[str]:
+def _retry(_row: VariableRow, value: str) -> Optional[str]:
     retries(value)
     return None
 
 
-def _ports(_row: Row, value: str) -> Optional[str]:
+def _ports(_row: VariableRow, value: str) -> Optional[str]:
     parse_spans(value)
     return None
 
 
-def _address(_row: Row, value: str) -> Optional[str]:
+def _address(_row: VariableRow, value: str) -> Optional[str]:
     import ipaddress
 
     try:
@@ -150,7 +143,7 @@ def _digits(value: str) -> bool:
 
 
 _FORMS = {"algo": "level0:NA;level1:ring", "retry": "L1:1,L2:1"}
-_JUDGES: dict[str, Callable[[Row, str], Optional[str]]] = {
+_JUDGES: dict[str, Callable[[VariableRow, str], Optional[str]]] = {
     "whole": _whole,
     "decimal": _decimal,
     "word": _word,

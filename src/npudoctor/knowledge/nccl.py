@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Optional
+from typing import Optional
 
 from npudoctor.core.messages import _
-
-Row = Mapping[str, Any]
+from npudoctor.knowledge.values import VariableRow, not_one_of, out_of_range
 
 LEVELS = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS")
 FUNCTIONS = ("broadcast", "reduce", "allgather", "reducescatter", "allreduce", "allgatherv", "sendrecv")
@@ -30,7 +28,7 @@ def number(value: str) -> tuple[int, str]:
     return sign * int(taken or "0", base), text[len(taken) :]
 
 
-def what_is_wrong(row: Row, value: str) -> Optional[str]:
+def what_is_wrong(row: VariableRow, value: str) -> Optional[str]:
     """Why a value is not one that is documented, in a sentence for people; None when it is."""
     kind = row["kind"]
     if kind in ("number", "flag"):
@@ -39,11 +37,11 @@ def what_is_wrong(row: Row, value: str) -> Optional[str]:
         known = row["values"]
         folded = [one.upper() for one in known] if row.get("any_case") else known
         right = (value.upper() if row.get("any_case") else value) in folded
-        return None if right else _none_of(known)
+        return None if right else not_one_of(known)
     if kind == "bool":
-        return None if value.lower() in (*YES, *NO) else _none_of(("1", "0", "true", "false"))
+        return None if value.lower() in (*YES, *NO) else not_one_of(("1", "0", "true", "false"))
     if kind == "level":
-        return None if value in LEVELS or value[:1].isdecimal() else _none_of(LEVELS)
+        return None if value in LEVELS or value[:1].isdecimal() else not_one_of(LEVELS)
     return _list(row, value) if kind == "list" else None
 
 
@@ -52,25 +50,23 @@ def is_on(value: str) -> bool:
     return number(value)[0] != 0
 
 
-def is_word(row: Row, value: str) -> bool:
+def is_word(row: VariableRow, value: str) -> bool:
     """Whether a number is read, and the value has none at its beginning: it is taken for 0."""
     text = value.strip(_BLANKS)
     first = text[1:2] if text[:1] in ("-", "+") else text[:1]
     return row["kind"] in ("number", "flag") and not (first.isascii() and first.isdecimal())
 
 
-def _number(row: Row, value: str) -> Optional[str]:
+def _number(row: VariableRow, value: str) -> Optional[str]:
     found, rest = number(value)
     if is_word(row, value):
         return _("it is not a number")
     if rest.strip(_BLANKS):
         return _("only {number} of it is read").format(number=found)
-    if "least" not in row or row["least"] <= found <= row["most"]:
-        return None
-    return _("it is not between {first} and {last}").format(first=row["least"], last=row["most"])
+    return out_of_range(row, found)
 
 
-def _list(row: Row, value: str) -> Optional[str]:
+def _list(row: VariableRow, value: str) -> Optional[str]:
     """Elements for all functions, then for one each: "ring,tree;allreduce:^tree"."""
     known = [one.lower() for one in row["values"]]
     for index, part in enumerate(part for part in value.split(";") if part):
@@ -85,7 +81,3 @@ def _list(row: Row, value: str) -> Optional[str]:
                     unknown=one, words=", ".join(row["values"])
                 )
     return None
-
-
-def _none_of(words: Sequence[str]) -> str:
-    return _("it is not one of {words}").format(words=", ".join(words))

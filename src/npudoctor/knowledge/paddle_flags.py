@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Optional
+from typing import Optional
 
 from npudoctor.core.messages import _
-
-Row = Mapping[str, Any]
+from npudoctor.knowledge.values import VariableRow, not_one_of, out_of_range
 
 BOOLS = ("true", "True", "TRUE", "1", "false", "False", "FALSE", "0")
 
 
-def what_is_wrong(row: Row, value: str) -> Optional[str]:
+def what_is_wrong(row: VariableRow, value: str) -> Optional[str]:
     """Why Paddle does not take a value, or not all of it; None when it does."""
     kind = row["kind"]
     if kind == "bool":
-        return None if value in BOOLS else _("it is not one of {words}").format(words=", ".join(BOOLS))
+        return None if value in BOOLS else not_one_of(BOOLS)
     if kind == "word":
-        right = value in row["values"]
-        return None if right else _("it is not one of {words}").format(words=", ".join(row["values"]))
+        return None if value in row["values"] else not_one_of(row["values"])
     if kind == "devices":
         return None if devices(value) else _("it is not a comma-separated list of numbers")
     return _double(row, value) if kind == "double" else _whole(row, value)
@@ -35,25 +32,17 @@ def devices(value: str) -> list[int]:
 
 def double(value: str) -> float:
     """The number; 0 where it is none."""
-    try:
-        return float(value) if _plain(value) else 0.0
-    except ValueError:
-        return 0.0
+    return _parsed(value) or 0.0
 
 
-def _double(row: Row, value: str) -> Optional[str]:
-    try:
-        number = float(value) if _plain(value) else None
-    except ValueError:
-        number = None
+def _double(row: VariableRow, value: str) -> Optional[str]:
+    number = _parsed(value)
     if number is None:
         return _("it is not a number")
-    if "least" in row and not row["least"] <= number <= row["most"]:
-        return _("it is not between {first} and {last}").format(first=row["least"], last=row["most"])
-    return None
+    return out_of_range(row, number)
 
 
-def _whole(row: Row, value: str) -> Optional[str]:
+def _whole(row: VariableRow, value: str) -> Optional[str]:
     text = value.strip()
     signed = text[:1] in ("-", "+")
     digits = text[1:] if signed else text
@@ -64,6 +53,9 @@ def _whole(row: Row, value: str) -> Optional[str]:
     return None
 
 
-def _plain(value: str) -> bool:
-    """Whether it is written in characters that C reads: Python takes underscores and other digits too."""
-    return value.isascii() and "_" not in value
+def _parsed(value: str) -> Optional[float]:
+    """The number that C reads; None where it is none. Python takes underscores and other digits too."""
+    try:
+        return float(value) if value.isascii() and "_" not in value else None
+    except ValueError:
+        return None

@@ -33,7 +33,7 @@ def seen_to_work(knowledge: Knowledge, user: str, version: str, name: str, found
         return False
 
 
-def unsaid(knowledge: Knowledge, user: str, version: str) -> list[tuple[Requirement, Row]]:
+def unstated_requirements(knowledge: Knowledge, user: str, version: str) -> list[tuple[Requirement, Row]]:
     """What this release needs and its metadata does not say, each with its row."""
     from packaging.requirements import Requirement
 
@@ -57,7 +57,7 @@ def overruling(knowledge: Knowledge) -> list[tuple[str, str]]:
     return [(row["name"], user) for row in rows for user in row.texts("over")]
 
 
-def imported(knowledge: Knowledge, user: str, version: str) -> set[str]:
+def imported_modules(knowledge: Knowledge, user: str, version: str) -> set[str]:
     """The modules of others without which this release cannot be imported."""
     rows = [row for row in knowledge.rows("requirements", "imported") if user in row.texts("users")]
     return {module for row in rows if _covers(row, version) for module in row.texts("modules")}

@@ -50,7 +50,7 @@ _RELEASES = {
 
 
 @dataclass(frozen=True)
-class Broken:
+class BrokenEntry:
     """What could not be used of a site's file; `table` is None when that is all of it."""
 
     path: str
@@ -71,7 +71,7 @@ class Knowledge:
         self._remote = remote
         self._lock = threading.Lock()
         self._site: Optional[dict[tuple[str, str], list[Row]]] = None
-        self._broken: list[Broken] = []
+        self._broken: list[BrokenEntry] = []
         self._signatures: list[tuple[str, dict[str, Any]]] = []
 
     def rows(self, name: str, section: str) -> list[Row]:
@@ -79,7 +79,7 @@ class Knowledge:
         site = self._loaded().get((name, section), [])
         return [*site, *built_in(name, section)]
 
-    def broken(self, name: Optional[str] = None) -> list[Broken]:
+    def broken(self, name: Optional[str] = None) -> list[BrokenEntry]:
         """What could not be used; of one table: what might have been rows of it."""
         self._loaded()
         return [broken for broken in self._broken if name is None or broken.table in (None, name)]
@@ -106,12 +106,12 @@ class Knowledge:
             reason = self._remote(path)
             content, distrust = (None, reason) if reason else read_trusted(path, os.geteuid())
             if content is None:
-                self._broken.append(Broken(path, distrust or ""))
+                self._broken.append(BrokenEntry(path, distrust or ""))
                 continue
             try:
                 document = parse_toml(content.decode())
             except (ValueError, RecursionError) as error:
-                self._broken.append(Broken(path, str(error)))
+                self._broken.append(BrokenEntry(path, str(error)))
                 continue
             if "signature" in document:
                 told = {key: document.pop(key) for key in _SIGNATURES if key in document}
@@ -129,7 +129,7 @@ class Knowledge:
             text = _("{path} cannot be read: {why}")
             found, reason = [], text.format(path=self.directory, why=strerror(error.errno))
         if reason:
-            self._broken.append(Broken(self.directory, reason))
+            self._broken.append(BrokenEntry(self.directory, reason))
         return [os.path.join(self.directory, name) for name in found if name.endswith(".toml")]
 
     def _add(self, site: dict[tuple[str, str], list[Row]], path: str, name: str, sections: object) -> None:
@@ -137,11 +137,11 @@ class Knowledge:
         known = [table for table in names() if table not in _CLOSED]
         if name not in known:
             text = _("there is no table {name}; there are {names}")
-            self._broken.append(Broken(path, text.format(name=name, names=", ".join(known))))
+            self._broken.append(BrokenEntry(path, text.format(name=name, names=", ".join(known))))
             return
         for section, row, wrong in _read(name, sections):
             if wrong:
-                self._broken.append(Broken(path, wrong, name))
+                self._broken.append(BrokenEntry(path, wrong, name))
             else:
                 site.setdefault((name, section), []).append(Row(row, path))
 

@@ -19,7 +19,7 @@ _PATCH = re.compile(r"(\d+\.\d+)\.\d+\Z")
 
 def cann_order(version: str) -> Optional[Order]:
     """A key by which product versions of CANN sort by age; None when it is none of them."""
-    return cann_version.order(_COMMUNITY.sub("", version))
+    return cann_version.sort_key(_COMMUNITY.sub("", version))
 
 
 def same_patch_line(one: str, other: str) -> bool:

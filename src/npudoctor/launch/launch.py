@@ -47,34 +47,34 @@ class Launch:
 
 def launch_of(host: Host, variables: Mapping[str, str], pid: int) -> Optional[Launch]:
     """The launch of the process `pid` with these variables; None when it is alone, or nobody can tell."""
-    told = _told(variables)
-    if told is None:
+    rank_variable = _rank_variable(variables)
+    if rank_variable is None:
         return None
-    name, rank, size = told
+    name, rank, size = rank_variable
     launcher = _launcher(host.processes, pid, name)
     by_hand = name == "SLURM_LOCALID" and size is None  # a batch script, or a shell in an allocation
     if size == 1 or by_hand or launcher is None:
         return None
     system = host.system
-    telling = [f"{one}={variables[one]}" for one in _TELLING if one in variables]
+    telling = [f"{variable}={variables[variable]}" for variable in _TELLING if variable in variables]
     place = [system.boot_id(), system.namespace("pid"), host.identity.euid, name]
     return Launch(rank, size, _hash([*place, launcher.pid, launcher.started, *telling]))
 
 
-def _told(variables: Mapping[str, str]) -> Optional[tuple[str, int, Optional[int]]]:
+def _rank_variable(variables: Mapping[str, str]) -> Optional[tuple[str, int, Optional[int]]]:
     """The variable that says which rank we are, what it says, and how many ranks there are."""
-    found = []
+    candidates = []
     for name, size_name in _LOCAL:
         rank = _number(variables.get(name))
         if rank is not None:
             size = _number(variables.get(size_name)) if size_name else slurm_tasks(variables)
-            found.append((name, rank, size))
-    if found and found[0][0] == "LOCAL_RANK" and "TORCHELASTIC_RUN_ID" not in variables:
+            candidates.append((name, rank, size))
+    if candidates and candidates[0][0] == "LOCAL_RANK" and "TORCHELASTIC_RUN_ID" not in variables:
         # A shell of each rank's own may have set it, from the launcher's: that shell is no launcher.
-        for name, rank, size in found[1:]:
-            if rank == found[0][1] and (size or 1) > 1 and found[0][2] in (None, size):
+        for name, rank, size in candidates[1:]:
+            if rank == candidates[0][1] and (size or 1) > 1 and candidates[0][2] in (None, size):
                 return name, rank, size
-    return found[0] if found else None
+    return candidates[0] if candidates else None
 
 
 def fingerprint(variables: Mapping[str, str], *more: object) -> str:
@@ -85,8 +85,8 @@ def fingerprint(variables: Mapping[str, str], *more: object) -> str:
 
 def slurm_tasks(variables: Mapping[str, str]) -> Optional[int]:
     """How many tasks of the step this node has, from a list such as 4(x2),3."""
-    told, node = variables.get("SLURM_STEP_TASKS_PER_NODE", ""), _number(variables.get("SLURM_NODEID"))
-    for part in told.split(","):
+    tasks, node = variables.get("SLURM_STEP_TASKS_PER_NODE", ""), _number(variables.get("SLURM_NODEID"))
+    for part in tasks.split(","):
         match = _TASKS.match(part)
         if match is None or node is None:
             return None
@@ -107,8 +107,8 @@ def _launcher(processes: Processes, pid: int, name: str) -> Optional[Process]:
     return None
 
 
-def _number(told: Optional[str]) -> Optional[int]:
-    return int(told) if told and told.isascii() and told.isdecimal() and len(told) < 7 else None
+def _number(text: Optional[str]) -> Optional[int]:
+    return int(text) if text and text.isascii() and text.isdecimal() and len(text) < 7 else None
 
 
 def _hash(parts: list[object]) -> str:

@@ -24,7 +24,7 @@ class CannotStart(Exception):
         self.status, self.reason = status, reason
 
 
-def found(word: str, variables: Mapping[str, str]) -> str:
+def find_program(word: str, variables: Mapping[str, str]) -> str:
     """The path of a command: as it stands with a slash in it, else from PATH."""
     if "/" in word:
         return word
@@ -42,7 +42,7 @@ def found(word: str, variables: Mapping[str, str]) -> str:
     raise CannotStart(NOT_FOUND, _("{command}: no such command in PATH").format(command=word))
 
 
-def why_not(path: str, error: int) -> CannotStart:
+def start_error(path: str, error: int) -> CannotStart:
     """What execve's refusal of a path means."""
     if os.path.isdir(path):
         return CannotStart(NOT_EXECUTABLE, _("{path} is a directory").format(path=path))
@@ -64,7 +64,7 @@ def is_script(path: bytes) -> bool:
 def python_of(word: str, variables: Mapping[str, str]) -> Optional[str]:
     """The interpreter that a command will be run by, where it is a Python or a Python script."""
     try:
-        path = found(word, variables)
+        path = find_program(word, variables)
     except CannotStart:
         return None
     if _PYTHON.match(os.path.basename(path)):
@@ -75,7 +75,7 @@ def python_of(word: str, variables: Mapping[str, str]) -> Optional[str]:
     if not words or not _PYTHON.match(os.path.basename(words[0])):
         return None
     try:
-        return os.path.abspath(found(words[0], variables))
+        return os.path.abspath(find_program(words[0], variables))
     except CannotStart:
         return None
 

@@ -17,9 +17,9 @@ from typing import Any, Callable, Optional
 
 from npudoctor.core.frozen import replace
 from npudoctor.host.process.processes import Processes
-from npudoctor.launch.answer import Answer, from_json, to_json
 from npudoctor.launch.launch import Launch
-from npudoctor.launch.meeting import Meeting
+from npudoctor.launch.preflight import Preflight, from_json, to_json
+from npudoctor.launch.rendezvous import Rendezvous
 
 TURN = 0.02
 LINGER = 2.0  # how long an answer stays at least for the others to take it, whatever becomes of the job
@@ -32,14 +32,14 @@ class Sharing:
     pids mean what we think."""
 
     def __init__(
-        self, meeting: Meeting, launch: Launch, alike: str, processes: Processes, pid: int, place: str
+        self, meeting: Rendezvous, launch: Launch, alike: str, processes: Processes, pid: int, place: str
     ) -> None:
         self._meeting, self._launch, self._alike = meeting, launch, alike
         self._processes, self._place = processes, place
         process = processes.now(pid)
         self._author = [pid, process.started if process else 0]
 
-    def answer(self, ask: Callable[[], Answer], seconds: float) -> Answer:
+    def answer(self, ask: Callable[[], Preflight], seconds: float) -> Preflight:
         """The answer for this rank."""
         if self._launch.rank != 0:
             return self._taken(seconds) or ask()
@@ -58,37 +58,37 @@ class Sharing:
             self._tell(answer)
         return answer
 
-    def _tell(self, answer: Optional[Answer]) -> None:
-        told: dict[str, Any] = {"author": self._author, "place": self._place, "alike": self._alike}
+    def _tell(self, answer: Optional[Preflight]) -> None:
+        record: dict[str, Any] = {"author": self._author, "place": self._place, "alike": self._alike}
         if answer is not None:
-            told.update(at=answer.at, answer=to_json(answer))
-        self._meeting.write(self._launch.key, told)
+            record.update(at=answer.at, answer=to_json(answer))
+        self._meeting.write(self._launch.key, record)
 
-    def _taken(self, seconds: float) -> Optional[Answer]:
+    def _taken(self, seconds: float) -> Optional[Preflight]:
         """The first rank's answer, waited for; None when there is none for us."""
         until, seen = time.monotonic() + seconds, False
         while time.monotonic() < until:
-            told = self._meeting.read(self._launch.key)
-            if told is None and seen:
+            record = self._meeting.read(self._launch.key)
+            if record is None and seen:
                 return None  # its author ended
-            if told is not None:
+            if record is not None:
                 seen = True
-                if told.get("alike") != self._alike or not self._lives(told.get("author")):
+                if record.get("alike") != self._alike or not self._lives(record.get("author")):
                     return None
-                if "answer" in told:
-                    return self._fresh(told, seconds)
+                if "answer" in record:
+                    return self._fresh(record, seconds)
             time.sleep(TURN)
         return None
 
-    def _fresh(self, told: Mapping[str, Any], seconds: float) -> Optional[Answer]:
+    def _fresh(self, record: Mapping[str, Any], seconds: float) -> Optional[Preflight]:
         with suppress(TypeError, KeyError, OSError):
             taken = f"{self._launch.key}{TAKEN}{self._launch.rank}"
             before = self._meeting.read(taken) or {}
             # One of our number took it: the launcher starts ranks again, and this is the answer of the last.
-            again = before.get("of") == told["at"] and before.get("author") != self._author
-            if 0 <= _now() - told["at"] <= seconds and not again:
-                answer = from_json(told["answer"])
-                self._meeting.write(taken, {"author": self._author, "of": told["at"]})
+            again = before.get("of") == record["at"] and before.get("author") != self._author
+            if 0 <= _now() - record["at"] <= seconds and not again:
+                answer = from_json(record["answer"])
+                self._meeting.write(taken, {"author": self._author, "of": record["at"]})
                 return replace(answer, borrowed=True, shared=None)
         return None
 
@@ -103,14 +103,14 @@ class Sharing:
         for name in filter(_OURS.match, list(self._meeting.names())):
             if name.startswith(".") and self._processes.now(int(name.rpartition("-")[2])):
                 continue  # being written
-            told = self._meeting.read(name) or {}
-            place = str(told.get("place", self._place))
+            record = self._meeting.read(name) or {}
+            place = str(record.get("place", self._place))
             elsewhere = place != self._place and place.split()[0] == self._place.split()[0]
-            if not elsewhere and not self._lives(told.get("author")):
+            if not elsewhere and not self._lives(record.get("author")):
                 self._meeting.remove(name)
 
 
-def finish(answer: Answer) -> None:
+def withdraw(answer: Preflight) -> None:
     """At the end of the first rank: take its answer away, once the others had the time to take it."""
     if answer.shared is None:
         return

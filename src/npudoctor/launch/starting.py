@@ -9,15 +9,15 @@ import signal
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
-from npudoctor.launch.given import Given
-from npudoctor.launch.program import found, is_script, why_not
+from npudoctor.launch.inherited import InheritedState
+from npudoctor.launch.program import find_program, is_script, start_error
 
 PR_SET_PDEATHSIG = 1
 
 
-def start(command: Sequence[str], variables: Mapping[str, str], given: Given) -> int:
+def start_job(command: Sequence[str], variables: Mapping[str, str], inherited: InheritedState) -> int:
     """The pid of the job. Signals must be held before, so that none is lost. CannotStart."""
-    path = found(command[0], variables)
+    path = find_program(command[0], variables)
     arguments = [os.fsencode(word) for word in command]
     environment = {os.fsencode(name): os.fsencode(value) for name, value in variables.items()}
     reading, writing = os.pipe()  # closed by a successful execve
@@ -29,13 +29,13 @@ def start(command: Sequence[str], variables: Mapping[str, str], given: Given) ->
         os.close(writing)
         raise
     if pid == 0:
-        _become(os.fsencode(path), arguments, environment, given, us, writing)
+        _become(os.fsencode(path), arguments, environment, inherited, us, writing)
     os.close(writing)
     with open(reading, "rb") as pipe:
-        said = pipe.read()
-    if said:
+        message = pipe.read()
+    if message:
         os.waitpid(pid, 0)
-        raise why_not(path, int(said))
+        raise start_error(path, int(message))
     return pid
 
 
@@ -43,7 +43,7 @@ def _become(
     path: bytes,
     arguments: list[bytes],
     environment: dict[bytes, bytes],
-    given: Given,
+    inherited: InheritedState,
     parent: int,
     writing: int,
 ) -> NoReturn:
@@ -51,7 +51,7 @@ def _become(
     number = errno.EINVAL
     try:
         _end_with(parent)
-        given.restore()
+        inherited.restore()
         try:
             os.execve(path, arguments, environment)  # noqa: S606  (what we are for)
         except OSError as error:

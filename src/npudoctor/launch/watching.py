@@ -13,7 +13,7 @@ from typing import Optional
 
 from npudoctor.host.fs.files import LocalDisk
 from npudoctor.host.process.processes import Processes
-from npudoctor.launch.given import EVERY
+from npudoctor.launch.inherited import EVERY
 from npudoctor.launch.witness import Witness
 
 KERNEL = 0x80  # si_code of what a terminal sends, but also of alarm() and the like
@@ -24,7 +24,7 @@ _TO_THE_GROUP = (
 _CONTROL = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 
 
-class Watch:
+class JobWatch:
     """One job that runs as our child. Signals are held (Given.hold) since before it was started."""
 
     def __init__(self, job: int, witness: Witness) -> None:
@@ -88,7 +88,7 @@ class Watch:
             return not _group_has(info.si_signo)
         if self._from_job(info.si_pid):
             return False
-        return not self._witness.got(info.si_signo, info.si_pid)
+        return not self._witness.received(info.si_signo, info.si_pid)
 
     def _shell_waits(self) -> bool:
         """Whether somebody of our session started our group, and can continue it."""

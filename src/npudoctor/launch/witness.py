@@ -16,22 +16,22 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NoReturn, Optional
 
-from npudoctor.core.descriptors import beyond_standard, nowhere, ready
-from npudoctor.launch.given import EVERY
+from npudoctor.core.descriptors import inherited_descriptors, open_null, ready
+from npudoctor.launch.inherited import EVERY
 from npudoctor.launch.naming import take_name
 
 PATIENCE = 0.05  # seconds that one who signals process by process (slurmstepd) may need for all of them
 RECENT = 2.0  # what it got longer ago was another signal
 _REPORT = struct.Struct("=iid")  # number, sender, when
 
-Seen = tuple[int, int, float]
+SignalReport = tuple[int, int, float]
 
 
 class Witness:
     """The process beside us; made while signals are held. Without it every signal counts as ours alone."""
 
     def __init__(self, command: Sequence[str]) -> None:
-        self._seen: list[Seen] = []
+        self._seen: list[SignalReport] = []
         self._line: Optional[socket.socket] = None
         self._pid = 0
         ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -45,16 +45,16 @@ class Witness:
             self._line = ours
         its.close()
 
-    def got(self, number: int, sender: int) -> bool:
+    def received(self, number: int, sender: int) -> bool:
         """Whether the witness got this signal too, or does within a moment."""
         until = time.monotonic() + PATIENCE
         while self._line is not None:
             self._seen += self._reports(self._line)
             recent = time.monotonic() - RECENT
-            self._seen = [one for one in self._seen if one[2] > recent]
-            for one in self._seen:
-                if one[:2] == (number, sender):
-                    self._seen.remove(one)
+            self._seen = [report for report in self._seen if report[2] > recent]
+            for report in self._seen:
+                if report[:2] == (number, sender):
+                    self._seen.remove(report)
                     return True
             left = until - time.monotonic()
             if left <= 0 or not ready(self._line.fileno(), left):
@@ -71,16 +71,16 @@ class Witness:
                     os.kill(self._pid, signal.SIGKILL)
                     os.waitpid(self._pid, 0)
 
-    def _reports(self, line: socket.socket) -> list[Seen]:
-        found = []
+    def _reports(self, line: socket.socket) -> list[SignalReport]:
+        reports = []
         with suppress(BlockingIOError):
             while True:
                 report = line.recv(_REPORT.size, socket.MSG_DONTWAIT)
                 if not report:
                     self._line = None  # somebody killed it
                     break
-                found.append(_REPORT.unpack(report))
-        return found
+                reports.append(_REPORT.unpack(report))
+        return reports
 
 
 def _stand_by(line: socket.socket, command: Sequence[str]) -> NoReturn:
@@ -108,10 +108,10 @@ def _ended(line: socket.socket) -> bool:
 
 def _close_all_but(line: int) -> None:
     """What the caller handed on is not the witness's to keep open: somebody may wait for its end."""
-    nothing = nowhere()
+    nothing = open_null()
     for number in (0, 1, 2):
         os.dup2(nothing, number)
-    for number in beyond_standard():
+    for number in inherited_descriptors():
         if number != line:
             with suppress(OSError):
                 os.close(number)

@@ -30,7 +30,7 @@ class Creator:
     why: str
 
 
-def creator(
+def creator_life(
     host: Host, pid: int, since: float, may_be: Callable[[str], bool] = PROGRAMS.__contains__
 ) -> Creator:
     """Judge a pid that was alive at `since` (epoch seconds). `may_be`: whether a program could be its.

@@ -16,7 +16,7 @@ from npudoctor.core.messages import _
 from npudoctor.facts.leftovers.sessions import of_the_kernel, session_of
 from npudoctor.host import Host
 from npudoctor.proof.slurm import why_not_over
-from npudoctor.proof.stale import Judge, jobs_of
+from npudoctor.proof.stale import StaleJudge, jobs_of
 
 LOGINS = ("sshd", "login", "in.telnetd")  # beginnings of the names of those that look after a login
 
@@ -24,9 +24,9 @@ LOGINS = ("sshd", "login", "in.telnetd")  # beginnings of the names of those tha
 class Endings:
     """What may be ended, at one moment."""
 
-    def __init__(self, host: Host, judge: Optional[Judge] = None) -> None:
+    def __init__(self, host: Host, judge: Optional[StaleJudge] = None) -> None:
         self._host = host
-        self._judge = judge or Judge(host)
+        self._judge = judge or StaleJudge(host)
         self._ours = set(host.processes.ancestors(host.processes.self_pid))
         self._jobs: dict[str, str] = {}
         self._children: dict[int, list[int]] = {}

@@ -9,10 +9,10 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
 from npudoctor.facts.leftovers.cache_server import SocketFile, SpillFolder
 from npudoctor.host.process.identity import user_name
-from npudoctor.proof.creator import Life, creator
-from npudoctor.proof.scene import YOUNG, Scene
-from npudoctor.proof.segment import Judged, Kind, candidate, judge_segment, together
-from npudoctor.proof.socket import SocketState, State, judge_socket, recorded
+from npudoctor.proof.creator import Life, creator_life
+from npudoctor.proof.segment import SegmentKind, SegmentState, candidate, created_together, judge_segment
+from npudoctor.proof.snapshot import YOUNG, Snapshot
+from npudoctor.proof.socket import SocketState, State, is_recorded, judge_socket
 from npudoctor.proof.spill import ProvenSpill, SpillState, judge_spills, named_too_often, unlogged_folders
 
 UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
@@ -42,12 +42,12 @@ class PassedOver:
 
 
 @dataclass(frozen=True)
-class Seen:
+class Leftovers:
     """Everything worth a word, sorted."""
 
-    orphans: tuple[Judged, ...]
-    attached: tuple[Judged, ...]
-    unproven_segments: tuple[Judged, ...]
+    orphans: tuple[SegmentState, ...]
+    attached: tuple[SegmentState, ...]
+    unproven_segments: tuple[SegmentState, ...]
     sockets: tuple[StaleSocket, ...]
     displaced: tuple[SocketFile, ...]
     unproven_sockets: tuple[SocketState, ...]
@@ -57,7 +57,7 @@ class Seen:
     passed: tuple[PassedOver, ...] = ()
 
 
-def judge(scene: Scene) -> Seen:
+def judge_leftovers(scene: Snapshot) -> Leftovers:
     """Judge sockets, then segments by them, then spilled data by both."""
     states = [judge_socket(scene, found) for found in scene.sockets]
     of_key: dict[int, list[SocketState]] = {}
@@ -69,26 +69,26 @@ def judge(scene: Scene) -> Seen:
         if candidate(segment)
     ]
     spills = judge_spills(scene, segments, states)
-    pending = [judged for judged in segments if judged.kind in (Kind.ATTACHED, Kind.UNPROVEN)]
+    pending = [judged for judged in segments if judged.kind in (SegmentKind.ATTACHED, SegmentKind.UNPROVEN)]
     keys = {segment.key for segment in scene.segments}
     dead = [state.file for state in states if state.state is State.DEAD and not _proves(state.file, pending)]
     in_use = [state for found in dead if found.key in keys for state in _in_use(scene, found, segments)]
     used = {id(state.file) for state in in_use}
     parked = [state for state in states if state.file.parked and state.state is State.ALIVE]
-    return Seen(
-        orphans=_of(segments, Kind.ORPHAN),
-        attached=_of(segments, Kind.ATTACHED),
-        unproven_segments=_of(segments, Kind.UNPROVEN),
+    return Leftovers(
+        orphans=_of(segments, SegmentKind.ORPHAN),
+        attached=_of(segments, SegmentKind.ATTACHED),
+        unproven_segments=_of(segments, SegmentKind.UNPROVEN),
         sockets=tuple(
             StaleSocket(found, _after(found, segments) if found.key in keys else ())
             for found in dead
             if id(found) not in used
         ),
-        displaced=tuple(state.file for state in parked if recorded(scene, state.file)),
+        displaced=tuple(state.file for state in parked if is_recorded(scene, state.file)),
         unproven_sockets=(
             *(state for state in states if _worth_showing(scene, state)),
             *in_use,
-            *(state for state in parked if not recorded(scene, state.file)),
+            *(state for state in parked if not is_recorded(scene, state.file)),
         ),
         spills=tuple(
             ProvenSpill(state.folder, state.log) for state in spills if state.folder and not state.why
@@ -99,49 +99,51 @@ def judge(scene: Scene) -> Seen:
     )
 
 
-def _passed(scene: Scene) -> Iterator[PassedOver]:
+def _passed(scene: Snapshot) -> Iterator[PassedOver]:
     spills = named_too_often(scene)
     for uid in sorted({*scene.passed_sockets, *scene.passed_folders, *spills}):
         sockets, folders = scene.passed_sockets.get(uid, 0), scene.passed_folders.get(uid, 0)
         yield PassedOver(uid, sockets, folders, spills.get(uid, 0))
 
 
-def _of(segments: Sequence[Judged], kind: Kind) -> tuple[Judged, ...]:
+def _of(segments: Sequence[SegmentState], kind: SegmentKind) -> tuple[SegmentState, ...]:
     return tuple(judged for judged in segments if judged.kind is kind)
 
 
-def _after(found: SocketFile, segments: Sequence[Judged]) -> tuple[int, ...]:
+def _after(found: SocketFile, segments: Sequence[SegmentState]) -> tuple[int, ...]:
     return tuple(
         judged.segment.shmid
         for judged in segments
-        if judged.kind is Kind.ORPHAN and judged.segment.key == found.key
+        if judged.kind is SegmentKind.ORPHAN and judged.segment.key == found.key
     )
 
 
-def _proves(found: SocketFile, pending: Sequence[Judged]) -> bool:
+def _proves(found: SocketFile, pending: Sequence[SegmentState]) -> bool:
     """Whether the file is the proof of a segment that cannot go yet: then it stays too."""
-    return any(judged.segment.key == found.key and together(found, judged.segment) for judged in pending)
+    return any(
+        judged.segment.key == found.key and created_together(found, judged.segment) for judged in pending
+    )
 
 
-def _in_use(scene: Scene, found: SocketFile, segments: Sequence[Judged]) -> Iterator[SocketState]:
+def _in_use(scene: Snapshot, found: SocketFile, segments: Sequence[SegmentState]) -> Iterator[SocketState]:
     """What says that the maker of a dead-looking socket lives: a segment made with it that is in use."""
-    orphans = {judged.segment.shmid for judged in _of(segments, Kind.ORPHAN)}
+    orphans = {judged.segment.shmid for judged in _of(segments, SegmentKind.ORPHAN)}
     for segment in scene.segments:
-        if segment.key == found.key and together(found, segment) and segment.shmid not in orphans:
-            made_by = creator(scene.host, segment.cpid, segment.ctime)
+        if segment.key == found.key and created_together(found, segment) and segment.shmid not in orphans:
+            made_by = creator_life(scene.host, segment.cpid, segment.ctime)
             if segment.nattch or made_by.life is not Life.DEAD:
                 why = _("segment {id}, which was created with it, is in use").format(id=segment.shmid)
                 yield SocketState(found, State.UNKNOWN, why)
 
 
-def _worth_showing(scene: Scene, state: SocketState) -> bool:
+def _worth_showing(scene: Snapshot, state: SocketState) -> bool:
     """An unclear socket is shown to its owner; not one so young that its server may be starting."""
     entry = state.file.entry
     ours = entry.uid == scene.host.identity.euid or scene.host.identity.is_root
     return state.state is State.UNKNOWN and ours and scene.now - entry.mtime_ns / 1e9 > YOUNG
 
 
-def _of_pending(state: SpillState, pending: Sequence[Judged]) -> bool:
+def _of_pending(state: SpillState, pending: Sequence[SegmentState]) -> bool:
     return any(
         judged.segment.cpid == state.log.pid
         and judged.segment.key in {line.key for line in state.log.created}
@@ -149,7 +151,7 @@ def _of_pending(state: SpillState, pending: Sequence[Judged]) -> bool:
     )
 
 
-def segment_evidence(judged: Judged) -> tuple[str, ...]:
+def segment_evidence(judged: SegmentState) -> tuple[str, ...]:
     """A segment in the words of ipcs, and what proves or is missing."""
     segment = judged.segment
     seen = _(
@@ -161,7 +163,7 @@ def segment_evidence(judged: Judged) -> tuple[str, ...]:
             shmid=segment.shmid, key=segment.key, owner=user_name(segment.cuid), mode=segment.permissions,
             size=segment.size, nattch=segment.nattch, cpid=segment.cpid,
         ),
-        when.format(created=moment(segment.ctime), detached=moment(segment.dtime)),
+        when.format(created=format_time(segment.ctime), detached=format_time(segment.dtime)),
     ]  # fmt: skip
     if judged.proof == "A" and judged.socket:
         lines.append(_("proof A: the key is that of {path}").format(path=judged.socket.path))
@@ -172,13 +174,13 @@ def segment_evidence(judged: Judged) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def sized(size: int) -> str:
+def format_size(size: int) -> str:
     """A size as a person says it."""
     unit, name = next(((unit, name) for unit, name in UNITS if size >= unit), UNITS[-1])
     value = size / unit
     return f"{value:.0f} {name}" if value >= 100 else f"{value:.3g} {name}"
 
 
-def moment(seconds: int) -> str:
+def format_time(seconds: int) -> str:
     """A time of the kernel's tables, in local time."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds)) if seconds else "-"

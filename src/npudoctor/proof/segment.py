@@ -11,8 +11,8 @@ from npudoctor.core.messages import _
 from npudoctor.facts.leftovers.cache_log import ServerLog
 from npudoctor.facts.leftovers.cache_server import SocketFile
 from npudoctor.host.process.sysvipc import Segment
-from npudoctor.proof.creator import Life, creator
-from npudoctor.proof.scene import Scene
+from npudoctor.proof.creator import Life, creator_life
+from npudoctor.proof.snapshot import Snapshot
 from npudoctor.proof.socket import SocketState, State
 
 GIB = 1 << 30
@@ -21,7 +21,7 @@ TOGETHER = 3  # seconds within which a server binds its socket, makes its segmen
 MODES, OLD_MODES = (0o600,), (0o600, 0o666)
 
 
-class Kind(enum.Enum):
+class SegmentKind(enum.Enum):
     """What a segment is to us."""
 
     LIVING = "living"  # a living server's, or another living program's
@@ -31,13 +31,13 @@ class Kind(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Judged:
+class SegmentState:
     """A segment and its kind. `proof` is "A" or "B", `socket` and `log` what it rests on; `why` says what
     was missing. `ready_in`: the seconds after which it can be judged, where nothing but the youth of its
     socket stood against that."""
 
     segment: Segment
-    kind: Kind
+    kind: SegmentKind
     proof: str = ""
     socket: Optional[SocketFile] = None
     log: Optional[ServerLog] = None
@@ -55,14 +55,14 @@ def fits_size(size: int) -> bool:
     return size > 0 and size % GIB == 0
 
 
-def judge_segment(scene: Scene, segment: Segment, sockets: Sequence[SocketState]) -> Judged:
+def judge_segment(scene: Snapshot, segment: Segment, sockets: Sequence[SocketState]) -> SegmentState:
     """Judge a candidate against the judged sockets and the logs."""
     mine = [state for state in sockets if state.file.entry.is_socket and state.file.key == segment.key]
-    if any(state.state is State.ALIVE and together(state.file, segment) for state in mine):
-        return Judged(segment, Kind.LIVING)
-    made_by = creator(scene.host, segment.cpid, segment.ctime)
+    if any(state.state is State.ALIVE and created_together(state.file, segment) for state in mine):
+        return SegmentState(segment, SegmentKind.LIVING)
+    made_by = creator_life(scene.host, segment.cpid, segment.ctime)
     if made_by.life is Life.ALIVE:
-        return Judged(segment, Kind.LIVING, why=made_by.why)
+        return SegmentState(segment, SegmentKind.LIVING, why=made_by.why)
     doubts = [made_by.why] if made_by.life is Life.UNKNOWN else []
     unclear = [state for state in mine if state.state in (State.UNKNOWN, State.ALIVE)]
     doubts += [state.why for state in unclear]
@@ -74,24 +74,24 @@ def judge_segment(scene: Scene, segment: Segment, sockets: Sequence[SocketState]
     if doubts:
         young = len(doubts) == len(unclear) and all(state.ready_in for state in unclear)
         ready_in = max(state.ready_in for state in unclear) if young else 0.0
-        return Judged(segment, Kind.UNPROVEN, why="; ".join(doubts), ready_in=ready_in)
+        return SegmentState(segment, SegmentKind.UNPROVEN, why="; ".join(doubts), ready_in=ready_in)
     return _proven(scene, segment, mine)
 
 
-def _proven(scene: Scene, segment: Segment, mine: Sequence[SocketState]) -> Judged:
-    kind = Kind.ATTACHED if segment.nattch else Kind.ORPHAN
+def _proven(scene: Snapshot, segment: Segment, mine: Sequence[SocketState]) -> SegmentState:
+    kind = SegmentKind.ATTACHED if segment.nattch else SegmentKind.ORPHAN
     reasons: list[str] = []
     for state in mine:
         against = list(_against_a(segment, state.file))
         if not against:
-            return Judged(segment, kind, "A", socket=state.file, log=_log_of(scene, segment))
+            return SegmentState(segment, kind, "A", socket=state.file, log=_log_of(scene, segment))
         reasons += against
     against_b = _against_b(scene, segment)
     log = _log_of(scene, segment)
     if log is not None and not against_b:
-        return Judged(segment, kind, "B", log=log)
+        return SegmentState(segment, kind, "B", log=log)
     reasons += against_b or [_("no socket has its key, and no log of its creator mentions it")]
-    return Judged(segment, Kind.UNPROVEN, why="; ".join(dict.fromkeys(reasons)))
+    return SegmentState(segment, SegmentKind.UNPROVEN, why="; ".join(dict.fromkeys(reasons)))
 
 
 def _against_a(segment: Segment, found: SocketFile) -> Iterator[str]:
@@ -102,16 +102,16 @@ def _against_a(segment: Segment, found: SocketFile) -> Iterator[str]:
         yield _("mode {mode:o} does not match a cache server's").format(mode=segment.permissions)
     if not fits_size(segment.size):
         yield _("its size is not a whole number of GiB")
-    if not together(found, segment):
+    if not created_together(found, segment):
         yield _("the segment and the socket were not created at the same time")
 
 
-def together(found: SocketFile, segment: Segment) -> bool:
+def created_together(found: SocketFile, segment: Segment) -> bool:
     """Whether both were made within the seconds that a server needs for them."""
     return abs(segment.ctime - found.entry.mtime_ns // 1_000_000_000) <= TOGETHER
 
 
-def _against_b(scene: Scene, segment: Segment) -> list[str]:
+def _against_b(scene: Snapshot, segment: Segment) -> list[str]:
     """What stands against proof B beside the log itself."""
     against = []
     if segment.uid != segment.cuid:
@@ -130,7 +130,7 @@ def _against_b(scene: Scene, segment: Segment) -> list[str]:
     return against
 
 
-def _log_of(scene: Scene, segment: Segment) -> Optional[ServerLog]:
+def _log_of(scene: Snapshot, segment: Segment) -> Optional[ServerLog]:
     """A log of the creator that names this key at the time the segment was made, and that nobody else
     could have written."""
     for log in scene.logs:

@@ -8,19 +8,19 @@ from typing import Optional
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
+from npudoctor.facts.leftovers.sessions import KERNEL
 from npudoctor.facts.leftovers.shm_files import SharedFile
 from npudoctor.host import Host
 from npudoctor.host.process.processes import Process
-from npudoctor.proof.creator import Life, creator
+from npudoctor.proof.creator import Life, creator_life
 from npudoctor.proof.stale import blind
 from npudoctor.proof.users import hidden, users
 
 YOUNG = 600.0  # seconds below which its name may still be on its way to the process that will open it
-KERNEL = 2  # kthreadd: the kernel's own threads are its children
 
 
 @dataclass(frozen=True)
-class Judged:
+class SharedFileState:
     """One file. `users`: who maps it or has it open. `lives`: its maker does. `unseen`: not all who could
     use it can be looked into. `why`: what is missing in the proof that it was left behind, "" when nothing.
     `told`: what is known of its maker. `young`: nothing is said of it yet."""
@@ -42,7 +42,7 @@ class Judged:
         return not self.in_use and not self.why
 
 
-def judge(host: Host, files: Sequence[SharedFile]) -> list[Judged]:
+def judge_shared_files(host: Host, files: Sequence[SharedFile]) -> list[SharedFileState]:
     """Judge all files of one look: the processes are looked into once, and only when there is one."""
     if not files:
         return []
@@ -52,12 +52,12 @@ def judge(host: Host, files: Sequence[SharedFile]) -> list[Judged]:
     return [_judged(host, file, usage, why_blind, concealed) for file in files]
 
 
-def _judged(host: Host, file: SharedFile, usage: Usage, why_blind: str, concealed: str) -> Judged:
+def _judged(host: Host, file: SharedFile, usage: Usage, why_blind: str, concealed: str) -> SharedFileState:
     pids = usage.of(file)
     if pids:
-        return Judged(file, pids)
+        return SharedFileState(file, pids)
     since = file.entry.ctime_ns / 1e9
-    made = creator(host, file.pid, since, _is_python) if file.pid is not None else None
+    made = creator_life(host, file.pid, since, _is_python) if file.pid is not None else None
     unseen = usage.unseen(file) or concealed
     missing = (
         unseen,
@@ -70,7 +70,7 @@ def _judged(host: Host, file: SharedFile, usage: Usage, why_blind: str, conceale
     young = host.clock.now() - since < YOUNG
     why = next(filter(None, missing), _("it is only minutes old") if young else "")
     lives = made is not None and made.life is Life.ALIVE
-    return Judged(file, (), lives, bool(unseen), why, made.why if made else "", young)
+    return SharedFileState(file, (), lives, bool(unseen), why, made.why if made else "", young)
 
 
 def _is_python(program: str) -> bool:

@@ -11,7 +11,7 @@ from npudoctor.core.messages import _
 from npudoctor.facts.leftovers.cache_server import SocketFile
 from npudoctor.host.fs.walk import Parent
 from npudoctor.host.network.sockets import Listener
-from npudoctor.proof.scene import YOUNG, Living, Scene
+from npudoctor.proof.snapshot import YOUNG, LivingServers, Snapshot
 
 
 class State(enum.Enum):
@@ -34,7 +34,7 @@ class SocketState:
     ready_in: float = 0.0
 
 
-def judge_socket(scene: Scene, found: SocketFile) -> SocketState:
+def judge_socket(scene: Snapshot, found: SocketFile) -> SocketState:
     """Every rule must hold for DEAD; the first that does not is named."""
     if not found.entry.is_socket:
         return SocketState(found, State.NO_SOCKET, _("it is not a socket"))
@@ -49,11 +49,11 @@ def judge_socket(scene: Scene, found: SocketFile) -> SocketState:
     return SocketState(found, State.UNKNOWN, why, left if 0 <= left <= YOUNG else 0.0)
 
 
-def _age(scene: Scene, found: SocketFile) -> float:
+def _age(scene: Snapshot, found: SocketFile) -> float:
     return scene.now - found.entry.mtime_ns / 1e9
 
 
-def _doubt(scene: Scene, found: SocketFile, answers: Sequence[Listener]) -> Optional[str]:
+def _doubt(scene: Snapshot, found: SocketFile, answers: Sequence[Listener]) -> Optional[str]:
     """The first rule that is not met, in words; None when all are."""
     if _age(scene, found) <= YOUNG:
         return _("it is younger than {seconds:g} s: a server may be starting").format(seconds=YOUNG)
@@ -63,16 +63,16 @@ def _doubt(scene: Scene, found: SocketFile, answers: Sequence[Listener]) -> Opti
         return _("/proc/net/unix lists it")
     if not scene.host.processes.ours():
         return _("/proc shows a pid namespace other than npudoctor's")
-    if found.parked and not recorded(scene, found):
+    if found.parked and not is_recorded(scene, found):
         return _(
             "its name looks like that of an interrupted removal, but no journal of npudoctor records one"
         )
-    return served(scene.living, found.port) or untrusted_parent(
+    return serving_process(scene.living, found.port) or why_untrusted(
         found.parents, found.entry.uid, scene.host.identity.euid
     )
 
 
-def served(living: Living, port: int) -> Optional[str]:
+def serving_process(living: LivingServers, port: int) -> Optional[str]:
     """Which process may serve this port; None when surely none does. One that hides its port may."""
     for server in living.servers:
         if server.port in (port, None):
@@ -83,7 +83,7 @@ def served(living: Living, port: int) -> Optional[str]:
     return None
 
 
-def recorded(scene: Scene, found: SocketFile) -> bool:
+def is_recorded(scene: Snapshot, found: SocketFile) -> bool:
     """Whether our journal says that a removal of ours took this very file away from its name."""
     entry = found.entry
     return any(
@@ -94,7 +94,7 @@ def recorded(scene: Scene, found: SocketFile) -> bool:
     )
 
 
-def untrusted_parent(parents: Sequence[Parent], owner: int, euid: int) -> Optional[str]:
+def why_untrusted(parents: Sequence[Parent], owner: int, euid: int) -> Optional[str]:
     """Why the way to an entry of `owner` is not to be trusted; None when it is.
 
     Every folder is the owner's or root's. Below one that others may write without a sticky bit,

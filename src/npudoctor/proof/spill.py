@@ -20,10 +20,10 @@ from npudoctor.facts.leftovers.cache_server import (
     within,
 )
 from npudoctor.host import CannotTell
-from npudoctor.proof.creator import Life, creator
-from npudoctor.proof.scene import Scene
-from npudoctor.proof.segment import TOGETHER, Judged, Kind, trusted_log
-from npudoctor.proof.socket import SocketState, State, untrusted_parent
+from npudoctor.proof.creator import Life, creator_life
+from npudoctor.proof.segment import TOGETHER, SegmentKind, SegmentState, trusted_log
+from npudoctor.proof.snapshot import Snapshot
+from npudoctor.proof.socket import SocketState, State, why_untrusted
 from npudoctor.proof.users import users_of
 
 NAMED = 2000  # folders that the logs of one other owner may name
@@ -57,7 +57,7 @@ class Death:
 
 
 def judge_spills(
-    scene: Scene, segments: Sequence[Judged], sockets: Sequence[SocketState]
+    scene: Snapshot, segments: Sequence[SegmentState], sockets: Sequence[SocketState]
 ) -> list[SpillState]:
     """Every folder that a log names and that is still there, but for those of living servers.
 
@@ -78,7 +78,7 @@ def judge_spills(
     ]
 
 
-def named_too_often(scene: Scene) -> dict[int, int]:
+def named_too_often(scene: Snapshot) -> dict[int, int]:
     """The owners of logs that name more folders than are looked at, and how many those name. None of them is
     judged: each log could say that a folder which another one names is a living server's."""
     count: Counter[int] = Counter()
@@ -88,7 +88,11 @@ def named_too_often(scene: Scene) -> dict[int, int]:
 
 
 def _judge(
-    scene: Scene, named: str, log: ServerLog, segments: Sequence[Judged], sockets: Sequence[SocketState]
+    scene: Snapshot,
+    named: str,
+    log: ServerLog,
+    segments: Sequence[SegmentState],
+    sockets: Sequence[SocketState],
 ) -> Optional[SpillState]:
     path, folder, trouble, owner = _locate(scene, named)
     if folder is None and not trouble:
@@ -103,7 +107,7 @@ def _judge(
     return SpillState(path, folder, log, next(_against(scene, folder, log, death), ""))
 
 
-def _locate(scene: Scene, named: str) -> tuple[str, Optional[SpillFolder], str, Optional[int]]:
+def _locate(scene: Snapshot, named: str) -> tuple[str, Optional[SpillFolder], str, Optional[int]]:
     """Where the folder really is, what it is, what keeps us from it, and its owner as far as that can be
     seen; all empty when it is gone.
 
@@ -124,7 +128,7 @@ def _locate(scene: Scene, named: str) -> tuple[str, Optional[SpillFolder], str, 
         return named, None, _("this user has no permission to look into it"), _owner(scene, named)
 
 
-def _owner(scene: Scene, named: str) -> Optional[int]:
+def _owner(scene: Snapshot, named: str) -> Optional[int]:
     try:
         entry = scene.host.files.lstat(named)
     except CannotTell:
@@ -133,7 +137,7 @@ def _owner(scene: Scene, named: str) -> Optional[int]:
 
 
 def _death(
-    scene: Scene, log: ServerLog, segments: Sequence[Judged], sockets: Sequence[SocketState]
+    scene: Snapshot, log: ServerLog, segments: Sequence[SegmentState], sockets: Sequence[SocketState]
 ) -> Union[Death, str, None]:
     """When the writer of a log died; None while it lives; a sentence when that cannot be said."""
     if log.machine != scene.host.system.name:
@@ -150,7 +154,7 @@ def _death(
     removed = _recorded(scene, log)
     if removed is not None:
         return removed
-    writer = creator(scene.host, log.pid, log.last)
+    writer = creator_life(scene.host, log.pid, log.last)
     if writer.life is Life.ALIVE:
         return None
     if writer.life is Life.UNKNOWN:
@@ -160,11 +164,11 @@ def _death(
     return scene.crowded(log.entry.uid) or Death(log.entry.mtime_ns // 1_000_000_000, "log")
 
 
-def _death_of(judged: Judged) -> Union[Death, str, None]:
+def _death_of(judged: SegmentState) -> Union[Death, str, None]:
     """A server's death is when it let go of its segment, once nobody holds that any more."""
-    if judged.kind is Kind.LIVING:
+    if judged.kind is SegmentKind.LIVING:
         return None
-    if judged.kind is not Kind.ORPHAN:
+    if judged.kind is not SegmentKind.ORPHAN:
         return _("its server is not proven dead: {why}").format(why=judged.why or _("clients are attached"))
     died = judged.segment.dtime
     return Death(died, "segment") if died else _("when it died is unknown")
@@ -175,7 +179,7 @@ def _logged(log: ServerLog, key: int, ctime: int) -> bool:
     return any(line.key == key and abs(line.when - ctime) <= TOGETHER for line in log.created)
 
 
-def _recorded(scene: Scene, log: ServerLog) -> Optional[Death]:
+def _recorded(scene: Snapshot, log: ServerLog) -> Optional[Death]:
     """The death as an earlier run of ours wrote it down before it removed the segment, in this boot."""
     boot = scene.host.system.boot_id()
     names = ("cpid", "key", "ctime", "dtime", "log_device", "log_inode")
@@ -210,7 +214,7 @@ def _may_be_its(state: SocketState, log: ServerLog) -> bool:
     )
 
 
-def _against(scene: Scene, folder: SpillFolder, log: ServerLog, death: Death) -> Iterator[str]:
+def _against(scene: Snapshot, folder: SpillFolder, log: ServerLog, death: Death) -> Iterator[str]:
     """What stands against removing a folder that a dead server's log names.
 
     That no living server spills to the folder above needs no look: a folder in a dead server's log is
@@ -225,7 +229,7 @@ def _against(scene: Scene, folder: SpillFolder, log: ServerLog, death: Death) ->
         yield _("it contains more than a cache server's container files")
     if folder.newest is not None and folder.newest > death.when:
         yield _("it was written after its server died")
-    way = untrusted_parent(folder.parents, entry.uid, scene.host.identity.euid)
+    way = why_untrusted(folder.parents, entry.uid, scene.host.identity.euid)
     if way:
         yield way
     holder = users_of(scene.host, folder)
@@ -233,7 +237,7 @@ def _against(scene: Scene, folder: SpillFolder, log: ServerLog, death: Death) ->
         yield holder
 
 
-def unlogged_folders(scene: Scene) -> list[SpillFolder]:
+def unlogged_folders(scene: Snapshot) -> list[SpillFolder]:
     """Folders of ours at the old default places that look like spilled data and that no log names; nor do
     logs of others than their owners count here."""
     named = {(path, log.entry.uid) for log in scene.logs for path in log.spills}
@@ -250,7 +254,7 @@ def unlogged_folders(scene: Scene) -> list[SpillFolder]:
     return found
 
 
-def _below(scene: Scene, root: str) -> list[str]:
+def _below(scene: Snapshot, root: str) -> list[str]:
     try:
         names = scene.host.files.names(root)
     except CannotTell:

@@ -36,7 +36,7 @@ class Staleness:
 
 def staleness(host: Host, pid: int) -> Staleness:
     """Judge one process; whatever cannot be seen makes it not proven."""
-    return Judge(host).staleness(pid)
+    return StaleJudge(host).staleness(pid)
 
 
 def jobs_of(host: Host, pid: int) -> list[str]:
@@ -51,7 +51,7 @@ def containers_of(host: Host, pid: int) -> list[tuple[str, str]]:
     return sorted({(match[2], match[1]) for path in paths for match in _CONTAINER.finditer(path)})
 
 
-class Judge:
+class StaleJudge:
     """Judges many processes of one moment: what they share is looked at once."""
 
     def __init__(self, host: Host) -> None:

@@ -10,7 +10,7 @@ from npudoctor.facts.leftovers.temporary import TempFolder
 from npudoctor.host import CannotTell, Host
 from npudoctor.host.process.processes import Process
 from npudoctor.proof.creator import CLOCK_SLACK
-from npudoctor.proof.places import why_shared
+from npudoctor.proof.shared_storage import why_shared
 from npudoctor.proof.stale import blind
 from npudoctor.proof.users import users
 
@@ -21,7 +21,7 @@ ADOPTERS = ("systemd", "init", "tini", "dumb-init", "docker-init", "containerd-s
 EMBEDDED = b"libpython"  # what maps this is a Python by another name
 
 
-class Owners:
+class FolderOwners:
     """Answers for the folders of one look: who of their owners' processes could have made them."""
 
     def __init__(self, host: Host) -> None:

@@ -14,24 +14,18 @@ from npudoctor.facts.leftovers.shm_files import SharedFile
 from npudoctor.host import Host
 from npudoctor.host.fs.files import Entry
 from npudoctor.proof.creator import CLOCK_SLACK
-from npudoctor.proof.temporary import Owners
+from npudoctor.proof.temporary import FolderOwners
 
-LEASED = (
-    "tmpfs",
-    "ext2",
-    "ext3",
-    "ext4",
-    "xfs",
-    "btrfs",
-)  # where a lease proves it, see fixing.actions.unused
+# File systems on which a lease proves it, see fixing.actions.unused.
+LEASED = ("tmpfs", "ext2", "ext3", "ext4", "xfs", "btrfs")
 
 
-class Knowers:
+class PossibleUsers:
     """Answers for the files of one look."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._owners = Owners(host)
+        self._owners = FolderOwners(host)
 
     def why_not(self, file: SharedFile) -> str:
         """Why it may still be wanted; empty when it cannot be."""

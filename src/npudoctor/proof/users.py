@@ -9,18 +9,17 @@ from typing import Optional
 from npudoctor.core.messages import _
 from npudoctor.facts.leftovers.cache_server import CONTAINER, SPILL, SpillFolder
 from npudoctor.host import Host
-from npudoctor.host.process.processes import Process
+from npudoctor.host.process.processes import Process, parse_uids
 
 
 def users(host: Host, process: Process) -> frozenset[int]:
     """The uids that a process acts as. By its status, as /proc gives the folder of a process that must not
     be dumped (sshd, ssh-agent) to root."""
     try:
-        status = host.disk.read(f"/proc/{process.pid}/status", 1 << 16).decode("utf-8", "replace")
+        uids = parse_uids(host.disk.read(f"/proc/{process.pid}/status", 1 << 16))
     except OSError:
-        return frozenset((process.uid,))
-    line = next((line for line in status.splitlines() if line.startswith("Uid:")), "")
-    return frozenset(map(int, line.split()[1:])) or frozenset((process.uid,))
+        uids = frozenset()
+    return uids or frozenset((process.uid,))
 
 
 def hidden(host: Host) -> Iterator[int]:

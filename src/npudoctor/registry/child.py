@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Any, Callable, NoReturn, Optional
 
 from npudoctor.checking.check import NoAnswer
-from npudoctor.core.descriptors import beyond_standard, nowhere, ready
-from npudoctor.core.patience import TURN
+from npudoctor.core.descriptors import inherited_descriptors, open_null, ready
+from npudoctor.core.waiting import TURN
 
 ANSWER_LIMIT = 4 << 20
 MEMORY_LIMIT = 2 << 30  # of the work, and of each program that it starts
@@ -27,7 +27,7 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 @dataclass
-class Child:
+class GuardedChild:
     """The guardian's pid, the pipe with the answer, and the pipe whose end is the guardian's sign."""
 
     pid: int
@@ -54,13 +54,13 @@ class Child:
                 return None
             received += part
         try:
-            told = json.loads(received)
+            answer = json.loads(received)
         except (ValueError, RecursionError):
             return None
-        return told if isinstance(told, dict) else None
+        return answer if isinstance(answer, dict) else None
 
     def _readable(self, until: float) -> bool:
-        """Wait in short turns, as patience.wait does."""
+        """Wait in short turns, as waiting.wait does."""
         while True:
             left = max(0.0, until - time.monotonic())
             # What is there already is read even when the time is over: others may have used it up.
@@ -81,7 +81,7 @@ class Child:
                 time.sleep(0.001)
 
 
-def in_child(work: Callable[[], dict[str, Any]]) -> Child:
+def start_child(work: Callable[[], dict[str, Any]]) -> GuardedChild:
     """Start the work; call it before any thread is started. OSError when no process can be started."""
     control = _control()
     reading, writing = os.pipe()
@@ -99,7 +99,7 @@ def in_child(work: Callable[[], dict[str, Any]]) -> Child:
             os._exit(70)
     os.close(writing)
     os.close(holding)
-    return Child(pid, reading, leash)
+    return GuardedChild(pid, reading, leash)
 
 
 def _control() -> Callable[[int, int], None]:
@@ -134,10 +134,10 @@ def _guard(
 
 def _keep_only(*kept: int) -> None:
     """No terminal to write to, no pipe of a sibling to keep open, no result to spoil."""
-    nothing = nowhere()
+    nothing = open_null()
     for descriptor in (0, 1, 2):
         os.dup2(nothing, descriptor)
-    for number in beyond_standard():
+    for number in inherited_descriptors():
         if number not in kept:
             with contextlib.suppress(OSError):
                 os.close(number)

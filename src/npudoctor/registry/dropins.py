@@ -7,17 +7,17 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Callable, Optional
 
-from npudoctor.checking.check import Answer, Check, Crashed, NoAnswer
+from npudoctor.checking.check import Check, CheckOutput, Crashed, NoAnswer
 from npudoctor.core.messages import _, strerror
 from npudoctor.core.trust import read_trusted, why_untrusted
 from npudoctor.host import CannotTell, Host
 from npudoctor.host.fs.files import Files, LocalDisk
 from npudoctor.registry import foreign
-from npudoctor.registry.collecting import DROP_IN_GROUP
+from npudoctor.registry.collector import DROP_IN_GROUP
 
 if TYPE_CHECKING:
-    from npudoctor.registry.child import Child
-    from npudoctor.registry.collecting import Asking, Collector
+    from npudoctor.registry.child import GuardedChild
+    from npudoctor.registry.collector import Collector, ForeignCall
 
 
 def load(collector: Collector, directory: str, seconds: float, *, named: bool) -> None:
@@ -67,7 +67,7 @@ def _why_remote(path: str, files: Files) -> Optional[str]:
     return None
 
 
-class Foreign:
+class ForeignCheck:
     """Somebody else's code on its way to be a check; `load` is called in child processes only.
 
     `where` is the file that names it, where its own name does not tell.
@@ -78,14 +78,14 @@ class Foreign:
     ) -> None:
         self._collector, self._name, self._group, self._where = collector, name, group, where
         self._load = load
-        self._child: Optional[Child] = None
+        self._child: Optional[GuardedChild] = None
 
     def begin(self) -> None:
         """Load it in a child."""
-        from npudoctor.registry.child import in_child
+        from npudoctor.registry.child import start_child
 
         try:
-            self._child = in_child(lambda: foreign.declaration(self._load))
+            self._child = start_child(lambda: foreign.declaration(self._load))
         except OSError as error:
             self.breaks(_no_process(error))
 
@@ -94,28 +94,30 @@ class Foreign:
         if self._child is None:
             return
         try:
-            told = self._child.answer(until)
+            declaration = self._child.answer(until)
         except NoAnswer:
             self.breaks(_("loading it did not finish"))
             return
-        if told is None or "broken" in told:
-            why = _("its process ended while loading it") if told is None else str(told["broken"])
+        if declaration is None or "broken" in declaration:
+            why = (
+                _("its process ended while loading it") if declaration is None else str(declaration["broken"])
+            )
             self.breaks(why)
             return
         try:
-            check = foreign.declared(told, self._name, _never, self._group)
+            check = foreign.check_from_declaration(declaration, self._name, _never, self._group)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             self.breaks(f"{type(error).__name__}: {error}")
             return
         if self._collector.add(check, self._where):
             self._collector.foreign[check.id] = self._asking()
 
-    def _asking(self) -> Asking:
-        from npudoctor.registry.child import in_child
+    def _asking(self) -> ForeignCall:
+        from npudoctor.registry.child import start_child
 
-        def ask(host: Host) -> Callable[[float], Iterator[Answer]]:
+        def ask(host: Host) -> Callable[[float], Iterator[CheckOutput]]:
             try:
-                child = in_child(lambda: foreign.asked(self._load, host))
+                child = start_child(lambda: foreign.ask_in_child(self._load, host))
             except OSError as error:
                 return _failing(_no_process(error))
             return lambda until: _replayed(child, until)
@@ -127,7 +129,7 @@ class Foreign:
         self._collector.breaks(self._name, self._group, why, self._where)
 
 
-class DropIn(Foreign):
+class DropIn(ForeignCheck):
     """One file on its way to be a check."""
 
     def __init__(self, collector: Collector, directory: str, file: str) -> None:
@@ -147,13 +149,13 @@ class DropIn(Foreign):
         self.begin()
 
 
-def _replayed(child: Child, until: float) -> Iterator[Answer]:
-    answers: Iterator[Answer] = foreign.answers_of(child.answer(until))
+def _replayed(child: GuardedChild, until: float) -> Iterator[CheckOutput]:
+    answers: Iterator[CheckOutput] = foreign.replay_answers(child.answer(until))
     return answers
 
 
-def _failing(why: str) -> Callable[[float], Iterator[Answer]]:
-    def fail(until: float) -> Iterator[Answer]:
+def _failing(why: str) -> Callable[[float], Iterator[CheckOutput]]:
+    def fail(until: float) -> Iterator[CheckOutput]:
         raise Crashed(why)
 
     return fail
@@ -163,5 +165,5 @@ def _no_process(error: OSError) -> str:
     return _("no process can be started for it: {why}").format(why=strerror(error.errno))
 
 
-def _never(host: Host) -> Iterator[Answer]:
+def _never(host: Host) -> Iterator[CheckOutput]:
     raise AssertionError("a foreign check is asked in a child process")

@@ -26,12 +26,12 @@ class EntryPoint:
 
 def entry_points(search_path: Iterable[str]) -> list[EntryPoint]:
     """All of our group; of the same name and module in two folders the first counts."""
-    found: dict[tuple[str, str], EntryPoint] = {}
+    points: dict[tuple[str, str], EntryPoint] = {}
     for folder in search_path:
         if os.path.basename(folder.rstrip("/")) in INSTALLED:
             for point in _below(folder):
-                found.setdefault((point.name, point.module), point)
-    return list(found.values())
+                points.setdefault((point.name, point.module), point)
+    return list(points.values())
 
 
 def parse(text: str) -> list[tuple[str, str]]:

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Callable, Optional
 
-from npudoctor.checking.check import Check, Crashed, Skip, title_of, what_is_wrong
-from npudoctor.checking.needs import missing
+from npudoctor.checking.check import Check, Crashed, Skip, declaration_error, title_of
+from npudoctor.checking.needs import why_not_applicable
 from npudoctor.core.messages import _
 from npudoctor.core.model import Action, Facts, Finding, Fix, Risk, Scope, Severity
-from npudoctor.fixing.steps.steps import Command, Known, decode, encode
+from npudoctor.fixing.steps.steps import Command, KnownStep, decode, encode
 from npudoctor.host import CannotTell, Host, NotRunning
 from npudoctor.host.fs.files import LocalDisk
 from npudoctor.registry.child import ANSWER_LIMIT
@@ -33,10 +33,10 @@ def load_module(module: str, name: str) -> Check:
 
 
 def _only(space: Mapping[str, Any], name: str) -> Check:
-    found = {value.id: value for value in space.values() if isinstance(value, Check)}
-    if len(found) != 1:
-        raise ValueError(f"a file holds one check, this one holds {len(found)}")
-    check = next(iter(found.values()))
+    checks = {value.id: value for value in space.values() if isinstance(value, Check)}
+    if len(checks) != 1:
+        raise ValueError(f"a file holds one check, this one holds {len(checks)}")
+    check = next(iter(checks.values()))
     if check.id != name.replace("_", "-"):
         raise ValueError(f"the id {check.id!r} is not the file's name")
     return check
@@ -61,30 +61,32 @@ def declaration(load: Callable[[], Check]) -> dict[str, Any]:
     }
 
 
-def declared(told: dict[str, Any], name: str, ask: Callable[[Host], Any], group: str) -> Check:
+def check_from_declaration(
+    declaration: dict[str, Any], name: str, ask: Callable[[Host], Any], group: str
+) -> Check:
     """The Check that a child declared; it can say what it likes, so all of it is judged again."""
-    codes = {code: Severity(severity) for code, severity in told["codes"].items()}
-    wrong = what_is_wrong(told["id"], codes, told["tags"], told["needs"])
-    if wrong or told["id"] != name.replace("_", "-"):
-        raise ValueError(wrong or f"the id {told['id']!r} is not the file's name")
-    manual = str(told["manual"])
+    codes = {code: Severity(severity) for code, severity in declaration["codes"].items()}
+    wrong = declaration_error(declaration["id"], codes, declaration["tags"], declaration["needs"])
+    if wrong or declaration["id"] != name.replace("_", "-"):
+        raise ValueError(wrong or f"the id {declaration['id']!r} is not the file's name")
+    manual = str(declaration["manual"])
     return Check(
-        id=told["id"],
-        scope=Scope(told["scope"]),
+        id=declaration["id"],
+        scope=Scope(declaration["scope"]),
         codes=codes,
         ask=ask,
         title=title_of(manual),
         page=lambda: manual,
-        tags=tuple(told["tags"]),
+        tags=tuple(declaration["tags"]),
         group=group,
-        needs=tuple(told["needs"]),
-        advisory=bool(told["advisory"]),
-        quick=bool(told["quick"]),
+        needs=tuple(declaration["needs"]),
+        advisory=bool(declaration["advisory"]),
+        quick=bool(declaration["quick"]),
         origin=group,
     )
 
 
-def asked(load: Callable[[], Check], host: Host) -> dict[str, Any]:
+def ask_in_child(load: Callable[[], Check], host: Host) -> dict[str, Any]:
     """In the child: ask a foreign check and put its answers into JSON."""
     answers: list[dict[str, Any]] = []
     if isinstance(host.disk, LocalDisk):
@@ -93,7 +95,7 @@ def asked(load: Callable[[], Check], host: Host) -> dict[str, Any]:
     left = ANSWER_LIMIT
     try:
         check = load()
-        why = missing(check.needs, host)
+        why = why_not_applicable(check.needs, host)
         if why is not None:
             raise Skip(why)
         for answer in check.ask(host):
@@ -114,7 +116,7 @@ def asked(load: Callable[[], Check], host: Host) -> dict[str, Any]:
     return {"answers": answers, **ending}
 
 
-def answers_of(told: Optional[dict[str, Any]]) -> Any:
+def replay_answers(told: Optional[dict[str, Any]]) -> Any:
     """Replay in the parent what a child answered: yields its findings, raises its ending."""
     if told is None:
         raise Crashed(_("its process ended without a result"))
@@ -159,18 +161,18 @@ def _encode(answer: object) -> dict[str, Any]:
     }
 
 
-def _decode(told: dict[str, Any]) -> object:
-    if "facts" in told:
-        return Facts(told["facts"])
-    fix = told["fix"]
+def _decode(data: dict[str, Any]) -> object:
+    if "facts" in data:
+        return Facts(data["facts"])
+    fix = data["fix"]
     return Finding(
-        code=told["code"],
-        message=told["message"],
-        severity=None if told["severity"] is None else Severity(told["severity"]),
-        evidence=tuple(told["evidence"]),
-        device=told["device"],
-        action=Action(told["action"]),
-        echo_of=tuple(told["echo_of"]),
+        code=data["code"],
+        message=data["message"],
+        severity=None if data["severity"] is None else Severity(data["severity"]),
+        evidence=tuple(data["evidence"]),
+        device=data["device"],
+        action=Action(data["action"]),
+        echo_of=tuple(data["echo_of"]),
         fix=fix
         and Fix(
             title=fix["title"],
@@ -183,9 +185,9 @@ def _decode(told: dict[str, Any]) -> object:
     )
 
 
-def _step(told: dict[str, Any]) -> Known:
+def _step(data: dict[str, Any]) -> KnownStep:
     """A step that a stranger made. The questions of our own steps only look; of a stranger's nobody knows."""
-    step = decode(told)
+    step = decode(data)
     if isinstance(step, Command) and (step.unless or step.still):
         raise ValueError(_("a step may run nothing that it does not show: leave out unless and still"))
     return step

@@ -12,8 +12,8 @@ from npudoctor.checking.check import is_name
 from npudoctor.core.messages import _, strerror
 from npudoctor.core.trust import why_untrusted
 from npudoctor.registry import foreign
-from npudoctor.registry.collecting import PLUG_IN_GROUP, Collector
-from npudoctor.registry.dropins import Foreign
+from npudoctor.registry.collector import PLUG_IN_GROUP, Collector
+from npudoctor.registry.dropins import ForeignCheck
 from npudoctor.registry.entrypoints import EntryPoint
 
 _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\Z")
@@ -29,7 +29,7 @@ def load(collector: Collector, points: Sequence[EntryPoint], until: float) -> No
             collector.breaks(point.name if _named(point) else UNNAMED, PLUG_IN_GROUP, why)
             continue
         ask = partial(foreign.load_module, point.module, point.name)
-        plug_in = Foreign(collector, point.name, PLUG_IN_GROUP, ask, point.file)
+        plug_in = ForeignCheck(collector, point.name, PLUG_IN_GROUP, ask, point.file)
         plug_in.begin()
         begun.append(plug_in)
     for plug_in in begun:

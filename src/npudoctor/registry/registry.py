@@ -9,14 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 
 from npudoctor.checking import index
-from npudoctor.registry.collecting import Collector, Loaded
+from npudoctor.registry.collector import Collector, LoadedChecks
 from npudoctor.registry.entrypoints import entry_points
 
 DROP_INS = "/etc/npudoctor/checks.d"
 LOAD_SECONDS = 5.0
 
 
-def load_all(variables: Mapping[str, str], seconds: float = LOAD_SECONDS) -> Loaded:
+def load_all(variables: Mapping[str, str], seconds: float = LOAD_SECONDS) -> LoadedChecks:
     """The built-in checks, the plug-ins, and the drop-ins that the caller's variables name; call it before
     any thread.
 
@@ -51,11 +51,11 @@ def check_files(package_path: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 def _load_built_in(collector: Collector) -> None:
     package = import_module("npudoctor.checks")
-    known = index.listed()
+    known = index.load_index()
     for group, name in check_files(list(package.__path__)):
         expected = name.replace("_", "-")
         try:
-            check = known.get((group, expected)) or index.loaded(group, expected)
+            check = known.get((group, expected)) or index.load_check(group, expected)
         except Exception as error:
             collector.breaks(expected, group, f"{type(error).__name__}: {error}")
         else:

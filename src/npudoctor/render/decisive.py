@@ -22,6 +22,6 @@ def decisive_text(report: Report) -> str:
 
 def _deciding(report: Report, least: Severity) -> Iterator[Result]:
     for row in report.results:
-        found = tuple(finding for finding in row.findings if finding.counts and finding.weight >= least)
-        if found:
-            yield replace(row, findings=found)
+        findings = tuple(finding for finding in row.findings if finding.counts and finding.weight >= least)
+        if findings:
+            yield replace(row, findings=findings)

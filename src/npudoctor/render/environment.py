@@ -24,7 +24,7 @@ class Inexpressible(Exception):
     """A value that this form cannot carry; the text says which, and why."""
 
 
-def block(changes: Changes, form: str) -> str:
+def render_changes(changes: Changes, form: str) -> str:
     """The lines for a shell or a format; empty where nothing changes.
 
     Each ends with a semicolon where a shell reads it: an `eval` that is not quoted joins the lines.
@@ -33,7 +33,7 @@ def block(changes: Changes, form: str) -> str:
     return "".join(f"{write(name, value)}\n" for name, value in changes.items() if _told(form, value))
 
 
-def untold(changes: Changes, form: str) -> list[str]:
+def cannot_unset(changes: Changes, form: str) -> list[str]:
     """The variables that should be unset, where the form knows no way to say so."""
     return [name for name, value in changes.items() if not _told(form, value)]
 
@@ -47,7 +47,7 @@ def cut_by_old_slurm(changes: Changes, form: str) -> list[str]:
     ]
 
 
-def hint(shell: str) -> str:
+def eval_line(shell: str) -> str:
     """What a person types to make use of the block."""
     return {"fish": "npudoctor env | source", "csh": 'eval "`npudoctor env`"'}.get(
         shell, 'eval "$(npudoctor env)"'

@@ -15,45 +15,47 @@ SCHEMA = "npudoctor.explain/1"
 UNREAD = 100  # of so many inputs it is said why they were not read
 
 
-def explain_object(one: Explanation) -> dict[str, Any]:
+def explain_object(explanation: Explanation) -> dict[str, Any]:
     """The document as plain data; what the checks say now only where they were asked."""
     document: dict[str, Any] = {
         "schema": SCHEMA,
-        "version": one.version,
-        "seconds": one.seconds,
-        "inputs": [{"path": file.path, "bytes": file.bytes, "lines": file.lines} for file in one.inputs],
-        "verdict": one.verdict,
-        "exit_code": one.exit_code,
-        "msg": redact(one.msg),
-        "diagnoses": [_diagnosis(diagnosis) for diagnosis in one.diagnoses],
-        "complete": one.complete,
+        "version": explanation.version,
+        "seconds": explanation.seconds,
+        "inputs": [
+            {"path": file.path, "bytes": file.bytes, "lines": file.lines} for file in explanation.inputs
+        ],
+        "verdict": explanation.verdict,
+        "exit_code": explanation.exit_code,
+        "msg": redact(explanation.msg),
+        "diagnoses": [_diagnosis(diagnosis) for diagnosis in explanation.diagnoses],
+        "complete": explanation.complete,
         "unread": {
-            "count": len(one.unread),
-            "first": [{"path": path, "reason": reason} for path, reason in one.unread[:UNREAD]],
+            "count": len(explanation.unread),
+            "first": [{"path": path, "reason": reason} for path, reason in explanation.unread[:UNREAD]],
         },
-        "late": one.late,
+        "late": explanation.late,
     }
-    if one.runs:
-        document["runs"] = [_run(run) for run in one.runs]
-    if one.proofs is not None:
-        document["verified"] = [_proof(proof) for proof in one.proofs]
+    if explanation.runs:
+        document["runs"] = [_run(run) for run in explanation.runs]
+    if explanation.proofs is not None:
+        document["verified"] = [_proof(proof) for proof in explanation.proofs]
     return document
 
 
-def _diagnosis(one: Diagnosis) -> dict[str, Any]:
-    signature = one.signature
+def _diagnosis(diagnosis: Diagnosis) -> dict[str, Any]:
+    signature = diagnosis.signature
     return {
         "signature": signature.id,
         "category": signature.category,
         "environment": signature.environment,
-        "confidence": one.confidence,
+        "confidence": diagnosis.confidence,
         "title": said(signature.title, language()),
         "cause": said(signature.cause, language()),
         "remedy": list(signature.remedy[language()]),
         "checks": list(signature.checks),
-        "rank": one.first.seen.rank if one.first else None,
-        "first": _first(one.first),
-        "count": one.count,
+        "rank": diagnosis.first.seen.rank if diagnosis.first else None,
+        "first": _first(diagnosis.first),
+        "count": diagnosis.count,
     }
 
 
@@ -61,22 +63,22 @@ def _first(spot: Optional[Spot]) -> Optional[dict[str, Any]]:
     return None if spot is None else {"path": spot.path, "line": spot.seen.line, "text": shown(spot)}
 
 
-def _run(one: Run) -> dict[str, Any]:
+def _run(run: Run) -> dict[str, Any]:
     """A run before the one that is judged."""
     return {
-        "path": one.path,
-        "first_line": one.first,
-        "last_line": one.last,
-        "signature": one.signature.id if one.signature else None,
-        "title": said(one.signature.title, language()) if one.signature else None,
-        "error": {"line": one.seen.line, "text": redact(one.seen.text)} if one.seen else None,
+        "path": run.path,
+        "first_line": run.first,
+        "last_line": run.last,
+        "signature": run.signature.id if run.signature else None,
+        "title": said(run.signature.title, language()) if run.signature else None,
+        "error": {"line": run.seen.line, "text": redact(run.seen.text)} if run.seen else None,
     }
 
 
-def _proof(one: Proof) -> dict[str, Any]:
+def _proof(proof: Proof) -> dict[str, Any]:
     return {
-        "check": one.check,
-        "status": one.status,
-        "confirms": one.confirms,
-        "messages": list(one.messages),
+        "check": proof.check,
+        "status": proof.status,
+        "confirms": proof.confirms,
+        "messages": list(proof.messages),
     }

@@ -19,19 +19,19 @@ _RUNS = 6
 _LONG = 400  # characters of a line that are shown
 
 
-def explain_text(one: Explanation) -> str:
+def explain_text(explanation: Explanation) -> str:
     """The whole answer."""
-    return "\n".join(_lines(one)) + "\n"
+    return "\n".join(_lines(explanation)) + "\n"
 
 
-def _lines(one: Explanation) -> Iterator[str]:
-    known = one.verdict in ("environment", "not_environment")
-    yield from paragraph(_verdict(one), "", INDENT)
+def _lines(explanation: Explanation) -> Iterator[str]:
+    known = explanation.verdict in ("environment", "not_environment")
+    yield from paragraph(_verdict(explanation), "", INDENT)
     if known:
-        yield from _best(one.diagnoses[0])
+        yield from _best(explanation.diagnoses[0])
     else:
-        yield from _errors(one.errors)
-    others = one.diagnoses[1:] if known else one.diagnoses
+        yield from _errors(explanation.errors)
+    others = explanation.diagnoses[1:] if known else explanation.diagnoses
     if others:
         yield ""
         yield _("also found:")
@@ -40,38 +40,42 @@ def _lines(one: Explanation) -> Iterator[str]:
         if len(others) > _OTHERS:
             left = len(others) - _OTHERS
             yield INDENT + ngettext("and {count} more", "and {count} more", left).format(count=left)
-    if one.runs:
-        yield from _runs(one)
-    if one.proofs is not None:
-        yield from _proofs(one.proofs)
+    if explanation.runs:
+        yield from _runs(explanation)
+    if explanation.proofs is not None:
+        yield from _proofs(explanation.proofs)
     yield ""
-    yield from paragraph(_read(one), "", INDENT)
-    yield from _unread(one)
+    yield from paragraph(_read(explanation), "", INDENT)
+    yield from _unread(explanation)
 
 
-def _verdict(one: Explanation) -> str:
-    if one.verdict == "environment":
-        return _("ENVIRONMENT: {title}").format(title=said(one.diagnoses[0].signature.title, language()))
-    if one.verdict == "not_environment":
-        return _("NOT THE ENVIRONMENT: {title}").format(
-            title=said(one.diagnoses[0].signature.title, language())
+def _verdict(explanation: Explanation) -> str:
+    if explanation.verdict == "environment":
+        return _("ENVIRONMENT: {title}").format(
+            title=said(explanation.diagnoses[0].signature.title, language())
         )
-    if one.verdict == "clean":
-        return _("CLEAN: {text}").format(text=one.msg)
-    return _("UNKNOWN: {text}").format(text=_("a failure that is not recognised") if one.errors else one.msg)
+    if explanation.verdict == "not_environment":
+        return _("NOT THE ENVIRONMENT: {title}").format(
+            title=said(explanation.diagnoses[0].signature.title, language())
+        )
+    if explanation.verdict == "clean":
+        return _("CLEAN: {text}").format(text=explanation.msg)
+    return _("UNKNOWN: {text}").format(
+        text=_("a failure that is not recognised") if explanation.errors else explanation.msg
+    )
 
 
-def _best(one: Diagnosis) -> Iterator[str]:
-    signature = one.signature
-    if one.first is not None:
-        times = ngettext("once", "{count} times", one.count).format(count=one.count)
+def _best(diagnosis: Diagnosis) -> Iterator[str]:
+    signature = diagnosis.signature
+    if diagnosis.first is not None:
+        times = ngettext("once", "{count} times", diagnosis.count).format(count=diagnosis.count)
         text = _("first: {where} ({times}, {confidence})")
         yield from paragraph(
-            text.format(where=where(one.first), times=times, confidence=sure(one.confidence)),
+            text.format(where=where(diagnosis.first), times=times, confidence=sure(diagnosis.confidence)),
             INDENT,
             INDENT * 2,
         )
-        yield from paragraph(shown(one.first)[:_LONG], INDENT * 2, INDENT * 2)
+        yield from paragraph(shown(diagnosis.first)[:_LONG], INDENT * 2, INDENT * 2)
     yield ""
     yield from paragraph(said(signature.cause, language()), INDENT, INDENT)
     if signature.era:
@@ -95,19 +99,21 @@ def _errors(errors: tuple[Spot, ...]) -> Iterator[str]:
         yield from paragraph(shown(spot)[:_LONG], INDENT * 2, INDENT * 2)
 
 
-def _other(one: Diagnosis) -> Iterator[str]:
-    text = _("{title} ({confidence}; {where})") if one.first else _("{title} ({confidence})")
+def _other(diagnosis: Diagnosis) -> Iterator[str]:
+    text = _("{title} ({confidence}; {where})") if diagnosis.first else _("{title} ({confidence})")
     line = text.format(
-        title=said(one.signature.title, language()), confidence=sure(one.confidence), where=where(one.first)
+        title=said(diagnosis.signature.title, language()),
+        confidence=sure(diagnosis.confidence),
+        where=where(diagnosis.first),
     )
     yield from paragraph(line, INDENT + "- ", INDENT * 2)
 
 
-def _runs(one: Explanation) -> Iterator[str]:
+def _runs(explanation: Explanation) -> Iterator[str]:
     """The runs before the last one, which alone is judged."""
     yield ""
     yield _("earlier runs in the same file (only the last one is judged):")
-    for run in one.runs[-_RUNS:]:
+    for run in explanation.runs[-_RUNS:]:
         if run.signature is not None:
             text = said(run.signature.title, language())
         else:
@@ -116,8 +122,8 @@ def _runs(one: Explanation) -> Iterator[str]:
         yield from paragraph(
             line.format(path=run.path, first=run.first, last=run.last, text=text), INDENT + "- ", INDENT * 2
         )
-    if len(one.runs) > _RUNS:
-        left = len(one.runs) - _RUNS
+    if len(explanation.runs) > _RUNS:
+        left = len(explanation.runs) - _RUNS
         yield INDENT + ngettext("and {count} more", "and {count} more", left).format(count=left)
 
 
@@ -131,33 +137,33 @@ def _proofs(proofs: tuple[Proof, ...]) -> Iterator[str]:
             yield from paragraph(redact(message), INDENT * 2, INDENT * 2)
 
 
-def _read(one: Explanation) -> str:
+def _read(explanation: Explanation) -> str:
     """How much was read, so that a person sees when a file is missing."""
-    if not one.inputs:
+    if not explanation.inputs:
         return _("no log was read")
-    size = sum(file.bytes for file in one.inputs)
-    lines = sum(file.lines for file in one.inputs)
+    size = sum(file.bytes for file in explanation.inputs)
+    lines = sum(file.lines for file in explanation.inputs)
     text = ngettext(
         "read: {files} file, {lines} lines, {size}",
         "read: {files} files, {lines} lines, {size}",
-        len(one.inputs),
+        len(explanation.inputs),
     )
-    return text.format(files=len(one.inputs), lines=lines, size=_size(size))
+    return text.format(files=len(explanation.inputs), lines=lines, size=_size(size))
 
 
-def _unread(one: Explanation) -> Iterator[str]:
+def _unread(explanation: Explanation) -> Iterator[str]:
     """What the answer does not rest on."""
-    if one.late is not None:
+    if explanation.late is not None:
         text = _("reading stopped at the deadline of {seconds:g} s; --deadline SECONDS allows more")
-        yield from paragraph(text.format(seconds=one.late), "", INDENT)
-    if one.unread:
+        yield from paragraph(text.format(seconds=explanation.late), "", INDENT)
+    if explanation.unread:
         text = ngettext(
             "not read completely: {count} input, {path}: {reason}",
             "not read completely: {count} inputs, first {path}: {reason}",
-            len(one.unread),
+            len(explanation.unread),
         )
-        path, reason = one.unread[0]
-        yield from paragraph(text.format(count=len(one.unread), path=path, reason=reason), "", INDENT)
+        path, reason = explanation.unread[0]
+        yield from paragraph(text.format(count=len(explanation.unread), path=path, reason=reason), "", INDENT)
 
 
 def _size(count: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from npudoctor import __version__
 from npudoctor.core.redact.redact import redact_value
 from npudoctor.fixing.engine import FixReport
-from npudoctor.fixing.plan import Done
+from npudoctor.fixing.plan import ItemResult
 
 SCHEMA = "npudoctor.fix/1"
 
@@ -25,7 +25,7 @@ def fix_object(report: FixReport) -> dict[str, object]:
     }
 
 
-def _action(done: Done) -> dict[str, object]:
+def _action(done: ItemResult) -> dict[str, object]:
     finding = done.item.finding
     shown = {
         "check": done.item.check,

@@ -6,24 +6,24 @@ from collections.abc import Iterator, Sequence
 
 from npudoctor.core.messages import _
 from npudoctor.core.redact.redact import redact, redact_lines
-from npudoctor.fixing.answers import FixReport, by_hand
-from npudoctor.fixing.outcome import Ending
-from npudoctor.fixing.plan import Done, Item
+from npudoctor.fixing.outcome import ActionStatus
+from npudoctor.fixing.plan import Item, ItemResult
+from npudoctor.fixing.report import FixReport, by_hand
 from npudoctor.render.columns import paragraph
 from npudoctor.render.printable import printable
 
 INDENT, DEEPER = "  ", "      "
 
 
-def ending_words() -> dict[Ending, str]:
+def ending_words() -> dict[ActionStatus, str]:
     """How each ending of an action is called."""
     return {
-        Ending.PLANNED: _("planned"),
-        Ending.APPLIED: _("applied"),
-        Ending.ALREADY: _("already done"),
-        Ending.DECLINED: _("declined"),
-        Ending.REFUSED: _("refused"),
-        Ending.FAILED: _("failed"),
+        ActionStatus.PLANNED: _("planned"),
+        ActionStatus.APPLIED: _("applied"),
+        ActionStatus.ALREADY: _("already done"),
+        ActionStatus.DECLINED: _("declined"),
+        ActionStatus.REFUSED: _("refused"),
+        ActionStatus.FAILED: _("failed"),
     }
 
 
@@ -67,11 +67,11 @@ def fix_text(report: FixReport) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _done(done: Done, words: dict[Ending, str]) -> Iterator[str]:
+def _done(done: ItemResult, words: dict[ActionStatus, str]) -> Iterator[str]:
     """Of what is only planned all is told; else what can be undone was told with the plan."""
     word = _("by hand") if by_hand(done) else words[done.outcome.ending]
     yield from _head(done.item, word, done.outcome.reason)
-    if done.outcome.ending is Ending.PLANNED:
+    if done.outcome.ending is ActionStatus.PLANNED:
         yield from what_runs(done.item)
     else:
         yield from _typed(done.item.commands)

@@ -11,7 +11,7 @@ from typing import Optional
 from npudoctor import __version__
 from npudoctor.core.messages import _
 from npudoctor.core.redact.redact import redact, redact_lines, redact_value
-from npudoctor.fixing.history import FINISHED, INTERRUPTED, KILLED, RUNNING, UNKNOWN, Act, Run
+from npudoctor.fixing.history import FINISHED, INTERRUPTED, KILLED, RUNNING, UNKNOWN, FixRun, StepRecord
 from npudoctor.render.columns import paragraph
 from npudoctor.render.fix_text import DEEPER, INDENT, ending_words
 from npudoctor.render.printable import printable
@@ -19,12 +19,12 @@ from npudoctor.render.printable import printable
 SCHEMA = "npudoctor.history/1"
 
 
-def history_object(runs: Sequence[Run]) -> dict[str, object]:
+def history_object(runs: Sequence[FixRun]) -> dict[str, object]:
     """The JSON object, the newest run first."""
     return {"schema": SCHEMA, "version": __version__, "runs": [_run_object(run) for run in runs]}
 
 
-def _run_object(run: Run) -> dict[str, object]:
+def _run_object(run: FixRun) -> dict[str, object]:
     return {
         "run": run.name,
         "started": run.started,
@@ -39,7 +39,7 @@ def _run_object(run: Run) -> dict[str, object]:
     }
 
 
-def _act_object(act: Act) -> dict[str, object]:
+def _act_object(act: StepRecord) -> dict[str, object]:
     shown = {
         "check": act.check,
         "code": act.code,
@@ -53,14 +53,14 @@ def _act_object(act: Act) -> dict[str, object]:
     return {key: redact_value(value) for key, value in shown.items()}
 
 
-def history_text(runs: Sequence[Run]) -> str:
+def history_text(runs: Sequence[FixRun]) -> str:
     """One block for each run."""
     if not runs:
         return _("no run of `npudoctor fix` is recorded for this user") + "\n"
     return "\n".join("".join(line + "\n" for line in _block(run)) for run in runs)
 
 
-def _block(run: Run) -> Iterator[str]:
+def _block(run: FixRun) -> Iterator[str]:
     yield printable(f"{run.name}  {local(run.started)}  {_ending(run)}")
     if run.undoes:
         yield from paragraph(_("it undid run {run}").format(run=run.undoes), INDENT, INDENT)
@@ -75,7 +75,7 @@ def _block(run: Run) -> Iterator[str]:
         yield from paragraph(_("to undo it: npudoctor undo {run}").format(run=run.name), INDENT, INDENT)
 
 
-def _ending(run: Run) -> str:
+def _ending(run: FixRun) -> str:
     texts = {
         FINISHED: _("finished: {msg}").format(msg=redact(run.msg)),
         INTERRUPTED: _("interrupted"),
@@ -85,7 +85,7 @@ def _ending(run: Run) -> str:
     return texts[run.ending]
 
 
-def _act(act: Act, run: Run) -> Iterator[str]:
+def _act(act: StepRecord, run: FixRun) -> Iterator[str]:
     words = {ending.value: word for ending, word in ending_words().items()}
     words[UNKNOWN] = _("started; how it ended is unknown")
     yield printable(f"{INDENT}{words.get(act.status, act.status)}: {act.code}")
@@ -101,7 +101,7 @@ def _act(act: Act, run: Run) -> Iterator[str]:
             yield f"{DEEPER}$ {printable(line)}"
 
 
-def _fate(act: Act, run: Run) -> Optional[str]:
+def _fate(act: StepRecord, run: FixRun) -> Optional[str]:
     """What can be said of taking it back."""
     if act.undone:
         return _("since undone")

@@ -32,16 +32,16 @@ def knowledge_text(knowledge: Knowledge) -> str:
         for where, count, as_of, origin in _rows(knowledge)
     ]
     widths = [max((len(line[column]) for line in lines), default=0) for column in range(3)]
-    told = [
+    rows = [
         f"{where:{widths[0]}}  {count:>{widths[1]}}  {as_of:{widths[2]}}  {printable(origin)}\n"
         for where, count, as_of, origin in lines
     ]
     text = _("not used: {path}: {why}")
-    told += [
+    rows += [
         text.format(path=printable(broken.path), why=printable(broken.reason)) + "\n"
         for broken in knowledge.broken()
     ]
-    return "".join(told)
+    return "".join(rows)
 
 
 def _rows(knowledge: Knowledge) -> Iterator[tuple[str, int, str, str]]:
@@ -53,7 +53,7 @@ def _rows(knowledge: Knowledge) -> Iterator[tuple[str, int, str, str]]:
                 continue  # a plain value, or a list of texts: nothing with a date
             where = f"{name}.{section}"
             yield where, len(ours), max((row.get("as_of", "") for row in ours), default=""), BUILT_IN
-            told = site.get((name, section), [])
-            for origin, count in Counter(row.origin for row in told).items():
-                times = (row.values.get("as_of", "") for row in told if row.origin == origin)
+            site_rows = site.get((name, section), [])
+            for origin, count in Counter(row.origin for row in site_rows).items():
+                times = (row.values.get("as_of", "") for row in site_rows if row.origin == origin)
                 yield where, count, max(times), origin

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from npudoctor.core.messages import _
-from npudoctor.registry.collecting import Loaded
+from npudoctor.registry.collector import LoadedChecks
 from npudoctor.render.json_text import json_text
 from npudoctor.render.printable import printable
 
 SCHEMA = "npudoctor.list/1"
 
 
-def listing_json(loaded: Loaded) -> str:
+def listing_json(loaded: LoadedChecks) -> str:
     """The document as text."""
     checks = [
         {
@@ -30,7 +30,7 @@ def listing_json(loaded: Loaded) -> str:
     return json_text({"schema": SCHEMA, "checks": checks, "broken": broken})
 
 
-def listing_text(loaded: Loaded) -> str:
+def listing_text(loaded: LoadedChecks) -> str:
     """Group, id and title of every check; then what could not be loaded."""
     rows = [(check.group, check.id, _(check.title)) for check in loaded.checks]
     rows += [(row.group, row.check, f"{row.title}: {row.reason}") for row in loaded.broken]

@@ -58,7 +58,7 @@ def _hidden(row: Result) -> bool:
 def _counts(report: Report) -> Iterator[str]:
     """How many rows ended how; the endings that did not happen are left out."""
     counts = report.counts
-    told = [
+    endings = [
         text.format(count=counts[name])
         for name, text in (
             ("ok", _("{count} ok")),
@@ -74,7 +74,7 @@ def _counts(report: Report) -> Iterator[str]:
     total = len(report.results)
     head = ngettext("{count} check: {endings}", "{count} checks: {endings}", total)
     yield ""
-    line = head.format(count=total, endings=_(", ").join(told)) if told else _("no checks")
+    line = head.format(count=total, endings=_(", ").join(endings)) if endings else _("no checks")
     yield from paragraph(line, "", "  ")
 
 
@@ -85,26 +85,26 @@ def verdict_lines(report: Report, paint: Paint) -> Iterator[str]:
         Verdict.NOT_READY: (_("NOT READY"), "31"),
         Verdict.UNDETERMINED: (_("UNDETERMINED"), "33"),
     }[report.verdict]
-    parts = [part for part in (_found(report), _next(report)) if part]
+    parts = [part for part in (_count_findings(report), _next(report)) if part]
     text = _("{verdict}: {text}").format(verdict=word, text=_("; ").join(parts)) if parts else word
     first, *rest = paragraph(text, "", "  ")
     yield first.replace(word, paint(word, "1;" + colour), 1)
     yield from rest
 
 
-def _found(report: Report) -> str:
+def _count_findings(report: Report) -> str:
     counts = report.counts
-    told = []
+    parts = []
     if counts["errors"]:
-        told.append(
+        parts.append(
             ngettext("{count} error", "{count} errors", counts["errors"]).format(count=counts["errors"])
         )
     if counts["warnings"]:
         text = ngettext("{count} warning", "{count} warnings", counts["warnings"])
-        told.append(text.format(count=counts["warnings"]))
+        parts.append(text.format(count=counts["warnings"]))
     if report.verdict is Verdict.UNDETERMINED:
-        told.append(_reason(report.msg))
-    return _(", ").join(told)
+        parts.append(_reason(report.msg))
+    return _(", ").join(parts)
 
 
 def _reason(line: str) -> str:
@@ -114,7 +114,7 @@ def _reason(line: str) -> str:
 
 def _next(report: Report) -> str:
     """The command that heals, where npudoctor can; other commands are shown with what they are for."""
-    healing = [(row, finding) for row in report.results for finding in row.findings if _heals(finding)]
+    healing = [(row, finding) for row in report.results for finding in row.findings if _can_fix(finding)]
     if not healing:
         return ""
     checks = dict.fromkeys(row.check for row, _finding in healing)
@@ -124,7 +124,7 @@ def _next(report: Report) -> str:
     return (_("next, as root: {command}") if rooted else _("next: {command}")).format(command=command)
 
 
-def _heals(finding: Finding) -> bool:
+def _can_fix(finding: Finding) -> bool:
     """Whether `npudoctor fix` could do something: a child can set no variable, and MANUAL is for people."""
     fix = finding.fix
     if fix is None or not finding.counts or fix.risk is Risk.MANUAL or fix.unproven:

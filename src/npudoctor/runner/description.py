@@ -8,10 +8,10 @@ import time
 from typing import Optional
 
 from npudoctor.core.model import HostFacts, Target
-from npudoctor.core.patience import GRACE, wait
-from npudoctor.core.threads import begin
+from npudoctor.core.threads import start_thread
+from npudoctor.core.waiting import GRACE, wait
 from npudoctor.host import Host
-from npudoctor.runner.reporting import describe_host, describe_target, nameless_host, nameless_target
+from npudoctor.runner.reporting import describe_host, describe_target, minimal_host, minimal_target
 
 BIRTH = 1.0  # seconds in which a thread must have begun, after all checks were asked
 
@@ -26,7 +26,7 @@ class Description:
         self._done = threading.Event()
         self._begun = threading.Event()
         with contextlib.suppress(RuntimeError, MemoryError):  # the machine has no room for another thread
-            self._begun = begin(self._describe)
+            self._begun = start_thread(self._describe)
 
     def _describe(self) -> None:
         # What fails here is asked by checks too, which say so in a row of theirs.
@@ -41,4 +41,4 @@ class Description:
         wait(self._begun, min(time.monotonic() + BIRTH, until))
         if self._begun.is_set():
             wait(self._done, until + GRACE)
-        return self._machine or nameless_host(self._host), self._target or nameless_target(self._host)
+        return self._machine or minimal_host(self._host), self._target or minimal_target(self._host)

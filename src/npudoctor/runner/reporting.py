@@ -29,18 +29,18 @@ def describe_host(host: Host) -> HostFacts:
 
 def describe_target(host: Host) -> Target:
     """What the machine trains on: what the user expects, else what was found."""
-    kind, found = _kind(host)
+    kind, devices = _kind(host)
     return Target(
         kind=kind,
-        model=", ".join(found.models) or None if found else None,
-        devices=len(found.nodes) if found else 0,
+        model=", ".join(devices.models) or None if devices else None,
+        devices=len(devices.nodes) if devices else 0,
         python=_python(host),
         python_from=host.interpreter.chosen_by,
         root=host.options.root,
     )
 
 
-def nameless_host(host: Host) -> HostFacts:
+def minimal_host(host: Host) -> HostFacts:
     """The machine where describing it did not end: only what the kernel says without reading files."""
     system = host.system
     return HostFacts(
@@ -48,10 +48,10 @@ def nameless_host(host: Host) -> HostFacts:
     )
 
 
-def nameless_target(host: Host) -> Target:
+def minimal_target(host: Host) -> Target:
     """The target where describing it did not end: only what the user said."""
-    told = host.options.python
-    python = PythonFacts(told, None) if told is not None else None
+    path = host.options.python
+    python = PythonFacts(path, None) if path is not None else None
     return Target("unknown", None, 0, python, "option" if python else None, host.options.root)
 
 
@@ -59,16 +59,16 @@ def _kind(host: Host) -> tuple[str, Optional[Accelerators]]:
     if host.options.root is not None:
         return (host.options.expect if host.options.expect != "auto" else "unknown"), None
     try:
-        found = {"npu": host.npus, "gpu": host.gpus}
+        accelerators = {"npu": host.npus, "gpu": host.gpus}
     except CannotTell:
         return "unknown", None
-    if host.options.expect in found:
-        return host.options.expect, found[host.options.expect]
+    if host.options.expect in accelerators:
+        return host.options.expect, accelerators[host.options.expect]
     if host.options.expect == "none":
         return "none", None
-    for kind, seen in found.items():
-        if seen.usable:
-            return kind, seen
+    for kind, devices in accelerators.items():
+        if devices.usable:
+            return kind, devices
     return "unknown", None
 
 

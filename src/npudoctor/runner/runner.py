@@ -7,16 +7,16 @@ from collections.abc import Mapping, Sequence
 from typing import Callable, Optional, Union
 
 from npudoctor.checking.check import Check
-from npudoctor.checking.stamping import row_status
+from npudoctor.checking.validation import row_status
 from npudoctor.core.frozen import dataclass, field, replace
 from npudoctor.core.messages import _
 from npudoctor.core.model import Facts, Finding, Report, Result, Severity, Status
-from npudoctor.core.patience import GRACE, wait
 from npudoctor.core.redact.redact import redact
+from npudoctor.core.waiting import GRACE, wait
 from npudoctor.host import Host
-from npudoctor.registry.collecting import Loaded
+from npudoctor.registry.collector import LoadedChecks
 from npudoctor.runner import verdict
-from npudoctor.runner.asking import Asked, Asking, Workers
+from npudoctor.runner.check_run import AskUntil, CheckRun, Workers
 from npudoctor.runner.description import Description
 from npudoctor.runner.reporting import one_line
 
@@ -45,7 +45,7 @@ class Settings:
         return self.deadline if check.group == DEEP else self.timeout
 
 
-def run(loaded: Loaded, host: Host, settings: Settings, until: Optional[float] = None) -> Report:
+def run(loaded: LoadedChecks, host: Host, settings: Settings, until: Optional[float] = None) -> Report:
     """Ask the selected checks of this host and judge the answers. Start it before any other thread.
 
     `until`: when the deadline is over on the steady clock, where it began to run before this call.
@@ -54,15 +54,15 @@ def run(loaded: Loaded, host: Host, settings: Settings, until: Optional[float] =
 
     clock, started = time.monotonic(), time.time()
     until = clock + settings.deadline if until is None else until
-    asked = begin(loaded, host, settings, until)
-    workers = Workers([one for one in asked if isinstance(one, Asked)], host)
+    started_runs = start_runs(loaded, host, settings, until)
+    workers = Workers([item for item in started_runs if isinstance(item, CheckRun)], host)
     description = Description(host)
     workers.drive(until)
-    rows = [*finish(asked, settings, until), *_broken(loaded, settings)]
+    rows = [*collect_rows(started_runs, settings, until), *_broken(loaded, settings)]
     # What is ignored is nobody's cause: a deep failure then stands by itself.
     rows = verdict.ignore(rows, settings.ignore)
     rows = verdict.fold(settings.explain(rows) if settings.explain else rows)
-    reached, status = verdict.judge(rows, settings.fail_on)
+    decided, status = verdict.judge(rows, settings.fail_on)
     machine, target = description.by(until)
     return Report(
         version=__version__,
@@ -72,47 +72,49 @@ def run(loaded: Loaded, host: Host, settings: Settings, until: Optional[float] =
         scope=settings.scope,
         host=machine,
         target=target,
-        verdict=reached,
+        verdict=decided,
         exit_code=status,
-        msg=one_line(reached, rows, settings.fail_on),
+        msg=one_line(decided, rows, settings.fail_on),
         counts=verdict.count(rows),
         results=tuple(rows),
     )
 
 
-def begin(loaded: Loaded, host: Host, settings: Settings, until: float) -> list[Union[Result, Asked]]:
+def start_runs(
+    loaded: LoadedChecks, host: Host, settings: Settings, until: float
+) -> list[Union[Result, CheckRun]]:
     """What is to be asked; a row at once for each selected check that is not to be asked here."""
     selected = [check for check in loaded.checks if _selected(check.names, settings.select)]
     reasons = {check.id: _not_asked(check, settings) for check in selected}
     # All children are forked before any thread starts.
-    asking = {
+    ask_of = {
         check.id: loaded.foreign[check.id](host) if check.id in loaded.foreign else _plain(check, host)
         for check in selected
         if reasons[check.id] is None
     }
-    begun: list[Union[Result, Asked]] = []
+    rows: list[Union[Result, CheckRun]] = []
     for check in selected:
-        if check.id in asking:
+        if check.id in ask_of:
             # A foreign check looks for what it needs in its own process.
             mine = replace(check, needs=()) if check.id in loaded.foreign else check
-            begun.append(Asked(mine, asking[check.id], settings.timeout_of(check), until))
+            rows.append(CheckRun(mine, ask_of[check.id], settings.timeout_of(check), until))
         else:
-            begun.append(_row(check, Status.SKIPPED, reason=reasons[check.id]))
-    return begun
+            rows.append(_row(check, Status.SKIPPED, reason=reasons[check.id]))
+    return rows
 
 
-def finish(begun: Sequence[Union[Result, Asked]], settings: Settings, until: float) -> list[Result]:
+def collect_rows(begun: Sequence[Union[Result, CheckRun]], settings: Settings, until: float) -> list[Result]:
     """Wait for every answer, each until its own deadline, and make the rows."""
     return [row if isinstance(row, Result) else _gather(row, settings, until) for row in begun]
 
 
-def _broken(loaded: Loaded, settings: Settings) -> list[Result]:
+def _broken(loaded: LoadedChecks, settings: Settings) -> list[Result]:
     rows = (row for row in loaded.broken if _selected((row.check, row.group), settings.select))
     return [replace(row, reason=row.reason and redact(row.reason)) for row in rows]
 
 
-def _selected(names: Sequence[str], wanted: Sequence[str]) -> bool:
-    return not wanted or any(name in wanted for name in names)
+def _selected(names: Sequence[str], selection: Sequence[str]) -> bool:
+    return not selection or any(name in selection for name in names)
 
 
 def _not_asked(check: Check, settings: Settings) -> Optional[str]:
@@ -129,35 +131,33 @@ def _not_asked(check: Check, settings: Settings) -> Optional[str]:
     return None
 
 
-def _plain(check: Check, host: Host) -> Asking:
+def _plain(check: Check, host: Host) -> AskUntil:
     return lambda until: check.ask(host)
 
 
-def _gather(asked: Asked, settings: Settings, until: float) -> Result:
-    wait(asked.done, asked.by + GRACE)
-    if not asked.done.is_set():
-        if asked.started is None:
-            return _row(
-                asked.check, Status.TIMEOUT, reason=_("the deadline was reached before it was started")
-            )
-        which = settings.timeout_of(asked.check) if asked.by < until else settings.deadline
+def _gather(run: CheckRun, settings: Settings, until: float) -> Result:
+    wait(run.done, run.by + GRACE)
+    if not run.done.is_set():
+        if run.started is None:
+            return _row(run.check, Status.TIMEOUT, reason=_("the deadline was reached before it was started"))
+        which = settings.timeout_of(run.check) if run.by < until else settings.deadline
         text = _("no result within {seconds:g} s; it was abandoned").format(seconds=which)
-        return _row(asked.check, Status.TIMEOUT, asked, reason=text)
-    status = row_status(asked.status, asked.answers)
-    return _row(asked.check, status, asked, reason=asked.reason)
+        return _row(run.check, Status.TIMEOUT, run, reason=text)
+    status = row_status(run.status, run.answers)
+    return _row(run.check, status, run, reason=run.reason)
 
 
 def _row(
-    check: Check, status: Status, asked: Optional[Asked] = None, *, reason: Optional[str] = None
+    check: Check, status: Status, run: Optional[CheckRun] = None, *, reason: Optional[str] = None
 ) -> Result:
-    answers = list(asked.answers) if asked else []
+    answers = list(run.answers) if run else []
     facts: dict[str, object] = {}
     for answer in answers:
         if isinstance(answer, Facts):
             facts.update(answer.values)
-    started = asked.started if asked else None
-    seconds = 0.0 if asked is None or started is None else (asked.ended or time.monotonic()) - started
-    advisory = check.advisory or (asked is not None and asked.advisory)
+    started = run.started if run else None
+    seconds = 0.0 if run is None or started is None else (run.ended or time.monotonic()) - started
+    advisory = check.advisory or (run is not None and run.advisory)
     return Result(
         check=check.id,
         title=_(check.title),

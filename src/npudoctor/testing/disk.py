@@ -108,8 +108,8 @@ class MemoryDisk:
         return sorted({name.split("/", 1)[0] for name in below})[: most or None]
 
     def owners(self, path: str) -> list[tuple[str, int, int]]:
-        found = ((name, self._node(f"{path.rstrip('/')}/{name}")) for name in self.names(path))
-        return [(name, node.uid, node.kind | node.permissions) for name, node in found]
+        nodes = ((name, self._node(f"{path.rstrip('/')}/{name}")) for name in self.names(path))
+        return [(name, node.uid, node.kind | node.permissions) for name, node in nodes]
 
     def sizes(self, folder: str, names: Sequence[str]) -> list[int]:
         nodes = (self._nodes.get(f"{folder.rstrip('/')}/{name}") for name in names)

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Callable, Optional, Union
 
 from npudoctor.checking.check import Check, Skip
-from npudoctor.checking.needs import missing
-from npudoctor.checking.stamping import row_status, stamped
+from npudoctor.checking.needs import why_not_applicable
+from npudoctor.checking.validation import row_status, validate
 from npudoctor.core.frozen import dataclass, replace
 from npudoctor.core.model import Facts, Finding, Status
 from npudoctor.host import CannotTell, Host, NotRunning, Options
 from npudoctor.host.fs.files import Files, Space
-from npudoctor.host.network.names import Meaning, Names
+from npudoctor.host.network.names import Names, Resolution
 from npudoctor.host.network.network import Network
 from npudoctor.host.network.sockets import Listener, Sockets
 from npudoctor.host.process.commands import Answer
@@ -66,12 +66,12 @@ def fake_host(
     `spaces`: what statvfs says of the file system that begins at a path. `synchronised`: what the kernel
     says of its clock. `uptime`: seconds since it booted, at `now`.
     """
-    given = files or {}
-    disk = MemoryDisk({**dict.fromkeys(("/proc", "/dev", "/sys"), folder()), **given}, euid)
+    files_given = files or {}
+    disk = MemoryDisk({**dict.fromkeys(("/proc", "/dev", "/sys"), folder()), **files_given}, euid)
     disk.spaces.update(spaces or {})
-    if not root and "/proc/self" not in given:
+    if not root and "/proc/self" not in files_given:
         # A link to our pid, and where something is given below it a folder too: both ways lead there.
-        within = any(path.startswith("/proc/self/") for path in given)
+        within = any(path.startswith("/proc/self/") for path in files_given)
         kind = stat.S_IFDIR if within else stat.S_IFLNK
         disk.put("/proc/self", Node(kind=kind, permissions=0o777, target=str(OUR_PID)))
     for name, version in (packages or {}).items():
@@ -81,7 +81,7 @@ def fake_host(
     below = Files(disk, root or "/")
     if network is None:
         network = FakeNetwork(interfaces_of(addresses))
-    own = frozenset(address.text for one in network.interfaces() for address in one.addresses)
+    own = frozenset(address.text for interface in network.interfaces() for address in interface.addresses)
     kept = Records("/nonexistent", euid)
     kept._read = list(records)
     fake_commands = FakeCommands(commands or {}, below, as_root=euid == 0, variables=caller)
@@ -96,7 +96,7 @@ def fake_host(
         processes=Processes(disk, TICKS, lambda pid: disk.has(f"/proc/{pid}"), OUR_PID),
         sockets=Sockets(disk, lambda: own, probe or (lambda *_args: Listener.UNKNOWN)),
         network=network,
-        names=Names(lambda asked: {name: _meaning(name, names or {}) for name in asked}),
+        names=Names(lambda names_asked: {name: _meaning(name, names or {}) for name in names_asked}),
         clock=FakeClock(now, synchronised, uptime),
         records=kept,
         knowledge=Knowledge(knowledge),
@@ -112,9 +112,9 @@ def fake_host(
     )
 
 
-def _meaning(name: str, names: Mapping[str, Union[str, Sequence[str]]]) -> Meaning:
-    found = names.get(name, "none")
-    return Meaning(failed=found) if isinstance(found, str) else Meaning(tuple(found))
+def _meaning(name: str, names: Mapping[str, Union[str, Sequence[str]]]) -> Resolution:
+    addresses = names.get(name, "none")
+    return Resolution(failed=addresses) if isinstance(addresses, str) else Resolution(tuple(addresses))
 
 
 @dataclass(frozen=True)
@@ -139,11 +139,11 @@ def ask(check: Check, host: Host) -> Asked:
     facts: dict[str, object] = {}
     status, reason, advisory = Status.OK, "", False
     try:
-        why = missing(check.needs, host)
+        why = why_not_applicable(check.needs, host)
         if why is not None:
             raise Skip(why)
         for answer in check.ask(host):
-            answer = stamped(check, answer)
+            answer = validate(check, answer)
             if isinstance(answer, Facts):
                 facts.update(answer.values)
             else:

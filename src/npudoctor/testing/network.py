@@ -8,44 +8,44 @@ from typing import Any, Optional
 from npudoctor.core.frozen import replace
 from npudoctor.host.network.interfaces import Address, Interface
 from npudoctor.host.network.network import Network
-from npudoctor.host.network.routes import Way
+from npudoctor.host.network.routes import Route
 
 
 class FakeNetwork(Network):
     """Interfaces as given, numbered from 1. `routes`: "default eth0", "10.0.0.0/8 eth1"; beside them each
     interface that is up leads to the networks of its own addresses."""
 
-    def __init__(self, given: Iterable[Interface], routes: Iterable[str] = ()) -> None:
-        self._given = [replace(one, index=at) for at, one in enumerate(given, 1)]
+    def __init__(self, interfaces: Iterable[Interface], routes: Iterable[str] = ()) -> None:
+        self._given = [replace(interface, index=at) for at, interface in enumerate(interfaces, 1)]
         self._routes = [tuple(route.split()) for route in routes]
         super().__init__(lambda: self._given, self._way)
 
-    def _way(self, destination: str, source: str, index: int) -> Optional[Way]:
+    def _way(self, destination: str, source: str, index: int) -> Optional[Route]:
         import ipaddress
 
-        wanted = ipaddress.ip_address(destination)
+        address = ipaddress.ip_address(destination)
         owner = self.owner_of(destination)
-        if owner is not None or wanted.is_loopback:
-            return Way(1, destination, local=True)
+        if owner is not None or address.is_loopback:
+            return Route(1, destination, local=True)
         ways = [
-            (network.prefixlen, one.index, own)
-            for one in self._given
-            if one.up
-            for own, network in self._networks(one, wanted.version)
-            if wanted in network and index in (0, one.index)
+            (network.prefixlen, interface.index, own)
+            for interface in self._given
+            if interface.up
+            for own, network in self._networks(interface, address.version)
+            if address in network and index in (0, interface.index)
         ]
-        return Way(*max(ways)[1:]) if ways else None
+        return Route(*max(ways)[1:]) if ways else None
 
-    def _networks(self, one: Interface, version: int) -> list[tuple[str, Any]]:
+    def _networks(self, interface: Interface, version: int) -> list[tuple[str, Any]]:
         import ipaddress
 
-        own = [(a.text, f"{a.text}/{a.length}") for a in one.addresses]
+        own = [(a.text, f"{a.text}/{a.length}") for a in interface.addresses]
         first = next((text for text, _net in own if (":" in text) == (version == 6)), "")
         every = "::/0" if version == 6 else "0.0.0.0/0"
-        more = [every if to == "default" else to for to, name in self._routes if name == one.name]
+        more = [every if to == "default" else to for to, name in self._routes if name == interface.name]
         networks = [*own, *((first, to) for to in more if first)]
-        found = [(text, ipaddress.ip_network(net, strict=False)) for text, net in networks]
-        return [(text, net) for text, net in found if net.version == version]
+        networks_found = [(text, ipaddress.ip_network(net, strict=False)) for text, net in networks]
+        return [(text, net) for text, net in networks_found if net.version == version]
 
 
 def interface(name: str, *addresses: str, **more: Any) -> Interface:

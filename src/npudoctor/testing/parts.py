@@ -60,12 +60,12 @@ class FakeCommands(Commands):
         group: bool = False,
         farewell: Optional[int] = None,
     ) -> Answer:
-        told = tuple(argv)
-        self.asked.append(told)
-        answer = self._answers.get(told, self._answers.get(told[0].rsplit("/", 1)[-1]))
+        words = tuple(argv)
+        self.asked.append(words)
+        answer = self._answers.get(words, self._answers.get(words[0].rsplit("/", 1)[-1]))
         if answer is None:
-            return Answer(told, "missing", 127)
-        return Answer(told, "exited", 0, answer) if isinstance(answer, str) else answer
+            return Answer(words, "missing", 127)
+        return Answer(words, "exited", 0, answer) if isinstance(answer, str) else answer
 
 
 class FakeClock(Clock):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, Optional
 
 import pytest
@@ -247,3 +248,15 @@ def test_a_cann_in_condas_folder_is_found_by_its_python() -> None:
     files = {**conda, **active("8.1.RC1", "/opt/conda/Ascend/ascend-toolkit")}
     asked = told(files, {}, python="/opt/conda/bin/python3")
     assert asked.codes == ["aicpu-path.unset"]
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    yield told({}, {})
+    yield told(TREE, {})
+    yield told(TREE, HALF)
+    yield told(OLD_TREE, OLD, packages={"torch": "1.8.1"})
+    for value in ("/no/such/path", "latest", "/usr/local"):
+        yield told(TREE, {**SOURCED, "ASCEND_AICPU_PATH": value})
+    other = release("7.0.0", "7.1.0.3.220", "/opt/cann")
+    yield told({**TREE, **other}, {**HALF, "ASCEND_AICPU_PATH": "/opt/cann/7.0.0"})
+    yield told({**TREE, **other}, {"ASCEND_OPP_PATH": "/opt/cann/7.0.0/opp", "ASCEND_AICPU_PATH": LATEST})

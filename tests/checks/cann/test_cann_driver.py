@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from tests.checks.cann.driver_machine import CONTAINER, DRIVER, HAL, NPU, asked, cann, driver
+from tests.checks.python.stack_machine import site
 
 from npudoctor import Severity, Status
 from npudoctor.checks.cann.cann_driver import cann_driver
 from npudoctor.host import Host, Options
 from npudoctor.testing import Asked, Content, ask, unreadable
-
-from ...scenes.driver_machine import CONTAINER, DRIVER, HAL, NPU, asked, cann, driver  # noqa: TID252
-from ..python.stack_machine import site  # noqa: TID252
 
 INFO_FILE = f"{DRIVER}/version.info"
 
@@ -203,3 +202,27 @@ def test_in_an_image(tmp_path: Path) -> None:
     assert ask(cann_driver, image(tmp_path / "a", cann())).status is Status.SKIPPED
     told = ask(cann_driver, image(tmp_path / "b", cann("9.1.0"), driver()))
     assert told.codes == ["cann-driver.incompatible"]
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    """Each code, and each way of putting it."""
+    info = f"{DRIVER}/version.info"
+    yield asked(cann_driver)
+    yield asked(cann_driver, cann())
+    yield asked(cann_driver, cann(), root="/srv/image")
+    yield asked(cann_driver, cann("8.1.RC1", required=""), {info: "no version\n"})
+    for around in (NPU, {**NPU, **CONTAINER}):
+        yield asked(cann_driver, cann(), around)
+        yield asked(cann_driver, cann(), driver(), around, without=info)
+        yield asked(cann_driver, cann(), driver(), around, without=HAL)
+    for release, version in (
+        ("9.1.0", "25.0.rc1.1"),
+        ("8.1.RC1", "23.0.7"),
+        ("8.1.RC1", "30.0.0"),
+        ("10.0.0", "25.5.1"),
+    ):
+        yield asked(cann_driver, cann(release), driver(version))
+    yield asked(cann_driver, cann(), driver(hal="3.9.9"))
+    broken = site(tmp, "[[cann_driver.driver]]\n")
+    yield asked(cann_driver, cann(), driver(), knowledge=broken)
+    yield asked(cann_driver, cann("6.0.1", branch="C99"), driver("22.0.4"))

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.checks.cann.driver_machine import DRIVER, FIRMWARE, asked, driver, firmware, record
 
 from npudoctor import Severity, Status
 from npudoctor.checks.cann.driver_firmware import driver_firmware
 from npudoctor.host import Host, Options
-from npudoctor.testing import ask, unreadable
-
-from ...scenes.driver_machine import DRIVER, FIRMWARE, asked, driver, firmware, record  # noqa: TID252
+from npudoctor.testing import Asked, ask, unreadable
 
 OLD = "[23.0.rc3,23.0.rc3.],[23.0.0,23.0.0.]"
 LINES = "[23.0.0,23.0.0.],[24.0,24.0.],[24.1,24.1.]"
@@ -87,3 +87,13 @@ def test_in_an_image(tmp_path: Path) -> None:
         place.write_bytes(content if isinstance(content, bytes) else str(content).encode())
     told = ask(driver_firmware, Host(Options(root=str(tmp_path))))
     assert told.codes == ["driver-firmware.firmware-outside"]
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    """Each code, and each way of putting it."""
+    yield asked(driver_firmware)
+    yield asked(driver_firmware, driver())
+    yield asked(driver_firmware, driver(fw=""), firmware(drv=""))
+    yield asked(driver_firmware, driver(), firmware("7.8.0.7.220"))
+    yield asked(driver_firmware, driver(), firmware(drv="[24.1,24.1.]"))
+    yield asked(driver_firmware, driver(), firmware(), {"/etc/ascend_install.info": record("running")})

@@ -5,10 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.checks.cann.driver_machine import asked, cann
+from tests.support.ipc import unshare
+from tests.support.others import forked
 
 from npudoctor import Severity, Status
 from npudoctor.checks.cann.log_directory import log_directory
@@ -16,10 +20,36 @@ from npudoctor.host import Host, Options
 from npudoctor.host.process.identity import Identity
 from npudoctor.testing import Asked, Content, ask, fake_host, folder, link, unreadable
 
-from ...scenes.driver_machine import asked, cann  # noqa: TID252
-from ...scenes.log_directory import ALICE, HOME, OWN_HOME, crowded  # noqa: TID252
-from ...support.ipc import unshare  # noqa: TID252
-from ...support.others import forked  # noqa: TID252
+HOME = "/home/alice"
+ALICE: dict[str, Any] = {"euid": 1000, "user": "alice"}
+OWN_HOME: dict[str, Content] = {HOME: folder(0o700, 1000)}
+
+
+def crowded(count: int, where: str = f"{HOME}/ascend/log") -> dict[str, Content]:
+    """A folder of logs with so many files."""
+    return {
+        where: folder(0o750, 1000),
+        f"{where}/plog": folder(0o750, 1000),
+        **{f"{where}/plog/plog-{number}_1.log": "" for number in range(count)},
+    }
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    """Each code, and each way of putting it."""
+    yield asked(log_directory, **ALICE)
+    yield asked(log_directory, cann(), {**OWN_HOME, f"{HOME}/ascend": folder()}, **ALICE)
+    yield asked(log_directory, cann(), {**OWN_HOME, f"{HOME}/ascend": ""}, **ALICE)
+    closed: dict[str, Content] = {"/closed": unreadable()}
+    for path in ("/var/log/npu", "logs", "/closed/log"):
+        yield asked(
+            log_directory, cann(), OWN_HOME, closed, variables={"ASCEND_PROCESS_LOG_PATH": path}, **ALICE
+        )
+    yield asked(log_directory, cann(), OWN_HOME, crowded(20_001), **ALICE)
+    mounted: dict[str, Content] = {"/proc/self/mountinfo": "21 1 8:1 / / ro - overlay overlay ro\n"}
+    yield asked(log_directory, cann(), OWN_HOME, mounted, **ALICE)
+    mounted = {"/proc/self/mountinfo": "21 1 0:40 / / rw - nfs4 server:/root rw\n"}
+    yield asked(log_directory, cann(), mounted)
+
 
 OWN, WORK = "ASCEND_PROCESS_LOG_PATH", "ASCEND_WORK_PATH"
 LOG = f"{HOME}/ascend/log"

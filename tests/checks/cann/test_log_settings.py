@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from tests.checks.cann.driver_machine import asked, cann
 
 from npudoctor import Risk, Severity, Status
 from npudoctor.checks.cann.log_settings import log_settings
 from npudoctor.host import Host, Options
 from npudoctor.testing import Asked, ask
-
-from ...scenes.driver_machine import asked, cann  # noqa: TID252
 
 LEVEL, MODULE = "ASCEND_GLOBAL_LOG_LEVEL", "ASCEND_MODULE_LOG_LEVEL"
 SLOG, LOG = "ASCEND_SLOG_PRINT_TO_STDOUT", "ASCEND_LOG_PRINT_TO_STDOUT"
@@ -120,3 +119,18 @@ def test_skipped(tmp_path: Path) -> None:
     assert shell({"ASCEND_PROCESS_LOG_PATH": "/x"}).status is Status.SKIPPED
     told = ask(log_settings, Host(Options(root=str(tmp_path)), variables={LEVEL: "0"}))
     assert (told.status, told.reason) == (Status.SKIPPED, "an image is not running")
+
+
+SHELLS: tuple[dict[str, str], ...] = (
+    {},
+    {"ASCEND_GLOBAL_LOG_LEVEL": "1", "ASCEND_MODULE_LOG_LEVEL": "TBE=0:NOBODY=3", "DUMP_GE_GRAPH": "2"},
+    {"ASCEND_GLOBAL_LOG_LEVEL": "“3”", "ASCEND_SLOG_PRINT_TO_STDOUT": "3", "DUMP_GRAPH_LEVEL": "1"},
+    {"ASCEND_SLOG_PRINT_TO_STDOUT": "1", "ASCEND_LOG_PRINT_TO_STDOUT": "0"},
+    {"ASCEND_SLOG_PRINT_TO_STDOUT": "1"},
+)
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    """Each code, and each way of putting it."""
+    for variables in SHELLS:
+        yield asked(log_settings, cann("9.2.0", "9.2.0.0.1"), variables=variables)

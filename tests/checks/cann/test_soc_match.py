@@ -3,17 +3,48 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.checks.cann.cann_trees import CANN, LATEST, TOOLKIT, healthy, later
+from tests.checks.cann.driver_machine import asked
 
 from npudoctor import Severity, Status
 from npudoctor.checks.cann.soc_match import KERNELS, soc_match
 from npudoctor.host import Host, Options
-from npudoctor.testing import Content, ask, device, unreadable
+from npudoctor.testing import Asked, Content, ask, device, folder, unreadable
 
-from ...scenes.cann_trees import CANN, TOOLKIT, later  # noqa: TID252
-from ...scenes.soc_match import TREE, card, kernels, told  # noqa: TID252
+TREE = healthy()
+
+
+def card(model: str, address: str = "0000:81:00.0") -> dict[str, Content]:
+    """One NPU on the PCI bus."""
+    place = f"/sys/bus/pci/devices/{address}"
+    return {f"{place}/vendor": "0x19e5\n", f"{place}/device": f"{model}\n", f"{place}/class": "0x120000\n"}
+
+
+def kernels(*chips: str) -> dict[str, Content]:
+    """The folders of a kernels package, as CANN 8.1.RC1 has them."""
+    place = f"{LATEST}/{KERNELS}".replace("latest", "8.1.RC1")
+    return {f"{place}/{part}{chip}": folder() for chip in chips for part in ("", "config/")}
+
+
+def told(*parts: dict[str, Content], **more: Any) -> Asked:
+    return asked(soc_match, *parts, **more)
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    """Each code, and each way of putting it."""
+    yield told(TREE)
+    yield told(TREE, {"/dev/davinci0": device()})
+    yield told(card("0xd802"))
+    yield told(TREE, card("0xd802"))
+    yield told(TREE, card("0xd806"), kernels("ascend910b"))
+    yield told(TREE, card("0xd802"), kernels("ascend310p"))
+    yield told(later(), card("0xd500"))
+
 
 RECORD = f"{CANN}-8.5.0/aarch64-linux/ascend_ops_install.info"
 

@@ -160,7 +160,7 @@ def test_only_the_wheel_that_was_looked_at_is_put_back(machine: Machine) -> None
     wheel(old, "6.6.6")
     (action,) = machine("undo", "--yes")["actions"]
     assert (action["status"], machine.te) == ("refused", NEW)
-    assert "was changed since" in action["reason"]
+    assert "has changed since" in action["reason"]
 
 
 def test_no_variable_and_no_file_of_the_user_leads_it_elsewhere(machine: Machine) -> None:

@@ -3,9 +3,24 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.checks.cann.cann_trees import (
+    ASCEND,
+    CANN,
+    LATEST,
+    TBE,
+    TOOLKIT,
+    healthy,
+    later,
+    old,
+    old_variables,
+    sourced,
+)
+from tests.checks.cann.test_cann_env import OTHER
 
 from npudoctor import Finding, Severity, Status
 from npudoctor.checks.cann.cann_env import cann_env
@@ -13,19 +28,40 @@ from npudoctor.checks.cann.te_topi import te_topi
 from npudoctor.host import Options
 from npudoctor.testing import SITE, Asked, Content, ask, fake_host, folder, package_files, unreadable
 
-from ...scenes.cann_env import OTHER  # noqa: TID252
-from ...scenes.cann_trees import (  # noqa: TID252
-    ASCEND,
-    CANN,
-    LATEST,
-    TBE,
-    healthy,
-    later,
-    old,
-    old_variables,
-    sourced,
-)
-from ...scenes.te_topi import FRAMEWORK, WHEELS, te, told  # noqa: TID252
+FRAMEWORK = {"torch-npu": "2.5.1"}
+WHEELS: dict[str, Content] = {
+    f"{TOOLKIT}/8.1.RC1/compiler/lib64/te-0.4.0-py3-none-any.whl": "",
+    f"{TOOLKIT}/8.1.RC1/compiler/lib64/topi-0.4.0-py3-none-any.whl": "",
+    f"{TOOLKIT}/8.1.RC1/hccl/lib64/hccl-0.1.0-py3-none-any.whl": "",
+}
+
+
+def te(version: str, site: str = SITE) -> dict[str, Content]:
+    """A te in a folder of the search path."""
+    return {f"{site}/te/__init__.py": "", f"{site}/te/version.py": f'version = "{version}"\n'}
+
+
+def told(files: Mapping[str, Content], variables: Mapping[str, str], **more: Any) -> Asked:
+    """The answer where a framework that runs on CANN is installed."""
+    settings = {"packages": FRAMEWORK, "expect": "npu", **more}
+    return ask(te_topi, fake_host(files, variables=variables, **settings))
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    """Each code, and each way of putting it."""
+    yield told({}, {})
+    yield told(healthy(), {}, packages={})
+    yield told({f"{LATEST}/opp/built-in/x": ""}, {"ASCEND_HOME_PATH": LATEST})
+    yield told(healthy(), {})
+    yield told(
+        {**old(), **te("1.76.22.3.220")}, {name: old_variables()[name] for name in ("ASCEND_OPP_PATH",)}
+    )
+    yield told({**healthy(), **WHEELS, **te("7.5.0.1.129")}, sourced(PYTHONPATH=""))
+    yield told({**healthy(), **te("7.5.0.1.129")}, sourced(PYTHONPATH=""))
+    yield told({**healthy(), **te("7.7.0.1.212")}, sourced(PYTHONPATH=""))
+    yield told({**healthy(), **te("7.5.0.1.129")}, sourced())
+    yield told({**healthy(), f"{SITE}/te": unreadable()}, sourced(PYTHONPATH=""))
+
 
 NONE = sourced(PYTHONPATH="")
 

@@ -6,19 +6,20 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn, Optional
 
 import pytest
+from tests.checks.deep.probe_machine import asked, died, dies_too_late, each, ends, machine, package
 
 from npudoctor import Severity, Status
 from npudoctor.checks.deep._probing import failure_of
 from npudoctor.checks.deep.framework_imports import framework_imports
+from npudoctor.checks.deep.framework_imports import framework_imports as check
 from npudoctor.facts.job.probes import NoTimeLeft, probe
 from npudoctor.host import CannotTell
 from npudoctor.testing import Asked, ask
-
-from .probe_machine import asked, ends, machine, package
 
 FORGED = 'print("\\nNPUDOCTOR {\\"seconds\\": 0, \\"bytes\\": 0, \\"versions\\": {}}")\n'
 
@@ -375,3 +376,17 @@ def _as_user(own: Path, folder: str, writing: int) -> NoReturn:
         said = repr(error)
     os.write(writing, said.encode())
     os._exit(0)
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    """Each code, each way in which a probe ends."""
+    yield asked(check, ends(ended="exited"))
+    yield asked(check, lambda argv: {"seconds": 90.0, "bytes": 1, "versions": {"torch": "2"}}, "torch")
+    yield asked(check, ends(ended="timeout", seconds=120.0), "torch")
+    for status in (0, 1, -11):
+        yield asked(check, ends(ended="exited", status=status, stderr="ImportError: libx.so"), "torch")
+    yield asked(check, ends(ended="not-started", stderr="[Errno 8] ENOEXEC: /bin/x"), "torch")
+    yield asked(check, ends(ended="exited"), "torch", until=time.monotonic())
+    well: dict[str, object] = {"versions": {}, "seconds": 1.0, "bytes": 1}
+    yield asked(check, each(died(6), well), "torch")
+    yield dies_too_late(check)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
 from pathlib import Path
+
+from tests.checks.deep.probe_machine import asked as ask_probe
+from tests.checks.deep.probe_machine import died, dies_too_late, each, ends, machine, package
 
 from npudoctor import Severity, Status
 from npudoctor.checks.deep.framework_selftest import framework_selftest
-from npudoctor.testing import ask
-
-from .probe_machine import machine, package
+from npudoctor.checks.deep.framework_selftest import framework_selftest as check
+from npudoctor.testing import Asked, ask
 
 MINDSPORE = """
 float32 = None
@@ -60,3 +64,13 @@ def test_a_self_test_says_nothing_more_where_the_import_fails(site: Path) -> Non
     assert mindspore.echo_of == ()
     assert mindspore.message.startswith("mindspore fails on the CPU: RuntimeError: wrong result (in ")
     assert mindspore.evidence[0] == "RuntimeError: wrong result"
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    """The code, each ending."""
+    yield ask_probe(check, ends(ended="exited"))
+    yield ask_probe(check, ends(ended="exited", status=1, stderr="AssertionError"), "torch")
+    yield ask_probe(check, ends(ended="exited"), "torch", until=time.monotonic())
+    well: dict[str, object] = {"seconds": 1.0, "versions": {}, "bytes": 1}
+    yield ask_probe(check, each(well, died(6), well), "torch")
+    yield dies_too_late(check, well)

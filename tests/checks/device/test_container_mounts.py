@@ -2,14 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
 import pytest
+from tests.checks.cann.driver_machine import HAL, driver
+from tests.checks.device.test_device_nodes import CONTAINER, nodes
 
 from npudoctor import Severity, Status
-from npudoctor.testing import Content, unreadable
+from npudoctor.checks.device.container_mounts import container_mounts
+from npudoctor.testing import Asked, Content, ask, fake_host, unreadable
+from npudoctor.testing import folder as folder_node
 
-from ...scenes.container_mounts import GIVEN, told  # noqa: TID252
-from ...scenes.device_nodes import CONTAINER, nodes  # noqa: TID252
-from ...scenes.driver_machine import HAL  # noqa: TID252
+GIVEN: dict[str, Content] = {
+    **nodes(),
+    **driver(),
+    "/usr/local/dcmi": folder_node(),
+    "/usr/local/bin/npu-smi": "",
+}
+
+
+def told(*parts: Mapping[str, Content], without: tuple[str, ...] = (), **more: Any) -> Asked:
+    files = {path: content for part in parts for path, content in part.items() if path not in without}
+    return ask(container_mounts, fake_host(files, **more))
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    """Each code, and each way of putting it."""
+    yield told(GIVEN)
+    yield told(CONTAINER)
+    yield told(GIVEN, CONTAINER, without=(HAL,))
+    yield told(GIVEN, CONTAINER, without=("/usr/local/dcmi",))
+
 
 OTHERS = (
     "/usr/local/Ascend/driver/version.info",

@@ -2,43 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import pytest
+from tests.checks.device.test_device_nodes import CONTAINER, nodes
 
 from npudoctor import Severity, Status
 from npudoctor.checks.device.device_visibility import device_visibility
-from npudoctor.facts.npu.visible import Visible, listed_ids, runtime_ids
-from npudoctor.testing import Content, ask, device, fake_host
+from npudoctor.facts.npu.visible import VisibleNpus, listed_ids, runtime_ids
+from npudoctor.testing import Asked, Content, ask, device, fake_host
 
-from ...scenes.device_nodes import CONTAINER, nodes  # noqa: TID252
-from ...scenes.device_visibility import OUTER, RT, told  # noqa: TID252
+RT = "ASCEND_RT_VISIBLE_DEVICES"
+OUTER = "ASCEND_VISIBLE_DEVICES"
+
+
+def told(variables: Mapping[str, str], *parts: Mapping[str, Content], count: int = 8) -> Asked:
+    files = {path: content for part in (nodes(count), *parts) for path, content in part.items()}
+    return ask(device_visibility, fake_host(files, variables=variables))
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    """Each code, and each way of putting it."""
+    yield ask(device_visibility, fake_host())
+    yield told({})
+    for value in ("", "all", "8", "1, 2,3", "1,3,8", "3,1", "9" * 5000):
+        yield told({RT: value})
+    yield told({OUTER: "0,1"})
+    yield told({OUTER: "0," * 3000}, CONTAINER)
+    yield told({OUTER: "6-9"}, CONTAINER)
+    yield told({"SLURM_JOB_GPUS": "2,3"})
 
 
 @pytest.mark.parametrize(
     ("value", "seen"),
     [
-        ("0", Visible((0,))),
-        ("0,1,2,3,4,5,6,7", Visible(tuple(range(8)))),
-        ("1,3,8", Visible((1, 3), "8")),
-        ("1, 2,3", Visible((1,), " 2,3", strange=True)),
-        ("1 ,2", Visible((1,), " ,2", strange=True)),
-        ("0-3", Visible((0,), "-3", strange=True)),
-        ("0,1 ", Visible((0, 1), strange=True)),
-        ("0,1,", Visible((0, 1), strange=True)),
-        (" 0", Visible((), " 0", strange=True)),
-        ("NPU0", Visible((), "NPU0", strange=True)),
-        ("0;1", Visible((0,), ";1", strange=True)),
-        ("8", Visible((), "8")),
-        ("-1", Visible((), "-1", strange=True)),
-        ("٣", Visible((), "٣", strange=True)),
-        ("9" * 30, Visible((), "9" * 30)),
-        ("9" * 5000, Visible((), "9" * 5000)),
-        ("1,2, ,3", Visible((1, 2), " ,3", strange=True)),
-        ("1,,3", Visible((1,), ",3", strange=True)),
+        ("0", VisibleNpus((0,))),
+        ("0,1,2,3,4,5,6,7", VisibleNpus(tuple(range(8)))),
+        ("1,3,8", VisibleNpus((1, 3), "8")),
+        ("1, 2,3", VisibleNpus((1,), " 2,3", strange=True)),
+        ("1 ,2", VisibleNpus((1,), " ,2", strange=True)),
+        ("0-3", VisibleNpus((0,), "-3", strange=True)),
+        ("0,1 ", VisibleNpus((0, 1), strange=True)),
+        ("0,1,", VisibleNpus((0, 1), strange=True)),
+        (" 0", VisibleNpus((), " 0", strange=True)),
+        ("NPU0", VisibleNpus((), "NPU0", strange=True)),
+        ("0;1", VisibleNpus((0,), ";1", strange=True)),
+        ("8", VisibleNpus((), "8")),
+        ("-1", VisibleNpus((), "-1", strange=True)),
+        ("٣", VisibleNpus((), "٣", strange=True)),
+        ("9" * 30, VisibleNpus((), "9" * 30)),
+        ("9" * 5000, VisibleNpus((), "9" * 5000)),
+        ("1,2, ,3", VisibleNpus((1, 2), " ,3", strange=True)),
+        ("1,,3", VisibleNpus((1,), ",3", strange=True)),
     ],
 )
-def test_how_the_runtime_reads_it(value: str, seen: Visible) -> None:
+def test_how_the_runtime_reads_it(value: str, seen: VisibleNpus) -> None:
     assert runtime_ids(value, 8) == seen
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
+from tests.checks.device import npu_machine as npu
+from tests.checks.device.npu_machine import CONTAINER, INFO, health, screen, told
+from tests.checks.device.test_device_nodes import nodes
 
 from npudoctor import Action, Severity, Status
 from npudoctor.checks.device.npu_health import npu_health
 from npudoctor.host.process.commands import Answer
-from npudoctor.testing import ask, fake_host
-
-from ...scenes import npu_machine as npu  # noqa: TID252
-from ...scenes.device_nodes import nodes  # noqa: TID252
-from ...scenes.npu_machine import CONTAINER, INFO, health, screen, told  # noqa: TID252
+from npudoctor.testing import Asked, ask, fake_host
 
 ILL = screen("c_910b2_24.1.0_alarm")
 ALARM = {health(1): screen("health_alarm"), health(2): npu.USAGE}
@@ -98,3 +100,10 @@ def test_skipped() -> None:
     assert ask(npu_health, fake_host()).status is Status.SKIPPED
     assert told(npu_health, None, root="/srv/image").reason == "an image is not running"
     assert not npu_health.quick
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    """Each code, and each way of putting it."""
+    yield ask(npu_health, fake_host())
+    yield told(npu_health, None)
+    yield told(npu_health, screen("c_910b2_24.1.0_alarm"), commands={health(1): screen("health_alarm")})

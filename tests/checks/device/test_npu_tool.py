@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from tests.checks.device import npu_machine as npu
+from tests.checks.device.npu_machine import CONTAINER, INFO, exited, screen, told
 
 from npudoctor import Action, Severity, Status
 from npudoctor.checking.check import Check
@@ -12,11 +16,28 @@ from npudoctor.checks.device.npu_busy import npu_busy
 from npudoctor.checks.device.npu_health import npu_health
 from npudoctor.checks.device.npu_tool import npu_tool
 from npudoctor.host.process.commands import Answer
-from npudoctor.testing import ask, fake_host, process_files, unreadable
+from npudoctor.testing import Asked, ask, fake_host, process_files, unreadable
 
-from ...scenes import npu_machine as npu  # noqa: TID252
-from ...scenes.npu_machine import CONTAINER, INFO, exited, screen, told  # noqa: TID252
-from ...scenes.npu_tool import HUNG, STUCK  # noqa: TID252
+STUCK = process_files(4711, "npu-smi", state="D")
+HUNG = Answer(INFO, "timeout")
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    """Each code, and each way of putting it."""
+    yield ask(npu_tool, fake_host())
+    for failure in (npu.NO_DRIVER, npu.NO_RIGHTS, npu.USED, npu.NO_LIBRARY, npu.NO_CARD, npu.USAGE):
+        yield told(npu_tool, failure)
+        yield told(npu_tool, failure, CONTAINER)
+    yield told(npu_tool, npu.NOT_READY)
+    yield told(npu_tool, None)
+    yield told(npu_tool, None, CONTAINER)
+    yield told(npu_tool, HUNG, STUCK)
+    yield told(npu_tool, screen("d_a3_25.0.1_idle") + npu.INCOMPLETE, count=9)
+    ends = ("timeout", None), ("flooded", None), ("untrusted", None), ("not-started", None), ("exited", -9)
+    for ended, status in ends:
+        yield told(npu_tool, Answer(INFO, ended, status))
+    yield told(npu_tool, exited(""))
+    yield told(npu_tool, exited("Bonjour"))
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Optional
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Optional
 
 import pytest
-from tests.scenes.gpu_visibility import told
+from tests.checks.gpu.test_gpu_busy import PYTHON, gpu
 
 from npudoctor import Severity, Status
-from npudoctor.facts.gpu.visible import Visible, cuda_visible
+from npudoctor.checks.gpu.gpu_visibility import gpu_visibility
+from npudoctor.facts.gpu.visible import RUNTIME, VisibleGpus, cuda_visible
+from npudoctor.testing import Asked, ask, device, fake_host
+
+
+def told(value: str, count: int = 2, *, answers: bool = True, **more: Any) -> Asked:
+    """What it says of a shell with this value, on a machine with some GPUs: GPU-0a2b, GPU-1a2b, ..."""
+    files: dict[str, Any] = {f"/dev/nvidia{number}": device() for number in range(count)}
+    told_by_driver = json.dumps([gpu(number) for number in range(count)])
+    commands: dict[Any, Any] = {PYTHON: told_by_driver} if answers else {}
+    return ask(gpu_visibility, fake_host(files, variables={RUNTIME: value}, commands=commands, **more))
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    """Each code, and each way of putting it."""
+    yield told("0", 0)
+    yield told("0,1")
+    yield told("")
+    yield told("7")
+    yield told("1,1")
+    yield told("0,7")
+    yield told("MIG-1a2b")
+    yield told("GPU-9")
+
 
 UUID = "GPU-ff0bae66-956f-991f-c01b-16a90c224e58"
 
@@ -59,10 +85,10 @@ def test_as_cuda_reads_it(value: str, count: Optional[int]) -> None:
 
 
 def test_parts_that_cannot_be_told() -> None:
-    assert cuda_visible("0,MIG-1", 2) == Visible((0,), unknown="MIG-1")
-    assert cuda_visible("GPU-1", 2) == Visible((), unknown="GPU-1")
-    assert cuda_visible("GPU-", 2, ["GPU-0a", "GPU-1a"]) == Visible((), "GPU-")
-    assert cuda_visible("9" * 5000, 2) == Visible((), "9" * 5000)
+    assert cuda_visible("0,MIG-1", 2) == VisibleGpus((0,), unknown="MIG-1")
+    assert cuda_visible("GPU-1", 2) == VisibleGpus((), unknown="GPU-1")
+    assert cuda_visible("GPU-", 2, ["GPU-0a", "GPU-1a"]) == VisibleGpus((), "GPU-")
+    assert cuda_visible("9" * 5000, 2) == VisibleGpus((), "9" * 5000)
 
 
 @pytest.mark.parametrize("value", ["0", "1", "0,1", "1,0", "GPU-1", "1,GPU-0", "0,1,", "0,-1"])

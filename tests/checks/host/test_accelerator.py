@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import pytest
 
 from npudoctor import Action, Status
 from npudoctor.checks.host.accelerator import accelerator
-from npudoctor.testing import Content, ask, device, fake_host, link, unreadable
+from npudoctor.testing import Asked, Content, ask, device, fake_host, link, unreadable
 
 NPU = {"/dev/davinci0": device(), "/dev/davinci1": device(), "/dev/davinci_manager": device()}
 GPU = {"/dev/nvidia0": device(), "/dev/nvidiactl": device()}
@@ -152,3 +153,11 @@ def test_a_container_without_one_is_told_what_to_ask_for() -> None:
     assert finding.fix is not None and finding.fix.title.endswith(" add --gpus all")
     (finding,) = ask(accelerator, fake_host(expect="npu")).findings
     assert finding.fix is None
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    passed_on = card("0x19e5", "0x120000", "0xd802", bound="vfio-pci")
+    bus: dict[str, Content] = {"/sys/bus/pci/devices": unreadable()}
+    for files in ({}, NPU_CARD, passed_on, bus, {"/.dockerenv": ""}, {"/dev": unreadable()}):
+        yield ask(accelerator, fake_host(files, expect="npu"))
+    yield ask(accelerator, fake_host())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Optional
 
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from npudoctor import Status
 from npudoctor.checks.host.clock import clock
 from npudoctor.host.clock import Clock
-from npudoctor.testing import ask, fake_host
+from npudoctor.testing import Asked, ask, fake_host
 
 
 def test_kept() -> None:
@@ -50,3 +52,9 @@ def test_the_kernel_answers_and_its_clock_is_left_alone() -> None:
     before = Clock().now()
     assert Clock().synchronised() in (True, False, None)
     assert 0 <= Clock().now() - before < 5
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    """Each code, and each way of putting it."""
+    yield ask(clock, fake_host(now=0.0, synchronised=False, commands={"chronyc": ""}))
+    yield ask(clock, fake_host(synchronised=None))

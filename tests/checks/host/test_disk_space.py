@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Optional
 
 import pytest
 
 from npudoctor import Status
+from npudoctor.checks.host import _disk_space_owners as owners
 from npudoctor.checks.host.disk_space import disk_space
 from npudoctor.host import CannotTell
 from npudoctor.host.fs.files import Space
@@ -20,7 +23,7 @@ LOCALLY = (
     'from npudoctor.host.fs.disk import LocalDisk as D; s = D().space("/tmp"); print(s.free, s.read_only)'
 )
 IN_A_CHILD = (
-    "from npudoctor.host.fs.outside import Outside as O; "
+    "from npudoctor.host.fs.blocking import MountChild as O; "
     's = O("/", 9).ask("space", "/tmp"); print(s[1], s[5])'
 )
 PLENTY = Space(100 * GIB, 50 * GIB, 1 << 20, 1 << 19, 1)
@@ -116,3 +119,14 @@ def test_a_real_one_that_is_full() -> None:
     codes = [finding["code"] for finding in row["findings"]]
     assert codes == ["disk-space.full", "disk-space.no-inodes", "disk-space.tmp-owners"]
     assert row["findings"][2]["evidence"] == ["root (uid 0): 60 MiB; the biggest: /tmp/data, 60 MiB"]
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    """Each code, and each way of putting it."""
+    files: dict[str, Content] = {f"/tmp/{number}": Node(uid=1000, held=GIB) for number in range(3)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(owners, "MOST", 2)
+        yield told(Space(100 * GIB, 900 * MIB, 0, 0, 2), files=files)
+    yield told(Space(100 * GIB, MIB, 1 << 20, 3, 2))
+    yield told(Space(100 * GIB, 50 * GIB, 1 << 20, 300, 2))
+    yield told(PLENTY, files={"/tmp": unreadable(5)})

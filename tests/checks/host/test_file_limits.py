@@ -5,7 +5,8 @@ from __future__ import annotations
 import resource
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Optional
 
 import pytest
@@ -218,3 +219,18 @@ def test_the_limit_of_a_real_process() -> None:
         process.communicate(b"\n")
     assert asked.facts == {"soft": 64, "hard": 128}
     assert asked.codes == ["file-limits.low"]
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    """Each code, and each way of putting it."""
+    yield told("6", "1048576")
+    yield told("1024", "1048576")
+    yield told("5000", "6000")
+    yield told("1024", "4096", 0, "/.dockerenv")
+    yield told("1024", "4096", variables={"SLURM_JOB_ID": "7"})
+    yield told("1024", "4096", files={"/proc/self/cgroup": "0::/system.slice/a.service\n"})
+    yield told("1024", "4096", files={"/etc/pam.d/sshd": ""})
+    yield told("1024", "4096", files={"/proc/sys/fs/nr_open": "1024\n"})
+    yield told("1024", "4096", files={CONF: "root - nofile 1024\n"})
+    yield told("1024", "4096", files={CONF: "root - nofile 65536\n"})
+    yield ask(file_limits, fake_host({"/proc/self/limits": "x\n"}))

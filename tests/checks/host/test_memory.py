@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Optional
 
 import pytest
@@ -126,3 +128,14 @@ def test_cannot_tell() -> None:
     assert ask(memory, fake_host({"/proc/meminfo": "MemTotal: 1 kB\n"})).status is Status.UNKNOWN
     assert told(files={"/proc/self/cgroup": unreadable()}).status is Status.UNKNOWN
     assert ask(memory, fake_host(root="/image")).status is Status.SKIPPED
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    """Each code, and each way of putting it."""
+    yield told(GIB)
+    yield told(files=second(str(2 * GIB), 2 * GIB))
+    yield told(files=first(8 * GIB, 9 * GIB))
+    yield told(files={"/proc/self/limits": mapped("40960000", "unlimited")})
+    yield told(files={"/proc/self/limits": mapped("40960000", "40960000")})
+    yield told(files={"/proc/self/limits": LIMITS})
+    yield ask(memory, fake_host({"/proc/meminfo": "MemTotal: 1 kB\n"}))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Optional
 
 import pytest
@@ -107,3 +109,12 @@ def test_a_real_one_that_is_nearly_full() -> None:
     done = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, text=True)
     (row,) = json.loads(done.stdout)["results"]
     assert [finding["code"] for finding in row["findings"]] == ["shm-size.nearly-full"]
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    """Each code, and each way of putting it."""
+    yield told(MIB)
+    yield told(MIB, container=True)
+    yield told(100 * MIB)
+    yield told(GIB, MIB)
+    yield ask(shm_size, fake_host())

@@ -6,7 +6,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -151,3 +152,14 @@ def test_a_real_mount(path: str) -> None:
     (finding,) = [finding for row in report["results"] for finding in row["findings"]]
     assert (done.returncode, report["verdict"]) == (1, "not_ready")
     assert f"{path} is mounted read-only" in finding["message"]
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    """Each code, and each way of putting it."""
+    mounts = {"/proc/self/mountinfo": MOUNTS.format(point=SHM, options=READ_ONLY[0])}
+    yield told(dict(mounts))
+    yield told({**mounts, "/.dockerenv": ""})
+    yield told({TMP: folder(0o755)}, variables={"TMPDIR": OWN})
+    yield told({TMP: ""})
+    yield told({"/scratch": unreadable(13)}, variables={"TMPDIR": OWN})
+    yield told({**CACHES, "/tmp/mindspore": folder(0o700, 1001)})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from npudoctor import Status
@@ -63,3 +64,9 @@ def test_a_real_one_that_is_gone(tmp_path: Path) -> None:
         here.rmdir()
         assert ask(working_directory_check, Host(host)).codes == ["working-directory.gone"]
         process.communicate(b"\n")
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    """Each code, and each way of putting it."""
+    yield told(folder(0o755))
+    yield ask(working_directory_check, fake_host({"/proc/self/cwd": link("/gone")}))

@@ -5,19 +5,21 @@ from __future__ import annotations
 import os
 import signal
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.checks.leftovers.leftovers_machine import DEAD, Leftovers, key_of, logged, spilling
 from tests.support import ipc
 from tests.support.machine import PORT, Machine, Server, gone, older
 from tests.support.others import as_user, in_pid_namespace
 
 from npudoctor import Action, Fix, Risk, Severity, Status
 from npudoctor.checks.leftovers.cache_server import cache_server
-from npudoctor.fixing.outcome import Ending
-from npudoctor.fixing.plan import Wish, refusal_of
+from npudoctor.fixing.outcome import ActionStatus
+from npudoctor.fixing.plan import FixRequest, refusal_of
 from npudoctor.host.process.identity import user_name
-from npudoctor.testing import FakeClock, ask, fake_host
+from npudoctor.testing import Asked, FakeClock, ask, fake_host
 
 SOMEBODY, SOMEBODY_ELSE = 61234, 61235
 
@@ -76,7 +78,7 @@ def test_one_that_died_within_seconds_of_its_start_can_be_judged_in_a_moment(mac
     # Rounded up: of the file's own fraction of a second it depends which.
     assert finding.fix.title in ("ask again in 8 s", "ask again in 9 s")
     assert finding.fix == Fix(finding.fix.title, risk=Risk.MANUAL, needs_root=False, unproven=True)
-    assert refusal_of(finding, young, Wish(("cache-server",), yes=True)) == finding.fix.title
+    assert refusal_of(finding, young, FixRequest(("cache-server",), yes=True)) == finding.fix.title
     old._parts["clock"] = FakeClock(server.socket.stat().st_mtime + 3 + 8)
     codes = [finding.code for finding in ask(cache_server, old).findings]
     assert codes == ["cache-server.orphan-segment", "cache-server.orphan-socket"]
@@ -123,7 +125,7 @@ def test_dead_with_proof_a(machine: Machine) -> None:
         assert (finding.fix.risk, finding.fix.needs_root, finding.fix.unproven) == (Risk.SAFE, False, False)
     report = machine.fix()
     assert (report.exit_code, report.changed, report.failed) == (0, True, False)
-    assert [one.outcome.ending for one in report.actions] == [Ending.APPLIED] * 3
+    assert [one.outcome.ending for one in report.actions] == [ActionStatus.APPLIED] * 3
     assert ipc.rows() == {living.shmid: before}
     assert connects(living)
     assert not server.spill.exists()
@@ -510,3 +512,29 @@ def test_a_log_that_breaks_nothing(machine: Machine) -> None:
         name = f"mindspore.x.y.log.INFO.1.{pid}"
         (machine.tmp / name).write_text("".join(head.format(pid) + line + "\n" for line in lines))
     assert machine.ask().status is Status.OK
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    left = Leftovers(tmp)
+    orphan, attached = left.socket(50052), left.socket(50053)
+    left.segment(1, key_of(orphan))
+    left.segment(2, key_of(attached), nattch=3)
+    left.client(4711, 2, key_of(attached))
+    left.socket(50054)
+    spilled = left.spill("a")
+    left.log(logged(left.segment(3, 0x61000003)), spilling(spilled))
+    left.segment(4, 0x61000004)
+    left.segment(5, 0x61000005, nattch=2)
+    _unproven(left)
+    yield ask(cache_server, left.host())
+    (tmp / "mindspore" / "bob").symlink_to("/nowhere")
+    yield ask(cache_server, left.host())
+
+
+def _unproven(left: Leftovers) -> None:
+    displaced = left.socket(50055, ".cache_server_p50055.npudoctor.ab12")
+    strange = left.socket(50056, ".cache_server_p50056.npudoctor.ab12")
+    left.alive |= {displaced.name, strange.name}
+    left.parked(displaced)
+    left.log(spilling(left.spill("b")), pid=DEAD + 1, machine="elsewhere")
+    left.spill("c", "")

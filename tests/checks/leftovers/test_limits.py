@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.scenes.cache_server import Leftovers, key_of, logged, spilling
+from tests.checks.leftovers.leftovers_machine import Leftovers, key_of, logged, spilling
 
 from npudoctor import Status
 from npudoctor.checks.leftovers.cache_server import cache_server
-from npudoctor.facts.leftovers.owners import wanted_owner
+from npudoctor.facts.leftovers.owners import selected_owner
 from npudoctor.host import CannotTell, Host, Options
 from npudoctor.testing import Asked, ask, fake_host
 
@@ -52,7 +52,7 @@ def test_names_are_the_machines_own() -> None:
     table = "root:x:0:0::/root:/bin/sh\nroot:x:4711:0::/:/bin/sh\nanna:x:1001:1001::/home/anna:/bin/sh\n"
 
     def owner(name: str) -> object:
-        return wanted_owner(fake_host({"/etc/passwd": table}, options=Options(only_user=name)))
+        return selected_owner(fake_host({"/etc/passwd": table}, options=Options(only_user=name)))
 
     assert [owner(name) for name in ("anna", "1002")] == [1001, 1002]
     with pytest.raises(CannotTell):

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, ClassVar, Union
 
 import pytest
-
-from npudoctor import Risk, Severity, SignalProcess, Status
-from npudoctor.checks.leftovers.stale_processes import stale_processes
-from npudoctor.host import Options
-from npudoctor.host.process.commands import Answer
-from npudoctor.testing import Content, ask, fake_host, unreadable
-
-from .stale_machine import (
+from tests.checks.leftovers.stale_machine import (
     CONTAINER,
     GPU,
     ID,
@@ -31,6 +25,12 @@ from .stale_machine import (
     slurm,
     smi,
 )
+
+from npudoctor import Risk, Severity, SignalProcess, Status
+from npudoctor.checks.leftovers.stale_processes import stale_processes
+from npudoctor.host import Options
+from npudoctor.host.process.commands import Answer
+from npudoctor.testing import Asked, Content, ask, fake_host, unreadable
 
 IN_JOB = {"SLURM_JOB_ID": "77"}
 
@@ -459,3 +459,24 @@ def test_a_shell_is_no_session_to_keep() -> None:
     assert judged({**process(60, "bash", cgroup=SHELL), **process(70, cgroup=JOB, parent=60)}).codes == [
         "stale-processes.left-behind"
     ]
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    """Each code, and each way of putting it."""
+    many: dict[str, Content] = {}
+    for pid in range(100, 130):
+        many.update(process(pid, cgroup=JOB))
+    yield judged({**many, **process(71, cgroup=CONTAINER)})
+    said = {"77": "JobId=77\n   JobState=COMPLETED\n"}
+    files = {
+        **process(70, variables={"SLURM_JOB_ID": "77"}),
+        **process(71, variables={"SLURM_JOB_ID": "78"}),
+    }
+    yield judged(files, commands=slurm(said))
+    yield judged(
+        {**NPU, **process(70, state="D", descriptors={3: "/dev/davinci1"}), **process(71, state="D")}
+    )
+    yield judged({**process(70, state="Z", parent=60), **process(71, state="Z", threads=3)})
+    yield judged(process(70, argv=("python", "/opt/kernel_build_server_akg.py")))
+    yield judged({**NPU, **process(70, descriptors={3: "/dev/davinci1"})}, commands=smi(0, 0))
+    yield judged({**process(70, cgroup=JOB), "/.dockerenv": ""})

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Optional
 
 import pytest
@@ -265,3 +266,13 @@ def test_a_huge_place_is_read_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
     files: dict[str, Content] = {f"/tmp/a{number:04}": "" for number in range(200)}
     files["/tmp/pymp-1"] = left()
     assert list(temp_folders(fake_host(files).files, "/tmp")) == []
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    """Each code, and each way of putting it."""
+    yield judged({LOCK: lock()})
+    yield judged({LOCK: lock(), "/.dockerenv": ""})
+    yield judged({PYMP: left(), f"{PYMP}/listener-x1": ""})
+    yield judged({f"/tmp/pymp-{number}": left() for number in range(30)})
+    yield judged({}, options=Options(only_job="7"))
+    yield judged({"/tmp": unreadable()})

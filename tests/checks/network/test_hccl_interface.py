@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Callable, Optional
 
 import pytest
+from tests.checks.network.interfaces_machine import ask_within, machine
 
 from npudoctor import Risk, Severity, Status, Unknown
 from npudoctor.checks.network.hccl_interface import hccl_interface
+from npudoctor.checks.network.hccl_interface import hccl_interface as check
 from npudoctor.host.network.network import Network
-from npudoctor.testing import Asked, ask, fake_host
-
-from .interfaces_machine import ask_within, machine
+from npudoctor.testing import Asked, FakeNetwork, ask, device, fake_host, interface
 
 ERROR, WARNING, INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
 NAME = "HCCL_IF_IP"
@@ -197,3 +199,35 @@ def test_two_interfaces_in_the_masters_network(need: Callable[..., None]) -> Non
     more = "ip addr add 192.0.2.5/24 dev data0"
     answer = ask_within("hccl_interface", "hccl_interface", {**SEVERAL, NAME: "192.0.2.5"}, more=more)
     assert [one[:2] for one in answer["findings"]] == [["hccl-interface.other-way", "INFO"]]
+
+
+SCENE_SEVERAL = {"MASTER_ADDR": "192.0.2.9"}
+VALUES = (
+    "",
+    "192.0.2.1 172.17.0.1",
+    "eth0",
+    "“192.0.2.1”",
+    "192.0.2.77",
+    "192.168.7.1",
+    "172.17.0.1",
+    "198.51.100.1",
+)
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    """Every code."""
+    there = [
+        interface("lo", "127.0.0.1/8"),
+        interface("eth0", "192.0.2.1/24"),
+        interface("data0", "198.51.100.1/24"),
+        interface("off0", "192.168.7.1/24", up=False),
+        interface("docker0", "172.17.0.1/16"),
+    ]
+    for value in VALUES:
+        given = {**SCENE_SEVERAL, "HCCL_IF_IP": value}
+        yield ask(check, fake_host(variables=given, network=FakeNetwork(there), expect="npu"))
+    given = {**SCENE_SEVERAL, "HCCL_IF_IP": "192.0.2.1", "HCCL_SOCKET_IFNAME": "data0"}
+    nowhere = Network(lambda: there, lambda *_asked: None)
+    yield ask(check, fake_host(variables=given, network=nowhere, expect="npu"))
+    yield ask(check, fake_host({"/dev/nvidia0": device()}, variables=given))
+    yield ask(check, fake_host())

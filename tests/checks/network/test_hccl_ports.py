@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Optional
 
 import pytest
+from tests.checks.network.ports_machine import sockets_of
 
 from npudoctor import Action, Risk, Severity, Status, WriteFile
 from npudoctor.checks.network.hccl_ports import hccl_ports
-from npudoctor.testing import Content, ask, device, fake_host, folder, unreadable
+from npudoctor.testing import Asked, Content, ask, device, fake_host, folder, link, process_files, unreadable
 
 from .ports_machine import (
     ANY,
@@ -203,3 +206,33 @@ def test_it_cannot_tell_whether_npus_are_here_but_says_the_rest() -> None:
 
 def test_an_image_has_no_ports() -> None:
     assert ask(hccl_ports, fake_host(root="/image", variables=BASE)).status is Status.SKIPPED
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    kernel = {"/proc/sys/net/ipv4/ip_local_port_range": "32768\t60999\n"}
+    job = "0::/system.slice/slurmstepd.scope/job_7/step_0/user/task_0\n"
+    container = f"0::/system.slice/docker-{'a' * 64}.scope\n"
+    here = {"/proc/self/ns/pid": "pid:[4026531836]", "/proc/self/ns/cgroup": "cgroup:[4026531835]"}
+    left = {
+        **process_files(4000, uid=1000, descriptors=sockets_of(100)),
+        **process_files(4001, uid=1000, descriptors=sockets_of(101)),
+        **{path: link(target) for path, target in here.items()},
+        "/proc/1/cgroup": "0::/init.scope\n",
+        "/proc/4000/cgroup": job,
+        "/proc/4001/cgroup": container,
+    }
+    yield judge()
+    yield judge(row(ANY, 40000, 1), row("::1", 40002, 2), variables=BASE)
+    yield judge(row("192.0.2.1", 40000, 900, 1001, ESTABLISHED), variables=BASE)
+    yield judge(row(ANY, 60000, 100), row(ANY, 60001, 101), files=left, expect="npu")
+    yield judge(row(ANY, 29500, 1), variables=HERE, files=kernel, expect="npu")
+    yield judge(row(ANY, 29500, 1), row(ANY, 8118, 2), expect="gpu")
+    yield judge(row(ANY, 29500, 1), variables={**HERE, "MASTER_ADDR": "head"})
+    yield judge(
+        row(ANY, 61000, 1),
+        variables={"HCCL_HOST_SOCKET_PORT_RANGE": "61000-61050, 61060"},
+    )
+    for value in ("", "many", "99", "65520"):
+        yield judge(variables={"HCCL_IF_BASE_PORT": value})
+    for value in ("61050-61000", "61000-61010,61005"):
+        yield judge(variables={"HCCL_HOST_SOCKET_PORT_RANGE": value})

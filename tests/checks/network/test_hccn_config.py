@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from tests.checks.network.hccn_standin import Tool
 
 from npudoctor.checks.network.hccn_config import hccn_config
 from npudoctor.core.model import Severity, Status
 from npudoctor.host import Host
 from npudoctor.testing import Asked, Content, ask, device, fake_host, link, unreadable
-
-from .hccn_standin import Tool
 
 PEERS = ("192.0.2.9",)
 CONTAINER: dict[str, Content] = {"/.dockerenv": ""}
@@ -317,3 +316,37 @@ def test_slow_tools_cost_the_longest_chain(tmp_path: Path) -> None:
 
 def test_left_out_of_the_profile_quick() -> None:
     assert not hccn_config.quick
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    """Each code, and each way of putting it."""
+    yield ask(hccn_config, fake_host())
+    yield ask(hccn_config, fake_host(nodes(0)))
+    yield ask(hccn_config, fake_host({**nodes(0), **card("0xd500")}))
+    twice = "address_0=192.0.2.1\naddress_0=192.0.2.2\naddress_1=nowhere\n"
+    yield ask(hccn_config, fake_host({**nodes(0, 1), "/etc/hccn.conf": twice}))
+    yield from _tools(tmp)
+
+
+def _tools(tmp: Path) -> Iterator[Asked]:
+    tool = Tool(tmp / "ill")
+    tool.says(1, "ip", "ipaddr:198.51.100.10\nnetmask:255.255.255.0")
+    tool.says(2, "ip", "")
+    tool.says(3, "gateway", "default gateway:203.0.113.1, Iface:eth3")
+    tool.says(4, "link", "link status: DOWN")
+    tool.says(4, "net_health", "net health status: Fault")
+    tool.says(5, "tls", "dev_id:5, tls switch[1](0:disable, 1:enable)")
+    tool.does(6, "tls", "exec sleep 1000\n")
+    tool.does(7, "link", "yes\n")
+    tool.does(7, "tls", "exit 3\n")
+    yield ask(hccn_config, tool.host(file(address_7="198.51.100.70", netmask_6="x"), timeout=2.5))
+    for more in ({"euid": 1000}, {"files": card("0xd806")}, {"files": {"/etc/hccn.conf": unreadable()}}):
+        yield ask(hccn_config, tool.host(timeout=2.5, **more))
+    yield ask(hccn_config, tool.host(file(address_3=""), timeout=2.5))
+    for number in range(8):
+        tool.says(number, "ip", "")
+    yield ask(hccn_config, tool.host(peers=PEERS, timeout=2.5))
+    gone = Tool(tmp / "gone", [0])
+    host = gone.host({**CONTAINER, "/dev/davinci1": device()})
+    gone.place.unlink()
+    yield ask(hccn_config, host)

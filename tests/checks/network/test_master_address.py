@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, Optional
 
 import pytest
@@ -171,3 +172,15 @@ def test_name_servers_that_do_not_answer(name: str) -> None:
 def test_a_bad_port_is_the_echo_of_the_other_check() -> None:
     (finding,) = judge({"MASTER_ADDR": "10.0.0.9", "MASTER_PORT": "x"}).findings
     assert finding.echo_of == ("hccl-ports.bad-value",)
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    """Each code, name servers that are silent, and no variable at all."""
+    ours = fake_host().system.name
+    for place in ("nobody", "10.0.0.9:29500", "127.0.0.1", "172.17.0.1", "slow"):
+        yield judge({"MASTER_ADDR": place, **SEVERAL})
+    yield judge({"MASTER_ADDR": "10.0.0.9", "MASTER_PORT": "x", "RANK": "0"})
+    yield judge({"MASTER_ADDR": "10.9.9.9"}, routes=())
+    yield judge({"MS_SCHED_HOST": "six"})
+    yield judge({"MASTER_ADDR": ours, **SEVERAL}, names={ours: ["127.0.1.1"]})
+    yield judge({})

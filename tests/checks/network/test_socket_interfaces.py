@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Callable, Optional
 
 import pytest
+from tests.checks.network.interfaces_machine import ask_within, machine
 
 from npudoctor import Risk, Severity, Status, Unknown
 from npudoctor.checks.network.socket_interfaces import socket_interfaces
-from npudoctor.facts.job.interface_names import default_order, read
+from npudoctor.checks.network.socket_interfaces import socket_interfaces as check
+from npudoctor.facts.job.interface_names import default_order, read_names
 from npudoctor.host.network.network import Network
-from npudoctor.testing import Asked, ask, fake_host, interface
-
-from .interfaces_machine import ask_within, machine
+from npudoctor.testing import Asked, FakeNetwork, ask, fake_host, interface
 
 ERROR, WARNING, INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
 HCCL, GLOO, TENSORPIPE, NCCL = (f"{one}_SOCKET_IFNAME" for one in ("HCCL", "GLOO", "TP", "NCCL"))
@@ -238,10 +240,10 @@ def test_the_order_of_hccl() -> None:
 
 
 def test_grammar() -> None:
-    assert read(HCCL, "^=a,b").names == ("a", "b")
-    assert read(HCCL, "^=a,b").takes("c") and not read(HCCL, "^=a,b").takes("a")
-    assert read(NCCL, "^").names == ()
-    assert not read(HCCL, "=^a").takes("b")  # only the front of the value has marks
+    assert read_names(HCCL, "^=a,b").names == ("a", "b")
+    assert read_names(HCCL, "^=a,b").takes("c") and not read_names(HCCL, "^=a,b").takes("a")
+    assert read_names(NCCL, "^").names == ()
+    assert not read_names(HCCL, "=^a").takes("b")  # only the front of the value has marks
 
 
 @pytest.mark.needs_root
@@ -275,3 +277,35 @@ def test_the_line_that_switches_it_on_does(need: Callable[..., None]) -> None:
         "socket_interfaces", "socket_interfaces", {**SEVERAL, HCCL: "off0"}, more="ip link set off0 up"
     )
     assert answer["findings"] == []
+
+
+SCENE_SEVERAL = {"MASTER_ADDR": "192.0.2.9"}
+HCCL, GLOO = "HCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"
+VARIABLES: tuple[dict[str, str], ...] = (
+    {HCCL: "eth0,"},
+    {HCCL: "“eth0”", GLOO: "=eth0"},
+    {HCCL: "bond0", GLOO: "bond0"},
+    {HCCL: "off0"},
+    {HCCL: "bare0"},
+    {HCCL: "docker0"},
+    {HCCL: "eth0"},
+    {HCCL: "=eth0", GLOO: "data0"},
+    {},
+)
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    """Every code."""
+    there = [
+        interface("lo", "127.0.0.1/8"),
+        interface("eth0", "192.0.2.1/24"),
+        interface("eth0.100", "192.0.3.1/24"),
+        interface("data0", "198.51.100.1/24"),
+        interface("bare0"),
+        interface("off0", "192.168.7.1/24", up=False),
+        interface("docker0", "172.17.0.1/16"),
+    ]
+    for variables in VARIABLES:
+        network = FakeNetwork(there)
+        yield ask(check, fake_host(variables={**SCENE_SEVERAL, **variables}, network=network, expect="npu"))
+    yield ask(check, fake_host())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from npudoctor import Severity, Status
 from npudoctor.checks.python.identity import identity
+from npudoctor.checks.python.identity import identity as check
 from npudoctor.host import Host, Options
 from npudoctor.host.process.identity import Identity
 from npudoctor.testing import Asked, Content, Node, ask, fake_host, folder, unreadable
@@ -151,3 +153,25 @@ def test_a_real_folder(tmp_path: Path) -> None:
     host = Host(variables={"HOME": str(tmp_path), "USER": "x"})
     assert "identity.home-not-writable" not in ask(identity, host).codes
     host.close()
+
+
+SCENE_MACHINE: dict[str, Content] = {
+    "/etc/passwd": "ann:x:1000:1000::/home/ann:/bin/bash\n",
+    "/home/ann": folder(0o700, 1000),
+    "/home/all": folder(0o777, 1001),
+}
+CASES: tuple[tuple[int, dict[str, str]], ...] = (
+    (4711, {}),
+    (4711, {"USER": "ann", "HOME": "/home/ann"}),
+    (1000, {}),
+    (1000, {"HOME": "/gone"}),
+    (1000, {"HOME": "/home/all"}),
+)
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    """Without a name, without a home, with a home that is not there or not one's own."""
+    for uid, variables in CASES:
+        host = fake_host(SCENE_MACHINE, variables=variables)
+        host.identity = Identity(uid, "ann" if uid == 1000 else str(uid), "/")
+        yield ask(check, host)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.checks.python.stack_machine import cann, site
 from tests.support.roots import python_that
 
 from npudoctor import Severity, Status
@@ -25,8 +27,6 @@ from npudoctor.testing import (
     process_files,
     unreadable,
 )
-
-from .stack_machine import cann, site
 
 TORCH_NPU: dict[str, Content] = {
     **package_files("torch_npu", "2.7.1"),
@@ -235,3 +235,17 @@ def test_an_image_has_no_notebook_and_no_path() -> None:
 def test_cannot_tell() -> None:
     files: dict[str, Content] = {**TORCH_NPU, f"{SITE}/torch_npu": unreadable()}
     assert told({**package_files("torch_npu", "2.7.1"), **files, SITE: folder()}).status is Status.UNKNOWN
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    """Each code, each ending."""
+    yield ask(interpreter, fake_host())
+    yield ask(interpreter, broken(tmp, "echo broken >&2; exit 3"))
+    yield ask(interpreter, ending(tmp / "own", "import posix; posix.write(2, b'broken'); posix._exit(3)"))
+    yield told({**TORCH_NPU, **cann("8.3.RC1")}, python_version="3.12.1")
+    yield told({**ELSEWHERE, **cann("8.3.RC1")}, variables={"PATH": "/usr/bin:/opt/conda/bin"})
+    yield told({**TORCH_NPU, **ELSEWHERE, **notebook(CONDA)}, variables={"JPY_PARENT_PID": "70"})
+    yield told(TORCH_NPU, knowledge=site(tmp / "k", "[[cann_python.python]]\n"))
+    yield told(package_files("torch_npu", "2.5.1"), python_version="3.12.1")
+    row = '[[torch_npu.python]]\ntorch = "2.7.1"\npython = "3.11"\nsource = "us"\nas_of = "2026-12"\n'
+    yield told(TORCH_NPU, knowledge=site(tmp / "p", row + "compatible = false\n"))

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.scenes import cann_trees as trees
+from tests.checks.cann import cann_trees as trees
+from tests.checks.python.stack_machine import LATEST, cann, site
 
 from npudoctor import Severity, Status
 from npudoctor.checks.python.mindspore_cann import mindspore_cann
 from npudoctor.testing import SITE, Asked, Content, ask, fake_host, package_files, unreadable
-
-from .stack_machine import LATEST, cann, site
 
 # As in the wheel of 2.7.0: the checker of GPUs has such a list too, and stands before.
 OWN = '''
@@ -155,3 +155,17 @@ def test_cannot_tell() -> None:
     told = beside("2.4.0", "")
     assert told.status is Status.UNKNOWN and LATEST in told.reason
     assert beside("two", "8.1.RC1").status is Status.UNKNOWN
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    """Each code, each ending."""
+    yield ask(mindspore_cann, fake_host())
+    yield ask(mindspore_cann, fake_host(package_files("mindspore", "2.7.0")))
+    yield beside("2.7.0", "8.0.0", "7.6.0.1.220", own=OWN)
+    yield beside("2.7.0", "8.5.0")
+    yield beside("2.4.0", "8.1.RC1")
+    yield beside("2.11.0", "9.1.0")
+    yield beside("2.4.0", "")
+    forbidden = site(tmp / "no", ROW.format(cann="8.1.RC1") + "compatible = false\n")
+    yield beside("2.7.0", "8.1.RC1", own=OWN, knowledge=forbidden)
+    yield beside("2.7.0", "8.1.RC1", own=OWN, knowledge=site(tmp / "broken", "[[mindspore.cann]]\n"))

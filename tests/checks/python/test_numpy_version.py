@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -136,3 +138,10 @@ def test_skipped_without_a_framework() -> None:
 )
 def test_cannot_tell(files: dict[str, Content]) -> None:
     assert ask(numpy_version, fake_host(files)).status is Status.UNKNOWN
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    """Each code, each ending."""
+    for files in ({}, MINDSPORE, {**MINDSPORE, **package_files("numpy", "2.2.6")}):
+        yield ask(numpy_version, fake_host(files))
+    yield ask(numpy_version, fake_host({**MINDSPORE, **package_files("numpy", "two")}))

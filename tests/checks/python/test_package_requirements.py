@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from packaging.specifiers import SpecifierSet
+from tests.checks.python.stack_machine import site
 
 from npudoctor import Severity, Status
 from npudoctor.checks.python.package_requirements import package_requirements
 from npudoctor.facts.python.specifiers import tidy
 from npudoctor.testing import SITE, Asked, Content, ask, fake_host, package_files, unreadable
-
-from .stack_machine import site
 
 Package = tuple[str, ...]
 TORCH: Package = ("torch", "2.13.0", "typing-extensions>=4.10.0", "networkx>=2.5.1", "sympy>=1.13.3")
@@ -251,3 +251,19 @@ def test_older_than_required_and_seen_to_work(version: str, severity: object) ->
         ("mindspore", "2.10.0", "asttokens>=2.0.4"), WITH_OLD_NUMPY, ("asttokens", version)
     ).findings
     assert [one.severity for one in findings] == ([severity] if severity else [])
+
+
+SCENE_TORCH = package_files("torch", "2.13.0", "Requires-Dist: typing-extensions>=4.10.0")
+NEEDY = package_files("mindspore", "2.7.1", "Requires-Dist: typing-extensions<4")
+ROW = 'users = ["torch"]\nversions = "?"\nrequires = "?"\nbreaks = ""\nerror = ""\nsource = ""\nas_of = ""\n'
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    """Each code, each ending, each remedy."""
+    old = package_files("typing_extensions", "4.1.0")
+    for files in ({}, SCENE_TORCH, {**SCENE_TORCH, **old}, {**SCENE_TORCH, **NEEDY, **old}):
+        yield ask(package_requirements, fake_host(files))
+    yield ask(package_requirements, fake_host({f"{SITE}/torch-2.13.0.dist-info/METADATA": unreadable()}))
+    yield ask(
+        package_requirements, fake_host(SCENE_TORCH, knowledge=site(tmp, f"[[requirements.needs]]\n{ROW}"))
+    )

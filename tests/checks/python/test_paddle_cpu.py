@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -49,3 +51,13 @@ def test_cannot_tell_is_never_needed() -> None:
     told = paddle()
     assert (told.status, told.advisory) == (Status.UNKNOWN, True)
     assert paddle(files={f"{SITE}/paddle/version/__init__.py": unreadable()}).status is Status.UNKNOWN
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    """The code, and each ending."""
+    paddle = package_files("paddlepaddle", "3.3.1")
+    built = {f"{SITE}/paddle/version/__init__.py": "with_mkl = 'OFF'\n"}
+    yield ask(paddle_cpu, fake_host())
+    yield ask(paddle_cpu, fake_host(paddle))
+    yield ask(paddle_cpu, fake_host(paddle, machine="aarch64"))
+    yield ask(paddle_cpu, fake_host({**paddle, **built}))

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.checks.python.stack_machine import cann, site
 
 from npudoctor import Severity, Status
 from npudoctor.checks.python.paddle_npu import paddle_npu
 from npudoctor.testing import SITE, Asked, Content, ask, fake_host, package_files, unreadable
-
-from .stack_machine import cann, site
 
 ROW = (
     '[[paddle_npu.cann]]\nrelease = "3.0.0"\nplugin = "paddle-custom-npu"\ncann = "{cann}"\n'
@@ -119,3 +119,14 @@ def test_cannot_tell() -> None:
     files: dict[str, Content] = {f"{SITE}/paddlepaddle-3.0.0.dist-info/METADATA": unreadable(errno.EIO)}
     files.update(package_files("paddle-custom-npu", "3.0.0"))
     assert ask(paddle_npu, fake_host(files)).status is Status.UNKNOWN
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    """Each code, each ending."""
+    yield ask(paddle_npu, fake_host())
+    yield beside("3.0.0")
+    yield beside("3.0.0", "3.2.0", "8.3.RC1", name="paddlepaddle-gpu")
+    yield beside("3.0.0", "3.0.0", "7.0.0")
+    forbidden = site(tmp / "b", ROW.format(cann="8.0.RC1") + "compatible = false\n")
+    yield beside("3.0.0", "3.0.0", "8.0.RC1", knowledge=forbidden)
+    yield beside("3.0.0", "3.0.0", "8.0.RC1", knowledge=site(tmp / "c", "x = ["))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
 from npudoctor import Severity, Status
@@ -49,3 +52,11 @@ def test_skipped_where_the_variable_is_not_set() -> None:
 def test_a_folder_that_cannot_be_read_is_unknown() -> None:
     files = {**package_files("protobuf", "6.31.0"), f"{SITE}/google": unreadable()}
     assert told(files, "cpp").status is Status.UNKNOWN
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    """The code, each ending."""
+    asking = {VARIABLE: "cpp"}
+    yield ask(protobuf_implementation, fake_host())
+    yield ask(protobuf_implementation, fake_host(variables=asking))
+    yield ask(protobuf_implementation, fake_host(package_files("protobuf", "5.29.0"), variables=asking))

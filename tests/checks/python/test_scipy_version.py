@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -208,3 +209,17 @@ def test_the_first_copy_on_the_search_path_counts() -> None:
     }
     told = ask(scipy_version, fake_host(files, search_path=("/job/site", SITE)))
     assert told.codes == ["scipy-version.slow-initialisation"]
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    yield ask(scipy_version, fake_host())
+    yield beside("2.7.0", "", NEEDS)
+    yield beside("2.7.0", "1.4.1", NEEDS)
+    yield beside("2.7.0", "1.3.0")
+    for mindspore, scipy, lines in (
+        ("99.0", "1.11.4", ()),
+        ("2.7.0", "1.4.one", (NEEDS,)),
+        ("2.7.0", "1.11.4", ("Requires-Dist: scipy >= what",)),
+    ):
+        yield beside(mindspore, scipy, *lines)
+    yield beside("2.7.0", "1.11.4", NEEDS, knowledge=site(tmp, "[[mindspore.scipy]]\n"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Callable
 
@@ -12,6 +13,7 @@ import pytest
 
 from npudoctor import Risk, Severity, Status
 from npudoctor.checks.python.setuptools import imported, setuptools
+from npudoctor.checks.python.setuptools import setuptools as check
 from npudoctor.host import Host, Options
 from npudoctor.testing import SITE, Asked, Content, ask, fake_host, package_files, unreadable
 
@@ -125,3 +127,11 @@ def test_real_releases(tmp_path: Path, lack: Callable[[str], None]) -> None:
     assert codes() == ["setuptools.pkg-resources-gone"]
     pip("setuptools==80.9.0")
     assert codes() == []
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    """Nobody who needs it; setuptools without it; no setuptools."""
+    files = {f"{SITE}/tensorboard/default.py": "import pkg_resources\n"}
+    yield ask(check, fake_host())
+    yield ask(check, fake_host(files, packages={"tensorboard": "2.20.0", "setuptools": "82.0.1"}))
+    yield ask(check, fake_host(files, packages={"tensorboard": "2.20.0"}))

@@ -6,6 +6,7 @@ import errno
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ from tests.support.others import let_through
 
 from npudoctor import Risk, Severity, Status
 from npudoctor.checks.python.source_shadowing import source_shadowing
+from npudoctor.checks.python.source_shadowing import source_shadowing as check
 from npudoctor.host import Host, Options
-from npudoctor.host.fs.access import closed
+from npudoctor.host.fs.access import is_closed
 from npudoctor.host.fs.files import Files, LocalDisk
 from npudoctor.host.process.identity import Identity
 from npudoctor.testing import SITE, Asked, Content, ask, fake_host, folder, link, package_files, unreadable
@@ -185,7 +187,7 @@ def test_python_itself_passes_over_a_closed_entry(tmp_path: Path, mode: int) -> 
     assert subprocess.run(line, capture_output=True, text=True, check=True).stdout == "passed over\n"
     os.seteuid(65534)
     try:
-        assert closed(Files(LocalDisk()), str(entry))
+        assert is_closed(Files(LocalDisk()), str(entry))
     finally:
         os.seteuid(0)
 
@@ -224,3 +226,20 @@ def test_backports_that_do_no_harm() -> None:
     asyncio = backport("asyncio", "asyncio")
     assert told({**asyncio, **paddle}, "/opt/old").codes == []
     assert told({**asyncio, **torch}, "/opt/old").codes == ["source-shadowing.standard-library"]
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    """By PYTHONPATH, by an empty entry of it, by the working directory alone; and nothing to look at."""
+    files: dict[str, Content] = {
+        f"{SITE}/torch/__init__.py": "",
+        f"{STDLIB}/random.py": "",
+        "/src/torch/__init__.py": "",
+        "/job/random.py": "",
+        "/job": folder(),
+        "/proc/self/cwd": link("/job"),
+    }
+    for path in ("/src", "/src:"):
+        yield ask(check, fake_host(files, variables={"PYTHONPATH": path}, search_path=("/src", STDLIB, SITE)))
+    shut = {**files, "/shut": unreadable()}
+    yield ask(check, fake_host(shut, variables={"PYTHONPATH": "/shut"}, search_path=(STDLIB, SITE)))
+    yield ask(check, fake_host())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Optional
 
 import pytest
-from tests.scenes.library_path import ALL, HEALTHY, NAMED, SOURCED, cann
+from tests.checks.cann.test_library_path import ALL, HEALTHY, NAMED, SOURCED, cann
 
 from npudoctor import Severity
 from npudoctor.checks.python.torch_npu import torch_npu

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import pytest
+from tests.checks.python.test_torch_builds import beside as beside_builds
 
 from npudoctor import Risk, Severity, Status
 from npudoctor.checks.python.torch_family import torch_family
@@ -220,3 +222,23 @@ def test_a_torch_that_nobody_knows_is_left_to_pip() -> None:
 )
 def test_the_libraries_of_torch(library: str, of_torch: bool) -> None:
     assert bool(OF_TORCH.match(library)) is of_torch
+
+
+SCENE_VISION = package_files("torchvision", "0.22.1", "Requires-Dist: torch (==2.7.1)")
+BOTH = {**package_files("triton", "3.3.1"), **package_files("triton-ascend", "3.2.0")}
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    """Each code, each ending."""
+    gone = {f"{SITE}/triton_ascend-3.2.0.dist-info/RECORD": "triton/__init__.py,sha256=other,0\n"}
+    for files in (
+        {},
+        SCENE_VISION,
+        {**SCENE_VISION, **package_files("torch", "2.8.0")},
+        BOTH,
+        {**BOTH, **gone},
+    ):
+        yield ask(torch_family, fake_host(files))
+    for torch in ("2.7.1+cpu", "2.7.1"):
+        yield beside_builds("libtorch.so", "libc10_cuda.so", "libcudart.so.12", torch=torch)
+    yield beside_builds("libtorch.so", "libc10_cuda.so", "libcudart.so.12", torch="2.7.1", cuda="13")

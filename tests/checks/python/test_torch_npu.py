@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Optional
 
 import pytest
+from tests.checks.cann.test_library_path import HEALTHY
+from tests.checks.python.stack_machine import cann, installed, site
+from tests.checks.python.test_torch_autoload import WITHOUT_CANN, judge
 
 from npudoctor import Risk, Severity, Status
 from npudoctor.checks.python.torch_npu import torch_npu
 from npudoctor.testing import SITE, Asked, Content, ask, fake_host, folder, package_files, unreadable
-
-from .stack_machine import cann, installed, site
 
 ROW = '[[torch_npu.cann]]\ntorch_npu = "2.7.1"\ncann = "{cann}"\nsource = "ours"\nas_of = "2026-12"\n'
 
@@ -233,3 +235,39 @@ def test_a_component_number_is_enough() -> None:
 def test_cannot_tell_when_the_metadata_cannot_be_read() -> None:
     files: dict[str, Content] = {f"{SITE}/torch_npu-2.7.1.dist-info/METADATA": unreadable(errno.EIO)}
     assert ask(torch_npu, fake_host(files)).status is Status.UNKNOWN
+
+
+PIN = "Requires-Dist: torch==2.7.1"
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    """Each code, each ending."""
+    yield ask(torch_npu, fake_host())
+    yield beside("2.7.1", "2.8.0", "", PIN)
+    yield beside("2.1.0.post12", "2.2.0")
+    yield beside("2.7.1")
+    yield judge(WITHOUT_CANN)
+    yield judge(HEALTHY)
+    for adapter, version in (
+        ("2.9.0", "8.1.RC1"),
+        ("2.7.1.post6", "9.0.0"),
+        ("2.14.0", "9.1.0"),
+        ("2.1.0", "10.0.0"),
+    ):
+        yield beside(adapter, adapter[:5], version)
+    yield beside("2.7.1", "2.7.1", "eight")
+    yield ask(torch_npu, fake_host({**installed(torch_npu="2.7.1", torch="2.7.1"), **cann(None)}))
+    forbidden = ROW.format(cann="8.3.RC1") + "compatible = false\n"
+    yield beside("2.7.1", "2.7.1", "8.3.RC1", knowledge=site(tmp / "forbidden", forbidden))
+    for number, wrong in enumerate(
+        (
+            forbidden.replace("false", "1"),
+            ROW.replace("source", "sauce"),
+            ROW.replace('source = "ours"', ""),
+            ROW.replace('"2.7.1"', "2"),
+            ROW.replace("torch_npu.cann", "torch_npu.can"),
+            ROW.replace("torch_npu.cann", "torch"),
+            "[torch_npu]\ncann = 1\n",
+        )
+    ):
+        yield beside("2.7.1", "2.7.1", "8.3.RC1", knowledge=site(tmp / f"site{number}", wrong))

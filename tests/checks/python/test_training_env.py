@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from npudoctor import Risk, Severity, Status
 from npudoctor.checks.python.training_env import training_env
+from npudoctor.checks.python.training_env import training_env as check
 from npudoctor.knowledge import tables
 from npudoctor.testing import SITE, Asked, ask, fake_host, unreadable
 
@@ -181,3 +184,19 @@ def test_each_row_of_the_table_is_whole(row: dict[str, Any]) -> None:
 def test_no_value_is_a_crash(value: str) -> None:
     for row in tables.table("variables")["variable"]:
         assert told(**{row["name"]: value}).status in (Status.OK, Status.PROBLEM), row["name"]
+
+
+VARIABLES: tuple[dict[str, str], ...] = (
+    {},
+    {"TASK_QUEUE_ENABLE": "3", "COMBINED_ENABLE": "7", "PTCOPY_ENABLE": "1", "ASCEND_TRACE_RECORD_NUM": "1"},
+    {"TASK_QUEUE_ENABLE": "“1”", "COMBINED_ENABLE": "1；", "BMMV2_ENABLE": "“1”"},
+    {"TASK_QUEUE_ENABLE": "fast", "ASCEND_LAUNCH_BLOCKING": "on"},
+    {"TASK_QUEUE_ENABLE": ""},
+    {"TASK_QUEUE_ENABLE": "2", "ASCEND_LAUNCH_BLOCKING": "1"},
+)
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    """Every code, and both lines of its fix."""
+    for variables in VARIABLES:
+        yield ask(check, fake_host(variables=variables, packages={"torch-npu": "2.7.1"}))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
 from npudoctor import Severity, Status
@@ -129,3 +132,13 @@ def test_a_launcher_that_starts(text: str) -> None:
 
 def test_a_launcher_that_cannot_be_read() -> None:
     assert told({**WELL, LAUNCHER: unreadable()}).status is Status.OK
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    """Each code, and no environment."""
+    yield ask(virtual_environment, fake_host())
+    yield told(GONE)
+    yield told(WELL, "3.12.1")
+    yield told(LOST)
+    yield told({**WELL, "/opt/python3.11/bin/python3": "ELF"})
+    yield told({**WELL, LAUNCHER: "#!/old/bin/python3\n"})

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.checks.python.stack_machine import cann, installed, site
 
 from npudoctor import Severity, Status
 from npudoctor.checks.python.torch_npu import torch_npu
 from npudoctor.checks.python.vllm_ascend import vllm_ascend
 from npudoctor.testing import SITE, Asked, Content, ask, fake_host, package_files, unreadable
-
-from .stack_machine import cann, installed, site
 
 # As in the wheels of PyPI.
 OLD = ("Requires-Dist: numpy<2.0.0", "Requires-Dist: torch==2.7.1", "Requires-Dist: torch-npu==2.7.1")
@@ -213,3 +213,13 @@ def test_cannot_tell() -> None:
     assert old(vllm="zero").status is Status.UNKNOWN
     files: dict[str, Content] = {f"{SITE}/vllm_ascend-0.11.0.dist-info/METADATA": unreadable(errno.EIO)}
     assert ask(vllm_ascend, fake_host(files)).status is Status.UNKNOWN
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    """Each code, each ending."""
+    yield ask(vllm_ascend, fake_host())
+    yield old(vllm="", torch_npu="")
+    yield old(vllm="0.10.2", cann_version="8.1.RC1")
+    yield beside("0.24.0", (), {"vllm": "0.24.0"}, "9.1.0")
+    yield old(knowledge=site(tmp / "b", ROW.format(cann="8.3.RC2") + "compatible = false\n"))
+    yield old(knowledge=site(tmp / "c", "x = ["))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from npudoctor.cli.settings.config import LARGEST, OTHER_VARIABLES, Config, Refused, load, suggestion
+from npudoctor.cli.settings.config import LARGEST, OTHER_VARIABLES, Config, UsageError, load, suggestion
 from npudoctor.cli.settings.keys import KEYS
 from npudoctor.testing import Content, fake_host, unreadable
 
@@ -73,18 +73,18 @@ def test_a_language_may_look_like_lang(value: str) -> None:
     ],
 )  # fmt: skip
 def test_wrong_values_name_their_flag(key: str, value: str) -> None:
-    with pytest.raises(Refused, match=f"^--{key}: "):
+    with pytest.raises(UsageError, match=f"^--{key}: "):
         load({key: value}, {}, fake_host({}).files, "/home/me")
 
 
 @pytest.mark.parametrize("text", ["deadline = inf", "deadline = nan", "deadline = true", "ignore = [1]"])
 def test_toml_has_values_of_its_own(text: str) -> None:
-    with pytest.raises(Refused, match=USER):
+    with pytest.raises(UsageError, match=USER):
         settings({USER: text})
 
 
 def test_a_file_that_cannot_be_read_is_refused_and_a_home_that_cannot_be_searched_warns() -> None:
-    with pytest.raises(Refused, match=SYSTEM):
+    with pytest.raises(UsageError, match=SYSTEM):
         settings({SYSTEM: b"\xff"})
     assert "/home/me" in settings({"/home/me": unreadable()}).warnings[0]
 
@@ -110,7 +110,7 @@ def test_a_suggestion_is_made_only_when_near(name: str, known: set[str], meant: 
 def test_a_file_is_read_as_a_whole_or_not_at_all() -> None:
     fits = 'scope = "job"\n'.ljust(LARGEST, "#")
     assert settings({USER: fits})["scope"] == "job"
-    with pytest.raises(Refused, match=f"{USER} is larger than {LARGEST} bytes"):
+    with pytest.raises(UsageError, match=f"{USER} is larger than {LARGEST} bytes"):
         settings({USER: fits + "\n"})
 
 

@@ -12,7 +12,7 @@ import pytest
 from npudoctor.facts.job.nodes import is_here, is_rank_zero, node_count
 from npudoctor.host import Options
 from npudoctor.host.network import names
-from npudoctor.host.network.names import Meaning, Names, ask_system
+from npudoctor.host.network.names import Names, Resolution, ask_system
 from npudoctor.testing import fake_host
 
 
@@ -51,9 +51,9 @@ def test_whether_a_place_is_here() -> None:
 def test_the_system_is_asked_once() -> None:
     asked: list[Sequence[str]] = []
 
-    def ask(wanted: Sequence[str]) -> dict[str, Meaning]:
+    def ask(wanted: Sequence[str]) -> dict[str, Resolution]:
         asked.append(wanted)
-        return dict.fromkeys(wanted, Meaning(("10.0.0.1",)))
+        return dict.fromkeys(wanted, Resolution(("10.0.0.1",)))
 
     both = Names(ask, ("b", "c", "a"))
     assert both.meaning("a") == both.meaning("a") == both.meaning("c")
@@ -61,7 +61,7 @@ def test_the_system_is_asked_once() -> None:
     assert asked == [["a", "b", "c"], ["later"]]
 
 
-def one(name: str, seconds: float = 4.0) -> Meaning:
+def one(name: str, seconds: float = 4.0) -> Resolution:
     return ask_system([name], seconds)[name]
 
 
@@ -97,9 +97,9 @@ def test_one_that_is_silent_holds_the_others_up_no_more(monkeypatch: pytest.Monk
 def test_all_peers_are_asked_with_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[list[str], float]] = []
 
-    def ask(wanted: Sequence[str], seconds: float) -> dict[str, Meaning]:
+    def ask(wanted: Sequence[str], seconds: float) -> dict[str, Resolution]:
         asked.append((list(wanted), seconds))
-        return dict.fromkeys(wanted, Meaning(failed="silent"))
+        return dict.fromkeys(wanted, Resolution(failed="silent"))
 
     monkeypatch.setattr(names, "ask_system", ask)
     options = Options(peers=("node2", "192.0.2.7", "node3"), timeout=2.0)

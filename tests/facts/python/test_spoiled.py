@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 from tests.elves import library
 
-from npudoctor.facts.python.spoiled import Looking
+from npudoctor.facts.python.spoiled import SpoiledFiles
 from npudoctor.host.fs.disk import NO_FILE
 from npudoctor.host.fs.files import Files, LocalDisk
 from npudoctor.host.python.byte_code import ByteCode
-from npudoctor.host.python.installed_files import Installed
+from npudoctor.host.python.installed_files import InstalledFile
 
 VERSION = "{}.{}.{}".format(*sys.version_info)
 KNOWN = sys.version_info[:2] <= (3, 13)
@@ -44,9 +44,9 @@ def compiled(
 def spoiled(source: Path, version: str = VERSION, cached: bool = True, installed: int = 0) -> Sequence[str]:
     site = source.parent.parent
     path = str(source.relative_to(site))
-    looking = Looking(Files(LocalDisk()), str(site), version, cached)
+    looking = SpoiledFiles(Files(LocalDisk()), str(site), version, cached)
     here = source.stat().st_size
-    return list(looking.spoiled([Installed(path, installed or here)], [here], False))
+    return list(looking.spoiled([InstalledFile(path, installed or here)], [here], False))
 
 
 def imports(source: Path) -> bool:
@@ -127,9 +127,10 @@ def test_byte_code_elsewhere_or_of_an_unknown_python_is_not_judged(source: Path)
 
 def test_the_byte_code_of_this_pythons_own_library_is_whole() -> None:
     library = Path(os.__file__).parent
-    looking = Looking(Files(LocalDisk()), str(library), VERSION, True)
-    cut = [path.name for path in library.glob("*.py") if looking.has_cut_code(path.name)]
-    assert cut == []
+    code = ByteCode(Files(LocalDisk()), str(library), ".".join(VERSION.split(".")[:2]))
+    ends = {path.name: code.ends(path.name) for path in library.glob("*.py")}
+    assert any(ends.values())
+    assert [name for name, end in ends.items() if end is not None and code.is_cut(name, end)] == []
 
 
 @pytest.mark.parametrize(
@@ -175,12 +176,12 @@ def test_zeros_of_the_right_size(source: Path) -> None:
     source.write_bytes(bytes(500))
     assert spoiled(source) == ["pack/__init__.py"]
     (source.parent / "lib.so").write_bytes(bytes(500))
-    looking = Looking(Files(LocalDisk()), str(source.parent.parent), VERSION, True)
-    assert list(looking.spoiled([Installed("pack/lib.so", 500)], [500], False)) == ["pack/lib.so"]
+    looking = SpoiledFiles(Files(LocalDisk()), str(source.parent.parent), VERSION, True)
+    assert list(looking.spoiled([InstalledFile("pack/lib.so", 500)], [500], False)) == ["pack/lib.so"]
     for content, found in ((b"\x7fELF\x02\x01" + bytes(494), False), (library("libc.so.6"), False),
                            (b"\x7fELF\x02\x01".ljust(16, b"\0") + b"\3" + bytes(483), True)):  # fmt: skip
         (source.parent / "lib.so").write_bytes(content)
-        told = looking.spoiled([Installed("pack/lib.so", len(content))], [len(content)], False)
+        told = looking.spoiled([InstalledFile("pack/lib.so", len(content))], [len(content)], False)
         assert list(told) == (["pack/lib.so"] if found else [])
 
 
@@ -189,16 +190,16 @@ def test_zeros_deep_in_a_framework(source: Path) -> None:
     deep = source.parent / "nn/functional.py"
     deep.write_text(TEXT, encoding="utf-8")
     size = deep.stat().st_size
-    looking = Looking(Files(LocalDisk()), str(source.parent.parent), VERSION, True)
-    listed = [Installed("pack/nn/functional.py", size)]
+    looking = SpoiledFiles(Files(LocalDisk()), str(source.parent.parent), VERSION, True)
+    listed = [InstalledFile("pack/nn/functional.py", size)]
     assert list(looking.spoiled(listed, [size], True)) == []
     deep.write_bytes(TEXT.encode()[:100] + bytes(size - 100))
     assert list(looking.spoiled(listed, [size], True)) == ["pack/nn/functional.py"]
 
 
 def test_a_folder_in_the_place_of_a_file(source: Path) -> None:
-    looking = Looking(Files(LocalDisk()), str(source.parent.parent), VERSION, True)
-    assert list(looking.spoiled([Installed("pack/x.so", 9)], [NO_FILE], False)) == ["pack/x.so"]
+    looking = SpoiledFiles(Files(LocalDisk()), str(source.parent.parent), VERSION, True)
+    assert list(looking.spoiled([InstalledFile("pack/x.so", 9)], [NO_FILE], False)) == ["pack/x.so"]
 
 
 @pytest.mark.parametrize(
@@ -212,8 +213,8 @@ def test_a_library_that_is_another_of_the_same_size(
     digest = base64.urlsafe_b64encode(hashlib.sha256(installed).digest()).rstrip(b"=").decode()
     path.write_bytes(installed.replace(b"abc", b"ab" + content) if content else installed)
     os.utime(path, (1000 + written, 1000 + written))
-    looking = Looking(Files(LocalDisk()), str(source.parent.parent), VERSION, True, 1000)
-    listed = [Installed("pack/lib.so", len(installed), digest)]
+    looking = SpoiledFiles(Files(LocalDisk()), str(source.parent.parent), VERSION, True, 1000)
+    listed = [InstalledFile("pack/lib.so", len(installed), digest)]
     assert list(looking.spoiled(listed, [len(installed)], False)) == []
     assert looking.other == (["pack/lib.so"] if found else [])
 
@@ -222,8 +223,8 @@ def test_a_library_that_is_another_of_the_same_size(
 def test_other_ends_of_lines_are_no_change(source: Path, ends: bytes) -> None:
     other = b"\n" if ends == b"\r\n" else b"\r\n"
     source.write_bytes(TEXT.encode().replace(b"\n", ends))
-    looking = Looking(Files(LocalDisk()), str(source.parent.parent), VERSION, True)
-    listed = [Installed("pack/__init__.py", len(TEXT.encode().replace(b"\n", other)))]
+    looking = SpoiledFiles(Files(LocalDisk()), str(source.parent.parent), VERSION, True)
+    listed = [InstalledFile("pack/__init__.py", len(TEXT.encode().replace(b"\n", other)))]
     assert looking.changed(listed, [source.stat().st_size]) == []
     source.write_bytes(source.read_bytes() + b"# more\n")
     assert looking.changed(listed, [source.stat().st_size]) == ["pack/__init__.py"]
@@ -231,10 +232,10 @@ def test_other_ends_of_lines_are_no_change(source: Path, ends: bytes) -> None:
 
 def stale(source: Path, version: str = VERSION, cached: bool = True, *more: str) -> list[str]:
     site = source.parent.parent
-    looking = Looking(Files(LocalDisk()), str(site), version, cached)
+    looking = SpoiledFiles(Files(LocalDisk()), str(site), version, cached)
     paths = [str(source.relative_to(site)), *more]
     sizes = [(site / path).stat().st_size for path in paths]
-    assert list(looking.spoiled(list(map(Installed, paths, sizes)), sizes, False)) == []
+    assert list(looking.spoiled(list(map(InstalledFile, paths, sizes)), sizes, False)) == []
     return looking.stale
 
 

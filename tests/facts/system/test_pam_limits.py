@@ -6,7 +6,7 @@ from typing import Optional
 
 import pytest
 
-from npudoctor.facts.system.pam_limits import CONF, UNLIMITED, given, sources
+from npudoctor.facts.system.pam_limits import CONF, UNLIMITED, pam_limit, sources
 from npudoctor.testing import fake_host, folder
 
 A, B = "/etc/security/limits.d/10-a.conf", "/etc/security/limits.d/20-b.conf"
@@ -29,14 +29,14 @@ A, B = "/etc/security/limits.d/10-a.conf", "/etc/security/limits.d/20-b.conf"
     ],
 )
 def test_what_a_user_gets(texts: dict[str, str], soft: Optional[int], hard: Optional[int]) -> None:
-    found = given(texts, "nofile", "alice", {"hpc"})
+    found = pam_limit(texts, "nofile", "alice", {"hpc"})
     assert (found.soft, found.hard) == (soft, hard)
 
 
 def test_stars_and_groups_are_not_for_root() -> None:
     texts = {CONF: "* - nofile 5\n@root - nofile 6\n"}
-    assert given(texts, "nofile", "root", {"root"}).soft is None
-    assert given({**texts, A: "root - nofile 7\n"}, "nofile", "root").path == A
+    assert pam_limit(texts, "nofile", "root", {"root"}).soft is None
+    assert pam_limit({**texts, A: "root - nofile 7\n"}, "nofile", "root").path == A
 
 
 def test_which_files_are_read() -> None:

@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from npudoctor.core.driver_version import groups, key, starts, within
+from npudoctor.core.driver_version import accepts, bracket_groups, is_in_line, sort_key
 from npudoctor.host.devices.driver import libraries, package
 from npudoctor.testing import Content, fake_host, unreadable
 
@@ -16,7 +16,7 @@ RECORD = "/etc/ascend_install.info"
 def test_versions_are_in_natural_order() -> None:
     ordered = ["20.2.2.spc001", "22.0.4", "23.0.rc3", "23.0.0", "23.0.7", "24.1.rc1", "24.1.rc3", "24.1.0"]
     ordered += ["24.1.0.3", "25.0.rc1", "25.0.rc1.1", "25.0.0", "25.2.2", "25.10.0"]
-    assert sorted(set(ordered), key=key) == ordered
+    assert sorted(set(ordered), key=sort_key) == ordered
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_versions_are_in_natural_order() -> None:
     ],
 )
 def test_a_line(version: str, prefix: str, yes: bool) -> None:
-    assert starts(version, prefix) is yes
+    assert is_in_line(version, prefix) is yes
 
 
 @pytest.mark.parametrize(
@@ -51,12 +51,12 @@ def test_a_line(version: str, prefix: str, yes: bool) -> None:
     ],
 )
 def test_ranges(version: str, wanted: str, answer: object) -> None:
-    assert within(version, wanted) is answer
+    assert accepts(version, wanted) is answer
 
 
 def test_groups() -> None:
-    assert groups("[23.0.0,23.0.0.],[24.1]") == [("23.0.0", "23.0.0."), ("24.1",)]
-    assert groups("") == []
+    assert bracket_groups("[23.0.0,23.0.0.],[24.1]") == [("23.0.0", "23.0.0."), ("24.1",)]
+    assert bracket_groups("") == []
 
 
 def test_where_it_is() -> None:

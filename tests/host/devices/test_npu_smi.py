@@ -12,15 +12,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.checks.device import npu_machine as npu
+from tests.checks.device.npu_machine import SCREENS, screen
 
 from npudoctor import Severity, Status
 from npudoctor.checks.device.npu_tool import npu_tool
 from npudoctor.host import Host, Options
 from npudoctor.host.devices.accelerators import Accelerators
 from npudoctor.testing import Asked, Node, ask, fake_host, folder
-
-from ...scenes import npu_machine as npu  # noqa: TID252
-from ...scenes.npu_machine import SCREENS, screen  # noqa: TID252
 
 MINE = Accelerators("npu", ("/dev/davinci0",), (), (), None)
 # A process that waits for its child to exec is in state D; a kill ends it all the same.
@@ -83,9 +82,9 @@ def test_a_table_with_another_status(tool: Callable[[str], Path], host: Host) ->
         ("head -c 1000000000 /dev/zero", "without end"),
         ("sleep 60", "asked 2 times"),
         ("sleep 60 & exec 1>&- 2>&-; wait", "asked 2 times"),
-        ("exit 7", "its status is 7"),
-        ("echo 找不到设备; echo Gerät nicht gefunden >&2", "not known"),
-        ("head -c 300000 /dev/urandom", "not known"),
+        ("exit 7", "its exit status is 7"),
+        ("echo 找不到设备; echo Gerät nicht gefunden >&2", "npudoctor does not know"),
+        ("head -c 300000 /dev/urandom", "npudoctor does not know"),
         # A shell that starts something waits in state D for a moment, which is what a hung driver looks like.
         ("trap '' TERM; while :; do :; done", "asked 2 times"),
     ],

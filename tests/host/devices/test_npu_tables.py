@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.checks.device import npu_machine as npu
+from tests.checks.device.npu_machine import screen
 
-from npudoctor.host.devices.npu_smi import failure
-from npudoctor.host.devices.npu_tables import Chip, Health, Held, parse_health, parse_info
-
-from ...scenes import npu_machine as npu  # noqa: TID252
-from ...scenes.npu_machine import screen  # noqa: TID252
+from npudoctor.host.devices.npu_smi import parse_failure
+from npudoctor.host.devices.npu_tables import Chip, Health, NpuProcess, parse_health, parse_info
 
 SCREENS = sorted(Path(__file__).parent.glob("npu_smi/[a-g]_*.txt"))
 
@@ -105,10 +104,13 @@ def test_two_dies_have_their_physical_ids() -> None:
 def test_processes() -> None:
     busy = parse_info(screen("c_910b4_25.0.1_busy"))
     assert busy is not None
-    assert busy.processes == (Held(0, 0, 71001, "python3.1", 25033), Held(0, 0, 71002, "", 7))
+    assert busy.processes == (NpuProcess(0, 0, 71001, "python3.1", 25033), NpuProcess(0, 0, 71002, "", 7))
     inside = parse_info(screen("f_910b3_26.0.0_container"))
     assert inside is not None
-    assert inside.processes == (Held(0, 0, 52001, "python3", 5190, 77), Held(1, 0, 52002, "", 5990))
+    assert inside.processes == (
+        NpuProcess(0, 0, 52001, "python3", 5190, 77),
+        NpuProcess(1, 0, 52002, "", 5990),
+    )
     idle = parse_info(screen("c_910b2_24.1.0_idle"))
     assert idle is not None
     assert idle.processes == ()
@@ -172,8 +174,8 @@ def test_health() -> None:
     ],
 )
 def test_failures(text: str, kind: str, code: int) -> None:
-    told = failure(text)
+    told = parse_failure(text)
     assert told is not None
     assert (told.kind, told.code) == (kind, code)
     assert told.line in text
-    assert failure("something else") is None
+    assert parse_failure("something else") is None

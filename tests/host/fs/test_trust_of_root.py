@@ -95,7 +95,7 @@ def test_a_configuration_at_a_home_that_is_not_roots(theirs: Path, name: str) ->
     give_away(theirs)
     done = check("accelerator", "--expect", "none", **{name: str(theirs)})
     assert done.returncode == 0
-    assert "config.toml is not obeyed" in done.stderr
+    assert "config.toml is ignored" in done.stderr
 
 
 @pytest.mark.parametrize("kind", ["theirs", "in a folder of theirs", "by a link of theirs", "writable"])

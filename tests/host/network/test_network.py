@@ -12,15 +12,15 @@ import pytest
 from npudoctor.host import Host
 from npudoctor.host.network.interfaces import Interface, interfaces, is_inner, parse_interfaces
 from npudoctor.host.network.netlink import attributes, parse, split
-from npudoctor.host.network.routes import parse_way, way_to
+from npudoctor.host.network.routes import parse_route, route_to
 from npudoctor.testing import FakeNetwork, interface
 
 LOOK = """
 import json, sys
 from dataclasses import asdict
 from npudoctor.host.network.interfaces import interfaces
-from npudoctor.host.network.routes import way_to
-ways = {one: way_to(*one.split("<")) for one in sys.argv[1:]}
+from npudoctor.host.network.routes import route_to
+ways = {one: route_to(*one.split("<")) for one in sys.argv[1:]}
 print(json.dumps([[asdict(one) for one in interfaces()], {k: w and asdict(w) for k, w in ways.items()}]))
 """
 SCENE = """set -e
@@ -100,7 +100,7 @@ def test_it_agrees_with_getifaddrs() -> None:
 
 
 def test_the_way_to_ourselves() -> None:
-    way = way_to("127.0.0.1")
+    way = route_to("127.0.0.1")
     assert way is not None
     assert way.local
     lo = Host().network.at(way.index)
@@ -114,7 +114,7 @@ def test_broken_answers_are_borne() -> None:
     assert attributes(b"\x01") == attributes(b"\0\0\0\0") == attributes(b"\xff\0\1\0abc") == {}
     assert attributes(b"\x05\0\3\x80a\0\0\0\x04\0\1\0") == {3: b"a", 1: b""}
     assert parse(24, bytes(12)) == (bytes(12), {})
-    assert parse_way(bytes(12), {}) is None
+    assert parse_route(bytes(12), {}) is None
     (odd,) = parse_interfaces([(bytes(16), {16: b"\x63", 3: b"\xffx\0"})], [(bytes(8), {})])
     assert (odd.state, odd.name, odd.addresses) == ("unknown", "\udcffx", ())
 
@@ -138,10 +138,10 @@ def test_a_network_of_values() -> None:
     )
     assert [one.index for one in network.interfaces()] == [1, 2, 3]
     for destination, index in (("198.51.100.9", 2), ("10.0.7.7", 3)):
-        way = network.way_to(destination)
+        way = network.route_to(destination)
         assert way is not None and way.index == index
-    own = network.way_to("10.0.0.1")
+    own = network.route_to("10.0.0.1")
     assert own is not None and own.local
-    assert network.way_to("2001:db8::1") is None
+    assert network.route_to("2001:db8::1") is None
     carrier = network.owner_of("10.0.0.1")
     assert carrier is not None and carrier == network.named("ib0") == network.at(3)

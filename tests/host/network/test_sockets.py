@@ -19,9 +19,9 @@ from tests.support.others import let_through
 from npudoctor.host import CannotTell
 from npudoctor.host.fs.files import LocalDisk
 from npudoctor.host.network.sockets import (
-    Bound,
     Listener,
     Sockets,
+    TcpSocket,
     answer_of,
     collapse,
     interface_addresses,
@@ -249,11 +249,11 @@ TCP6 = (
 @pytest.mark.skipif(sys.byteorder != "little", reason="captured on a little-endian machine")
 def test_the_tables_of_tcp_sockets() -> None:
     assert parse_tcp(TCP) == [
-        Bound("127.0.0.1", 50070, 1001, 240100),
-        Bound("192.0.2.10", 29496, 0, 240101),
-        Bound("127.0.0.1", 40000, 1001, 240102, listening=False),
+        TcpSocket("127.0.0.1", 50070, 1001, 240100),
+        TcpSocket("192.0.2.10", 29496, 0, 240101),
+        TcpSocket("127.0.0.1", 40000, 1001, 240102, listening=False),
     ]
-    assert parse_tcp(TCP6) == [Bound("::", 22, 0, 240200), Bound("2001:db8::1", 8080, 1002, 240201)]
+    assert parse_tcp(TCP6) == [TcpSocket("::", 22, 0, 240200), TcpSocket("2001:db8::1", 8080, 1002, 240201)]
 
 
 @pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])

@@ -17,8 +17,8 @@ import psutil
 import pytest
 
 from npudoctor.host.fs.files import Files, LocalDisk
+from npudoctor.host.process.child_output import REAP_SECONDS, collect
 from npudoctor.host.process.commands import Commands
-from npudoctor.host.process.running import REAP_SECONDS, collected
 
 SH = "/bin/sh"
 SOON = 5.0  # a machine under load is slow, but nothing below may take its time from what it waits for
@@ -73,7 +73,7 @@ def test_what_is_written_between_a_look_and_the_end_is_read(monkeypatch: pytest.
     monkeypatch.setattr(selectors, "DefaultSelector", Late)
     child = subprocess.Popen([SH, "-c", "echo last"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     child.wait()
-    assert collected(child, time.monotonic() + SOON, 100) == ("exited", [b"last\n", b""])
+    assert collect(child, time.monotonic() + SOON, 100) == ("exited", [b"last\n", b""])
     for pipe in (child.stdout, child.stderr):
         assert pipe is not None
         pipe.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from npudoctor.core.errors import CannotTell
-from npudoctor.host.process.examined import of_process
+from npudoctor.host.process.examined_variables import of_process
 from npudoctor.testing import MemoryDisk, process_files, unreadable
 
 

@@ -14,7 +14,7 @@ from tests.support.roots import SOMEBODY, VERSION, commands, python_in, shim, th
 
 from npudoctor.core.trust import read_trusted
 from npudoctor.host.process.commands import NOWHERE, Answer
-from npudoctor.host.process.examined import after_script
+from npudoctor.host.process.examined_variables import after_script
 
 pytestmark = pytest.mark.needs_root
 

@@ -215,7 +215,7 @@ def test_no_script_is_run_for_an_interpreter(base: Path, tmp_path: Path, mark: P
     folder.chmod(0o1777)
     theirs(shim(folder / "bash", "#!/bin/sh", f"mkdir {mark}"))
     path = shim(tmp_path / "shims/python3", first, f'exec {base}/bin/python3 "$@"')
-    with pytest.raises(CannotTell, match=r"a script, which root does not run: .* with --python"):
+    with pytest.raises(CannotTell, match=r"a script, which npudoctor does not run as root: .* with --python"):
         looked(path, PATH=f"{folder}:/usr/bin:/bin")
     assert not mark.exists()
 

@@ -16,7 +16,7 @@ import pytest
 from npudoctor.host import CannotTell
 from npudoctor.host.fs.files import LocalDisk
 from npudoctor.host.process.sysvipc import (
-    Other,
+    IpcObject,
     Segment,
     SysVIPC,
     parse_queues,
@@ -120,7 +120,7 @@ def test_queues_and_semaphores() -> None:
         "       key      semid perms      nsems   uid   gid  cuid  cgid      otime      ctime\n"
         "  -1054321          3   600         17  1001  1001  1002  1002          0 1795201000\n"
     )
-    assert parse_queues(queues) == [Other("msg", 0xC05B, 26, 0o600, 96, 1001, 1002, 1795201000, 801)]
+    assert parse_queues(queues) == [IpcObject("msg", 0xC05B, 26, 0o600, 96, 1001, 1002, 1795201000)]
     (found,) = parse_semaphores(semaphores)
     assert (found.kind, found.key, found.held, found.uid) == ("sem", 0xFFEFE98F, 17, 1001)
 

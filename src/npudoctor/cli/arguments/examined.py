@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from npudoctor.cli.arguments.paths import script
-from npudoctor.cli.settings.config import Refused
+from npudoctor.cli.settings.config import UsageError
 from npudoctor.cli.terminal.output import complain
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
 from npudoctor.host import CannotTell
 from npudoctor.host.fs.files import Files
-from npudoctor.host.process import examined
 from npudoctor.host.process.commands import Commands
+from npudoctor.host.process.examined_variables import after_script, is_roots, of_process
 
 LONGEST_PID = 10  # digits
 
@@ -27,27 +27,27 @@ class Examined:
     foreign: bool = False
 
 
-def chosen(
+def examined_variables(
     flags: Mapping[str, object], variables: Mapping[str, str], files: Files, *, as_root: bool, seconds: float
 ) -> Examined:
     """What the options ask for; Refused when it cannot be had."""
     named = [option for option in ("--env-of", "--source", "--root") if flags.get(_key(option)) is not None]
     if len(named) > 1:
-        raise Refused(_("{one} and {other} cannot be used together").format(one=named[0], other=named[1]))
+        raise UsageError(_("{one} and {other} cannot be used together").format(one=named[0], other=named[1]))
     try:
         if "--env-of" in named:
             pid = _pid(str(flags["env_of"]))
-            foreign = as_root and not examined.is_roots(files.disk, pid)
-            return Examined(examined.of_process(files.disk, pid), pid, foreign)
+            foreign = as_root and not is_roots(files.disk, pid)
+            return Examined(of_process(files.disk, pid), pid, foreign)
         if "--source" in named:
             path = script(flags["source"], files)
             commands = Commands(files, as_root=as_root, may_block=files.disk.may_block, variables=variables)
-            left = examined.after_script(commands, path, variables, seconds)
+            left = after_script(commands, path, variables, seconds)
             for note in left.notes:
                 complain(f"--source: {note}")
             return Examined(left.variables)
     except CannotTell as error:
-        raise Refused(f"{named[0]}: {error.reason}") from error
+        raise UsageError(f"{named[0]}: {error.reason}") from error
     return Examined(variables)
 
 
@@ -55,7 +55,7 @@ def _key(option: str) -> str:
     return option[2:].replace("-", "_")
 
 
-def _pid(told: str) -> int:
-    if not (told.isascii() and told.isdecimal() and len(told) <= LONGEST_PID and int(told) > 0):
-        raise Refused(_("{option}: {value!r} is not a process id").format(option="--env-of", value=told))
-    return int(told)
+def _pid(value: str) -> int:
+    if not (value.isascii() and value.isdecimal() and len(value) <= LONGEST_PID and int(value) > 0):
+        raise UsageError(_("{option}: {value!r} is not a process id").format(option="--env-of", value=value))
+    return int(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Optional
 
-from npudoctor.cli.settings.config import Refused
+from npudoctor.cli.settings.config import UsageError
 from npudoctor.core.messages import _
 
 LONGEST = 10  # digits of a job id, and of a task's number in an array
@@ -13,24 +13,26 @@ LONGEST = 10  # digits of a job id, and of a task's number in an array
 
 def owner(flags: Mapping[str, object]) -> Optional[str]:
     """The user of --user, by name or number; Refused for one whom the machine does not know."""
-    told = flags.get("user")
-    if told is None:
+    value = flags.get("user")
+    if value is None:
         return None
     from npudoctor.host.process.identity import user_id
 
-    name = str(told)
+    name = str(value)
     if "\0" in name or user_id(name) is None:
-        raise Refused(_("{option}: there is no user {name}").format(option="--user", name=name or "''"))
+        raise UsageError(_("{option}: there is no user {name}").format(option="--user", name=name or "''"))
     return name
 
 
 def job(flags: Mapping[str, object]) -> Optional[str]:
     """The Slurm job of --job: a number, or that of an array with a task's; Refused for all else."""
-    told = flags.get("job")
-    if told is None:
+    value = flags.get("job")
+    if value is None:
         return None
-    number, underline, task = str(told).partition("_")
+    number, underline, task = str(value).partition("_")
     parts = (number, task) if underline else (number,)
     if not all(part.isascii() and part.isdecimal() and len(part) <= LONGEST for part in parts):
-        raise Refused(_("{option}: {value!r} is not a Slurm job id").format(option="--job", value=str(told)))
-    return str(told)
+        raise UsageError(
+            _("{option}: {value!r} is not a Slurm job id").format(option="--job", value=str(value))
+        )
+    return str(value)

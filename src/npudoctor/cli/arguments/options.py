@@ -9,12 +9,19 @@ import typer
 from npudoctor.core.messages import _
 
 
-def _value(name: str, metavar: str, help: str) -> Any:
+def value(name: str, metavar: str, help: str) -> Any:
+    """An option with a value."""
     return typer.Option(name, metavar=metavar, help=help, show_default=False)
 
 
-def _switch(*names: str, help: str) -> Any:
+def switch(*names: str, help: str) -> Any:
+    """An option without a value."""
     return typer.Option(*names, help=help, show_default=False)
+
+
+def argument(metavar: str, help: str) -> Any:
+    """What stands without an option before it."""
+    return typer.Argument(metavar=metavar, help=help, show_default=False)
 
 
 # Optional and List, as typer evaluates hints on Python 3.9 too. Choices and numbers are judged by
@@ -22,21 +29,20 @@ def _switch(*names: str, help: str) -> Any:
 Texts = Optional[List[str]]  # noqa: UP006
 Text = Optional[str]
 
-_NAMES = _("What to check; default: everything.")
-Names = Annotated[Texts, typer.Argument(metavar="[ID|GROUP|TAG|CODE]...", help=_NAMES, show_default=False)]
+Names = Annotated[Texts, argument("[ID|GROUP|TAG|CODE]...", _("What to check; default: everything."))]
 Format = Annotated[
-    Text, _value("--format", "text|json", _("Output format, for people or for programs; default text."))
+    Text, value("--format", "text|json", _("Output format, for people or for programs; default text."))
 ]
 Output = Annotated[
-    Text, _value("--output", "FILE", _("Write the result to this file, completely or not at all."))
+    Text, value("--output", "FILE", _("Write the result to this file, completely or not at all."))
 ]
 Scope = Annotated[
     Text,
-    _value("--scope", "all|node|job", _("Check the machine, this shell and its job, or both; default all.")),
+    value("--scope", "all|node|job", _("Check the machine, this shell and its job, or both; default all.")),
 ]
 Expect = Annotated[
     Text,
-    _value(
+    value(
         "--expect",
         "auto|npu|gpu|none",
         _("Accelerator this node must have; checked even when checks are selected; default auto."),
@@ -44,7 +50,7 @@ Expect = Annotated[
 ]
 Profile = Annotated[
     Text,
-    _value(
+    value(
         "--profile",
         "full|quick|deep",
         _("All checks, only quick ones, or all plus those that run the frameworks; default full."),
@@ -52,37 +58,37 @@ Profile = Annotated[
 ]
 Ignore = Annotated[
     Texts,
-    _value(
+    value(
         "--ignore", "ID|CODE[=REASON]", _("Report it without letting it decide the verdict; may be repeated.")
     ),
 ]
 FailOn = Annotated[
     Text,
-    _value("--fail-on", "error|warning", _("Lowest severity that makes the node not ready; default error.")),
+    value("--fail-on", "error|warning", _("Lowest severity that makes the node not ready; default error.")),
 ]
 Deadline = Annotated[
-    Text, _value("--deadline", "SECONDS", _("Seconds that the whole run may take; default 30."))
+    Text, value("--deadline", "SECONDS", _("Seconds that the whole run may take; default 30."))
 ]
-Timeout = Annotated[Text, _value("--timeout", "SECONDS", _("Seconds that one check may take; default 10."))]
+Timeout = Annotated[Text, value("--timeout", "SECONDS", _("Seconds that one check may take; default 10."))]
 Python = Annotated[
     Text,
-    _value("--python", "PATH", _("The interpreter that will run the job; default: python3 of PATH.")),
+    value("--python", "PATH", _("The interpreter that will run the job; default: python3 of PATH.")),
 ]
 Root = Annotated[
-    Text, _value("--root", "DIR", _("Check the image in this directory instead of the running machine."))
+    Text, value("--root", "DIR", _("Check the image in this directory instead of the running machine."))
 ]
 Knowledge = Annotated[
-    bool, _switch("--knowledge", help=_("List the compatibility tables and their sources instead."))
+    bool, switch("--knowledge", help=_("List the compatibility tables and their sources instead."))
 ]
 EnvOf = Annotated[
-    Text, _value("--env-of", "PID", _("Check the variables with which this process was started."))
+    Text, value("--env-of", "PID", _("Check the variables with which this process was started."))
 ]
 Source = Annotated[
-    Text, _value("--source", "SCRIPT", _("Check the variables that a shell has after sourcing this script."))
+    Text, value("--source", "SCRIPT", _("Check the variables that a shell has after sourcing this script."))
 ]
 Peers = Annotated[
     Text,
-    _value(
+    value(
         "--peers",
         "ADDR,...",
         _("Other nodes of the job, by address or name: check that they can reach this node."),
@@ -90,48 +96,43 @@ Peers = Annotated[
 ]
 Wait = Annotated[
     Text,
-    _value(
-        "--wait", "SECONDS", _("Seconds to wait for a rank table that is still being written; default 0.")
-    ),
+    value("--wait", "SECONDS", _("Seconds to wait for a rank table that is still being written; default 0.")),
 ]
-User = Annotated[Text, _value("--user", "NAME", _("Only leftovers of this user."))]
-Job = Annotated[Text, _value("--job", "SLURM_JOB_ID", _("Only leftovers of this Slurm job."))]
+User = Annotated[Text, value("--user", "NAME", _("Only leftovers of this user."))]
+Job = Annotated[Text, value("--job", "SLURM_JOB_ID", _("Only leftovers of this Slurm job."))]
 JobScope = Annotated[
     Text,
-    _value("--scope", "all|node|job", _("Check the machine, this shell and its job, or both; default job.")),
+    value("--scope", "all|node|job", _("Check the machine, this shell and its job, or both; default job.")),
 ]
 JobProfile = Annotated[
-    Text, _value("--profile", "full|quick", _("All checks, or only the quick ones; default quick."))
+    Text, value("--profile", "full|quick", _("All checks, or only the quick ones; default quick."))
 ]
 JobPython = Annotated[
     Text,
-    _value(
+    value(
         "--python",
         "PATH",
         _("The interpreter that will run the job; default: the command's, else python3 of PATH."),
     ),
 ]
 JobSource = Annotated[
-    Text, _value("--source", "SCRIPT", _("Start the job with the variables that sourcing this script sets."))
+    Text, value("--source", "SCRIPT", _("Start the job with the variables that sourcing this script sets."))
 ]
-Force = Annotated[bool, _switch("--force", help=_("Start the job even when the node is not ready."))]
-Deep = Annotated[bool, _switch("--deep", help=_("First import the frameworks and run a small computation."))]
-Silent = Annotated[bool, _switch("-q", "--quiet", help=_("Print only the verdict, and only a bad one."))]
+Force = Annotated[bool, switch("--force", help=_("Start the job even when the node is not ready."))]
+Deep = Annotated[bool, switch("--deep", help=_("First import the frameworks and run a small computation."))]
+Silent = Annotated[bool, switch("-q", "--quiet", help=_("Print only the verdict, and only a bad one."))]
 Words = Annotated[
     Texts,
-    typer.Argument(
-        metavar="[--] COMMAND...",
-        help=_("The command to start; everything after it belongs to it."),
-        show_default=False,
-    ),
+    argument("[--] COMMAND...", _("The command to start; everything after it belongs to it.")),
 ]
 Lang = Annotated[
     Text,
-    _value("--lang", "en|zh", _("Language of the output; default: from LANG, JSON always English.")),
+    value("--lang", "en|zh", _("Language of the output; default: from LANG, JSON always English.")),
 ]
 ConfigFile = Annotated[
-    Text, _value("--config", "FILE", _("Also read this configuration file, after the others."))
+    Text, value("--config", "FILE", _("Also read this configuration file, after the others."))
 ]
-Verbose = Annotated[bool, _switch("-v", "--verbose", help=_("Show every row in full."))]
-Quiet = Annotated[bool, _switch("-q", "--quiet", help=_("Show only the verdict."))]
-Version = Annotated[bool, _switch("--version", help=_("Print the version."))]
+DryRun = Annotated[bool, switch("--dry-run", help=_("Show the plan, change nothing."))]
+Verbose = Annotated[bool, switch("-v", "--verbose", help=_("Show every row in full."))]
+Quiet = Annotated[bool, switch("-q", "--quiet", help=_("Show only the verdict."))]
+Version = Annotated[bool, switch("--version", help=_("Print the version."))]

@@ -7,7 +7,7 @@ from typing import Any, Callable, Union, get_args, get_origin, get_type_hints
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from npudoctor.cli.settings.config import Refused, suggestion
+from npudoctor.cli.settings.config import UsageError, suggestion
 from npudoctor.core.messages import _
 
 # typer carries its own click from 0.26 on: what a usage error is, only typer can tell.
@@ -39,7 +39,7 @@ class _Common:
         return option
 
 
-class Command(_Common, TyperCommand):
+class StrictCommand(_Common, TyperCommand):
     """A command that refuses arguments which it does not take, naming the first."""
 
     allow_extra_args = True  # to see them ourselves
@@ -48,11 +48,11 @@ class Command(_Common, TyperCommand):
         """Take the arguments; Refused when some are left."""
         super().parse_args(ctx, args)
         if ctx.args:
-            raise Refused(_("unexpected argument: {argument}").format(argument=ctx.args[0]))
+            raise UsageError(_("unexpected argument: {argument}").format(argument=ctx.args[0]))
         return ctx.args
 
 
-class Wrapper(Command):
+class Wrapper(StrictCommand):
     """A command that starts another: its own options end at the first word that is none, or at "--"."""
 
     allow_interspersed_args = False
@@ -66,11 +66,11 @@ class Group(_Common, TyperGroup):
         name = str(args[0])
         if not name.startswith("-") and self.get_command(ctx, name) is None:
             near = suggestion(name, set(self.list_commands(ctx)))
-            raise Refused(_("no such command: {name}{suggestion}").format(name=name, suggestion=near))
+            raise UsageError(_("no such command: {name}{suggestion}").format(name=name, suggestion=near))
         return super().resolve_command(ctx, args)
 
 
-def evaluated(function: Callable[..., Any]) -> Callable[..., Any]:
+def evaluate_hints(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, its hints evaluated: on Python 3.9 typer overlooks options in hints that are text."""
     hints = get_type_hints(function, include_extras=True)
     function.__annotations__ = {name: _unwrapped(hint) for name, hint in hints.items()}

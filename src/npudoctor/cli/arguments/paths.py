@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Callable, Optional, TypeVar
 
-from npudoctor.cli.settings.config import Config, Refused, absolute
+from npudoctor.cli.settings.config import Config, UsageError, absolute
 from npudoctor.core.messages import _, strerror
 from npudoctor.host import CannotTell
 from npudoctor.host.fs.files import Files
@@ -13,63 +13,63 @@ from npudoctor.host.fs.files import Files
 T = TypeVar("T")
 
 
-def image(told: object, files: Files) -> Optional[str]:
+def image(value: object, files: Files) -> Optional[str]:
     """The directory of --root, without links."""
-    if told is None:
+    if value is None:
         return None
-    path = absolute(str(told), "--root")
+    path = absolute(str(value), "--root")
     real = _asked("--root", lambda: files.real(path))
     entry = _asked("--root", lambda: files.stat(path))
     if real is None or entry is None:
-        raise Refused(_("{option}: {path} does not exist").format(option="--root", path=path))
+        raise UsageError(_("{option}: {path} does not exist").format(option="--root", path=path))
     if not entry.is_dir:
-        raise Refused(_("{option}: {path} is not a directory").format(option="--root", path=path))
+        raise UsageError(_("{option}: {path} is not a directory").format(option="--root", path=path))
     return real
 
 
 def program(config: Config, files: Files, root: Optional[str]) -> Optional[str]:
     """The interpreter that was named, as a path inside the root; links are kept, a venv is one."""
-    told = config["python"]
-    if told is None:
+    value = config["python"]
+    if value is None:
         return None
     option = config.origin["python"]
-    path = absolute(told, option) if root is None else os.path.join("/", told)
+    path = absolute(value, option) if root is None else os.path.join("/", value)
     entry = _asked(option, lambda: files.stat(path) or files.lstat(path))
     if entry is None:
-        raise Refused(_("{option}: {path} does not exist").format(option=option, path=path))
+        raise UsageError(_("{option}: {path} does not exist").format(option=option, path=path))
     if not (entry.is_file or entry.is_link):  # a link that leads nowhere is what a check must speak of
-        raise Refused(_("{option}: {path} is not a regular file").format(option=option, path=path))
+        raise UsageError(_("{option}: {path} is not a regular file").format(option=option, path=path))
     return path
 
 
-def script(told: object, files: Files) -> str:
+def script(value: object, files: Files) -> str:
     """The script of --source."""
-    path = absolute(str(told), "--source")
+    path = absolute(str(value), "--source")
     entry = _asked("--source", lambda: files.stat(path))
     if entry is None:
-        raise Refused(_("{option}: {path} does not exist").format(option="--source", path=path))
+        raise UsageError(_("{option}: {path} does not exist").format(option="--source", path=path))
     if not entry.is_file:
-        raise Refused(_("{option}: {path} is not a regular file").format(option="--source", path=path))
+        raise UsageError(_("{option}: {path} is not a regular file").format(option="--source", path=path))
     return path
 
 
-def writable(told: Optional[str], files: Files, option: str = "--output") -> Optional[str]:
+def writable(value: Optional[str], files: Files, option: str = "--output") -> Optional[str]:
     """The file of --output, once it is certain that it could be written; None for standard output.
 
     What is a pipe or a device is named without links, a descriptor of ours as /proc/self/fd/N.
     """
-    from npudoctor.cli.terminal.destinations import judge, own_descriptor
+    from npudoctor.cli.terminal.destinations import own_descriptor, resolve_target
 
-    if told is None or told == "-":
+    if value is None or value == "-":
         return None
-    path = absolute(told, option)
+    path = absolute(value, option)
     _asked(option, lambda: files.stat(os.path.dirname(path)))  # before we touch it: it may never answer
     number = own_descriptor(path, option)
     if number is not None:
         return None if number == 1 else f"/proc/self/fd/{number}"
     if path.endswith("/"):
-        raise Refused(_("{option}: {path} is not a regular file").format(option=option, path=path))
-    real, entry = judge(path, files, option)
+        raise UsageError(_("{option}: {path} is not a regular file").format(option=option, path=path))
+    real, entry = resolve_target(path, files, option)
     if entry is None or entry.is_file:
         _try(os.path.dirname(real), path, option)
     return real
@@ -83,16 +83,16 @@ def _try(folder: str, path: str, option: str) -> None:
         ask(lambda: _put_and_remove(folder))
     except Late as late:
         text = _("{option}: {path}: its file system accepts no data within {seconds:g} s")
-        raise Refused(text.format(option=option, path=path, seconds=PATIENCE)) from late
+        raise UsageError(text.format(option=option, path=path, seconds=PATIENCE)) from late
     except OSError as error:
-        raise Refused(f"{option}: {path}: {strerror(error.errno)}") from error
+        raise UsageError(f"{option}: {path}: {strerror(error.errno)}") from error
 
 
 def _put_and_remove(folder: str) -> None:
-    from npudoctor.cli.terminal.destinations import opened_folder
+    from npudoctor.cli.terminal.destinations import open_target_folder
 
     trial = f".npudoctor-{os.urandom(8).hex()}"
-    descriptor = opened_folder(folder)
+    descriptor = open_target_folder(folder)
     try:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         os.close(os.open(trial, flags, 0o600, dir_fd=descriptor))
@@ -101,17 +101,17 @@ def _put_and_remove(folder: str) -> None:
         os.close(descriptor)
 
 
-def own_file(told: Optional[str], files: Files, option: str) -> Optional[str]:
+def own_file(value: Optional[str], files: Files, option: str) -> Optional[str]:
     """The same for a file that shells will obey: no link is followed, and nobody else's file replaced."""
-    path = writable(told, files, option)
+    path = writable(value, files, option)
     if path is None or path.startswith("/proc/self/fd/"):
         return path
-    named = absolute(told or "", option)
+    named = absolute(value or "", option)
     entry = _asked(option, lambda: files.lstat(named))
     if entry is not None and entry.is_link:
-        raise Refused(_("{option}: {path} is a symbolic link").format(option=option, path=named))
+        raise UsageError(_("{option}: {path} is a symbolic link").format(option=option, path=named))
     if entry is not None and entry.is_file and entry.uid != os.geteuid():
-        raise Refused(_("{option}: {path} belongs to another user").format(option=option, path=named))
+        raise UsageError(_("{option}: {path} belongs to another user").format(option=option, path=named))
     return path
 
 
@@ -119,4 +119,4 @@ def _asked(option: str, question: Callable[[], T]) -> T:
     try:
         return question()
     except CannotTell as error:
-        raise Refused(f"{option}: {error.reason}") from error
+        raise UsageError(f"{option}: {error.reason}") from error

@@ -9,26 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Optional
 
-VALUES = {
-    "--format": "format",
-    "--output": "output",
-    "--scope": "scope",
-    "--expect": "expect",
-    "--profile": "profile",
-    "--fail-on": "fail_on",
-    "--deadline": "deadline",
-    "--timeout": "timeout",
-    "--python": "python",
-    "--root": "root",
-    "--env-of": "env_of",
-    "--source": "source",
-    "--peers": "peers",
-    "--wait": "wait",
-    "--user": "user",
-    "--job": "job",
-    "--lang": "lang",
-    "--config": "config",
-}
+_NAMES = (
+    "format output scope expect profile fail-on deadline timeout python root env-of source peers wait user"
+    " job lang config"
+)
+VALUES = {f"--{name}": name.replace("-", "_") for name in _NAMES.split()}
 LISTS = {"--ignore": "ignore"}
 SWITCHES = {"-v": "verbose", "--verbose": "verbose", "-q": "quiet", "--quiet": "quiet"}
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Optional
 
-from npudoctor.cli.settings.config import Refused
+from npudoctor.cli.settings.config import UsageError
 from npudoctor.core.messages import _
 from npudoctor.render.environment import FORMATS, SHELLS
 
@@ -35,7 +35,9 @@ MOST = 64  # ancestors
 def form_of(shell: Optional[str], format: Optional[str], variables: Mapping[str, str]) -> str:
     """What --shell or --format say; else the nearest shell above this process, else $SHELL, else bash."""
     if shell is not None and format is not None:
-        raise Refused(_("{one} and {other} cannot be used together").format(one="--shell", other="--format"))
+        raise UsageError(
+            _("{one} and {other} cannot be used together").format(one="--shell", other="--format")
+        )
     if format is not None:
         return _one_of("--format", format, FORMATS)
     if shell is not None:
@@ -46,7 +48,7 @@ def form_of(shell: Optional[str], format: Optional[str], variables: Mapping[str,
 def _one_of(option: str, value: str, choices: tuple[str, ...]) -> str:
     if value not in choices:
         text = _("{value!r} is not one of {choices}")
-        raise Refused(f"{option}: {text.format(value=value, choices=', '.join(choices))}")
+        raise UsageError(f"{option}: {text.format(value=value, choices=', '.join(choices))}")
     return value
 
 

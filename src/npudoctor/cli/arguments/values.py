@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from npudoctor.cli.settings.config import Refused
-from npudoctor.cli.settings.keys import KEYS, Invalid
+from npudoctor.cli.settings.config import UsageError
+from npudoctor.cli.settings.keys import KEYS, InvalidValue
 
 
-def one_of(key: str, told: object) -> Any:
+def flag_value(key: str, value: object) -> Any:
     """A flag's value; its default when it was left out, Refused when it is wrong."""
     try:
-        return KEYS[key].default if told is None else KEYS[key].parse(told, False)
-    except Invalid as invalid:
-        raise Refused(f"--{key.replace('_', '-')}: {invalid}") from invalid
+        return KEYS[key].default if value is None else KEYS[key].parse(value, False)
+    except InvalidValue as invalid:
+        raise UsageError(f"--{key.replace('_', '-')}: {invalid}") from invalid

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, Optional
 
-from npudoctor.cli.settings.keys import KEYS, REASONS, Invalid
+from npudoctor.cli.settings.keys import KEYS, REASONS, InvalidValue
 from npudoctor.core.frozen import dataclass, field
 from npudoctor.core.messages import _
 from npudoctor.host import CannotTell
@@ -21,7 +21,7 @@ LARGEST = 1 << 20  # of a configuration file, in bytes
 OTHER_VARIABLES = ("NPUDOCTOR_CONFIG", "NPUDOCTOR_CHECKS_DIR", "NPUDOCTOR_KNOWLEDGE_DIR")
 
 
-class Refused(Exception):
+class UsageError(Exception):
     """What the user asked for cannot be done as asked: one line, exit status 64."""
 
 
@@ -52,8 +52,8 @@ def load(flags: Mapping[str, object], variables: Mapping[str, str], files: Files
     for key, raw, where, in_file in _settings(flags, variables, files, home, warnings):
         try:
             value = KEYS[key].parse(raw, in_file)
-        except Invalid as invalid:
-            raise Refused(f"{where}: {invalid}") from invalid
+        except InvalidValue as invalid:
+            raise UsageError(f"{where}: {invalid}") from invalid
         if key == REASONS:
             ignore.update(value)
             origin.update({f"{REASONS} {name}": where for name in value})
@@ -84,10 +84,10 @@ def _settings(
     for path in (SYSTEM_FILE, _user_file(variables, home)):
         if _exists(files, path, warnings) and _obeyed(files, path, warnings):
             yield from _from_file(files, path, path)
-    told = flags.get("config") or variables.get("NPUDOCTOR_CONFIG")
-    if told:
+    config_path = flags.get("config") or variables.get("NPUDOCTOR_CONFIG")
+    if config_path:
         named = "--config" if flags.get("config") else "NPUDOCTOR_CONFIG"
-        path = absolute(str(told), named)
+        path = absolute(str(config_path), named)
         if named == "NPUDOCTOR_CONFIG":
             _expect_obeyed(files, path, named)
         yield from _from_file(files, path, named)
@@ -109,12 +109,12 @@ def _settings(
 def absolute(path: str, named: str) -> str:
     """The path from "/", its links untouched; Refused where there is no working directory any more."""
     if not path or "\0" in path:
-        raise Refused(_("{option}: not a path: {path!r}").format(option=named, path=path))
+        raise UsageError(_("{option}: not a path: {path!r}").format(option=named, path=path))
     try:
         return path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
     except OSError as error:
         why = _("{option}: {path}: the working directory does not exist")
-        raise Refused(why.format(option=named, path=path)) from error
+        raise UsageError(why.format(option=named, path=path)) from error
 
 
 def _user_file(variables: Mapping[str, str], home: str) -> str:
@@ -146,7 +146,7 @@ def _obeyed(files: Files, path: str, warnings: list[str]) -> bool:
 def _expect_obeyed(files: Files, path: str, named: str) -> None:
     why = _why_not_obeyed(files, path)
     if why:
-        raise Refused(f"{named}: {why}")
+        raise UsageError(f"{named}: {why}")
 
 
 def _why_not_obeyed(files: Files, path: str) -> Optional[str]:
@@ -162,7 +162,7 @@ def _from_file(files: Files, path: str, named: str) -> Iterator[Setting]:
         if key not in KEYS or (name != key and key != "fail_on"):
             known = [key.replace("_", "-") for key in KEYS]
             text = _("unknown key {key}{suggestion}")
-            raise Refused(f"{at}: " + text.format(key=name, suggestion=suggestion(name, known)))
+            raise UsageError(f"{at}: " + text.format(key=name, suggestion=suggestion(name, known)))
         yield key, value, f"{at}: {name}", True
 
 
@@ -174,14 +174,14 @@ def _parsed(files: Files, path: str, at: str) -> dict[str, Any]:
     try:
         content = files.read(path, LARGEST + 1)
     except CannotTell as error:
-        raise Refused(error.reason if path in error.reason else f"{at}: {error.reason}") from error
+        raise UsageError(error.reason if path in error.reason else f"{at}: {error.reason}") from error
     if content is None:
-        raise Refused(_("{path} does not exist").format(path=at))
+        raise UsageError(_("{path} does not exist").format(path=at))
     if len(content) > LARGEST:
-        raise Refused(_("{path} is larger than {most} bytes").format(path=at, most=LARGEST))
+        raise UsageError(_("{path} is larger than {most} bytes").format(path=at, most=LARGEST))
     try:
         return tomllib.loads(content.decode("utf-8"))
     except UnicodeDecodeError as error:
-        raise Refused(_("{path} is not UTF-8").format(path=at)) from error
+        raise UsageError(_("{path} is not UTF-8").format(path=at)) from error
     except ValueError as error:
-        raise Refused(_("{path} is not valid TOML: {why}").format(path=at, why=error)) from error
+        raise UsageError(_("{path} is not valid TOML: {why}").format(path=at, why=error)) from error

@@ -14,12 +14,12 @@ LONGEST = 86400.0  # a run that may take longer than a day is a mistake
 LONGEST_NAME, LONGEST_LABEL = 254, 63  # of a host, with its last dot
 
 
-class Invalid(ValueError):
+class InvalidValue(ValueError):
     """A value that its key does not take; the text completes a sentence that names the key."""
 
 
 @dataclass(frozen=True)
-class Key:
+class ConfigKey:
     """How a value is read, and what holds when nobody says anything. `in_file`: it stood in a file."""
 
     parse: Callable[[Any, bool], Any]
@@ -30,7 +30,7 @@ def _one_of(*choices: str) -> Callable[[Any, bool], str]:
     def parse(raw: Any, in_file: bool) -> str:
         if raw not in choices:
             text = _("{value!r} is not one of {choices}")
-            raise Invalid(text.format(value=raw, choices=", ".join(choices)))
+            raise InvalidValue(text.format(value=raw, choices=", ".join(choices)))
         return str(raw)
 
     return parse
@@ -50,7 +50,7 @@ def _seconds(raw: Any, in_file: bool) -> float:
     value = _number(raw, in_file)
     if not 0 < value <= LONGEST:
         text = _("{value!r} is not a number of seconds above 0 and up to {most:.0f}")
-        raise Invalid(text.format(value=raw, most=LONGEST))
+        raise InvalidValue(text.format(value=raw, most=LONGEST))
     return value
 
 
@@ -58,19 +58,19 @@ def _patience(raw: Any, in_file: bool) -> float:
     value = _number(raw, in_file)
     if not 0 <= value <= LONGEST:
         text = _("{value!r} is not a number of seconds from 0 to {most:.0f}")
-        raise Invalid(text.format(value=raw, most=LONGEST))
+        raise InvalidValue(text.format(value=raw, most=LONGEST))
     return value
 
 
 def _addresses(raw: Any, in_file: bool) -> tuple[str, ...]:
     """Addresses and host names, each once; nobody is asked whether they exist."""
-    told = raw.split(",") if isinstance(raw, str) and not in_file else raw
-    if not isinstance(told, (list, tuple)) or not told or not all(isinstance(item, str) for item in told):
-        raise Invalid(_("{value!r} is not a list of addresses").format(value=raw))
-    peers = [item.strip() for item in told]
+    items = raw.split(",") if isinstance(raw, str) and not in_file else raw
+    if not isinstance(items, (list, tuple)) or not items or not all(isinstance(item, str) for item in items):
+        raise InvalidValue(_("{value!r} is not a list of addresses").format(value=raw))
+    peers = [item.strip() for item in items]
     for peer in peers:
         if not (_is_address(peer) or _is_name(peer)):
-            raise Invalid(_("{value!r} is neither an address nor a host name").format(value=peer))
+            raise InvalidValue(_("{value!r} is neither an address nor a host name").format(value=peer))
     return tuple(dict.fromkeys(peers))
 
 
@@ -102,9 +102,9 @@ def _is_name(text: str) -> bool:
 
 def _path(raw: Any, in_file: bool) -> str:
     if not isinstance(raw, str) or not raw or "\0" in raw:
-        raise Invalid(_("{value!r} is not a path").format(value=raw))
+        raise InvalidValue(_("{value!r} is not a path").format(value=raw))
     if in_file and not raw.startswith("/"):
-        raise Invalid(_("{value!r} is not an absolute path").format(value=raw))
+        raise InvalidValue(_("{value!r} is not an absolute path").format(value=raw))
     return raw
 
 
@@ -118,26 +118,26 @@ def _ignored(raw: Any, in_file: bool) -> dict[str, Optional[str]]:
     """Names with their reasons, from "ID=REASON" texts or from a table."""
     if isinstance(raw, Mapping):
         if not all(isinstance(reason, str) for reason in raw.values()):
-            raise Invalid(_("each reason must be a string"))
+            raise InvalidValue(_("each reason must be a string"))
         return {name: reason or None for name, reason in raw.items()}
-    told = [item for item in raw.split(",") if item.strip()] if isinstance(raw, str) and not in_file else raw
-    if not isinstance(told, (list, tuple)) or not all(isinstance(item, str) for item in told):
-        raise Invalid(_('{value!r} is not a list of "ID" or "ID=REASON"').format(value=raw))
-    pairs = [item.partition("=") for item in told]
+    items = [item for item in raw.split(",") if item.strip()] if isinstance(raw, str) and not in_file else raw
+    if not isinstance(items, (list, tuple)) or not all(isinstance(item, str) for item in items):
+        raise InvalidValue(_('{value!r} is not a list of "ID" or "ID=REASON"').format(value=raw))
+    pairs = [item.partition("=") for item in items]
     return {name.strip(): reason.strip() or None for name, _equal, reason in pairs}
 
 
-KEYS: dict[str, Key] = {
-    "expect": Key(_one_of("auto", "npu", "gpu", "none"), "auto"),
-    "scope": Key(_one_of("all", "node", "job"), "all"),
-    "profile": Key(_one_of("full", "quick", "deep"), "full"),
-    "fail_on": Key(_one_of("error", "warning"), "error"),
-    "deadline": Key(_seconds, 30.0),
-    "timeout": Key(_seconds, 10.0),
-    "wait": Key(_patience, 0.0),
-    "peers": Key(_addresses, ()),
-    "python": Key(_path),
-    REASONS: Key(_ignored),
-    "lang": Key(_language),
-    "format": Key(_one_of("text", "json"), "text"),
+KEYS: dict[str, ConfigKey] = {
+    "expect": ConfigKey(_one_of("auto", "npu", "gpu", "none"), "auto"),
+    "scope": ConfigKey(_one_of("all", "node", "job"), "all"),
+    "profile": ConfigKey(_one_of("full", "quick", "deep"), "full"),
+    "fail_on": ConfigKey(_one_of("error", "warning"), "error"),
+    "deadline": ConfigKey(_seconds, 30.0),
+    "timeout": ConfigKey(_seconds, 10.0),
+    "wait": ConfigKey(_patience, 0.0),
+    "peers": ConfigKey(_addresses, ()),
+    "python": ConfigKey(_path),
+    REASONS: ConfigKey(_ignored),
+    "lang": ConfigKey(_language),
+    "format": ConfigKey(_one_of("text", "json"), "text"),
 }

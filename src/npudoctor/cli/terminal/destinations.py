@@ -12,7 +12,7 @@ import stat
 import time
 from typing import Optional
 
-from npudoctor.cli.settings.config import Refused
+from npudoctor.cli.settings.config import UsageError
 from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _
 from npudoctor.host import CannotTell
@@ -30,9 +30,9 @@ def own_descriptor(path: str, option: str) -> Optional[int]:
     named = path
     for _link in range(_LINKS):
         path = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
-        found = _DESCRIPTOR.fullmatch(path)
-        if found:
-            return _given(int(found[2]), named, option, int(found[1]))
+        match = _DESCRIPTOR.fullmatch(path)
+        if match:
+            return _given(int(match[2]), named, option, int(match[1]))
         try:
             path = os.path.join(os.path.dirname(path), os.readlink(path))
         except OSError:
@@ -47,11 +47,11 @@ def _given(number: int, named: str, option: str, pid: int) -> int:
     except OSError:
         ours = False
     if not ours:
-        raise Refused(_("{option}: {path} is not an open descriptor").format(option=option, path=named))
+        raise UsageError(_("{option}: {path} is not an open descriptor").format(option=option, path=named))
     return number
 
 
-def judge(path: str, files: Files, option: str) -> tuple[str, Optional[Entry]]:
+def resolve_target(path: str, files: Files, option: str) -> tuple[str, Optional[Entry]]:
     """What is to be written to, and what is there, None for nothing; Refused for what is not written to.
 
     A link to a file, or to nothing, is replaced and not followed; one to a pipe or a device is followed.
@@ -62,10 +62,10 @@ def judge(path: str, files: Files, option: str) -> tuple[str, Optional[Entry]]:
         way = files.way(os.path.dirname(path) if replaced else path)
         folder = files.stat(os.path.dirname(path))
     except CannotTell as error:
-        raise Refused(f"{option}: {error.reason}") from error
+        raise UsageError(f"{option}: {error.reason}") from error
     if any(_foreign(link, before) for before, link in zip(way, way[1:])):
         text = _("{option}: {path} goes through a symbolic link that belongs to another user")
-        raise Refused(text.format(option=option, path=path))
+        raise UsageError(text.format(option=option, path=path))
     if there is not None:
         _expect_writable(path, entry, option)
         _expect_own(path, there, folder, option)
@@ -82,17 +82,17 @@ def _foreign(link: Entry, before: Entry) -> bool:
 
 def _expect_writable(path: str, entry: Optional[Entry], option: str) -> None:
     if entry and not (entry.is_file or stat.S_ISFIFO(entry.mode) or stat.S_ISCHR(entry.mode)):
-        raise Refused(_("{option}: {path} is not a regular file").format(option=option, path=path))
+        raise UsageError(_("{option}: {path} is not a regular file").format(option=option, path=path))
 
 
 def _expect_own(path: str, there: Entry, folder: Optional[Entry], option: str) -> None:
     """In a folder that all share nothing of anybody else's is replaced, not even by root, nor fed."""
     owners = (os.geteuid(), folder.uid if folder else 0)
     if folder and folder.sticky and folder.permissions & 0o022 and there.uid not in owners:
-        raise Refused(_("{option}: {path} belongs to another user").format(option=option, path=path))
+        raise UsageError(_("{option}: {path} belongs to another user").format(option=option, path=path))
 
 
-def opened_stream(path: str) -> Optional[int]:
+def open_stream(path: str) -> Optional[int]:
     """The pipe or device at a path, open for writing; None where a file is to be put. OSError otherwise."""
     try:
         if stat.S_IFMT(os.lstat(path).st_mode) in (stat.S_IFREG, stat.S_IFLNK):  # a link is replaced
@@ -118,7 +118,7 @@ def _opened(path: str, until: float) -> int:
         time.sleep(0.05)
 
 
-def opened_folder(path: str) -> int:
+def open_target_folder(path: str) -> int:
     """The folder in which a file is put. Root goes there without following a link: one may be new there."""
     if os.geteuid() == 0:
         with open_directory(path) as (descriptor, _parents):

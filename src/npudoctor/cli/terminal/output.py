@@ -7,7 +7,7 @@ import os
 import sys
 from typing import Callable
 
-from npudoctor.core.descriptors import nowhere, ready
+from npudoctor.core.descriptors import open_null, ready
 from npudoctor.core.messages import _, strerror
 from npudoctor.core.redact.redact import redact
 from npudoctor.render.printable import printable
@@ -22,21 +22,21 @@ class Lost(Exception):
     """The result could not be written; the text says why."""
 
 
-def secure() -> None:
+def fill_closed_streams() -> None:
     """Fill closed standard descriptors, so that no file we open becomes one of them."""
     global _closed
     for number in (0, 1, 2):
         try:
             os.fstat(number)
         except OSError:
-            nowhere()
+            open_null()
             _closed = _closed or number == 1
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # Python's for one that was closed
-            setattr(sys, name, os.fdopen(nowhere(), mode, encoding="utf-8", errors="backslashreplace"))
+            setattr(sys, name, os.fdopen(open_null(), mode, encoding="utf-8", errors="backslashreplace"))
 
 
-def put_aside() -> None:
+def redirect_stdout() -> None:
     """From now on descriptor 1 is standard error: whatever a check prints, the result stays clean.
 
     It stays so until the process ends, since a check that was left behind may print at any time.
@@ -61,7 +61,7 @@ def emit(text: str, encoding: str = "utf-8", errors: str = "backslashreplace") -
         raise Lost(strerror(error.errno)) from error
 
 
-def emitted() -> bool:
+def was_emitted() -> bool:
     """Whether the result was written, whole."""
     return _emitted
 
@@ -78,10 +78,10 @@ def is_terminal() -> bool:
 
 def complain(line: str) -> None:
     """Say one line on standard error; when that is closed or full there is nobody left to tell."""
-    explain(f"npudoctor: {printable(redact(line))}\n")
+    write_stderr(f"npudoctor: {printable(redact(line))}\n")
 
 
-def explain(text: str) -> None:
+def write_stderr(text: str) -> None:
     """Write a text for people on standard error, as far as that takes it."""
     encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
     with contextlib.suppress(OSError):
@@ -96,12 +96,12 @@ def save(path: str, text: str, errors: str = "backslashreplace") -> None:
         if own.isdigit():
             _write(int(own), content)
         else:
-            within(lambda: _save(path, content), path)
+            write_in_child(lambda: _save(path, content), path)
     except OSError as error:
         raise Lost(f"{path}: {strerror(error.errno)}") from error
 
 
-def within(work: Callable[[], None], path: str) -> None:
+def write_in_child(work: Callable[[], None], path: str) -> None:
     """Write something, in a child: a file system that is frozen, or whose server is gone, holds in the kernel
     whoever writes. OSError as the work has it; Lost where it does not end."""
     from npudoctor.explain.reading.bounded import Late, ask
@@ -114,9 +114,9 @@ def within(work: Callable[[], None], path: str) -> None:
 
 
 def _save(path: str, content: bytes) -> None:
-    from npudoctor.cli.terminal.destinations import opened_stream
+    from npudoctor.cli.terminal.destinations import open_stream
 
-    stream = opened_stream(path)
+    stream = open_stream(path)
     if stream is None:
         _replace(path, content)
         return
@@ -127,9 +127,9 @@ def _save(path: str, content: bytes) -> None:
 
 
 def _replace(path: str, content: bytes) -> None:
-    from npudoctor.cli.terminal.destinations import opened_folder
+    from npudoctor.cli.terminal.destinations import open_target_folder
 
-    folder, name = opened_folder(os.path.dirname(path)), os.path.basename(path)
+    folder, name = open_target_folder(os.path.dirname(path)), os.path.basename(path)
     temporary = f".npudoctor-{os.urandom(8).hex()}"
     try:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -149,10 +149,10 @@ def _replace(path: str, content: bytes) -> None:
         os.close(folder)
 
 
-def give_up() -> None:
+def discard_output() -> None:
     """Point the standard streams nowhere: what is still buffered must not fail again at the end."""
     with contextlib.suppress(OSError):  # no number is left for it: then nothing can be written either
-        nothing = nowhere()
+        nothing = open_null()
         os.dup2(nothing, 1)
         os.close(nothing)
 

@@ -8,7 +8,7 @@ from typing import Any, Optional
 import typer
 
 from npudoctor.cli.arguments.parsing import USAGE_ERROR
-from npudoctor.cli.settings.config import Refused, suggestion
+from npudoctor.cli.settings.config import UsageError, suggestion
 from npudoctor.cli.terminal import output
 from npudoctor.core.messages import _
 from npudoctor.core.redact.redact import redact_lines
@@ -20,7 +20,7 @@ def refusal(error: Exception) -> tuple[int, Optional[str]]:
         return error.exit_code, None
     if isinstance(error, typer.Abort):
         return 130, None
-    if isinstance(error, Refused):
+    if isinstance(error, UsageError):
         return 64, str(error)
     if isinstance(error, USAGE_ERROR):
         return 64, _usage(error)
@@ -28,7 +28,7 @@ def refusal(error: Exception) -> tuple[int, Optional[str]]:
         return 70, _("out of memory: the limit (ulimit -v, or the container) is too low")
     # Its lines may hold what was read from a file or a command line.
     lines = traceback.format_exception(type(error), error, error.__traceback__)
-    output.explain("".join(redact_lines(lines)))
+    output.write_stderr("".join(redact_lines(lines)))
     text = _("this is a bug in npudoctor: {error}")
     return 70, text.format(error=f"{type(error).__name__}: {error}")
 

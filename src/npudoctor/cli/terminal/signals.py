@@ -22,7 +22,7 @@ class Stopped(BaseException):
         self.status = 128 + number
 
 
-def behind(error: BaseException) -> Optional[Stopped]:
+def signal_behind(error: BaseException) -> Optional[Stopped]:
     """The signal that made this error: before Python 3.12 one that arrives in a __set_name__, while a class
     is made, comes out as a RuntimeError."""
     seen: list[BaseException] = []
@@ -35,7 +35,7 @@ def behind(error: BaseException) -> Optional[Stopped]:
     return None
 
 
-def listen() -> None:
+def install_handlers() -> None:
     """Raise Stopped in the main thread; what the caller chose to ignore (nohup) stays ignored."""
     sys.unraisablehook = _raise_again
     for number in _ENDING:
@@ -43,14 +43,14 @@ def listen() -> None:
             signal.signal(number, _stop)
 
 
-def count_children() -> None:
+def keep_child_statuses() -> None:
     """Take an ignored SIGCHLD back: the system would reap our children by itself, and each that failed would
     look like a success. `run` does so later, once it knows what the job is to inherit."""
     if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
 
-def rest() -> None:
+def restore_handlers() -> None:
     """Back to what the system does: the result is out, there is nothing left to put in order."""
     for number in _ENDING:
         if signal.getsignal(number) is _stop:

@@ -20,17 +20,17 @@ _PAIR = re.compile(
 _DIGITS = re.compile(r"\d+")
 
 
-def dumped(lines: Sequence[str]) -> Iterator[tuple[int, str, Span]]:
+def find_dumped(lines: Sequence[str]) -> Iterator[tuple[int, str, Span]]:
     """Every variable of a dump: the number of its line, its name, and where its value is."""
     run: list[tuple[int, str, Span]] = []
     before = ""  # what stands before each name of the run, however its numbers differ
     for number, line in enumerate([*lines, ""]):
-        begun = {_DIGITS.sub("0", line[: one.start()]): one for one in _NAME.finditer(line, 0, _FAR)}
+        begun = {_DIGITS.sub("0", line[: match.start()]): match for match in _NAME.finditer(line, 0, _FAR)}
         if run and before not in begun:
             yield from _run(run, len(lines))
             run = []
         if not run:
-            before = next((key for key, one in begun.items() if one[1].isupper()), "")
+            before = next((key for key, match in begun.items() if match[1].isupper()), "")
         if before in begun and (run or begun[before][1].isupper()):
             run.append((number, begun[before][1], (begun[before].end(), len(line))))
     for number, line in enumerate(lines):
@@ -47,7 +47,7 @@ def _run(run: Sequence[tuple[int, str, Span]], count: int) -> Iterator[tuple[int
         yield from run
 
 
-def replaced(line: str, spans: Iterable[Span], by: str) -> str:
+def replace_spans(line: str, spans: Iterable[Span], by: str) -> str:
     """The line with something else in these places, which may overlap."""
     last: Optional[int] = None
     for begin, end in sorted(spans, reverse=True):

@@ -22,23 +22,23 @@ _UNICODE = re.compile(r"\\{1,7}u00(?!22|27|5c)([2-7][0-9a-f])", re.IGNORECASE)
 UNICODE_MARK = "\\u00"
 
 
-def encoded(text: str) -> Iterator[Span]:
+def find_encoded(text: str) -> Iterator[Span]:
     """First and last+1 of each value that a percent-encoded assignment announces."""
-    for found in _ENCODED.finditer(text):
-        name = found[1]
-        if text[found.start() - 1 : found.start()] == "%":  # the digits of an escape before it
+    for match in _ENCODED.finditer(text):
+        name = match[1]
+        if text[match.start() - 1 : match.start()] == "%":  # the digits of an escape before it
             name = _LEADING.sub("", name, count=1) if _LEADING.match(name) else name
-        value = _BYTE.sub(lambda byte: chr(int(byte[1], 16)), found[2])
+        value = _BYTE.sub(lambda byte: chr(int(byte[1], 16)), match[2])
         if looks_secret(value, weight(name)):
-            yield found.span(2)
+            yield match.span(2)
 
 
-def plain(text: str) -> tuple[str, list[int]]:
+def unescape(text: str) -> tuple[str, list[int]]:
     """The text with the escapes of JSON for letters and signs resolved, and where in it each character stood;
     one place more for its end."""
     parts, places, done = list[str](), list[int](), 0
-    for found in _UNICODE.finditer(text):
-        parts += [text[done : found.start()], chr(int(found[1], 16))]
-        places += [*range(done, found.start()), found.start()]
-        done = found.end()
+    for match in _UNICODE.finditer(text):
+        parts += [text[done : match.start()], chr(int(match[1], 16))]
+        places += [*range(done, match.start()), match.start()]
+        done = match.end()
     return "".join(parts) + text[done:], [*places, *range(done, len(text) + 1)]

@@ -180,7 +180,7 @@ _SURE = re.compile(
 _PORT = re.compile(r"\d{1,5}(?=[^\d@]|\Z)")
 
 
-def userinfo(scheme: str, rest: str) -> Optional[tuple[int, int]]:
+def password_span(scheme: str, rest: str) -> Optional[tuple[int, int]]:
     """Where in what follows "://" the password is; None where there is none.
 
     Passwords hold "@" and "/" too: the last "@" before a host counts, unless an earlier one stands

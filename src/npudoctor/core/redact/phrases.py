@@ -29,15 +29,15 @@ _SENTENCE = re.compile(r"[^\s\"'`,;]+(?: [^\s\"'`,;]+){0,23}")
 _QUOTED = re.compile(r"\\{0,7}([\"'`])([^\"'`\n]{1,400})")
 
 
-def phrases(text: str) -> Iterator[Span]:
+def find_phrases(text: str) -> Iterator[Span]:
     """First and last+1 of each."""
-    for found in _SEED.finditer(text):
-        yield found.span(1)
-    for found in _SAID.finditer(text):
-        quoted = _QUOTED.match(text, found.end())
+    for match in _SEED.finditer(text):
+        yield match.span(1)
+    for match in _SAID.finditer(text):
+        quoted = _QUOTED.match(text, match.end())
         if quoted:
             yield quoted.start(2), quoted.start(2) + len(quoted[2].rstrip("\\"))
-        elif not _OF_IT.match(text, found.end()):
-            said = _SENTENCE.match(text, found.end())
-            if said and len(said[0].rstrip(".!")) > 3 and "***" not in said[0]:
-                yield said.start(), said.start() + len(said[0].rstrip(".!"))
+        elif not _OF_IT.match(text, match.end()):
+            sentence = _SENTENCE.match(text, match.end())
+            if sentence and len(sentence[0].rstrip(".!")) > 3 and "***" not in sentence[0]:
+                yield sentence.start(), sentence.start() + len(sentence[0].rstrip(".!"))

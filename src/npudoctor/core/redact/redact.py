@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from npudoctor.core.redact.telling import HIDDEN, telling
+from npudoctor.core.redact.prefilter import HIDDEN, may_hold_secret
 
 
 def redact(text: str) -> str:
     """The text without its secrets: `password=***`, `https://bob:***@host`."""
-    if not telling(text):
+    if not may_hold_secret(text):
         return text
     from npudoctor.core.redact.redactor import Redactor
 
@@ -19,7 +19,7 @@ def redact(text: str) -> str:
 def redact_lines(lines: Iterable[str]) -> tuple[str, ...]:
     """Lines that belong together, of which a private key may fill several."""
     lines = tuple(lines)
-    if not any(map(telling, lines)):
+    if not any(map(may_hold_secret, lines)):
         return lines
     from npudoctor.core.redact.redactor import Redactor
 
@@ -41,8 +41,8 @@ def redact_value(value: object) -> object:
 
 
 def _under(key: object, value: object) -> object:
-    if isinstance(key, str) and isinstance(value, str) and telling(f"{key}="):
-        from npudoctor.core.redact.named import hides
+    if isinstance(key, str) and isinstance(value, str) and may_hold_secret(f"{key}="):
+        from npudoctor.core.redact.assignments import hides
 
         if hides(key, value):
             return HIDDEN

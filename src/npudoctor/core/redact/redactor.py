@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from npudoctor.core.redact.escapes import UNICODE_MARK, encoded, plain
+from npudoctor.core.redact.assignments import find_assigned
+from npudoctor.core.redact.escapes import UNICODE_MARK, find_encoded, unescape
 from npudoctor.core.redact.forms import (
     COMMANDS,
     HEADERS,
@@ -17,18 +18,17 @@ from npudoctor.core.redact.forms import (
     TOKENS,
     URL,
     WEB,
-    userinfo,
+    password_span,
 )
-from npudoctor.core.redact.named import spans
 from npudoctor.core.redact.names import Weight, entropy, looks_secret
-from npudoctor.core.redact.phrases import phrases
-from npudoctor.core.redact.telling import HIDDEN, telling
+from npudoctor.core.redact.phrases import find_phrases
+from npudoctor.core.redact.prefilter import HIDDEN, may_hold_secret
 from npudoctor.core.redact.values import Values
 
 # Lines of a private key whose end is nowhere: a 16384-bit RSA key has 200.
 LONGEST_KEY = 250
 
-Found = tuple[int, int, str]
+Secret = tuple[int, int, str]
 
 
 class Redactor:
@@ -49,10 +49,10 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """A whole text without its secrets."""
-        if not telling(text):
+        if not may_hold_secret(text):
             return text
-        found = sorted(_everywhere(text), key=lambda one: (one[0], -one[1]))
-        return self._without(text, found)
+        secrets = sorted(_find_everywhere(text), key=lambda secret: (secret[0], -secret[1]))
+        return self._without(text, secrets)
 
     def line(self, text: str) -> str:
         """The next line of a text."""
@@ -75,9 +75,9 @@ class Redactor:
         self._left = 0 if end else self._left - 1
         return HIDDEN + (self.text(text[end.end() :]) if end else "")
 
-    def _without(self, text: str, found: list[Found]) -> str:
+    def _without(self, text: str, secrets: list[Secret]) -> str:
         parts, done = [], 0
-        for begin, end, kind in found:
+        for begin, end, kind in secrets:
             if end <= done:
                 continue
             if begin >= done:
@@ -88,7 +88,7 @@ class Redactor:
 
 
 def _open(text: str) -> bool:
-    begun = [one.end() for one in KEY_BEGIN.finditer(text)]
+    begun = [match.end() for match in KEY_BEGIN.finditer(text)]
     return bool(begun) and not KEY_END.search(text, begun[-1])
 
 
@@ -97,19 +97,19 @@ def _dense(body: str) -> bool:
     return entropy(body) > 4.4 and body != body.lower() and body != body.upper()
 
 
-def _everywhere(text: str) -> Iterator[Found]:
+def _find_everywhere(text: str) -> Iterator[Secret]:
     """Every secret, those among them that JSON has written with escapes."""
-    yield from _found(text)
+    yield from _find(text)
     if UNICODE_MARK in text or UNICODE_MARK.upper() in text:
-        unescaped, places = plain(text)
-        for begin, end, kind in _found(unescaped) if unescaped != text else ():
+        unescaped, places = unescape(text)
+        for begin, end, kind in _find(unescaped) if unescaped != text else ():
             yield places[begin], places[end], kind
 
 
-def _found(text: str) -> Iterator[Found]:
+def _find(text: str) -> Iterator[Secret]:
     """Every secret, in no order; they may overlap."""
     yield from _keys(text)
-    for finder in (spans, encoded, phrases):
+    for finder in (find_assigned, find_encoded, find_phrases):
         for begin, end in finder(text):
             yield begin, end, "named"
     values = Values(text)
@@ -117,27 +117,27 @@ def _found(text: str) -> Iterator[Found]:
         yield begin, end, "command"
     for patterns, kind in ((HEADERS, "header"), (WEB, "url"), ((TOKENS,), "token")):
         for pattern in patterns:
-            for found in pattern.finditer(text):
-                if looks_secret(found[1].strip(), Weight.SECRET):
-                    yield found.start(1), found.end(1), kind
-    for found in URL.finditer(text):
-        place = userinfo(found[1], found[2])
-        if place and text[found.start(2) + place[0] : found.start(2) + place[1]] != HIDDEN:
-            yield found.start(2) + place[0], found.start(2) + place[1], "url"
+            for match in pattern.finditer(text):
+                if looks_secret(match[1].strip(), Weight.SECRET):
+                    yield match.start(1), match.end(1), kind
+    for match in URL.finditer(text):
+        place = password_span(match[1], match[2])
+        if place and text[match.start(2) + place[0] : match.start(2) + place[1]] != HIDDEN:
+            yield match.start(2) + place[0], match.start(2) + place[1], "url"
 
 
 def _arguments(text: str) -> Iterator[int]:
     """Where an argument of a program begins that is a secret."""
     for pattern in COMMANDS:
-        yield from (found.end() for found in pattern.finditer(text))
+        yield from (match.end() for match in pattern.finditer(text))
     for program, option in OPTIONS:
         at = 0
-        while found := program.search(text, at):
-            begin, at = found.end(), SEGMENT.match(text, found.end()).end()  # type: ignore[union-attr]
-            yield from (one.end() for one in option.finditer(text, begin, at))
+        while match := program.search(text, at):
+            begin, at = match.end(), SEGMENT.match(text, match.end()).end()  # type: ignore[union-attr]
+            yield from (argument.end() for argument in option.finditer(text, begin, at))
 
 
-def _keys(text: str) -> Iterator[Found]:
+def _keys(text: str) -> Iterator[Secret]:
     """Private keys, each to its end, or to that of the text."""
     at = 0
     while begin := KEY_BEGIN.search(text, at):

@@ -73,8 +73,8 @@ class Values:
     def _bare(self, at: int, most: int) -> Optional[tuple[int, int]]:
         if self._text[at : at + 1] in _BRACKETS:
             return None
-        found = _BARE.match(self._text, at, most)
-        value = found[0].rstrip(",;") if found else ""
+        match = _BARE.match(self._text, at, most)
+        value = match[0].rstrip(",;") if match else ""
         while value and value[-1] in ")]}>" and value[-1] not in _closers(value[:-1]):
             value = value[:-1]
         return (at, at + len(value)) if value else None

@@ -30,11 +30,11 @@ _PLUGINS = {
 @functools.cache
 def patterns() -> tuple[re.Pattern[str], ...]:
     """All of their forms; none where detect-secrets is not installed, or another than we know."""
-    found: list[re.Pattern[str]] = []
+    patterns: list[re.Pattern[str]] = []
     for module, name in _PLUGINS.items():
         try:
             plugin = getattr(importlib.import_module(f"detect_secrets.plugins.{module}"), name)
-            found += [one for one in plugin.denylist if isinstance(one, re.Pattern)]
+            patterns += [pattern for pattern in plugin.denylist if isinstance(pattern, re.Pattern)]
         except Exception:  # noqa: S112  (a list that cannot be loaded is one that is not there)
             continue
-    return tuple(found)
+    return tuple(patterns)

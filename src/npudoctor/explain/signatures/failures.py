@@ -93,6 +93,7 @@ MARKS = (
             r"\bSignalException: Process \d+ got signal: \d+",
             r"\bTERM_[A-Z_]+: job killed",
             r"job killed: walltime",
+            r"slurmstepd: error: Detected \d+ oom[-_]kill event",
         ),
         own=False,
     ),

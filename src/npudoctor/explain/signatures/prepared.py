@@ -18,7 +18,7 @@ from npudoctor.explain.signatures import signatures as source
 from npudoctor.explain.signatures.patterns import COMMON, Literal
 from npudoctor.explain.signatures.signatures import Signature, built_in, site_signatures
 from npudoctor.explain.signatures.table import Entry, Piece, Search, Table, entry_of, joined, marks
-from npudoctor.knowledge.site import Broken, Knowledge
+from npudoctor.knowledge.site import BrokenEntry, Knowledge
 
 EXPLAIN = os.path.dirname(os.path.dirname(__file__))
 FILE = os.path.join(EXPLAIN, "table.json")
@@ -52,7 +52,7 @@ class Prepared:
     """The table, and what of the site's signatures could not be used."""
 
     table: Table
-    broken: tuple[Broken, ...]
+    broken: tuple[BrokenEntry, ...]
 
 
 def prepared(knowledge: Knowledge, path: str = FILE) -> Prepared:

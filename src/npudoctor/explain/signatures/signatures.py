@@ -12,7 +12,7 @@ from npudoctor.core.frozen import dataclass, field
 from npudoctor.core.messages import _
 from npudoctor.explain.signatures.judging import wrong
 from npudoctor.explain.signatures.number_patterns import number_patterns
-from npudoctor.knowledge.site import Broken, Knowledge
+from npudoctor.knowledge.site import BrokenEntry, Knowledge
 from npudoctor.knowledge.tables import BUILT_IN, parse_toml
 
 FOLDER = os.path.join(os.path.dirname(knowledge.__file__), "signatures")
@@ -115,7 +115,7 @@ def signature_of(row: Mapping[str, Any], origin: str) -> Signature:
     return Signature(**values, examples=examples, origin=origin)
 
 
-def all_signatures(knowledge: Knowledge) -> tuple[tuple[Signature, ...], list[Broken]]:
+def all_signatures(knowledge: Knowledge) -> tuple[tuple[Signature, ...], list[BrokenEntry]]:
     """The site's signatures and ours, and what of the site's could not be used. One of the site's takes the
     place of ours of the same id."""
     found, broken = site_signatures(knowledge)
@@ -123,7 +123,7 @@ def all_signatures(knowledge: Knowledge) -> tuple[tuple[Signature, ...], list[Br
     return (*found.values(), *ours), broken
 
 
-def site_signatures(knowledge: Knowledge) -> tuple[dict[str, Signature], list[Broken]]:
+def site_signatures(knowledge: Knowledge) -> tuple[dict[str, Signature], list[BrokenEntry]]:
     """The site's signatures by their id, and what of its files could not be used."""
     found: dict[str, Signature] = {}
     broken = [one for one in knowledge.broken() if one.table is None]
@@ -131,11 +131,11 @@ def site_signatures(knowledge: Knowledge) -> tuple[dict[str, Signature], list[Br
         try:
             mine = list(signatures_of(document, path))
         except Invalid as reason:
-            broken.append(Broken(path, str(reason)))
+            broken.append(BrokenEntry(path, str(reason)))
             continue
         for signature in mine:
             if signature.id in found:
                 text = _("{id}: there are two signatures of this id").format(id=signature.id)
-                broken.append(Broken(path, text))
+                broken.append(BrokenEntry(path, text))
             found.setdefault(signature.id, signature)
     return found, broken

@@ -12,7 +12,7 @@ from npudoctor.facts.cann.places import ASCEND as ASCEND
 from npudoctor.facts.cann.places import ENDINGS as ENDINGS
 from npudoctor.facts.cann.places import candidates
 from npudoctor.facts.cann.places import named_root as named_root
-from npudoctor.facts.job.workplace import job_user
+from npudoctor.facts.job.working_directory import job_user
 from npudoctor.host.devices import cann_info
 from npudoctor.host.fs.files import Files
 

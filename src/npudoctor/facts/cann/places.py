@@ -48,9 +48,9 @@ def parents(files: Files, variables: Mapping[str, str], home: str, more: Sequenc
     mine = f"{home}/Ascend"
     conda = variables.get("CONDA_PREFIX")
     found = [
-        *recorded(files, f"/etc/Ascend/{RECORD}"),
+        *recorded_folders(files, f"/etc/Ascend/{RECORD}"),
         ASCEND,
-        *recorded(files, f"{mine}/{RECORD}"),
+        *recorded_folders(files, f"{mine}/{RECORD}"),
         mine,
         *([f"{conda}/Ascend"] if conda else []),
         *(f"{folder}/Ascend" for folder in more),
@@ -58,7 +58,7 @@ def parents(files: Files, variables: Mapping[str, str], home: str, more: Sequenc
     return list(dict.fromkeys(path for path in found if path.startswith("/")))
 
 
-def recorded(files: Files, path: str) -> list[str]:
+def recorded_folders(files: Files, path: str) -> list[str]:
     """The folders that installers wrote into their record: Install_Path, of old Toolkit_InstallPath."""
     told = cann_info.settings(cann_info.text(files, path))
     values = [

@@ -11,8 +11,8 @@ from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
 from npudoctor.facts.cann import set_env as cann_env
 from npudoctor.facts.cann.installations import Install
-from npudoctor.facts.job.workplace import foreign_user
-from npudoctor.host.fs.access import ENTER, READ, barred
+from npudoctor.facts.job.working_directory import foreign_user
+from npudoctor.host.fs.access import ENTER, READ, first_barrier
 from npudoctor.host.fs.files import Files
 from npudoctor.host.host import Host
 from npudoctor.host.python.interpreter import Distribution
@@ -69,7 +69,9 @@ def closed_in(host: Host, name: str, folder: str) -> bool:
         if entry is None:
             return False
         if foreign is not None:
-            return barred(host.files, path, foreign) is not None or foreign.kept_from(entry, ENTER | READ)
+            return first_barrier(host.files, path, foreign) is not None or foreign.kept_from(
+                entry, ENTER | READ
+            )
         host.files.names(path)
         host.files.read(f"{folder}/{MARKS[name]}", 1)
     except CannotTell as error:

@@ -18,7 +18,7 @@ OPERATORS = ("opp/built-in/op_impl/ai_core/tbe", "opp/op_impl/built-in/ai_core/t
 COMPILERS = ("compiler/ccec_compiler/bin", "tools/ccec_compiler/bin", "fwkacllib/ccec_compiler/bin")
 
 
-def expected(files: Files, install: Install) -> dict[str, str]:
+def variables_of(files: Files, install: Install) -> dict[str, str]:
     """The variables that name it, with their values; before 5.1 scripts were written by hand."""
     values = {"ASCEND_OPP_PATH": f"{install.path}/opp"}
     if not install.before_6:
@@ -41,7 +41,7 @@ def compilers(files: Files, install: Install) -> list[str]:
     return [folder for folder in folders if there(files, folder)]
 
 
-def lacking(files: Files, wanted: list[str], entries: list[str]) -> list[str]:
+def missing_folders(files: Files, wanted: list[str], entries: list[str]) -> list[str]:
     """The folders that no entry names, under whatever name."""
     have = {real(files, entry) for entry in entries if entry.startswith("/")}
     return [folder for folder in wanted if real(files, folder) not in have]
@@ -70,7 +70,7 @@ def latest_below(files: Files, value: str) -> bool:
         return False
 
 
-def contradicting(files: Files, variables: Mapping[str, str]) -> bool:
+def releases_contradict(files: Files, variables: Mapping[str, str]) -> bool:
     """Whether variables name installations of different releases: which one is in use is then a guess."""
     found = named_installs(files, variables).values()
     return len({install.component for install in found if install.component}) > 1

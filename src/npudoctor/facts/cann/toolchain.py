@@ -8,6 +8,7 @@ from typing import Optional
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.host.fs.files import Files
+from npudoctor.host.process.commands import first_program
 
 _NAMED = re.compile(r"g\+\+-(\d+(?:\.\d+)*)\Z")
 _NUMBER = re.compile(r"\d+(?:\.\d+)*\Z")
@@ -25,12 +26,8 @@ class Compiler:
 
 def compiler(files: Files, folders: Sequence[str]) -> Optional[Compiler]:
     """The first g++ of these folders."""
-    for folder in folders:
-        path = f"{folder.rstrip('/')}/g++"
-        entry = files.stat(path) if folder.startswith("/") else None
-        if entry is not None and entry.is_file and entry.mode & 0o111:
-            return Compiler(path, _version(files, path))
-    return None
+    path = first_program(files, folders, "g++")
+    return Compiler(path, _version(files, path)) if path else None
 
 
 def _version(files: Files, path: str) -> Optional[tuple[int, ...]]:

@@ -13,8 +13,9 @@ from npudoctor.core.messages import _, strerror
 from npudoctor.facts.cann.installations import Install
 from npudoctor.facts.cann.set_env import SITES
 from npudoctor.host.devices import cann_info
-from npudoctor.host.fs.access import ENTER, READ, barred
+from npudoctor.host.fs.access import ENTER, READ, first_barrier
 from npudoctor.host.fs.files import Files
+from npudoctor.host.libraries.extensions import HEADER, machine_of
 from npudoctor.host.process.identity import Identity
 
 # What every release of its time has, and what a job cannot do without.
@@ -25,14 +26,13 @@ ENTERED = ("opp", "lib64", "compiler", "runtime", "fwkacllib")
 LISTED = tuple(f"{site}{below}" for site in SITES for below in ("", "/te", "/hccl"))
 ACL = ("lib64", "runtime/lib64", "fwkacllib/lib64")
 LIBRARIES = ("libascendcl.so", "libhccl.so", "libge_runner.so")
-HEADER = 20  # bytes of an ELF file up to and with its machine
 
-_MACHINES = {62: "x86_64", 183: "aarch64"}
+MACHINES = ("x86_64", "aarch64")  # those that CANN is for
 _ALIASES = {"arm64": "aarch64", "amd64": "x86_64"}
 _OPS = re.compile(r"ascend_\w*ops_install\.info\Z")
 
 
-def dangling(files: Files, place: str) -> list[str]:
+def dangling_links(files: Files, place: str) -> list[str]:
     """The links that lead nowhere: the place itself, or the parts of a `latest` that is a real folder."""
     entry = files.lstat(place)
     if entry is None:
@@ -53,7 +53,7 @@ def releases_of(files: Files, place: str) -> dict[str, list[str]]:
     return found
 
 
-def closed(files: Files, install: Install, foreign: Optional[Identity] = None) -> Optional[str]:
+def why_closed(files: Files, install: Install, foreign: Optional[Identity] = None) -> Optional[str]:
     """Why the job's user cannot use it; None when what a job needs of it can be read.
 
     `foreign`: that user, where it is another one than ours: then modes tell. CannotTell for what is no
@@ -86,11 +86,11 @@ def _closed_to(files: Files, install: Install, who: Identity) -> Optional[str]:
     for part, bits in (*wanted, *((path, READ) for path in libraries)):
         path = f"{install.path}/{part}"
         entry = files.stat(path)
-        closed = barred(files, path, who) if entry else None
-        if closed is None and entry is not None and who.kept_from(entry, bits):
-            closed = path
-        if closed is not None:
-            return _("{path} cannot be read: {why}").format(path=closed, why=strerror(errno.EACCES))
+        barrier = first_barrier(files, path, who) if entry else None
+        if barrier is None and entry is not None and who.kept_from(entry, bits):
+            barrier = path
+        if barrier is not None:
+            return _("{path} cannot be read: {why}").format(path=barrier, why=strerror(errno.EACCES))
     return None
 
 
@@ -126,7 +126,7 @@ def kernels_suit(files: Files, install: Install, version: str) -> Optional[bool]
 
 def machines(files: Files, install: Install) -> set[str]:
     """The machines that it is for, as its install records say; more than one with a second toolkit."""
-    return {same(arch) for arch in _archs(files, install)}
+    return {canonical_machine(arch) for arch in _archs(files, install)}
 
 
 def _archs(files: Files, install: Install) -> Iterator[str]:
@@ -149,17 +149,14 @@ def library_machine(files: Files, install: Install) -> Optional[str]:
 
 
 def elf_machine(files: Files, path: str) -> Optional[str]:
-    """The machine in an ELF file's header; None when it is none, or cannot be read."""
+    """The machine in an ELF file's header; None when CANN is not for it, or the file cannot be read."""
     try:
-        head = files.read(path, HEADER) or b""
+        machine = machine_of(files, path)
     except CannotTell:
         return None
-    if len(head) < HEADER or head[:4] != b"\x7fELF":
-        return None
-    number = int.from_bytes(head[18:20], "big" if head[5] == 2 else "little")
-    return _MACHINES.get(number)
+    return machine if machine in MACHINES else None
 
 
-def same(machine: str) -> str:
+def canonical_machine(machine: str) -> str:
     """One name for each machine."""
     return _ALIASES.get(machine.lower(), machine.lower())

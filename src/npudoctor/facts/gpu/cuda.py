@@ -26,7 +26,7 @@ class Runtime:
 
 
 @dataclass(frozen=True)
-class Library:
+class DriverLibrary:
     """A library of the driver as the job's loader finds it. `version` is None where its file has none."""
 
     path: str
@@ -76,7 +76,7 @@ def consumer_gpu(files: Files) -> Optional[str]:
     return None
 
 
-def driver_library(host: Host, name: str) -> Optional[Library]:
+def driver_library(host: Host, name: str) -> Optional[DriverLibrary]:
     """The library of this name that a job would load."""
     loader = job.bare_loader(host)
     found = loader.open(name)
@@ -84,7 +84,7 @@ def driver_library(host: Host, name: str) -> Optional[Library]:
     if path is None:
         return None
     version = path.rpartition(".so.")[2]
-    return Library(path, version if is_driver(version) else None)
+    return DriverLibrary(path, version if is_driver(version) else None)
 
 
 def is_driver(text: str) -> bool:

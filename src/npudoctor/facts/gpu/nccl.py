@@ -26,7 +26,7 @@ class Build:
 
 
 @dataclass(frozen=True)
-class Use:
+class NcclUse:
     """What one framework does about NCCL. `path`: the file that it would load, None when it finds none.
 
     `by` is the library that needs it, "" where the framework opens it by name. `entry`: the entry of
@@ -43,7 +43,7 @@ class Use:
     own: Optional[str] = None
 
 
-def uses(host: Host) -> Iterator[Use]:
+def nccl_uses(host: Host) -> Iterator[NcclUse]:
     """Each framework for GPUs in the interpreter, with its NCCL."""
     for found in (_torch(host), _mindspore(host), _paddle(host)):
         if found is not None:
@@ -109,7 +109,7 @@ def setting(text: str, name: str) -> Optional[str]:
     return None
 
 
-def _torch(host: Host) -> Optional[Use]:
+def _torch(host: Host) -> Optional[NcclUse]:
     installed = job.frameworks(host, "torch")
     if not installed:
         return None
@@ -121,7 +121,7 @@ def _torch(host: Host) -> Optional[Use]:
     if library is None:
         return None  # a build for CPUs
     if NAME not in library.needed:
-        return Use("torch", "torch", version, cuda, built_in=True)
+        return NcclUse("torch", "torch", version, cuda, built_in=True)
     loader = job.loader(host)
     # In the order in which its import loads them.
     if host.files.stat(f"{libraries}/libtorch_global_deps.so") is not None:
@@ -131,11 +131,11 @@ def _torch(host: Host) -> Optional[Use]:
     found = _found(loader)
     if found is None and own is not None and host.libraries.at(own) is not None:
         # Its import looks below all folders of the search path for what the loader did not find.
-        return Use("torch", "torch", version, own, cuda, own=own)
+        return NcclUse("torch", "torch", version, own, cuda, own=own)
     return _use(host, "torch", "torch", version, found, cuda, own)
 
 
-def _mindspore(host: Host) -> Optional[Use]:
+def _mindspore(host: Host) -> Optional[NcclUse]:
     installed = job.frameworks(host, "mindspore")
     libraries = collectives(host, installed[0].modules[0].rpartition("/")[0]) if installed else []
     if not libraries:
@@ -149,7 +149,7 @@ def _mindspore(host: Host) -> Optional[Use]:
     return _use(host, "MindSpore", package, version or "", _found(loader), libraries[0], None)
 
 
-def _paddle(host: Host) -> Optional[Use]:
+def _paddle(host: Host) -> Optional[NcclUse]:
     folder = package_folder(host, "paddle")
     text = (host.files.text(f"{folder}/version/__init__.py") or "") if folder else ""
     if folder is None or setting(text, "cuda_version") in (None, "False"):
@@ -167,7 +167,7 @@ def _paddle(host: Host) -> Optional[Use]:
             found = loader.open(place)
             if found is not None:
                 return _use(host, "Paddle", "paddlepaddle-gpu", version, found, "", own)
-    return Use("Paddle", "paddlepaddle-gpu", version, None, own=own)
+    return NcclUse("Paddle", "paddlepaddle-gpu", version, None, own=own)
 
 
 def _found(loader: Loader) -> Optional[Loaded]:
@@ -182,11 +182,11 @@ def _use(
     found: Optional[Loaded],
     by: str,
     own: Optional[str],
-) -> Use:
+) -> NcclUse:
     if found is None:
-        return Use(framework, package, version, None, by, own=own)
+        return NcclUse(framework, package, version, None, by, own=own)
     entry = found.entry if found.via == "LD_LIBRARY_PATH" else ""
-    return Use(framework, package, version, host.files.real(found.path), by, entry, own=own)
+    return NcclUse(framework, package, version, host.files.real(found.path), by, entry, own=own)
 
 
 def _is_version(text: str) -> bool:

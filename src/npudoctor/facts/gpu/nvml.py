@@ -71,7 +71,7 @@ FORMAT = "--format=csv,noheader,nounits"
 
 
 @dataclass(frozen=True)
-class Held:
+class GpuProcess:
     """A process on a GPU; pid, and memory in MiB, are 0 where they are not told. `compute`: not for a
     picture only."""
 
@@ -91,7 +91,7 @@ class Gpu:
     used: int
     total: int
     mig: bool
-    processes: tuple[Held, ...]
+    processes: tuple[GpuProcess, ...]
     whole: bool = True
     trouble: str = ""
 
@@ -101,7 +101,7 @@ class Gpu:
         return f"GPU {self.index}"
 
 
-def look(host: Host) -> list[Gpu]:
+def ask_gpus(host: Host) -> list[Gpu]:
     """All GPUs that the driver shows here; CannotTell when nobody answers."""
     answer = host.commands.run(
         [sys.executable, "-I", "-W", "ignore", "-c", SCRIPT],
@@ -115,7 +115,7 @@ def look(host: Host) -> list[Gpu]:
     return _by_tool(host, answer)
 
 
-def chosen(value: str, gpus: Sequence[Gpu], by_bus: bool) -> Optional[list[Gpu]]:
+def visible_gpus(value: str, gpus: Sequence[Gpu], by_bus: bool) -> Optional[list[Gpu]]:
     """The GPUs that CUDA makes of its variable: up to the first that is none. None where a number may mean
     another GPU to CUDA, which counts faster models first unless told otherwise."""
     found: list[Gpu] = []
@@ -140,7 +140,9 @@ def _by_nvml(text: str) -> Iterator[Gpu]:
     try:
         told: list[dict[str, Any]] = json.loads(text)
         for one in told:
-            held = tuple(Held(pid, (used or 0) // MIB, bool(kind)) for pid, used, kind in one["processes"])
+            held = tuple(
+                GpuProcess(pid, (used or 0) // MIB, bool(kind)) for pid, used, kind in one["processes"]
+            )
             used, total = (one["used"] or 0) // MIB, (one["total"] or 0) // MIB
             name, uuid = one["name"] or "", one["uuid"] or ""
             whole, trouble = bool(one.get("whole", True)), one.get("trouble") or ""
@@ -177,7 +179,7 @@ def _ask(host: Host, question: str) -> list[list[str]]:
 def _gpu(place: int, row: list[str], apps: list[list[str]]) -> Gpu:
     index, uuid, *words, used, total, mig, display = row
     name = ", ".join(words)
-    held = tuple(Held(_number(pid), _number(memory)) for owner, pid, memory in apps if owner == uuid)
+    held = tuple(GpuProcess(_number(pid), _number(memory)) for owner, pid, memory in apps if owner == uuid)
     # The rows are in the order of the indices, which one that is ill may not tell.
     number = place if _is_words(index) else int(index)
     trouble = _trouble(used, total)

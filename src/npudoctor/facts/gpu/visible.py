@@ -17,7 +17,7 @@ _NUMBER = re.compile(r"\s*[+-]?([0-9]+)", re.ASCII)
 
 
 @dataclass(frozen=True)
-class Visible:
+class VisibleGpus:
     """What CUDA takes of the value: indices of `uuids`, in the order written. `stopped`: the rest, from the
     first part that is no GPU here, "" when it takes all. `repeated`: one is named twice, with which cuInit
     ends in "invalid device". `unknown`: a part that cannot be told here (MIG, an UUID without a list of
@@ -29,26 +29,26 @@ class Visible:
     unknown: str = ""
 
 
-def cuda_visible(value: str, count: int, uuids: Optional[Sequence[str]] = None) -> Visible:
+def cuda_visible(value: str, count: int, uuids: Optional[Sequence[str]] = None) -> VisibleGpus:
     """CUDA's reading of the value with `count` GPUs: parts up to the first that is none. A part is read like
     strtol does, so "0a" is 0 and "a" is none; UUIDs count by a prefix that only one has, in either case."""
     ids: list[int] = []
     parts = value.split(",")
     for at, part in enumerate(parts):
         if part.strip().startswith("MIG-"):
-            return Visible(tuple(ids), unknown=part.strip())
+            return VisibleGpus(tuple(ids), unknown=part.strip())
         if part.strip().upper().startswith("GPU-"):
             if uuids is None:
-                return Visible(tuple(ids), unknown=part.strip())
+                return VisibleGpus(tuple(ids), unknown=part.strip())
             index = _by_uuid(part.strip(), uuids)
         else:
             index = _by_number(part, count)
         if index is None:
-            return Visible(tuple(ids), ",".join(parts[at:]) or part)
+            return VisibleGpus(tuple(ids), ",".join(parts[at:]) or part)
         if index in ids:
-            return Visible(tuple(ids), ",".join(parts[at:]), repeated=True)
+            return VisibleGpus(tuple(ids), ",".join(parts[at:]), repeated=True)
         ids.append(index)
-    return Visible(tuple(ids))
+    return VisibleGpus(tuple(ids))
 
 
 def _by_uuid(text: str, uuids: Sequence[str]) -> Optional[int]:

@@ -12,7 +12,7 @@ HCCL, NCCL, GLOO, TENSORPIPE = (f"{one}_SOCKET_IFNAME" for one in ("HCCL", "NCCL
 
 
 @dataclass(frozen=True)
-class Chosen:
+class NamePattern:
     """Which interfaces a value names. `each`: all of the names must be there, not just one."""
 
     names: tuple[str, ...]
@@ -36,18 +36,18 @@ class Chosen:
         return [name for name in self.names if name not in known] if self.each else []
 
 
-def read(variable: str, value: str) -> Chosen:
+def read_names(variable: str, value: str) -> NamePattern:
     """What the variable's reader makes of a value; ValueError with a sentence when it refuses it."""
     if variable in (GLOO, TENSORPIPE):
         names = value.split(",") if variable == GLOO else [value]
-        return Chosen(tuple(name for name in names if name), each=True)
+        return NamePattern(tuple(name for name in names if name), each=True)
     negated = value.startswith("^")
     rest = value[1:] if negated else value
     exact = rest.startswith("=")
     names = (rest[1:] if exact else rest).split(",")
     if variable == HCCL and "" in names:
         raise ValueError(_("it has an empty name in it"))
-    return Chosen(tuple(name for name in names if name), exact, negated)
+    return NamePattern(tuple(name for name in names if name), exact, negated)
 
 
 def addresses(interface: Interface) -> list[Address]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from itertools import combinations
 from typing import Optional
 
 from npudoctor.core.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class Names:
+class LauncherVariables:
     """The variables of one launcher; "" where it has none. `ours`: a person may set them by hand, so that
     a bad value is a mistake; the others are a scheduler's own."""
 
@@ -33,34 +34,37 @@ class Names:
         return (self.rank, self.size), (self.local_rank, self.local_size), (self.node, self.nodes)
 
 
-TORCH = Names(
+TORCH = LauncherVariables(
     "torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE"
 )
-MSRUN = Names("msrun", "MS_NODE_ID", "MS_WORKER_NUM")
-ASCEND = Names("MindSpore", "RANK_ID", "RANK_SIZE")
-PADDLE = Names(
+MSRUN = LauncherVariables("msrun", "MS_NODE_ID", "MS_WORKER_NUM")
+ASCEND = LauncherVariables("MindSpore", "RANK_ID", "RANK_SIZE")
+PADDLE = LauncherVariables(
     "Paddle", "PADDLE_TRAINER_ID", "PADDLE_TRAINERS_NUM", "PADDLE_RANK_IN_NODE", "PADDLE_LOCAL_SIZE"
 )
-OPEN_MPI = Names(
+OPEN_MPI = LauncherVariables(
     "Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
     "OMPI_COMM_WORLD_LOCAL_SIZE", ours=False,
 )  # fmt: skip
-MPICH = Names("MPI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", ours=False)
+MPICH = LauncherVariables("MPI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", ours=False)
 # Those of the step: in a batch script SLURM_PROCID is 0 and SLURM_NTASKS that of the job.
-SLURM = Names(
+SLURM = LauncherVariables(
     "Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "", "SLURM_NODEID",
     "SLURM_STEP_NUM_NODES", ours=False,
 )  # fmt: skip
 # What scripts hand on to torchrun's --node_rank and --nnodes, and what it reads by itself.
-NODES = (Names("torchrun", "NODE_RANK", "NNODES"), Names("torchrun", "PET_NODE_RANK", "PET_NNODES"))
+NODES = (
+    LauncherVariables("torchrun", "NODE_RANK", "NNODES"),
+    LauncherVariables("torchrun", "PET_NODE_RANK", "PET_NNODES"),
+)
 LAUNCHERS = (TORCH, MSRUN, ASCEND, PADDLE, OPEN_MPI, MPICH, SLURM)
 
 
 @dataclass(frozen=True)
-class Told:
+class LauncherRank:
     """What a launcher said, as far as it can be read."""
 
-    names: Names
+    names: LauncherVariables
     rank: Optional[int]
     size: Optional[int]
 
@@ -74,9 +78,9 @@ def number(value: Optional[str]) -> Optional[int]:
     return found if found >= 0 else None
 
 
-def unreadable(names: Names, variables: Mapping[str, str]) -> list[str]:
+def unreadable(names: LauncherVariables, variables: Mapping[str, str]) -> list[str]:
     """The variables of a launcher that hold no number where its reader wants one."""
-    found = []
+    bad = []
     for name in names.all:
         value = variables.get(name)
         lenient = name == "MS_NODE_ID" or value == "-1"  # msrun names nodes in words too
@@ -84,54 +88,49 @@ def unreadable(names: Names, variables: Mapping[str, str]) -> list[str]:
             continue
         count = number(value)
         if count is None or (count == 0 and name in (names.size, names.local_size, names.nodes)):
-            found.append(name)
-    return found
+            bad.append(name)
+    return bad
 
 
-def beyond(names: Names, variables: Mapping[str, str]) -> list[tuple[str, str]]:
+def beyond(names: LauncherVariables, variables: Mapping[str, str]) -> list[tuple[str, str]]:
     """Each index that is not below its count."""
-    found = []
-    for index, count in names.pairs:
-        mine, most = number(variables.get(index)), number(variables.get(count))
-        if mine is not None and most and mine >= most:
-            found.append((index, count))
-    return found
-
-
-def told(variables: Mapping[str, str], launchers: Iterable[Names] = LAUNCHERS) -> list[Told]:
-    """What each launcher says that says something."""
-    answers = [
-        Told(one, number(variables.get(one.rank)), number(variables.get(one.size))) for one in launchers
+    return [
+        (index, count)
+        for index, count in names.pairs
+        if 0 < (number(variables.get(count)) or 0) <= (number(variables.get(index)) or 0)
     ]
-    return [one for one in answers if one.rank is not None or one.size is not None]
 
 
-def contradictions(variables: Mapping[str, str]) -> list[tuple[Told, Told]]:
+def launcher_ranks(variables: Mapping[str, str]) -> list[LauncherRank]:
+    """What each launcher says that says something."""
+    ranks = [
+        LauncherRank(names, number(variables.get(names.rank)), number(variables.get(names.size)))
+        for names in LAUNCHERS
+    ]
+    return [rank for rank in ranks if rank.rank is not None or rank.size is not None]
+
+
+def contradictions(variables: Mapping[str, str]) -> list[tuple[LauncherRank, LauncherRank]]:
     """Launchers that count the same ranks and number this one differently.
 
     Launchers of different sizes are one inside of the other: srun starts a torchrun on each node. torchrun
     that meets by rendezvous numbers its ranks as they come.
     """
-    answers = [one for one in told(variables) if one.rank is not None and (one.size or 0) > 1]
+    ranks = [rank for rank in launcher_ranks(variables) if rank.rank is not None and (rank.size or 0) > 1]
     if "TORCHELASTIC_RUN_ID" in variables:
-        answers = [one for one in answers if one.names.ours]
-    return [
-        (one, other)
-        for at, one in enumerate(answers)
-        for other in answers[at + 1 :]
-        if one.size == other.size and one.rank != other.rank
-    ]
+        ranks = [rank for rank in ranks if rank.names.ours]
+    pairs = combinations(ranks, 2)
+    return [(first, other) for first, other in pairs if first.size == other.size and first.rank != other.rank]
 
 
-def clashing_sizes(variables: Mapping[str, str]) -> list[tuple[Told, Told]]:
+def clashing_sizes(variables: Mapping[str, str]) -> list[tuple[LauncherRank, LauncherRank]]:
     """Launchers of which neither size divides the other, so that none can be inside of the other.
 
     Not a scheduler's: one of its tasks may be a job of its own.
     """
-    answers = [one for one in told(variables) if one.names.ours and (one.size or 0) > 1]
+    ranks = [rank for rank in launcher_ranks(variables) if rank.names.ours and (rank.size or 0) > 1]
     return [
-        (one, other)
-        for at, one in enumerate(answers)
-        for other in answers[at + 1 :]
-        if one.size and other.size and one.size % other.size and other.size % one.size
+        (first, other)
+        for first, other in combinations(ranks, 2)
+        if first.size and other.size and first.size % other.size and other.size % first.size
     ]

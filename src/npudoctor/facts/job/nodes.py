@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Optional
 
-from npudoctor.facts.job.ourselves import is_us
+from npudoctor.facts.job.local_addresses import is_local
 from npudoctor.host.host import Host
 
 # What a launcher or a batch system says outright.
@@ -41,13 +41,13 @@ def is_rank_zero(host: Host) -> bool:
 
 def is_here(host: Host, place: str) -> Optional[bool]:
     """Whether an address or a name is this machine; a name server may be asked. None: nobody says."""
-    ours = is_us(host, place)
+    ours = is_local(host, place)
     if ours is not None:
         return ours
     meaning = host.names.meaning(place)
     if not meaning.addresses:
         return None
-    return any(is_us(host, address) for address in meaning.addresses)
+    return any(is_local(host, address) for address in meaning.addresses)
 
 
 def number(host: Host, name: str) -> Optional[int]:

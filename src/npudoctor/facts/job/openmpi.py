@@ -8,6 +8,7 @@ from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
 from npudoctor.facts.job import process as job
 from npudoctor.host.host import Host
+from npudoctor.host.process.commands import first_program
 
 PREFIX = "libmpi.so."
 LAUNCHER = "mpirun"
@@ -51,12 +52,7 @@ def at(host: Host, path: str) -> Mpi:
 
 def launcher(host: Host) -> Optional[str]:
     """The mpirun that a shell would start: the first in PATH."""
-    for folder in host.variables.path_list("PATH"):
-        path = f"{folder.rstrip('/')}/{LAUNCHER}"
-        entry = host.files.stat(path) if folder.startswith("/") else None
-        if entry is not None and entry.is_file and entry.mode & 0o111:
-            return path
-    return None
+    return first_program(host.files, host.variables.path_list("PATH"), LAUNCHER)
 
 
 def is_other(host: Host, path: str) -> bool:
@@ -76,7 +72,7 @@ def beside(host: Host, path: str, name: str) -> Optional[Mpi]:
     return None
 
 
-def needed(host: Host, libraries: list[str]) -> Optional[str]:
+def needed_name(host: Host, libraries: list[str]) -> Optional[str]:
     """The name under which these libraries need libmpi; None when none does."""
     for path in libraries:
         found = host.libraries.at(path)

@@ -17,7 +17,7 @@ from npudoctor.core.ports import (
     spell,
     width,
 )
-from npudoctor.facts.job.ourselves import is_us
+from npudoctor.facts.job.local_addresses import is_local
 from npudoctor.host.host import Host
 
 RANGE, BASE = "HCCL_HOST_SOCKET_PORT_RANGE", "HCCL_IF_BASE_PORT"
@@ -67,7 +67,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Bad:
+class BadPorts:
     """A value that cannot be used, or one that only a lenient reader takes."""
 
     variable: str
@@ -77,7 +77,7 @@ class Bad:
 
 
 @dataclass(frozen=True)
-class Elsewhere:
+class RemotePort:
     """A port that is bound on another machine: `variable` names it, and is empty where nothing says which."""
 
     port: int
@@ -90,17 +90,17 @@ class Elsewhere:
         return bool(self.value)
 
 
-Named = Union[Claim, Bad, Elsewhere]
+NamedPorts = Union[Claim, BadPorts, RemotePort]
 
 
-def named_ports(host: Host) -> Iterator[Named]:
+def named_ports(host: Host) -> Iterator[NamedPorts]:
     """All that the variables name; HCCL's default comes last, as it needs to know whether NPUs are used."""
     yield from _meeting_point(host, "MASTER_PORT", "MASTER_ADDR", 0)
     yield from _meeting_point(host, "MS_SCHED_PORT", "MS_SCHED_HOST", 1024)
     yield from _hccl(host)
 
 
-def _meeting_point(host: Host, variable: str, place: str, lowest: int) -> Iterator[Named]:
+def _meeting_point(host: Host, variable: str, place: str, lowest: int) -> Iterator[NamedPorts]:
     """A port that is bound where `place` says; 0 lets the system choose."""
     value, address = host.variables.get(variable, ""), host.variables.get(place, "")
     if not value:
@@ -108,40 +108,40 @@ def _meeting_point(host: Host, variable: str, place: str, lowest: int) -> Iterat
     try:
         port = parse_port(value, lowest)
     except ValueError as error:
-        yield Bad(variable, value, str(error))
+        yield BadPorts(variable, value, str(error))
         return
     if not address:
-        yield Elsewhere(port, place)
+        yield RemotePort(port, place)
         return
-    ours = is_us(host, address)
+    ours = is_local(host, address)
     if ours is False:
-        yield Elsewhere(port, place, address)
+        yield RemotePort(port, place, address)
     elif port:
         asks = _("could not determine whether {variable}={value} is this machine: only a name server knows")
         unsure = "" if ours else asks.format(variable=place, value=address)
         yield Claim(variable, value, ((port, port),), unsure)
 
 
-def _hccl(host: Host) -> Iterator[Named]:
+def _hccl(host: Host) -> Iterator[NamedPorts]:
     """The range beats the base port; HCCL reads both, and does not start when one of them is bad."""
     base, ports = host.variables.get(BASE), host.variables.get(RANGE, "")
-    named: list[Named] = []
+    named: list[NamedPorts] = []
     if base is not None:
         named.append(_read(BASE, base, lambda text: (parse_base(text),)))
     if ports.strip(" "):
         named.append(_read(RANGE, ports, parse_spans))
         if " " in ports and isinstance(named[-1], Claim):
             why = _("HCCL ignores the blanks, but its documentation allows none")
-            yield Bad(RANGE, ports, why, lenient=True)
-    yield from (one for one in named if isinstance(one, Bad))
+            yield BadPorts(RANGE, ports, why, lenient=True)
+    yield from (one for one in named if isinstance(one, BadPorts))
     if named and isinstance(named[-1], Claim):
         yield named[-1]
     elif not named and host.npu_wanted():
         yield Claim("", "", ((HCCL_BASE, HCCL_BASE + HCCL_WIDTH - 1),))
 
 
-def _read(variable: str, value: str, parse: Callable[[str], tuple[Span, ...]]) -> Union[Claim, Bad]:
+def _read(variable: str, value: str, parse: Callable[[str], tuple[Span, ...]]) -> Union[Claim, BadPorts]:
     try:
         return Claim(variable, value, parse(value))
     except ValueError as error:
-        return Bad(variable, value, str(error))
+        return BadPorts(variable, value, str(error))

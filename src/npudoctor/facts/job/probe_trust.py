@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Optional
 
 from npudoctor.core.messages import _
-from npudoctor.facts.job.workplace import anchored, working_directory
+from npudoctor.facts.job.working_directory import absolute_search_paths, working_directory
 from npudoctor.host.fs.root_trust import RootTrust
 from npudoctor.host.host import Host
 from npudoctor.host.libraries.loader import split_path
@@ -39,7 +39,7 @@ def why_not(host: Host, until: float = math.inf) -> Optional[str]:
 
 
 def _distrusted(host: Host, trust: RootTrust) -> Iterator[Optional[str]]:
-    variables = {**host.variables, **anchored(host)}
+    variables = {**host.variables, **absolute_search_paths(host)}
     for name in ("PYTHONHOME", "LD_AUDIT"):
         yield _("{variable} is set").format(variable=name) if variables.get(name) else None
     yield from map(trust.why_not_modules, _searched(host, variables.get("PYTHONPATH", "")))

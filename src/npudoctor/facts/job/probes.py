@@ -20,10 +20,10 @@ from npudoctor.core.frozen import dataclass, field, replace
 from npudoctor.core.messages import _, strerror
 from npudoctor.facts.job.probe_trust import why_not
 from npudoctor.facts.job.tracebacks import Raised, from_text, from_words
-from npudoctor.facts.job.workplace import anchored
+from npudoctor.facts.job.working_directory import absolute_search_paths
 from npudoctor.host.host import Host
 from npudoctor.host.process.commands import Answer
-from npudoctor.host.process.marked import end_marked, now
+from npudoctor.host.process.escaped_children import end_marked, now
 
 FOLDER = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", "probes"))
 OUTPUT_LIMIT = 1 << 20
@@ -53,7 +53,7 @@ class NoTimeLeft(CannotTell):
 
 
 @dataclass(frozen=True)
-class Probed:
+class ProbeResult:
     """How a probe ended. `told`: its JSON; None when it did not come to its end.
 
     `raised`: the exceptions that ended it, the last one first. `loading`: the extension module that it began
@@ -103,7 +103,7 @@ def _signal(number: int) -> str:
         return "?"
 
 
-def probe(host: Host, script: str, arguments: Sequence[str], timeout: float) -> Probed:
+def probe(host: Host, script: str, arguments: Sequence[str], timeout: float) -> ProbeResult:
     """Run it with the job's variables, and with modules found as from the job's working directory.
 
     Nothing is left behind: it writes to a folder of its own, and what it started is ended. What crashes is
@@ -126,7 +126,7 @@ def probe(host: Host, script: str, arguments: Sequence[str], timeout: float) -> 
 
 def _tried(
     host: Host, script: str, arguments: Sequence[str], timeout: float, plainly: bool = False
-) -> Probed:
+) -> ProbeResult:
     if not _ONE.acquire(timeout=max(0.0, _left(host))):
         raise _no_time()
     try:
@@ -148,7 +148,7 @@ def _tried(
 
 def _variables(host: Host, private: str, token: str, plainly: bool) -> dict[str, str]:
     """Those of the job, with what leads all that is written to the probe's own folder."""
-    variables = {**host.variables, **anchored(host), **dict.fromkeys(WRITTEN, private)}
+    variables = {**host.variables, **absolute_search_paths(host), **dict.fromkeys(WRITTEN, private)}
     if variables.pop(LOGS, "") and not plainly:
         variables[LOGS] = private
     return {**variables, "PYTHONDONTWRITEBYTECODE": "1", MARKED: token}
@@ -156,7 +156,7 @@ def _variables(host: Host, private: str, token: str, plainly: bool) -> dict[str,
 
 def _run(
     host: Host, argv: Sequence[str], variables: Mapping[str, str], seconds: float, whole: float, told: str
-) -> Probed:
+) -> ProbeResult:
     answer = host.commands.run(
         argv,
         timeout=seconds,
@@ -174,16 +174,16 @@ def _run(
     return _probed(answer, told)
 
 
-def _probed(answer: Answer, path: str) -> Probed:
+def _probed(answer: Answer, path: str) -> ProbeResult:
     words = _told(path)
     if answer.ok and words is not None and "raised" not in words:
-        return Probed(answer, words)
+        return ProbeResult(answer, words)
     # Where it died before it could tell, or was ended by something that is no exception.
     raised = from_words(words["raised"]) if words and "raised" in words else ()
     if not raised and answer.ended == "exited" and (answer.status or 0) > 0:
         raised = from_text(answer.stderr)
     finished = words is not None and "raised" not in words
-    return Probed(answer, None, raised, _content(f"{path}.loading") or None, finished)
+    return ProbeResult(answer, None, raised, _content(f"{path}.loading") or None, finished)
 
 
 def _left(host: Host) -> float:

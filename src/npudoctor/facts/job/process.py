@@ -9,7 +9,7 @@ from typing import Optional
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
-from npudoctor.facts.job.workplace import working_directory
+from npudoctor.facts.job.working_directory import working_directory
 from npudoctor.host.host import Host
 from npudoctor.host.libraries.elf import BadLibrary
 from npudoctor.host.libraries.extensions import extensions

@@ -9,7 +9,7 @@ from typing import Optional
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _, strerror
-from npudoctor.facts.job.workplace import working_directory
+from npudoctor.facts.job.working_directory import working_directory
 from npudoctor.host.fs.files import Files
 from npudoctor.host.host import Host
 
@@ -22,7 +22,7 @@ MISSING, UNREADABLE, NOT_JSON, TOO_LARGE = "missing", "unreadable", "not-json", 
 
 
 @dataclass(frozen=True)
-class Look:
+class RankTableFile:
     """One look at the file. `fault` is why it is no table: one of the four words above, with `why`.
 
     `link`: the path names a symbolic link. `more`: something follows the table.
@@ -54,62 +54,62 @@ def named_path(host: Host, variable: str) -> Optional[str]:
     return f"{folder.rstrip('/')}/{value}"
 
 
-def settled(host: Host, path: str) -> Look:
+def wait_for_table(host: Host, path: str) -> RankTableFile:
     """The file, looked at again and again for as long as the user said, until it is a completed table."""
     until = host.clock.steady() + host.options.wait
-    look = look_at(host, path)
+    look = read_table(host, path)
     while (look.initializing or look.fault in (MISSING, NOT_JSON)) and host.clock.steady() < until:
         host.clock.wait_until(min(until, host.clock.steady() + LOOK_SECONDS))
-        look = look_at(host, path)
+        look = read_table(host, path)
     return look
 
 
-def look_at(host: Host, path: str) -> Look:
+def read_table(host: Host, path: str) -> RankTableFile:
     """The file as it is now: nothing that was known of it before counts."""
     files = Files(host.disk)
     try:
         entry = files.stat(path)
         if entry is None:
-            return Look({}, MISSING)
+            return RankTableFile({}, MISSING)
         if not entry.is_file:
-            return Look({}, UNREADABLE, _("it is not a regular file"))
+            return RankTableFile({}, UNREADABLE, _("it is not a regular file"))
         content = files.read(path, LIMIT + 1)
     except CannotTell as error:
         if isinstance(error.__cause__, OSError) and error.__cause__.errno in (errno.EACCES, errno.EPERM):
-            return Look({}, UNREADABLE, strerror(error.__cause__.errno))
+            return RankTableFile({}, UNREADABLE, strerror(error.__cause__.errno))
         raise
     if content is None:
-        return Look({}, MISSING)
+        return RankTableFile({}, MISSING)
     if len(content) > LIMIT:
-        return Look(
+        return RankTableFile(
             {}, TOO_LARGE, _("{path} is larger than {count} MiB").format(path=path, count=LIMIT >> 20)
         )
     named = files.lstat(path)
-    return parsed(content, link=named is not None and named.is_link)
+    return parse_table(content, link=named is not None and named.is_link)
 
 
-def parsed(content: bytes, link: bool = False) -> Look:
+def parse_table(content: bytes, link: bool = False) -> RankTableFile:
     """What the bytes of a table say, as HCCL's own parser takes them: UTF-8 with or without a mark."""
     try:
         text = content.decode("utf-8-sig").lstrip(" \t\r\n")
     except UnicodeDecodeError as error:
-        return Look({}, NOT_JSON, _("byte {number} is not UTF-8").format(number=error.start), link)
+        return RankTableFile({}, NOT_JSON, _("byte {number} is not UTF-8").format(number=error.start), link)
     if not text:
-        return Look({}, NOT_JSON, _("it is empty"), link)
+        return RankTableFile({}, NOT_JSON, _("it is empty"), link)
     import json
 
     try:
         # Numbers are kept from growing: in a rank table they are mistakes anyway.
         table, end = json.JSONDecoder(parse_int=float, parse_constant=_refuse).raw_decode(text)
     except json.JSONDecodeError as error:
-        return Look({}, NOT_JSON, _why(text, error.pos, error.lineno, error.colno), link)
+        return RankTableFile({}, NOT_JSON, _why(text, error.pos, error.lineno, error.colno), link)
     except ValueError as error:
-        return Look({}, NOT_JSON, _("{value} is not JSON").format(value=error), link)
+        return RankTableFile({}, NOT_JSON, _("{value} is not JSON").format(value=error), link)
     except RecursionError:
-        return Look({}, NOT_JSON, _("it is nested too deeply"), link)
+        return RankTableFile({}, NOT_JSON, _("it is nested too deeply"), link)
     if not isinstance(table, dict):
-        return Look({}, NOT_JSON, _("it does not begin with a brace"), link)
-    return Look(table, link=link, more=bool(text[end:].strip(" \t\r\n")))
+        return RankTableFile({}, NOT_JSON, _("it does not begin with a brace"), link)
+    return RankTableFile(table, link=link, more=bool(text[end:].strip(" \t\r\n")))
 
 
 def _refuse(constant: str) -> float:

@@ -49,7 +49,7 @@ class SuperPod:
 
 
 @dataclass(frozen=True)
-class Count:
+class StatedCount:
     """A number that must be that of the things which follow."""
 
     where: str
@@ -58,7 +58,7 @@ class Count:
 
 
 @dataclass(frozen=True)
-class Table:
+class RankTable:
     """A rank table. `template`: SERVERS, PODS or LAB; `pods`: their names; `counts`: all that is counted."""
 
     template: str
@@ -66,7 +66,7 @@ class Table:
     servers: tuple[Server, ...]
     super_pods: tuple[SuperPod, ...] = ()
     pods: tuple[str, ...] = ()
-    counts: tuple[Count, ...] = ()
+    counts: tuple[StatedCount, ...] = ()
 
     @property
     def devices(self) -> list[Device]:
@@ -81,26 +81,26 @@ def template_of(table: Object) -> str:
     return LAB if "para_plane_nic_location" in table or table.get("deploy_mode") == "lab" else PODS
 
 
-class Reader:
+class RankTableReader:
     """Takes a table apart and writes down in `faults` what its form lacks."""
 
     def __init__(self) -> None:
         self.faults: list[str] = []
 
-    def table(self, told: Object) -> Table:
+    def table(self, told: Object) -> RankTable:
         """The table, with all that could be read."""
         template = template_of(told)
         return self._servers(told) if template == SERVERS else self._groups(told, template)
 
-    def _servers(self, told: Object) -> Table:
+    def _servers(self, told: Object) -> RankTable:
         version = self.text(told, "version", "")
         listed = list(self.items(told, "server_list", ""))
         servers = tuple(self._server(one, where) for where, one in listed)
-        count = Count("server_count", self.number(told, "server_count", "", needed=False), len(listed))
+        count = StatedCount("server_count", self.number(told, "server_count", "", needed=False), len(listed))
         super_pods: tuple[SuperPod, ...] = ()
         if version == SUPER_POD and "super_pod_list" in told:
             super_pods = tuple(self._super_pod(*one) for one in self.items(told, "super_pod_list", ""))
-        return Table(SERVERS, version, servers, super_pods, counts=(count,))
+        return RankTable(SERVERS, version, servers, super_pods, counts=(count,))
 
     def _server(self, told: Object, where: str) -> Server:
         return Server(
@@ -118,9 +118,9 @@ class Reader:
             tuple(self.text(one, "server_id", place) for place, one in servers),
         )
 
-    def _groups(self, told: Object, template: str) -> Table:
+    def _groups(self, told: Object, template: str) -> RankTable:
         groups = list(self.items(told, "group_list", ""))
-        counts = [Count("group_count", self.number(told, "group_count", ""), len(groups))]
+        counts = [StatedCount("group_count", self.number(told, "group_count", ""), len(groups))]
         pods: list[str] = []
         servers: dict[str, list[Device]] = {}
         for place, group in groups:
@@ -144,9 +144,9 @@ class Reader:
             else:
                 real.update(device_num=len(devices), server_num=len(here))
             for name, number in real.items():
-                counts.append(Count(f"{place}.{name}", self.number(group, name, place), number))
+                counts.append(StatedCount(f"{place}.{name}", self.number(group, name, place), number))
         made = tuple(Server(f"server_id {name}", name, tuple(found)) for name, found in servers.items())
-        return Table(template, "", made, pods=tuple(pods), counts=tuple(counts))
+        return RankTable(template, "", made, pods=tuple(pods), counts=tuple(counts))
 
     def _device(self, told: Object, where: str, above: Object, template: str = SERVERS) -> Device:
         ranked = {SERVERS: (told, where), LAB: (above, where.rpartition(".")[0])}.get(template)

@@ -11,9 +11,9 @@ from contextlib import suppress
 from typing import BinaryIO, Optional
 
 from npudoctor.core.frozen import dataclass, replace
-from npudoctor.facts.leftovers.cache_server import LOG, SPILL, Places, find_places
-from npudoctor.host.fs.files import Entry
-from npudoctor.host.fs.walk import Parent, entry_of, open_directory
+from npudoctor.facts.leftovers.cache_server import LOG, SPILL, SocketPlaces, find_places
+from npudoctor.host.fs.disk import Entry, entry_of
+from npudoctor.host.fs.walk import Parent, open_directory
 
 # A server whose cache is full logs a line for each row that it does not keep: megabytes in minutes. So only
 # the lines that tell something are kept while a log is read, and what lies beyond the limit proves nothing.
@@ -69,7 +69,7 @@ class ServerLog:
     port: Optional[int] = None
 
 
-def log_places(tmp: str = "/tmp", where: Optional[Places] = None) -> Iterator[str]:  # noqa: S108
+def log_places(tmp: str = "/tmp", where: Optional[SocketPlaces] = None) -> Iterator[str]:  # noqa: S108
     """The directories that may hold logs, one for each scheme and login name."""
     yield tmp
     for directory, _old in (where or find_places(tmp)).directories:
@@ -95,7 +95,7 @@ class Allowance:
         return most
 
 
-def read_logs(tmp: str = "/tmp", where: Optional[Places] = None) -> list[ServerLog]:  # noqa: S108
+def read_logs(tmp: str = "/tmp", where: Optional[SocketPlaces] = None) -> list[ServerLog]:  # noqa: S108
     """The logs at the known places that we may read and that may prove something, the newest last."""
     found: list[ServerLog] = []
     allowance = Allowance()
@@ -120,7 +120,7 @@ def _logs(
             continue
         if log is not None:
             found[name] = log
-    return continued([found[name] for name in sorted(found)])
+    return join_continued([found[name] for name in sorted(found)])
 
 
 def _newest(descriptor: int) -> Iterator[tuple[str, int]]:
@@ -150,7 +150,7 @@ def may_prove(entry: Entry) -> bool:
     return entry.is_file and entry.nlink == 1 and not entry.permissions & 0o022
 
 
-def continued(logs: Sequence[ServerLog]) -> list[ServerLog]:
+def join_continued(logs: Sequence[ServerLog]) -> list[ServerLog]:
     """The logs with every file joined to the one that it goes on (glog begins a new file at a size).
 
     A process begins by logging its port; a file of the same pid, machine and owner that does not is the

@@ -17,8 +17,8 @@ from typing import Optional, TypeVar
 
 from npudoctor.core.frozen import dataclass, field
 from npudoctor.core.messages import _, strerror
-from npudoctor.host.fs.files import Entry
-from npudoctor.host.fs.walk import Parent, entry_of, files_in, open_directory
+from npudoctor.host.fs.disk import Entry, entry_of
+from npudoctor.host.fs.walk import Parent, files_in, open_directory
 
 PROGRAMS = ("dataset-cache-server", "cache_server")
 SOCKET = re.compile(r"cache_server_p([0-9]{1,5})\Z")
@@ -75,7 +75,7 @@ def ftok(device: int, inode: int) -> int:
 
 
 @dataclass(frozen=True)
-class Places:
+class SocketPlaces:
     """The directories that may hold sockets, each with whether it is of an older version. `passed`: by owner,
     how many folders and links in place of login names are not looked into."""
 
@@ -88,14 +88,16 @@ def places(tmp: str = "/tmp") -> Iterator[tuple[str, bool]]:  # noqa: S108
     return iter(find_places(tmp).directories)
 
 
-def find_places(tmp: str = "/tmp") -> Places:  # noqa: S108
+def find_places(tmp: str = "/tmp") -> SocketPlaces:  # noqa: S108
     """All of them. The last pattern has one directory for each login name: our own come first, and of any
     other owner so many are taken."""
     base = f"{tmp}/mindspore"
     owners, links = _logins(base)
     logins, passed = within({name: owners[name] for name in sorted(owners)}, LOGINS)
     first = ((tmp, True), (f"{base}/cache", True), (base, False))
-    return Places((*first, *((f"{base}/{name}", False) for name in logins)), dict(links + Counter(passed)))
+    return SocketPlaces(
+        (*first, *((f"{base}/{name}", False) for name in logins)), dict(links + Counter(passed))
+    )
 
 
 def trusted_owners() -> frozenset[int]:
@@ -142,7 +144,7 @@ def _logins(base: str) -> tuple[dict[str, int], Counter[int]]:
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundSockets:
     """The candidates at all places; `hidden` are folders that we have no right to look into, `unseen` those
     that could not be looked into for another reason, which is told. `passed`: by owner, how many candidates
     are beyond what is judged."""
@@ -155,9 +157,9 @@ class Found:
 
 def socket_files(
     tmp: str = "/tmp",  # noqa: S108
-    where: Optional[Places] = None,
+    where: Optional[SocketPlaces] = None,
     keys: Collection[int] = (),
-) -> Found:
+) -> FoundSockets:
     """The candidates at all places, and where we could not look. `keys`: those of the segments that are
     there; what may prove one of them is never passed over."""
     found: list[SocketFile] = []
@@ -188,7 +190,7 @@ def socket_files(
                 _("it is a symbolic link, and links are not followed") if link else strerror(error.errno)
             )
     sockets, left_out = _judged(found, keys)
-    return Found(sockets, tuple(hidden), tuple(unseen.items()), +(passed + Counter(left_out)))
+    return FoundSockets(sockets, tuple(hidden), tuple(unseen.items()), +(passed + Counter(left_out)))
 
 
 def _judged(

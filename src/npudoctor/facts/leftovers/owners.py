@@ -11,7 +11,7 @@ from npudoctor.host.process.identity import user_id
 from npudoctor.host.process.users import user_names
 
 
-def wanted_owner(host: Host) -> Optional[int]:
+def selected_owner(host: Host) -> Optional[int]:
     """The uid of --user; None when everybody is meant."""
     name = host.options.only_user
     if name is None:

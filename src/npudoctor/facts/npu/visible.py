@@ -18,7 +18,7 @@ SLURM = ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS")  # the nearer one first; Slurm set
 
 
 @dataclass(frozen=True)
-class Visible:
+class VisibleNpus:
     """What the runtime takes of its variable. `stopped` is what it does not take, "" when it takes all;
     `strange`: that is no device id, rather than one that does not exist."""
 
@@ -27,7 +27,7 @@ class Visible:
     strange: bool = False
 
 
-def runtime_ids(value: str, count: int) -> Visible:
+def runtime_ids(value: str, count: int) -> VisibleNpus:
     """Logic ids, as the runtime reads them: up to the first id that is none of `count` devices, or up to the
     first other character than digits and commas."""
     ids: list[int] = []
@@ -35,13 +35,13 @@ def runtime_ids(value: str, count: int) -> Visible:
     for part in value.split(","):
         digits = part[: len(part) - len(part.lstrip("0123456789"))]
         if len(digits) > DIGITS or (digits and int(digits) >= count):
-            return Visible(tuple(ids), value[at:])
+            return VisibleNpus(tuple(ids), value[at:])
         ids += [int(digits)] if digits else []
         if len(digits) < len(part) or not digits:
             rest = value[at + len(digits) :]
-            return Visible(tuple(ids), rest if rest.strip(" ,") else "", strange=True)
+            return VisibleNpus(tuple(ids), rest if rest.strip(" ,") else "", strange=True)
         at += len(part) + 1
-    return Visible(tuple(ids))
+    return VisibleNpus(tuple(ids))
 
 
 def listed_ids(value: str) -> Optional[list[int]]:

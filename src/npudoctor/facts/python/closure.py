@@ -22,7 +22,7 @@ Overruled = Callable[[Distribution, str], bool]
 
 
 @dataclass(frozen=True)
-class Unsaid:
+class UnstatedNeed:
     """What a distribution needs besides what it says. `reason`: what breaks without it. `lenient`: not its
     import."""
 
@@ -101,7 +101,7 @@ def closure(
     roots: Sequence[Distribution],
     *,
     lenient: Lenient,
-    unsaid: Callable[[Distribution], Iterable[Unsaid]],
+    unsaid: Callable[[Distribution], Iterable[UnstatedNeed]],
     stand_ins: Mapping[str, Mapping[str, bool]],
     overruled: Overruled = lambda user, name: False,
 ) -> Closure:
@@ -124,7 +124,7 @@ class _Walk:
         self,
         interpreter: Interpreter,
         lenient: Lenient,
-        unsaid: Callable[[Distribution], Iterable[Unsaid]],
+        unsaid: Callable[[Distribution], Iterable[UnstatedNeed]],
         stand_ins: Mapping[str, Mapping[str, bool]],
         overruled: Overruled,
     ) -> None:

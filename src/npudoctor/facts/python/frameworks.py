@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from npudoctor.core.messages import _
-from npudoctor.facts.python.closure import Closure, Need, Overruled, Unsaid, closure
+from npudoctor.facts.python.closure import Closure, Need, Overruled, UnstatedNeed, closure
 from npudoctor.host.host import Host
 from npudoctor.host.python.interpreter import Distribution, normal
 from npudoctor.host.python.requirements import all_required
@@ -36,8 +36,8 @@ def _walk(host: Host) -> Closure:
         roots,
         lenient=lambda user, name: _works_without(host, user, name),
         unsaid=lambda user: [
-            Unsaid(need.name, need.specifier, _breaks(row), bool(row.values.get("imports")))
-            for need, row in rows.unsaid(knowledge, normal(user.name), user.version)
+            UnstatedNeed(need.name, need.specifier, _breaks(row), bool(row.values.get("imports")))
+            for need, row in rows.unstated_requirements(knowledge, normal(user.name), user.version)
         ],
         stand_ins=rows.stand_ins(knowledge),
         overruled=_overruled(host),

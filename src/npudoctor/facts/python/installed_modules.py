@@ -6,13 +6,13 @@ import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Optional
 
-from npudoctor.facts.job.workplace import working_directory
-from npudoctor.host.fs.access import closed
+from npudoctor.facts.job.working_directory import working_directory
+from npudoctor.host.fs.access import is_closed
 from npudoctor.host.fs.archives import members
 from npudoctor.host.host import Host
-from npudoctor.host.python import bare
+from npudoctor.host.python import without_metadata
 from npudoctor.host.python.bindings import bindings
-from npudoctor.host.python.installed_files import Installed, recorded, site_of
+from npudoctor.host.python.installed_files import InstalledFile, recorded_files, site_of
 from npudoctor.host.python.interpreter import Distribution, normal
 from npudoctor.host.python.modules import Module, Modules
 
@@ -42,7 +42,7 @@ _EDITABLE = "__editable__"
 
 def module_of(name: str) -> str:
     """What a distribution brings, as far as its name tells."""
-    return bare.module_of(normal(name))
+    return without_metadata.module_of(normal(name))
 
 
 def modules_of(host: Host) -> Modules:
@@ -54,12 +54,12 @@ def _searched_first(host: Host) -> list[str]:
     here = working_directory(host)
     if here is None or host.options.root is not None or host.variables.get("PYTHONSAFEPATH"):
         return []
-    return [] if closed(host.files, here) else [here]
+    return [] if is_closed(host.files, here) else [here]
 
 
-def recorded_once(host: Host, copy: Distribution) -> list[Installed]:
+def recorded_once(host: Host, copy: Distribution) -> list[InstalledFile]:
     """The list of its files; read once for all checks."""
-    return host.once(f"RECORD of {copy.folder}", lambda: recorded(host.files, copy))
+    return host.once(f"RECORD of {copy.folder}", lambda: recorded_files(host.files, copy))
 
 
 def is_altered(host: Host, path: str) -> bool:
@@ -98,7 +98,7 @@ def _library_sizes(host: Host) -> list[tuple[str, dict[str, int]]]:
     return host.once("libraries of the frameworks", read)
 
 
-def tops(listed: Sequence[Installed]) -> list[str]:
+def tops(listed: Sequence[InstalledFile]) -> list[str]:
     """The packages and modules that come with a list of files: google.protobuf of google/protobuf/..."""
     paths = {file.path for file in listed}
     names: set[str] = set()
@@ -126,7 +126,7 @@ def is_inside(host: Host, module: Module, site: str) -> bool:
     return real is not None and any(end.startswith(f"{real}/") for end in ends)
 
 
-def is_another(host: Host, winner: Module, name: str, listed: Sequence[Installed], site: str) -> bool:
+def is_another(host: Host, winner: Module, name: str, listed: Sequence[InstalledFile], site: str) -> bool:
     """Whether what is found first is not the installed package, but something else of its name."""
     if winner.file is None or winner.archived or not winner.file.endswith(".py"):
         return False
@@ -138,7 +138,7 @@ def is_another(host: Host, winner: Module, name: str, listed: Sequence[Installed
     return not offered or (wanted is not None and len(offered & wanted) * 2 < len(wanted))
 
 
-def _shares_parts(modules: Modules, winner: Module, name: str, listed: Sequence[Installed]) -> bool:
+def _shares_parts(modules: Modules, winner: Module, name: str, listed: Sequence[InstalledFile]) -> bool:
     """Whether most of the parts of the installed package are there too."""
     start = f"{name.replace('.', '/')}/"
     parts = {file.path[len(start) :].partition("/")[0] for file in listed if file.path.startswith(start)}

@@ -55,7 +55,7 @@ def has_uv(host: Host) -> bool:
     return any(entry is not None and entry.is_file for entry in entries)
 
 
-def refused(host: Host) -> bool:
+def installs_nothing(host: Host) -> bool:
     """Whether no line would install anything: the system keeps this Python for itself, or there is neither
     pip, uv nor what brings pip."""
     library = _library(host)

@@ -13,7 +13,7 @@ from npudoctor.host.fs.disk import NO_FILE
 from npudoctor.host.fs.files import Files
 from npudoctor.host.python.bindings import parts_wanted
 from npudoctor.host.python.byte_code import HEADER, ByteCode, is_unchecked
-from npudoctor.host.python.installed_files import Installed
+from npudoctor.host.python.installed_files import InstalledFile
 
 SOURCE_LIMIT = 1 << 20
 CHANGED = 40  # sources of another size that are read; people change a few, a mixed tree has hundreds
@@ -23,7 +23,7 @@ UNCHECKED = 4000  # sources that are compared with byte code, where Python would
 SAMPLE = 256  # headers of byte code by which it is told whether any of a package is so
 
 
-class Looking:
+class SpoiledFiles:
     """Looks into the files of one distribution. `version`: of the Python that would import them; `cached`:
     whether that reads the byte code beside them; `listed_at`: when the list of its files was written, in
     seconds; None where no file is to be compared with what the list says it held.
@@ -46,13 +46,13 @@ class Looking:
         self.stale: list[str] = []
         self.unreadable: list[str] = []
 
-    def spoiled(self, listed: Sequence[Installed], here: Sequence[int], deep: bool) -> Iterator[str]:
+    def spoiled(self, listed: Sequence[InstalledFile], here: Sequence[int], deep: bool) -> Iterator[str]:
         """The paths of those that no import gets through. `here`: their sizes now; `deep`: the modules right
         below a package too, not only the package itself, and the ends of many others."""
         changed: list[str] = []
-        keys: list[Installed] = []
-        others: list[Installed] = []
-        libraries: list[tuple[Installed, int]] = []
+        keys: list[InstalledFile] = []
+        others: list[InstalledFile] = []
+        libraries: list[tuple[InstalledFile, int]] = []
         for one, now in zip(listed, here):  # thousands
             if now == NO_FILE:
                 yield one.path
@@ -76,7 +76,7 @@ class Looking:
         self.other = looking.other
         self.unreadable += looking.unreadable
 
-    def changed(self, listed: Sequence[Installed], here: Sequence[int]) -> list[str]:
+    def changed(self, listed: Sequence[InstalledFile], here: Sequence[int]) -> list[str]:
         """The packages themselves, and single modules, that have another size than was installed, and not
         only other ends of their lines."""
         return [
@@ -89,12 +89,7 @@ class Looking:
         """Whether byte code in the place of a source, foo.pyc, is for another Python, or cut."""
         return self._code.is_foreign(path)
 
-    def has_cut_code(self, path: str) -> bool:
-        """Whether the byte code that stands for a source, and passes for its own, is cut short."""
-        ends = self._code.ends(path)
-        return ends is not None and self._code.is_cut(path, ends)
-
-    def _zeros(self, keys: Sequence[Installed], others: Sequence[Installed]) -> Iterator[str]:
+    def _zeros(self, keys: Sequence[InstalledFile], others: Sequence[InstalledFile]) -> Iterator[str]:
         every = [*keys, *others]
         paths, starts = [one.path for one in every], [max(0, one.size - END) for one in every]
         ends = self._files.parts(self._site, paths, starts, END) if every else ()
@@ -158,7 +153,7 @@ class Looking:
         whole = ours and path.count("/") == 1 and path.endswith("/__init__.py")
         return whole and self._lacks_parts(path, content)
 
-    def _is_converted(self, one: Installed, now: int) -> bool:
+    def _is_converted(self, one: InstalledFile, now: int) -> bool:
         """Whether a copy in text mode gave its lines other ends, which Python reads as well."""
         if now > SOURCE_LIMIT:
             return False
@@ -178,10 +173,10 @@ class Looking:
         )
 
 
-def _some(modules: Sequence[Installed]) -> list[Installed]:
+def _some(modules: Sequence[InstalledFile]) -> list[InstalledFile]:
     """Those that lie two folders deep, where most of what an import loads is, and a sample of the rest."""
-    near: list[Installed] = []
-    rest: list[Installed] = []
+    near: list[InstalledFile] = []
+    rest: list[InstalledFile] = []
     for one in modules:  # thousands
         depth = one.path.count("/")
         if depth >= 2:

@@ -10,7 +10,7 @@ from npudoctor.core.errors import CannotTell
 from npudoctor.host.fs.disk import Opened
 from npudoctor.host.fs.files import Files
 from npudoctor.host.libraries.elf_damage import is_damaged
-from npudoctor.host.python.installed_files import Installed
+from npudoctor.host.python.installed_files import InstalledFile
 
 LARGEST = 8  # libraries of one distribution that are none if they do not begin as one
 HEAD = 512
@@ -32,7 +32,7 @@ class SpoiledLibraries:
         self.other: list[str] = []
         self.unreadable: list[str] = []
 
-    def among(self, libraries: Sequence[tuple[Installed, int]]) -> Iterator[str]:
+    def among(self, libraries: Sequence[tuple[InstalledFile, int]]) -> Iterator[str]:
         """The paths of those that no loader gets through; each is given with its size now."""
         largest = {
             one.path for one, _now in heapq.nlargest(LARGEST, libraries, key=lambda pair: pair[0].size)
@@ -51,7 +51,7 @@ class SpoiledLibraries:
                     raise
                 self.unreadable.append(one.path)
 
-    def _is_spoiled(self, file: Opened, one: Installed, now: int, surely: bool) -> bool:
+    def _is_spoiled(self, file: Opened, one: InstalledFile, now: int, surely: bool) -> bool:
         head = file.read(0, len(_ELF))
         if head == _ELF:
             return is_damaged(file, now, thorough=surely or now != one.size)
@@ -59,7 +59,7 @@ class SpoiledLibraries:
         head = file.read(0, HEAD)
         return surely or now != one.size or b"\0" in head or head.startswith(LFS)
 
-    def _is_other(self, file: Opened, one: Installed) -> bool:
+    def _is_other(self, file: Opened, one: InstalledFile) -> bool:
         """Whether it was written after the installation, and differs; of as many as can be read quickly."""
         if not one.digest or file.mtime <= self._listed_at + LATER or one.size > self._left:
             return False

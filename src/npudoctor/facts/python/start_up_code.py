@@ -9,21 +9,21 @@ from npudoctor.core.errors import CannotTell
 from npudoctor.core.messages import _
 from npudoctor.host.host import Host
 from npudoctor.host.python.modules import TEXT_LIMIT, Modules
-from npudoctor.host.python.own_code import adds_nothing
-from npudoctor.host.python.own_end import Told, told_by
 from npudoctor.host.python.site_folders import PTH_LIMIT, alone, is_site
+from npudoctor.host.python.sitecustomize import adds_nothing
+from npudoctor.host.python.startup_code import StartupStatement, startup_statements
 
 _CODE = ("import ", "import\t")
 
 
-def start_up_code(host: Host) -> Iterator[tuple[str, Told]]:
+def start_up_code(host: Host) -> Iterator[tuple[str, StartupStatement]]:
     """File and line of what is plain by its text, and what it does; nothing is run."""
     for path in _own_modules(host):
-        for told in told_by(_text(host, path, TEXT_LIMIT)):
+        for told in startup_statements(_text(host, path, TEXT_LIMIT)):
             yield f"{path}:{told.line}", told
     for path in _pth_files(host):
         for number, line in enumerate(_text(host, path, PTH_LIMIT).splitlines(), 1):
-            for told in told_by(line) if line.startswith(_CODE) else ():
+            for told in startup_statements(line) if line.startswith(_CODE) else ():
                 yield f"{path}:{number}", told
 
 
@@ -34,7 +34,7 @@ def undetermined(host: Host) -> Optional[str]:
     ran = host.interpreter.layout().asked and not host.identity.is_root
     for path in _own_modules(host):
         text = _text(host, path, TEXT_LIMIT)
-        known = (ran and path.rpartition("/")[0] not in named) or any(told_by(text))
+        known = (ran and path.rpartition("/")[0] not in named) or any(startup_statements(text))
         if text and not known and not adds_nothing(text):
             return _("could not determine what {path} does when Python starts").format(path=path)
     return None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Optional
 
-from npudoctor.core.mounts import MOUNTINFO, Mount, holding, parse_mountinfo
-from npudoctor.host.fs.access import Place
+from npudoctor.core.mounts import MOUNTINFO, Mount, mount_of, parse_mountinfo
+from npudoctor.host.fs.access import NearestFolder
 from npudoctor.host.host import Host
 
 
@@ -15,6 +15,6 @@ def mounts_of(host: Host) -> Mapping[str, Mount]:
     return host.once("mounts", lambda: parse_mountinfo(host.running_files.text(MOUNTINFO) or ""))
 
 
-def mount_at(host: Host, place: Place) -> Optional[Mount]:
+def mount_at(host: Host, place: NearestFolder) -> Optional[Mount]:
     """The mount on which a folder lies; None where the machine does not tell."""
-    return holding(mounts_of(host), host.files.real(place.path) or "/")
+    return mount_of(mounts_of(host), host.files.real(place.path) or "/")

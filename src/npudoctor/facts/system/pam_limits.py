@@ -15,7 +15,7 @@ UNLIMITED = 1 << 62
 
 
 @dataclass(frozen=True)
-class Given:
+class PamLimit:
     """A soft and a hard limit, each None where nothing is said of it; `path` says the soft one."""
 
     soft: Optional[int] = None
@@ -30,7 +30,7 @@ def sources(files: Files) -> dict[str, str]:
     return {path: text for path, text in texts if text is not None}
 
 
-def given(texts: Mapping[str, str], item: str, user: str, groups: Collection[str] = ()) -> Given:
+def pam_limit(texts: Mapping[str, str], item: str, user: str, groups: Collection[str] = ()) -> PamLimit:
     """What a session of this user gets of an item. The narrowest domain counts, of equals the last.
 
     The star and groups are for everybody but root. Ranges of ids are not understood, and match nobody.
@@ -45,7 +45,7 @@ def given(texts: Mapping[str, str], item: str, user: str, groups: Collection[str
                 if limit not in found or rank <= found[limit][0]:
                     found[limit] = (rank, value, path)
     soft, hard = found.get("soft"), found.get("hard")
-    return Given(soft and soft[1], hard and hard[1], soft[2] if soft else "")
+    return PamLimit(soft and soft[1], hard and hard[1], soft[2] if soft else "")
 
 
 def _rows(text: str, item: str) -> Iterator[tuple[str, str, int]]:

@@ -7,14 +7,14 @@ from typing import Any, Callable, Optional
 from npudoctor.core.messages import _, strerror
 from npudoctor.core.model import Step
 from npudoctor.facts.leftovers.temporary import library_of
-from npudoctor.fixing.actions.ending import end_processes
+from npudoctor.fixing.actions.commands import delete_rule, insert_rule, remount, run_command
 from npudoctor.fixing.actions.removal import remove_shared_memory, remove_socket, restore_socket
-from npudoctor.fixing.actions.running import delete_rule, insert_rule, remount, run_command
+from npudoctor.fixing.actions.signalling import end_processes
 from npudoctor.fixing.actions.spilled import remove_files
 from npudoctor.fixing.actions.temporary import remove_temporary
 from npudoctor.fixing.actions.unused import remove_unused
 from npudoctor.fixing.actions.writing import put_back, write_file
-from npudoctor.fixing.outcome import Broken, Ending, Failed, Gone, Observer, Outcome, Refused
+from npudoctor.fixing.outcome import ActionStatus, CommandFailed, Failed, Gone, Observer, Outcome, Refused
 from npudoctor.fixing.steps.kernel import set_kernel
 from npudoctor.fixing.steps.steps import (
     Command,
@@ -43,27 +43,27 @@ def apply_step(step: Step, host: Host, at: Observer = lambda name: None) -> Outc
     """Do it, if its guard still holds on this freshly looked at host."""
     forbidden = why_forbidden(step, host)
     if forbidden:
-        return Outcome(Ending.REFUSED, forbidden)
-    watch = Watch(at)
+        return Outcome(ActionStatus.REFUSED, forbidden)
+    watch = ChangeCounter(at)
     try:
         _take(step, host, watch)
     except Gone as gone:
-        return Outcome(Ending.ALREADY, str(gone) or _("it is already gone"), watch.changed)
-    except Broken as broken:
-        return Outcome(Ending.FAILED, str(broken), changed=True)
+        return Outcome(ActionStatus.ALREADY, str(gone) or _("it is already gone"), watch.changed)
+    except CommandFailed as broken:
+        return Outcome(ActionStatus.FAILED, str(broken), changed=True)
     except Refused as refusal:
-        return Outcome(Ending.REFUSED, str(refusal), watch.changed)
+        return Outcome(ActionStatus.REFUSED, str(refusal), watch.changed)
     except CannotTell as unknown:
-        return Outcome(Ending.REFUSED, unknown.reason, watch.changed)
+        return Outcome(ActionStatus.REFUSED, unknown.reason, watch.changed)
     except Failed as failure:
-        return Outcome(Ending.FAILED, str(failure), watch.changed)
+        return Outcome(ActionStatus.FAILED, str(failure), watch.changed)
     except OSError as error:
         why = strerror(error.errno) if error.errno else str(error)
-        return Outcome(Ending.FAILED, why, watch.changed)
-    return Outcome(Ending.APPLIED, changed=True)
+        return Outcome(ActionStatus.FAILED, why, watch.changed)
+    return Outcome(ActionStatus.APPLIED, changed=True)
 
 
-class Watch:
+class ChangeCounter:
     """Passes on what an observer is told, and counts the changes that were not taken back.
 
     Not counted are our own preparations, and programs: see Broken.

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from npudoctor.core.messages import _
-from npudoctor.fixing.outcome import Broken, Refused
+from npudoctor.fixing.outcome import CommandFailed, Refused
 from npudoctor.host.process.commands import Answer
 
 _UNSTARTED = ("missing", "untrusted", "not-started")
 LINES = 3  # of what it said last
 
 
-def refuse_or_tell(answer: Answer) -> None:
+def raise_failure(answer: Answer) -> None:
     """Refused where nothing was started, Broken where it was and failed; both with what it said."""
-    raise (Refused if answer.ended in _UNSTARTED else Broken)(told(answer))
+    raise (Refused if answer.ended in _UNSTARTED else CommandFailed)(failure_text(answer))
 
 
-def told(answer: Answer) -> str:
+def failure_text(answer: Answer) -> str:
     """Why a program did not do it."""
     name = answer.argv[0]
     if answer.ended == "missing":
@@ -27,9 +27,9 @@ def told(answer: Answer) -> str:
         return text.format(name=name, why=answer.stderr)
     if answer.ended == "not-started":
         return _("{name} could not be started: {why}").format(name=name, why=answer.stderr)
-    said = _tail(answer.stderr) or _tail(answer.stdout)
-    text = _("{name} {how}: {said}") if said else _("{name} {how} and printed nothing")
-    return text.format(name=name, how=_how(answer), said=said)
+    output = _tail(answer.stderr) or _tail(answer.stdout)
+    text = _("{name} {how}: {said}") if output else _("{name} {how} and printed nothing")
+    return text.format(name=name, how=_how(answer), said=output)
 
 
 def _how(answer: Answer) -> str:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from npudoctor.core.messages import _
 from npudoctor.facts.leftovers.cache_server import PARKED
-from npudoctor.fixing.actions.opening import opened
+from npudoctor.fixing.actions.directories import open_folder
 from npudoctor.fixing.actions.syscalls import remove_segment, rename_without_replacing
 from npudoctor.fixing.outcome import Gone, Observer, Refused, changing
 from npudoctor.fixing.steps.steps import RemoveSharedMemory, RemoveSocket, RestoreSocket
@@ -19,9 +19,9 @@ from npudoctor.host import Host
 from npudoctor.host.fs.walk import Parent
 from npudoctor.host.network.sockets import Listener
 from npudoctor.host.process.sysvipc import Segment
-from npudoctor.proof.creator import Life, creator
-from npudoctor.proof.scene import is_listed, living
-from npudoctor.proof.socket import served, untrusted_parent
+from npudoctor.proof.creator import Life, creator_life
+from npudoctor.proof.snapshot import is_listed, living_servers
+from npudoctor.proof.socket import serving_process, why_untrusted
 
 _NO_SEGMENT = (errno.EINVAL, errno.EIDRM)
 _NO_RENAMEAT2 = (errno.ENOSYS, errno.EINVAL)  # the kernel, or the file system, does not know it
@@ -31,7 +31,7 @@ def remove_shared_memory(step: RemoveSharedMemory, host: Host, at: Observer) -> 
     """IPC_RMID on the shmid, after a last IPC_STAT that must show the same unused object."""
     if host.sysvipc.look(step.shmid) is None:
         raise Gone
-    made_by = creator(host, step.cpid, step.ctime)
+    made_by = creator_life(host, step.cpid, step.ctime)
     if made_by.life is not Life.DEAD:
         raise Refused(made_by.why)
     listed = [row for row in host.sysvipc.segments_now() if row.shmid == step.shmid]
@@ -65,7 +65,7 @@ def remove_socket(step: RemoveSocket, host: Host, at: Observer) -> None:
     are stopped in between.
     """
     directory, name = step.path.rsplit("/", 1)
-    with opened(directory) as (descriptor, parents):
+    with open_folder(directory) as (descriptor, parents):
         _same_socket(step, name, descriptor)
         _still_dead(step, host, name, descriptor, parents)
         with _parked(name, descriptor, at) as parked:
@@ -79,7 +79,7 @@ def remove_socket(step: RemoveSocket, host: Host, at: Observer) -> None:
 def _still_dead(
     step: RemoveSocket, host: Host, name: str, descriptor: int, parents: tuple[Parent, ...]
 ) -> None:
-    distrust = untrusted_parent(parents, step.owner, host.identity.euid)
+    distrust = why_untrusted(parents, step.owner, host.identity.euid)
     if distrust:
         raise Refused(distrust)
     remaining = {row.shmid for row in host.sysvipc.segments_now()} & set(step.after)
@@ -88,7 +88,7 @@ def _still_dead(
         raise Refused(text.format(id=min(remaining)))
     if not host.processes.ours():
         raise Refused(_("/proc shows a pid namespace other than npudoctor's"))
-    server = served(living(host), step.port)
+    server = serving_process(living_servers(host), step.port)
     if server:
         raise Refused(server)
     directory = step.path.rpartition("/")[0]
@@ -147,9 +147,9 @@ def _rename(old: str, new: str, descriptor: int) -> None:
 def restore_socket(step: RestoreSocket, host: Host, at: Observer) -> None:
     """Give a parked socket at which a server answers its name back, unless that name is taken."""
     directory, name = step.path.rsplit("/", 1)
-    with opened(directory) as (descriptor, parents):
+    with open_folder(directory) as (descriptor, parents):
         _same_socket(step, name, descriptor)
-        distrust = untrusted_parent(parents, step.owner, host.identity.euid)
+        distrust = why_untrusted(parents, step.owner, host.identity.euid)
         if distrust:
             raise Refused(distrust)
         if not _answers(Listener.ALIVE, host, name, descriptor):
@@ -168,5 +168,5 @@ def _same_socket(step: RemoveSocket | RestoreSocket, name: str, descriptor: int)
         raise Refused(_("{path} has been replaced since").format(path=step.path))
 
 
-def _answers(what: Listener, host: Host, name: str, descriptor: int) -> bool:
-    return host.sockets.probe(name, descriptor) is what
+def _answers(listener: Listener, host: Host, name: str, descriptor: int) -> bool:
+    return host.sockets.probe(name, descriptor) is listener

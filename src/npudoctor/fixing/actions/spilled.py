@@ -8,29 +8,29 @@ from collections.abc import Sequence
 from npudoctor.core.marks import FileMark
 from npudoctor.core.messages import _
 from npudoctor.facts.leftovers.cache_server import SpillFolder
-from npudoctor.fixing.actions.opening import explained, opened, opened_in
+from npudoctor.fixing.actions.directories import open_folder, open_subfolder, refuse_replaced
 from npudoctor.fixing.outcome import Observer, Refused, changing
 from npudoctor.fixing.steps.steps import RemoveFiles
 from npudoctor.host import Host
-from npudoctor.host.fs.files import Entry
-from npudoctor.host.fs.walk import Parent, entry_of, files_in
-from npudoctor.proof.socket import untrusted_parent
+from npudoctor.host.fs.disk import Entry, entry_of
+from npudoctor.host.fs.walk import Parent, files_in
+from npudoctor.proof.socket import why_untrusted
 from npudoctor.proof.users import users_of
 
 
 def remove_files(step: RemoveFiles, host: Host, at: Observer) -> None:
     """Unlink the known files of a folder by its descriptor, then the folder itself; never recursively."""
     parent, name = step.directory.rsplit("/", 1)
-    with opened(parent or "/") as (above, parents), opened_in(above, name) as descriptor:
+    with open_folder(parent or "/") as (above, parents), open_subfolder(above, name) as descriptor:
         folder = _look(step, descriptor, parents)
-        distrust = untrusted_parent(parents, step.owner, host.identity.euid) or users_of(host, folder)
+        distrust = why_untrusted(parents, step.owner, host.identity.euid) or users_of(host, folder)
         if distrust:
             raise Refused(distrust)
         there = dict(folder.files)
         for mark in step.files:
             if mark.name in there:
                 _unlink(mark, step.owner, descriptor, at)
-        with explained(step.directory):
+        with refuse_replaced(step.directory):
             same_folder(step, entry_of(os.stat(name, dir_fd=above, follow_symlinks=False)))
             with changing(at, f"remove folder {name}"):
                 os.rmdir(name, dir_fd=above)
@@ -40,13 +40,13 @@ def _look(step: RemoveFiles, descriptor: int, parents: Sequence[Parent]) -> Spil
     """The folder with everything in it, all of which must be as it was before anything is removed."""
     entry = entry_of(os.fstat(descriptor))
     same_folder(step, entry)
-    found = dict(files_in(descriptor, os.listdir(descriptor)))
+    entries = dict(files_in(descriptor, os.listdir(descriptor)))
     marks = {mark.name: mark for mark in step.files}
-    if not marks.keys() >= found.keys():
+    if not marks.keys() >= entries.keys():
         raise Refused(_("{path} holds files that were not there before").format(path=step.directory))
-    for name, file in found.items():
+    for name, file in entries.items():
         same_file(marks[name], step.owner, file)
-    return SpillFolder(step.directory, entry, tuple(found.items()), tuple(parents))
+    return SpillFolder(step.directory, entry, tuple(entries.items()), tuple(parents))
 
 
 def _unlink(mark: FileMark, owner: int, descriptor: int, at: Observer) -> None:

@@ -65,6 +65,6 @@ def signal_process(descriptor: int, number: int) -> None:
         raise _error(f"signal {number}")
 
 
-def _error(what: str) -> OSError:
+def _error(subject: str) -> OSError:
     number = ctypes.get_errno()
-    return OSError(number, os.strerror(number), what)
+    return OSError(number, os.strerror(number), subject)

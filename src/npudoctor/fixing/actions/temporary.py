@@ -9,48 +9,52 @@ from collections.abc import Mapping
 from npudoctor.core.marks import FileMark
 from npudoctor.core.messages import _
 from npudoctor.facts.leftovers.temporary import TempFolder, library_of
-from npudoctor.fixing.actions.opening import explained, opened, opened_in
+from npudoctor.fixing.actions.directories import open_folder, open_subfolder, refuse_replaced
 from npudoctor.fixing.actions.spilled import same_folder
 from npudoctor.fixing.outcome import Observer, Refused, changing
 from npudoctor.fixing.steps.steps import RemoveFiles
 from npudoctor.host import Host
-from npudoctor.host.fs.files import Entry
-from npudoctor.host.fs.walk import entry_of, files_in
+from npudoctor.host.fs.disk import Entry, entry_of
+from npudoctor.host.fs.walk import files_in
 from npudoctor.host.network.sockets import Listener
-from npudoctor.proof.socket import untrusted_parent
-from npudoctor.proof.temporary import Owners
+from npudoctor.proof.socket import why_untrusted
+from npudoctor.proof.temporary import FolderOwners
 
 
 def remove_temporary(step: RemoveFiles, host: Host, at: Observer) -> None:
     """Prove anew that its processes are gone; unlink its sockets by its descriptor, then the folder."""
     parent, name = step.directory.rsplit("/", 1)
-    with opened(parent or "/") as (above, parents), opened_in(above, name) as descriptor:
+    with open_folder(parent or "/") as (above, parents), open_subfolder(above, name) as descriptor:
         entry = entry_of(os.fstat(descriptor))
         same_folder(step, entry)
         names = tuple(os.listdir(descriptor))
         folder = TempFolder(step.directory, entry, library_of(name) or "", names)
-        doubt = untrusted_parent(parents, step.owner, host.identity.euid) or Owners(host).why_not(folder)
+        doubt = why_untrusted(parents, step.owner, host.identity.euid) or FolderOwners(host).why_not(folder)
         if doubt:
             raise Refused(doubt)
         marks = {mark.name: mark for mark in step.files}
-        found = dict(files_in(descriptor, names))
-        _all_dead(step, marks, found, host, descriptor)
-        for socket in found:
+        entries = dict(files_in(descriptor, names))
+        _all_dead(step, marks, entries, host, descriptor)
+        for socket in entries:
             _same_socket(marks[socket], step.owner, _now(socket, descriptor))
             with changing(at, f"unlink socket {socket}"):
                 os.unlink(socket, dir_fd=descriptor)
-        with explained(step.directory):
+        with refuse_replaced(step.directory):
             same_folder(step, entry_of(os.stat(name, dir_fd=above, follow_symlinks=False)))
             with changing(at, f"remove folder {name}"):
                 os.rmdir(name, dir_fd=above)
 
 
 def _all_dead(
-    step: RemoveFiles, marks: Mapping[str, FileMark], found: Mapping[str, Entry], host: Host, descriptor: int
+    step: RemoveFiles,
+    marks: Mapping[str, FileMark],
+    entries: Mapping[str, Entry],
+    host: Host,
+    descriptor: int,
 ) -> None:
-    if not marks.keys() >= found.keys():
+    if not marks.keys() >= entries.keys():
         raise Refused(_("{path} holds files that were not there before").format(path=step.directory))
-    for name, entry in found.items():
+    for name, entry in entries.items():
         _same_socket(marks[name], step.owner, entry)
         if host.sockets.probe(name, descriptor) is not Listener.REFUSED:
             raise Refused(_("a server may answer at {path}").format(path=f"{step.directory}/{name}"))

@@ -22,17 +22,17 @@ from contextlib import contextmanager, suppress
 from npudoctor.core.marks import FileMark
 from npudoctor.core.messages import _, ngettext, strerror
 from npudoctor.facts.leftovers.shm_files import FOLDER, SharedFile, maker
-from npudoctor.fixing.actions.opening import explained, opened
+from npudoctor.fixing.actions.directories import open_folder, refuse_replaced
 from npudoctor.fixing.actions.spilled import same_file
 from npudoctor.fixing.actions.syscalls import file_system
 from npudoctor.fixing.outcome import Gone, Observer, Refused, changing
 from npudoctor.fixing.steps.steps import RemoveUnused
 from npudoctor.host import Host
-from npudoctor.host.fs.walk import entry_of
-from npudoctor.proof.places import why_shared
-from npudoctor.proof.shared import judge
-from npudoctor.proof.socket import untrusted_parent
-from npudoctor.proof.unused import Knowers
+from npudoctor.host.fs.disk import entry_of
+from npudoctor.proof.shared import judge_shared_files
+from npudoctor.proof.shared_storage import why_shared
+from npudoctor.proof.socket import why_untrusted
+from npudoctor.proof.unused import PossibleUsers
 
 TRIED = (0x01021994, 0xEF53, 0x58465342, 0x9123683E)  # tmpfs; ext2, ext3 and ext4; xfs; btrfs
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -40,8 +40,8 @@ _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 def remove_unused(step: RemoveUnused, host: Host, at: Observer) -> None:
     """Unlink each file while we hold its lease; those that cannot go do not keep the others."""
-    with opened(step.directory) as (descriptor, parents):
-        distrust = untrusted_parent(parents, step.owner, host.identity.euid)
+    with open_folder(step.directory) as (descriptor, parents):
+        distrust = why_untrusted(parents, step.owner, host.identity.euid)
         if distrust:
             raise Refused(distrust)
         shared = why_shared(host, step.directory)
@@ -51,7 +51,7 @@ def remove_unused(step: RemoveUnused, host: Host, at: Observer) -> None:
         gone, kept = 0, []
         for mark in step.files:
             try:
-                with explained(f"{step.directory}/{mark.name}"):
+                with refuse_replaced(f"{step.directory}/{mark.name}"):
                     _remove(mark, step, descriptor, doubts, at)
             except Gone:
                 gone += 1
@@ -68,19 +68,19 @@ def _doubts(step: RemoveUnused, host: Host, descriptor: int) -> Mapping[str, str
     """Those in /dev/shm that are not proven left over any more, each with the reason."""
     files, reasons = [], {}
     for mark in step.files:
-        made = maker(mark.name)
-        if made is None:
+        maker_and_kind = maker(mark.name)
+        if maker_and_kind is None:
             reasons[mark.name] = _("the name of {path} is not that of a known library").format(path=mark.name)
             continue
         with suppress(FileNotFoundError):
-            found = os.stat(mark.name, dir_fd=descriptor, follow_symlinks=False)
-            files.append(SharedFile(f"{FOLDER}/{mark.name}", entry_of(found), *made))
-    knowers = Knowers(host)
-    for one in judge(host, files):
-        why = one.why if not one.in_use else _("it is in use")
-        why = why or knowers.why_not(one.file)
+            status = os.stat(mark.name, dir_fd=descriptor, follow_symlinks=False)
+            files.append(SharedFile(f"{FOLDER}/{mark.name}", entry_of(status), *maker_and_kind))
+    knowers = PossibleUsers(host)
+    for verdict in judge_shared_files(host, files):
+        why = verdict.why if not verdict.in_use else _("it is in use")
+        why = why or knowers.why_not(verdict.file)
         if why:
-            reasons[one.file.name] = f"{one.file.path}: {why}"
+            reasons[verdict.file.name] = f"{verdict.file.path}: {why}"
     return reasons
 
 

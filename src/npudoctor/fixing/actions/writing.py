@@ -11,21 +11,22 @@ from typing import Optional
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
-from npudoctor.fixing.actions.keeping import keep, kept_content
-from npudoctor.fixing.actions.opening import opened
+from npudoctor.fixing.actions.backups import read_backup, save_backup
+from npudoctor.fixing.actions.directories import open_folder
 from npudoctor.fixing.actions.syscalls import rename_without_replacing
 from npudoctor.fixing.outcome import Failed, Gone, Observer, Refused, changing
-from npudoctor.fixing.steps.texts import LIMIT, PutBack, Was, WriteFile, digest
+from npudoctor.fixing.steps.texts import LIMIT, FileState, PutBack, WriteFile, digest
 from npudoctor.host import Host
-from npudoctor.host.fs.walk import Parent, entry_of
+from npudoctor.host.fs.disk import entry_of
+from npudoctor.host.fs.walk import Parent
 
 
 @dataclass(frozen=True)
-class There:
+class CurrentFile:
     """A file that is there: its content, what it is, and its extended attributes (labels, access lists)."""
 
     content: bytes
-    was: Was
+    was: FileState
     attributes: tuple[tuple[str, bytes], ...]
 
 
@@ -38,7 +39,7 @@ def write_file(step: WriteFile, host: Host, at: Observer) -> None:
         if (there and there.was) != step.was:
             raise Refused(_("{path} has changed since").format(path=step.path))
         if there:
-            keep(step.kept, there.content, host, at)
+            save_backup(step.kept, there.content, host, at)
         with _prepared(folder, name, step.raw, step.was, step.mode, there, at) as new:
             _same(there, folder, name, step.path)
             with changing(at, f"write file {name}"):
@@ -57,7 +58,7 @@ def put_back(step: PutBack, host: Host, at: Observer) -> None:
                 os.unlink(name, dir_fd=folder)
             os.fsync(folder)
             return
-        old = kept_content(step.kept, step.was.sha256, host)
+        old = read_backup(step.kept, step.was.sha256, host)
         with _prepared(folder, name, old, step.was, step.was.mode, there, at) as new:
             _same(there, folder, name, step.path)
             with changing(at, f"restore file {name}"):
@@ -68,7 +69,7 @@ def put_back(step: PutBack, host: Host, at: Observer) -> None:
             raise Failed(_("{path} is not as it was before").format(path=step.path))
 
 
-def _still_ours(step: PutBack, there: Optional[There]) -> None:
+def _still_ours(step: PutBack, there: Optional[CurrentFile]) -> None:
     """Gone where the old state is back already, Refused where the file is neither the old nor ours."""
     if there is None and step.was is None:
         raise Gone
@@ -87,7 +88,7 @@ def _folder(path: str, host: Host) -> Iterator[tuple[int, str]]:
     if not path.startswith("/") or name in ("", ".", ".."):
         raise Refused(_("{path} is not the path of a file").format(path=path))
     try:
-        folder = opened(directory or "/")
+        folder = open_folder(directory or "/")
         descriptor, parents = folder.__enter__()
     except Gone:
         raise Refused(_("the folder {path} does not exist").format(path=directory)) from None
@@ -108,7 +109,7 @@ def _trusted(parents: tuple[Parent, ...], euid: int) -> None:
             raise Refused(_("{path} is writable by other users").format(path=parent.path))
 
 
-def _look(folder: int, name: str, path: str) -> Optional[There]:
+def _look(folder: int, name: str, path: str) -> Optional[CurrentFile]:
     """The plain file of this name, by one descriptor; None for nothing, Refused for what is not plain."""
     try:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -120,15 +121,15 @@ def _look(folder: int, name: str, path: str) -> Optional[There]:
             raise Refused(_("{path} is not a regular file").format(path=path)) from None
         raise
     try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
+        entry = os.fstat(descriptor)
+        if not stat.S_ISREG(entry.st_mode):
             raise Refused(_("{path} is not a regular file").format(path=path))
-        if found.st_nlink != 1:
+        if entry.st_nlink != 1:
             raise Refused(_("{path} has other hard links, which would not change with it").format(path=path))
         content = _content(descriptor)
         if len(content) > LIMIT:
             raise Refused(_("{path} is larger than {most} bytes").format(path=path, most=LIMIT))
-        return There(content, Was.of(content, entry_of(found)), _attributes(descriptor))
+        return CurrentFile(content, FileState.of(content, entry_of(entry)), _attributes(descriptor))
     finally:
         os.close(descriptor)
 
@@ -148,7 +149,7 @@ def _attributes(descriptor: int) -> tuple[tuple[str, bytes], ...]:
     return tuple((name, os.getxattr(descriptor, name)) for name in names)
 
 
-def _same(there: Optional[There], folder: int, name: str, path: str) -> None:
+def _same(there: Optional[CurrentFile], folder: int, name: str, path: str) -> None:
     """The last look: everything that was read is still so."""
     if _look(folder, name, path) != there:
         raise Refused(_("{path} has changed since").format(path=path))
@@ -159,9 +160,9 @@ def _prepared(
     folder: int,
     name: str,
     content: bytes,
-    owner: Optional[Was],
+    owner: Optional[FileState],
     mode: int,
-    there: Optional[There],
+    there: Optional[CurrentFile],
     at: Observer,
 ) -> Iterator[str]:
     """The new file under a name of ours, all of it on disk; it is gone again unless it was renamed.

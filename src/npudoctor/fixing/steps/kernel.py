@@ -6,7 +6,7 @@ import os
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
-from npudoctor.fixing.outcome import Broken, Gone, Observer, Refused, changing
+from npudoctor.fixing.outcome import CommandFailed, Gone, Observer, Refused, changing
 from npudoctor.fixing.steps.shell import quote
 
 SYSCTL = "/proc/sys"
@@ -49,7 +49,7 @@ def set_kernel(step: SetKernel, at: Observer) -> None:
         file.write(step.value + "\n")
     now = _read(path)
     if now != step.value:
-        raise Broken(_("{path} was set but reads {value}").format(path=path, value=now[:80]))
+        raise CommandFailed(_("{path} was set but reads {value}").format(path=path, value=now[:80]))
 
 
 def _path(name: str) -> str:

@@ -34,8 +34,8 @@ class InsertRule:
         """In a shell, which looks the handle up as DeleteRule does."""
         words = " ".join(quote(word) for word in self.place)
         only = quote(f's/.*"{self.comment}" # handle //p')
-        found = f"nft -a list chain {words} | sed -n {only}"
-        return (f'nft delete rule {words} handle "$({found})"',)
+        handle = f"nft -a list chain {words} | sed -n {only}"
+        return (f'nft delete rule {words} handle "$({handle})"',)
 
 
 @dataclass(frozen=True)

@@ -22,12 +22,12 @@ from npudoctor.fixing.steps.remount import Remount as Remount
 from npudoctor.fixing.steps.rules import DeleteRule as DeleteRule
 from npudoctor.fixing.steps.rules import InsertRule as InsertRule
 from npudoctor.fixing.steps.shell import quote as quote
-from npudoctor.fixing.steps.sound import sound
+from npudoctor.fixing.steps.texts import FileState
 from npudoctor.fixing.steps.texts import PutBack as PutBack
-from npudoctor.fixing.steps.texts import Was
 from npudoctor.fixing.steps.texts import WriteFile as WriteFile
+from npudoctor.fixing.steps.validation import is_valid
 
-Known = Union[
+KnownStep = Union[
     Command,
     InsertRule,
     DeleteRule,
@@ -74,7 +74,7 @@ def encode(step: Step) -> dict[str, Any]:
     return {"kind": type(step).__name__, **dataclasses.asdict(step)}  # type: ignore[call-overload]
 
 
-def decode(data: Mapping[str, Any]) -> Known:
+def decode(data: Mapping[str, Any]) -> KnownStep:
     """The step that `encode` told; KeyError or TypeError when it is none."""
     fields: dict[str, Any] = {
         name: tuple(value) if isinstance(value, (list, tuple)) else value
@@ -85,12 +85,12 @@ def decode(data: Mapping[str, Any]) -> Known:
         if name in fields:
             fields[name] = tuple(FileMark(**mark) for mark in fields[name])
     if isinstance(fields.get("was"), dict):
-        fields["was"] = Was(**fields["was"])
+        fields["was"] = FileState(**fields["was"])
     if data["kind"] == "SignalProcess":
         fields["processes"] = tuple(
             ProcessMark(mark["pid"], mark["started"], tuple(mark["cgroups"])) for mark in fields["processes"]
         )
-    made: Known = KINDS[data["kind"]](**fields)
-    if not sound(made):
+    step: KnownStep = KINDS[data["kind"]](**fields)
+    if not is_valid(step):
         raise TypeError(f"not the fields of a {data['kind']}")
-    return made
+    return step

@@ -23,7 +23,7 @@ def digest(content: bytes) -> str:
 
 
 @dataclass(frozen=True)
-class Was:
+class FileState:
     """A file as it was when it was looked at."""
 
     sha256: str
@@ -34,7 +34,7 @@ class Was:
     gid: int
 
     @classmethod
-    def of(cls, content: bytes, entry: Entry) -> Was:
+    def of(cls, content: bytes, entry: Entry) -> FileState:
         """A file of this content."""
         return cls(digest(content), entry.dev, entry.ino, entry.permissions, entry.uid, entry.gid)
 
@@ -53,7 +53,7 @@ class PutBack:
 
     path: str
     sha256: str
-    was: Optional[Was] = None
+    was: Optional[FileState] = None
     kept: Optional[str] = None
 
     def lines(self) -> tuple[str, ...]:
@@ -72,13 +72,13 @@ class WriteFile:
     path: str
     content: str
     mode: int = 0o644
-    was: Optional[Was] = None
+    was: Optional[FileState] = None
     kept: Optional[str] = None
 
     @classmethod
     def at(cls, host: Host, path: str, content: str, mode: int = 0o644) -> WriteFile:
         """The step for what is at the path now; CannotTell where that cannot be read."""
-        was = looked(host, path)
+        was = file_state(host, path)
         return cls(path, content, mode, was, kept_path(host, was.sha256) if was else None)
 
     @property
@@ -106,7 +106,7 @@ def kept_path(host: Host, sha256: str) -> str:
     return os.path.join(host.records.directory, KEPT, sha256)
 
 
-def looked(host: Host, path: str) -> Optional[Was]:
+def file_state(host: Host, path: str) -> Optional[FileState]:
     """What is at a path of the running machine; None for nothing. CannotTell for what is no plain file."""
     entry = host.running_files.lstat(path)
     if entry is None:
@@ -116,4 +116,4 @@ def looked(host: Host, path: str) -> Optional[Was]:
         raise CannotTell(_("{path} is not a regular file").format(path=path))
     if len(content) > LIMIT:
         raise CannotTell(_("{path} is larger than {most} bytes").format(path=path, most=LIMIT))
-    return Was.of(content, entry)
+    return FileState.of(content, entry)

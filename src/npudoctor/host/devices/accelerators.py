@@ -11,6 +11,7 @@ from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _
+from npudoctor.host.devices.cann_info import settings, text
 from npudoctor.host.fs.files import Files
 
 HUAWEI, NVIDIA = "0x19e5", "0x10de"
@@ -78,7 +79,7 @@ class Accelerators:
 
 def find_npus(files: Files) -> Accelerators:
     """The Ascend NPUs of this machine; CannotTell when /dev cannot be listed."""
-    driver = _setting(files, "/usr/local/Ascend/driver/version.info", "version")
+    driver = settings(text(files, "/usr/local/Ascend/driver/version.info")).get("version")
     return _found("npu", files, _NPU_NODE, driver)
 
 
@@ -142,19 +143,6 @@ def _cards(files: Files, vendor: str) -> Iterator[Card]:
             )
 
 
-def _setting(files: Files, path: str, name: str) -> Optional[str]:
-    """The value of `name=value` in a file of such lines, its case disregarded."""
-    try:
-        text = files.text(path, 1 << 16) or ""
-    except CannotTell:
-        return None
-    pairs = (line.partition("=") for line in text.splitlines())
-    return next((value.strip() for key, _equals, value in pairs if key.strip().lower() == name), None)
-
-
 def _first_line(files: Files, path: str) -> Optional[str]:
-    try:
-        text = files.text(path, 4096)
-    except CannotTell:
-        return None
-    return text.splitlines()[0].strip() if text and text.strip() else None
+    lines = text(files, path, 4096).strip().splitlines()
+    return lines[0].strip() if lines else None

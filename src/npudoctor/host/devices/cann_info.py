@@ -70,9 +70,9 @@ def folders(files: Files, roots: tuple[str, ...]) -> Iterator[str]:
         yield root
 
 
-def text(files: Files, path: str) -> str:
-    """An info file: a file that only tells a number: what cannot be read tells none."""
+def text(files: Files, path: str, limit: int = LIMIT) -> str:
+    """A file that only tells a number or a name; "" for one that is missing or cannot be read."""
     try:
-        return files.text(path, LIMIT) or ""
+        return files.text(path, limit) or ""
     except CannotTell:
         return ""

@@ -9,7 +9,7 @@ from typing import Callable, Optional
 
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
-from npudoctor.core.threads import together
+from npudoctor.core.threads import share_work
 from npudoctor.host.devices.accelerators import Accelerators
 from npudoctor.host.devices.driver import folders
 from npudoctor.host.fs.files import Files
@@ -152,7 +152,7 @@ class Hccn:
                     return
                 found[device] = Port(device, self._chain(program, device, until, variables))
 
-        together(work, min(SIDE_BY_SIDE, len(devices)))
+        share_work(work, min(SIDE_BY_SIDE, len(devices)))
         return [found[device] for device in devices if device in found]
 
     def _chain(

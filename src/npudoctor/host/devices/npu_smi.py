@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Callable, Optional
 
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
-from npudoctor.core.threads import together
+from npudoctor.core.threads import share_work
 from npudoctor.host.devices.driver import folders
 from npudoctor.host.devices.npu_tables import Health, Screen, parse_health, parse_info
 from npudoctor.host.fs.files import Files
@@ -32,7 +32,7 @@ NODES = ("/dev/davinci", "/dev/vdavinci", "/dev/hisi_hdc", "/dev/devmm_svm", "/d
 
 
 @dataclass(frozen=True)
-class Failure:
+class NpuSmiFailure:
     """What an answer without a table complains of.
 
     `kind`: library, no-card, used, no-rights, no-driver, usage, or code for another one of its codes.
@@ -44,34 +44,34 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Look:
+class NpuSmiInfo:
     """The answer to `npu-smi info`. `stuck`: processes at work with the driver that were in state D both
     times when it did not answer. `asked`: how often it was."""
 
     answer: Answer
     screen: Optional[Screen] = None
-    failure: Optional[Failure] = None
+    failure: Optional[NpuSmiFailure] = None
     stuck: tuple[Process, ...] = ()
     asked: int = 1
 
 
-def failure(text: str) -> Optional[Failure]:
+def parse_failure(text: str) -> Optional[NpuSmiFailure]:
     """What the tool complains of; None when that is nothing that we know. Its exit status may be 0."""
     library = re.search(r"^.*error while loading shared libraries: ([^\s:]+).*$", text, re.MULTILINE)
     if library:
-        return Failure("library", library[0].strip())
+        return NpuSmiFailure("library", library[0].strip())
     if "There is no NPU card" in text:
-        return Failure("no-card", _line(text, "There is no NPU card"))
+        return NpuSmiFailure("no-card", _line(text, "There is no NPU card"))
     code = re.search(r"ret is (-\d+)", text)
     if code:
         number = int(code[1])
         kind = {-8005: "no-driver", -8020: "used", -8002: "no-rights"}.get(number, "code")
         if number == -8005 and "(ret=4)" in text:
             kind = "no-rights"
-        return Failure(kind, _line(text, code[0]), number)
+        return NpuSmiFailure(kind, _line(text, code[0]), number)
     for words in ("Invalid card id", "Error parameter", "Command or option is not found", "Usage: npu-smi"):
         if words in text:
-            return Failure("usage", _line(text, words))
+            return NpuSmiFailure("usage", _line(text, words))
     return None
 
 
@@ -101,7 +101,7 @@ class NpuSmi:
         self._lock = threading.Lock()
         self._locks: dict[tuple[str, ...], threading.Lock] = {}
         self._answers: dict[tuple[str, ...], Answer] = {}
-        self._look: Optional[Look] = None
+        self._look: Optional[NpuSmiInfo] = None
         self._until = time.monotonic() + ALL * timeout
         self._program: Optional[tuple[Optional[str]]] = None
 
@@ -112,14 +112,14 @@ class NpuSmi:
                 self._program = (self._find(),)
             return self._program[0]
 
-    def look(self) -> Look:
+    def look(self) -> NpuSmiInfo:
         """What `npu-smi info` says; asked a second time where there was no answer in time."""
         with self._locks.setdefault(("look",), threading.Lock()):
             if self._look is None:
                 self._look = self._ask_info()
             return self._look
 
-    def look_again(self) -> Look:
+    def look_again(self) -> NpuSmiInfo:
         """What `npu-smi info` says now, with what is left of the time: for what must be so twice."""
         return _seen(self._run(("info",), max(0.1, self._until - time.monotonic())), 1)
 
@@ -142,7 +142,7 @@ class NpuSmi:
                 self._answers[arguments] = self._run(arguments, left)
             return self._answers[arguments]
 
-    def _ask_info(self) -> Look:
+    def _ask_info(self) -> NpuSmiInfo:
         answer = self._run(("info",), FIRST * self._timeout)
         if answer.ended != "timeout":
             return _seen(answer, 1)
@@ -151,7 +151,7 @@ class NpuSmi:
         if answer.ended != "timeout":
             return _seen(answer, 2)
         stuck = [process for process in self._stuck() if (process.pid, process.started) in before]
-        return Look(answer, stuck=tuple(stuck), asked=2)
+        return NpuSmiInfo(answer, stuck=tuple(stuck), asked=2)
 
     def _stuck(self) -> Iterator[Process]:
         """Those in state D now that are at work with the driver. Read anew: a state is of a moment."""
@@ -187,7 +187,7 @@ class NpuSmi:
             entry = self._files.stat(path)
         except CannotTell:
             return None
-        return entry is not None and entry.is_file and bool(entry.mode & 0o111)
+        return entry is not None and entry.is_program
 
     def _environment(self) -> dict[str, str]:
         """A small one with the driver's own libraries, as the driver's own script would set it."""
@@ -208,12 +208,12 @@ class NpuSmi:
         return entry is not None and entry.is_dir
 
 
-def _seen(answer: Answer, asked: int) -> Look:
+def _seen(answer: Answer, asked: int) -> NpuSmiInfo:
     if answer.ended != "exited":
-        return Look(answer, asked=asked)
+        return NpuSmiInfo(answer, asked=asked)
     screen = parse_info(answer.stdout)
-    complaint = None if screen else failure(f"{answer.stdout}\n{answer.stderr}")
-    return Look(answer, screen, complaint, asked=asked)
+    complaint = None if screen else parse_failure(f"{answer.stdout}\n{answer.stderr}")
+    return NpuSmiInfo(answer, screen, complaint, asked=asked)
 
 
 def _has_device(files: Optional[list[tuple[int, str]]]) -> bool:
@@ -231,5 +231,5 @@ def side_by_side(questions: Sequence[Callable[[], Answer]]) -> list[Optional[Ans
                 index, question = left.pop(0)
                 answers[index] = question()
 
-    together(work, min(SIDE_BY_SIDE, len(questions)))
+    share_work(work, min(SIDE_BY_SIDE, len(questions)))
     return answers

@@ -38,7 +38,7 @@ class Chip:
 
 
 @dataclass(frozen=True)
-class Held:
+class NpuProcess:
     """One line of the process table. `inside` is its pid in a container, where the table has it."""
 
     npu: int
@@ -59,7 +59,7 @@ class Screen:
     tool: Optional[str]
     driver: Optional[str]
     chips: tuple[Chip, ...]
-    processes: Optional[tuple[Held, ...]] = None
+    processes: Optional[tuple[NpuProcess, ...]] = None
     cut: bool = False
 
 
@@ -117,7 +117,7 @@ class _Reader:
     def __init__(self) -> None:
         self.versions: tuple[Optional[str], Optional[str]] = (None, None)
         self.chips: list[Chip] = []
-        self.processes: list[Held] = []
+        self.processes: list[NpuProcess] = []
         self.has_processes = False
         self.cut = False
         self.first: Optional[Row] = None
@@ -166,7 +166,7 @@ class _Reader:
         row = _row(self._process or [], cells)
         inside = row.get("Process id in container", "")
         self.processes.append(
-            Held(
+            NpuProcess(
                 int(row.get("NPU") or row["NPU ID"]),
                 int(row.get("Chip") or 0),
                 int(row["Process id"]),

@@ -16,7 +16,7 @@ READ, ENTER = 4, 1
 
 
 @dataclass(frozen=True)
-class Place:
+class NearestFolder:
     """A folder as it is, or the nearest one above it that exists. `there`: whether it is itself."""
 
     path: str
@@ -29,7 +29,7 @@ class Place:
         return f"{self.path} uid={self.entry.uid} gid={self.entry.gid} mode={stat.filemode(self.entry.mode)}"
 
 
-def nearest(files: Files, path: str) -> Place:
+def nearest(files: Files, path: str) -> NearestFolder:
     """The folder that a path names, or in which it would be made; CannotTell when it cannot be looked at."""
     here = path.rstrip("/") or "/"
     while True:
@@ -39,10 +39,10 @@ def nearest(files: Files, path: str) -> Place:
         here = here.rpartition("/")[0] or "/"
     if entry is None:
         raise FileNotFoundError(here)  # there is no machine without a root
-    return Place(here, entry, here == (path.rstrip("/") or "/"))
+    return NearestFolder(here, entry, here == (path.rstrip("/") or "/"))
 
 
-def closed(files: Files, folder: str) -> bool:
+def is_closed(files: Files, folder: str) -> bool:
     """Whether this user may not look into a folder, or not at what is in it; else nothing is said of it."""
     try:
         files.names(folder)
@@ -52,7 +52,7 @@ def closed(files: Files, folder: str) -> bool:
     return False
 
 
-def barred(files: Files, path: str, identity: Identity) -> Optional[str]:
+def first_barrier(files: Files, path: str, identity: Identity) -> Optional[str]:
     """The first folder on the way to a path which its mode surely keeps this user from entering."""
     for folder in dict.fromkeys(_way(files, path)):
         entry = files.lstat(folder)

@@ -15,7 +15,7 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.core.mounts import Mounts
 
 if TYPE_CHECKING:
-    from npudoctor.host.fs.outside import Outside
+    from npudoctor.host.fs.blocking import MountChild
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,11 @@ class Entry:
         return stat.S_ISREG(self.mode)
 
     @property
+    def is_program(self) -> bool:
+        """A regular file that somebody may execute."""
+        return self.is_file and bool(self.mode & 0o111)
+
+    @property
     def is_link(self) -> bool:
         return stat.S_ISLNK(self.mode)
 
@@ -59,6 +64,14 @@ class Entry:
         return stat.S_IMODE(self.mode)
 
 
+def entry_of(status: os.stat_result) -> Entry:
+    """A stat result as an Entry."""
+    return Entry(
+        status.st_mode, status.st_ino, status.st_dev, status.st_nlink, status.st_uid, status.st_gid,
+        status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_blocks * 512,
+    )  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Space:
     """What statvfs says of the file system that holds a path: bytes and inodes, in all and free for users.
@@ -73,11 +86,6 @@ class Space:
     inodes_free: int
     device: int
     read_only: bool = False
-
-    @property
-    def share_free(self) -> float:
-        """From 0 to 1."""
-        return self.free / self.total if self.total else 1.0
 
 
 # What is no file and no link, in the place of a size: a directory, a device.
@@ -149,16 +157,12 @@ class LocalDisk:
     def __init__(self, deadline: float = 3.0, mounts: Optional[Mounts] = None) -> None:
         self.deadline = deadline  # for one question to a child
         self._mounts = mounts
-        self._outside: dict[str, Outside] = {}
+        self._outside: dict[str, MountChild] = {}
 
     def lstat(self, path: str) -> Entry:
         outside = self._ask_outside(path)
         if outside is None:
-            found = os.lstat(path)
-            return Entry(
-                found.st_mode, found.st_ino, found.st_dev, found.st_nlink, found.st_uid, found.st_gid,
-                found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_blocks * 512,
-            )  # fmt: skip
+            return entry_of(os.lstat(path))
         answer = outside.ask("lstat", path)
         return Entry(*answer[:7], *answer[-3:])
 
@@ -274,16 +278,16 @@ class LocalDisk:
         """In a forked process: the children belong to the parent; new ones are started when needed."""
         self._outside = {}
 
-    def _ask_outside(self, path: str) -> Optional[Outside]:
+    def _ask_outside(self, path: str) -> Optional[MountChild]:
         mount = self._mount_table().risky(path)
         if mount is None:
             return None
         return self._child(mount.point)
 
-    def _child(self, point: str) -> Outside:
-        from npudoctor.host.fs.outside import Outside  # most machines have only local mounts
+    def _child(self, point: str) -> MountChild:
+        from npudoctor.host.fs.blocking import MountChild  # most machines have only local mounts
 
-        return self._outside.setdefault(point, Outside(point, self.deadline))
+        return self._outside.setdefault(point, MountChild(point, self.deadline))
 
     def _mount_table(self) -> Mounts:
         if self._mounts is None:

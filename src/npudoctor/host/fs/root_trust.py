@@ -13,7 +13,7 @@ from typing import Optional
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _, strerror
-from npudoctor.core.mounts import MOUNTINFO, UTAB, by_users
+from npudoctor.core.mounts import MOUNTINFO, UTAB, user_mount_points
 from npudoctor.host.fs.files import Entry, Files
 
 MOST = 20_000  # folders of one tree
@@ -217,7 +217,7 @@ class RootTrust:
         if self._by_users is None:
             mounts, notes = self._text(MOUNTINFO), self._text(UTAB)
             self._blind = not mounts
-            self._by_users = tuple(by_users(mounts, notes))
+            self._by_users = tuple(user_mount_points(mounts, notes))
         return self._by_users
 
     def _text(self, path: str) -> str:

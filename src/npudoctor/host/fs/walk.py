@@ -11,7 +11,7 @@ import stat
 from collections.abc import Iterable, Iterator
 
 from npudoctor.core.frozen import dataclass
-from npudoctor.host.fs.files import Entry
+from npudoctor.host.fs.disk import Entry, entry_of
 
 # Who may pass a folder need not be able to list it: those on the way are opened by O_PATH.
 _WAY = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -77,22 +77,6 @@ def _below(descriptor: int, name: str, path: str, last: bool) -> int:
 def _parent(path: str, descriptor: int) -> Parent:
     found = os.fstat(descriptor)
     return Parent(path, found.st_uid, found.st_mode)
-
-
-def entry_of(found: os.stat_result) -> Entry:
-    """A stat result as an Entry."""
-    return Entry(
-        found.st_mode,
-        found.st_ino,
-        found.st_dev,
-        found.st_nlink,
-        found.st_uid,
-        found.st_gid,
-        found.st_size,
-        found.st_mtime_ns,
-        found.st_ctime_ns,
-        found.st_blocks * 512,
-    )
 
 
 def files_in(descriptor: int, names: Iterable[str]) -> Iterator[tuple[str, Entry]]:

@@ -32,7 +32,7 @@ class Elf:
     """One ELF file, opened."""
 
     def __init__(self, files: Files, path: str) -> None:
-        stream: Any = Window(files, path)
+        stream: Any = BlockStream(files, path)
         self._window: IO[bytes] = stream
         self._elf = ELFFile(self._window)
         self.bits = int(self._elf.elfclass)
@@ -167,7 +167,7 @@ class Elf:
         return self._window.read(section.sh_size)
 
 
-class Window(io.RawIOBase):
+class BlockStream(io.RawIOBase):
     """A file as a stream for pyelftools, read block by block as it is asked for."""
 
     def __init__(self, files: Files, path: str) -> None:

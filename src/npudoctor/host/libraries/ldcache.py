@@ -25,23 +25,22 @@ def read_cache(files: Files, machine: str) -> dict[str, str]:
 
     Copies for newer processors (glibc-hwcaps) are left out: they carry the same names and versions.
     """
-    try:
-        content = files.read(CACHE, LIMIT)
-    except CannotTell:
-        content = None  # the loader, too, goes on without one that it cannot open
-    return parse_cache(content, machine) if content else {}
+    return parse_cache(_content(files), machine)
 
 
 def read_copies(files: Files, machine: str) -> dict[str, list[str]]:
     """All paths of each library for this machine, copies for newer processors among them."""
-    try:
-        content = files.read(CACHE, LIMIT)
-    except CannotTell:
-        content = None
     copies: dict[str, list[str]] = {}
-    for name, path, _hwcap in _entries(content or b"", machine):
+    for name, path, _hwcap in _entries(_content(files), machine):
         copies.setdefault(name, []).append(path)
     return copies
+
+
+def _content(files: Files) -> bytes:
+    try:
+        return files.read(CACHE, LIMIT) or b""
+    except CannotTell:
+        return b""  # the loader, too, goes on without one that it cannot open
 
 
 def parse_cache(content: bytes, machine: str) -> dict[str, str]:

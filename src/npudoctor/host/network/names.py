@@ -14,7 +14,7 @@ from npudoctor.core.frozen import dataclass
 SECONDS = 4.0  # a resolver asks its first server for 5
 SHARE = 0.4  # of the time of a check, at most: there may be a second question
 # The variables that name where the ranks of a job meet.
-MEETING = ("MASTER_ADDR", "MS_SCHED_HOST", "CM_CHIEF_IP")
+RENDEZVOUS = ("MASTER_ADDR", "MS_SCHED_HOST", "CM_CHIEF_IP")
 
 # Each name has a thread of its own: one that nobody answers holds no other up. The answers come line by line,
 # so that those that are there count when the time is over.
@@ -43,7 +43,7 @@ for worker in workers: worker.join()
 
 
 @dataclass(frozen=True)
-class Meaning:
+class Resolution:
     """The addresses of a name, best first. `failed`: "none" where it has none, "again" where the name
     servers could not say, "silent" where nothing answered in time."""
 
@@ -51,7 +51,7 @@ class Meaning:
     failed: str = ""
 
 
-Ask = Callable[[Sequence[str]], Mapping[str, Meaning]]
+Ask = Callable[[Sequence[str]], Mapping[str, Resolution]]
 
 
 class Names:
@@ -61,10 +61,10 @@ class Names:
     def __init__(self, ask: Ask, together: Iterable[str] = ()) -> None:
         self._ask = ask
         self._together = tuple(together)
-        self._known: dict[str, Meaning] = {}
+        self._known: dict[str, Resolution] = {}
         self._lock = threading.Lock()
 
-    def meaning(self, name: str) -> Meaning:
+    def meaning(self, name: str) -> Resolution:
         """As getaddrinfo() says: /etc/hosts, name servers, whatever nsswitch.conf names."""
         with self._lock:
             if name not in self._known:
@@ -73,7 +73,7 @@ class Names:
             return self._known[name]
 
 
-def ask_system(names: Sequence[str], seconds: float = SECONDS) -> dict[str, Meaning]:
+def ask_system(names: Sequence[str], seconds: float = SECONDS) -> dict[str, Resolution]:
     """What a child of ours is told of each within the deadline."""
     command = [sys.executable, "-I", "-S", "-c", SCRIPT]
     failed = "again"  # a child that died
@@ -86,9 +86,9 @@ def ask_system(names: Sequence[str], seconds: float = SECONDS) -> dict[str, Mean
         said, failed = error.stdout or b"", "silent"
     except OSError:
         said, failed = b"", "silent"
-    found = dict.fromkeys(names, Meaning(failed=failed))
+    found = dict.fromkeys(names, Resolution(failed=failed))
     for line in said.splitlines(keepends=True):
         if line.endswith(b"\n"):  # the last one may be cut
             name, told = json.loads(line)
-            found[name] = Meaning(tuple(told.get("addresses", ())), told.get("failed", ""))
+            found[name] = Resolution(tuple(told.get("addresses", ())), told.get("failed", ""))
     return found

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Callable, Optional
 
 from npudoctor.host.network.interfaces import Interface, interfaces
-from npudoctor.host.network.routes import Way, way_to
+from npudoctor.host.network.routes import Route, route_to
 
 
 class Network:
@@ -15,11 +15,11 @@ class Network:
     def __init__(
         self,
         ask_interfaces: Callable[[], Sequence[Interface]] = interfaces,
-        ask_way: Callable[[str, str, int], Optional[Way]] = way_to,
+        ask_way: Callable[[str, str, int], Optional[Route]] = route_to,
     ) -> None:
         self._ask_interfaces, self._ask_way = ask_interfaces, ask_way
         self._interfaces: Optional[Sequence[Interface]] = None
-        self._ways: dict[tuple[str, str, int], Optional[Way]] = {}
+        self._ways: dict[tuple[str, str, int], Optional[Route]] = {}
 
     def interfaces(self) -> Sequence[Interface]:
         """All interfaces, in the kernel's order."""
@@ -42,7 +42,7 @@ class Network:
                 return one
         return None
 
-    def way_to(self, destination: str, source: str = "", index: int = 0) -> Optional[Way]:
+    def route_to(self, destination: str, source: str = "", index: int = 0) -> Optional[Route]:
         """How a packet to an IP address would leave; None where there is no way. Nothing is sent."""
         key = (destination, source, index)
         if key not in self._ways:

@@ -18,7 +18,7 @@ _NO_WAY = (101, 113, 13, 22)
 
 
 @dataclass(frozen=True)
-class Way:
+class Route:
     """How packets to an address leave. `interface` is the index; `source`: the address that they would
     carry; `gateway`: "" where the destination is on the link; `local`: the destination is this machine."""
 
@@ -28,7 +28,7 @@ class Way:
     local: bool = False
 
 
-def way_to(destination: str, source: str = "", index: int = 0) -> Optional[Way]:
+def route_to(destination: str, source: str = "", index: int = 0) -> Optional[Route]:
     """The way to an IP address, from a source address of ours if given; None where there is none.
 
     `index`: the interface to leave by, which link-local addresses need. No packet is sent.
@@ -49,17 +49,17 @@ def way_to(destination: str, source: str = "", index: int = 0) -> Optional[Way]:
         why = strerror(error.errno) if error.errno else str(error)
         text = _("cannot query the kernel for the route to {address}: {why}")
         raise CannotTell(text.format(address=destination, why=why)) from error
-    return parse_way(*answers[0]) if answers else None
+    return parse_route(*answers[0]) if answers else None
 
 
-def parse_way(fixed: bytes, attributes: dict[int, bytes]) -> Optional[Way]:
+def parse_route(fixed: bytes, attributes: dict[int, bytes]) -> Optional[Route]:
     """The kernel's answer; None where it says that there is no way."""
     kind = fixed[7]
     if kind not in (UNICAST, LOCAL) or _OUT not in attributes:
         return None
     index = struct.unpack("=I", attributes[_OUT])[0]
     source, gateway = (_text(attributes.get(number, b"")) for number in (_PREFERRED, _GATEWAY))
-    return Way(index, source, gateway, kind == LOCAL)
+    return Route(index, source, gateway, kind == LOCAL)
 
 
 def _text(packed: bytes) -> str:

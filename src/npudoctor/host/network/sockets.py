@@ -34,7 +34,7 @@ _ALIVE = (errno.EAGAIN, errno.EPROTOTYPE)  # a full backlog; a datagram socket
 
 
 @dataclass(frozen=True)
-class Bound:
+class TcpSocket:
     """A TCP socket that has a local port: it listens, or it is one end of a connection.
 
     `address` is the text of an IP address; `uid` is the socket's owner.
@@ -62,7 +62,7 @@ def parse_unix(text: str) -> frozenset[str]:
     return frozenset(paths)
 
 
-def parse_tcp(text: str) -> list[Bound]:
+def parse_tcp(text: str) -> list[TcpSocket]:
     """The sockets of /proc/net/tcp or tcp6; those that no process has (inode 0) pass by themselves."""
     found = []
     for line in text.splitlines()[1:]:
@@ -70,7 +70,9 @@ def parse_tcp(text: str) -> list[Bound]:
         if len(fields) > 9 and fields[9] != "0":
             address, _colon, port = fields[1].partition(":")
             listening = fields[3] == LISTEN
-            found.append(Bound(_address(address), int(port, 16), int(fields[7]), int(fields[9]), listening))
+            found.append(
+                TcpSocket(_address(address), int(port, 16), int(fields[7]), int(fields[9]), listening)
+            )
     return found
 
 
@@ -132,16 +134,16 @@ class Sockets:
         self._disk = disk
         self._addresses = addresses
         self.probe = prober
-        self._tcp: Optional[list[Bound]] = None
+        self._tcp: Optional[list[TcpSocket]] = None
         self._unix: Optional[frozenset[str]] = None
 
-    def bound(self) -> list[Bound]:
+    def bound(self) -> list[TcpSocket]:
         """All TCP sockets with a local port: a connection's end keeps others off its port too."""
         if self._tcp is None:
             self._tcp = parse_tcp(self._table("tcp")) + parse_tcp(self._table("tcp6", optional=True))
         return self._tcp
 
-    def listening(self) -> list[Bound]:
+    def listening(self) -> list[TcpSocket]:
         """Those of them that listen."""
         return [found for found in self.bound() if found.listening]
 

@@ -11,10 +11,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Callable, Optional
 
-from npudoctor.core.descriptors import nowhere
+from npudoctor.core.descriptors import open_null
 from npudoctor.core.frozen import dataclass
 from npudoctor.host.fs.files import Files
-from npudoctor.host.process.running import collected, end, kill_group
+from npudoctor.host.process.child_output import collect, end, kill_group
 
 if TYPE_CHECKING:
     from npudoctor.host.fs.root_trust import RootTrust
@@ -59,6 +59,16 @@ PRELOADING = (
 NOWHERE = "/npudoctor/nonexistent"
 
 
+def first_program(files: Files, folders: Sequence[str], name: str) -> Optional[str]:
+    """The path of a program in the first of these folders that has it; relative ones are passed over."""
+    for folder in folders:
+        path = f"{folder.rstrip('/')}/{name}"
+        entry = files.stat(path) if folder.startswith("/") else None
+        if entry is not None and entry.is_program:
+            return path
+    return None
+
+
 class Commands:
     """The programs of the running machine. Each answer is asked once and kept for all checks."""
 
@@ -94,11 +104,7 @@ class Commands:
 
     def find(self, name: str) -> Optional[str]:
         """The absolute path of a program in the system's own folders, or None."""
-        for folder in FOLDERS:
-            entry = self._files.stat(f"{folder}/{name}")
-            if entry is not None and entry.is_file and entry.mode & 0o111:
-                return f"{folder}/{name}"
-        return None
+        return first_program(self._files, FOLDERS, name)
 
     def may_run(self, path: str) -> bool:
         """Whether this user runs a file at all: root only what nobody else could have written."""
@@ -244,7 +250,7 @@ class Commands:
             return Answer(
                 told, "missing" if missing else "not-started", 127 if missing else None, stderr=str(error)
             )
-        ended, output = collected(child, started + timeout, limit, group=group, farewell=farewell)
+        ended, output = collect(child, started + timeout, limit, group=group, farewell=farewell)
         left_behind = end(child, ended)
         self._running.discard(child.pid)
         return Answer(
@@ -265,7 +271,7 @@ class Commands:
             if self._closed:
                 raise OSError(errno.ECANCELED, os.strerror(errno.ECANCELED))
             # Not DEVNULL: where a container has no /dev/null, every program would seem to be missing.
-            with open(nowhere(), "rb") as nothing:
+            with open(open_null(), "rb") as nothing:
                 child = subprocess.Popen(
                     command,
                     stdin=nothing,

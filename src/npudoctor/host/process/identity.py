@@ -34,20 +34,21 @@ class Identity:
 
     def may_write(self, entry: Entry) -> bool:
         """Whether the mode of a file or folder lets this user write it; access lists are not seen."""
-        if self.is_root:
-            return True
-        shift = 6 if entry.uid == self.euid else 3 if entry.gid in self.groups else 0
         wanted = 0o3 if entry.is_dir else 0o2
-        return entry.mode >> shift & wanted == wanted
+        return self.is_root or entry.mode >> self._shift(entry) & wanted == wanted
 
     def kept_from(self, entry: Entry, wanted: int) -> bool:
         """Whether the mode surely keeps this user from reading (4) or entering (1); where the bits of the
         group may be the mask of an access list, nothing is sure."""
         if self.is_root:
             return False
-        shift = 6 if entry.uid == self.euid else 3 if entry.gid in self.groups else 0
+        shift = self._shift(entry)
         listed = shift != 6 and entry.mode >> 3 & wanted == wanted
         return not listed and entry.mode >> shift & wanted != wanted
+
+    def _shift(self, entry: Entry) -> int:
+        """Where in a mode the bits for this user are: the owner's, the group's, or everybody's."""
+        return 6 if entry.uid == self.euid else 3 if entry.gid in self.groups else 0
 
 
 def current_identity(owners: frozenset[int] = frozenset()) -> Identity:

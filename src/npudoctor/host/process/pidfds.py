@@ -57,7 +57,7 @@ class Pidfds:
             raise
 
 
-def ended(descriptors: Collection[int], seconds: float) -> set[int]:
+def wait_for_ends(descriptors: Collection[int], seconds: float) -> set[int]:
     """Those whose process ended, all threads of it; waits until all have, or so long."""
     poll = select.poll()
     for descriptor in descriptors:

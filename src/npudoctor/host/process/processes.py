@@ -58,6 +58,12 @@ def parse_stat(pid: int, text: str, uid: int) -> Process:
     return Process(pid, name, fields[0], parent, session, started, uid, cpu, threads, group)
 
 
+def parse_uids(status: bytes) -> frozenset[int]:
+    """The real, effective, saved and file system uid in a /proc/PID/status; empty where it has none."""
+    line = next((line for line in status.splitlines() if line.startswith(b"Uid:")), b"")
+    return frozenset(map(int, line.split()[1:]))
+
+
 def parse_maps(text: str) -> dict[int, int]:
     """The SysV segments that a /proc/PID/maps shows: shmid (the inode column) to key, unsigned."""
     return {int(shmid): int(key, 16) for shmid, key in _MAPPED.findall(text)}
@@ -123,10 +129,8 @@ class Processes:
     def owner(self, pid: int) -> Optional[int]:
         """The uid that it has in every respect, also where /proc calls its files root's; None when its uids
         differ (it may do what its user may not), or cannot be read."""
-        content = self._detail("status", pid, 1 << 16) or b""
-        line = next((line for line in content.splitlines() if line.startswith(b"Uid:")), b"")
-        uids = set(line.split()[1:])
-        return int(uids.pop()) if len(uids) == 1 else None
+        uids = parse_uids(self._detail("status", pid, 1 << 16) or b"")
+        return next(iter(uids)) if len(uids) == 1 else None
 
     def program(self, pid: int) -> Optional[str]:
         """The base name of its program, from exe, else from argv; "" for a kernel thread or a zombie.

@@ -105,7 +105,7 @@ class ProgramStart:
             if not folder.startswith("/") or self._trust.why_not_folder(folder):
                 return None  # others could put one there, before the one that is found
             entry = self._files.stat(f"{folder}/{name}")
-            if entry is not None and entry.is_file and entry.mode & 0o111:
+            if entry is not None and entry.is_program:
                 return f"{folder}/{name}"
         return None
 

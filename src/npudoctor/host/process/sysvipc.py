@@ -56,7 +56,7 @@ class Segment:
 
 
 @dataclass(frozen=True)
-class Other:
+class IpcObject:
     """A message queue or a semaphore set; `held` is bytes queued or semaphores in the set."""
 
     kind: str
@@ -67,7 +67,6 @@ class Other:
     uid: int
     cuid: int
     ctime: int
-    last_pid: int
 
 
 def _rows(text: str) -> list[dict[str, int]]:
@@ -94,20 +93,20 @@ def parse_segments(text: str) -> list[Segment]:
     ]  # fmt: skip
 
 
-def parse_queues(text: str) -> list[Other]:
+def parse_queues(text: str) -> list[IpcObject]:
     """The queues of /proc/sysvipc/msg."""
     return [
-        Other("msg", row["key"] & 0xFFFFFFFF, row["msqid"], row["perms"], row["cbytes"], row["uid"],
-              row["cuid"], row["ctime"], row["lspid"])
+        IpcObject("msg", row["key"] & 0xFFFFFFFF, row["msqid"], row["perms"], row["cbytes"], row["uid"],
+              row["cuid"], row["ctime"])
         for row in _rows(text)
     ]  # fmt: skip
 
 
-def parse_semaphores(text: str) -> list[Other]:
+def parse_semaphores(text: str) -> list[IpcObject]:
     """The semaphore sets of /proc/sysvipc/sem."""
     return [
-        Other("sem", row["key"] & 0xFFFFFFFF, row["semid"], row["perms"], row["nsems"], row["uid"],
-              row["cuid"], row["ctime"], 0)
+        IpcObject("sem", row["key"] & 0xFFFFFFFF, row["semid"], row["perms"], row["nsems"], row["uid"],
+              row["cuid"], row["ctime"])
         for row in _rows(text)
     ]  # fmt: skip
 
@@ -132,19 +131,12 @@ class SysVIPC:
         except (KeyError, ValueError) as error:
             raise CannotTell(_("/proc/sysvipc/shm has an unknown layout: {why}").format(why=error)) from error
 
-    def others(self) -> list[Other]:
+    def others(self) -> list[IpcObject]:
         """All message queues and semaphore sets."""
         try:
             return parse_queues(self._table("msg")) + parse_semaphores(self._table("sem"))
         except (KeyError, ValueError) as error:
             raise CannotTell(_("/proc/sysvipc has an unknown layout: {why}").format(why=error)) from error
-
-    def look(self, shmid: int) -> Optional[Segment]:
-        """shmctl(IPC_STAT): the segment as the kernel sees it now, None when the id is gone.
-
-        OSError (EACCES, EPERM) when it is not ours to look at.
-        """
-        return stat_segment(shmid)
 
     def _table(self, name: str) -> str:
         try:
@@ -155,21 +147,23 @@ class SysVIPC:
                 _("/proc/sysvipc/{name} cannot be read: {why}").format(name=name, why=why)
             ) from error
 
+    def look(self, shmid: int) -> Optional[Segment]:
+        """shmctl(IPC_STAT): the segment as the kernel sees it now, None when the id is gone.
 
-def stat_segment(shmid: int) -> Optional[Segment]:
-    """shmctl(IPC_STAT) through ctypes: Python has no binding of it."""
-    import ctypes
+        OSError (EACCES, EPERM) when it is not ours to look at.
+        """
+        import ctypes  # Python has no binding of shmctl
 
-    libc = ctypes.CDLL(None, use_errno=True)
-    buffer = ctypes.create_string_buffer(256)
-    if libc.shmctl(ctypes.c_int(shmid), ctypes.c_int(IPC_STAT), buffer) < 0:
-        number = ctypes.get_errno()
-        if number in (errno.EINVAL, errno.EIDRM):
-            return None
-        raise OSError(number, os.strerror(number), f"shmid {shmid}")
-    (key, uid, gid, cuid, cgid, mode, _seq, _pad, _u1, _u2, size, atime, dtime, ctime, cpid, lpid, nattch,
-     _u3, _u4) = _SHMID_DS.unpack_from(buffer)  # fmt: skip
-    return Segment(
-        key & 0xFFFFFFFF, shmid, mode & 0xFFFF, size, cpid, lpid, nattch, uid, gid, cuid, cgid, atime,
-        dtime, ctime,
-    )  # fmt: skip
+        libc = ctypes.CDLL(None, use_errno=True)
+        buffer = ctypes.create_string_buffer(256)
+        if libc.shmctl(ctypes.c_int(shmid), ctypes.c_int(IPC_STAT), buffer) < 0:
+            number = ctypes.get_errno()
+            if number in (errno.EINVAL, errno.EIDRM):
+                return None
+            raise OSError(number, os.strerror(number), f"shmid {shmid}")
+        (key, uid, gid, cuid, cgid, mode, _seq, _pad, _u1, _u2, size, atime, dtime, ctime, cpid, lpid, nattch,
+         _u3, _u4) = _SHMID_DS.unpack_from(buffer)  # fmt: skip
+        return Segment(
+            key & 0xFFFFFFFF, shmid, mode & 0xFFFF, size, cpid, lpid, nattch, uid, gid, cuid, cgid, atime,
+            dtime, ctime,
+        )  # fmt: skip

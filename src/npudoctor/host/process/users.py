@@ -19,40 +19,34 @@ def home_of(files: Files, uid: int) -> Optional[str]:
     return fields[5] if len(fields) > 5 and fields[5].startswith("/") else None
 
 
-def _lines(files: Files) -> dict[int, list[str]]:
-    try:
-        text = files.text("/etc/passwd") or ""
-    except CannotTell:
-        return {}
-    lines: dict[int, list[str]] = {}
-    for line in text.splitlines():
-        fields = line.split(":")
-        if len(fields) > 2 and fields[2].isdecimal():
-            lines.setdefault(int(fields[2]), fields)
-    return lines
-
-
 def group_of(files: Files, gid: int) -> tuple[Optional[str], frozenset[str]]:
     """The name of a group, None where /etc/group has none, and the users that it lists as members."""
-    try:
-        text = files.text("/etc/group") or ""
-    except CannotTell:
-        text = ""
-    for line in text.splitlines():
-        fields = line.split(":")
-        if len(fields) > 3 and fields[2] == str(gid):
-            return fields[0], frozenset(name for name in fields[3].split(",") if name)
+    for name, _password, number, members, *_more in _rows(files, "/etc/group", 4):
+        if number == str(gid):
+            return name, frozenset(filter(None, members.split(",")))
     return None, frozenset()
 
 
 def groups_of(files: Files, user: str, gids: frozenset[int] = frozenset()) -> frozenset[str]:
     """The names of the groups that /etc/group puts a user into, and of those whose numbers are given."""
-    try:
-        text = files.text("/etc/group") or ""
-    except CannotTell:
-        return frozenset()
-    rows = (line.split(":") for line in text.splitlines())
     numbers = {str(gid) for gid in gids}
-    return frozenset(
-        row[0] for row in rows if len(row) > 3 and (row[2] in numbers or user in row[3].split(","))
-    )
+    rows = _rows(files, "/etc/group", 4)
+    return frozenset(row[0] for row in rows if row[2] in numbers or user in row[3].split(","))
+
+
+def _lines(files: Files) -> dict[int, list[str]]:
+    lines: dict[int, list[str]] = {}
+    for fields in _rows(files, "/etc/passwd", 3):
+        if fields[2].isdecimal():
+            lines.setdefault(int(fields[2]), fields)
+    return lines
+
+
+def _rows(files: Files, path: str, least: int) -> list[list[str]]:
+    """The rows of a table with at least so many fields; none where it cannot be read."""
+    try:
+        text = files.text(path) or ""
+    except CannotTell:
+        return []
+    rows = (line.split(":") for line in text.splitlines())
+    return [row for row in rows if len(row) >= least]

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import Optional
 
+from npudoctor.host.python.syntax import parse_source
+
 # Names come from elsewhere, or are made while it runs.
 _DYNAMIC = re.compile(r"__getattr__|__path__|globals\(|sys\.modules|\bexec\(|import \*")
 
@@ -15,11 +17,8 @@ def bindings(text: str) -> Optional[frozenset[str]]:
     """All names that it may bind at its top level; None where that is not to be told from its text."""
     if _DYNAMIC.search(text):
         return None
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None  # perhaps of a later Python than ours
-    return frozenset(name for node in tree.body for name in _bound(node))
+    tree = parse_source(text)
+    return None if tree is None else frozenset(name for node in tree.body for name in _bound(node))
 
 
 def _bound(node: ast.AST) -> Iterator[str]:
@@ -38,16 +37,11 @@ def _bound(node: ast.AST) -> Iterator[str]:
 def parts_wanted(text: str) -> frozenset[str]:
     """The modules beside it that the source of a package imports without a condition: `from . import x`,
     `from .x import y`. What stands in `try`, or depends on more than one plain name, is left out."""
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return frozenset()
-    own = {name for node in tree.body for name in _bound(node) if not _is_from_here(node)}
-    return frozenset(name for node in tree.body for name in _parts(node)) - own
-
-
-def _is_from_here(node: ast.AST) -> bool:
-    return isinstance(node, (ast.ImportFrom, ast.If))
+    tree = parse_source(text)
+    body = tree.body if tree else []
+    elsewhere = (node for node in body if not isinstance(node, (ast.ImportFrom, ast.If)))
+    own = {name for node in elsewhere for name in _bound(node)}
+    return frozenset(name for node in body for name in _parts(node)) - own
 
 
 def _parts(node: ast.AST) -> Iterator[str]:
@@ -63,14 +57,11 @@ def _parts(node: ast.AST) -> Iterator[str]:
 
 def imports_wanted(text: str) -> frozenset[str]:
     """The packages and modules elsewhere that a source imports without a condition, at its top level."""
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return frozenset()
-    names = [one.name for node in tree.body if isinstance(node, ast.Import) for one in node.names]
-    names += [
-        node.module
-        for node in tree.body
-        if isinstance(node, ast.ImportFrom) and not node.level and node.module
-    ]
+    tree = parse_source(text)
+    names: list[str] = []
+    for node in tree.body if tree else ():
+        if isinstance(node, ast.Import):
+            names += (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            names.append(node.module)
     return frozenset(name.partition(".")[0] for name in names)

@@ -22,7 +22,7 @@ _SPARED = frozenset(
 )
 
 
-class Installed(NamedTuple):
+class InstalledFile(NamedTuple):
     """One file of a RECORD: its path below site-packages, its size in bytes when it was installed, and its
     SHA-256 as base64 for names, without the padding."""
 
@@ -51,7 +51,7 @@ def site_of(found: Distribution) -> str:
     return found.folder.rpartition("/")[0]
 
 
-def recorded(files: Files, found: Distribution) -> list[Installed]:
+def recorded_files(files: Files, found: Distribution) -> list[InstalledFile]:
     """The modules and libraries that its RECORD names; none where it has none, as an editable install."""
     if not found.folder.endswith(".dist-info"):
         return []
@@ -60,14 +60,14 @@ def recorded(files: Files, found: Distribution) -> list[Installed]:
     return list(_loaded(text or ""))
 
 
-def _loaded(text: str) -> Iterator[Installed]:
+def _loaded(text: str) -> Iterator[InstalledFile]:
     for match in _LOADED.finditer(text):
         path = text[text.rfind("\n", 0, match.start()) + 1 : match.end(1)]
         if path[0] not in '"./' and _SPARED.isdisjoint(path.split("/")[:-1]):
-            yield Installed(path, int(match[3]), match[2])
+            yield InstalledFile(path, int(match[3]), match[2])
 
 
-def damage(files: Files, found: Distribution, listed: Sequence[Installed]) -> Damage:
+def find_damage(files: Files, found: Distribution, listed: Sequence[InstalledFile]) -> Damage:
     """What of its list is gone or cut short. Other sizes are no damage: people patch modules, and strip
     libraries."""
     site = site_of(found)
@@ -85,12 +85,12 @@ def damage(files: Files, found: Distribution, listed: Sequence[Installed]) -> Da
 
 def share_there(files: Files, found: Distribution) -> float:
     """Which share of its files is there in the very size; 0 where it has no list of files."""
-    listed = recorded(files, found)
+    listed = recorded_files(files, found)
     same = sum(one == here for _path, one, here in _sizes(files, site_of(found), listed))
     return same / len(listed) if listed else 0.0
 
 
-def _sizes(files: Files, site: str, listed: Sequence[Installed]) -> Iterator[tuple[str, int, int]]:
+def _sizes(files: Files, site: str, listed: Sequence[InstalledFile]) -> Iterator[tuple[str, int, int]]:
     for start in range(0, len(listed), PIECE):
         piece = listed[start : start + PIECE]
         here = files.sizes(site, [one.path for one in piece])

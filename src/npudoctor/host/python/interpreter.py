@@ -11,12 +11,11 @@ from npudoctor.core.frozen import dataclass, field
 from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _
 from npudoctor.core.once import Once
-from npudoctor.host.fs.access import closed
+from npudoctor.host.fs.access import is_closed
 from npudoctor.host.fs.files import Files
 from npudoctor.host.process.commands import Answer, Commands
-from npudoctor.host.python.bare import version_in, without_metadata
+from npudoctor.host.python.interpreter_probe import QUESTION, ROOTS_QUESTION, no_answer, words_of
 from npudoctor.host.python.metadata import distributions_in, egg_requirements, metadata_of, parse_headers
-from npudoctor.host.python.question import QUESTION, ROOTS_QUESTION, no_answer, words_of
 from npudoctor.host.python.site_folders import (
     PYTHON_LIB,
     Reached,
@@ -26,6 +25,7 @@ from npudoctor.host.python.site_folders import (
     suits,
     user_folders,
 )
+from npudoctor.host.python.without_metadata import version_in, without_metadata
 from npudoctor.host.variables import Variables
 
 _SEPARATORS = pattern(r"[-_.]+")
@@ -246,16 +246,16 @@ class Interpreter:
 
     def _program(self) -> str:
         """The interpreter itself, where the path is a shim that root does not run."""
-        from npudoctor.host.python.shims import shimmed
+        from npudoctor.host.python.shims import shim_target
 
-        return shimmed(self._files, self._variables, self.path, self._here) or self.path
+        return shim_target(self._files, self._variables, self.path, self._here) or self.path
 
     def _first(self) -> list[str]:
         """PYTHONPATH, as the job would have it in front; without what this user may not look into, which
         Python passes over."""
         entries = self._variables.path_list("PYTHONPATH")
         here = self._here() if any(one[:1] not in ("", "/") for one in entries) else None
-        return [folder for folder in first_folders(entries, here) if not closed(self._files, folder)]
+        return [folder for folder in first_folders(entries, here) if not is_closed(self._files, folder)]
 
     def _user_site(self, folder: str) -> Reached:
         """The user's own site-packages, which -I leaves out and the job would have."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 import ast
 import re
 
+from npudoctor.host.python.syntax import parse_source
+
 # Modules that such lines use and that lead to no folder for packages.
 _MODULES = ("os", "sys", "certifi", "coverage")
 _CALLS = frozenset(
@@ -85,9 +87,8 @@ def puts_first(line: str) -> bool:
 
 def _is_harmless(text: str, modules: frozenset[str], bound: frozenset[str], deep: int) -> bool:
     """`modules` and `bound` are the names of the text around it, which runs among the same."""
-    try:
-        tree = ast.parse(text.strip())
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = parse_source(text.strip())
+    if tree is None:
         return False
     nodes = list(ast.walk(tree))
     if deep > _DEEP or not all(isinstance(node, _NODES) for node in nodes):

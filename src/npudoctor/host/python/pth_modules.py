@@ -13,6 +13,7 @@ import re
 from typing import Optional
 
 from npudoctor.host.fs.files import Files
+from npudoctor.host.python.syntax import parse_source
 
 _LINE = re.compile(r"import\s+([A-Za-z_]\w*)\s*;?\s*")
 LIMIT = 1 << 18  # bytes of a source
@@ -37,12 +38,10 @@ def imports_what_leads_nowhere(files: Files, site: str, line: str) -> bool:
     nothing to the search path and loads nothing from elsewhere."""
     named = _LINE.fullmatch(line.rstrip())
     source = _source(files, site, named[1]) if named else None
-    if source is None:
+    tree = parse_source(source) if source is not None else None
+    if tree is None:
         return False
-    try:
-        nodes = list(ast.walk(ast.parse(source)))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
+    nodes = list(ast.walk(tree))
     return not any(map(_is_doubtful, nodes)) and not _hands_on(nodes)
 
 

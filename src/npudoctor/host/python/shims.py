@@ -15,7 +15,7 @@ _SHIM = pattern(r'^exec "(/[^"$`\\]+)/libexec/pyenv" exec ', re.MULTILINE)
 _VERSION = pattern(r"[\w.+-]+\Z")
 
 
-def shimmed(
+def shim_target(
     files: Files, variables: Mapping[str, str], path: str, here: Callable[[], Optional[str]]
 ) -> Optional[str]:
     """The path of that interpreter; None where the path is no such shim, or it starts none that we see."""

@@ -52,7 +52,7 @@ def reached_from(files: Files, site: str) -> Reached:
 
 def _is_idle(files: Files, path: str) -> bool:
     """Whether code of the user's own adds nothing to the search path."""
-    from npudoctor.host.python.own_code import adds_nothing  # few have such files
+    from npudoctor.host.python.sitecustomize import adds_nothing  # few have such files
 
     try:
         return adds_nothing((files.read(path, PTH_LIMIT) or b"").decode("utf-8"))

@@ -1,0 +1,81 @@
+"""Judges what a check answers before it enters a report: declared, well formed, free of secrets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, Optional
+
+from npudoctor.checking.check import Check, CheckOutput
+from npudoctor.core.frozen import replace
+from npudoctor.core.model import Action, Facts, Finding, Fix, Risk, Severity, Status
+from npudoctor.core.redact.redact import redact, redact_lines, redact_value
+
+
+def validate(check: Check, answer: object) -> CheckOutput:
+    """The answer with its declared severity, secrets hidden.
+
+    TypeError or ValueError for what no report could carry or the check never declared: that is its
+    crash, and must not be the report's.
+    """
+    if isinstance(answer, Facts):
+        values = dict(answer.values)
+        json.dumps(values, allow_nan=False)
+        shown = redact_value(values)
+        return Facts(shown if isinstance(shown, dict) else values)
+    if not isinstance(answer, Finding):
+        raise TypeError(f"a check yields findings, not {type(answer).__name__}")
+    _expect_types(answer)
+    return replace(
+        answer,
+        severity=_severity(check, answer),
+        message=redact(answer.message),
+        evidence=redact_lines(answer.evidence),
+        fix=_checked(answer.fix),
+    )
+
+
+def row_status(status: Status, answers: Iterable[object]) -> Status:
+    """The status of a row that carries these answers.
+
+    A warning or an error makes a problem of it, also where the check then skipped the rest: a skipped
+    row is not shown, and what counts must be.
+    """
+    heavy = any(isinstance(answer, Finding) and answer.weight > Severity.INFO for answer in answers)
+    return Status.PROBLEM if heavy and status in (Status.OK, Status.SKIPPED) else status
+
+
+def _severity(check: Check, finding: Finding) -> Severity:
+    declared = check.codes.get(finding.code)
+    if declared is None:
+        raise ValueError(f"the code {finding.code!r} is not declared")
+    severity = declared if finding.severity is None else Severity(finding.severity)
+    if severity > declared:
+        raise ValueError(f"{finding.code!r} is declared as {declared.name}, not {severity.name}")
+    return severity
+
+
+def _expect_types(finding: Any) -> None:
+    """Hints are not enough: drop-ins are type-checked by nobody."""
+    device = () if finding.device is None else (finding.device,)
+    _texts(finding.code, (finding.code, finding.message, *device, *finding.evidence, *finding.echo_of))
+    if not isinstance(finding.action, Action):
+        raise TypeError(f"{finding.code}: {finding.action!r} is no action")
+    if isinstance(finding.evidence, str) or isinstance(finding.echo_of, str):
+        raise TypeError(f"{finding.code}: a text where a tuple of texts is wanted")
+
+
+def _checked(fix: Any) -> Optional[Fix]:
+    """Render the lines once: a fix that cannot be shown is found out here."""
+    if fix is not None:
+        if not isinstance(fix, Fix) or not isinstance(fix.risk, Risk):
+            raise TypeError(f"{fix!r} is no fix")
+        _texts(fix.title, (fix.title, *fix.undo_commands, *fix.commands))
+    checked: Optional[Fix] = fix
+    return checked
+
+
+def _texts(where: object, values: Iterable[object]) -> None:
+    for value in values:
+        if not isinstance(value, str):
+            raise TypeError(f"{where}: {value!r} is no text")

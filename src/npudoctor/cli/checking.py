@@ -1,0 +1,28 @@
+"""The work of `npudoctor check`, whoever has read its command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from npudoctor.cli.arguments.paths import writable
+from npudoctor.cli.caller import Caller
+from npudoctor.cli.session import open_session
+from npudoctor.cli.settings.config import UsageError
+from npudoctor.cli.terminal.reports import deliver
+from npudoctor.core.messages import _
+from npudoctor.host.fs.files import Files
+from npudoctor.runner import runner
+
+
+def check_node(flags: Mapping[str, Any], caller: Caller) -> int:
+    """Judge this node and deliver the report; the exit status is the verdict."""
+    verbose, quiet = bool(flags["verbose"]), bool(flags["quiet"])
+    if verbose and quiet:
+        raise UsageError(_("-v and -q cannot be used together"))
+    with open_session(flags, caller) as session:
+        target = writable(flags["output"], Files(session.host.disk))
+        settings = session.settings(flags["names"] or ())
+        report = runner.run(session.loaded, session.host, settings, session.until)
+        deliver(report, session.config["format"], target, verbose=verbose, quiet=quiet)
+    return report.exit_code

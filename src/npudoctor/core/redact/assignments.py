@@ -1,0 +1,105 @@
+"""Values that a name announces: assignments, mappings, pairs, elements, in whatever notation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from npudoctor.core.redact.names import Weight, looks_secret, weight
+from npudoctor.core.redact.values import Values
+
+_GAP = r"[^\S\n]{0,8}"
+# A name is tried once, at its beginning; what separates it from its value is bounded: all is linear.
+_ASSIGNED = re.compile(
+    rf"(?<![\w.-])([\w.-]{{1,200}})(?:(?:\\{{0,7}}[\"'`]\]?)?{_GAP}(?:=>|:=|==?|：|＝|:(?!//)){_GAP}"
+    rf"|\\{{0,7}}[\"']{_GAP},{_GAP}(?=[bBrRuU]?\\{{0,7}}[\"']))"
+)
+_SAID = re.compile(
+    rf"((?:密码|口令|密钥|令牌|私钥)){_GAP}(?:[是为]{_GAP}[：:]?|[：:=]|\s){_GAP}(?=[!-~]{{6}})"
+)
+_ENGLISH = re.compile(
+    r"(?i)\b(password|passphrase|token|secret|api[ -]?key)"
+    r"(?: is| was|:? is set to| set to) {1,4}(?=[\"']?\S{0,40}\d)(?=[\"']?\S{5})"
+)
+_BARE_KEY = re.compile(r"(?i)\b(api key):?\s{1,4}(?:is\s)?(?=[0-9a-z]{20})")
+_SET = re.compile(
+    r"(?i)\b(?:setenv|set\s{1,4}-[a-z]{1,4}|env|arg|config set|npm set)\s{1,4}"
+    r"([\w./:@-]{1,200}?)\s{1,4}(?=[^\s=])"
+)
+_ELEMENT = re.compile(r"<([\w.:-]{1,100})(?:\s[^<>]{0,100})?>(?=[^<])")
+_PAIRED = re.compile(
+    r"(?i)\bname\\{0,7}[\"']?\s{0,4}[:=]\s{0,4}(?:\\{0,7}[\"'])?([\w.-]{1,100})(?:\\{0,7}[\"'])?"
+    r"[\s,;]{1,40}(?:\\{0,7}[\"'])?value\\{0,7}[\"']?\s{0,4}[:=]\s{0,4}"
+)
+_FLAG = re.compile(r"(?<![\w.-])(--?[a-z][\w-]{1,60})[^\S\n]{1,4}(?!--?[a-z])", re.IGNORECASE)
+_BEFORE_LINE = re.compile(r"[ \t]*(?:\d{1,9}: )?(?:- )?\Z")
+_BEFORE_A_PATH = " \t\n\r\"'()[]{}<>,;:=`"
+
+Span = tuple[int, int]
+
+
+def find_assigned(text: str) -> Iterator[Span]:
+    """First and last+1 of each value to be hidden."""
+    values = Values(text)
+    yield from _assigned(text, values)
+    for pattern in (_SAID, _ENGLISH, _BARE_KEY, _SET, _ELEMENT, _PAIRED, _FLAG):
+        named = ((match.end(), weight(match[1])) for match in pattern.finditer(text))
+        yield from values.each((at, known) for at, known in named if known.value >= _least(pattern).value)
+
+
+def hides(name: str, value: str) -> bool:
+    """Whether a value is hidden under this name."""
+    return looks_secret(value, weight(name))
+
+
+def _least(pattern: re.Pattern[str]) -> Weight:
+    """A flag, and what is said in a sentence, is no assignment: only what surely is a secret counts."""
+    return Weight.TOKEN if pattern is _FLAG else Weight.RANDOM
+
+
+def _assigned(text: str, values: Values) -> Iterator[Span]:
+    at = 0
+    while match := _ASSIGNED.search(text, at):
+        at = match.end()
+        name = _unescaped(text, match)
+        known = weight(name)
+        if known is Weight.NONE or _of_a_path(text, match) or _of_a_test(text, match):
+            continue
+        span = values.hidden(at, known, _begins_line(text, match, known))
+        if span:
+            yield span
+            at = max(at, span[1])
+
+
+def _of_a_test(text: str, match: re.Match[str]) -> bool:
+    """Whether it is the verdict of a test, as in "PASS: tests/matmul.sh"."""
+    return match[0].startswith("PASS: ") and match.start() == text.rfind("\n", 0, match.start()) + 1
+
+
+def _unescaped(text: str, match: re.Match[str]) -> str:
+    r"""The name without the letter of a "\n" that stands before it."""
+    name = match[1]
+    if match.start() and text[match.start() - 1] == "\\" and name[0] in "nrt":
+        return name[1:]
+    return name
+
+
+def _begins_line(text: str, match: re.Match[str], known: Weight) -> bool:
+    """Whether this is a line of YAML, whose value may hold blanks."""
+    if ":" not in match[0][len(match[1]) :] or known is not Weight.SECRET:
+        return False
+    before = text[max(0, match.start() - 60) : match.start()]
+    if "\n" not in before and match.start() > len(before):
+        return False
+    return bool(_BEFORE_LINE.match(before.rpartition("\n")[2]))
+
+
+def _of_a_path(text: str, match: re.Match[str]) -> bool:
+    """Whether the telling name only ends a path that is told, as in "/etc/passwd: no such file"."""
+    if "=" in match[0]:
+        return False
+    begin = match.start()
+    while begin and text[begin - 1] not in _BEFORE_A_PATH:
+        begin -= 1
+    path = text[begin : match.end()]
+    return path.startswith("/") and not path.startswith("//") and "?" not in path

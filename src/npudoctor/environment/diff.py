@@ -1,0 +1,92 @@
+"""What a script adds to the variables of a shell, and how that is joined with what they are already."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Callable
+
+from npudoctor.core.frozen import dataclass, field
+from npudoctor.environment.owners import FolderOwners
+from npudoctor.host.process.commands import FOLDERS
+
+# Lists of folders, which scripts extend; all else they set.
+LISTS = (
+    *("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "CMAKE_PREFIX_PATH"),
+    *("LIBRARY_PATH", "CPATH", "PKG_CONFIG_PATH", "MANPATH"),
+)
+TIDY = LISTS[:3]
+# What every shell looks through where PATH is not set: once it is set, it looks nowhere else.
+BY_DEFAULT = {"PATH": list(FOLDERS)}
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")  # what every shell takes; exported functions have others
+
+
+@dataclass(frozen=True)
+class EnvironmentDiff:
+    """`values` are set; the folders of `front` come before what a list has, those of `back` after it."""
+
+    values: Mapping[str, str] = field(default_factory=dict)
+    front: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    back: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+def apply_diff(variables: Mapping[str, str], delta: EnvironmentDiff, owners: FolderOwners) -> dict[str, str]:
+    """The variables with what they lack of it. What names the same is left as it is spelled, what is there
+    stays in its place, and folders that do not exist are not added."""
+    result = dict(variables)
+    for name, value in delta.values.items():
+        if not owners.fine(name, result.get(name, ""), value):
+            result[name] = value
+    for name in dict.fromkeys((*delta.front, *delta.back)):
+        entries = entries_of(result, name) or BY_DEFAULT.get(name, [])
+        front = _lacking(delta.front.get(name, ()), entries, owners)
+        back = _lacking(delta.back.get(name, ()), [*front, *entries], owners)
+        if front or back:
+            result[name] = ":".join([*front, *entries, *back])
+    return result
+
+
+def entries_of(variables: Mapping[str, str], name: str) -> list[str]:
+    """The entries of a list without empty ones: an empty one is the working directory."""
+    return [entry for entry in variables.get(name, "").split(":") if entry]
+
+
+def drop_entries(
+    variables: Mapping[str, str], wrong: Callable[[str], bool], names: Sequence[str] = TIDY
+) -> dict[str, str]:
+    """The variables without the entries that are wrong."""
+    result = dict(variables)
+    for name in names:
+        entries = entries_of(variables, name)
+        kept = [entry for entry in entries if not wrong(entry)]
+        if len(kept) < len(entries):
+            result[name] = ":".join(kept)
+    return result
+
+
+def _lacking(folders: Iterable[str], entries: Sequence[str], owners: FolderOwners) -> list[str]:
+    have = {owners.real(entry) for entry in entries}
+    lacking = []
+    for folder in folders:
+        real = owners.real(folder)
+        if real is not None and real not in have:
+            have.add(real)
+            lacking.append(folder)
+    return lacking
+
+
+def tidy(variables: Mapping[str, str], owners: FolderOwners) -> dict[str, str]:
+    """Without empty entries and without those that are there twice: CANN's own folders under whatever name,
+    others under the same one."""
+    result = dict(variables)
+    for name in TIDY:
+        kept: dict[str, str] = {}
+        for entry in entries_of(variables, name):
+            real = owners.real(entry) if owners.of_ascend(entry) else None
+            kept.setdefault(real or entry.rstrip("/") or "/", entry)
+        value = ":".join(kept.values())
+        if variables.get(name) and not value:
+            del result[name]
+        elif variables.get(name, "") != value:
+            result[name] = value
+    return result

@@ -1,0 +1,95 @@
+"""Which findings the variables can answer, and the remedies among theirs that are taken over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Optional
+
+from npudoctor.core.model import Finding, Report, Severity, Status, Step
+from npudoctor.fixing.steps.commands import Command, Export
+
+# What is asked: the checks of a shell's variables, and, to know causes from echoes, what is installed.
+CHECKS = (
+    *("cann-env", "aicpu-path", "library-path", "te-topi", "nnal-atb"),
+    *("log-settings", "log-directory", "libpython", "libstdcxx", "training-env", "identity", "hccl-env"),
+)
+# Whose errors are nothing but wrong variables.
+OWN = ("cann-env", "aicpu-path")
+CAUSES = ("cann-install", "cann-driver", "accelerator")
+# One of these, and what the installation's own script sets is missing or wrong.
+UNSOURCED = frozenset(
+    f"cann-env.{word}"
+    for word in (
+        *("not-sourced", "unset", "no-such-path"),
+        *("mixed-installs", "other-install-first", "missing-entry"),
+    )
+)
+# Entries of another CANN stand where they do harm, or would as soon as the order changes.
+MIXED = frozenset(
+    (
+        *("cann-env.mixed-installs", "cann-env.other-install-first"),
+        *("library-path.other-cann", "aicpu-path.other-install"),
+    )
+)
+# Mended however little they weigh: where no NPU is to be used everything is only said.
+ALWAYS = ("cann-env.", "library-path.", "aicpu-path.missing", "aicpu-path.other-install")
+HARMLESS = ("log-settings.bad-value", "log-settings.pasted-punctuation")
+# Somebody may have meant it so, or it must be the same on every node: said, and left to a person.
+LEFT = tuple(
+    f"hccl-env.{word}" for word in ("bad-value", "unsupported-pair", "conflict", "timeout-order", "whitelist")
+)
+
+
+def findings_of(report: Report) -> list[Finding]:
+    """The findings that variables may answer, causes before echoes."""
+    findings = [finding for row in report.results if row.check in CHECKS for finding in row.findings]
+    return [finding for finding in sorted(findings, key=_echoes) if is_relevant(finding)]
+
+
+def _echoes(finding: Finding) -> bool:
+    return finding.caused_by is not None
+
+
+def is_relevant(finding: Finding) -> bool:
+    """Whether a finding is one that the variables are to answer."""
+    if finding.code.startswith(ALWAYS) or finding.code in HARMLESS:
+        return True
+    return finding.weight > Severity.INFO
+
+
+def unanswered_checks(report: Report) -> Iterator[str]:
+    """The checks of the variables that could not answer, with the reason."""
+    for row in report.results:
+        if row.check in CHECKS and row.status in (Status.UNKNOWN, Status.TIMEOUT, Status.CRASHED):
+            yield f"{row.check}: {row.reason}"
+
+
+def changes_of(finding: Finding) -> Optional[dict[str, Optional[str]]]:
+    """What the remedy does to variables, None for unset; None where it is something else."""
+    if finding.fix is None or not finding.fix.steps or finding.code.startswith(LEFT):
+        return None
+    changes: dict[str, Optional[str]] = {}
+    for step in finding.fix.steps:
+        change = _change(step)
+        if change is None:
+            return None
+        changes.update(change)
+    return changes
+
+
+def _change(step: Step) -> Optional[Mapping[str, Optional[str]]]:
+    if isinstance(step, Export):
+        return {step.name: step.value}
+    if isinstance(step, Command) and step.argv[:1] == ("unset",):
+        return dict.fromkeys(step.argv[1:])
+    return None
+
+
+def atb_script(findings: Sequence[Finding]) -> tuple[str, ...]:
+    """The words with which ATB's script is to be sourced: its path, and the C++ ABI if known."""
+    asking = [finding for finding in findings if finding.code.startswith(("nnal-atb.", "cann-env.atb-"))]
+    if all(finding.caused_by for finding in asking):
+        return ()
+    steps = (step for finding in asking for step in (finding.fix.steps if finding.fix else ()))
+    words = (step.argv[1:] for step in steps if isinstance(step, Command) and step.argv[:1] == ("source",))
+    return max(words, key=len, default=())

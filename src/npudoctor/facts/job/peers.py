@@ -1,0 +1,58 @@
+"""Where the job's other nodes are, as far as the user and the variables say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Optional
+
+from npudoctor.core.addresses import ip_address
+from npudoctor.core.frozen import dataclass
+from npudoctor.facts.job.local_addresses import is_local
+from npudoctor.facts.job.nodes import is_here, node_count
+from npudoctor.host.host import Host
+from npudoctor.host.network.names import RENDEZVOUS
+
+
+@dataclass(frozen=True)
+class Peer:
+    """An address of another node, and who named it: "--peers", or a variable."""
+
+    address: str
+    named_by: str
+
+
+def several_nodes(host: Host) -> bool:
+    """Whether the job has other nodes: said by --peers, by counts, or by a master elsewhere.
+
+    The master's name is asked of the system where nothing else tells, which may take seconds.
+    """
+    if host.options.peers:
+        return True
+    count = node_count(host)
+    if count is not None:
+        return count > 1
+    places = (host.variables.get(name, "") for name in RENDEZVOUS)
+    return any(place and is_here(host, place) is False for place in places)
+
+
+def first_peer(host: Host) -> Optional[Peer]:
+    """An IP address of another node, the master's if it is one; None where nothing names any.
+
+    A name is asked of the system, which may take seconds.
+    """
+    for place, named_by in _places(host):
+        if not place or is_local(host, place):
+            continue
+        literal = ip_address(place)
+        found = (literal,) if literal else host.names.meaning(place).addresses
+        others = [one for one in found if not is_local(host, one)]
+        if others:
+            return Peer(min(others, key=lambda one: ":" in one), named_by)
+    return None
+
+
+def _places(host: Host) -> Iterator[tuple[str, str]]:
+    for name in RENDEZVOUS:
+        yield host.variables.get(name, ""), name
+    for peer in host.options.peers:
+        yield peer, "--peers"

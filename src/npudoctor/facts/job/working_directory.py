@@ -1,0 +1,94 @@
+"""Where a job is started, and what Python would find there before what is installed."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import Optional
+
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.messages import _
+from npudoctor.host.fs.files import Files
+from npudoctor.host.host import Host
+from npudoctor.host.libraries.loader import split_path
+from npudoctor.host.process.identity import Identity, user_name
+from npudoctor.host.process.users import home_of
+
+
+def working_directory(host: Host) -> Optional[str]:
+    """The working directory of the caller, or of the process that is examined, without links; None where
+    it is gone."""
+    return host.running_files.real(f"/proc/{host.options.env_of or 'self'}/cwd")
+
+
+def job_user(host: Host) -> Identity:
+    """Who runs the job: the caller, or the user of the process that is examined, with its HOME."""
+    return host.once("user of the job", lambda: _job_user(host)) if host.options.env_of else host.identity
+
+
+def foreign_user(host: Host) -> Optional[Identity]:
+    """Who runs the job where that is somebody else: what we may, that user may not, so modes must tell."""
+    who = job_user(host)
+    return who if who.euid != host.identity.euid else None
+
+
+def _job_user(host: Host) -> Identity:
+    pid = host.options.env_of
+    ids: dict[str, list[int]] = {"Uid": [], "Gid": [], "Groups": []}
+    for line in (host.running_files.text(f"/proc/{pid}/status") or "").splitlines():
+        name, _colon, rest = line.partition(":")
+        if name in ids:
+            ids[name] = [int(word) for word in rest.split()]
+    if len(ids["Uid"]) < 2 or len(ids["Gid"]) < 2:
+        raise CannotTell(_("there is no process {pid}").format(pid=pid))
+    uid = ids["Uid"][1]
+    groups = frozenset((ids["Gid"][1], *ids["Groups"]))
+    told = host.variables.get("HOME", "")
+    home = told if told.startswith("/") else home_of(host.files, uid) or "/"
+    return Identity(uid, user_name(uid), home, frozenset(), groups)
+
+
+def module_file(files: Files, folder: str, name: str) -> Optional[str]:
+    """The file that `import name` would load from a folder; None when it would look further.
+
+    A folder without __init__.py is none: an installed package behind it wins. So is one that this user may
+    not enter: Python passes over it.
+    """
+    for path in (f"{folder}/{name}/__init__.py", f"{folder}/{name}.py"):
+        try:
+            entry = files.stat(path)
+        except CannotTell as error:
+            if not isinstance(error.__cause__, PermissionError):
+                raise
+            continue
+        if entry is not None and entry.is_file:
+            return path
+    return None
+
+
+def pythonpath(entries: list[str], here: Optional[str]) -> list[str]:
+    """The folders that PYTHONPATH names; an empty or a relative entry is one of the working directory."""
+    folders = []
+    for entry in entries:
+        if entry.startswith("/"):
+            folders.append(entry)
+        elif here is not None:
+            folders.append(posixpath.normpath(f"{here}/{entry}"))
+    return folders
+
+
+def absolute_search_paths(host: Host) -> dict[str, str]:
+    """The variables that name folders by where the job is started, with these folders by their own paths:
+    they mean the same in a program that goes elsewhere. Empty where none does, or that folder is gone."""
+    here = working_directory(host)
+    told: dict[str, str] = {}
+    if here is None:
+        return told
+    for name, separators in (("PYTHONPATH", ":"), ("LD_LIBRARY_PATH", ":;")):
+        value = host.variables.get(name, "")
+        entries = split_path(value, separators)
+        if any(entry[:1] not in ("/", "$") for entry in entries):
+            told[name] = ":".join(
+                entry if entry[:1] in ("/", "$") else posixpath.join(here, entry) if entry else here
+                for entry in entries
+            )
+    return told

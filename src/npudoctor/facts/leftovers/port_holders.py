@@ -1,0 +1,101 @@
+"""Who has a TCP socket open: the processes, as far as our rights show them, else the socket's user."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Optional
+
+from npudoctor.core.frozen import dataclass, field
+from npudoctor.core.ports import mask
+from npudoctor.facts.job.examined_job import INIT, job_pids
+from npudoctor.facts.job.ports import Claim
+from npudoctor.host.host import Host
+from npudoctor.host.network.sockets import TcpSocket
+from npudoctor.host.process.users import user_names
+
+LOOPBACK = ("127.", "::1", "::ffff:127.")
+
+
+class Holders:
+    """Answers for sockets of one run; the descriptors of all processes are read once, and only when asked."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._pids: Optional[dict[str, set[int]]] = None
+        self._ancestors: Optional[frozenset[int]] = None
+        self._users: Optional[dict[int, str]] = None
+
+    def pids(self, bound: TcpSocket) -> tuple[int, ...]:
+        """The processes that have it open; empty when none that we may look into has."""
+        if self._pids is None:
+            self._pids = {}
+            for pid in self._host.processes.all():
+                for _number, target in self._host.processes.open_files(pid) or ():
+                    if target.startswith("socket:["):
+                        self._pids.setdefault(target, set()).add(pid)
+        return tuple(sorted(self._pids.get(f"socket:[{bound.inode}]", ())))
+
+    def is_ancestors(self, bound: TcpSocket) -> bool:
+        """Whether we ourselves or one of our ancestors, init apart, listens with it, or the job that is
+        examined has it."""
+        job = job_pids(self._host)
+        if job and not job.isdisjoint(self.pids(bound)):
+            return True
+        if self._ancestors is None:
+            processes = self._host.processes
+            everybody = processes.all()
+            line = processes.ancestors(processes.self_pid)
+            self._ancestors = frozenset(pid for pid in line if everybody[pid].name not in INIT)
+        return bound.listening and not self._ancestors.isdisjoint(self.pids(bound))
+
+    def describe(self, bound: TcpSocket) -> tuple[str, ...]:
+        """Each process as "pid 4711 (python3, alice)", or the user alone as "uid 1000 (alice)"."""
+        pids = self.pids(bound)
+        return tuple(map(self._process, pids)) if pids else (self._user(bound.uid),)
+
+    def _process(self, pid: int) -> str:
+        process = self._host.processes.all()[pid]
+        return f"pid {pid} ({process.name}, {self._names().get(process.uid, f'uid {process.uid}')})"
+
+    def _user(self, uid: int) -> str:
+        name = self._names().get(uid)
+        return f"uid {uid} ({name})" if name else f"uid {uid}"
+
+    def _names(self) -> dict[int, str]:
+        if self._users is None:
+            self._users = user_names(self._host.files)
+        return self._users
+
+
+@dataclass(frozen=True)
+class Occupants:
+    """The sockets on the ports of a claim: in the way, an ancestor's, or on an address that is not needed."""
+
+    held: list[TcpSocket] = field(default_factory=list)
+    ancestors: list[TcpSocket] = field(default_factory=list)
+    apart: list[TcpSocket] = field(default_factory=list)
+
+
+def occupants(claim: Claim, bound: Iterable[TcpSocket], holders: Holders) -> Occupants:
+    """Where somebody listens, connections are those that were accepted: the listener alone counts.
+
+    HCCL binds the address of a network card, which a connection inside of the machine leaves free.
+    """
+    claimed = mask(claim.spans)
+    here = [socket for socket in bound if claimed[socket.port]]
+    listened = {socket.port for socket in here if socket.listening}
+    found = Occupants()
+    for socket in here:
+        if socket.listening:
+            (found.ancestors if holders.is_ancestors(socket) else found.held).append(socket)
+        elif socket.port not in listened:
+            inside = claim.hccl and socket.address.startswith(LOOPBACK)
+            ours = found.ancestors if holders.is_ancestors(socket) else found.held
+            (found.apart if inside else ours).append(socket)
+    return found
+
+
+def abbreviate(names: Iterable[str], most: int = 3) -> str:
+    """Some of many names, each once: "a, b, c, ... (+4)"."""
+    each = list(dict.fromkeys(names))
+    return ", ".join(each[:most]) + (f", ... (+{len(each) - most})" if len(each) > most else "")

@@ -1,0 +1,110 @@
+"""Runs the programs of a fix, each with what must still hold right before; rules of nftables among them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Optional
+
+from npudoctor.core.marks import FileMark
+from npudoctor.core.messages import _
+from npudoctor.fixing.actions.programs import failure_text, raise_failure
+from npudoctor.fixing.outcome import Failed, Gone, Observer, Refused, changing
+from npudoctor.fixing.steps.steps import Command, DeleteRule, InsertRule, Remount
+from npudoctor.host import Host
+from npudoctor.host.process.commands import Answer
+
+COMMAND_SECONDS = 600.0
+LIMIT = 64 << 20  # of a listed chain
+
+
+def run_command(step: Command, host: Host, at: Observer) -> None:
+    """Run it, unless it is so already or what it reads is not what was looked at."""
+    for mark in step.inputs:
+        _same(mark, host)
+    if step.unless and host.commands.run(step.unless).ok:
+        raise Gone(_("already done"))
+    if step.still:
+        _still_so(host.commands.run(step.still))
+    with changing(at, f"run {step.argv[0]}"):
+        answer = host.commands.run(step.argv, timeout=COMMAND_SECONDS)
+    if not answer.ok:
+        raise_failure(answer)
+    lines = [line for line in answer.stdout.splitlines() if line.strip()]
+    if step.skipped and lines and all(line.startswith(step.skipped) for line in lines):
+        raise Gone(_("already done"))
+
+
+def _still_so(answer: Answer) -> None:
+    """Gone where the program says no, which is status 1; any other is that it could not look: firewall-cmd
+    ends so while firewalld is stopped, and its permanent rules stay."""
+    if answer.ended != "exited" or answer.status not in (0, 1):
+        raise Refused(failure_text(answer))
+    if answer.status == 1:
+        raise Gone
+
+
+def remount(step: Remount, host: Host, at: Observer) -> None:
+    """Give it the size, if nobody has given it another since; and see that it has it."""
+    now = _size(step.path, host)
+    if now == step.size:
+        raise Gone(_("already done"))
+    if now != step.was:
+        raise Refused(_("{path} has changed since").format(path=step.path))
+    with changing(at, "run mount"):
+        answer = host.commands.run(step.argv, timeout=COMMAND_SECONDS)
+    if _size(step.path, host.again()) == now:
+        raise Failed(failure_text(answer))  # the kernel does all or nothing
+    if not answer.ok:
+        raise_failure(answer)
+
+
+def _size(path: str, host: Host) -> Optional[int]:
+    space = host.running_files.space(path)
+    return None if space is None else space.total
+
+
+def insert_rule(step: InsertRule, host: Host, at: Observer) -> None:
+    """Put our rule in front of the chain, once."""
+    if _handles(step, host):
+        raise Gone(_("the rule already exists"))
+    _nft(step.argv, host, at)
+
+
+def delete_rule(step: DeleteRule, host: Host, at: Observer) -> None:
+    """Take out the rule that carries our comment, by its handle."""
+    handles = _handles(step, host)
+    if not handles:
+        raise Gone
+    if len(handles) > 1:
+        raise Refused(_("several rules carry the comment {comment}").format(comment=step.comment))
+    _nft(("nft", "delete", "rule", *step.place, "handle", str(handles[0])), host, at)
+
+
+def _handles(step: InsertRule | DeleteRule, host: Host) -> list[int]:
+    """The rules of the chain that carry our comment; Refused when the chain cannot be listed."""
+    answer = host.commands.run(("nft", "-j", "-a", "list", "chain", *step.place), limit=LIMIT)
+    if not answer.ok:
+        if isinstance(step, DeleteRule) and "No such file or directory" in answer.stderr:
+            raise Gone  # with its chain, as after a reboot
+        raise Refused(failure_text(answer))
+    try:
+        rules = [item["rule"] for item in json.loads(answer.stdout)["nftables"] if "rule" in item]
+        return [int(rule["handle"]) for rule in rules if rule.get("comment") == step.comment]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise Refused(_("the output of nft cannot be parsed")) from None
+
+
+def _same(mark: FileMark, host: Host) -> None:
+    now = host.files.stat(mark.name)
+    seen = (mark.device, mark.inode, mark.size, mark.mtime_ns)
+    if now is None or seen != (now.dev, now.ino, now.size, now.mtime_ns):
+        raise Refused(_("{path} has changed since").format(path=mark.name))
+
+
+def _nft(argv: Sequence[str], host: Host, at: Observer) -> None:
+    """nft does all or nothing."""
+    with changing(at, "run nft"):
+        answer = host.commands.run(argv, timeout=COMMAND_SECONDS)
+    if not answer.ok:
+        raise Failed(failure_text(answer))

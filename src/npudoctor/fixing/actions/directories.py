@@ -1,0 +1,51 @@
+"""Opens the directories in which something is removed; what is missing or swapped is said in our words."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from npudoctor.core.messages import _
+from npudoctor.fixing.outcome import Gone, Refused
+from npudoctor.host.fs.walk import Parent, open_directory
+
+_REPLACED = (errno.ELOOP, errno.ENOTDIR)  # a link, or no directory any more
+
+
+@contextmanager
+def open_folder(path: str) -> Iterator[tuple[int, tuple[Parent, ...]]]:
+    """A directory and all its parents; a missing one is Gone, a link on the way is Refused."""
+    with refuse_replaced(path):
+        walk = open_directory(path)
+        opened = walk.__enter__()
+    try:
+        yield opened
+    finally:
+        walk.__exit__()
+
+
+@contextmanager
+def open_subfolder(directory: int, name: str) -> Iterator[int]:
+    """A directory in an opened one, by the same rules."""
+    with refuse_replaced(name):
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(name, flags, dir_fd=directory)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def refuse_replaced(path: str) -> Iterator[None]:
+    """Around what may find that the path is gone or swapped."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise Gone from None
+    except OSError as error:
+        if error.errno in _REPLACED:
+            raise Refused(_("{path} has been replaced since").format(path=path)) from None
+        raise

@@ -1,0 +1,194 @@
+"""Ends processes that are proven stale: by descriptors, each judged anew right before either signal."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Optional
+
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.marks import ProcessMark
+from npudoctor.core.messages import _
+from npudoctor.fixing.actions.syscalls import signal_process
+from npudoctor.fixing.outcome import Failed, Gone, Observer, Refused, changing
+from npudoctor.fixing.steps.steps import SignalProcess
+from npudoctor.host import CannotTell, Host
+from npudoctor.host.process.pidfds import wait_for_ends
+from npudoctor.host.process.processes import parse_stat
+from npudoctor.proof.ending import Endings
+
+SPARE = 64  # descriptors for all else that is open
+TURN = 0.05  # seconds between two looks at a process that we have no descriptor of
+
+
+@dataclass(frozen=True)
+class HeldProcess:
+    """A process and the descriptor by which we hold it; None where the kernel has none (before 5.3)."""
+
+    mark: ProcessMark
+    descriptor: Optional[int]
+
+
+def end_processes(step: SignalProcess, host: Host, at: Observer) -> None:
+    """SIGTERM to all, SIGKILL to those that are left after a while; nothing before all are judged."""
+    # A fake machine's pids are no processes of this kernel.
+    if not host.processes.ours() or host.processes.self_pid != os.getpid():
+        raise Refused(_("/proc shows a pid namespace other than npudoctor's"))
+    with _held(step, host) as left:
+        if not left:
+            raise Gone
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            _send(_guarded(step, left, host.again()), step.owner, number, host.again(), at)
+            left = _remaining(left, step.seconds, host)
+            if not left:
+                return
+    raise Failed(_why_there(left[0].mark.pid, step.seconds, host.again()))
+
+
+@contextmanager
+def _held(step: SignalProcess, host: Host) -> Iterator[list[HeldProcess]]:
+    """Those that still run. Only what is seen once a descriptor is open is known to be of its process."""
+    with ExitStack() as stack:
+        stack.enter_context(_room(len(step.processes)))
+        held = []
+        for mark in step.processes:
+            descriptor = host.pidfds.open(mark.pid) if host.pidfds.usable else None
+            if descriptor is not None:
+                stack.callback(os.close, descriptor)
+            if _runs(mark, host) and (descriptor is not None or not host.pidfds.usable):
+                held.append(HeldProcess(mark, descriptor))
+        yield held
+
+
+@contextmanager
+def _room(count: int) -> Iterator[None]:
+    """Where so many descriptors may be open: a job of eight ranks with their workers has over a thousand
+    processes, and 1024 is what a shell allows."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = count + SPARE
+    if soft == resource.RLIM_INFINITY or needed <= soft:
+        yield
+        return
+    if hard != resource.RLIM_INFINITY and needed > hard:
+        text = _(
+            "cannot hold {count} processes open at once: this shell allows {limit} open files (ulimit -n)"
+        )
+        raise Refused(text.format(count=count, limit=hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def _runs(mark: ProcessMark, host: Host) -> bool:
+    """Whether it runs; Refused when its pid is another process's by now."""
+    process = host.processes.now(mark.pid)
+    if process is None:
+        if host.processes.hidden(mark.pid):
+            raise Refused(_("pid {pid} is hidden").format(pid=mark.pid))
+        return False
+    if process.started != mark.started:
+        raise Refused(_("pid {pid} now belongs to another process").format(pid=mark.pid))
+    return not process.gone
+
+
+def _guarded(step: SignalProcess, left: Sequence[HeldProcess], fresh: Host) -> list[HeldProcess]:
+    """Those that still run: each is the one that was looked at, proven stale, and leaves no child behind."""
+    endings = Endings(fresh)
+    among = {held.mark.pid for held in left}
+    living = []
+    for held in left:
+        pid = held.mark.pid
+        reason = endings.why_not(pid)
+        child = endings.unproven_child(pid, among)
+        if not _same(held.mark, step.owner, fresh):
+            continue  # it ended by itself in between, which is a reason too
+        if reason:
+            raise Refused(reason)
+        if child is not None:
+            text = _("process {pid} has a child {child} that is not proven stale, or is new")
+            raise Refused(text.format(pid=pid, child=child))
+        living.append(held)
+    return living
+
+
+def _same(mark: ProcessMark, owner: int, fresh: Host) -> bool:
+    """Whether it still runs, with the same user and control groups; Refused when with others."""
+    seen = (fresh.processes.owner(mark.pid), fresh.processes.cgroups(mark.pid))
+    now = fresh.processes.now(mark.pid)  # last: what one says that ended since is nothing
+    if now is None or now.gone or now.started != mark.started:
+        return False
+    if seen != (owner, mark.cgroups):
+        raise Refused(_("process {pid} changed its user or its control group").format(pid=mark.pid))
+    return True
+
+
+def _send(
+    living: Sequence[HeldProcess], owner: int, number: signal.Signals, fresh: Host, at: Observer
+) -> None:
+    for held in living:
+        pid = held.mark.pid
+        try:
+            if _same(held.mark, owner, fresh):
+                with changing(at, f"signal {number.name[3:]} to {pid}"):
+                    _signal(held, number)
+        except ProcessLookupError:
+            continue  # it ended by itself in between
+        except PermissionError:
+            raise Failed(
+                _("the kernel does not allow npudoctor to signal process {pid}").format(pid=pid)
+            ) from None
+
+
+def _signal(held: HeldProcess, number: signal.Signals) -> None:
+    if held.descriptor is None:
+        os.kill(held.mark.pid, number)
+    else:
+        signal_process(held.descriptor, number)
+
+
+def _remaining(held: Sequence[HeldProcess], seconds: float, host: Host) -> list[HeldProcess]:
+    """Those that have not ended after so long."""
+    descriptors = [process.descriptor for process in held if process.descriptor is not None]
+    if len(descriptors) == len(held):
+        over = wait_for_ends(descriptors, seconds)
+        return [process for process in held if process.descriptor not in over]
+    until = time.monotonic() + seconds
+    left = list(held)
+    while left and time.monotonic() < until:
+        time.sleep(TURN)
+        left = [process for process in left if _runs_on(process.mark, host)]
+    return left
+
+
+def _runs_on(mark: ProcessMark, host: Host) -> bool:
+    process = host.processes.now(mark.pid)
+    return process is not None and process.started == mark.started and not process.gone
+
+
+def _why_there(pid: int, seconds: float, fresh: Host) -> str:
+    """Why a process outlives SIGKILL: one of its threads, if not all of them, hangs in the kernel."""
+    if any(_state(fresh, pid, task) == "D" for task in _tasks(fresh, pid)):
+        return _("process {pid} is in uninterruptible sleep: only a reboot ends it").format(pid=pid)
+    text = _("process {pid} has not ended {seconds} s after SIGKILL")
+    return text.format(pid=pid, seconds=f"{seconds:g}")
+
+
+def _tasks(fresh: Host, pid: int) -> Sequence[str]:
+    try:
+        return fresh.running_files.names(f"/proc/{pid}/task")
+    except CannotTell:
+        return ()
+
+
+def _state(fresh: Host, pid: int, task: str) -> str:
+    try:
+        return parse_stat(pid, fresh.running_files.text(f"/proc/{pid}/task/{task}/stat") or "", 0).state
+    except (CannotTell, IndexError, ValueError):
+        return ""

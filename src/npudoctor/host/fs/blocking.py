@@ -1,0 +1,143 @@
+"""Asks about files on mounts that may block, from a child process that can be left behind.
+
+A thread stuck in a dead mount keeps its whole process from ending; a child does not. One child
+serves one mount, so that a dead mount costs its deadline once and delays no other.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from typing import Any, Optional
+
+from npudoctor.core.descriptors import ready
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.messages import _
+
+SERVER = r"""
+import base64, itertools, json, os, sys
+def answer(op, path, limit, start):
+    if op == "lstat":
+        found = os.lstat(path)
+        return list(found) + [found.st_mtime_ns, found.st_ctime_ns, found.st_blocks * 512]
+    if op == "readlink": return base64.b64encode(os.readlink(path)).decode()
+    if op == "names":
+        with os.scandir(path) as found:
+            names = (entry.name for entry in itertools.islice(found, limit or None))
+            return [base64.b64encode(name).decode() for name in names]
+    if op == "owners":
+        with os.scandir(path) as found:
+            entries = [(entry.name, entry.stat(follow_symlinks=False)) for entry in found]
+            return [(base64.b64encode(name).decode(), it.st_uid, it.st_mode) for name, it in entries]
+    if op == "sizes":
+        folder, *names = path.split(b"\0")
+        found = []
+        for name in names:
+            try:
+                it = os.lstat(folder + b"/" + name)
+                kind = it.st_mode & 0o170000
+                found.append(it.st_size if kind == 0o100000 else -3 if kind == 0o120000 else -2)
+            except (FileNotFoundError, NotADirectoryError): found.append(-1)
+        return found
+    if op == "access": return os.access(path, limit)
+    if op == "space":
+        v = os.statvfs(path)
+        return [v.f_blocks * v.f_frsize, v.f_bavail * v.f_frsize, v.f_files, v.f_favail,
+            os.stat(path).st_dev, bool(v.f_flag & os.ST_RDONLY)]
+    if op == "read":
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        if start: os.lseek(fd, start, 0)
+        parts, left = [], limit
+        while left > 0:
+            part = os.read(fd, min(left, 1 << 20))
+            if not part: break
+            parts.append(part); left -= len(part)
+        os.close(fd)
+        return base64.b64encode(b"".join(parts)).decode()
+for line in sys.stdin:
+    op, path, limit, start = json.loads(line)
+    try: reply = {"ok": answer(op, base64.b64decode(path), limit, start)}
+    except OSError as error: reply = {"errno": error.errno or 5}
+    sys.stdout.write(json.dumps(reply) + "\n"); sys.stdout.flush()
+"""
+
+
+class MountChild:
+    """The child that touches one mount. Thread-safe; dead once it has missed a deadline."""
+
+    def __init__(self, mount: str, deadline: float) -> None:
+        self._mount, self._deadline = mount, deadline
+        self._lock = threading.Lock()
+        self._child: Optional[subprocess.Popen[bytes]] = None
+        self._dead = False
+
+    def ask(self, op: str, path: str, limit: int = 0, start: int = 0) -> Any:
+        """The answer to one file operation; OSError as the operation gave it, CannotTell when none came."""
+        with self._lock:
+            if self._dead:
+                raise self._no_answer()
+            try:
+                reply = self._exchange(op, path, limit, start)
+            except (OSError, ValueError):
+                reply = None
+            if reply is None:
+                self._dead = True
+                self.close()
+                raise self._no_answer()
+        if "errno" in reply:
+            raise OSError(reply["errno"], os.strerror(reply["errno"]), path)
+        return reply["ok"]
+
+    def close(self) -> None:
+        """Kill the child; one that hangs in the kernel is left behind."""
+        if self._child is not None:
+            self._child.kill()
+            for pipe in (self._child.stdin, self._child.stdout):
+                if pipe is not None:
+                    pipe.close()
+            self._child = None
+
+    def _exchange(self, op: str, path: str, limit: int, start: int) -> Optional[dict[str, Any]]:
+        child = self._child or self._start()
+        if child.stdin is None or child.stdout is None:
+            return None
+        request = [op, base64.b64encode(os.fsencode(path)).decode(), limit, start]
+        child.stdin.write(json.dumps(request).encode() + b"\n")
+        child.stdin.flush()
+        return _read_line(child.stdout.fileno(), self._deadline)
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        self._child = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", SERVER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            start_new_session=True,
+        )
+        return self._child
+
+    def _no_answer(self) -> CannotTell:
+        text = _("the file system mounted at {mount} does not answer within {seconds:g} s")
+        return CannotTell(text.format(mount=self._mount, seconds=self._deadline))
+
+
+def _read_line(fd: int, deadline: float) -> Optional[dict[str, Any]]:
+    """One JSON line from the pipe, or None when it ends or the deadline passes first."""
+    until = time.monotonic() + deadline
+    received = b""
+    while not received.endswith(b"\n"):
+        left = until - time.monotonic()
+        if left <= 0 or not ready(fd, left):
+            return None
+        part = os.read(fd, 1 << 16)
+        if not part:
+            return None
+        received += part
+    answer: dict[str, Any] = json.loads(received)
+    return answer

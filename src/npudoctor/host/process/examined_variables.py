@@ -1,0 +1,153 @@
+"""Whose variables are examined: those of a running process, or those that a script would leave."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator, Mapping
+from typing import Optional
+
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _, strerror
+from npudoctor.host.fs.files import Disk
+from npudoctor.host.process.commands import Answer, Commands
+from npudoctor.host.process.processes import parse_uids
+
+BASH = "/bin/bash"
+ENVIRON_LIMIT = 4 << 20
+# Standard output is kept apart for the variables: what the script prints goes to standard error, and what it
+# leaves running holds neither. It sees no arguments, and it sees that it is sourced.
+SCRIPT = (
+    "npudoctor_script=$1; shift; exec 3>&1 1>&2; "
+    'source "$npudoctor_script" 3>&-; npudoctor_status=$?; '
+    '/usr/bin/env -0 >&3; exit "$npudoctor_status"'
+)
+# What a shell changes by itself.
+BY_ITSELF = ("_", "SHLVL", "PWD", "OLDPWD")
+# What would make bash run something else first, or change what it is.
+STARTING = ("BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "BASH_FUNC_")
+
+
+@dataclass(frozen=True)
+class ScriptVariables:
+    """The variables after a script. `notes`: what a person should know who trusts them."""
+
+    variables: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+
+
+def parse_environ(content: bytes) -> dict[str, str]:
+    """NUL-separated NAME=value as a mapping; of a name that is there twice the first counts, as in C."""
+    found: dict[str, str] = {}
+    for entry in content.decode("utf-8", "surrogateescape").split("\0"):
+        name, equals, value = entry.partition("=")
+        if equals and name:
+            found.setdefault(name, value)
+    return found
+
+
+def of_process(disk: Disk, pid: int) -> dict[str, str]:
+    """The variables with which a process was started; CannotTell when they cannot be had."""
+    try:
+        content = disk.read(f"/proc/{pid}/environ", ENVIRON_LIMIT)
+    except OSError as error:
+        # Of one that has ended, and was not waited for yet, the kernel forbids it to all but root.
+        if error.errno in (errno.ENOENT, errno.ESRCH) or _has_ended(disk, pid):
+            raise CannotTell(_("there is no process {pid}").format(pid=pid)) from error
+        text = _("the variables of process {pid} cannot be read: {why}")
+        raise CannotTell(text.format(pid=pid, why=strerror(error.errno))) from error
+    if not content:
+        raise CannotTell(
+            _("process {pid} has no variables: it has ended or is a kernel thread").format(pid=pid)
+        )
+    return parse_environ(content)
+
+
+def _has_ended(disk: Disk, pid: int) -> bool:
+    try:
+        stat = disk.read(f"/proc/{pid}/stat", 4096)
+    except OSError:
+        return False
+    return stat.rpartition(b")")[2].split()[:1] in ([b"Z"], [b"X"])
+
+
+def is_roots(disk: Disk, pid: int) -> bool:
+    """Whether all its user ids are root's. The owner of its folder does not tell: /proc gives what may not
+    be dumped to root."""
+    try:
+        return parse_uids(disk.read(f"/proc/{pid}/status", 1 << 16)) == {0}
+    except OSError:
+        return False
+
+
+def after_script(
+    commands: Commands, path: str, variables: Mapping[str, str], seconds: float
+) -> ScriptVariables:
+    """What a shell of the caller has after it sourced a script; CannotTell when the shell ended with it.
+
+    A script may well end with a status: that of its last command, `[ -f ~/x ] && . ~/x`, is no failure.
+    """
+    if not commands.may_run(path):
+        text = _("{path} is not run as root: it or a folder above it is writable by other users")
+        raise CannotTell(text.format(path=path))
+    clean = {name: value for name, value in variables.items() if not name.startswith(STARTING)}
+    started = commands.narrowed(clean)
+    answer = commands.run(
+        [BASH, "--noprofile", "--norc", "-c", SCRIPT, "bash", path],
+        timeout=seconds,
+        variables=started,
+        here=True,
+    )
+    why = _why_failed(answer, seconds)
+    if why is not None:
+        raise CannotTell(_("{path}: {why}").format(path=path, why=why))
+    found = _widened(parse_environ(answer.stdout.encode("utf-8", "surrogateescape")), started, clean)
+    notes = tuple(_("{path}: {why}").format(path=path, why=note) for note in _notes(answer, clean, found))
+    found.pop("_", None)
+    found.pop("SHLVL", None)
+    return ScriptVariables(
+        {**found, **{name: variables[name] for name in ("_", "SHLVL") if name in variables}}, notes
+    )
+
+
+def _widened(
+    left: Mapping[str, str], started: Mapping[str, str], before: Mapping[str, str]
+) -> dict[str, str]:
+    """What the script left, with what its shell was not given put back where it was."""
+    found = dict(left)
+    for name, value in before.items():
+        short = started.get(name, "")
+        if short == value:
+            continue
+        if name not in started:
+            found.setdefault(name, value)  # which it could not read, but may have replaced
+        elif name in found:
+            found[name] = found[name].replace(short, value, 1)
+    return found
+
+
+def _notes(answer: Answer, before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
+    if answer.status:
+        text = _("{why}; the variables it had set by then are checked")
+        yield text.format(why=_status(answer))
+    names = before.keys() | after.keys()
+    if not any(before.get(name) != after.get(name) for name in names if name not in BY_ITSELF):
+        yield _("it changed no variable; a .bashrc often returns early where the shell is not interactive")
+
+
+def _why_failed(answer: Answer, seconds: float) -> Optional[str]:
+    if answer.ended == "exited" and answer.stdout:
+        return None
+    if answer.ok:
+        return _("it ends the shell that sources it")
+    if answer.ended == "timeout":
+        return _("it does not finish within {seconds:g} s").format(seconds=seconds)
+    if answer.ended != "exited":
+        return _("{shell} cannot be run: {why}").format(shell=BASH, why=answer.ended)
+    return _status(answer)
+
+
+def _status(answer: Answer) -> str:
+    said = answer.stderr.strip().splitlines()[-1:]
+    text = _("it exits with status {status}: {said}") if said else _("it exits with status {status}")
+    return text.format(status=answer.status, said=said[0] if said else "")

@@ -1,0 +1,60 @@
+"""Whether a sitecustomize.py leaves the search path and the ways of importing alone; nothing is run."""
+
+from __future__ import annotations
+
+import ast
+
+from npudoctor.host.python.syntax import parse_source
+
+# Of the standard library, what such files use; and two that lead to no folder for packages.
+_MODULES = frozenset(
+    "__future__ atexit collections contextlib datetime faulthandler functools gc io itertools json locale "
+    "logging math os pathlib platform random re resource signal socket ssl string sys tempfile threading "
+    "time traceback typing warnings apport_python_hook coverage".split()
+)
+_NAMES = frozenset(
+    "exec eval compile getattr setattr delattr globals locals vars __import__ __builtins__ __loader__ "
+    "__spec__".split()
+)
+# `path` but of os; and what leads to another program, or to what stands behind an object.
+_ATTRIBUTES = frozenset(
+    "path meta_path path_hooks path_importer_cache modules _getframe addsitedir system popen".split()
+)
+_STARTS = ("exec", "spawn", "posix_spawn", "fork", "__")
+_KEPT = frozenset(("os", "sys"))
+_LIMIT = 1 << 16
+
+
+def adds_nothing(text: str) -> bool:
+    """Whether it surely adds nothing; what is not understood may."""
+    tree = parse_source(text) if len(text) <= _LIMIT else None
+    return tree is not None and all(map(_is_harmless, ast.walk(tree)))
+
+
+def _is_harmless(node: ast.AST) -> bool:
+    if isinstance(node, ast.Import):
+        return all(one.name.split(".")[0] in _MODULES and _as_itself(one) for one in node.names)
+    if isinstance(node, ast.ImportFrom):
+        known = node.level == 0 and (node.module or "").split(".")[0] in _MODULES
+        return known and all(_is_part(node.module or "", one) for one in node.names)
+    if isinstance(node, ast.Name):
+        return node.id not in _NAMES and (isinstance(node.ctx, ast.Load) or node.id not in _KEPT)
+    if isinstance(node, ast.Attribute):
+        if node.attr == "path" and isinstance(node.value, ast.Name) and node.value.id == "os":
+            return True
+        return node.attr not in _ATTRIBUTES and not node.attr.startswith(_STARTS)
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return node.name not in _KEPT
+    return not isinstance(node, ast.arg) or node.arg not in _KEPT
+
+
+def _as_itself(name: ast.alias) -> bool:
+    """Whether it keeps the name by which the rest of the text is judged."""
+    return name.asname is None or (name.asname not in _KEPT and name.name.split(".")[0] not in _KEPT)
+
+
+def _is_part(module: str, name: ast.alias) -> bool:
+    if module == "os" and name.name == "path":
+        return name.asname not in _KEPT
+    told = name.name not in _ATTRIBUTES and name.name != "*" and not name.name.startswith(_STARTS)
+    return told and (name.asname or name.name) not in _KEPT

@@ -1,0 +1,91 @@
+"""Whether code that Python runs at its start plainly ends Python, raises, or takes a module's place.
+
+Told by its text. Only statements at the top level count, as far as nothing before them decides whether they
+are reached; what stands in a condition, a function or a `try` may never run.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Optional
+
+from npudoctor.core.frozen import dataclass
+from npudoctor.host.python.syntax import parse_source
+
+_LIMIT = 1 << 18
+_ENDS = frozenset(("sys.exit", "os._exit", "os.abort", "exit", "quit"))
+# What is no Exception: `site` lets it through, and Python ends.
+_LEAVING = frozenset(("SystemExit", "KeyboardInterrupt", "GeneratorExit", "BaseException"))
+_PLAIN = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Pass)
+
+
+@dataclass(frozen=True)
+class StartupStatement:
+    """`kind`: "ends", "raises", "replaces", the last with a `module`. `certain`: nothing before it could keep
+    it from being reached. `words`: the statement."""
+
+    kind: str
+    line: int
+    words: str
+    certain: bool
+    module: str = ""
+
+
+def startup_statements(text: str) -> Iterator[StartupStatement]:
+    """All that is plain, in the order of the text; nothing behind a statement that ends or raises."""
+    if len(text) > _LIMIT or not any(word in text for word in ("exit", "abort", "quit", "raise", "modules")):
+        return
+    tree = parse_source(text)
+    body = tree.body if tree else []
+    bound = {one.id for one in ast.walk(ast.Module(body, [])) if isinstance(one, ast.Name) and _stored(one)}
+    bound |= {one.name for one in body if isinstance(one, (ast.FunctionDef, ast.ClassDef))}
+    certain = True
+    for node in body:
+        kind, module = _kind(node, bound)
+        if kind:
+            yield StartupStatement(kind, node.lineno, ast.unparse(node).splitlines()[0][:80], certain, module)
+        if kind in ("ends", "raises"):
+            return
+        certain = certain and (isinstance(node, _PLAIN) or _is_constant(node))
+
+
+def _stored(name: ast.Name) -> bool:
+    return not isinstance(name.ctx, ast.Load)
+
+
+def _kind(node: ast.stmt, bound: set[str]) -> tuple[str, str]:
+    if isinstance(node, ast.Raise):
+        raised = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
+        name = _dotted(raised)
+        return ("ends" if name in _LEAVING and name not in bound else "raises"), ""
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        name = _dotted(node.value.func)
+        return ("ends" if name in _ENDS and name.partition(".")[0] not in bound else ""), ""
+    if isinstance(node, ast.Assign) and len(node.targets) == 1:
+        module = _entry_of_modules(node.targets[0])
+        return ("replaces" if module else ""), module
+    return "", ""
+
+
+def _entry_of_modules(target: ast.expr) -> str:
+    """Of `sys.modules["name"]`: the name."""
+    if isinstance(target, ast.Subscript) and _dotted(target.value) == "sys.modules":
+        key: Optional[ast.AST] = target.slice
+        if isinstance(key, ast.Constant) and isinstance(key.value, str):
+            return key.value
+    return ""
+
+
+def _is_constant(node: ast.stmt) -> bool:
+    """A docstring, or a name for a value that stands there."""
+    return isinstance(node, (ast.Expr, ast.Assign)) and isinstance(node.value, ast.Constant)
+
+
+def _dotted(node: Optional[ast.AST]) -> str:
+    """A name, or a name of a module's; "" for all else."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        return f"{node.value.id}.{node.attr}"
+    return ""

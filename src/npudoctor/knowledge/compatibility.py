@@ -1,0 +1,121 @@
+"""Whether two versions go together, by rows that name pairs of them: four answers, and which rows gave it."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from npudoctor.core.frozen import dataclass, field
+from npudoctor.knowledge.versions import Order, cann_order, public, same_patch_line
+
+if TYPE_CHECKING:
+    from packaging.version import Version
+
+
+class Compatibility(enum.Enum):
+    """COMPATIBLE and INCOMPATIBLE: a row declares it. NEWER: than our newest row. BETWEEN: among known ones,
+    but in no row. BESIDE: the same, and its neighbours suit. STRANGE: a version that cannot be compared."""
+
+    COMPATIBLE = "compatible"
+    INCOMPATIBLE = "incompatible"
+    BETWEEN = "between"
+    BESIDE = "beside"
+    NEWER = "newer"
+    STRANGE = "strange"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A row: a release (PEP 440), the versions of CANN that it goes with or does not, and where that is
+    written."""
+
+    release: str
+    cann: tuple[str, ...]
+    source: str
+    as_of: str
+    compatible: bool = True
+
+
+@dataclass(frozen=True)
+class PairJudgement:
+    """The answer, and the rows that decided it; for BETWEEN and NEWER the nearest ones.
+
+    `newer_cann`: of NEWER, whether it is the CANN that came after our rows; else it is the release.
+    """
+
+    answer: Compatibility
+    rows: tuple[Pair, ...] = field(default=())
+    newer_cann: bool = False
+
+    @property
+    def as_of(self) -> str:
+        """When the newest of these rows was written."""
+        return max((row.as_of for row in self.rows), default="")
+
+
+def judge_pair(rows: Sequence[Pair], release: str, cann: str) -> PairJudgement:
+    """What the rows say of this release beside this version of CANN."""
+    mine, theirs = public(release), cann_order(cann)
+    if mine is None or theirs is None or not rows:
+        return PairJudgement(Compatibility.STRANGE)
+    exact = tuple(row for row in rows if public(row.release) == mine)
+    for compatible, answer in ((False, Compatibility.INCOMPATIBLE), (True, Compatibility.COMPATIBLE)):
+        named = tuple(row for row in exact if row.compatible is compatible and _names(row, cann))
+        if named:
+            return PairJudgement(answer, named)
+    known = [row for row in rows if row.compatible]
+    newest = max(known, key=lambda row: _ends(row)[1])
+    if theirs > _ends(newest)[1]:
+        return PairJudgement(Compatibility.NEWER, (newest,), newer_cann=True)
+    exact = tuple(row for row in exact if row.compatible)
+    return PairJudgement(Compatibility.BETWEEN, exact) if exact else _unlisted(known, release, cann)
+
+
+def _unlisted(rows: Sequence[Pair], release: str, cann: str) -> PairJudgement:
+    """Of a release without a row: newer than all or than its own line, or between two rows of ours.
+
+    What is newer needs no older CANN than what came before it. A final release is not newer than its line
+    when only candidates of it are listed: it takes its place between what came before and after.
+    """
+    ordered = sorted(rows, key=lambda row: _dated(row.release))
+    mine = _dated(release)
+    below = [row for row in ordered if _dated(row.release) < mine]
+    above = ordered[len(below) :]
+    line = [row for row in below if mine.is_postrelease and _dated(row.release).release == mine.release]
+    if not above or (line and _dated(above[0].release).release != mine.release):
+        before = _equals(below, -1)
+        return PairJudgement(Compatibility.BETWEEN if _older(cann, before) else Compatibility.NEWER, before)
+    nearest = (*_equals(below, -1), *_equals(above, 0))
+    newest = max(_ends(row)[1] for row in nearest)
+    beside = bool(below) and not _older(cann, nearest) and (cann_order(cann) or ()) <= newest
+    return PairJudgement(Compatibility.BESIDE if beside else Compatibility.BETWEEN, nearest)
+
+
+def _older(cann: str, rows: Sequence[Pair]) -> bool:
+    """Whether a CANN is older than all that these rows name."""
+    oldest = min(_ends(row)[0] for row in rows)
+    return (cann_order(cann) or ()) < oldest and not any(_names(row, cann) for row in rows)
+
+
+def _equals(rows: Sequence[Pair], index: int) -> tuple[Pair, ...]:
+    """The rows about the release of the row at this place."""
+    return tuple(row for row in rows if public(row.release) == public(rows[index].release)) if rows else ()
+
+
+def _dated(release: str) -> Version:
+    """The version of a release; what is none comes before all."""
+    from packaging.version import Version
+
+    return public(release) or Version("0.dev0")
+
+
+def _names(row: Pair, cann: str) -> bool:
+    mine = cann_order(cann)
+    return any(cann_order(version) == mine or same_patch_line(version, cann) for version in row.cann)
+
+
+def _ends(row: Pair) -> tuple[Order, Order]:
+    """The oldest and the newest CANN that a row names; what is none of them comes first."""
+    orders = sorted(order for order in map(cann_order, row.cann) if order) or [()]
+    return orders[0], orders[-1]

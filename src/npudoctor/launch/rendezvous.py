@@ -1,0 +1,75 @@
+"""The folder in which the ranks of a node meet: only their user may enter, and no file in it is a link."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any, Optional
+
+from npudoctor.launch.preflight import encode_line
+
+LARGEST = 1 << 20
+
+
+class Rendezvous:
+    """An opened folder. Every operation goes through its descriptor, and may raise OSError."""
+
+    def __init__(self, path: str, descriptor: int) -> None:
+        self.path, self._descriptor = path, descriptor
+
+    @classmethod
+    def opened(cls, euid: int, variables: Mapping[str, str]) -> Optional[Rendezvous]:
+        """The first of our places that can be used and is safe; None when none is."""
+        for path in _places(euid, variables):
+            with suppress(OSError):
+                with suppress(FileExistsError):
+                    os.mkdir(path, 0o700)
+                flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+                descriptor = os.open(path, flags)
+                entry = os.fstat(descriptor)
+                if entry.st_uid == euid and not entry.st_mode & 0o077:
+                    return cls(path, descriptor)
+                os.close(descriptor)
+        return None
+
+    def read(self, name: str) -> Optional[dict[str, Any]]:
+        """What stands in a file; None where there is none that we could have written."""
+        with suppress(OSError, ValueError):
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            with open(os.open(name, flags, dir_fd=self._descriptor), "rb") as file:
+                if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                    record = json.loads(file.read(LARGEST))
+                    return record if isinstance(record, dict) else None
+        return None
+
+    def write(self, name: str, record: Mapping[str, Any]) -> None:
+        """Replace a file as a whole."""
+        new = f".{name}-{os.getpid()}"
+        self.remove(new)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with open(os.open(new, flags, 0o600, dir_fd=self._descriptor), "wb") as file:
+            file.write(encode_line(record))
+        os.replace(new, name, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
+
+    def remove(self, name: str) -> None:
+        with suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=self._descriptor)
+
+    def names(self) -> Iterator[str]:
+        """All files in it."""
+        yield from os.listdir(self._descriptor)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+def _places(euid: int, variables: Mapping[str, str]) -> Iterator[str]:
+    """Root never follows the variable: under sudo -E it may name a folder of somebody else."""
+    if euid == 0:
+        yield "/run/npudoctor"
+    elif variables.get("XDG_RUNTIME_DIR", "").startswith("/"):
+        yield os.path.join(variables["XDG_RUNTIME_DIR"], "npudoctor")
+    yield f"/tmp/npudoctor-{euid}"  # noqa: S108  (its owner and mode are judged)

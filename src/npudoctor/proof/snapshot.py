@@ -1,0 +1,201 @@
+"""All that the rules on cache servers need to know of the machine, gathered in one go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Optional
+
+from npudoctor.core.frozen import dataclass, field
+from npudoctor.core.messages import _
+from npudoctor.facts.leftovers.cache_log import ServerLog, log_places, read_logs
+from npudoctor.facts.leftovers.cache_server import (
+    PROGRAMS,
+    FoundSockets,
+    SocketFile,
+    find_places,
+    socket_files,
+)
+from npudoctor.host import CannotTell, Host
+from npudoctor.host.fs.walk import open_directory
+from npudoctor.host.network.sockets import Listener
+from npudoctor.host.process.processes import Process
+from npudoctor.host.process.sysvipc import Segment
+from npudoctor.proof.users import hidden, users
+
+TWICE_APART = 2.0  # seconds between two looks: a server that is starting is bound before it listens
+YOUNG = 10.0  # seconds below which a socket file may be that of a server that is starting
+
+
+@dataclass(frozen=True)
+class LiveServer:
+    """A process whose program is a cache server. `keys` is None when its maps cannot be read."""
+
+    pid: int
+    users: frozenset[int]
+    port: Optional[int]
+    keys: Optional[frozenset[int]]
+
+
+@dataclass(frozen=True)
+class LivingServers:
+    """The cache servers that live; `opaque` are pids of processes that show neither program nor arguments."""
+
+    servers: tuple[LiveServer, ...]
+    opaque: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Sockets and what connect() answered, segments, logs, living servers. `tmp` is free of links;
+    `hidden` and `unseen` are where we could not look;
+    `passed_sockets` and `passed_folders` count by owner what is too much to be judged."""
+
+    host: Host
+    tmp: str
+    sockets: tuple[SocketFile, ...]
+    hidden: tuple[str, ...]
+    unseen: tuple[tuple[str, str], ...]
+    answers: Mapping[str, tuple[Listener, ...]]
+    segments: tuple[Segment, ...]
+    logs: tuple[ServerLog, ...]
+    living: LivingServers
+    listed: frozenset[str]
+    now: float
+    passed_sockets: Mapping[int, int] = field(default_factory=dict)
+    passed_folders: Mapping[int, int] = field(default_factory=dict)
+
+    def crowded(self, uid: int) -> str:
+        """Why nothing of this owner is proven by what is not there: not all of it was looked at; else empty.
+        What root's own folders hold too much of may be anybody's."""
+        if any(
+            owner in passed for owner in (0, uid) for passed in (self.passed_sockets, self.passed_folders)
+        ):
+            return _("its owner has too many sockets and folders in {tmp} to check them all").format(
+                tmp=self.tmp
+            )
+        return ""
+
+
+def take_snapshot(host: Host) -> Snapshot:
+    """Look at the machine; waits for the second look only when a socket file refused the first."""
+    tmp = host.files.real(host.options.tmp) or host.options.tmp
+    where = find_places(tmp)
+    for folders in ((path for path, _old in where.directories), log_places(tmp, where)):
+        _may_not_block(host, folders)
+    segments = tuple(host.sysvipc.segments())
+    found = socket_files(tmp, where, {segment.key for segment in segments})
+    now = host.clock.now()
+    answers = _connect_twice(host, [one for one in found.sockets if one.entry.is_socket], now)
+    return Snapshot(
+        host=host,
+        tmp=tmp,
+        sockets=found.sockets,
+        hidden=found.hidden,
+        unseen=found.unseen,
+        answers=answers,
+        segments=segments,
+        logs=tuple(read_logs(tmp, where)),
+        living=living_servers(host),
+        listed=listed_sockets(host, found),
+        now=now,
+        passed_sockets=found.passed,
+        passed_folders=where.passed,
+    )
+
+
+def _may_not_block(host: Host, folders: Iterable[str]) -> None:
+    for folder in folders:
+        if any(host.disk.may_block(path) for path in {folder, _real(host, folder) or folder}):
+            raise CannotTell(
+                _("{path} is on a file system that may block and is not read").format(path=folder)
+            )
+
+
+def _connect_twice(host: Host, sockets: list[SocketFile], now: float) -> dict[str, tuple[Listener, ...]]:
+    first = {found.path: connect(host, found) for found in sockets}
+    began = host.clock.steady()
+    again = [
+        found
+        for found in sockets
+        if first[found.path] is Listener.REFUSED and now - found.entry.mtime_ns / 1e9 > YOUNG
+    ]
+    answers: dict[str, tuple[Listener, ...]] = {path: (answer,) for path, answer in first.items()}
+    if again:
+        host.clock.wait_until(began + TWICE_APART)
+    for found in again:
+        answers[found.path] = (first[found.path], connect(host, found))
+    return answers
+
+
+def connect(host: Host, found: SocketFile) -> Listener:
+    """What connect() to this file answers now, through its directory's descriptor."""
+    try:
+        with open_directory(found.directory) as (descriptor, _parents):
+            return host.sockets.probe(found.name, descriptor)
+    except FileNotFoundError:
+        return Listener.MISSING
+    except OSError:
+        return Listener.UNKNOWN
+
+
+def listed_sockets(host: Host, found: FoundSockets) -> frozenset[str]:
+    """The socket files that /proc/net/unix lists, by whatever path their servers were told."""
+    paths = {path for one in found.sockets for path in (one.path, one.original)}
+    by_name = _by_name(host.sockets.unix_paths()) if paths else {}
+    return frozenset(
+        path for path in paths if _leads_to(host, path, by_name.get(path.rpartition("/")[2], ()))
+    )
+
+
+def is_listed(host: Host, path: str) -> bool:
+    """Whether /proc/net/unix lists this path, free of links, under any name that leads to it."""
+    return _leads_to(host, path, _by_name(host.sockets.unix_paths()).get(path.rpartition("/")[2], ()))
+
+
+def _by_name(paths: Iterable[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for path in paths:
+        if not path.startswith("@"):
+            found.setdefault(path.rpartition("/")[2], []).append(path)
+    return found
+
+
+def _leads_to(host: Host, path: str, others: Iterable[str]) -> bool:
+    folder = path.rpartition("/")[0]
+    return any(other == path or _real(host, other.rpartition("/")[0]) in (folder, None) for other in others)
+
+
+def _real(host: Host, folder: str) -> Optional[str]:
+    """A folder without links; None when it cannot be said, "" when there is none."""
+    try:
+        return host.files.real(folder) or "" if folder.startswith("/") else None
+    except CannotTell:
+        return None
+
+
+def living_servers(host: Host) -> LivingServers:
+    """The cache servers among the processes, and those processes that could be ones for all we can see."""
+    servers, opaque = [], list(hidden(host))
+    for pid, process in host.processes.all().items():
+        if process.gone:
+            continue
+        program = host.processes.program(pid)
+        if program is None:
+            if host.processes.now(pid) is not None:
+                opaque.append(pid)
+        elif program in PROGRAMS:
+            servers.append(_live(host, process))
+    return LivingServers(tuple(servers), tuple(opaque))
+
+
+def _live(host: Host, process: Process) -> LiveServer:
+    """Its argv is: program, spill folder (may be empty), workers, port, and more."""
+    arguments = host.processes.arguments(process.pid) or ()
+    segments = host.processes.segments(process.pid)
+    port = arguments[3] if len(arguments) > 3 else ""
+    return LiveServer(
+        process.pid,
+        users(host, process),
+        int(port) if port.isdecimal() and len(port) <= 5 else None,
+        None if segments is None else frozenset(segments.values()),
+    )

@@ -1,0 +1,171 @@
+"""A check being asked: what it has said so far, and how it ended; the threads that ask."""
+
+from __future__ import annotations
+
+import errno
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Callable, Optional
+
+from npudoctor.checking.check import Check, CheckOutput, Crashed, NoAnswer, NotLoaded, Skip
+from npudoctor.checking.needs import needs_interpreter, why_not_applicable
+from npudoctor.checking.validation import validate
+from npudoctor.core.messages import _, strerror
+from npudoctor.core.model import Status
+from npudoctor.core.threads import start_thread
+from npudoctor.host import CannotTell, Host, NotRunning
+
+AskUntil = Callable[[float], Iterator[CheckOutput]]
+
+UNBORN = 4  # threads that were started and say nothing: more would not be heard of either
+BIRTH = 5.0  # seconds in which the first must have said something
+STILL = 0.01  # seconds: a thread that takes no next check for so long is waiting for something
+
+
+class CheckRun:
+    """What a check said so far, and how it ended once it has. Times are of the steady clock.
+
+    Its `timeout` runs from its turn on, what it needs included; nothing is waited for after `until`.
+    `ask` is given when the answer must be there.
+    """
+
+    def __init__(self, check: Check, ask: AskUntil, timeout: float, until: float) -> None:
+        self.check, self.until = check, until
+        self._ask, self._timeout = ask, timeout
+        self.started: Optional[float] = None
+        self.answers: list[CheckOutput] = []
+        self.done = threading.Event()
+        self.status = Status.CRASHED  # until it has said how it ended
+        self.reason: Optional[str] = None
+        self.advisory = False
+        self.ended = 0.0
+
+    def end(self, status: Status, reason: Optional[str] = None, advisory: bool = False) -> None:
+        """Note how it ended."""
+        self.status, self.reason, self.advisory = status, reason, advisory
+        self.ended = time.monotonic()
+        self.done.set()
+
+    @property
+    def by(self) -> float:
+        """When its time is over."""
+        return self.until if self.started is None else min(self.started + self._timeout, self.until)
+
+    def fits(self, host: Host) -> bool:
+        """Whether what it needs is here; else that is how it ended."""
+        try:
+            why = why_not_applicable(self.check.needs, host)
+        except MemoryError:
+            self.end(
+                Status.UNKNOWN,
+                _("out of memory: the limit (ulimit -v, or the container) is too low"),
+            )
+            return False
+        except Exception as error:
+            self.end(Status.CRASHED, f"{type(error).__name__}: {_text(error)}".removesuffix(": "))
+            return False
+        if why is not None:
+            self.end(Status.SKIPPED, why)
+        return why is None
+
+    def take_turn(self, host: Host) -> None:
+        """Ask it now, in this thread: its time begins. After the end of the run nobody waits for it."""
+        now = time.monotonic()
+        if now < self.until:
+            self.started = now
+            if self.fits(host):
+                self._listen()
+
+    def _listen(self) -> None:
+        """Take its answers; every way it may end is a status."""
+        try:
+            for answer in self._ask(self.by):
+                self.answers.append(validate(self.check, answer))
+            self.end(Status.OK)
+        except Skip as skip:
+            self.end(Status.SKIPPED, _text(skip))
+        except NotRunning:
+            self.end(Status.SKIPPED, _("an image is not running"))
+        except CannotTell as unknown:
+            self.end(Status.UNKNOWN, _text(unknown), bool(unknown.advisory))
+        except NoAnswer:
+            self.end(Status.TIMEOUT, _("no answer in time; its process was killed"))
+        except NotLoaded as broken:
+            self.end(Status.BROKEN, _text(broken))
+        except Crashed as crash:
+            self.end(Status.CRASHED, _text(crash))
+        except MemoryError:  # under `ulimit -v`, or in a small container
+            self.end(
+                Status.UNKNOWN,
+                _("out of memory: the limit (ulimit -v, or the container) is too low"),
+            )
+        except BaseException as error:  # a SystemExit in a check is a crash of that check, nothing more
+            self.end(Status.CRASHED, f"{type(error).__name__}: {_text(error)}".removesuffix(": "))
+        finally:
+            self.done.set()
+
+
+class Workers:
+    """Threads that ask one check after the other.
+
+    Most checks take no time, and a thread for each costs more than they do: one thread asks them all, and
+    whenever it stands still, another goes on with the rest. What asks the interpreter comes last.
+    """
+
+    def __init__(self, begun: Sequence[CheckRun], host: Host) -> None:
+        self._left = deque(sorted(begun, key=lambda run: _lateness(run.check)))
+        self._host = host
+        self._taken = 0
+        self._threads: list[threading.Event] = []  # each is set once its thread has begun
+        self._since = time.monotonic()
+        self._more()
+
+    def drive(self, until: float) -> None:
+        """Add threads until every check had its turn, or the time is over."""
+        while self._left and time.monotonic() < until:
+            before = self._taken
+            time.sleep(STILL)
+            if self._left and self._taken == before:
+                self._more()
+
+    def _more(self) -> None:
+        unborn = sum(not begun.is_set() for begun in self._threads)
+        if unborn < UNBORN:
+            try:
+                self._threads.append(start_thread(self._work))
+            except (RuntimeError, MemoryError) as error:  # the machine has no room for another thread
+                if not self._threads:
+                    self._give_up(_text(error))
+        elif unborn == len(self._threads) and time.monotonic() > self._since + BIRTH:
+            self._give_up(strerror(errno.ENOMEM))
+
+    def _give_up(self, why: str) -> None:
+        """No thread will ever ask what is left."""
+        text = _("no thread can be started (the limit is ulimit -u or -v): {why}")
+        while self._left:
+            with suppress(IndexError):  # one was late, and took it
+                self._left.popleft().end(Status.UNKNOWN, text.format(why=why))
+
+    def _work(self) -> None:
+        while True:
+            try:
+                run = self._left.popleft()
+            except IndexError:
+                return
+            self._taken += 1
+            run.take_turn(self._host)
+
+
+def _lateness(check: Check) -> int:
+    return 0 if not check.needs else 2 if needs_interpreter(check.needs) else 1
+
+
+def _text(error: BaseException) -> str:
+    """What an exception says; a plug-in's may fail at that too."""
+    try:
+        return str(error)
+    except Exception:
+        return ""

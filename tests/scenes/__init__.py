@@ -1,1 +1,0 @@
-"""Machines that make checks speak, for the tests that need every finding and not one check's rules."""
