@@ -7,9 +7,9 @@ from typing import Callable, Optional
 
 from npudoctor import Host, _
 from npudoctor.checks.deep import _remedies as remedies
-from npudoctor.checks.deep._cause import Cause, about, user_of
+from npudoctor.checks.deep._cause import Cause, distinct, user_of
 from npudoctor.facts.job.tracebacks import Raised
-from npudoctor.facts.python.owners import Owner, brings_library, owner_of, path_of
+from npudoctor.facts.python.owners import Owner, owner_of, owner_of_library, path_of
 from npudoctor.host import CannotTell
 
 _NOT_OPENED = re.compile(r"(?P<library>\S+): cannot open shared object file: (?P<why>.+)")
@@ -44,7 +44,7 @@ def of_library(host: Host, raised: Raised) -> Optional[Cause]:
 
 
 def _owner(host: Host, library: str) -> Optional[Owner]:
-    return owner_of(host, library) if library.startswith("/") else brings_library(host, library)
+    return owner_of(host, library) if library.startswith("/") else owner_of_library(host, library)
 
 
 def _file(library: str, owner: Optional[Owner]) -> str:
@@ -53,7 +53,7 @@ def _file(library: str, owner: Optional[Owner]) -> str:
 
 def _words(library: str, owner: Optional[Owner]) -> tuple[str, ...]:
     name = library.rpartition("/")[2]
-    told: tuple[str, ...] = about(library, name, owner.distribution.name if owner else "")
+    told: tuple[str, ...] = distinct(library, name, owner.distribution.name if owner else "")
     return told
 
 
@@ -71,7 +71,7 @@ def _not_opened(host: Host, raised: Raised, match: re.Match[str]) -> Cause:
     if owner is not None and there is None:
         text = _("{path} of {package} is missing; {user} needs it")
         text = text.format(path=path_of(owner), package=owner.label, user=user)
-        fix = remedies.again(host, owner.distribution)
+        fix = remedies.reinstall(host, owner.distribution)
         return Cause(text, raised, _words(library, owner), fix, owner=owner.label)
     if owner is not None:
         return _passed_over(host, raised, library, owner)
@@ -86,7 +86,7 @@ def _passed_over(host: Host, raised: Raised, library: str, owner: Owner) -> Caus
     if machine and here and machine != here:
         text = _("{file} was built for {machine}, and this machine is {here}")
         text = text.format(file=_file(path, owner), machine=machine, here=here)
-        fix = remedies.again(host, owner.distribution)
+        fix = remedies.reinstall(host, owner.distribution)
         return Cause(text, raised, _words(path, owner), fix, owner=owner.label)
     text = _("the loader does not look for {library} where it is, in {folder} of {package}")
     text = text.format(library=library, folder=path.rpartition("/")[0], package=owner.label)
@@ -117,7 +117,7 @@ def _version(host: Host, raised: Raised, match: re.Match[str]) -> Cause:
     owner = _owner(host, by)
     text = _("{file} needs {version} of {library}, which is older")
     text = text.format(file=_file(by, owner), version=match["version"], library=match["library"])
-    words = about(match["version"], match["library"].rpartition("/")[2], *_words(by, owner))
+    words = distinct(match["version"], match["library"].rpartition("/")[2], *_words(by, owner))
     return Cause(text, raised, words, owner=owner.label if owner else None)
 
 
@@ -125,7 +125,7 @@ def _broken(host: Host, raised: Raised, match: re.Match[str]) -> Cause:
     library = match["library"]
     owner = _owner(host, library)
     text = _("{file} is damaged: {why}").format(file=_file(library, owner), why=match["why"])
-    fix = remedies.again(host, owner.distribution) if owner else None
+    fix = remedies.reinstall(host, owner.distribution) if owner else None
     return Cause(text, raised, _words(library, owner), fix, owner=owner.label if owner else None)
 
 
@@ -134,7 +134,7 @@ def _class(host: Host, raised: Raised, match: re.Match[str]) -> Cause:
     owner = _owner(host, library)
     text = _("{file} was built for another processor or word size: {why}")
     text = text.format(file=_file(library, owner), why=match["why"])
-    fix = remedies.again(host, owner.distribution) if owner else None
+    fix = remedies.reinstall(host, owner.distribution) if owner else None
     return Cause(text, raised, _words(library, owner), fix, owner=owner.label if owner else None)
 
 

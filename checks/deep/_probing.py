@@ -9,7 +9,7 @@ from typing import Optional
 
 from npudoctor import Action, Finding, Fix, Host, _
 from npudoctor.checks.deep import _remedies as remedies
-from npudoctor.checks.deep._cause import Cause, about, deepest, place_of, spot_of
+from npudoctor.checks.deep._cause import Cause, deepest, distinct, place_of, spot_of
 from npudoctor.checks.deep._causes import cause_of, is_no_room, within_limits
 from npudoctor.core.frozen import dataclass
 from npudoctor.facts.job.probes import ProbeResult, probe
@@ -114,7 +114,9 @@ def _without_exception(host: Host, probed: ProbeResult, left: Optional[Cause]) -
         text = _("{ending}: {place} ends Python")
     else:
         text = _("{ending} in {place}")
-    words_about = about(loading or "", frame.file if frame else "", owner.distribution.name if owner else "")
+    words_about = distinct(
+        loading or "", frame.file if frame else "", owner.distribution.name if owner else ""
+    )
     sentence, fix = text.format(**words), _remedy(probed, loading is not None)
     dying = _dying_words(probed) if left is None else left.raised.message
     dying = "" if dying.lstrip("-").isdigit() else dying
@@ -122,7 +124,7 @@ def _without_exception(host: Host, probed: ProbeResult, left: Optional[Cause]) -
         sentence = f"{sentence}: {dying}"
     if is_no_room(dying):
         sentence, fix = within_limits(host, sentence)
-        words_about = about("ulimit -v", "ulimit -d", *words_about)
+        words_about = distinct("ulimit -v", "ulimit -d", *words_about)
     return Cause(sentence, raised, words_about, fix, owner=owner.label if owner else None)
 
 

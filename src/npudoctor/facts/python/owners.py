@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from functools import partial
 from typing import Optional
 
 from npudoctor.core.errors import CannotTell
@@ -27,7 +25,7 @@ class Owner:
     @property
     def label(self) -> str:
         """Name and version."""
-        return f"{self.distribution.name} {self.distribution.version}"
+        return self.distribution.label
 
 
 def owner_of(host: Host, path: Optional[str]) -> Optional[Owner]:
@@ -35,12 +33,12 @@ def owner_of(host: Host, path: Optional[str]) -> Optional[Owner]:
     that is told from a folder which nobody knows: none."""
     if not path or not path.startswith("/"):
         return None
-    for one in dict.fromkeys((path, host.files.real(path))):
-        for folder in _folders(host):
-            if one and one.startswith(f"{folder}/"):
-                found = _in_folder(host, folder, one[len(folder) + 1 :])
-                if found is not None:
-                    return found
+    for name in dict.fromkeys((path, host.files.real(path))):
+        for site in _sites(host):
+            if name and name.startswith(f"{site}/"):
+                owner = _in_folder(host, site, name[len(site) + 1 :])
+                if owner is not None:
+                    return owner
     return None
 
 
@@ -49,42 +47,45 @@ def _in_folder(host: Host, folder: str, place: str) -> Optional[Owner]:
     # Byte code has no line of its own everywhere: its source has.
     source = re.sub(r"(?:__pycache__/)?([^/]+?)(?:\.cpython-\d+(?:\.opt-\d)?)?\.pyc\Z", r"\1.py", place)
     beside: Optional[Owner] = None
-    for found in _of_folder(host, folder):
-        listed = files_of(host, found)
-        if any(f"\n{one}," in listed for one in (place, source)):
-            return Owner(found, place)
+    for copy in host.interpreter.all_installed():
+        if site_of(copy) != folder:
+            continue
+        listed = files_of(host, copy)
+        if f"\n{place}," in listed or f"\n{source}," in listed:
+            return Owner(copy, place)
         if beside is None and "/" in place and f"\n{first}/" in listed:
-            beside = Owner(found, place)
+            beside = Owner(copy, place)
     return beside
 
 
-def brings(host: Host, module: str) -> Optional[Owner]:
+def owner_of_module(host: Host, module: str) -> Optional[Owner]:
     """The distribution that has a module by this full name in its list of files."""
     path = module.replace(".", "/")
-    for found in _all(host):
-        listed = files_of(host, found)
+    for copy in host.interpreter.all_installed():
+        listed = files_of(host, copy)
         for place in (f"{path}/__init__.py", f"{path}.py"):
             if f"\n{place}," in listed:
-                return Owner(found, place)
+                return Owner(copy, place)
         match = re.search(rf"\n({re.escape(path)}\.[^/\n,]*\.?so),", listed)
         if match:
-            return Owner(found, match[1])
+            return Owner(copy, match[1])
     return None
 
 
-def family(host: Host, module: str) -> Optional[Distribution]:
-    """The first distribution that has anything below this top-level name in its list of files."""
-    parts = (f"\n{module}/", f"\n{module}.py,", f"\n{module}.")
-    return next((one for one in _all(host) if any(part in files_of(host, one) for part in parts)), None)
-
-
-def brings_library(host: Host, name: str) -> Optional[Owner]:
+def owner_of_library(host: Host, name: str) -> Optional[Owner]:
     """The distribution that has a shared library of this name in its list of files."""
-    for found in _all(host):
-        match = re.search(rf"\n((?:[^\n,]*/)?{re.escape(name)}),", files_of(host, found))
+    for copy in host.interpreter.all_installed():
+        match = re.search(rf"\n((?:[^\n,]*/)?{re.escape(name)}),", files_of(host, copy))
         if match:
-            return Owner(found, match[1])
+            return Owner(copy, match[1])
     return None
+
+
+def distribution_below(host: Host, top: str) -> Optional[Distribution]:
+    """The first distribution that has anything below this top-level name in its list of files."""
+    parts = (f"\n{top}/", f"\n{top}.py,", f"\n{top}.")
+    copies = host.interpreter.all_installed()
+    return next((copy for copy in copies if any(part in files_of(host, copy) for part in parts)), None)
 
 
 def path_of(owner: Owner) -> str:
@@ -92,12 +93,12 @@ def path_of(owner: Owner) -> str:
     return f"{site_of(owner.distribution)}/{owner.place}"
 
 
-def is_standard(path: str) -> bool:
+def is_standard_library(path: str) -> bool:
     """Whether a file is of Python itself, or of what Python generates."""
     return path.startswith("<") or bool(_STANDARD.search(path))
 
 
-def shadowing(host: Host, module: str) -> Optional[str]:
+def shadowing_path(host: Host, module: str) -> Optional[str]:
     """The file or folder of the job that takes the place of a module: in the working directory, or in
     PYTHONPATH, in front of where it is installed."""
     here = working_directory(host)
@@ -114,27 +115,55 @@ def shadowing(host: Host, module: str) -> Optional[str]:
     return None
 
 
-def files_of(host: Host, found: Distribution) -> str:
+def files_of(host: Host, copy: Distribution) -> str:
     """The text of its list of files, each line begun by a line feed; "" where it has none."""
-    return host.once(f"files of {found.folder}", partial(_files_of, host, found))
+
+    def read() -> str:
+        try:
+            return "\n" + (host.files.text(f"{copy.folder}/RECORD", RECORD_LIMIT) or "")
+        except CannotTell:
+            return "\n"
+
+    return host.once(f"files of {copy.folder}", read)
 
 
-def _files_of(host: Host, found: Distribution) -> str:
-    try:
-        return "\n" + (host.files.text(f"{found.folder}/RECORD", RECORD_LIMIT) or "")
-    except CannotTell:
-        return "\n"
-
-
-def _all(host: Host) -> Iterator[Distribution]:
-    return host.interpreter.all_installed()
-
-
-def _of_folder(host: Host, folder: str) -> Iterator[Distribution]:
-    return (found for found in _all(host) if site_of(found) == folder)
-
-
-def _folders(host: Host) -> list[str]:
+def _sites(host: Host) -> list[str]:
     """The folders for packages, the deepest first: one may lie in another."""
-    folders = {site_of(found) for found in _all(host)}
+    folders = {site_of(copy) for copy in host.interpreter.all_installed()}
     return sorted(folders, key=len, reverse=True)
+
+
+def is_byte_code_stale(host: Host, path: str, name: str) -> bool:
+    """Whether the source of a module has a name that its byte code surely has not."""
+    cached = _byte_code(host, path) if path.endswith(".py") else None
+    if cached is None or not _binds(host.files.text(path) or "", name):
+        return False
+    return name.encode() not in (host.files.read(cached) or name.encode())
+
+
+def _binds(source: str, name: str) -> bool:
+    """Whether some line gives it a value, whatever else decides about that line."""
+    word = re.escape(name)  # out of what the job printed
+    return bool(re.search(rf"(?m)^[ \t]*(?:def|class|async def)\s+{word}\b|^[ \t]*{word}[ \t]*=[^=]", source))
+
+
+def _byte_code(host: Host, path: str) -> Optional[str]:
+    """The only file of byte code that this Python could take for a source; None where there are more."""
+    folder, _slash, file = path.rpartition("/")
+    tag = "".join((host.interpreter.layout().version or "").split(".")[:2])
+    pattern = re.compile(rf"{re.escape(file[: -len('.py')])}\.cpython-{tag}(\.opt-\d)?\.pyc")
+    names = [name for name in host.files.names(f"{folder}/__pycache__") if pattern.fullmatch(name)]
+    return f"{folder}/__pycache__/{names[0]}" if len(names) == 1 else None
+
+
+def is_replaced(host: Host, owner: Owner, path: str) -> bool:
+    """Whether a module has another size than its list of files has; false where it is not listed."""
+    entry, size = host.files.stat(path), _size(host, owner)
+    return path.endswith(".py") and entry is not None and size is not None and entry.size != size
+
+
+def _size(host: Host, owner: Owner) -> Optional[int]:
+    """As the list of files has it."""
+    line = rf"\n{re.escape(owner.place)},[^\n,]*,(\d+)(?=[\r\n]|\Z)"
+    match = re.search(line, files_of(host, owner.distribution))
+    return int(match[1]) if match else None
