@@ -93,9 +93,7 @@ def _missing_module(host: Host, raised: Raised) -> Optional[Cause]:
     user, found = user_of(host, raised)
     if near is not None and found is not None and near.folder == found.folder:
         label = near.label
-        text = _(
-            "the files of {package} do not belong together: it has no module {module}, which {place} imports"
-        )
+        text = _("the files of {package} are inconsistent: it has no module {module}, which {place} imports")
         text = text.format(package=label, module=module, place=place_of(raised))
         return Cause(text, raised, distinct(module, near.name), remedies.reinstall(host, near), owner=label)
     if near is not None:
@@ -119,7 +117,7 @@ def _gone(host: Host, raised: Raised, module: str) -> Optional[Cause]:
     if entry is not None and entry.is_file:
         if module.partition(".")[0] != module or not raised.is_a("ModuleNotFoundError"):
             return None
-        text = _("{path} of {package} is there, and this Python does not find it")
+        text = _("{path} of {package} exists, but this Python does not find it")
     text = text.format(path=path, package=whole.label)
     words = distinct(path, module, whole.distribution.name)
     fix = None if entry is not None and entry.is_file else remedies.reinstall(host, whole.distribution)
@@ -152,9 +150,7 @@ def _missing_name(host: Host, raised: Raised) -> Optional[Cause]:
     owner = owner_of(host, raised.path) or owner_of_module(host, module)
     user, found = user_of(host, raised)
     if match["early"]:
-        text = _(
-            "{module} has no {name} yet when {user} asks for it: modules that import each other in a circle"
-        )
+        text = _("{user} needs {name} before {module} has defined it: the modules import each other")
         words = distinct(module, owner.distribution.name if owner else "")
         return Cause(text.format(module=module, name=name, user=place_of(raised) or user), raised, words)
     if owner is None:
@@ -163,18 +159,16 @@ def _missing_name(host: Host, raised: Raised) -> Optional[Cause]:
     own = found is not None and found.folder == owner.distribution.folder
     path = raised.path or path_of(owner)
     if is_byte_code_stale(host, path, name):
-        text = _("{path} of {package} has {name}, which {user} asks for; its byte code is of another file")
+        text = _("{path} of {package} has {name}, which {user} needs, but its byte code is from another file")
         fix = remedies.remove_byte_code(path)
     elif own:
-        text = _(
-            "the files of {package} do not belong together: {module} has no {name}, which {place} asks for"
-        )
+        text = _("the files of {package} are inconsistent: {module} has no {name}, which {place} needs")
         fix = remedies.reinstall(host, owner.distribution)
     elif remedies.suits(host, owner.distribution, found) and is_replaced(host, owner, path):
-        text = _("{path} is not the file that {package} installed: it has no {name}, which {user} asks for")
+        text = _("{path} is not the file that {package} installed: it has no {name}, which {user} needs")
         fix = remedies.reinstall(host, owner.distribution)
     else:
-        text = _("{package} has no {name} in {module}, which {user} asks for")
+        text = _("{package} has no {name} in {module}, which {user} needs")
         fix = remedies.install_suiting(host, owner.distribution, found)
     spot = {"path": path, "place": place_of(raised), "module": module, "name": name}
     text = text.format(package=owner.label, user=user, **spot)
@@ -188,7 +182,7 @@ def _protobuf(host: Host, raised: Raised) -> Optional[Cause]:
         return None
     found = host.interpreter.installed("protobuf")
     label = found.label if found else "protobuf"
-    text = _("{variable}={value} asks for what {package} does not have: {error}")
+    text = _("{variable}={value} asks for an implementation that {package} does not have: {error}")
     text = text.format(variable=PROTOBUF, value=told, package=label, error=raised.message)
     fix = remedies.by_hand(_("unset {variable}").format(variable=PROTOBUF))
     return Cause(text, raised, distinct(PROTOBUF, "protobuf"), fix, owner=label)
@@ -207,7 +201,7 @@ def _damaged_file(host: Host, raised: Raised) -> Optional[Cause]:
     if byte_code and path.endswith(".py"):
         text = _("the byte code of {path} of {package} is damaged: {error}")
     if owner is None:
-        text = _("{path} cannot be read by this Python: {error}")
+        text = _("this Python cannot read {path}: {error}")
     text = text.format(path=path, package=owner.label if owner else "", error=raised.message)
     fix = remedies.reinstall(host, owner.distribution) if owner else None
     if byte_code and path.endswith(".py"):
@@ -238,7 +232,7 @@ def _no_room(host: Host, raised: Raised) -> Optional[Cause]:
     if "static TLS" in raised.message:
         return None
     user, _found = user_of(host, raised)
-    text = _("no memory is left for {user}: {error}")
+    text = _("{user} ran out of memory: {error}")
     text, fix = within_limits(host, text.format(user=user, error=raised.message or raised.type))
     return Cause(text, raised, ("ulimit -v", "ulimit -d"), fix)
 
@@ -269,10 +263,10 @@ def _warning(host: Host, raised: Raised) -> Optional[Cause]:
         return None
     user, _found = user_of(host, raised)
     told = host.variables.get("PYTHONWARNINGS", "")
-    text = _("a warning of {user} is made an error: {error}").format(user=user, error=raised.text)
+    text = _("a warning from {user} is turned into an error: {error}").format(user=user, error=raised.text)
     if not told:
         return Cause(text, raised, distinct("PYTHONWARNINGS"))
-    text = _("PYTHONWARNINGS={value} makes a warning of {user} an error: {error}")
+    text = _("PYTHONWARNINGS={value} turns a warning from {user} into an error: {error}")
     text = text.format(value=told, user=user, error=raised.text)
     fix = remedies.by_hand(_("unset PYTHONWARNINGS, or let it ignore {type}").format(type=raised.type))
     return Cause(text, raised, distinct("PYTHONWARNINGS"), fix)

@@ -75,7 +75,7 @@ def _not_opened(host: Host, raised: Raised, match: re.Match[str]) -> Cause:
         return Cause(text, raised, _words(library, owner), fix, owner=owner.label)
     if owner is not None:
         return _passed_over(host, raised, library, owner)
-    text = _("the library {library} is not found; {user} needs it").format(library=library, user=user)
+    text = _("{user} needs the library {library}, which is not found").format(library=library, user=user)
     return Cause(text, raised, _words(library, None), vague=True)
 
 
@@ -84,11 +84,11 @@ def _passed_over(host: Host, raised: Raised, library: str, owner: Owner) -> Caus
     path = path_of(owner)
     machine, here = _machine(host, path), host.interpreter.layout().machine
     if machine and here and machine != here:
-        text = _("{file} was built for {machine}, and this machine is {here}")
+        text = _("{file} was built for {machine}, but this machine is {here}")
         text = text.format(file=_file(path, owner), machine=machine, here=here)
         fix = remedies.reinstall(host, owner.distribution)
         return Cause(text, raised, _words(path, owner), fix, owner=owner.label)
-    text = _("the loader does not look for {library} where it is, in {folder} of {package}")
+    text = _("the loader does not search {folder} of {package}, where {library} is")
     text = text.format(library=library, folder=path.rpartition("/")[0], package=owner.label)
     fix = remedies.by_hand(_("ldd the file that needs it; reinstall {package}").format(package=owner.label))
     return Cause(text, raised, _words(path, owner), fix, owner=owner.label)
@@ -106,7 +106,7 @@ def _symbol(host: Host, raised: Raised, match: re.Match[str]) -> Cause:
     library, symbol = match["library"], match["symbol"]
     owner = _owner(host, library)
     text = _(
-        "{file} asks for the symbol {symbol}, which no loaded library has: it was built for another release"
+        "{file} needs the symbol {symbol}, which no loaded library has: it was built for another release"
     )
     text = text.format(file=_file(library, owner), symbol=symbol)
     return Cause(text, raised, _words(library, owner), owner=owner.label if owner else None)
@@ -115,7 +115,7 @@ def _symbol(host: Host, raised: Raised, match: re.Match[str]) -> Cause:
 def _version(host: Host, raised: Raised, match: re.Match[str]) -> Cause:
     by = match["by"]
     owner = _owner(host, by)
-    text = _("{file} needs {version} of {library}, which is older")
+    text = _("{file} needs {version} from {library}, which is too old")
     text = text.format(file=_file(by, owner), version=match["version"], library=match["library"])
     words = distinct(match["version"], match["library"].rpartition("/")[2], *_words(by, owner))
     return Cause(text, raised, words, owner=owner.label if owner else None)
@@ -149,7 +149,7 @@ def _tls(host: Host, raised: Raised, match: re.Match[str]) -> Cause:
 def _mapped(host: Host, raised: Raised, match: re.Match[str]) -> Cause:
     library = match["library"]
     owner = _owner(host, library)
-    text = _("{file} may not be executed where it lies: {error}")
+    text = _("{file} cannot be mapped as executable: {error}")
     text = text.format(file=_file(library, owner), error=match[0].partition(": ")[2])
     fix = None
     if library.startswith("/") and (match["why"] or "").startswith("Operation not permitted"):

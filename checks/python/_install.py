@@ -32,7 +32,7 @@ def install_accepted(
     needs = [*closure_of(host).of(name), *(_need(user, name, wanted) for user, wanted in also)]
     pair = excluding(needs)
     if pair is not None:
-        text = _("{one} and {other} exclude each other: no {name} suits both, and one of them must go")
+        text = _("{one} and {other} exclude each other: no {name} suits both; uninstall one of them")
         first, second = (f"{need.user.label} ({name}{need.specifier})" for need in pair)
         title = text.format(one=first, other=second, name=name)
         return Fix(title, steps=(), risk=Risk.MANUAL, needs_root=False)
@@ -94,7 +94,7 @@ def install_one_of(host: Host, first: Distribution, second: Distribution) -> Fix
     needs = closure_of(host).of(first.name)
     suiting = [copy for copy in (first, second) if all(need.met_by(copy) for need in needs)]
     kept = max(suiting or (first, second), key=lambda copy: numbers_of(copy.version))
-    title = _("install {name} once more, after both are removed").format(name=kept.label)
+    title = _("remove both, then install {name} again").format(name=kept.label)
     fix: Fix = pip_replace(host, title, (normal(first.name),), kept.requirement, times=2)
     return fix
 
@@ -113,7 +113,7 @@ def overwritten_by_torch(host: Host) -> bool:
 def torch_install(host: Host, title: str, *requirements: str) -> Fix:
     """The line that installs torch, or what pulls it."""
     if overwritten_by_torch(host):
-        text = _("{title}, without what it requires: its triton would overwrite triton-ascend")
+        text = _("{title}, without dependencies: its triton would overwrite triton-ascend")
         title, requirements = text.format(title=title), ("--no-deps", *requirements)
     fix: Fix = pip_install(host, title, *requirements)
     return fix

@@ -41,7 +41,7 @@ def pip_fix(host: Host, title: str, *lines: Line) -> Fix:
     if uncovering is not None:
         return uncovering
     if installs_nothing(host):
-        text = _("{title}: not in this Python, which refuses it or has no pip; make a virtual environment")
+        text = _("{title}: not in this Python, which refuses it or has no pip; create a virtual environment")
         return Fix(text.format(title=title), steps=(), risk=Risk.MANUAL, needs_root=needs_root(host))
     nowhere = [match[0] for line in lines for match in _fetched(host, line) if _index_of(match) is None]
     if nowhere:
@@ -111,7 +111,7 @@ def pip_wheels(
         undo_inputs=tuple(mark for mark in old if mark is not None) if back else (),
     )
     if user is None or None in marks or (not isolated and host.identity.is_root):
-        text = _("{title}; by hand, as not all that this runs is the same user's or root's")
+        text = _("{title}; by hand: not everything that this runs belongs to you or root")
         title = text.format(title=title)
         return Fix(title, (Command(step.argv),), risk=Risk.MANUAL, needs_root=False)
     return Fix(title, (step,), risk=Risk.CAUTION, needs_root=bool(isolated) and user != host.identity.euid)
@@ -145,7 +145,7 @@ def pip_replace(host: Host, title: str, names: Sequence[str], wanted: str, times
     last: Line = (*_AGAIN, "--no-index", "--find-links", WHEELS, wanted)
     if by_uv(host):  # it fetches nothing into a folder
         first, last = (*_AGAIN, "--dry-run", wanted), (*_AGAIN, wanted)
-    text = _("{title}: each line only after the one before has succeeded").format(title=title)
+    text = _("{title}; run each line only after the previous one has succeeded").format(title=title)
     return pip_fix(host, text, first, *(("uninstall", *names),) * times, last)
 
 

@@ -175,7 +175,7 @@ def _two_flavours(host: Host, first: Distribution, second: Distribution) -> Find
 
 def _mixed_copy(host: Host, first: Distribution, other: Distribution) -> Finding:
     """Two versions of one distribution in one folder."""
-    text = _("{name} is there twice in one folder, as {first} and as {other}: an upgrade broke off")
+    text = _("{name} is installed twice in one folder, as {first} and as {other}: an upgrade was interrupted")
     return Finding(
         "conflicting-packages.mixed-copy",
         text.format(name=first.name, first=first.version, other=other.version),
@@ -188,7 +188,7 @@ def _mixed_copy(host: Host, first: Distribution, other: Distribution) -> Finding
 
 def _two_copies(first: Distribution, other: Distribution) -> Finding:
     """Two versions in two folders."""
-    text = _("{name} is there twice: {first} in {folder} wins over {other} in {behind}")
+    text = _("{name} is installed twice: {first} in {folder} takes precedence over {other} in {behind}")
     words = {
         "first": first.version,
         "folder": site_of(first),
@@ -200,7 +200,7 @@ def _two_copies(first: Distribution, other: Distribution) -> Finding:
 
 def _other_python(host: Host, copy: Distribution, path: str, pythons: Sequence[str], version: str) -> Finding:
     """No extension module for this Python."""
-    text = _("{name} in {folder} is built for Python {pythons}, and {python} is {version}")
+    text = _("{name} in {folder} is built for Python {pythons}, but {python} is {version}")
     words = {"folder": site_of(copy), "pythons": ", ".join(pythons), "version": version}
     return Finding(
         "conflicting-packages.other-python",
@@ -215,7 +215,7 @@ def _other_python(host: Host, copy: Distribution, path: str, pythons: Sequence[s
 def _other_c_library(host: Host, copy: Distribution, path: str, own: str) -> Finding:
     """No extension module for a Python with this C library."""
     built, own = ("musl", "glibc") if own == "gnu" else ("glibc", "musl")
-    text = _("{name} in {folder} is built for Python with {built}, and {python} is built with {own}")
+    text = _("{name} in {folder} is built for Python with {built}, but {python} is built with {own}")
     words = {"folder": site_of(copy), "built": built, "own": own}
     return Finding(
         "conflicting-packages.other-c-library",
@@ -232,7 +232,7 @@ def _other_machine(
     """An extension module for another machine."""
     path, built = next((path, built) for path, built in machines.items() if built)
     title = _("remove {names}, which cannot run here").format(names=copy.name)
-    text = _("{name} in {folder} is built for {built}, and {python} runs on {machine}")
+    text = _("{name} in {folder} is built for {built}, but {python} runs on {machine}")
     words = {"folder": site_of(copy), "built": built, "machine": machine}
     return Finding(
         "conflicting-packages.other-machine",

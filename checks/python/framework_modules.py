@@ -222,9 +222,9 @@ def _strays(host: Host) -> Iterator[Finding]:
 
 def _source_gone(host: Host, name: str, version: str, path: str, module: str, mild: bool) -> Finding:
     """An editable install of sources that are gone."""
-    text = _("{name} {version} is installed as a link to its sources, and no module {module} is there")
+    text = _("{name} {version} is installed as a link to its sources, but there is no module {module}")
     if not version:
-        text = _("{name} was installed as a link to its sources, and no module {module} is there")
+        text = _("{name} was installed as a link to its sources, but there is no module {module}")
     title = _("install {name} itself in place of the link, or put the sources back").format(name=name)
     wanted = f"{normal(name)}=={version}"
     return Finding(
@@ -242,7 +242,7 @@ def _not_built(host: Host, copy: Distribution, module: Module, beside: bool = Fa
     """A source tree in the place of the package. `beside`: the package itself is installed as well, so that
     installing it once more changes nothing."""
     text = _("{path} is a source tree that was not built, and Python takes it for {name} {version}")
-    title = _("build it, or take its folder out of the search path; or install {name} itself")
+    title = _("build it, take its folder out of the search path, or install {name} itself")
     again = pip_reinstall(host, title.format(name=copy.name), copy.requirement)
     return Finding(
         "framework-modules.not-built",
@@ -264,7 +264,7 @@ def _out_of_path(host: Host, module: Module) -> Fix:
 
 def _hidden(host: Host, copy: Distribution, name: str, winner: Module, mild: bool) -> Finding:
     """Something else of that name."""
-    text = _("{path} is found before {module} of {name} {version}, and is something else")
+    text = _("{path} is found before {module} of {name} {version}, but is something else")
     path = winner.file or ""
     return Finding(
         "framework-modules.hidden",
@@ -290,7 +290,7 @@ def _leading_to(host: Host, module: Module) -> tuple[str, ...]:
 
 def _backend_gone(host: Host, backend: Backend) -> Optional[Finding]:
     missing, lacking = missing_part(host, backend), None
-    text = _("import torch fails: {folder} announces {missing} as a back end, and that is not there")
+    text = _("import torch fails: {folder} registers {missing} as a back end, but it does not exist")
     if missing is None:
         missing = lacking = missing_import(host, backend)
         text = _("import torch fails: the back end {module} imports {missing}, which is missing")
@@ -302,7 +302,7 @@ def _backend_gone(host: Host, backend: Backend) -> Optional[Finding]:
         evidence=(f"{backend.folder}/entry_points.txt: {GROUP}",),
         action=Action.CONFIG,
         fix=Fix(
-            _("reinstall what announces it, or uninstall it; or type this"),
+            _("reinstall or uninstall the package that registers it, or run this"),
             steps=(Export(SWITCH, "0"),),
             undo=Export(SWITCH, "1").lines(),
             risk=Risk.MANUAL,
@@ -316,7 +316,7 @@ def _backend_gone(host: Host, backend: Backend) -> Optional[Finding]:
 
 
 def _plugin_unusable(framework: str, path: str) -> Finding:
-    text = _("import {framework} fails: it loads every library in {folder}, and {path} is none")
+    text = _("import {framework} fails: it loads every library in {folder}, and {path} is not a library")
     return Finding(
         "framework-modules.plugin-unusable",
         text.format(framework=framework, folder=path.rpartition("/")[0], path=path),
@@ -335,11 +335,11 @@ def _start_up_code(place: str, told: StartupStatement) -> Optional[Finding]:
     module = told.module.partition(".")[0]
     if told.kind == "replaces" and module not in PACKAGES:
         return None
-    text = _("{place} takes the place of the module {module} when Python starts: {words}")
+    text = _("{place} replaces the module {module} at Python startup: {words}")
     if told.kind == "ends":
-        text = _("Python ends when it starts: {place} says {words}")
+        text = _("Python exits at startup: {place} runs {words}")
     elif told.kind == "raises":
-        text = _("{place} says {words} when Python starts: nothing after it is done")
+        text = _("{place} runs {words} at Python startup: nothing after it is executed")
     title = _("take that line out of {path}, or move the file aside")
     return Finding(
         "framework-modules.start-up-code",

@@ -112,7 +112,7 @@ def interpreter(host: Host) -> Iterator[Union[Finding, Facts]]:
         yield from _range(host, layout.version, cann)
     kernel = _kernel_of_notebook(host)
     if kernel is not None:
-        text = _("the kernel of this notebook is {kernel}, and {python} was examined")
+        text = _("the kernel of this notebook is {kernel}, but {python} was checked")
         yield _elsewhere(host, "interpreter.notebook-kernel", text.format(
             kernel=kernel, python=host.interpreter.path), kernel, ())  # fmt: skip
     elif not found:
@@ -122,11 +122,11 @@ def interpreter(host: Host) -> Iterator[Union[Finding, Facts]]:
             message = text.format(python=host.interpreter.path, **words)
             yield _elsewhere(host, "interpreter.framework-elsewhere", message, path, (framework.evidence,))
             return
-        raise Skip(_("no framework for NPUs is in {python}").format(python=host.interpreter.label))
+        raise Skip(_("{python} has no framework for NPUs").format(python=host.interpreter.label))
 
 
 def _does_not_run(host: Host, failed: DoesNotRun) -> Finding:
-    text = _("{python} does not run: it ends with status {status}")
+    text = _("{python} does not run: it exits with status {status}")
     return Finding(
         "interpreter.does-not-run",
         text.format(python=host.interpreter.path, status=failed.status),
@@ -142,7 +142,7 @@ def _other_abi(host: Host, version: str) -> Iterator[Finding]:
         for copy in host.interpreter.distributions(name)[:1]:
             tags = _tags(host, copy, folder)
             if tags and tag not in tags:
-                text = _("{name} {version} was installed for CPython {others}, and {python} is {mine}")
+                text = _("{name} {version} was installed for CPython {others}, but {python} is {mine}")
                 dotted = ", ".join(f"{one[0]}.{one[1:]}" for one in sorted(tags))
                 words = {"name": copy.name, "version": copy.version, "python": host.interpreter.path}
                 yield Finding(
@@ -175,7 +175,7 @@ def _range(host: Host, version: str, cann: Optional[str]) -> Iterator[Finding]:
         if line in row.texts("cann"):
             minor = ".".join(version.split(".")[:2])
             if not SpecifierSet(row["python"]).contains(minor):
-                text = _("CANN {cann} is for CPython {wanted}, and {python} is {version}")
+                text = _("CANN {cann} is for CPython {wanted}, but {python} is {version}")
                 words = {"cann": cann, "wanted": row["python"], "python": host.interpreter.path}
                 yield Finding(
                     "interpreter.cann-range",
@@ -194,7 +194,7 @@ def _elsewhere(host: Host, code: str, message: str, path: str, evidence: tuple[s
         evidence=evidence,
         action=Action.CONFIG,
         fix=Fix(
-            _("examine that interpreter"),
+            _("check that interpreter"),
             steps=(Command(("npudoctor", "check", "--python", path)),),
             risk=Risk.MANUAL,
             needs_root=False,
@@ -268,7 +268,7 @@ def _not_listed(host: Host, version: str, built_for: Sequence[str]) -> Iterator[
             wanted = _other_pythons(row, minor)
             if row is None or wanted is None:
                 continue
-            text = _("{name} {version} is published for CPython {wanted}, and {python} is {mine}")
+            text = _("{name} {version} is published for CPython {wanted}, but {python} is {mine}")
             words = {"name": copy.name, "version": copy.version, "wanted": wanted, "mine": version}
             yield Finding(
                 "interpreter.python-not-listed",
@@ -292,7 +292,9 @@ def _other_pythons(row: Optional[Row], minor: str) -> Optional[str]:
     listed = minor in row.texts("python")
     if row.values.get("compatible", True):
         return None if listed else ", ".join(row.texts("python"))
-    return _("others than {pythons}").format(pythons=", ".join(row.texts("python"))) if listed else None
+    return (
+        _("versions other than {pythons}").format(pythons=", ".join(row.texts("python"))) if listed else None
+    )
 
 
 def _at(found: Distribution) -> str:

@@ -61,7 +61,7 @@ def libpython(host: Host) -> Iterator[Union[Finding, Facts]]:
     used = any(host.variables.get(name) for name in USED)
     programs = list(_embedding(host))
     if not programs:
-        raise Skip(_("nothing here needs the shared library of Python"))
+        raise Skip(_("nothing on this machine needs the shared library of Python"))
     for path, wanted in programs:
         loader = job.bare_loader(host)
         if _is_library(host, path):

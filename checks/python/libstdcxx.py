@@ -133,11 +133,13 @@ def unmet(loader: Loader, prefixes: Sequence[str]) -> list[tuple[Loaded, Loaded,
 def _judge(host: Host, loader: Loader, framework: str) -> Iterator[Finding]:
     old = unmet(loader, (C_LIBRARY,))
     if old:
-        text = _("{framework} wants {version}, which {library} does not offer: the system is too old for it")
+        text = _(
+            "{framework} needs {version}, which {library} does not provide: the system is too old for it"
+        )
         yield _finding("libstdcxx.glibc-too-old", text, framework, old, None)
     old = unmet(loader, CXX)
     if old:
-        text = _("{framework} wants {version}, which {library} does not offer")
+        text = _("{framework} needs {version}, which {library} does not provide")
         wanted = {version for _one, provider, version in old if provider is old[0][1]}
         yield _finding("libstdcxx.too-old", text, framework, old, _newer(host, old[0][1], wanted))
 
@@ -146,7 +148,7 @@ def _finding(
     code: str, text: str, framework: str, old: list[tuple[Loaded, Loaded, str]], fix: Optional[Fix]
 ) -> Finding:
     words = {"framework": framework, "version": old[0][2], "library": old[0][1].path}
-    lines = [_("{by} wants {version}").format(by=one.path, version=version) for one, _to, version in old]
+    lines = [_("{by} needs {version}").format(by=one.path, version=version) for one, _to, version in old]
     more = (f"... (+{len(lines) - SHOWN})",) if lines[SHOWN:] else ()
     return Finding(
         code, text.format(**words), evidence=(*lines[:SHOWN], *more), action=Action.CONFIG, fix=fix
@@ -169,7 +171,7 @@ def _newer(host: Host, old: Loaded, wanted: set[str]) -> Optional[Fix]:
         # What stands before the system's own hides it even when it stands last: then it has to go.
         keep = [hiding] if hiding and folder else []
         return Fix(
-            _("let the newer libstdc++ be found"),
+            _("let the loader find the newer libstdc++"),
             steps=(Export(PATH, ":".join([*kept, *last, *keep])),),
             undo=Export(PATH, ":".join(entries)).lines() if entries else (f"unset {PATH}",),
             risk=Risk.MANUAL,
@@ -204,10 +206,10 @@ def _compiler(host: Host) -> Iterator[Finding]:
     folders = [*host.variables.path_list("PATH"), *(() if "PATH" in host.variables else FOLDERS)]
     found = compiler(host.files, folders)
     if found is None:
-        text = _("there is no g++ on PATH: operators of one's own cannot be built")
+        text = _("there is no g++ on PATH: custom operators cannot be built")
         yield Finding("libstdcxx.compiler-missing", text)
     elif found.version is not None and found.version < FIRST_COMPILER[: len(found.version)]:
-        text = _("{path} is GCC {version}; building operators asks for 7.3 or newer")
+        text = _("{path} is GCC {version}; building operators needs 7.3 or newer")
         version = ".".join(map(str, found.version))
         yield Finding(
             "libstdcxx.compiler-too-old", text.format(path=found.path, version=version), action=Action.CONFIG
@@ -235,7 +237,7 @@ def _second_libgomp(host: Host, loader: Loader) -> Optional[Finding]:
         text.format(own=own, path=brought[0]),
         evidence=(*brought, own),
         fix=Fix(
-            _("load it first, should that message come"),
+            _("load it first if that message appears"),
             steps=(Export(PRELOAD, f"{own}:{before}" if before else own),),
             undo=Export(PRELOAD, before).lines() if before else (f"unset {PRELOAD}",),
             risk=Risk.MANUAL,

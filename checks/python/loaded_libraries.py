@@ -153,13 +153,13 @@ def _judge(host: Host, framework: str, loader: Loader) -> Said:
 
 
 def _not_loadable(host: Host, framework: str, loader: Loader) -> Said:
-    text = _("{framework} cannot be imported: the loader comes upon {path}, which is no library")
+    text = _("{framework} cannot be imported: the loader finds {path}, which is not a library")
     for missing in loader.missing:
         if missing.broken:
             words = text.format(framework=framework, path=missing.path)
             fix = _fix(host, loader, missing.name, missing.entry) if missing.via == LED_BY else None
             yield _broken(words, (missing.broken, _wanted(missing)), fix), missing.path
-    text = _("{framework} cannot be imported: the loader takes {path}, which is cut short")
+    text = _("{framework} cannot be imported: the loader takes {path}, which is truncated")
     for one in loader.loaded:
         if _is_cut(host, one):
             words = text.format(framework=framework, path=one.path)
@@ -209,7 +209,7 @@ def _not_found(host: Host, framework: str, loader: Loader) -> Said:
 def _lacks(host: Host, framework: str, loader: Loader, lacking: list[MissingSymbol]) -> Finding:
     first = lacking[0]
     text = _("{framework} cannot be imported: {variable} leads to {path}, and no library has {symbol}")
-    lines = (_("{by} wants {symbol}").format(by=one.by, symbol=one.symbol) for one in lacking[:SHOWN])
+    lines = (_("{by} needs {symbol}").format(by=one.by, symbol=one.symbol) for one in lacking[:SHOWN])
     return Finding(
         "loaded-libraries.lacks-symbols",
         text.format(
@@ -218,7 +218,7 @@ def _lacks(host: Host, framework: str, loader: Loader, lacking: list[MissingSymb
             path=first.taken.found.path,
             symbol=first.symbol,
         ),
-        evidence=(*lines, _("in its place without the variable: {path}").format(path=first.taken.own)),
+        evidence=(*lines, _("loaded without the variable: {path}").format(path=first.taken.own)),
         action=Action.CONFIG,
         fix=_lead_back(host, loader, first.taken),
         echo_of=("libstdcxx.too-old", "nccl-version.missing-symbols"),
@@ -226,13 +226,13 @@ def _lacks(host: Host, framework: str, loader: Loader, lacking: list[MissingSymb
 
 
 def _hollow(framework: str, lack: MissingSymbol) -> Finding:
-    text = _("{framework} cannot be imported: {path} is taken for {name}, and no library has {symbol}")
+    text = _("{framework} cannot be imported: {path} is loaded as {name}, and no library has {symbol}")
     found = lack.taken.found
     entry = _("{by} leads to {path}").format(by=found.via, path=found.path)
     return Finding(
         "loaded-libraries.lacks-symbols",
         text.format(framework=framework, path=found.path, name=lack.taken.name, symbol=lack.symbol),
-        evidence=(_("{by} wants {symbol}").format(by=lack.by, symbol=lack.symbol), entry),
+        evidence=(_("{by} needs {symbol}").format(by=lack.by, symbol=lack.symbol), entry),
         action=Action.CONFIG,
         echo_of=("libstdcxx.too-old", "package-files.spoiled"),
     )
@@ -240,7 +240,7 @@ def _hollow(framework: str, lack: MissingSymbol) -> Finding:
 
 def _copies(host: Host, framework: str, loader: Loader, copies: list[ReplacedLibrary]) -> Finding:
     first = copies[0]
-    text = _("{framework} takes {path} by {variable}, not its own {own}")
+    text = _("{framework} loads {path} because of {variable}, not its own {own}")
     return Finding(
         "loaded-libraries.foreign-copy",
         text.format(framework=framework, path=first.found.path, variable=first.variable, own=first.own),

@@ -160,7 +160,7 @@ def _judge(
     if known.answer is not Compatibility.INCOMPATIBLE:
         known = judge_pair(mindspore_pairs(host.knowledge), mindspore.version, cann)
     if known.answer is Compatibility.STRANGE:
-        text = _("the CANN at {path} does not say its version in a form that can be compared: {version}")
+        text = _("the version of the CANN at {path} cannot be compared: {version}")
         raise Unknown(text.format(path=install.path, version=cann or _("none")))
     found: Optional[Finding] = pair_finding("mindspore-cann", "MindSpore", mindspore.version, cann, known)
     return found

@@ -160,7 +160,7 @@ def _judge(host: Host, found: Distribution, harm: Damage) -> Iterator[Finding]:
         text = _("{name}: {count} of {all} modules and libraries are missing, such as {path}")
         yield _finding(host, "package-files.missing", text, found, missing, harm.listed)
     if harm.short:
-        text = _("{name}: {count} of {all} modules and libraries are cut short, such as {path}")
+        text = _("{name}: {count} of {all} modules and libraries are truncated, such as {path}")
         yield _finding(host, "package-files.cut-short", text, found, harm.short, harm.listed)
     others = [copy for copy in host.interpreter.distributions(found.name) if copy.folder != found.folder]
     for other in others:
@@ -200,15 +200,13 @@ def _look_into(host: Host, found: Distribution, harm: Damage) -> Iterator[Findin
     changed = [] if deep or spoiled else looking.changed(listed, harm.sizes)
     changed = [path for path in changed if path not in harm.short]
     if changed:
-        text = _("{name}: {path} is not the file that was installed: its size is another")
+        text = _("{name}: {path} is not the file that was installed: its size differs")
         yield _finding(host, "package-files.changed", text, found, changed, harm.listed)
     if looking.other and not spoiled and _keeps_list(host, found):
-        text = _("{name}: {path} is not the file that was installed: it has the same size and other content")
+        text = _("{name}: {path} is not the file that was installed: same size, different content")
         yield _finding(host, "package-files.changed", text, found, looking.other, harm.listed)
     if spoiled:
-        text = _(
-            "{name}: {path} is there, and what it holds cannot be loaded: zeros, half a file, or another"
-        )
+        text = _("{name}: {path} exists but cannot be loaded: it holds zeros, half a file, or something else")
         yield _finding(host, "package-files.spoiled", text, found, spoiled, harm.listed)
     if looking.unreadable:
         yield _unreadable(host, found, looking.unreadable, harm)
@@ -271,10 +269,12 @@ def _keeps_list(host: Host, found: Distribution) -> bool:
 
 def _twice(host: Host, found: Distribution, other: Distribution) -> Finding:
     """An error where the files are those of the version that nobody believes in."""
-    text = _("{name} is in one folder twice, as {first} and as {other}: an upgrade was interrupted")
+    text = _("{name} is installed twice in one folder, as {first} and as {other}: an upgrade was interrupted")
     mine, theirs = share_there(host.files, found), share_there(host.files, other)
     if theirs > mine:
-        text = _("{name} passes for {first}, and its files are those of {other}: an upgrade was interrupted")
+        text = _(
+            "{name} claims to be {first}, but its files are those of {other}: an upgrade was interrupted"
+        )
     return Finding(
         "package-files.two-versions",
         text.format(name=found.name, first=found.version, other=other.version),

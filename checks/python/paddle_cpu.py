@@ -44,7 +44,7 @@ def paddle_cpu(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(text.format(python=host.interpreter.label))
     machine = _machine(host, paddle)
     if machine != "x86_64":
-        raise Skip(_("this is about x86-64, and Paddle is for {machine}").format(machine=machine))
+        raise Skip(_("this check applies to x86-64, and Paddle is for {machine}").format(machine=machine))
     path, built = _with_mkl(host, paddle)
     yield Facts({"paddle": paddle.version, "with_mkl": built})
     if built is None:

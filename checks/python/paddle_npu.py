@@ -103,7 +103,7 @@ def _beside_paddle(host: Host, plugin: Distribution, paddle: Optional[Distributi
         )
         return
     if paddle.name.lower().endswith("gpu"):
-        text = _("paddle-custom-npu {plugin} wants Paddle for CPUs, and {name} {paddle} is the one for GPUs")
+        text = _("paddle-custom-npu {plugin} needs Paddle for CPUs, but {name} {paddle} is for GPUs")
         yield Finding(
             "paddle-npu.gpu-build",
             text.format(plugin=plugin.version, name=paddle.name, paddle=paddle.version),

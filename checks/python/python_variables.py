@@ -84,7 +84,7 @@ def python_variables(host: Host) -> Iterator[Union[Finding, Facts]]:
     layout = host.interpreter.layout()
     version = tuple(int(part) for part in (layout.version or "").split(".")[:2] if part.isdigit())
     if len(version) < 2:
-        raise Skip(_("the release of {python} is not known").format(python=host.interpreter.label))
+        raise Skip(_("the version of {python} is unknown").format(python=host.interpreter.label))
     if not any(name in host.variables for name in VARIABLES):
         raise Skip(_("no variable changes how Python starts"))
     yield Facts({"variables": {name: host.variables[name] for name in VARIABLES if host.variables.get(name)}})
@@ -92,7 +92,7 @@ def python_variables(host: Host) -> Iterator[Union[Finding, Facts]]:
     for name in NAMES:
         yield from _value(host, name, version, free)
     for refusal in framework_values.refusals(host):
-        text = _("{name} is {value}, with which import {module} does not succeed; it takes {wanted}")
+        text = _("{name} is {value}, and import {module} fails with it; valid: {wanted}")
         words = {**refusal._asdict(), "value": refusal.value or _("set and empty")}
         yield _finding("python-variables.framework-refuses", refusal.name, text.format(**words))
     for finding in (
@@ -109,7 +109,7 @@ def _value(host: Host, name: str, version: tuple[int, ...], free: bool) -> Itera
     value = host.variables.get(name, "")
     wanted = expected(name, value, version, free) if value else None
     if wanted:
-        text = _("{name} is {value}, with which Python {version} does not start; it takes {wanted}")
+        text = _("{name} is {value}, and Python {version} does not start with it; valid: {wanted}")
         words = {"name": name, "value": value, "wanted": wanted}
         yield _finding("python-variables.bad-value", name, text.format(version=_dotted(version), **words))
 

@@ -92,7 +92,7 @@ def _reader(host: Host, found: Distribution, file: str) -> Optional[Reader]:
 
 
 def _finding(host: Host, reader: Reader, here: Optional[str]) -> Finding:
-    text = _("{name} {version} imports pkg_resources, which setuptools {setuptools} no longer holds")
+    text = _("{name} {version} imports pkg_resources, which setuptools {setuptools} no longer contains")
     if here is None:
         text = _("{name} {version} imports pkg_resources, and setuptools is not installed")
     words = {"name": reader.found.name, "version": reader.found.version, "setuptools": here}
@@ -108,6 +108,6 @@ def _finding(host: Host, reader: Reader, here: Optional[str]) -> Finding:
 def _install(host: Host, reader: Reader) -> Fix:
     from packaging.specifiers import SpecifierSet
 
-    title = _("install the last setuptools that holds pkg_resources")
+    title = _("install the last setuptools that contains pkg_resources")
     fix: Fix = install_accepted(host, "setuptools", title, [(reader.found, SpecifierSet(LAST_WITH))])
     return fix

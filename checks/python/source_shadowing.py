@@ -132,7 +132,7 @@ def source_shadowing(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _closed_entries(paths: Sequence[str]) -> Finding:
-    text = _("PYTHONPATH names what this user may not look into, and Python passes over it: {paths}")
+    text = _("PYTHONPATH names folders that this user may not read, and Python skips them: {paths}")
     return Finding("source-shadowing.closed-entry", text.format(paths=", ".join(dict.fromkeys(paths))))
 
 

@@ -184,7 +184,7 @@ def _beside_cann(host: Host, adapter: Distribution, cann: Optional[str], path: s
     version_number(adapter)
     judged = judge_pair(torch_npu_pairs(host.knowledge), adapter.version, cann or "")
     if judged.answer is Compatibility.STRANGE:
-        text = _("the CANN at {path} does not say its version in a form that can be compared: {version}")
+        text = _("the version of the CANN at {path} cannot be compared: {version}")
         raise Unknown(text.format(path=path, version=cann or _("none")))
     finding = pair_finding("torch-npu", "torch_npu", adapter.version, cann or "", judged)
     if finding is not None:
@@ -233,11 +233,9 @@ def _not_found(host: Host) -> list[str]:
 
 
 def _autoload_off(host: Host) -> Fix:
-    title = _(
-        "install CANN and source its set_env.sh; where no NPU is used, uninstall torch_npu, or type this"
-    )
+    title = _("install CANN and source its set_env.sh; if no NPU is used, uninstall torch_npu or run this")
     if cann_in_use(host) is not None:
-        title = _("source the set_env.sh of CANN; where no NPU is used, uninstall torch_npu, or type this")
+        title = _("source the set_env.sh of CANN; if no NPU is used, uninstall torch_npu or run this")
     undo = Export(SWITCH, "1").lines()
     return Fix(title, steps=(Export(SWITCH, "0"),), undo=undo, risk=Risk.MANUAL, needs_root=False)
 

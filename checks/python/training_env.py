@@ -127,7 +127,7 @@ def training_env(host: Host) -> Iterator[Union[Finding, Facts]]:
                 yield finding
     if not read:
         names = ", ".join(row["name"] for row in rows)
-        raise Skip(_("nothing that is installed reads {names}").format(names=names))
+        raise Skip(_("no installed package reads {names}").format(names=names))
 
 
 def _judge(row: Row, variables: Mapping[str, str], version: str) -> Optional[Finding]:
@@ -216,15 +216,17 @@ def _finding(row: Row, kind: Kind, value: str, meant: str = "", **words: object)
 def _sentence(kind: str) -> str:
     sentences = {
         "no-effect": _("{name} is set, and has no effect in torch_npu {version}"),
-        "overridden": _("{name} is {value}, which has no effect beside {other}"),
-        "pasted": _("{name} is {value}, with characters of a document in it; {meant} was meant"),
-        "pasted-and-read": _("{name} is {value}, with characters of a document after the number {meant}"),
+        "overridden": _("{name} is {value}, which has no effect because of {other}"),
+        "pasted": _("{name} is {value}, with characters pasted from a document; it should be {meant}"),
+        "pasted-and-read": _(
+            "{name} is {value}, with characters pasted from a document after the number {meant}"
+        ),
         "read-as": _("{name} is {value}, which torch_npu reads as the number {taken}"),
         "empty": _(
-            "{name} is set and empty, which torch_npu reads as the number 0; unset it would be {default}"
+            "{name} is set and empty, which torch_npu reads as the number 0; when unset it is {default}"
         ),
         "refused": _("{name} is {value}, and torch_npu ends the job: {says}"),
-        "out-of-range": _("{name} is {value}, which is none of {valid}; taken instead: {taken}"),
+        "out-of-range": _("{name} is {value}, which is not one of {valid}; {taken} is used instead"),
     }
     return sentences[kind]
 

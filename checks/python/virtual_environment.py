@@ -157,11 +157,11 @@ def _anew(host: Host, folder: str) -> Fix:
     title = _("recreate the environment with a Python that exists, then install its packages again")
     other = _on_path(host, folder, filled[0]) if filled else None
     if other is not None:
-        title = _("lead the environment to {python}; its packages stay").format(python=other)
+        title = _("point the environment at {python}; its packages stay").format(python=other)
         links = [f"{folder}/bin/{name}" for name in host.files.names(f"{folder}/bin") if _PROGRAM.match(name)]
         steps = (("rm", "-f", *links), (other, "-m", "venv", "--upgrade", folder))
     elif filled:
-        title = _("note its packages, make the environment once more, and install them again")
+        title = _("list its packages, recreate the environment, and install them again")
         site, kept = f"{folder}/lib/{filled[0]}/site-packages", f"{folder}.packages.txt"
         steps = (
             # Not what they require: another Python may need other releases of that.
@@ -200,13 +200,13 @@ def _without_settings(host: Host, folder: str) -> Iterator[Finding]:
         return
     if real is None or real.startswith(f"{own}/") or not packages:
         return
-    text = _("{folder}/pyvenv.cfg is gone: its Python is {real} now, and does not look in {packages}")
+    text = _("{folder}/pyvenv.cfg is missing: its Python now acts as {real} and does not search {packages}")
     yield Finding(
         "virtual-environment.settings-missing",
         text.format(folder=folder, real=real, packages=packages[0]),
         action=Action.CONFIG,
         fix=Fix(
-            _("write the settings of the environment once more; its packages stay"),
+            _("write the environment's pyvenv.cfg again; its packages stay"),
             steps=(Command((real, "-m", "venv", "--without-pip", folder)),),
             risk=Risk.MANUAL,
             needs_root=False,

@@ -171,7 +171,7 @@ def _unmet(host: Host, plugin: Distribution, unmet: Sequence[Unmet], echo_of: tu
 def _as_required(host: Host, unmet: Sequence[Unmet]) -> Fix:
     """All are exact: nothing else may come along, of PyPI's torch or its triton. triton-ascend may be
     elsewhere, and keeps none of the others waiting."""
-    title = _("install what vllm-ascend requires, and nothing that comes along with it")
+    title = _("install what vllm-ascend requires, without further dependencies")
     for need in unmet:
         if need.name == TRITON_ASCEND:
             title = with_source_of_triton(host, title, str(need.specifier).replace("==", ""))
@@ -214,7 +214,7 @@ def _beside_vllm(
         code, severity = "vllm-ascend.vllm-mismatch", _distance(mine, other, made_for)
         text = _("vllm-ascend {version} was made for vLLM {wanted}, and vLLM {vllm} is installed")
     title = _(
-        "install the vLLM that it was made for, without what it requires: its torch may be another one than "
+        "install the vLLM that it was made for, without dependencies: its torch may differ from "
         "that of torch_npu"
     )
     return Finding(

@@ -48,7 +48,7 @@ def refusals(host: Host) -> Iterator[Refusal]:
 def _logs(host: Host, value: str) -> Optional[str]:
     """torch takes its own names, and the full names of modules that there are."""
     known = _LOG_NAME.findall(_text(host, "torch", _LOGS_FILE))
-    wanted = _("names of logs, such as {names}, or of modules, with commas between them").format(
+    wanted = _("comma-separated names of logs, such as {names}, or of modules").format(
         names="dynamo, +inductor"
     )
     if not value or not known:
