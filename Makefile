@@ -19,7 +19,7 @@ SIGNATURES := $(wildcard src/npudoctor/knowledge/signatures/*.toml) $(addprefix 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .PHONY: help run test lint format bench docs messages package clean test-deps scenarios torture explain-score \
-	explain-signatures environments
+	explain-signatures environments new-check release-check
 
 help:
 	@echo "make run        check this machine and say the exit status"
@@ -32,6 +32,8 @@ help:
 	@echo "make explain-score FILE=x.jsonl   the scores of explain on a file of cases, or a folder of whole logs"
 	@echo "make explain-signatures FILE=...  the signatures that fire on healthy logs of these, or on none"
 	@echo "make docs       rewrite the index of checks and the generated pages of docs"
+	@echo "make new-check ID=driver-version GROUP=cann   write the skeleton of a check and of its test"
+	@echo "make release-check  what only a release waits for: every sentence is there in Chinese"
 	@echo "make messages   bring the message catalogues up to date"
 	@echo "make environments  breaks real environments, imports them, runs what is shown (an hour)"
 	@echo "make package    build sdist and wheel into dist/"
@@ -72,6 +74,14 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/python tools/messages.py --check
 	$(BIN)/python tools/index.py --check
 	$(BIN)/python tools/readme.py --check
+
+# A release waits for what a change need not bring: the whole catalogue, and every finding in Chinese.
+release-check: $(VENV)/.installed-test
+	$(BIN)/python tools/messages.py --release
+	$(BIN)/python -m pytest -q -m release tests/core
+
+new-check: $(VENV)/.installed
+	@$(BIN)/python tools/new_check.py "$(ID)" "$(GROUP)"
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .

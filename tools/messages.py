@@ -1,4 +1,5 @@
-"""Bring the message catalogues up to date with the sources; with --check say what is wrong with them.
+"""Bring the message catalogues up to date with the sources; with --check say what is wrong with them, with
+--release also what is not translated yet.
 
 Messages are the arguments of _() and its kin, the titles of checks (first line of the docstring), and the
 help of commands and options. A catalogue is sorted and names files, not lines: a change moves nothing else.
@@ -164,19 +165,28 @@ def updated(old: polib.POFile, messages: dict[str, Message]) -> polib.POFile:
     return new
 
 
-def problems(catalogue: polib.POFile) -> Iterator[str]:
-    """What keeps a catalogue from being complete and safe to use."""
+def missing(catalogue: polib.POFile) -> Iterator[str]:
+    """What is not translated yet: English is shown in its place, so only a release waits for it."""
     for entry in catalogue:
-        texts = list(entry.msgstr_plural.values()) if entry.msgid_plural else [entry.msgstr]
-        if not all(texts):
+        if not all(_texts(entry)):
             yield f"untranslated: {entry.msgid!r}"
         elif entry.fuzzy:
             yield f"fuzzy: {entry.msgid!r}"
-        else:
-            wanted = placeholders(entry.msgid_plural or entry.msgid)
-            for got in map(placeholders, texts):
-                if got != wanted:
-                    yield f"placeholders {sorted(got)} instead of {sorted(wanted)}: {entry.msgid!r}"
+
+
+def problems(catalogue: polib.POFile) -> Iterator[str]:
+    """What keeps a translation from being safe to use."""
+    for entry in catalogue:
+        if entry.fuzzy:
+            continue
+        wanted = placeholders(entry.msgid_plural or entry.msgid)
+        for got in map(placeholders, filter(None, _texts(entry))):
+            if got != wanted:
+                yield f"placeholders {sorted(got)} instead of {sorted(wanted)}: {entry.msgid!r}"
+
+
+def _texts(entry: polib.POEntry) -> list[str]:
+    return list(entry.msgstr_plural.values()) if entry.msgid_plural else [entry.msgstr]
 
 
 def placeholders(text: str) -> set[str]:
@@ -185,30 +195,36 @@ def placeholders(text: str) -> set[str]:
 
 
 def main() -> int:
-    """Update the catalogues or, with --check, judge them."""
+    """Update the catalogues, or judge them."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="change nothing; fail when something is wrong")
-    check: bool = parser.parse_args().check
+    parser.add_argument(
+        "--check", action="store_true", help="change nothing; fail when a translation is wrong"
+    )
+    parser.add_argument("--release", action="store_true", help="as --check; fail also when one is missing")
+    options = parser.parse_args()
     try:
         messages = extract()
     except NotConstant as error:
         print(error, file=sys.stderr)
         return 1
-    found = 0
-    for path in sorted(ROOT.glob("src/npudoctor/locale/*/LC_MESSAGES/npudoctor.po")):
-        name = path.relative_to(ROOT)
-        new = updated(polib.pofile(str(path), encoding="utf-8", wrapwidth=WRAP), messages)
-        complaints = list(problems(new))
-        text = f"{new}".rstrip() + "\n"
-        if check and text != path.read_text(encoding="utf-8"):
-            complaints.insert(0, "out of date: run `make messages`")
-        if not check:
-            path.write_text(text, encoding="utf-8")
-        for complaint in complaints:
-            print(f"{name}: {complaint}", file=sys.stderr)
-        found += len(complaints)
-        print(f"{name}: {len(new)} messages, {len(complaints)} problems")
-    return 1 if check and found else 0
+    paths = sorted(ROOT.glob("src/npudoctor/locale/*/LC_MESSAGES/npudoctor.po"))
+    return max([_judge(path, messages, options) for path in paths], default=0)
+
+
+def _judge(path: Path, messages: dict[str, Message], options: argparse.Namespace) -> int:
+    """Bring one catalogue up to date, or say what is wrong with it; the exit status."""
+    name = path.relative_to(ROOT)
+    new = updated(polib.pofile(str(path), encoding="utf-8", wrapwidth=WRAP), messages)
+    wrong, untold = list(problems(new)), list(missing(new))
+    text = f"{new}".rstrip() + "\n"
+    if not (options.check or options.release):
+        path.write_text(text, encoding="utf-8")
+    elif text != path.read_text(encoding="utf-8"):
+        untold.insert(0, "out of date: run `make messages`")
+    for complaint in (*wrong, *untold):
+        print(f"{name}: {complaint}", file=sys.stderr)
+    print(f"{name}: {len(new)} messages, {len(wrong)} wrong, {len(untold)} missing")
+    return int(bool((options.check and wrong) or (options.release and (wrong or untold))))
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from npudoctor.testing import (
     unreadable,
 )
 
-from .test_shared_memory import tables
+from .sysvipc_machine import tables
 
 NOW = 1_800_000_000.0
 HOUR = 3600.0
@@ -129,7 +129,7 @@ def test_a_dead_process_left_a_file() -> None:
 @pytest.mark.parametrize(
     ("more", "word"),
     [
-        (process(60, name="python3", started=1), "process 60 of its owner is as old"),
+        (process(60, name="python3", started=1), "its owner's process 60 was running when it changed"),
         (process(60, name="torch_shm_manager", exe="/opt/bin/torch_shm_manager", started=1), "process 60"),
         ({TORCH: file(permissions=0o640)}, "other users may open it"),
     ],
@@ -180,7 +180,7 @@ def test_a_name_without_a_pid_proves_nothing(name: str) -> None:
     told = judged({f"/dev/shm/{name}": file()})
     (finding,) = told.findings
     assert (finding.code, finding.severity) == ("shared-memory.unproven", Severity.INFO)
-    assert "does not hold the pid" in finding.evidence[0]
+    assert "does not contain its creator's pid" in finding.evidence[0]
     assert finding.fix and finding.fix.unproven and finding.fix.risk is Risk.MANUAL
     assert judged({f"/dev/shm/{name}": file(GIB)}).status is Status.PROBLEM
 
@@ -197,7 +197,7 @@ def test_a_little_that_is_not_proven_is_not_worth_a_word() -> None:
 @pytest.mark.parametrize(
     ("files", "said"),
     [
-        ({TORCH: file(nlink=2)}, "2 names"),
+        ({TORCH: file(nlink=2)}, "2 hard links"),
         ({TORCH: file(), **process(800), "/proc/800/maps": unreadable()}, "process 800 (python3) maps"),
         ({TORCH: file(), **process(800), "/proc/800/fd": unreadable()}, "process 800 (python3) maps"),
         (

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Optional
 
 import pytest
+from tests.checks.leftovers.sysvipc_machine import segment, tables
 from tests.checks.leftovers.test_shared_files import TORCH, file, judged, process
 
 from npudoctor import Severity, Status
@@ -16,44 +17,8 @@ from npudoctor.checks.leftovers.shared_memory import SHOWN, shared_memory
 from npudoctor.host import Options
 from npudoctor.testing import Asked, Content, ask, fake_host, folder, process_files, unreadable
 
-SHM = (
-    "       key      shmid perms                  size  cpid  lpid nattch   uid   gid  cuid  cgid"
-    "      atime      dtime      ctime                   rss                  swap\n"
-)
-MSG = (
-    "       key      msqid perms      cbytes       qnum lspid lrpid   uid   gid  cuid  cgid"
-    "      stime      rtime      ctime\n"
-)
-SEM = "       key      semid perms      nsems   uid   gid  cuid  cgid      otime      ctime\n"
-NOW = 1_800_000_000
 GIB = 1 << 30
 PREFIX = 0x61000000
-
-
-def segment(
-    shmid: int = 1,
-    *,
-    key: int = 0x5A17,
-    size: int = 1048612,
-    cpid: int = 700,
-    nattch: int = 0,
-    mode: str = "600",
-    uid: int = 0,
-    ctime: int = NOW,
-) -> str:
-    signed = key - (1 << 32) if key >> 31 else key
-    return f"{signed} {shmid} {mode} {size} {cpid} {cpid} {nattch} {uid} {uid} {uid} {uid} 0 0 {ctime} 0 0\n"
-
-
-def tables(shm: str = "", msg: str = "", sem: str = "") -> dict[str, Content]:
-    return {
-        "/proc/sysvipc/shm": SHM + shm,
-        "/proc/sysvipc/msg": MSG + msg,
-        "/proc/sysvipc/sem": SEM + sem,
-        "/etc/passwd": "root:x:0:0:root:/root:/bin/bash\nanna:x:1001:1001::/home/anna:/bin/bash\n",
-    }
-
-
 LIVING = process_files(700, uid=0)
 
 
