@@ -99,23 +99,23 @@ def interpreter(host: Host) -> Iterator[Union[Finding, Facts]]:
     except DoesNotRun as failed:
         yield _does_not_run(host, failed)
         return
-    found = [one for name in FRAMEWORKS for one in host.interpreter.distributions(name)[:1]]
+    installed = [copy for name in FRAMEWORKS for copy in host.interpreter.distributions(name)[:1]]
     install = cann_in_use(host)
-    if not found and install is None:
+    if not installed and install is None:
         raise Skip(_("no framework is installed in {python}").format(python=host.interpreter.label))
     yield Facts({"python": host.interpreter.path, "version": layout.version})
     yield from broken_rows(host, "interpreter", "cann_python")
     if layout.version:
         yield from _other_abi(host, layout.version)
         yield from _not_listed(host, layout.version, _built_for(host, layout.version))
-        cann = product_version(host, install) if install and found else None
+        cann = product_version(host, install) if install and installed else None
         yield from _range(host, layout.version, cann)
     kernel = _kernel_of_notebook(host)
     if kernel is not None:
         text = _("the kernel of this notebook is {kernel}, but {python} was checked")
         yield _elsewhere(host, "interpreter.notebook-kernel", text.format(
             kernel=kernel, python=host.interpreter.path), kernel, ())  # fmt: skip
-    elif not found:
+    elif not installed:
         for path, framework in _others(host, tuple(FRAMEWORKS)):
             text = _("{python} has no framework for NPUs, and {other} has {name} {version}")
             words = {"other": path, "name": framework.name, "version": framework.version}
@@ -143,7 +143,7 @@ def _other_abi(host: Host, version: str) -> Iterator[Finding]:
             tags = _tags(host, copy, folder)
             if tags and tag not in tags:
                 text = _("{name} {version} was installed for CPython {others}, but {python} is {mine}")
-                dotted = ", ".join(f"{one[0]}.{one[1:]}" for one in sorted(tags))
+                dotted = ", ".join(f"{other[0]}.{other[1:]}" for other in sorted(tags))
                 words = {"name": copy.name, "version": copy.version, "python": host.interpreter.path}
                 yield Finding(
                     "interpreter.other-abi",
@@ -163,8 +163,8 @@ def _built_for(host: Host, version: str) -> list[str]:
 def _tags(host: Host, copy: Distribution, folder: str) -> set[str]:
     """The CPython minors in the names of its extension modules: 311."""
     names = host.files.names(f"{copy.folder.rpartition('/')[0]}/{folder}")
-    told = (re.search(r"\.cpython-(\d+)[a-z]*-[^/]*\.so\Z", name) for name in names)
-    return {match[1] for match in told if match}
+    matches = (re.search(r"\.cpython-(\d+)[a-z]*-[^/]*\.so\Z", name) for name in names)
+    return {match[1] for match in matches if match}
 
 
 def _range(host: Host, version: str, cann: Optional[str]) -> Iterator[Finding]:
@@ -252,7 +252,7 @@ def _candidates(host: Host) -> Iterator[str]:
 
 def _same(host: Host, path: str) -> bool:
     """Whether a path is of the environment that is examined: in the same folder."""
-    mine, theirs = (host.files.real(one.rpartition("/")[0]) for one in (host.interpreter.path, path))
+    mine, theirs = (host.files.real(program.rpartition("/")[0]) for program in (host.interpreter.path, path))
     return mine is not None and mine == theirs
 
 
@@ -274,7 +274,7 @@ def _not_listed(host: Host, version: str, built_for: Sequence[str]) -> Iterator[
                 "interpreter.python-not-listed",
                 text.format(python=host.interpreter.path, **words),
                 severity=INFO if name in built_for else WARNING,
-                evidence=(_at(copy), f"{row['source']}, {row['as_of']}"),
+                evidence=(copy.evidence, f"{row['source']}, {row['as_of']}"),
                 action=Action.NONE if name in built_for else Action.CONFIG,
                 echo_of=("interpreter.other-abi",),
             )
@@ -284,18 +284,14 @@ def _other_pythons(row: Optional[Row], minor: str) -> Optional[str]:
     """The Pythons of a row in which this one is not; None where it is."""
     if row is None or not row.texts("python"):
         return None
-    told = row["python"]
-    if isinstance(told, str) and not told[:1].isdigit():
+    wanted = row["python"]
+    if isinstance(wanted, str) and not wanted[:1].isdigit():
         from packaging.specifiers import SpecifierSet
 
-        return None if SpecifierSet(told).contains(minor) else told
+        return None if SpecifierSet(wanted).contains(minor) else wanted
     listed = minor in row.texts("python")
     if row.values.get("compatible", True):
         return None if listed else ", ".join(row.texts("python"))
     return (
         _("versions other than {pythons}").format(pythons=", ".join(row.texts("python"))) if listed else None
     )
-
-
-def _at(found: Distribution) -> str:
-    return found.evidence

@@ -100,7 +100,7 @@ def libstdcxx(host: Host) -> Iterator[Union[Finding, Facts]]:
     judged = False
     for framework in installed:
         loader = job.process(host, framework)
-        taken = {one.name: one.path for one in loader.loaded}
+        taken = {library.name: library.path for library in loader.loaded}
         judged = judged or STDCXX in taken or LIBC in taken
         yield Facts({STDCXX: taken.get(STDCXX), LIBC: taken.get(LIBC)})
         late = _second_libgomp(host, loader) if host.options.root is None else None
@@ -117,11 +117,11 @@ def libstdcxx(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 def unmet(loader: Loader, prefixes: Sequence[str]) -> list[tuple[Loaded, Loaded, str]]:
     """Who wants which version of whom, where the library that was taken does not offer it."""
-    by_name = {name: one for one in loader.loaded for name in (one.library.soname, one.name) if name}
+    by_name = {name: user for user in loader.loaded for name in (user.library.soname, user.name) if name}
     return [
-        (one, provider, version)
-        for one in loader.loaded
-        for name, versions in one.library.wants
+        (user, provider, version)
+        for user in loader.loaded
+        for name, versions in user.library.wants
         for provider in [by_name.get(name)]
         # A library without versions of its own only makes the loader warn.
         if provider is not None and provider.library.defines
@@ -148,7 +148,7 @@ def _finding(
     code: str, text: str, framework: str, old: list[tuple[Loaded, Loaded, str]], fix: Optional[Fix]
 ) -> Finding:
     words = {"framework": framework, "version": old[0][2], "library": old[0][1].path}
-    lines = [_("{by} needs {version}").format(by=one.path, version=version) for one, _to, version in old]
+    lines = [_("{by} needs {version}").format(by=user.path, version=version) for user, _to, version in old]
     more = (f"... (+{len(lines) - SHOWN})",) if lines[SHOWN:] else ()
     return Finding(
         code, text.format(**words), evidence=(*lines[:SHOWN], *more), action=Action.CONFIG, fix=fix
@@ -193,8 +193,8 @@ def _offers(host: Host, path: str, wanted: set[str]) -> bool:
 def _systems(host: Host) -> list[str]:
     """Where the loader would find it without LD_LIBRARY_PATH."""
     loader = job.bare_loader(host, {})
-    found = loader.open(STDCXX)
-    return [found.path] if found else []
+    library = loader.open(STDCXX)
+    return [library.path] if library else []
 
 
 def _own_folders(host: Host) -> list[str]:
@@ -204,15 +204,15 @@ def _own_folders(host: Host) -> list[str]:
 
 def _compiler(host: Host) -> Iterator[Finding]:
     folders = [*host.variables.path_list("PATH"), *(() if "PATH" in host.variables else FOLDERS)]
-    found = compiler(host.files, folders)
-    if found is None:
+    gxx = compiler(host.files, folders)
+    if gxx is None:
         text = _("there is no g++ on PATH: custom operators cannot be built")
         yield Finding("libstdcxx.compiler-missing", text)
-    elif found.version is not None and found.version < FIRST_COMPILER[: len(found.version)]:
+    elif gxx.version is not None and gxx.version < FIRST_COMPILER[: len(gxx.version)]:
         text = _("{path} is GCC {version}; building operators needs 7.3 or newer")
-        version = ".".join(map(str, found.version))
+        version = ".".join(map(str, gxx.version))
         yield Finding(
-            "libstdcxx.compiler-too-old", text.format(path=found.path, version=version), action=Action.CONFIG
+            "libstdcxx.compiler-too-old", text.format(path=gxx.path, version=version), action=Action.CONFIG
         )
 
 

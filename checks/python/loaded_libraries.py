@@ -105,14 +105,14 @@ def loaded_libraries(host: Host) -> Iterator[Union[Finding, Facts]]:
     taken: set[str] = set()
     said: set[tuple[str, str]] = set()
     for name, loader in _processes(host, installed):
-        taken |= {one.path for one in loader.loaded if one.via == LED_BY} | {
-            one.path for one in loader.preloaded
+        taken |= {library.path for library in loader.loaded if library.via == LED_BY} | {
+            library.path for library in loader.preloaded
         }
         for finding, subject in _judge(host, name, loader):
             if (finding.code, subject) not in said:
                 said.add((finding.code, subject))
                 yield finding
-    yield Facts({"frameworks": [one.name for one in installed], "led_to": sorted(taken)})
+    yield Facts({"frameworks": [framework.name for framework in installed], "led_to": sorted(taken)})
 
 
 def _processes(host: Host, installed: list[job.Framework]) -> Iterator[tuple[str, Loader]]:
@@ -120,9 +120,9 @@ def _processes(host: Host, installed: list[job.Framework]) -> Iterator[tuple[str
     each framework."""
     if host.options.root is None and any(map(host.variables.get, (LED_BY, "LD_PRELOAD"))):
         yield "ctypes", job.python_itself(host)
-    for one in installed:
-        yield one.name, job.process(host, one)
-    torch = next((one for one in installed if one.name == "torch"), None)
+    for framework in installed:
+        yield framework.name, job.process(host, framework)
+    torch = next((framework for framework in installed if framework.name == "torch"), None)
     if torch is None:
         return
     for backend in announced(host):
@@ -146,9 +146,8 @@ def _judge(host: Host, framework: str, loader: Loader) -> Said:
         lack = hollow_library(host, loader, lambda path: is_altered(host, path))
         if lack is not None:
             yield _hollow(framework, lack), lack.taken.found.path
-    bad = {one.taken.found.path for one in lacking}
-    copies = [one for one in taken if _OWN.match(one.name) and not _alike(host, one)]
-    if copies and not bad:
+    copies = [copy for copy in taken if _OWN.match(copy.name) and not _alike(host, copy)]
+    if copies and not lacking:
         yield _copies(host, framework, loader, copies), copies[0].found.path
 
 
@@ -160,14 +159,17 @@ def _not_loadable(host: Host, framework: str, loader: Loader) -> Said:
             fix = _fix(host, loader, missing.name, missing.entry) if missing.via == LED_BY else None
             yield _broken(words, (missing.broken, _wanted(missing)), fix), missing.path
     text = _("{framework} cannot be imported: the loader takes {path}, which is truncated")
-    for one in loader.loaded:
-        if _is_cut(host, one):
-            words = text.format(framework=framework, path=one.path)
-            yield _broken(words, (_wanted(one),), _fix(host, loader, one.name, one.entry)), one.path
+    for library in loader.loaded:
+        if _is_cut(host, library):
+            words = text.format(framework=framework, path=library.path)
+            yield (
+                _broken(words, (_wanted(library),), _fix(host, loader, library.name, library.entry)),
+                library.path,
+            )
 
 
-def _wanted(one: Union[Loaded, Missing]) -> str:
-    return _("{name}: needed by {by}").format(name=one.name, by=one.needed_by)
+def _wanted(library: Union[Loaded, Missing]) -> str:
+    return _("{name}: needed by {by}").format(name=library.name, by=library.needed_by)
 
 
 def _broken(message: str, evidence: tuple[str, ...], fix: Optional[Fix]) -> Finding:
@@ -184,13 +186,13 @@ def _broken(message: str, evidence: tuple[str, ...], fix: Optional[Fix]) -> Find
     )
 
 
-def _is_cut(host: Host, one: Loaded) -> bool:
+def _is_cut(host: Host, library: Loaded) -> bool:
     """Of what a variable leads to: the rest belongs to packages, whose files have a check of their own."""
-    return one.via == LED_BY and not is_whole(host.files, one.library.path)
+    return library.via == LED_BY and not is_whole(host.files, library.library.path)
 
 
 def _not_found(host: Host, framework: str, loader: Loader) -> Said:
-    gone = [one for one in loader.missing if not one.broken and not _OF_CUDA.match(one.name)]
+    gone = [missing for missing in loader.missing if not missing.broken and not _OF_CUDA.match(missing.name)]
     if not gone or installs_of(host):
         return
     text = _("{framework} cannot be imported: the loader does not find {names}")
@@ -209,7 +211,7 @@ def _not_found(host: Host, framework: str, loader: Loader) -> Said:
 def _lacks(host: Host, framework: str, loader: Loader, lacking: list[MissingSymbol]) -> Finding:
     first = lacking[0]
     text = _("{framework} cannot be imported: {variable} leads to {path}, and no library has {symbol}")
-    lines = (_("{by} needs {symbol}").format(by=one.by, symbol=one.symbol) for one in lacking[:SHOWN])
+    lines = (_("{by} needs {symbol}").format(by=lack.by, symbol=lack.symbol) for lack in lacking[:SHOWN])
     return Finding(
         "loaded-libraries.lacks-symbols",
         text.format(
@@ -244,7 +246,7 @@ def _copies(host: Host, framework: str, loader: Loader, copies: list[ReplacedLib
     return Finding(
         "loaded-libraries.foreign-copy",
         text.format(framework=framework, path=first.found.path, variable=first.variable, own=first.own),
-        evidence=tuple(one.found.path for one in copies[:SHOWN]),
+        evidence=tuple(copy.found.path for copy in copies[:SHOWN]),
         action=Action.CONFIG,
         fix=_lead_back(host, loader, first),
     )
@@ -266,8 +268,12 @@ def _fix(host: Host, loader: Loader, name: str, entry: str) -> Optional[Fix]:
     """LD_LIBRARY_PATH without the entry; where other libraries come from there alone, with the folder of the
     right one before it."""
     entries = host.variables.path_list(LED_BY)
-    others = [one for one in loader.loaded if one.via == LED_BY and one.entry == entry and one.name != name]
-    if all(loader.otherwise(one.name) for one in others):
+    others = [
+        library
+        for library in loader.loaded
+        if library.via == LED_BY and library.entry == entry and library.name != name
+    ]
+    if all(loader.otherwise(library.name) for library in others):
         return _without(host, LED_BY, entry, entries)
     own = loader.otherwise(name)
     if own is None:
@@ -286,7 +292,7 @@ def _without(host: Host, variable: str, entry: str, entries: list[str]) -> Optio
     """None where the file is preloaded for the whole system."""
     if entry not in entries:
         return None
-    rest = ":".join(one for one in entries if one != entry)
+    rest = ":".join(other for other in entries if other != entry)
     return Fix(
         _("take {entry} out of {variable}").format(entry=entry or _("the empty entry"), variable=variable),
         steps=(Export(variable, rest) if rest else Command(("unset", variable)),),
@@ -297,4 +303,4 @@ def _without(host: Host, variable: str, entry: str, entries: list[str]) -> Optio
 
 
 def _names(gone: list[Missing]) -> str:
-    return ", ".join(list(dict.fromkeys(one.name for one in gone))[:SHOWN])
+    return ", ".join(list(dict.fromkeys(library.name for library in gone))[:SHOWN])

@@ -149,7 +149,7 @@ def _beside_numpy(host: Host, scipy: Distribution, mindspore: Distribution) -> O
     if numpy is None or specifier is None:
         return None
     series = version_number(numpy).major
-    if not any(one.operator == ">=" and Version(one.version).major > series for one in specifier):
+    if not any(copy.operator == ">=" and Version(copy.version).major > series for copy in specifier):
         return None
     text = _("SciPy {scipy} requires numpy{required}, and NumPy {numpy} is installed")
     title = _("install a SciPy that MindSpore accepts")
@@ -157,7 +157,7 @@ def _beside_numpy(host: Host, scipy: Distribution, mindspore: Distribution) -> O
     return Finding(
         "scipy-version.unsuitable",
         text.format(scipy=scipy.version, required=specifier, numpy=numpy.version),
-        evidence=tuple(one.evidence for one in (mindspore, scipy, numpy)),
+        evidence=tuple(copy.evidence for copy in (mindspore, scipy, numpy)),
         action=Action.CONFIG,
         fix=pip_fix(host, title, ("install", *pins(host, "scipy", "numpy"), *accepted)),
         echo_of=("numpy-version.unsuitable",),

@@ -72,13 +72,13 @@ def torch_family(host: Host) -> Iterator[Union[Finding, Facts]]:
     - The metadata (`Requires-Dist`) and the lists of files (`RECORD`) of the wheels on PyPI.
     """
     torch = next(iter(host.interpreter.distributions("torch")), None)
-    family = [found for name in FAMILY for found in host.interpreter.distributions(name)[:1]]
+    family = [copy for name in FAMILY for copy in host.interpreter.distributions(name)[:1]]
     tritons = [
-        found for name in ("triton", "triton-ascend") for found in host.interpreter.distributions(name)[:1]
+        copy for name in ("triton", "triton-ascend") for copy in host.interpreter.distributions(name)[:1]
     ]
     if torch is None and not family and len(tritons) < 2:
         raise Skip(_("PyTorch is not installed in {python}").format(python=host.interpreter.label))
-    yield Facts({found.name: found.version for found in (*([torch] if torch else []), *family, *tritons)})
+    yield Facts({copy.name: copy.version for copy in (*([torch] if torch else []), *family, *tritons)})
     judged = [member for member in family if _is_judgeable(host, member, torch)]
     for member in judged:
         finding = _judge(host, member, torch)
@@ -234,17 +234,17 @@ def _one_of_them(host: Host, triton: Distribution, ascend: Distribution) -> Fix:
     return fix
 
 
-def _came_last(host: Host, found: Distribution, other: Distribution) -> Optional[bool]:
+def _came_last(host: Host, copy: Distribution, other: Distribution) -> Optional[bool]:
     """Whether a file that both bring is there as this one brought it; None: cannot be told."""
     import base64
     import hashlib
 
     try:
-        mine, theirs = _recorded(host, found), _recorded(host, other)
+        mine, theirs = _recorded(host, copy), _recorded(host, other)
         # triton-ascend is a fork: most files, the first among them, are triton's own and tell nothing.
         theirs = theirs or dict.fromkeys(mine, "")
         name = next((name for name in mine if theirs.get(name, mine[name]) != mine[name]), None)
-        content = host.files.read(f"{found.folder.rpartition('/')[0]}/{name}") if name else None
+        content = host.files.read(f"{copy.folder.rpartition('/')[0]}/{name}") if name else None
     except CannotTell:
         return None
     if name is None or content is None:
@@ -253,8 +253,8 @@ def _came_last(host: Host, found: Distribution, other: Distribution) -> Optional
     return here == mine[name]
 
 
-def _recorded(host: Host, found: Distribution) -> dict[str, str]:
+def _recorded(host: Host, copy: Distribution) -> dict[str, str]:
     """The sources of the package by its list of files, each with its digest; the first file first."""
-    record = host.files.text(f"{found.folder}/RECORD") or ""
+    record = host.files.text(f"{copy.folder}/RECORD") or ""
     rows = re.findall(r"^(triton/[^,\n]*\.py),sha256=([^,\n]+),", record, re.MULTILINE)
     return dict(sorted(rows, key=lambda row: str(row[0]) != FIRST))

@@ -268,7 +268,9 @@ def _release(host: Host, torch: Distribution) -> Optional[str]:
     cann = product_version(host, install) if install else None
     if cann:
         pairs = torch_npu_pairs(host.knowledge)
-        releases = [it for it in releases if judge_pair(pairs, it, cann).answer is Compatibility.COMPATIBLE]
+        releases = [
+            name for name in releases if judge_pair(pairs, name, cann).answer is Compatibility.COMPATIBLE
+        ]
     return releases[0] if releases else None
 
 

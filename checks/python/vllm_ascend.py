@@ -138,29 +138,29 @@ def _requirements(host: Host, plugin: Distribution, rows: list[Row]) -> Iterator
     unmet = []
     for name in PINNED:
         specifier = required(plugin, name, layout)
-        found = next(iter(host.interpreter.distributions(name)), None)
-        if specifier is not None and not (found and _suits(found, name, specifier, rows)):
-            unmet.append(Unmet(name, specifier, found))
-    echoing = [one for one in unmet if one.name == "torch"]
-    if echoing and "torch-npu" not in [one.name for one in unmet]:
+        copy = next(iter(host.interpreter.distributions(name)), None)
+        if specifier is not None and not (copy and _suits(copy, name, specifier, rows)):
+            unmet.append(Unmet(name, specifier, copy))
+    echoing = [need for need in unmet if need.name == "torch"]
+    if echoing and "torch-npu" not in [need.name for need in unmet]:
         yield _unmet(host, plugin, echoing, ("torch-npu.torch-mismatch", "torch-npu.torch-missing"))
-        unmet = [one for one in unmet if one.name != "torch"]
+        unmet = [need for need in unmet if need.name != "torch"]
     if unmet:
         yield _unmet(host, plugin, unmet, ())
 
 
 def _unmet(host: Host, plugin: Distribution, unmet: Sequence[Unmet], echo_of: tuple[str, ...]) -> Finding:
     text = _("vllm-ascend {version} requires {required}, which is not what is installed")
-    wanted = [f"{one.name}{one.specifier}" for one in unmet]
+    wanted = [f"{need.name}{need.specifier}" for need in unmet]
     absent = _("{name} is not installed")
     lines = [
-        f"{line}: {one.found.evidence if one.found else absent.format(name=one.name)}"
-        for line, one in zip(wanted, unmet)
+        f"{line}: {need.found.evidence if need.found else absent.format(name=need.name)}"
+        for line, need in zip(wanted, unmet)
     ]
     return Finding(
         "vllm-ascend.unmet-requirement",
         text.format(version=plugin.version, required=", ".join(wanted)),
-        severity=max(_weight(one.found, one.name, one.specifier) for one in unmet),
+        severity=max(_weight(need.found, need.name, need.specifier) for need in unmet),
         evidence=(plugin.evidence, *lines),
         action=Action.CONFIG,
         fix=_as_required(host, unmet),
@@ -182,20 +182,20 @@ def _as_required(host: Host, unmet: Sequence[Unmet]) -> Fix:
     return fix
 
 
-def _suits(found: Distribution, name: str, specifier: SpecifierSet, rows: list[Row]) -> bool:
-    version = version_number(found)
-    told = [one for row in rows for one in row.texts(name.replace("-", "_"))]
-    suits: bool = accepts(specifier, found.version)
-    return suits or any(public(one) == public(str(version)) for one in told)
+def _suits(copy: Distribution, name: str, specifier: SpecifierSet, rows: list[Row]) -> bool:
+    version = version_number(copy)
+    releases = [release for row in rows for release in row.texts(name.replace("-", "_"))]
+    alike = any(public(release) == public(str(version)) for release in releases)
+    return alike or accepts(specifier, copy.version)
 
 
-def _weight(found: Optional[Distribution], name: str, specifier: SpecifierSet) -> Severity:
+def _weight(copy: Optional[Distribution], name: str, specifier: SpecifierSet) -> Severity:
     """Another release is an error, a rebuild of the same one is not."""
     if name in OPTIONAL:
         return WARNING
-    if found is None:
+    if copy is None:
         return ERROR
-    mine, theirs = version_number(found), exact(specifier)
+    mine, theirs = version_number(copy), exact(specifier)
     return WARNING if theirs is not None and mine.release == theirs.release else ERROR
 
 
@@ -203,12 +203,12 @@ def _beside_vllm(
     host: Host, plugin: Distribution, vllm: Optional[Distribution], rows: list[Row]
 ) -> Optional[Finding]:
     mine = version_number(plugin)
-    made_for = list(dict.fromkeys(one for row in rows for one in row.texts("vllm")))
+    made_for = list(dict.fromkeys(release for row in rows for release in row.texts("vllm")))
     code, severity = "vllm-ascend.vllm-missing", ERROR
     text = _("vllm-ascend {version} is installed without vllm")
     if vllm is not None:
         other = version_number(vllm)
-        suits = any(public(one) == public(vllm.version) for one in made_for)
+        suits = any(public(release) == public(vllm.version) for release in made_for)
         if suits or (not made_for and other.release[:2] == mine.release[:2]):
             return None
         code, severity = "vllm-ascend.vllm-mismatch", _distance(mine, other, made_for)
