@@ -9,7 +9,7 @@ from npudoctor import ERROR, INFO, WARNING, Action, Facts, Finding, Fix, Host, S
 from npudoctor.checks.python._install import install_one_of, numbers_of
 from npudoctor.checks.python._pip import pip_fix, pip_reinstall, pip_replace
 from npudoctor.core.frozen import dataclass
-from npudoctor.facts.python.installed_modules import EXTENSIONS
+from npudoctor.facts.python.frameworks import EXTENSIONS
 from npudoctor.host.libraries.extensions import Extension, extensions, machine_of, own_c_library
 from npudoctor.host.python.installed_files import site_of
 from npudoctor.host.python.interpreter import Distribution

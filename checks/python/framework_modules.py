@@ -33,9 +33,8 @@ from npudoctor.facts.python.backends import (
     missing_part,
     unusable_plugins,
 )
-from npudoctor.facts.python.frameworks import FRAMEWORKS, closure_of
+from npudoctor.facts.python.frameworks import FRAMEWORKS, PACKAGES, closure_of
 from npudoctor.facts.python.installed_modules import (
-    PACKAGES,
     is_another,
     is_editable,
     is_inside,

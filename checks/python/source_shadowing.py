@@ -24,15 +24,11 @@ from npudoctor import (
 )
 from npudoctor.core.frozen import dataclass
 from npudoctor.facts.job.working_directory import module_file, pythonpath, working_directory
-from npudoctor.facts.python.frameworks import closure_of
+from npudoctor.facts.python.frameworks import PACKAGES, closure_of
 from npudoctor.host import CannotTell
 from npudoctor.host.fs.access import is_closed
 from npudoctor.host.python.interpreter import normal
 
-PACKAGES = (
-    *("mindspore", "torch", "torch_npu", "paddle", "numpy", "scipy", "triton", "vllm", "vllm_ascend"),
-    *("torchvision", "torchaudio", "transformers", "tensorboard", "te", "topi", "hccl", "tbe"),
-)
 # Where the distribution is called otherwise.
 DISTRIBUTIONS = {"paddle": "paddlepaddle"}
 # What frameworks import of the standard library, and people call their own files.

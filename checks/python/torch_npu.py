@@ -28,7 +28,6 @@ from npudoctor.checks.python._pip import pip_fix
 from npudoctor.facts.cann.in_use import cann_in_use, product_version
 from npudoctor.facts.job import process as job
 from npudoctor.facts.job.expected_accelerator import gpu_here, npu_expected
-from npudoctor.facts.python.backends import GROUP, SWITCH, loads_backends
 from npudoctor.facts.python.frameworks import closure_of
 from npudoctor.facts.python.pip import entry_of
 from npudoctor.facts.python.specifiers import accepts, exact, plain
@@ -216,6 +215,8 @@ def _trains_here(host: Host) -> bool:
 
 def _loads_it(host: Host, adapter: Distribution, torch: Distribution) -> bool:
     """Whether torch takes it for a back end and imports it by itself."""
+    from npudoctor.facts.python.backends import GROUP, loads_backends  # of few
+
     entry_points = f"{adapter.folder}/entry_points.txt"
     return loads_backends(host, torch) and GROUP in (host.files.text(entry_points) or "")
 
@@ -233,6 +234,8 @@ def _not_found(host: Host) -> list[str]:
 
 
 def _autoload_off(host: Host) -> Fix:
+    from npudoctor.facts.python.backends import SWITCH
+
     title = _("install CANN and source its set_env.sh; if no NPU is used, uninstall torch_npu or run this")
     if cann_in_use(host) is not None:
         title = _("source the set_env.sh of CANN; if no NPU is used, uninstall torch_npu or run this")

@@ -18,6 +18,25 @@ FRAMEWORKS = (
     *("paddlepaddle", "paddlepaddle-gpu", "paddle-custom-npu"),
     *("tensorflow", "tensorflow-cpu"),
 )
+# Modules of frameworks and of what jobs import beside them, which a folder of the job's own may hide.
+PACKAGES = (
+    *("mindspore", "torch", "torch_npu", "paddle", "numpy", "scipy", "triton", "vllm", "vllm_ascend"),
+    *("torchvision", "torchaudio", "transformers", "tensorboard", "te", "topi", "hccl", "tbe"),
+)
+# The extension module without which a package cannot be imported: folder and name.
+EXTENSIONS = {
+    "mindspore": (("mindspore", "_c_expression"),),
+    "mindspore-ascend": (("mindspore", "_c_expression"),),
+    "mindspore-gpu": (("mindspore", "_c_expression"),),
+    "paddlepaddle": (("paddle/base", "libpaddle"), ("paddle/fluid", "libpaddle")),
+    "paddlepaddle-gpu": (("paddle/base", "libpaddle"), ("paddle/fluid", "libpaddle")),
+    "torch": (("torch", "_C"),),
+    "torch-npu": (("torch_npu", "_C"),),
+    "numpy": (("numpy/_core", "_multiarray_umath"), ("numpy/core", "_multiarray_umath")),
+    "scipy": (("scipy/linalg", "_fblas"),),
+    "pillow": (("PIL", "_imaging"),),
+    "ml-dtypes": (("ml_dtypes", "_ml_dtypes_ext"),),
+}
 
 
 def closure_of(host: Host) -> Closure:

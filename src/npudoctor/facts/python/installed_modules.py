@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Optional
 
 from npudoctor.facts.job.working_directory import working_directory
+from npudoctor.facts.python.frameworks import EXTENSIONS, closure_of
 from npudoctor.host.fs.access import is_closed
 from npudoctor.host.fs.archives import members
 from npudoctor.host.host import Host
@@ -16,25 +17,6 @@ from npudoctor.host.python.installed_files import InstalledFile, recorded_files,
 from npudoctor.host.python.interpreter import Distribution, normal
 from npudoctor.host.python.modules import Module, Modules
 
-# The packages that a source tree or a script of the job may hide, with what frameworks need of others.
-PACKAGES = (
-    *("mindspore", "torch", "torch_npu", "paddle", "numpy", "scipy", "triton", "vllm", "vllm_ascend"),
-    *("torchvision", "torchaudio", "transformers", "tensorboard", "te", "topi", "hccl", "tbe"),
-)
-# The extension module without which a package cannot be imported: folder and name.
-EXTENSIONS = {
-    "mindspore": (("mindspore", "_c_expression"),),
-    "mindspore-ascend": (("mindspore", "_c_expression"),),
-    "mindspore-gpu": (("mindspore", "_c_expression"),),
-    "paddlepaddle": (("paddle/base", "libpaddle"), ("paddle/fluid", "libpaddle")),
-    "paddlepaddle-gpu": (("paddle/base", "libpaddle"), ("paddle/fluid", "libpaddle")),
-    "torch": (("torch", "_C"),),
-    "torch-npu": (("torch_npu", "_C"),),
-    "numpy": (("numpy/_core", "_multiarray_umath"), ("numpy/core", "_multiarray_umath")),
-    "scipy": (("scipy/linalg", "_fblas"),),
-    "pillow": (("PIL", "_imaging"),),
-    "ml-dtypes": (("ml_dtypes", "_ml_dtypes_ext"),),
-}
 # No framework imports these packages: it looks for the libraries in their folders.
 _NEVER_IMPORTED = ("nvidia",)
 _EDITABLE = "__editable__"
@@ -83,7 +65,6 @@ def _differs(host: Host, path: str, listed_as: str, sizes: Mapping[str, int]) ->
 
 def _library_sizes(host: Host) -> list[tuple[str, dict[str, int]]]:
     """By the folder of each distribution: the libraries that came with it, and their sizes."""
-    from npudoctor.facts.python.frameworks import closure_of  # of few
 
     def read() -> list[tuple[str, dict[str, int]]]:
         roots = {root.folder: root for root in closure_of(host).roots}
