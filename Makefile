@@ -13,7 +13,7 @@ TEST_SERVICES = dbus firewalld munge slurm-client slurmctld slurmd ufw
 CATALOGUES = $(wildcard src/npudoctor/locale/*/LC_MESSAGES/*.po)
 # With those of the package that work it out: without it all answers are the same, only later.
 EXPLAIN = src/npudoctor/explain
-SIGNATURES := $(wildcard src/npudoctor/knowledge/signatures/*.toml) $(addprefix $(EXPLAIN)/, \
+SIGNATURES := $(wildcard src/npudoctor/knowledge/signatures/*/*.toml) $(addprefix $(EXPLAIN)/, \
 	$(shell sed -n '/^_CODE = /,/^$$/s/.*"\(.*\.py\)".*/\1/p' $(EXPLAIN)/signatures/prepared.py))
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1

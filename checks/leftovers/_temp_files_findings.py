@@ -12,7 +12,7 @@ from npudoctor.facts.leftovers.temporary import TempFolder
 from npudoctor.host.fs.files import Entry
 from npudoctor.host.process.users import user_names
 from npudoctor.proof.shared_storage import why_shared
-from npudoctor.proof.temporary import FolderOwners
+from npudoctor.proof.temporary import FolderMakers
 from npudoctor.proof.unused import LEASED, mark_of
 
 YOUNG, OLD = 600, 3600  # seconds: a build of an extension takes minutes
@@ -65,7 +65,7 @@ def _unlocking(host: Host, path: str, entry: Entry, kind: str) -> Fix:
 
 def left_over(host: Host, folders: Sequence[TempFolder]) -> Iterator[Finding]:
     """The folders whose processes are proven gone."""
-    owners = FolderOwners(host)
+    owners = FolderMakers(host)
     left = [
         folder for folder in folders if folder.names is not None and not owners.why_not(folder)
     ]  # what is in a folder that is closed to us, others know

@@ -5,9 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Optional, Union
 
-from npudoctor import ERROR, INFO, WARNING, Facts, Finding, Host, Scope, Severity, Skip, _, check
-from npudoctor.checks.network._ranks import several
+from npudoctor import (
+    ERROR,
+    INFO,
+    WARNING,
+    Action,
+    Command,
+    Export,
+    Facts,
+    Finding,
+    Fix,
+    Host,
+    Risk,
+    Scope,
+    Severity,
+    Skip,
+    Step,
+    _,
+    check,
+)
 from npudoctor.facts.job.expected_accelerator import accelerators
+from npudoctor.facts.job.rank_count import has_several_ranks
 from npudoctor.host import CannotTell
 
 Row = Mapping[str, Any]
@@ -79,11 +97,10 @@ def hccl_env(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     variables = host.variables
     named = any(name.startswith(("HCCL_", "CM_")) for name in variables)
-    if not named and not several(variables):
+    if not named and not has_several_ranks(variables):
         raise Skip(_("none of HCCL's variables is set"))
     if accelerators(host) == (False, True):
         raise Skip(_("there is no NPU here"))
-    from npudoctor.checks.network._hccl_env_whitelist import whitelist
     from npudoctor.knowledge import tables
 
     table = tables.table("hccl_variables")
@@ -100,7 +117,7 @@ def hccl_env(host: Host) -> Iterator[Union[Finding, Facts]]:
             valid[name] = variables[name]
     others = [
         *_together(valid, rows, variables, chip),
-        *whitelist(host, valid),
+        *_whitelist(host, valid),
         *_misspelt(variables, table),
     ]
     yield from others
@@ -119,26 +136,23 @@ def _chip(host: Host) -> str:
 
 def _wrong(row: Row, value: str, chip: str) -> Optional[Finding]:
     """A value that HCCL does not take."""
-    from npudoctor.checks.network import _hccl_env_findings as say
     from npudoctor.facts.job.input_cleanup import cleaned_up
     from npudoctor.knowledge.hccl import nearest, on_chip, what_is_wrong
 
     here = on_chip(row, chip)
     if not value:
-        return (
-            say.empty(here) if here.get("refused") and here["kind"] in ("whole", "decimal", "word") else None
-        )
+        return _empty(here) if here.get("refused") and here["kind"] in ("whole", "decimal", "word") else None
     why = what_is_wrong(here, value)
     if why is None:
         return None
     meant = cleaned_up(value)
     severity: Severity = ERROR if here.get("refused") else WARNING
     if meant != value and meant and what_is_wrong(here, meant) is None:
-        better: Finding = say.pasted(here, value, meant, severity)
+        better: Finding = _pasted(here, value, meant, severity)
         return better
     if not here.get("refused") and (what_is_wrong(row, value) is None or _readable(row, value)):
         severity = INFO  # right on another chip, or in another release, and HCCL goes on
-    found: Finding = say.bad_value(here, value, why, severity, nearest(here, value))
+    found: Finding = _bad_value(here, value, why, severity, nearest(here, value))
     return found
 
 
@@ -156,30 +170,33 @@ def _together(
     valid: Mapping[str, str], rows: Mapping[str, Row], variables: Mapping[str, str], chip: str
 ) -> Iterator[Finding]:
     """What valid values do to each other."""
-    from npudoctor.checks.network import _hccl_env_findings as say
-    from npudoctor.checks.network._hccl_env_together import (
-        idle,
-        out_of_order,
-        outgoing,
-        partly_idle,
-        refused_pair,
+    from npudoctor.facts.hccl.combinations import (
+        deprecated_words,
+        is_refused_pair,
+        limits_out_of_order,
+        why_idle,
+        why_partly_idle,
     )
 
     pcie, roce = (valid.get(name) for name in INTRA)
-    if all(name in valid or name not in rows for name in INTRA) and refused_pair(pcie, roce):
-        yield say.pair(pcie, roce)
+    if all(name in valid or name not in rows for name in INTRA) and is_refused_pair(pcie, roce):
+        yield _pair(pcie, roce)
     chief = {name: variables[name] for name in CHIEF if variables.get(name)}
     ranks = {name: variables[name] for name in TABLE if variables.get(name)}
     if chief and ranks:
-        yield say.conflict(chief, ranks)
-    yield from out_of_order(valid, (CONNECT, EXECUTE, EVENT))
+        yield _conflict(chief, ranks)
+    for shorter, longer, lost in limits_out_of_order(valid, (CONNECT, EXECUTE, EVENT)):
+        yield _order(shorter, longer, valid, WARNING if lost else INFO)
     for name, value in valid.items():
-        why = idle(rows[name], valid, variables, chip)
+        row = rows[name]
+        why = why_idle(row, valid, variables, chip)
+        partly = "" if why else why_partly_idle(row, value)
         if why:
-            yield say.no_effect(rows[name], value, why)
-        else:
-            yield from partly_idle(rows[name], value)
-        yield from outgoing(rows[name], value, chip)
+            yield _no_effect(row, value, why)
+        elif partly:
+            yield _partly_idle(row, value, partly)
+        for word in deprecated_words(row, value, chip):
+            yield _deprecated(row, value, word)
 
 
 def _misspelt(variables: Mapping[str, str], table: Mapping[str, Any]) -> Iterator[Finding]:
@@ -188,8 +205,153 @@ def _misspelt(variables: Mapping[str, str], table: Mapping[str, Any]) -> Iterato
     for name in sorted(name for name in variables if name.startswith("HCCL_") and name not in known):
         from difflib import get_close_matches
 
-        from npudoctor.checks.network import _hccl_env_findings as say
-
         close = get_close_matches(name[5:], [one[5:] for one in known if one.startswith("HCCL_")], 1, 0.84)
         if close and f"HCCL_{close[0]}" not in variables:
-            yield say.misspelt(name, variables[name], f"HCCL_{close[0]}")
+            yield _misspelt_finding(name, variables[name], f"HCCL_{close[0]}")
+
+
+MARGIN = 32  # seconds by which the default of HCCL_EVENT_TIMEOUT is above that of HCCL_EXEC_TIMEOUT
+LONGEST = 2147483647  # seconds that HCCL_EVENT_TIMEOUT takes
+SHOWN = 200  # of a value: a rank table pasted into one is shown in part
+
+
+def _bad_value(row: Row, value: str, why: str, severity: Severity, better: str) -> Finding:
+    """A value that its reader refuses, or takes for another."""
+    refused = _("{name} is {value}: {why}, and HCCL stops with EI0001")
+    text = refused if row.get("refused") else _("{name} is {value}: {why}")
+    return _said("bad-value", text, row["name"], value, better, severity, row, why=why)
+
+
+def _empty(row: Row) -> Finding:
+    """A variable that is set to nothing: to HCCL that is a value like another."""
+    text = _("{name} is set and empty, which is not the same as unset: HCCL finds no value in it")
+    return _said("bad-value", text, row["name"], "", "", Severity.WARNING, row)
+
+
+def _pasted(row: Row, value: str, meant: str, severity: Severity) -> Finding:
+    """A value with the punctuation of a document in it."""
+    text = _(
+        "{name} is {value}, with blanks or characters pasted from a document; {meant} was probably meant"
+    )
+    return _said("pasted-punctuation", text, row["name"], value, meant, severity, row, meant=meant)
+
+
+def _no_effect(row: Row, value: str, why: str) -> Finding:
+    """A valid value that nobody looks at."""
+    return _said(
+        "no-effect", _("{name} is set and has no effect: {why}"), row["name"], value, "", row=row, why=why
+    )
+
+
+def _partly_idle(row: Row, value: str, why: str) -> Finding:
+    """A valid value of which nobody looks at a part."""
+    return _said("no-effect", _("{name} is {value}: {why}"), row["name"], value, row=row, steps=(), why=why)
+
+
+def _deprecated(row: Row, value: str, which: str) -> Finding:
+    """A value that works, and is going away."""
+    text = _("{name} names {which}, which is to be dropped")
+    return _said("deprecated", text, row["name"], value, "", row=row, which=which)
+
+
+def _misspelt_finding(name: str, value: str, known: str) -> Finding:
+    """A name that nobody reads, close to one that HCCL does."""
+    text = _("{name} is no variable that we know; HCCL reads {known}")
+    steps = (Command(("unset", name)), Export(known, value))
+    return _said("misspelt", text, name, value, steps=steps, known=known)
+
+
+def _order(shorter: str, longer: str, values: Mapping[str, str], severity: Optional[Severity]) -> Finding:
+    """Two limits of time of which the inner one should end first."""
+    text = _(
+        "{name} is {value} s, which should be longer than {shorter} ({least} s): else it ends the wait first"
+    )
+    better = int(float(values[shorter])) + MARGIN
+    steps = None if longer == "HCCL_EVENT_TIMEOUT" and better <= LONGEST else ()
+    return _said(
+        "timeout-order", text, longer, values[longer], str(better), severity, steps=steps,
+        shorter=shorter, least=values[shorter],
+    )  # fmt: skip
+
+
+def _pair(pcie: Optional[str], roce: Optional[str]) -> Finding:
+    """HCCL_INTRA_PCIE_ENABLE and HCCL_INTRA_ROCE_ENABLE that HCCL refuses together."""
+    names = ("HCCL_INTRA_PCIE_ENABLE", "HCCL_INTRA_ROCE_ENABLE")
+    given = {name: value for name, value in zip(names, (pcie, roce)) if value is not None}
+    told = ", ".join(f"{name}={given.get(name, _('unset'))}" for name in names)
+    text = _("{told} is no pair that HCCL supports: it stops with EI0001")
+    return Finding(
+        "hccl-env.unsupported-pair",
+        text.format(told=told),
+        evidence=tuple(f"{name}={value}" for name, value in given.items()),
+        action=Action.CONFIG,
+        fix=Fix(
+            _("unset both: PCIe is the default"),
+            tuple(Command(("unset", name)) for name in given),
+            tuple(line for name, value in given.items() for line in Export(name, value).lines()),
+            Risk.MANUAL,
+            needs_root=False,
+        ),
+    )
+
+
+def _conflict(chief: Mapping[str, str], table: Mapping[str, str]) -> Finding:
+    """Two ways of telling the ranks at once."""
+    text = _("{chief} must not be set beside {table}: HCCL is told the ranks in one way only")
+    return Finding(
+        "hccl-env.conflict",
+        text.format(chief=", ".join(chief), table=", ".join(table)),
+        evidence=tuple(f"{name}={value[:SHOWN]}" for name, value in (*chief.items(), *table.items())),
+        action=Action.CONFIG,
+    )
+
+
+def _whitelist(host: Host, valid: Mapping[str, str]) -> Iterator[Finding]:
+    """A whitelist that is on and cannot let anybody in."""
+    from npudoctor.facts.hccl.whitelist import whitelist_trouble
+
+    text, evidence = whitelist_trouble(host, valid)
+    if not text:
+        return
+    yield Finding(
+        "hccl-env.whitelist",
+        text,
+        evidence=evidence,
+        action=Action.CONFIG,
+        fix=Fix(
+            _("Do without a whitelist"),
+            (Export("HCCL_WHITELIST_DISABLE", "1"),),
+            risk=Risk.MANUAL,
+            needs_root=False,
+        ),
+    )
+
+
+def _said(
+    code: str,
+    text: str,
+    name: str,
+    value: str,
+    better: str = "",
+    severity: Optional[Severity] = None,
+    row: Optional[Row] = None,
+    steps: Optional[tuple[Step, ...]] = None,
+    **words: str,
+) -> Finding:
+    """The finding; its fix sets `better`, or unsets the variable where that is empty; `steps`: other ones."""
+    shown = value if len(value) <= SHOWN else value[:SHOWN] + "..."
+    source = _("built-in table of {as_of}: {source}")
+    told = (source.format(as_of=row["as_of"], source=row["source"]),) if row else ()
+    title = _("set {name} to {value}") if better else _("unset {name}")
+    if steps is None:
+        steps = (Export(name, better) if better else Command(("unset", name)),)
+    undo = Export(name, value).lines()
+    fix = Fix(title.format(name=name, value=better), steps, undo, Risk.MANUAL, needs_root=False)
+    return Finding(
+        f"hccl-env.{code}",
+        text.format(name=name, value=shown, **words),
+        severity=severity,
+        evidence=(f"{name}={shown}", *told),
+        action=Action.CONFIG,
+        fix=fix if steps else None,
+    )

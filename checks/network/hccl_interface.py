@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Optional, Union
 
-from npudoctor import ERROR, INFO, WARNING, Facts, Finding, Host, Scope, Skip, _, check
+from npudoctor import (
+    ERROR,
+    INFO,
+    WARNING,
+    Action,
+    Command,
+    Export,
+    Facts,
+    Finding,
+    Fix,
+    Host,
+    Risk,
+    Scope,
+    Severity,
+    Skip,
+    _,
+    check,
+)
 from npudoctor.facts.job.expected_accelerator import accelerators, meant_for_other_machines
+from npudoctor.facts.job.peers import Peer
+from npudoctor.host.network.interfaces import Interface
 
 if TYPE_CHECKING:
-    from npudoctor.facts.job.peers import Peer
-    from npudoctor.host.network.interfaces import Address, Interface
+    from npudoctor.host.network.interfaces import Address
 
 NAME, IFNAME = "HCCL_IF_IP", "HCCL_SOCKET_IFNAME"
 
@@ -78,18 +96,17 @@ def hccl_interface(host: Host) -> Iterator[Union[Finding, Facts]]:
     npus, gpus = accelerators(host)
     if gpus and not npus:
         raise Skip(_("there is no NPU here"))
-    from npudoctor.checks.network import _hccl_interface_findings as say
 
     address, zone, why = _read(value)
     if why:
         meant = _meant(value)
-        yield say.pasted(value, meant) if meant else say.bad_value(value, why, _better(host))
+        yield _pasted(value, meant) if meant else _bad_value(value, why, _better(host))
         return
     owner, own = _owner(host, address, zone)
     yield Facts({"address": address, "interface": owner.name if owner else None})
     if owner is None or own is None:
         severity = INFO if meant_for_other_machines(host) else ERROR
-        yield say.not_ours(value, host.network.interfaces(), _better(host), severity)
+        yield _not_ours(value, host.network.interfaces(), _better(host), severity)
         return
     yield from _suited(host, value, owner)
     yield from _way(host, value, owner, own)
@@ -108,7 +125,7 @@ def _read(value: str) -> tuple[str, str, str]:
     try:
         number = ipaddress.ip_address(text)
     except ValueError:
-        return "", "", _("it is no IP address")
+        return "", "", _("it is not an IP address")
     return str(number), zone, ""
 
 
@@ -131,21 +148,19 @@ def _owner(host: Host, address: str, zone: str) -> tuple[Optional[Interface], Op
 
 def _suited(host: Host, value: str, owner: Interface) -> Iterator[Finding]:
     """Whether its interface leads anywhere."""
-    from npudoctor.checks.network import _hccl_interface_findings as say
     from npudoctor.facts.job.peers import several_nodes
 
     several, elsewhere = several_nodes(host), meant_for_other_machines(host)
     if not owner.alive:
         worst = ERROR if several else WARNING
-        yield say.down(value, owner, INFO if elsewhere else worst)
+        yield _down(value, owner, INFO if elsewhere else worst)
     elif owner.inner and (several or not owner.loopback):
         worst = ERROR if owner.loopback else WARNING
-        yield say.inner(value, owner, worst if several and not elsewhere else INFO, _better(host))
+        yield _inner(value, owner, worst if several and not elsewhere else INFO, _better(host))
 
 
 def _way(host: Host, value: str, owner: Interface, own: Address) -> Iterator[Finding]:
     """Whether packets to the master leave by its interface."""
-    from npudoctor.checks.network import _hccl_interface_findings as say
 
     far = _far(host, own.ipv6)
     if far is None or owner.inner or not owner.alive:
@@ -153,12 +168,12 @@ def _way(host: Host, value: str, owner: Interface, own: Address) -> Iterator[Fin
     index = owner.index if own.scope == "link" else 0
     way = host.network.route_to(far.address, own.text, index)
     if way is None:
-        yield say.no_way(value, owner, far, INFO if meant_for_other_machines(host) else WARNING)
+        yield _no_way(value, owner, far, INFO if meant_for_other_machines(host) else WARNING)
     elif not way.local and way.index != owner.index:
         by = host.network.at(way.index)
         near = _in_network(far.address, own)
         severity = INFO if near or meant_for_other_machines(host) else WARNING
-        yield say.other_way(value, owner, by, far, "" if near else _better(host), severity)
+        yield _other_way(value, owner, by, far, "" if near else _better(host), severity)
 
 
 def _far(host: Host, ipv6: bool) -> Optional[Peer]:
@@ -178,7 +193,6 @@ def _in_network(address: str, own: Address) -> bool:
 
 def _beside(host: Host, value: str, owner: Interface) -> Iterator[Finding]:
     """HCCL_SOCKET_IFNAME that names other interfaces."""
-    from npudoctor.checks.network import _hccl_interface_findings as say
     from npudoctor.facts.job.interface_names import read_names
 
     given = host.variables.get(IFNAME, "")
@@ -189,7 +203,7 @@ def _beside(host: Host, value: str, owner: Interface) -> Iterator[Finding]:
     except ValueError:
         return  # socket-interfaces says so
     if chosen.names and owner not in chosen.of([owner]):
-        yield say.wins(value, owner, given)
+        yield _wins(value, owner, given)
 
 
 def _better(host: Host) -> str:
@@ -204,3 +218,110 @@ def _better(host: Host) -> str:
     outer = [one for one in host.network.interfaces() if one.alive and not one.inner]
     own = [address.text for one in outer for address in addresses(one) if not address.ipv6]
     return own[0] if len(own) == 1 else ""
+
+
+NAME = "HCCL_IF_IP"
+SHOWN = 16  # interfaces in the evidence
+LONGEST = 200  # characters of a value that are shown
+
+
+def _bad_value(value: str, why: str, better: str) -> Finding:
+    """A value that HCCL refuses."""
+    text = _("{name} is {value}: {why}, and HCCL stops with EI0001")
+    return _finding(
+        "bad-value", text.format(name=NAME, value=value[:LONGEST] or '""', why=why), value, better
+    )
+
+
+def _pasted(value: str, meant: str) -> Finding:
+    """An address with the punctuation of a document about it."""
+    text = _(
+        "{name} is {value}, with blanks or characters pasted from a document; {meant} was probably meant"
+    )
+    return _finding(
+        "pasted-punctuation", text.format(name=NAME, value=value[:LONGEST], meant=meant), value, meant
+    )
+
+
+def _not_ours(value: str, there: Iterable[Interface], better: str, severity: Severity) -> Finding:
+    """An address that no interface of this network namespace carries."""
+    text = _("HCCL_IF_IP is {value}, which is no address of this machine")
+    return _finding("not-ours", text.format(value=value), value, better, there, severity)
+
+
+def _down(value: str, owner: Interface, severity: Severity) -> Finding:
+    """An address on an interface through which nothing can leave."""
+    text = _("HCCL_IF_IP is {value}, and its interface {interface} is down")
+    fix = None
+    if not owner.up:
+        way = ("ip", "link", "set", "dev", owner.name)
+        line = Command((*way, "up"), (*way, "down"))
+        title = _("switch {name} on").format(name=owner.name)
+        fix = Fix(title, (line,), risk=Risk.CAUTION)
+    return _finding(
+        "down", text.format(value=value, interface=owner.name), value, None, (owner,), severity, fix
+    )
+
+
+def _inner(value: str, owner: Interface, severity: Severity, better: str) -> Finding:
+    """An address that only this host knows."""
+    text = _("HCCL_IF_IP is {value}, on {interface}, which does not lead out of this machine")
+    message = text.format(value=value, interface=owner.name)
+    return _finding("inner", message, value, better if better != value else "", (owner,), severity)
+
+
+def _no_way(value: str, owner: Interface, far: Peer, severity: Severity) -> Finding:
+    """An address from which the kernel would not send to the master."""
+    text = _("HCCL_IF_IP is {value}, and there is no way from it to {far} ({named_by})")
+    message = text.format(value=value, far=far.address, named_by=far.named_by)
+    return _finding("no-way", message, value, None, (owner,), severity)
+
+
+def _other_way(
+    value: str, owner: Interface, by: Optional[Interface], far: Peer, better: str, severity: Severity
+) -> Finding:
+    """An address on one interface while packets leave by another."""
+    text = _("HCCL_IF_IP is {value} on {interface}, but the way to {far} ({named_by}) is {other}")
+    message = text.format(
+        value=value,
+        interface=owner.name,
+        far=far.address,
+        named_by=far.named_by,
+        other=by.name if by else "?",
+    )
+    seen = (owner, by) if by else (owner,)
+    return _finding("other-way", message, value, better or None, seen, severity)
+
+
+def _wins(value: str, owner: Interface, given: str) -> Finding:
+    """HCCL_SOCKET_IFNAME that is not looked at."""
+    text = _("HCCL_IF_IP is {value} on {interface}, and wins over HCCL_SOCKET_IFNAME={given}")
+    message = text.format(value=value, interface=owner.name, given=given)
+    return _finding("wins", message, value, None, (owner,))
+
+
+def _finding(
+    code: str,
+    message: str,
+    value: str,
+    better: Optional[str],
+    seen: Iterable[Interface] = (),
+    severity: Optional[Severity] = None,
+    fix: Optional[Fix] = None,
+) -> Finding:
+    """`better`: the address that the fix sets; "" unsets the variable, None offers nothing."""
+    if better is not None:
+        title = _("set {name} to {value}") if better else _("unset {name}")
+        step = Export(NAME, better) if better else Command(("unset", NAME))
+        undo = Export(NAME, value).lines()
+        fix = Fix(title.format(name=NAME, value=better), (step,), undo, Risk.MANUAL, needs_root=False)
+    lines = [one.described for one in seen]
+    more = (f"... (+{len(lines) - SHOWN})",) if len(lines) > SHOWN else ()
+    return Finding(
+        f"hccl-interface.{code}",
+        message,
+        severity=severity,
+        evidence=(f"{NAME}={value[:LONGEST]}", *lines[:SHOWN], *more),
+        action=Action.CONFIG,
+        fix=fix,
+    )

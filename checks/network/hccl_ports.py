@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Union
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Optional, Union
 
-from npudoctor import ERROR, INFO, WARNING, Facts, Finding, Host, Scope, Skip, Unknown, _, check
-from npudoctor.checks.network import _hccl_ports_findings as say
-from npudoctor.checks.network._hccl_ports_fixes import way_out
-from npudoctor.core.ports import Span, mask, spell, without
+from npudoctor import (
+    ERROR,
+    INFO,
+    WARNING,
+    Action,
+    Command,
+    Facts,
+    Finding,
+    Fix,
+    Host,
+    Risk,
+    Scope,
+    Severity,
+    Skip,
+    Unknown,
+    _,
+    check,
+    ngettext,
+)
+from npudoctor.checks.network._hccl_ports_fixes import OUTGOING, RESERVED, kernel_ports, reserve, way_out
+from npudoctor.core.ports import Span, mask, overlap, runs, spell, without
 from npudoctor.facts.job.expected_accelerator import gpu_here, npu_here
-from npudoctor.facts.job.ports import DEFAULTS, BadPorts, Claim, NamedPorts, RemotePort, named_ports
-from npudoctor.facts.leftovers.port_holders import Holders, Occupants, occupants
+from npudoctor.facts.job.ports import DEFAULTS, RANGE, BadPorts, Claim, NamedPorts, RemotePort, named_ports
+from npudoctor.facts.leftovers.port_holders import Holders, Occupants, abbreviate, occupants
 from npudoctor.host.network.sockets import TcpSocket
 from npudoctor.proof.stale import staleness
 
@@ -98,10 +115,10 @@ def hccl_ports(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("no variable names a port of this machine, and no NPU is wanted"))
     defaults = _defaults(host, named, holders)
     if defaults:
-        yield say.default_held(defaults, holders)
+        yield _default_held(defaults, holders)
     unsure = [one for one in named if isinstance(one, Claim) and one.unsure]
     blocked = [(one, occupants(one, host.sockets.bound(), holders).held) for one in unsure]
-    undecided = [say.undecided(one, held, holders) for one, held in blocked if held]
+    undecided = [_undecided(one, held, holders) for one, held in blocked if held]
     if undecided:
         raise Unknown("; ".join(undecided), advisory=True)
     if not defaults and all(isinstance(one, RemotePort) for one in named):
@@ -110,7 +127,7 @@ def hccl_ports(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 def _answer(host: Host, one: NamedPorts, holders: Holders) -> Iterator[Union[Finding, Facts]]:
     if isinstance(one, BadPorts):
-        yield say.bad_value(one)
+        yield _bad_value(one)
     elif isinstance(one, RemotePort):
         place = {"variable": one.variable, "value": one.value[:80] or None}
         yield Facts({f"tcp/{one.port}": {"state": "elsewhere" if one.known else "not-judged", **place}})
@@ -131,10 +148,10 @@ def _judge(host: Host, claim: Claim, sockets: Sequence[TcpSocket], holders: Hold
         (stale if left_behind else living).append(socket)
     if stale:
         why = [proof.why for proof in proofs.values() if proof.proven]
-        yield say.held_by_stale(claim, stale, holders, why, host)
+        yield _held_by_stale(claim, stale, holders, why, host)
     if living:
-        yield say.held(claim, living, holders, way_out(host, claim, host.sockets.bound()))
-    reserve = say.ephemeral(host, claim) if claim.hccl else None
+        yield _held(claim, living, holders, way_out(host, claim, host.sockets.bound()))
+    reserve = _ephemeral(host, claim) if claim.hccl else None
     if reserve:
         yield reserve
 
@@ -181,3 +198,125 @@ def _defaults(host: Host, named: Sequence[NamedPorts], holders: Holders) -> list
         and not claimed[socket.port]
         and not holders.is_ancestors(socket)
     ]
+
+
+SHOWN = 32  # evidence lines of one finding
+
+
+def _bad_value(bad: BadPorts) -> Finding:
+    """A value that the job will not get past."""
+    text = (
+        _("{variable}={value} cannot be used: {why}") if not bad.lenient else _("{variable}={value}: {why}")
+    )
+    return Finding(
+        "hccl-ports.bad-value",
+        text.format(variable=bad.variable, value=bad.value[:80], why=bad.why),
+        severity=Severity.WARNING if bad.lenient else None,
+        action=Action.CONFIG,
+    )
+
+
+def _held(claim: Claim, sockets: Sequence[TcpSocket], holders: Holders, fix: Optional[Fix]) -> Finding:
+    """Ports that living processes keep the job from."""
+    text = ngettext(
+        "TCP port {ports} ({label}) is held on {addresses} by {who}",
+        "TCP ports {ports} ({label}) are held on {addresses} by {who}",
+        len({socket.port for socket in sockets}),
+    )
+    return Finding(
+        "hccl-ports.held",
+        _fill(text, claim.label, sockets, holders),
+        evidence=(*_evidence(sockets, holders), *_left(claim, sockets)),
+        action=Action.CONFIG,
+        fix=fix,
+    )
+
+
+def _left(claim: Claim, sockets: Sequence[TcpSocket]) -> tuple[str, ...]:
+    if claim.variable != RANGE:
+        return ()
+    free = claim.count - len({socket.port for socket in sockets})
+    return (_("HCCL takes the first free port of the range, and {count} are free").format(count=free),)
+
+
+def _held_by_stale(
+    claim: Claim, sockets: Sequence[TcpSocket], holders: Holders, proofs: Iterable[str], host: Host
+) -> Finding:
+    """Ports that were left behind by a job or container that is over."""
+    text = ngettext(
+        "TCP port {ports} ({label}) is held on {addresses} by {who}, left by a dead job or container",
+        "TCP ports {ports} ({label}) are held on {addresses} by {who}, left by a dead job or container",
+        len({socket.port for socket in sockets}),
+    )
+    pids = sorted({pid for socket in sockets for pid in holders.pids(socket)})
+    fix = Fix(
+        _("End what was left behind; add -KILL when it does not go"),
+        tuple(Command(("kill", str(pid))) for pid in pids),
+        risk=Risk.MANUAL,
+        needs_root=any(host.processes.all()[pid].uid != host.identity.euid for pid in pids),
+    )
+    return Finding(
+        "hccl-ports.held-by-stale",
+        _fill(text, claim.label, sockets, holders),
+        evidence=(*_evidence(sockets, holders), *dict.fromkeys(proofs)),
+        action=Action.CLEANUP,
+        fix=fix,
+    )
+
+
+def _default_held(sockets: Sequence[TcpSocket], holders: Holders) -> Finding:
+    """Defaults that no variable names: they matter only to a job that names no port."""
+    text = ngettext(
+        "TCP port {ports}, a default ({label}) that no variable names, is held on {addresses} by {who}",
+        "TCP ports {ports}, defaults ({label}) that no variable names, are held on {addresses} by {who}",
+        len({socket.port for socket in sockets}),
+    )
+    label = ", ".join(dict.fromkeys(DEFAULTS[socket.port] for socket in sockets))
+    message = _fill(text, label, sockets, holders)
+    return Finding("hccl-ports.default-held", message, evidence=_evidence(sockets, holders))
+
+
+def _undecided(claim: Claim, sockets: Sequence[TcpSocket], holders: Holders) -> str:
+    """Why a port that is held can be neither well nor ill."""
+    text = _("TCP port {ports} ({label}) is held on {addresses} by {who}, and {why}")
+    return _fill(text, claim.label, sockets, holders, why=claim.unsure)
+
+
+def _ephemeral(host: Host, claim: Claim) -> Optional[Finding]:
+    """Ports that the kernel may give to any outgoing connection before the job comes."""
+    outgoing, reserved = kernel_ports(host)
+    open_to_all = without(overlap(claim.spans, [outgoing]), reserved) if outgoing else ()
+    if not outgoing or not open_to_all:
+        return None
+    text = _(
+        "Any outgoing connection may take {ports} ({label}): {name} is {first} to {last}, {other} lacks them"
+    )
+    message = text.format(
+        ports=_few(open_to_all), label=claim.label, name=OUTGOING, first=outgoing[0], last=outgoing[1],
+        other=RESERVED,
+    )  # fmt: skip
+    fix = reserve(host, outgoing, reserved, open_to_all)
+    return Finding("hccl-ports.ephemeral", message, action=Action.CONFIG, fix=fix)
+
+
+def _fill(text: str, label: str, sockets: Sequence[TcpSocket], holders: Holders, **more: str) -> str:
+    return text.format(
+        ports=_few(runs(socket.port for socket in sockets)),
+        label=label,
+        addresses=abbreviate(sorted(socket.address for socket in sockets)),
+        who=abbreviate(who for socket in sockets for who in holders.describe(socket)),
+        **more,
+    )
+
+
+def _few(spans: Iterable[Span]) -> str:
+    return abbreviate((spell([span]) for span in spans), 8)
+
+
+def _evidence(sockets: Sequence[TcpSocket], holders: Holders) -> tuple[str, ...]:
+    lines = []
+    for socket in sockets[:SHOWN]:
+        address = f"[{socket.address}]" if ":" in socket.address else socket.address
+        state = "LISTEN" if socket.listening else _("connected")
+        lines.append(f"tcp {address}:{socket.port} {state}: {abbreviate(holders.describe(socket), 8)}")
+    return (*lines, *([f"... (+{len(sockets) - SHOWN})"] if len(sockets) > SHOWN else []))

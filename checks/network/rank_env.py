@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Union
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Optional, Union
 
-from npudoctor import ERROR, INFO, WARNING, Facts, Finding, Host, Scope, Skip, _, check
+from npudoctor import (
+    ERROR,
+    INFO,
+    WARNING,
+    Action,
+    Command,
+    Facts,
+    Finding,
+    Fix,
+    Host,
+    Risk,
+    Scope,
+    Severity,
+    Skip,
+    _,
+    check,
+)
+from npudoctor.facts.job.launchers import LauncherRank, LauncherVariables
 from npudoctor.host import CannotTell
 
 MEETING = ("MASTER_ADDR", "MASTER_PORT")
@@ -87,37 +104,34 @@ def rank_env(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 def _each(variables: Mapping[str, str]) -> Iterator[Finding]:
     """What is wrong with one launcher's variables alone."""
-    from npudoctor.checks.network import _rank_env_findings as say
     from npudoctor.facts.job.launchers import ASCEND, MSRUN, NODES, PADDLE, TORCH, beyond, number, unreadable
 
     for names in (TORCH, MSRUN, ASCEND, PADDLE):
         wrong = unreadable(names, variables)
         if wrong:
-            yield say.bad_value(names, wrong, variables)
+            yield _bad_value(names, wrong, variables)
         for index, count in beyond(names, variables):
-            yield say.beyond(names, index, count, variables, None)
+            yield _beyond(names, index, count, variables, None)
     for names in NODES:
         for index, count in beyond(names, variables):
-            yield say.beyond(names, index, count, variables, WARNING)
+            yield _beyond(names, index, count, variables, WARNING)
     rank, local = number(variables.get("RANK")), number(variables.get("LOCAL_RANK"))
     if rank is not None and local is not None and local > rank:
         text = _("RANK is {rank}, less than LOCAL_RANK, which is {local}")
-        yield say.disagree(text.format(local=local, rank=rank), TORCH.all, variables)
+        yield _disagree(text.format(local=local, rank=rank), TORCH.all, variables)
 
 
 def _pairs(variables: Mapping[str, str]) -> Iterator[Finding]:
     """What two launchers say against each other."""
-    from npudoctor.checks.network import _rank_env_findings as say
     from npudoctor.facts.job.launchers import clashing_sizes, contradictions
 
     for one, other in contradictions(variables):
-        yield say.ranks_disagree(one, other, variables)
+        yield _ranks_disagree(one, other, variables)
     for one, other in clashing_sizes(variables):
-        yield say.sizes_disagree(one, other, variables)
+        yield _sizes_disagree(one, other, variables)
 
 
 def _mindspore(variables: Mapping[str, str]) -> Iterator[Finding]:
-    from npudoctor.checks.network import _rank_env_findings as say
     from npudoctor.facts.job.launchers import MSRUN, number
 
     role = variables.get("MS_ROLE")
@@ -125,19 +139,18 @@ def _mindspore(variables: Mapping[str, str]) -> Iterator[Finding]:
         return
     names = ("MS_ROLE", *SCHEDULER)
     if role not in ROLES:
-        yield say.bad_role(role, variables)
+        yield _bad_role(role, variables)
     missing = [name for name in SCHEDULER if not variables.get(name)]
     if missing:
-        yield say.half_set("msrun", missing, names, variables, WARNING)
+        yield _half_set("msrun", missing, names, variables, WARNING)
     workers, size = (number(variables.get(name)) for name in (MSRUN.size, "RANK_SIZE"))
     if workers and size and workers != size and not (workers % size and size % workers):
         text = _("MS_WORKER_NUM is {workers}, but RANK_SIZE is {size}")
-        yield say.disagree(text.format(workers=workers, size=size), (*names, "RANK_SIZE"), variables)
+        yield _disagree(text.format(workers=workers, size=size), (*names, "RANK_SIZE"), variables)
 
 
 def _paddle(variables: Mapping[str, str]) -> Iterator[Finding]:
     """Paddle's list of endpoints: as many as trainers, none twice, ours at our rank."""
-    from npudoctor.checks.network import _rank_env_findings as say
     from npudoctor.facts.job.launchers import PADDLE, number
 
     names = (*PADDLE.all, "PADDLE_TRAINER_ENDPOINTS", "PADDLE_CURRENT_ENDPOINT")
@@ -149,18 +162,17 @@ def _paddle(variables: Mapping[str, str]) -> Iterator[Finding]:
     mine = variables.get("PADDLE_CURRENT_ENDPOINT")
     if size and size != len(endpoints):
         text = _("PADDLE_TRAINERS_NUM is {size}, and PADDLE_TRAINER_ENDPOINTS names {count}")
-        yield say.disagree(text.format(size=size, count=len(endpoints)), names, variables)
+        yield _disagree(text.format(size=size, count=len(endpoints)), names, variables)
     elif len(set(endpoints)) < len(endpoints):
         again = next(one for one in endpoints if endpoints.count(one) > 1)
         text = _("PADDLE_TRAINER_ENDPOINTS names {endpoint} more than once")
-        yield say.disagree(text.format(endpoint=again), names, variables)
+        yield _disagree(text.format(endpoint=again), names, variables)
     elif mine and rank is not None and rank < len(endpoints) and endpoints[rank] != mine:
         text = _("PADDLE_CURRENT_ENDPOINT is {mine}, but rank {rank} is {other} in PADDLE_TRAINER_ENDPOINTS")
-        yield say.disagree(text.format(mine=mine, rank=rank, other=endpoints[rank]), names, variables)
+        yield _disagree(text.format(mine=mine, rank=rank, other=endpoints[rank]), names, variables)
 
 
 def _devices(host: Host, variables: Mapping[str, str]) -> Iterator[Finding]:
-    from npudoctor.checks.network import _rank_env_findings as say
     from npudoctor.facts.job.launchers import number
 
     devices = _count(host, variables)
@@ -169,7 +181,7 @@ def _devices(host: Host, variables: Mapping[str, str]) -> Iterator[Finding]:
     for name, spare in (("LOCAL_RANK", 1), ("LOCAL_WORLD_SIZE", 0)):
         value = number(variables.get(name))
         if value is not None and value + spare > devices:
-            yield say.no_device(name, value, devices, variables)
+            yield _no_device(name, value, devices, variables)
             return
 
 
@@ -194,7 +206,112 @@ def _half(variables: Mapping[str, str]) -> Iterator[Finding]:
         return
     missing = [name for name in ("WORLD_SIZE", *MEETING) if not variables.get(name)]
     if missing:
-        from npudoctor.checks.network import _rank_env_findings as say
         from npudoctor.facts.job.launchers import TORCH
 
-        yield say.half_set("torchrun", missing, (*TORCH.all, *MEETING), variables, INFO)
+        yield _half_set("torchrun", missing, (*TORCH.all, *MEETING), variables, INFO)
+
+
+SHOWN = 80  # of a value
+
+
+def _bad_value(names: LauncherVariables, wrong: Sequence[str], variables: Mapping[str, str]) -> Finding:
+    """Numbers that cannot be read."""
+    given = ", ".join(f"{name}={variables[name][:SHOWN]}" for name in wrong)
+    text = _("{given}: a rank is a whole number from 0 on, a count one from 1 on")
+    return _finding(
+        "bad-value", text.format(given=given), names.all, variables, names if names.ours else None
+    )
+
+
+def _beyond(
+    names: LauncherVariables,
+    index: str,
+    count: str,
+    variables: Mapping[str, str],
+    severity: Optional[Severity],
+) -> Finding:
+    """A rank that the job does not have."""
+    text = _("{index} is {value}, and {count} is {most}: the ranks are 0 to {last}")
+    most = int(variables[count])
+    message = text.format(index=index, value=variables[index], count=count, most=most, last=most - 1)
+    return _finding("out-of-range", message, names.all, variables, names, severity)
+
+
+def _ranks_disagree(one: LauncherRank, other: LauncherRank, variables: Mapping[str, str]) -> Finding:
+    """Two launchers with two numbers for this process."""
+    text = _("{one}={rank} ({launcher}), but {other}={other_rank} ({other_launcher}), both of {size}")
+    message = text.format(
+        one=one.names.rank, rank=one.rank, launcher=one.names.launcher, other=other.names.rank,
+        other_rank=other.rank, other_launcher=other.names.launcher, size=one.size,
+    )  # fmt: skip
+    return _finding("disagree", message, (*one.names.all, *other.names.all), variables)
+
+
+def _sizes_disagree(one: LauncherRank, other: LauncherRank, variables: Mapping[str, str]) -> Finding:
+    """Two launchers with two numbers of ranks, of which none can be inside of the other."""
+    text = _("{one}={size} ({launcher}), but {other}={other_size} ({other_launcher}): neither is a part")
+    message = text.format(
+        one=one.names.size, size=one.size, launcher=one.names.launcher, other=other.names.size,
+        other_size=other.size, other_launcher=other.names.launcher,
+    )  # fmt: skip
+    names = (*one.names.all, *other.names.all)
+    return _finding("disagree", message, names, variables, severity=Severity.INFO)
+
+
+def _disagree(message: str, names: Iterable[str], variables: Mapping[str, str]) -> Finding:
+    """Variables of one launcher that cannot all be right."""
+    return _finding("disagree", message, names, variables)
+
+
+def _no_device(name: str, value: int, devices: int, variables: Mapping[str, str]) -> Finding:
+    """More ranks here than devices."""
+    if name == "LOCAL_RANK":
+        text = _("LOCAL_RANK is {value}, and there are {devices} devices here, 0 to {last}")
+    else:
+        text = _("{name} is {value}, and there are only {devices} devices here")
+    message = text.format(name=name, value=value, devices=devices, last=devices - 1)
+    names = (name, "ASCEND_RT_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
+    return _finding("no-device", message, names, variables)
+
+
+def _bad_role(role: str, variables: Mapping[str, str]) -> Finding:
+    """A role that MindSpore does not know."""
+    text = _("MS_ROLE is {role}, and a process is MS_SCHED or MS_WORKER")
+    return _finding("bad-value", text.format(role=role[:SHOWN]), ("MS_ROLE",), variables)
+
+
+def _half_set(
+    launcher: str,
+    missing: Sequence[str],
+    names: Iterable[str],
+    variables: Mapping[str, str],
+    severity: Severity,
+) -> Finding:
+    """A launcher's variables of which some are missing."""
+    text = _("the variables of {launcher} are set in part: {missing} missing")
+    message = text.format(launcher=launcher, missing=", ".join(missing))
+    return _finding("half-set", message, names, variables, severity=severity)
+
+
+def _finding(
+    code: str,
+    message: str,
+    names: Iterable[str],
+    variables: Mapping[str, str],
+    unset: Optional[LauncherVariables] = None,
+    severity: Optional[Severity] = None,
+) -> Finding:
+    given = [name for name in dict.fromkeys(names) if name in variables]
+    fix = None
+    if unset is not None:
+        title = _("let {launcher} set them")
+        steps = tuple(Command(("unset", name)) for name in unset.all if name in variables)
+        fix = Fix(title.format(launcher=unset.launcher), steps, risk=Risk.MANUAL, needs_root=False)
+    return Finding(
+        f"rank-env.{code}",
+        message,
+        severity=severity,
+        evidence=tuple(f"{name}={variables[name][:SHOWN]}" for name in given),
+        action=Action.CONFIG,
+        fix=fix,
+    )

@@ -26,7 +26,7 @@ from npudoctor import (
 from npudoctor.core.frozen import replace
 
 if TYPE_CHECKING:
-    from npudoctor.checks.network._rank_table_rules import Fault
+    from npudoctor.facts.hccl.rank_table_rules import Fault
     from npudoctor.facts.job.rank_table import RankTableFile
 
 SHOWN = 20
@@ -191,8 +191,8 @@ def _only_torch(host: Host) -> bool:
 
 
 def _of_the_table(host: Host, path: str, look: RankTableFile) -> Iterator[Union[Finding, Facts]]:
-    from npudoctor.checks.network._rank_table_here import Here
-    from npudoctor.checks.network._rank_table_rules import Fault, inner_faults
+    from npudoctor.facts.hccl.rank_table_here import Here
+    from npudoctor.facts.hccl.rank_table_rules import Fault, inner_faults
     from npudoctor.facts.job.rank_table_model import SERVERS, VERSIONS, RankTableReader, template_of
 
     version = look.table.get("version")

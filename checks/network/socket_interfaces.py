@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Optional, Union
 
-from npudoctor import ERROR, INFO, WARNING, Facts, Finding, Host, Scope, Severity, Skip, _, check
+from npudoctor import (
+    ERROR,
+    INFO,
+    WARNING,
+    Action,
+    Command,
+    Export,
+    Facts,
+    Finding,
+    Fix,
+    Host,
+    Risk,
+    Scope,
+    Severity,
+    Skip,
+    _,
+    check,
+)
 from npudoctor.facts.job.expected_accelerator import accelerators, meant_for_other_machines
+from npudoctor.host.network.interfaces import Interface
 
 if TYPE_CHECKING:
     from npudoctor.facts.job.interface_names import NamePattern
-    from npudoctor.host.network.interfaces import Interface
 
 HCCL, GLOO, TENSORPIPE, NCCL = (f"{one}_SOCKET_IFNAME" for one in ("HCCL", "GLOO", "TP", "NCCL"))
 # What a name that leads nowhere does: HCCL and Gloo stop; TensorPipe warns and takes the host's name; how
@@ -153,7 +170,6 @@ def _useful(one: Interface) -> bool:
 
 def _judge(host: Host, variable: str, chosen: Optional[NamePattern], several: bool) -> Iterator[Finding]:
     """The first thing that is wrong with a variable."""
-    from npudoctor.checks.network import _socket_interfaces_findings as say
     from npudoctor.facts.job.interface_names import addresses, read_names
 
     value, worst = host.variables[variable], WORST[variable]
@@ -162,25 +178,25 @@ def _judge(host: Host, variable: str, chosen: Optional[NamePattern], several: bo
             try:
                 read_names(variable, value)
             except ValueError as error:
-                yield say.bad_value(variable, value, str(error), worst if value else WARNING)
+                yield _bad_value(variable, value, str(error), worst if value else WARNING)
         return
     there = host.network.interfaces()
     named, missing = chosen.of(there), chosen.missing(there)
     if missing or not named:
         meant = _meant(variable, value, there)
         if meant:
-            yield say.pasted(variable, value, meant, worst)
+            yield _pasted(variable, value, meant, worst)
         else:
-            yield say.missing(variable, value, missing, there, worst)
+            yield _missing(variable, value, missing, there, worst)
         return
     alive = [one for one in named if one.alive]
     silent = [one for one in named if one not in alive]
     if silent and (chosen.each or not alive):
-        yield say.down(variable, value, silent, worst if several else WARNING)
+        yield _down(variable, value, silent, worst if several else WARNING)
         return
     bare = [one for one in alive if not addresses(one)]
     if bare and (chosen.each or len(bare) == len(alive)):
-        yield say.no_address(variable, value, bare, worst)
+        yield _no_address(variable, value, bare, worst)
         return
     yield from _suited(variable, value, chosen, [one for one in alive if one not in bare], several)
 
@@ -200,31 +216,28 @@ def _suited(
     variable: str, value: str, chosen: NamePattern, useful: Sequence[Interface], several: bool
 ) -> Iterator[Finding]:
     """What is to be said of interfaces that work."""
-    from npudoctor.checks.network import _socket_interfaces_findings as say
 
     if all(one.inner for one in useful):
         if several:
-            yield say.inner(variable, value, useful, WARNING)
+            yield _inner(variable, value, useful, WARNING)
         elif not all(one.loopback for one in useful):
-            yield say.inner(variable, value, useful, INFO)
+            yield _inner(variable, value, useful, INFO)
     elif not chosen.exact and len(useful) > 1 and value in {one.name for one in useful}:
-        yield say.ambiguous(variable, value, useful)
+        yield _ambiguous(variable, value, useful)
 
 
 def _together(host: Host, picks: dict[str, Sequence[Interface]], several: bool) -> Iterator[Finding]:
     """One interface for all; and the one that HCCL takes unasked."""
-    from npudoctor.checks.network import _socket_interfaces_findings as say
 
     found = {name: chosen for name, chosen in picks.items() if chosen}
     indices = [{one.index for one in chosen} for chosen in found.values()]
     if several and len(found) > 1 and not set.intersection(*indices):
-        yield say.differ(found, host.variables)
+        yield _differ(found, host.variables)
     if several and _left_to_hccl(host):
         yield from _unasked(host)
 
 
 def _unasked(host: Host) -> Iterator[Finding]:
-    from npudoctor.checks.network import _socket_interfaces_findings as say
     from npudoctor.facts.job.interface_names import default_order
     from npudoctor.facts.job.peers import first_peer
 
@@ -235,4 +248,125 @@ def _unasked(host: Host) -> Iterator[Finding]:
     way = host.network.route_to(far.address) if far else None
     right = host.network.at(way.index) if way else None
     if far and right and right in order and right.index != order[0].index:
-        yield say.unset(order[0], right, far.address, far.named_by)
+        yield _unset(order[0], right, far.address, far.named_by)
+
+
+SHOWN = 16  # interfaces in the evidence
+LONGEST = 200  # characters of a value that are shown
+
+
+def _bad_value(variable: str, value: str, why: str, severity: Severity) -> Finding:
+    """A value that its reader refuses."""
+    text = _("{variable}={value} cannot be used: {why}").format(
+        variable=variable, value=value[:LONGEST], why=why
+    )
+    return _finding("bad-value", text, variable, value, (), severity, "")
+
+
+def _pasted(variable: str, value: str, meant: str, severity: Severity) -> Finding:
+    """A name with blanks or the punctuation of a document about it."""
+    text = _(
+        "{name} is {value}, with blanks or characters pasted from a document; {meant} was probably meant"
+    )
+    message = text.format(name=variable, value=value[:LONGEST], meant=meant)
+    return _finding("pasted-punctuation", message, variable, value, (), severity, meant)
+
+
+def _missing(
+    variable: str, value: str, names: Sequence[str], there: Iterable[Interface], severity: Severity
+) -> Finding:
+    """No interface is called so."""
+    if names:
+        text = _("{variable}={value}: there is no interface {names} here")
+    else:
+        text = _("{variable}={value} names no interface of this machine")
+    message = text.format(variable=variable, value=value[:LONGEST], names=", ".join(names)[:LONGEST])
+    if any(name[:1] in "^=" for name in names if name):
+        message += " " + _("({variable} takes whole names only)").format(variable=variable)
+    return _finding("missing", message, variable, value, there, severity, None)
+
+
+def _down(variable: str, value: str, chosen: Sequence[Interface], severity: Severity) -> Finding:
+    """An interface through which nothing can leave."""
+    text = _("{variable}={value}: {names} is down")
+    message = text.format(variable=variable, value=value[:LONGEST], names=_names(chosen))
+    fix = None
+    if len(chosen) == 1 and not chosen[0].up:
+        way = ("ip", "link", "set", "dev", chosen[0].name)
+        line = Command((*way, "up"), (*way, "down"))
+        title = _("switch {name} on").format(name=chosen[0].name)
+        fix = Fix(title, (line,), risk=Risk.CAUTION)
+    return _finding("down", message, variable, value, chosen, severity, None, fix)
+
+
+def _no_address(variable: str, value: str, chosen: Sequence[Interface], severity: Severity) -> Finding:
+    """An interface that nobody can be told to connect to."""
+    text = _("{variable}={value}: {names} has no address that another node could be told")
+    message = text.format(variable=variable, value=value[:LONGEST], names=_names(chosen))
+    return _finding("no-address", message, variable, value, chosen, severity, None)
+
+
+def _inner(variable: str, value: str, chosen: Sequence[Interface], severity: Severity) -> Finding:
+    """An interface that leads to containers of this host only."""
+    text = _("{variable}={value}: {names} does not lead out of this machine")
+    message = text.format(variable=variable, value=value[:LONGEST], names=_names(chosen))
+    return _finding("inner", message, variable, value, chosen, severity, None)
+
+
+def _ambiguous(variable: str, value: str, chosen: Sequence[Interface]) -> Finding:
+    """A whole name that is the beginning of others too."""
+    text = _("{variable}={value} is the beginning of {names}; write ={value} for the one of that name")
+    message = text.format(variable=variable, value=value[:LONGEST], names=_names(chosen))
+    return _finding("ambiguous", message, variable, value, chosen, None, f"={value}")
+
+
+def _differ(picks: Mapping[str, Sequence[Interface]], variables: Mapping[str, str]) -> Finding:
+    """One library's way is not the other's."""
+    told = ", ".join(f"{variable}: {_names(chosen)}" for variable, chosen in picks.items())
+    text = _("the libraries of one job are told different interfaces: {told}")
+    return Finding(
+        "socket-interfaces.differ",
+        text.format(told=told),
+        evidence=tuple(f"{variable}={variables[variable]}" for variable in picks),
+        action=Action.CONFIG,
+    )
+
+
+def _unset(taken: Interface, right: Interface, far: str, named_by: str) -> Finding:
+    """HCCL would take the first interface by name, and the way to the others is another."""
+    text = _("HCCL_SOCKET_IFNAME is not set: HCCL takes {taken}, the way to {far} ({named_by}) is {right}")
+    message = text.format(taken=taken.name, far=far, named_by=named_by, right=right.name)
+    return _finding("unset", message, HCCL, None, (taken, right), None, f"={right.name}")
+
+
+def _names(chosen: Iterable[Interface]) -> str:
+    return ", ".join(one.name for one in chosen)
+
+
+def _finding(
+    code: str,
+    message: str,
+    variable: str,
+    value: Optional[str],
+    seen: Iterable[Interface],
+    severity: Optional[Severity],
+    better: Optional[str],
+    fix: Optional[Fix] = None,
+) -> Finding:
+    """`better`: the value that the fix sets; "" unsets the variable, None offers nothing."""
+    lines = [one.described for one in seen]
+    if better is not None:
+        title = _("set {name} to {value}") if better else _("unset {name}")
+        step = Export(variable, better) if better else Command(("unset", variable))
+        undo = Export(variable, value).lines() if value is not None else (f"unset {variable}",)
+        fix = Fix(title.format(name=variable, value=better), (step,), undo, Risk.MANUAL, needs_root=False)
+    given = () if value is None else (f"{variable}={value[:LONGEST]}",)
+    more = (f"... (+{len(lines) - SHOWN})",) if len(lines) > SHOWN else ()
+    return Finding(
+        f"socket-interfaces.{code}",
+        message,
+        severity=severity,
+        evidence=(*given, *lines[:SHOWN], *more),
+        action=Action.CONFIG,
+        fix=fix,
+    )

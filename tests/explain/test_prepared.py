@@ -75,7 +75,7 @@ def test_a_changed_signature_makes_the_file_stale(
 ) -> None:
     folder = tmp_path / "signatures"
     folder.mkdir()
-    for path in Path(signatures.FOLDER).iterdir():
+    for path in Path(signatures.FOLDER).rglob("*.toml"):
         (folder / path.name).write_bytes(path.read_bytes())
     monkeypatch.setattr(signatures, "FOLDER", str(folder))
     assert table(built).pieces

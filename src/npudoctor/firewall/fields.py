@@ -61,7 +61,7 @@ def numbers(raw: Any, names: dict[str, int]) -> Ranges:
         low, high = (numbers(end, names)[0][0] for end in raw["range"])
         return ((low, high),)
     if isinstance(raw, list) and raw:
-        return single([any_bit(numbers(one, names)[0][0] for one in raw)])
+        return single([any_bit(numbers(word, names)[0][0] for word in raw)])
     if isinstance(raw, dict) and "|" in raw:
         return numbers(raw["|"], names)
     if isinstance(raw, str):
@@ -198,7 +198,7 @@ def _bitwise(kind: str, body: list[Any]) -> Field:
     """A field combined with a constant."""
     inner, constant = field_of(body[0]), body[1:]
     try:
-        (other,) = {low for one in constant for low, _high in inner.parse(one)}
+        (other,) = {low for text in constant for low, _high in inner.parse(text)}
     except ValueError:
         return Field(unknown)
 
@@ -207,7 +207,9 @@ def _bitwise(kind: str, body: list[Any]) -> Field:
         known = few(value) if isinstance(value, tuple) else None
         if known is None:
             return None
-        return single({"&": one & other, "|": one | other, "^": one ^ other}[kind] for one in known)
+        return single(
+            {"&": number & other, "|": number | other, "^": number ^ other}[kind] for number in known
+        )
 
     return Field(read, inner.parse, inner.bits)
 
@@ -233,7 +235,7 @@ def marks_of(value: Any, packet: Packet) -> Ranges:
         return single([value])
     field = field_of(value)
     try:
-        found = field.read(packet)
+        marks = field.read(packet)
     except NoSuchField:
         return WORD
-    return found if isinstance(found, tuple) and not field.name else WORD
+    return marks if isinstance(marks, tuple) and not field.name else WORD

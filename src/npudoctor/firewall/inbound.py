@@ -38,7 +38,7 @@ class Sender:
 
 
 def senders(host: Host, peers: Iterable[str]) -> Iterator[Sender]:
-    """One for each peer that is not this machine; ValueError for a peer that is no IP address."""
+    """One for each peer that is not this machine; ValueError for a peer that is not an IP address."""
     for peer in peers:
         address, _percent, zone = peer.strip("[]").partition("%")
         ranges = of_address(address)
@@ -78,14 +78,14 @@ def _caller(host: Host, name: str, ipv6: bool, source: Ranges, interface: Option
 def _own(host: Host, ipv6: bool, interface: Optional[Interface]) -> Ranges:
     """Our addresses that a caller may connect to: those of the interface by which it comes."""
     among = host.network.interfaces() if interface is None else [interface]
-    found = join_ranges(
+    ranges = join_ranges(
         pair
-        for one in among
-        for address in one.addresses
-        if address.ipv6 is ipv6 and not (ipv6 and address.scope == "link") and not one.loopback
+        for candidate in among
+        for address in candidate.addresses
+        if address.ipv6 is ipv6 and not (ipv6 and address.scope == "link") and not candidate.loopback
         for pair in of_address(address.text)
     )
-    return found or subtract(everything(ipv6), _nobody(ipv6))
+    return ranges or subtract(everything(ipv6), _nobody(ipv6))
 
 
 def _others(host: Host, ipv6: bool) -> Ranges:

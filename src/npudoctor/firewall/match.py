@@ -60,7 +60,7 @@ class MatchKey:
     def __init__(self, left: Any) -> None:
         joint = isinstance(left, dict) and "concat" in left
         self.joint = joint
-        self.fields = [field_of(one) for one in (left["concat"] if joint else [left])]
+        self.fields = [field_of(part) for part in (left["concat"] if joint else [left])]
         self.bits = self.fields[0].bits and not joint
         self.words = isinstance(left, dict) and left.get("ct", {}).get("key") == "state"
 
@@ -111,9 +111,9 @@ def _are_words(wanted: Wanted) -> bool:
 
 def _membership(key: MatchKey, listed: Elements, contrary: bool) -> Test:
     """Whether what the packet has there is one of the elements."""
-    wanted = [key.wanted(one) for one in listed.values]
+    wanted = [key.wanted(element) for element in listed.values]
     numbers = _together(wanted) if not key.joint and not key.fields[0].name else None
-    unread = any(part is None for one in wanted for part in one) or not listed.sure
+    unread = any(part is None for element in wanted for part in element) or not listed.sure
 
     def test(packet: Packet) -> Truth:
         try:
@@ -123,19 +123,19 @@ def _membership(key: MatchKey, listed: Elements, contrary: bool) -> Test:
         if contrary and key.fields[0].name and "" in values:
             return None  # "no interface" compared with a name: kernels differ
         if numbers is not None and isinstance(values[0], tuple):
-            found = among(values[0], numbers)
+            truth = among(values[0], numbers)
         else:
-            found = any_true(key.same(values, one) for one in wanted)
-        if unread and (found is False or not listed.sure):
-            found = None
-        return negate(found) if contrary else found
+            truth = any_true(key.same(values, element) for element in wanted)
+        if unread and (truth is False or not listed.sure):
+            truth = None
+        return negate(truth) if contrary else truth
 
     return test
 
 
 def _together(wanted: Sequence[tuple[Wanted, ...]]) -> Optional[Ranges]:
     """All ranges as one, so that a field may lie in several of them."""
-    parts = [one[0] for one in wanted if one[0] is not None]
+    parts = [element[0] for element in wanted if element[0] is not None]
     if any(isinstance(part, str) or _are_words(part) for part in parts):
         return None
     return join_ranges(pair for part in parts for pair in part)  # type: ignore[misc]
@@ -145,9 +145,9 @@ def _any_bits(field: Field, right: Any, contrary: bool) -> Test:
     """Whether any of the bits is set: what `tcp flags syn,ack` asks."""
     words = right if isinstance(right, list) else [right]
     wanted = [_read(field, word) for word in words]
-    if any(one is None or _are_words(one) or isinstance(one, str) for one in wanted):
+    if any(bits is None or _are_words(bits) or isinstance(bits, str) for bits in wanted):
         return lambda packet: None
-    mask = any_bit(one[0][0] for one in wanted)  # type: ignore[index,misc]
+    mask = any_bit(bits[0][0] for bits in wanted)  # type: ignore[index,misc]
 
     def test(packet: Packet) -> Truth:
         try:
@@ -155,7 +155,7 @@ def _any_bits(field: Field, right: Any, contrary: bool) -> Test:
         except NoSuchField:
             return False
         known = few(value) if isinstance(value, tuple) else None
-        hits = {bool(one & mask) for one in known or ()}
+        hits = {bool(number & mask) for number in known or ()}
         if len(hits) != 1:
             return None
         return negate(*hits) if contrary else next(iter(hits))
@@ -187,19 +187,19 @@ def choices(body: Mapping[str, Any], sets: Sets) -> Callable[[Packet], Sequence[
     """What a verdict map decides; None in it: it may decide nothing."""
     key = MatchKey(body.get("key"))
     listed = elements_of(body.get("data"), sets)
-    pairs = [(key.wanted(one[0]), verdict_of(one[1])) for one in listed.values if isinstance(one, list)]
+    pairs = [(key.wanted(pair[0]), verdict_of(pair[1])) for pair in listed.values if isinstance(pair, list)]
 
     def pick(packet: Packet) -> Sequence[Optional[Verdict]]:
         try:
             values = key.values(packet)
         except NoSuchField:
             return (None,)
-        found = [(key.same(values, wanted), verdict) for wanted, verdict in pairs]
+        truths = [(key.same(values, wanted), verdict) for wanted, verdict in pairs]
         if not listed.sure:
             return (("unknown", ""),)
-        sure = [verdict for truth, verdict in found if truth]
+        sure = [verdict for truth, verdict in truths if truth]
         if sure:
             return sure[:1]
-        return (*dict.fromkeys(verdict for truth, verdict in found if truth is None), None)
+        return (*dict.fromkeys(verdict for truth, verdict in truths if truth is None), None)
 
     return pick

@@ -43,8 +43,8 @@ def parse_nft(text: str, borrowed: Borrowed = lambda *place: None) -> list[Table
     """The tables; ValueError for what is no rule set in JSON."""
     try:
         items = json.loads(text)["nftables"]
-        found = _Found([item for item in items if isinstance(item, dict)])
-        return [_table(one, found, borrowed) for one in found.of("table")]
+        objects = _Found([item for item in items if isinstance(item, dict)])
+        return [_table(table, objects, borrowed) for table in objects.of("table")]
     except ODD as error:
         raise ValueError(str(error)) from error
 
@@ -76,18 +76,18 @@ class _Found:
         return self._rules.get((table["family"], table["name"], chain), [])
 
 
-def _table(table: Mapping[str, Any], found: _Found, borrowed: Borrowed) -> Table:
+def _table(table: Mapping[str, Any], objects: _Found, borrowed: Borrowed) -> Table:
     family, name = table["family"], table["name"]
     flags = table.get("flags", ())
     marks = {flags} if isinstance(flags, str) else set(flags)
-    moving = _updated(found.within(table, "rule"))
+    moving = _updated(objects.within(table, "rule"))
     sets: dict[str, Elements] = {}
-    for one in found.within(table, "set", "map"):
-        listed = elements(one.get("elem", []))
-        sets[one["name"]] = replace(listed, sure=listed.sure and one["name"] not in moving)
+    for listing in objects.within(table, "set", "map"):
+        listed = elements(listing.get("elem", []))
+        sets[listing["name"]] = replace(listed, sure=listed.sure and listing["name"] not in moving)
     chains = {}
-    for chain in found.within(table, "chain"):
-        rules = found.rules(table, chain["name"])
+    for chain in objects.within(table, "chain"):
+        rules = objects.rules(table, chain["name"])
         lent = borrowed(family, name, chain["name"]) if any(map(_is_xt, rules)) else None
         if lent is not None and len(lent) != len(rules):
             lent = None
@@ -126,12 +126,15 @@ def _base(chain: Mapping[str, Any]) -> Optional[Base]:
 
 
 def _is_xt(rule: Mapping[str, Any]) -> bool:
-    return any(one is None or (isinstance(one, dict) and "xt" in one) for one in rule.get("expr", ()))
+    return any(
+        statement is None or (isinstance(statement, dict) and "xt" in statement)
+        for statement in rule.get("expr", ())
+    )
 
 
 def _rule(rule: Mapping[str, Any], sets: Sets) -> Rule:
     expressions = rule.get("expr", ())
-    steps = tuple(step for one in expressions for step in _read_steps(one, sets))
+    steps = tuple(step for statement in expressions for step in _read_steps(statement, sets))
     return Rule(steps, f"handle {rule.get('handle')}")
 
 

@@ -64,13 +64,13 @@ def everything(ipv6: bool) -> Ranges:
 
 def join_ranges(ranges: Iterable[tuple[int, int]]) -> Ranges:
     """Ranges sorted, and made one where they touch."""
-    found: list[tuple[int, int]] = []
+    joined: list[tuple[int, int]] = []
     for low, high in sorted(ranges):
-        if found and low <= found[-1][1] + 1:
-            found[-1] = (found[-1][0], max(high, found[-1][1]))
+        if joined and low <= joined[-1][1] + 1:
+            joined[-1] = (joined[-1][0], max(high, joined[-1][1]))
         else:
-            found.append((low, high))
-    return tuple(found)
+            joined.append((low, high))
+    return tuple(joined)
 
 
 def subtract(ranges: Ranges, holes: Iterable[tuple[int, int]]) -> Ranges:

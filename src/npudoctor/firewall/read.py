@@ -102,10 +102,10 @@ class _Reader:
         ipv6 = family == "ip6"
         if ipv6 not in self._lent:
             self._lent[ipv6] = dict(_chains(self._saved("ip6tables" if ipv6 else "iptables", ipv6)))
-        found = self._lent[ipv6].get((table, chain))
-        if found is None and not self.unlent:
+        rules = self._lent[ipv6].get((table, chain))
+        if rules is None and not self.unlent:
             self.unlent.append(_("iptables-save does not print the chain {chain}").format(chain=chain))
-        return found
+        return rules
 
     def _saved(self, kind: str, ipv6: bool) -> list[Table]:
         """What the variant of iptables that keeps its rules in nf_tables prints."""

@@ -34,14 +34,14 @@ def elements_of(right: Any, sets: Sets) -> Elements:
 def elements(listed: Any) -> Elements:
     """The elements of a set or map as nft prints them."""
     values, sure = [], True
-    for one in listed if isinstance(listed, list) else [listed]:
-        pair = isinstance(one, list) and len(one) == 2 and isinstance(one[1], dict)
-        key = one[0] if pair else one
+    for element in listed if isinstance(listed, list) else [listed]:
+        pair = isinstance(element, list) and len(element) == 2 and isinstance(element[1], dict)
+        key = element[0] if pair else element
         if isinstance(key, dict) and "elem" in key:
             sure = sure and set(key["elem"]) <= _PLAIN
             key = key["elem"].get("val")
         sure = sure and key != "*"
-        values.append([key, one[1]] if pair else key)
+        values.append([key, element[1]] if pair else key)
     return Elements(tuple(values), sure)
 
 

@@ -85,13 +85,13 @@ class TableWalk:
                 break
             if self._late():
                 raise OutOfTime
-            one = _OneRule(self, chain, rule, depth)
-            here = one.send(here)
-            through.append(one.accepted)
-            returned.append(one.returned)
-            droppers = _some((*droppers, *one.droppers))
-            doubts = _some((*doubts, *one.doubts))
-            by_port = by_port or one.by_port
+            way = _OneRule(self, chain, rule, depth)
+            here = way.send(here)
+            through.append(way.accepted)
+            returned.append(way.returned)
+            droppers = _some((*droppers, *way.droppers))
+            doubts = _some((*doubts, *way.doubts))
+            by_port = by_port or way.by_port
         return Fate(merge(through), droppers, merge((*returned, here)), doubts, by_port)
 
     def below(self, verdict: Verdict, packet: Packet, depth: int) -> Fate:

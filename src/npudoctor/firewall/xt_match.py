@@ -139,8 +139,8 @@ def _bits(text: str) -> int:
 
 def _flags(packet: Packet, mask: int, wanted: int) -> Truth:
     known = few(packet.flags) or []
-    found = {one & mask == wanted for one in known} if packet.protocol == TCP else {False}
-    return next(iter(found)) if len(found) == 1 else None
+    truths = {flags & mask == wanted for flags in known} if packet.protocol == TCP else {False}
+    return next(iter(truths)) if len(truths) == 1 else None
 
 
 def _state(packet: Packet, states: Sequence[str]) -> Truth:
@@ -164,7 +164,7 @@ def _mark(text: str, connection: bool) -> Test:
 
     def test(packet: Packet) -> Truth:
         known = few(packet.connection_mark if connection else packet.mark)
-        found = {one & bits == wanted for one in known or ()}
-        return next(iter(found)) if len(found) == 1 else None
+        truths = {number & bits == wanted for number in known or ()}
+        return next(iter(truths)) if len(truths) == 1 else None
 
     return test

@@ -46,7 +46,7 @@ def state_directory(identity: Identity, variables: Mapping[str, str]) -> str:
 
 
 class Records:
-    """The journals below a state directory, newest run last. A line that is no record is passed over."""
+    """The journals below a state directory, newest run last. Lines that are cut are skipped."""
 
     def __init__(self, directory: str, uid: int) -> None:
         self.directory = directory
@@ -97,8 +97,8 @@ class Records:
             self._doubt(path, strerror(error.errno))
             return []
         with open(descriptor, "rb") as file:
-            found = os.fstat(descriptor)
-            ours = stat.S_ISREG(found.st_mode) and found.st_uid == self._uid and not found.st_mode & 0o022
+            status = os.fstat(descriptor)
+            ours = stat.S_ISREG(status.st_mode) and status.st_uid == self._uid and not status.st_mode & 0o022
             if not ours:
                 self._doubt(path, _("it is not a file that only this user can write to"))
             return file.read(RECORD_LIMIT).decode("utf-8", "replace").splitlines() if ours else []

@@ -116,6 +116,6 @@ def _names(row: Pair, cann: str) -> bool:
 
 
 def _ends(row: Pair) -> tuple[Order, Order]:
-    """The oldest and the newest CANN that a row names; what is none of them comes first."""
+    """The oldest and the newest CANN that a row names; a row that names none comes first."""
     orders = sorted(order for order in map(cann_order, row.cann) if order) or [()]
     return orders[0], orders[-1]

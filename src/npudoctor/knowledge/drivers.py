@@ -43,12 +43,14 @@ def declared_for(rows: Sequence[Row], cann: str, driver: str) -> Optional[Declar
     if verdict == "not-listed" and not least:
         return None
     named = [row for row in works if _matches(driver, row.texts("drivers"))]
-    told = (*against, *named, *mine)[0]
-    return Declared(verdict, tuple(_all(works, "recommended")), nearest, told["source"], told["as_of"])
+    deciding = (*against, *named, *mine)[0]
+    return Declared(
+        verdict, tuple(_all(works, "recommended")), nearest, deciding["source"], deciding["as_of"]
+    )
 
 
 def _place(driver: str, known: list[str], least: bool) -> tuple[str, tuple[str, ...]]:
-    """Where a driver stands among those declared to work; a later patch of a line is of that line.
+    """Where a driver stands among those declared to work; a later patch belongs to its line.
 
     `least`: whether one before the first of its line that is declared is not of that line.
     """

@@ -22,11 +22,11 @@ def torch_npu_pairs(knowledge: Knowledge) -> list[Pair]:
     pairs = []
     for row in knowledge.rows("torch_npu", "cann"):
         pairs.append(_pair(row, "torch_npu"))
-        told = row.texts("train")
+        own_train = row.texts("train")
         pairs += [
             Pair(row["torch_npu"], train.texts("cann"), train["source"], train["as_of"])
             for train in trains
-            if told and told[0] in train.texts("trains")
+            if own_train and own_train[0] in train.texts("trains")
         ]
     return pairs
 
@@ -74,10 +74,10 @@ def product_of(knowledge: Knowledge, component: str) -> Optional[str]:
     minor = _MINOR.match(component)
     near = None
     for row in knowledge.rows("cann_internal_versions", "versions"):
-        for told in row.texts("component"):
-            if told == component:
+        for number in row.texts("component"):
+            if number == component:
                 return str(row["cann"])
-            other = _MINOR.match(told)
+            other = _MINOR.match(number)
             if minor and other and minor[0] == other[0]:
                 near = str(row["cann"])
     return near
@@ -100,25 +100,25 @@ def _pair(row: Row, release: str) -> Pair:
 
 def mindspore_pairs(knowledge: Knowledge) -> list[Pair]:
     """MindSpore and CANN: the rows that name products, and those that name components, by product."""
-    told = []
+    by_component = []
     for row in knowledge.rows("mindspore", "cann_component_versions"):
         products = (product_of(knowledge, component) for component in row.texts("accepts"))
         cann = tuple(product for product in products if product)
-        told.append(Pair(row["mindspore"], cann, row["source"], row["as_of"]))
-    return [*pairs(knowledge, "mindspore", "cann", "mindspore"), *told]
+        by_component.append(Pair(row["mindspore"], cann, row["source"], row["as_of"]))
+    return [*pairs(knowledge, "mindspore", "cann", "mindspore"), *by_component]
 
 
 def newest_accepting(knowledge: Knowledge, component: str, python: Optional[str] = None) -> Optional[str]:
     """The newest MindSpore 2 that accepts a component number, and is published for this Python; None when
     none does."""
     minor = _MINOR.match(component)
-    found = [
+    versions = [
         version
         for row in knowledge.rows("mindspore", "cann_component_versions")
         for version in (public(row["mindspore"]),)
         if version and version.major >= 2 and minor and minor[0] in row.texts("accepts")
     ]
-    for release in sorted(found, reverse=True):
+    for release in sorted(versions, reverse=True):
         row = pythons_of(knowledge, "mindspore", str(release))
         mine = ".".join((python or "").split(".")[:2])
         if row is None or not mine or (mine in row.texts("python")) is row.values.get("compatible", True):

@@ -24,8 +24,8 @@ _ALGO_LEVELS = ("level0", "level1", "level2", "level3")
 
 def chip_of(models: Iterable[str]) -> str:
     """The chip of a machine; "" where it is not known, or there are several."""
-    found = {CHIPS.get(model, "") for model in models}
-    return found.pop() if len(found) == 1 else ""
+    chips = {CHIPS.get(model, "") for model in models}
+    return chips.pop() if len(chips) == 1 else ""
 
 
 def on_chip(row: VariableRow, chip: str) -> VariableRow:
@@ -55,13 +55,13 @@ def nearest(row: VariableRow, value: str) -> str:
 
 def algorithms(value: str) -> dict[str, dict[str, str]]:
     """HCCL_ALGO: operator ("" for all) to level to algorithm; ValueError when it cannot be read."""
-    found: dict[str, dict[str, str]] = {}
+    by_operator: dict[str, dict[str, str]] = {}
     for part in value.split("/"):
         operator, equals, levels = part.rpartition("=")
-        if (equals and not operator.strip()) or operator.strip() in found:
+        if (equals and not operator.strip()) or operator.strip() in by_operator:
             raise ValueError(_("it is not written as {form}").format(form=_FORMS["algo"]))
-        found[operator.strip()] = _levels(levels)
-    return found
+        by_operator[operator.strip()] = _levels(levels)
+    return by_operator
 
 
 def _levels(text: str) -> dict[str, str]:
@@ -76,13 +76,13 @@ def _levels(text: str) -> dict[str, str]:
 
 def retries(value: str) -> dict[str, str]:
     """HCCL_OP_RETRY_ENABLE: level to 0 or 1, blanks left out; ValueError when it cannot be read."""
-    found: dict[str, str] = {}
+    by_level: dict[str, str] = {}
     for part in value.replace(" ", "").split(","):
         level, _colon, on = part.partition(":")
-        if level not in _LEVELS or on not in ("0", "1") or level in found:
+        if level not in _LEVELS or on not in ("0", "1") or level in by_level:
             raise ValueError(_("it is not written as {form}").format(form=_FORMS["retry"]))
-        found[level] = on
-    return found
+        by_level[level] = on
+    return by_level
 
 
 def _whole(row: VariableRow, value: str) -> Optional[str]:
@@ -108,12 +108,14 @@ def _word(row: VariableRow, value: str) -> Optional[str]:
 
 
 def _algo(row: VariableRow, value: str) -> Optional[str]:
-    found = algorithms(value).values()
-    unknown = [one for levels in found for one in levels.values() if one not in row["values"]]
+    by_operator = algorithms(value).values()
+    unknown = [
+        algorithm for levels in by_operator for algorithm in levels.values() if algorithm not in row["values"]
+    ]
     if unknown:
         text = _("{unknown} is not one of {words}")
         return text.format(unknown=", ".join(unknown), words=", ".join(row["values"]))
-    if any(levels.get("level0", "NA") != "NA" for levels in found):
+    if any(levels.get("level0", "NA") != "NA" for levels in by_operator):
         return _("level0 accepts NA only")
     return None
 
@@ -134,7 +136,7 @@ def _address(_row: VariableRow, value: str) -> Optional[str]:
     try:
         ipaddress.ip_address(value.partition("%")[0])
     except ValueError:
-        return _("it is no IP address")
+        return _("it is not an IP address")
     return None
 
 

@@ -35,7 +35,7 @@ def what_is_wrong(row: VariableRow, value: str) -> Optional[str]:
         return _number(row, value)
     if kind == "word":
         known = row["values"]
-        folded = [one.upper() for one in known] if row.get("any_case") else known
+        folded = [word.upper() for word in known] if row.get("any_case") else known
         right = (value.upper() if row.get("any_case") else value) in folded
         return None if right else not_one_of(known)
     if kind == "bool":
@@ -58,26 +58,26 @@ def is_word(row: VariableRow, value: str) -> bool:
 
 
 def _number(row: VariableRow, value: str) -> Optional[str]:
-    found, rest = number(value)
+    taken, rest = number(value)
     if is_word(row, value):
         return _("it is not a number")
     if rest.strip(_BLANKS):
-        return _("only {number} of it is read").format(number=found)
-    return out_of_range(row, found)
+        return _("only {number} is read from it").format(number=taken)
+    return out_of_range(row, taken)
 
 
 def _list(row: VariableRow, value: str) -> Optional[str]:
     """Elements for all functions, then for one each: "ring,tree;allreduce:^tree"."""
-    known = [one.lower() for one in row["values"]]
+    known = [word.lower() for word in row["values"]]
     for index, part in enumerate(part for part in value.split(";") if part):
         function, colon, elements = part.rpartition(":")
         if not colon and index:
             return _("every part but the first must name a function: {part}").format(part=part)
         if colon and function.lower() not in FUNCTIONS:
             return _("{name} is not an NCCL function").format(name=function)
-        for one in elements.lstrip("^").split(","):
-            if one and one.lower() not in known:
+        for element in elements.lstrip("^").split(","):
+            if element and element.lower() not in known:
                 return _("{unknown} is not one of {words}").format(
-                    unknown=one, words=", ".join(row["values"])
+                    unknown=element, words=", ".join(row["values"])
                 )
     return None

@@ -19,7 +19,7 @@ def lenient(knowledge: Knowledge, user: str, version: str, name: str) -> Optiona
     return None
 
 
-def seen_to_work(knowledge: Knowledge, user: str, version: str, name: str, found: str) -> bool:
+def seen_to_work(knowledge: Knowledge, user: str, version: str, name: str, installed: str) -> bool:
     """Whether this release was seen to work with this version of what it requires, or an older one."""
     from packaging.requirements import InvalidRequirement, Requirement
     from packaging.utils import canonicalize_name
@@ -27,8 +27,13 @@ def seen_to_work(knowledge: Knowledge, user: str, version: str, name: str, found
 
     rows = [row for row in knowledge.rows("requirements", "older") if user in row.texts("users")]
     try:
-        told = [Requirement(text) for row in rows if _covers(row, version) for text in row.texts("works")]
-        return any(one.name == canonicalize_name(name) and one.specifier.contains(found) for one in told)
+        requirements = [
+            Requirement(text) for row in rows if _covers(row, version) for text in row.texts("works")
+        ]
+        return any(
+            requirement.name == canonicalize_name(name) and requirement.specifier.contains(installed)
+            for requirement in requirements
+        )
     except (InvalidRequirement, InvalidVersion):
         return False
 
@@ -45,10 +50,10 @@ def unstated_requirements(knowledge: Knowledge, user: str, version: str) -> list
 
 def stand_ins(knowledge: Knowledge) -> dict[str, dict[str, bool]]:
     """By name, the distributions that bring the same modules, and whether their versions are alike."""
-    found: dict[str, dict[str, bool]] = {}
+    by_name: dict[str, dict[str, bool]] = {}
     for row in knowledge.rows("requirements", "stand_ins"):
-        found.setdefault(row["name"], {}).update(dict.fromkeys(row.texts("by"), row["alike"]))
-    return found
+        by_name.setdefault(row["name"], {}).update(dict.fromkeys(row.texts("by"), row["alike"]))
+    return by_name
 
 
 def overruling(knowledge: Knowledge) -> list[tuple[str, str]]:

@@ -114,23 +114,23 @@ class Knowledge:
                 self._broken.append(BrokenEntry(path, str(error)))
                 continue
             if "signature" in document:
-                told = {key: document.pop(key) for key in _SIGNATURES if key in document}
-                self._signatures.append((path, told))
+                signatures = {key: document.pop(key) for key in _SIGNATURES if key in document}
+                self._signatures.append((path, signatures))
             for name, sections in document.items():
                 self._add(site, path, name, sections)
 
     def _paths(self) -> list[str]:
         reason = self._remote(self.directory)
         try:
-            found = [] if reason else sorted(os.listdir(self.directory))
+            file_names = [] if reason else sorted(os.listdir(self.directory))
         except FileNotFoundError:
-            found = []
+            file_names = []
         except OSError as error:
             text = _("{path} cannot be read: {why}")
-            found, reason = [], text.format(path=self.directory, why=strerror(error.errno))
+            file_names, reason = [], text.format(path=self.directory, why=strerror(error.errno))
         if reason:
             self._broken.append(BrokenEntry(self.directory, reason))
-        return [os.path.join(self.directory, name) for name in found if name.endswith(".toml")]
+        return [os.path.join(self.directory, name) for name in file_names if name.endswith(".toml")]
 
     def _add(self, site: dict[tuple[str, str], list[Row]], path: str, name: str, sections: object) -> None:
         """The rows of one table in a file; what does not look as our own rows do is broken."""
@@ -176,9 +176,9 @@ def _wrong_value(where: str, key: str, value: object, ours: Sequence[dict[str, A
     if bool in kinds:
         text = _("{where}: {key} must be true or false")
         return None if isinstance(value, bool) else text.format(where=where, key=key)
-    given = value if isinstance(value, list) and list in kinds else [value]
-    texts = [text for text in given if isinstance(text, str)]
-    if not texts or len(texts) < len(given):
+    values = value if isinstance(value, list) and list in kinds else [value]
+    texts = [text for text in values if isinstance(text, str)]
+    if not texts or len(texts) < len(values):
         return _("{where}: {key} is not a string").format(where=where, key=key)
     strange = next((text for text in texts if not _comparable(where, key, text)), None)
     if strange is None:

@@ -1,4 +1,4 @@
-"""Reads the tables of this folder, each once and only when somebody asks."""
+"""Reads the tables of the folder `tables`, each once and only when somebody asks."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, Optional
 from npudoctor.core.frozen import dataclass
 
 BUILT_IN = "built-in"
+FOLDER = os.path.join(os.path.dirname(__file__), "tables")
 
 
 def parse_toml(text: str) -> dict[str, Any]:
@@ -26,14 +27,13 @@ def parse_toml(text: str) -> dict[str, Any]:
 @cache
 def table(name: str) -> dict[str, Any]:
     """The whole table `name`.toml."""
-    with open(os.path.join(os.path.dirname(__file__), f"{name}.toml"), encoding="utf-8") as file:
+    with open(os.path.join(FOLDER, f"{name}.toml"), encoding="utf-8") as file:
         return parse_toml(file.read())
 
 
 def names() -> list[str]:
     """The tables that there are."""
-    here = os.listdir(os.path.dirname(__file__))
-    return sorted(name[: -len(".toml")] for name in here if name.endswith(".toml"))
+    return sorted(name[: -len(".toml")] for name in os.listdir(FOLDER) if name.endswith(".toml"))
 
 
 @dataclass(frozen=True)

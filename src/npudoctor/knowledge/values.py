@@ -12,12 +12,12 @@ VariableRow = Mapping[str, Any]
 
 
 def not_one_of(words: Iterable[str]) -> str:
-    """That a value is none of these words."""
+    """The sentence that a value is not one of these words."""
     return _("it is not one of {words}").format(words=", ".join(words))
 
 
 def out_of_range(row: VariableRow, number: float) -> Optional[str]:
-    """That a number is not between "least" and "most"; None when it is, or the row has neither."""
+    """The sentence that a number is out of range; None when it is not, or the row has no range."""
     if "least" not in row or row["least"] <= number <= row["most"]:
         return None
     return _("it is not between {first} and {last}").format(first=row["least"], last=row["most"])

@@ -18,7 +18,7 @@ _PATCH = re.compile(r"(\d+\.\d+)\.\d+\Z")
 
 
 def cann_order(version: str) -> Optional[Order]:
-    """A key by which product versions of CANN sort by age; None when it is none of them."""
+    """A key by which product versions of CANN sort by age; None when it is not such a version."""
     return cann_version.sort_key(_COMMUNITY.sub("", version))
 
 

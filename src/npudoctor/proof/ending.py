@@ -1,4 +1,4 @@
-"""Whether a process that is proven stale may be ended: nobody's session holds it, nor does it hold others.
+"""Whether a process that is proven stale may be ended: no session holds it, and no other process needs it.
 
 What proof.stale proves is that nothing looks after its job or its container any more. Here is what must
 be so besides, before npudoctor itself ends one: Slurm says that the job is over, where it is here; it is no

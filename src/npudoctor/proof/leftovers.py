@@ -57,22 +57,27 @@ class Leftovers:
     passed: tuple[PassedOver, ...] = ()
 
 
-def judge_leftovers(scene: Snapshot) -> Leftovers:
+def judge_leftovers(snapshot: Snapshot) -> Leftovers:
     """Judge sockets, then segments by them, then spilled data by both."""
-    states = [judge_socket(scene, found) for found in scene.sockets]
+    states = [judge_socket(snapshot, socket_file) for socket_file in snapshot.sockets]
     of_key: dict[int, list[SocketState]] = {}
     for state in states:
         of_key.setdefault(state.file.key, []).append(state)
     segments = [
-        judge_segment(scene, segment, of_key.get(segment.key, []))
-        for segment in scene.segments
+        judge_segment(snapshot, segment, of_key.get(segment.key, []))
+        for segment in snapshot.segments
         if candidate(segment)
     ]
-    spills = judge_spills(scene, segments, states)
+    spills = judge_spills(snapshot, segments, states)
     pending = [judged for judged in segments if judged.kind in (SegmentKind.ATTACHED, SegmentKind.UNPROVEN)]
-    keys = {segment.key for segment in scene.segments}
+    keys = {segment.key for segment in snapshot.segments}
     dead = [state.file for state in states if state.state is State.DEAD and not _proves(state.file, pending)]
-    in_use = [state for found in dead if found.key in keys for state in _in_use(scene, found, segments)]
+    in_use = [
+        state
+        for socket_file in dead
+        if socket_file.key in keys
+        for state in _in_use(snapshot, socket_file, segments)
+    ]
     used = {id(state.file) for state in in_use}
     parked = [state for state in states if state.file.parked and state.state is State.ALIVE]
     return Leftovers(
@@ -80,29 +85,29 @@ def judge_leftovers(scene: Snapshot) -> Leftovers:
         attached=_of(segments, SegmentKind.ATTACHED),
         unproven_segments=_of(segments, SegmentKind.UNPROVEN),
         sockets=tuple(
-            StaleSocket(found, _after(found, segments) if found.key in keys else ())
-            for found in dead
-            if id(found) not in used
+            StaleSocket(socket_file, _after(socket_file, segments) if socket_file.key in keys else ())
+            for socket_file in dead
+            if id(socket_file) not in used
         ),
-        displaced=tuple(state.file for state in parked if is_recorded(scene, state.file)),
+        displaced=tuple(state.file for state in parked if is_recorded(snapshot, state.file)),
         unproven_sockets=(
-            *(state for state in states if _worth_showing(scene, state)),
+            *(state for state in states if _worth_showing(snapshot, state)),
             *in_use,
-            *(state for state in parked if not is_recorded(scene, state.file)),
+            *(state for state in parked if not is_recorded(snapshot, state.file)),
         ),
         spills=tuple(
             ProvenSpill(state.folder, state.log) for state in spills if state.folder and not state.why
         ),
         unproven_spills=tuple(state for state in spills if state.why and not _of_pending(state, pending)),
-        unlogged=tuple(unlogged_folders(scene)),
-        passed=tuple(_passed(scene)),
+        unlogged=tuple(unlogged_folders(snapshot)),
+        passed=tuple(_passed(snapshot)),
     )
 
 
-def _passed(scene: Snapshot) -> Iterator[PassedOver]:
-    spills = named_too_often(scene)
-    for uid in sorted({*scene.passed_sockets, *scene.passed_folders, *spills}):
-        sockets, folders = scene.passed_sockets.get(uid, 0), scene.passed_folders.get(uid, 0)
+def _passed(snapshot: Snapshot) -> Iterator[PassedOver]:
+    spills = named_too_often(snapshot)
+    for uid in sorted({*snapshot.passed_sockets, *snapshot.passed_folders, *spills}):
+        sockets, folders = snapshot.passed_sockets.get(uid, 0), snapshot.passed_folders.get(uid, 0)
         yield PassedOver(uid, sockets, folders, spills.get(uid, 0))
 
 
@@ -110,37 +115,44 @@ def _of(segments: Sequence[SegmentState], kind: SegmentKind) -> tuple[SegmentSta
     return tuple(judged for judged in segments if judged.kind is kind)
 
 
-def _after(found: SocketFile, segments: Sequence[SegmentState]) -> tuple[int, ...]:
+def _after(socket_file: SocketFile, segments: Sequence[SegmentState]) -> tuple[int, ...]:
     return tuple(
         judged.segment.shmid
         for judged in segments
-        if judged.kind is SegmentKind.ORPHAN and judged.segment.key == found.key
+        if judged.kind is SegmentKind.ORPHAN and judged.segment.key == socket_file.key
     )
 
 
-def _proves(found: SocketFile, pending: Sequence[SegmentState]) -> bool:
+def _proves(socket_file: SocketFile, pending: Sequence[SegmentState]) -> bool:
     """Whether the file is the proof of a segment that cannot go yet: then it stays too."""
     return any(
-        judged.segment.key == found.key and created_together(found, judged.segment) for judged in pending
+        judged.segment.key == socket_file.key and created_together(socket_file, judged.segment)
+        for judged in pending
     )
 
 
-def _in_use(scene: Snapshot, found: SocketFile, segments: Sequence[SegmentState]) -> Iterator[SocketState]:
+def _in_use(
+    snapshot: Snapshot, socket_file: SocketFile, segments: Sequence[SegmentState]
+) -> Iterator[SocketState]:
     """What says that the maker of a dead-looking socket lives: a segment made with it that is in use."""
     orphans = {judged.segment.shmid for judged in _of(segments, SegmentKind.ORPHAN)}
-    for segment in scene.segments:
-        if segment.key == found.key and created_together(found, segment) and segment.shmid not in orphans:
-            made_by = creator_life(scene.host, segment.cpid, segment.ctime)
+    for segment in snapshot.segments:
+        if (
+            segment.key == socket_file.key
+            and created_together(socket_file, segment)
+            and segment.shmid not in orphans
+        ):
+            made_by = creator_life(snapshot.host, segment.cpid, segment.ctime)
             if segment.nattch or made_by.life is not Life.DEAD:
                 why = _("segment {id}, which was created with it, is in use").format(id=segment.shmid)
-                yield SocketState(found, State.UNKNOWN, why)
+                yield SocketState(socket_file, State.UNKNOWN, why)
 
 
-def _worth_showing(scene: Snapshot, state: SocketState) -> bool:
+def _worth_showing(snapshot: Snapshot, state: SocketState) -> bool:
     """An unclear socket is shown to its owner; not one so young that its server may be starting."""
     entry = state.file.entry
-    ours = entry.uid == scene.host.identity.euid or scene.host.identity.is_root
-    return state.state is State.UNKNOWN and ours and scene.now - entry.mtime_ns / 1e9 > YOUNG
+    ours = entry.uid == snapshot.host.identity.euid or snapshot.host.identity.is_root
+    return state.state is State.UNKNOWN and ours and snapshot.now - entry.mtime_ns / 1e9 > YOUNG
 
 
 def _of_pending(state: SpillState, pending: Sequence[SegmentState]) -> bool:

@@ -55,18 +55,18 @@ def fits_size(size: int) -> bool:
     return size > 0 and size % GIB == 0
 
 
-def judge_segment(scene: Snapshot, segment: Segment, sockets: Sequence[SocketState]) -> SegmentState:
+def judge_segment(snapshot: Snapshot, segment: Segment, sockets: Sequence[SocketState]) -> SegmentState:
     """Judge a candidate against the judged sockets and the logs."""
     mine = [state for state in sockets if state.file.entry.is_socket and state.file.key == segment.key]
     if any(state.state is State.ALIVE and created_together(state.file, segment) for state in mine):
         return SegmentState(segment, SegmentKind.LIVING)
-    made_by = creator_life(scene.host, segment.cpid, segment.ctime)
+    made_by = creator_life(snapshot.host, segment.cpid, segment.ctime)
     if made_by.life is Life.ALIVE:
         return SegmentState(segment, SegmentKind.LIVING, why=made_by.why)
     doubts = [made_by.why] if made_by.life is Life.UNKNOWN else []
     unclear = [state for state in mine if state.state in (State.UNKNOWN, State.ALIVE)]
     doubts += [state.why for state in unclear]
-    crowded = scene.crowded(segment.cuid)
+    crowded = snapshot.crowded(segment.cuid)
     if crowded:
         doubts.append(crowded)
     if segment.destroyed:
@@ -75,53 +75,53 @@ def judge_segment(scene: Snapshot, segment: Segment, sockets: Sequence[SocketSta
         young = len(doubts) == len(unclear) and all(state.ready_in for state in unclear)
         ready_in = max(state.ready_in for state in unclear) if young else 0.0
         return SegmentState(segment, SegmentKind.UNPROVEN, why="; ".join(doubts), ready_in=ready_in)
-    return _proven(scene, segment, mine)
+    return _proven(snapshot, segment, mine)
 
 
-def _proven(scene: Snapshot, segment: Segment, mine: Sequence[SocketState]) -> SegmentState:
+def _proven(snapshot: Snapshot, segment: Segment, mine: Sequence[SocketState]) -> SegmentState:
     kind = SegmentKind.ATTACHED if segment.nattch else SegmentKind.ORPHAN
     reasons: list[str] = []
     for state in mine:
         against = list(_against_a(segment, state.file))
         if not against:
-            return SegmentState(segment, kind, "A", socket=state.file, log=_log_of(scene, segment))
+            return SegmentState(segment, kind, "A", socket=state.file, log=_log_of(snapshot, segment))
         reasons += against
-    against_b = _against_b(scene, segment)
-    log = _log_of(scene, segment)
+    against_b = _against_b(snapshot, segment)
+    log = _log_of(snapshot, segment)
     if log is not None and not against_b:
         return SegmentState(segment, kind, "B", log=log)
     reasons += against_b or [_("no socket has its key, and no log of its creator mentions it")]
     return SegmentState(segment, SegmentKind.UNPROVEN, why="; ".join(dict.fromkeys(reasons)))
 
 
-def _against_a(segment: Segment, found: SocketFile) -> Iterator[str]:
+def _against_a(segment: Segment, socket_file: SocketFile) -> Iterator[str]:
     """What stands against proof A, the socket itself being dead and its key the segment's."""
-    if not segment.uid == segment.cuid == found.entry.uid:
+    if not segment.uid == segment.cuid == socket_file.entry.uid:
         yield _("the segment and the socket do not belong to the same user")
-    if segment.permissions not in (OLD_MODES if found.old else MODES):
+    if segment.permissions not in (OLD_MODES if socket_file.old else MODES):
         yield _("mode {mode:o} does not match a cache server's").format(mode=segment.permissions)
     if not fits_size(segment.size):
         yield _("its size is not a whole number of GiB")
-    if not created_together(found, segment):
+    if not created_together(socket_file, segment):
         yield _("the segment and the socket were not created at the same time")
 
 
-def created_together(found: SocketFile, segment: Segment) -> bool:
+def created_together(socket_file: SocketFile, segment: Segment) -> bool:
     """Whether both were made within the seconds that a server needs for them."""
-    return abs(segment.ctime - found.entry.mtime_ns // 1_000_000_000) <= TOGETHER
+    return abs(segment.ctime - socket_file.entry.mtime_ns // 1_000_000_000) <= TOGETHER
 
 
-def _against_b(scene: Snapshot, segment: Segment) -> list[str]:
+def _against_b(snapshot: Snapshot, segment: Segment) -> list[str]:
     """What stands against proof B beside the log itself."""
     against = []
     if segment.uid != segment.cuid:
         against.append(_("its owner is not its creator"))
     if segment.key >> 24 != PROJECT or not fits_size(segment.size):
         against.append(_("its size is not a whole number of GiB"))
-    for server in scene.living.servers:
+    for server in snapshot.living.servers:
         logged = any(
             log.pid == server.pid and any(line.key == segment.key for line in log.created)
-            for log in scene.logs
+            for log in snapshot.logs
         )
         # What another user's server maps cannot be read; but it does not own what is not that user's.
         hides = server.keys is None and segment.cuid in server.users
@@ -130,10 +130,10 @@ def _against_b(scene: Snapshot, segment: Segment) -> list[str]:
     return against
 
 
-def _log_of(scene: Snapshot, segment: Segment) -> Optional[ServerLog]:
+def _log_of(snapshot: Snapshot, segment: Segment) -> Optional[ServerLog]:
     """A log of the creator that names this key at the time the segment was made, and that nobody else
     could have written."""
-    for log in scene.logs:
+    for log in snapshot.logs:
         if log.pid == segment.cpid and trusted_log(log, segment.cuid):
             for line in log.created:
                 if line.key == segment.key and abs(line.when - segment.ctime) <= TOGETHER:

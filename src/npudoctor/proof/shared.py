@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Optional
+from typing import Callable, Optional
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
@@ -112,16 +112,15 @@ class Usage:
 
     def unseen(self, file: SharedFile) -> str:
         """Why it is not certain that nobody uses it; empty when it is."""
-        key = ("unseen", *_who(file))
-        if key not in self._said:
-            self._said[key] = self._unseen(file)
-        return self._said[key]
+        return self._once(("unseen", *_who(file)), lambda: self._unseen(file))
 
     def elsewhere(self, file: SharedFile) -> str:
         """Who of another pid namespace shares the place: a pid in a name may be one of theirs."""
-        key = ("elsewhere", file.entry.dev, *_who(file))
+        return self._once(("elsewhere", file.entry.dev, *_who(file)), lambda: self._elsewhere(file))
+
+    def _once(self, key: tuple[object, ...], look: Callable[[], str]) -> str:
         if key not in self._said:
-            self._said[key] = self._elsewhere(file)
+            self._said[key] = look()
         return self._said[key]
 
     def _unseen(self, file: SharedFile) -> str:

@@ -28,10 +28,12 @@ def why_shared(host: Host, path: str) -> str:
         text = _("{path} is on {kind}, which other machines may use")
         return text.format(path=path, kind=mount.kind if mount else "?")
     try:
-        given = next((point for point in _exports(host) if _within(host, path, point, mounts)), None)
+        exported = next((point for point in _exports(host) if _within(host, path, point, mounts)), None)
     except CannotTell as error:
         return error.reason
-    return "" if given is None else _("{path} is exported to other machines over NFS").format(path=given)
+    return (
+        "" if exported is None else _("{path} is exported to other machines over NFS").format(path=exported)
+    )
 
 
 def _exports(host: Host) -> Iterator[str]:

@@ -40,7 +40,7 @@ def jobs_over(host: Host, jobs: list[str]) -> dict[str, str]:
 def why_lives(host: Host, job: str) -> str:
     """What Slurm says of a job that is not over; empty when it says nothing of the kind.
 
-    A job without a slurmstepd on this node may live all the same: between two steps nothing of Slurm looks
+    A job without a slurmstepd on this node may still live: between two steps nothing of Slurm looks
     after it here (unless PrologFlags=Contain), and the kernel may have killed the slurmstepd for its memory.
     """
     answer = _asked(host, job)

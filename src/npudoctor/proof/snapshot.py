@@ -83,22 +83,24 @@ def take_snapshot(host: Host) -> Snapshot:
     for folders in ((path for path, _old in where.directories), log_places(tmp, where)):
         _may_not_block(host, folders)
     segments = tuple(host.sysvipc.segments())
-    found = socket_files(tmp, where, {segment.key for segment in segments})
+    sockets = socket_files(tmp, where, {segment.key for segment in segments})
     now = host.clock.now()
-    answers = _connect_twice(host, [one for one in found.sockets if one.entry.is_socket], now)
+    answers = _connect_twice(
+        host, [socket_file for socket_file in sockets.sockets if socket_file.entry.is_socket], now
+    )
     return Snapshot(
         host=host,
         tmp=tmp,
-        sockets=found.sockets,
-        hidden=found.hidden,
-        unseen=found.unseen,
+        sockets=sockets.sockets,
+        hidden=sockets.hidden,
+        unseen=sockets.unseen,
         answers=answers,
         segments=segments,
         logs=tuple(read_logs(tmp, where)),
         living=living_servers(host),
-        listed=listed_sockets(host, found),
+        listed=listed_sockets(host, sockets),
         now=now,
-        passed_sockets=found.passed,
+        passed_sockets=sockets.passed,
         passed_folders=where.passed,
     )
 
@@ -112,35 +114,35 @@ def _may_not_block(host: Host, folders: Iterable[str]) -> None:
 
 
 def _connect_twice(host: Host, sockets: list[SocketFile], now: float) -> dict[str, tuple[Listener, ...]]:
-    first = {found.path: connect(host, found) for found in sockets}
+    first = {socket_file.path: connect(host, socket_file) for socket_file in sockets}
     began = host.clock.steady()
     again = [
-        found
-        for found in sockets
-        if first[found.path] is Listener.REFUSED and now - found.entry.mtime_ns / 1e9 > YOUNG
+        socket_file
+        for socket_file in sockets
+        if first[socket_file.path] is Listener.REFUSED and now - socket_file.entry.mtime_ns / 1e9 > YOUNG
     ]
     answers: dict[str, tuple[Listener, ...]] = {path: (answer,) for path, answer in first.items()}
     if again:
         host.clock.wait_until(began + TWICE_APART)
-    for found in again:
-        answers[found.path] = (first[found.path], connect(host, found))
+    for socket_file in again:
+        answers[socket_file.path] = (first[socket_file.path], connect(host, socket_file))
     return answers
 
 
-def connect(host: Host, found: SocketFile) -> Listener:
+def connect(host: Host, socket_file: SocketFile) -> Listener:
     """What connect() to this file answers now, through its directory's descriptor."""
     try:
-        with open_directory(found.directory) as (descriptor, _parents):
-            return host.sockets.probe(found.name, descriptor)
+        with open_directory(socket_file.directory) as (descriptor, _parents):
+            return host.sockets.probe(socket_file.name, descriptor)
     except FileNotFoundError:
         return Listener.MISSING
     except OSError:
         return Listener.UNKNOWN
 
 
-def listed_sockets(host: Host, found: FoundSockets) -> frozenset[str]:
+def listed_sockets(host: Host, sockets: FoundSockets) -> frozenset[str]:
     """The socket files that /proc/net/unix lists, by whatever path their servers were told."""
-    paths = {path for one in found.sockets for path in (one.path, one.original)}
+    paths = {path for socket_file in sockets.sockets for path in (socket_file.path, socket_file.original)}
     by_name = _by_name(host.sockets.unix_paths()) if paths else {}
     return frozenset(
         path for path in paths if _leads_to(host, path, by_name.get(path.rpartition("/")[2], ()))
@@ -153,11 +155,11 @@ def is_listed(host: Host, path: str) -> bool:
 
 
 def _by_name(paths: Iterable[str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    by_name: dict[str, list[str]] = {}
     for path in paths:
         if not path.startswith("@"):
-            found.setdefault(path.rpartition("/")[2], []).append(path)
-    return found
+            by_name.setdefault(path.rpartition("/")[2], []).append(path)
+    return by_name
 
 
 def _leads_to(host: Host, path: str, others: Iterable[str]) -> bool:

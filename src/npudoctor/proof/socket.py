@@ -34,41 +34,41 @@ class SocketState:
     ready_in: float = 0.0
 
 
-def judge_socket(scene: Snapshot, found: SocketFile) -> SocketState:
+def judge_socket(snapshot: Snapshot, socket_file: SocketFile) -> SocketState:
     """Every rule must hold for DEAD; the first that does not is named."""
-    if not found.entry.is_socket:
-        return SocketState(found, State.NO_SOCKET, _("it is not a socket"))
-    answers = scene.answers.get(found.path, ())
+    if not socket_file.entry.is_socket:
+        return SocketState(socket_file, State.NO_SOCKET, _("it is not a socket"))
+    answers = snapshot.answers.get(socket_file.path, ())
     if Listener.ALIVE in answers:
-        return SocketState(found, State.ALIVE, _("a server answers"))
-    why = _doubt(scene, found, answers)
+        return SocketState(socket_file, State.ALIVE, _("a server answers"))
+    why = _doubt(snapshot, socket_file, answers)
     if why is None:
-        return SocketState(found, State.DEAD)
-    left = YOUNG - _age(scene, found)
+        return SocketState(socket_file, State.DEAD)
+    left = YOUNG - _age(snapshot, socket_file)
     # One of the future was made by another clock: nobody knows when that is over.
-    return SocketState(found, State.UNKNOWN, why, left if 0 <= left <= YOUNG else 0.0)
+    return SocketState(socket_file, State.UNKNOWN, why, left if 0 <= left <= YOUNG else 0.0)
 
 
-def _age(scene: Snapshot, found: SocketFile) -> float:
-    return scene.now - found.entry.mtime_ns / 1e9
+def _age(snapshot: Snapshot, socket_file: SocketFile) -> float:
+    return snapshot.now - socket_file.entry.mtime_ns / 1e9
 
 
-def _doubt(scene: Snapshot, found: SocketFile, answers: Sequence[Listener]) -> Optional[str]:
+def _doubt(snapshot: Snapshot, socket_file: SocketFile, answers: Sequence[Listener]) -> Optional[str]:
     """The first rule that is not met, in words; None when all are."""
-    if _age(scene, found) <= YOUNG:
+    if _age(snapshot, socket_file) <= YOUNG:
         return _("it is younger than {seconds:g} s: a server may be starting").format(seconds=YOUNG)
     if list(answers) != [Listener.REFUSED, Listener.REFUSED]:
         return _("connect() did not show twice that nobody is listening")
-    if scene.listed & {found.path, found.original}:
+    if snapshot.listed & {socket_file.path, socket_file.original}:
         return _("/proc/net/unix lists it")
-    if not scene.host.processes.ours():
+    if not snapshot.host.processes.ours():
         return _("/proc shows a pid namespace other than npudoctor's")
-    if found.parked and not is_recorded(scene, found):
+    if socket_file.parked and not is_recorded(snapshot, socket_file):
         return _(
             "its name looks like that of an interrupted removal, but no journal of npudoctor records one"
         )
-    return serving_process(scene.living, found.port) or why_untrusted(
-        found.parents, found.entry.uid, scene.host.identity.euid
+    return serving_process(snapshot.living, socket_file.port) or why_untrusted(
+        socket_file.parents, socket_file.entry.uid, snapshot.host.identity.euid
     )
 
 
@@ -83,14 +83,14 @@ def serving_process(living: LivingServers, port: int) -> Optional[str]:
     return None
 
 
-def is_recorded(scene: Snapshot, found: SocketFile) -> bool:
+def is_recorded(snapshot: Snapshot, socket_file: SocketFile) -> bool:
     """Whether our journal says that a removal of ours took this very file away from its name."""
-    entry = found.entry
+    entry = socket_file.entry
     return any(
-        record.step.get("path") in (found.original, found.path)
+        record.step.get("path") in (socket_file.original, socket_file.path)
         and [record.step.get(name) for name in ("device", "inode", "mtime_ns")]
         == [entry.dev, entry.ino, entry.mtime_ns]
-        for record in scene.host.records.steps("RemoveSocket")
+        for record in snapshot.host.records.steps("RemoveSocket")
     )
 
 

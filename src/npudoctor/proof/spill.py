@@ -57,7 +57,7 @@ class Death:
 
 
 def judge_spills(
-    scene: Snapshot, segments: Sequence[SegmentState], sockets: Sequence[SocketState]
+    snapshot: Snapshot, segments: Sequence[SegmentState], sockets: Sequence[SocketState]
 ) -> list[SpillState]:
     """Every folder that a log names and that is still there, but for those of living servers.
 
@@ -65,10 +65,10 @@ def judge_spills(
     it, nothing may stand against it by any of them.
     """
     by_path: dict[str, list[SpillState]] = {}
-    crowds = named_too_often(scene)
-    for log in scene.logs:
+    crowds = named_too_often(snapshot)
+    for log in snapshot.logs:
         for path in log.spills if log.entry.uid not in crowds else ():
-            state = _judge(scene, path, log, segments, sockets)
+            state = _judge(snapshot, path, log, segments, sockets)
             if state is not None:
                 by_path.setdefault(state.path, []).append(state)
     return [
@@ -78,42 +78,42 @@ def judge_spills(
     ]
 
 
-def named_too_often(scene: Snapshot) -> dict[int, int]:
+def named_too_often(snapshot: Snapshot) -> dict[int, int]:
     """The owners of logs that name more folders than are looked at, and how many those name. None of them is
     judged: each log could say that a folder which another one names is a living server's."""
     count: Counter[int] = Counter()
-    for log in scene.logs:
+    for log in snapshot.logs:
         count[log.entry.uid] += len(log.spills)
     return {uid: many for uid, many in count.items() if many > NAMED and uid not in trusted_owners()}
 
 
 def _judge(
-    scene: Snapshot,
+    snapshot: Snapshot,
     named: str,
     log: ServerLog,
     segments: Sequence[SegmentState],
     sockets: Sequence[SocketState],
 ) -> Optional[SpillState]:
-    path, folder, trouble, owner = _locate(scene, named)
+    path, folder, trouble, owner = _locate(snapshot, named)
     if folder is None and not trouble:
         return None
     if owner not in (log.entry.uid, None):
         return None
-    death = _death(scene, log, segments, sockets)
+    death = _death(snapshot, log, segments, sockets)
     if death is None:
         return SpillState(path, folder, log, living=True)
     if folder is None or isinstance(death, str):
         return SpillState(path, folder, log, trouble or str(death))
-    return SpillState(path, folder, log, next(_against(scene, folder, log, death), ""))
+    return SpillState(path, folder, log, next(_against(snapshot, folder, log, death), ""))
 
 
-def _locate(scene: Snapshot, named: str) -> tuple[str, Optional[SpillFolder], str, Optional[int]]:
+def _locate(snapshot: Snapshot, named: str) -> tuple[str, Optional[SpillFolder], str, Optional[int]]:
     """Where the folder really is, what it is, what keeps us from it, and its owner as far as that can be
     seen; all empty when it is gone.
 
     The folders above may be reached through links; judged and removed is where they lead.
     """
-    files = scene.host.files
+    files = snapshot.host.files
     try:
         entry, real = files.lstat(named), files.real(named)
         if entry is not None and entry.is_link:
@@ -125,22 +125,22 @@ def _locate(scene: Snapshot, named: str) -> tuple[str, Optional[SpillFolder], st
         folder = spill_folder(real)
         return real, folder, "", folder.entry.uid if folder else None
     except (CannotTell, OSError):
-        return named, None, _("this user has no permission to look into it"), _owner(scene, named)
+        return named, None, _("this user has no permission to look into it"), _owner(snapshot, named)
 
 
-def _owner(scene: Snapshot, named: str) -> Optional[int]:
+def _owner(snapshot: Snapshot, named: str) -> Optional[int]:
     try:
-        entry = scene.host.files.lstat(named)
+        entry = snapshot.host.files.lstat(named)
     except CannotTell:
         return None
     return entry.uid if entry else None
 
 
 def _death(
-    scene: Snapshot, log: ServerLog, segments: Sequence[SegmentState], sockets: Sequence[SocketState]
+    snapshot: Snapshot, log: ServerLog, segments: Sequence[SegmentState], sockets: Sequence[SocketState]
 ) -> Union[Death, str, None]:
     """When the writer of a log died; None while it lives; a sentence when that cannot be said."""
-    if log.machine != scene.host.system.name:
+    if log.machine != snapshot.host.system.name:
         return _("its log comes from the machine {name}").format(name=log.machine or "?")
     if log.last is None:
         return _("its log does not say when it was written")
@@ -151,17 +151,17 @@ def _death(
             # that it is not dead, and not more.
             if judged.segment.cpid == log.pid or not isinstance(known, Death):
                 return known
-    removed = _recorded(scene, log)
+    removed = _recorded(snapshot, log)
     if removed is not None:
         return removed
-    writer = creator_life(scene.host, log.pid, log.last)
+    writer = creator_life(snapshot.host, log.pid, log.last)
     if writer.life is Life.ALIVE:
         return None
     if writer.life is Life.UNKNOWN:
         return writer.why
     if any(_may_be_its(state, log) for state in sockets):
         return _("a server may still answer at its socket")
-    return scene.crowded(log.entry.uid) or Death(log.entry.mtime_ns // 1_000_000_000, "log")
+    return snapshot.crowded(log.entry.uid) or Death(log.entry.mtime_ns // 1_000_000_000, "log")
 
 
 def _death_of(judged: SegmentState) -> Union[Death, str, None]:
@@ -179,11 +179,11 @@ def _logged(log: ServerLog, key: int, ctime: int) -> bool:
     return any(line.key == key and abs(line.when - ctime) <= TOGETHER for line in log.created)
 
 
-def _recorded(scene: Snapshot, log: ServerLog) -> Optional[Death]:
+def _recorded(snapshot: Snapshot, log: ServerLog) -> Optional[Death]:
     """The death as an earlier run of ours wrote it down before it removed the segment, in this boot."""
-    boot = scene.host.system.boot_id()
+    boot = snapshot.host.system.boot_id()
     names = ("cpid", "key", "ctime", "dtime", "log_device", "log_inode")
-    for record in scene.host.records.steps("RemoveSharedMemory"):
+    for record in snapshot.host.records.steps("RemoveSharedMemory"):
         if not boot or record.data.get("boot_id") != boot:
             continue
         try:
@@ -214,7 +214,7 @@ def _may_be_its(state: SocketState, log: ServerLog) -> bool:
     )
 
 
-def _against(scene: Snapshot, folder: SpillFolder, log: ServerLog, death: Death) -> Iterator[str]:
+def _against(snapshot: Snapshot, folder: SpillFolder, log: ServerLog, death: Death) -> Iterator[str]:
     """What stands against removing a folder that a dead server's log names.
 
     That no living server spills to the folder above needs no look: a folder in a dead server's log is
@@ -229,38 +229,38 @@ def _against(scene: Snapshot, folder: SpillFolder, log: ServerLog, death: Death)
         yield _("it contains more than a cache server's container files")
     if folder.newest is not None and folder.newest > death.when:
         yield _("it was written after its server died")
-    way = why_untrusted(folder.parents, entry.uid, scene.host.identity.euid)
+    way = why_untrusted(folder.parents, entry.uid, snapshot.host.identity.euid)
     if way:
         yield way
-    holder = users_of(scene.host, folder)
+    holder = users_of(snapshot.host, folder)
     if holder:
         yield holder
 
 
-def unlogged_folders(scene: Snapshot) -> list[SpillFolder]:
+def unlogged_folders(snapshot: Snapshot) -> list[SpillFolder]:
     """Folders of ours at the old default places that look like spilled data and that no log names; nor do
     logs of others than their owners count here."""
-    named = {(path, log.entry.uid) for log in scene.logs for path in log.spills}
-    identity = scene.host.identity
-    found = []
-    for root in (scene.tmp, f"{scene.tmp}/mindspore/cache"):
-        for path in _below(scene, root):
+    named = {(path, log.entry.uid) for log in snapshot.logs for path in log.spills}
+    identity = snapshot.host.identity
+    folders = []
+    for root in (snapshot.tmp, f"{snapshot.tmp}/mindspore/cache"):
+        for path in _below(snapshot, root):
             folder = _look(path)
             if folder is None or (path, folder.entry.uid) in named:
                 continue
             ours = identity.is_root or folder.entry.uid == identity.euid
             if ours and any(CONTAINER.match(file) for file, _entry in folder.files):
-                found.append(folder)
-    return found
+                folders.append(folder)
+    return folders
 
 
-def _below(scene: Snapshot, root: str) -> list[str]:
+def _below(snapshot: Snapshot, root: str) -> list[str]:
     try:
-        names = scene.host.files.names(root)
+        names = snapshot.host.files.names(root)
     except CannotTell:
         return []  # not ours to look into, which is said already
     paths = [f"{root}/{name}" for name in names if SPILL.match(name)]
-    owners = {path: _owner(scene, path) for path in paths if not scene.host.files.may_block(path)}
+    owners = {path: _owner(snapshot, path) for path in paths if not snapshot.host.files.may_block(path)}
     return within({path: uid for path, uid in owners.items() if uid is not None}, LOGINS)[0]
 
 

@@ -8,7 +8,7 @@ the group still lives: the slurmstepd of a job, the shim or conmon of a containe
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Optional
+from typing import Callable, Optional
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.lazy import pattern
@@ -77,7 +77,7 @@ class StaleJudge:
         jobs, containers = jobs_of(host, pid), containers_of(host, pid)
         if not jobs and not containers:
             return Staleness(False, _("pid {pid} is in neither a Slurm job nor a container").format(pid=pid))
-        lives = [*map(self.job_lives, jobs), *(self._container_lives(*one) for one in containers)]
+        lives = [*map(self.job_lives, jobs), *(self._container_lives(*container) for container in containers)]
         lives += [self._slurm_says(job) for job in jobs if not any(lives)]
         if any(lives):
             return Staleness(False, next(filter(None, lives)))
@@ -86,21 +86,20 @@ class StaleJudge:
 
     def job_lives(self, job: str) -> str:
         """What may still look after a Slurm job on this node; empty when nothing does."""
-        if (job,) not in self._lives:
-            self._lives[job,] = _job_lives(self._host, job)
-        return self._lives[job,]
+        return self._once(("job", job), lambda: _job_lives(self._host, job))
 
     def _slurm_says(self, job: str) -> str:
-        if ("slurm", job) not in self._lives:
-            from npudoctor.proof.slurm import why_lives
+        from npudoctor.proof.slurm import why_lives
 
-            self._lives["slurm", job] = why_lives(self._host, job)
-        return self._lives["slurm", job]
+        return self._once(("slurm", job), lambda: why_lives(self._host, job))
 
     def _container_lives(self, name: str, kind: str) -> str:
-        if (name, kind) not in self._lives:
-            self._lives[name, kind] = _container_lives(self._host, name, kind)
-        return self._lives[name, kind]
+        return self._once(("container", name, kind), lambda: _container_lives(self._host, name, kind))
+
+    def _once(self, key: tuple[str, ...], look: Callable[[], str]) -> str:
+        if key not in self._lives:
+            self._lives[key] = look()
+        return self._lives[key]
 
 
 def _job_over(job: str) -> str:
@@ -136,8 +135,8 @@ def _changed(host: Host, pid: int) -> str:
 def _job_lives(host: Host, job: str) -> str:
     """What may still look after a Slurm job on this node; empty when nothing does."""
     for process in _living(host):
-        found = _steps_job(host, process)
-        if found in (job, ""):
+        own_job = _steps_job(host, process)
+        if own_job in (job, ""):
             text = _("slurmstepd {pid} may still manage Slurm job {job}")
             return text.format(pid=process.pid, job=job)
     return ""

@@ -21,7 +21,7 @@ ADOPTERS = ("systemd", "init", "tini", "dumb-init", "docker-init", "containerd-s
 EMBEDDED = b"libpython"  # what maps this is a Python by another name
 
 
-class FolderOwners:
+class FolderMakers:
     """Answers for the folders of one look: who of their owners' processes could have made them."""
 
     def __init__(self, host: Host) -> None:
@@ -92,15 +92,15 @@ class FolderOwners:
     def _oldest(self, uid: int) -> tuple[float, int]:
         """When the oldest process of a user that could make such folders began, and its pid."""
         host = self._host
-        found = [
+        by_start = [
             (process.started, pid)
             for pid, process in host.processes.all().items()
             if not process.gone and not of_the_kernel(host, pid) and uid in users(host, process)
         ]
-        for _started, pid in found:
+        for _started, pid in by_start:
             if self.heir(pid) and _makes(host, host.processes.all()[pid]):
                 return float("-inf"), pid
-        for started, pid in sorted(found):
+        for started, pid in sorted(by_start):
             if _makes(host, host.processes.all()[pid]):
                 return host.system.boot_time() + started / host.processes.ticks, pid
         return float("inf"), 0

@@ -72,8 +72,10 @@ def sample_twice(host: Host, wanted: Callable[[Process], bool]) -> TwoSamples:
     if idle:
         rates = _rates(host, idle, again=True)
     return TwoSamples(
-        tuple(one for one in zombies if (one.pid, "Z") in stayed),
-        tuple(Holder(one, nodes.get(one.pid, ())) for one in stuck if (one.pid, "D") in stayed),
+        tuple(process for process in zombies if (process.pid, "Z") in stayed),
+        tuple(
+            Holder(process, nodes.get(process.pid, ())) for process in stuck if (process.pid, "D") in stayed
+        ),
         tuple(holder for holder in idle if _zero(holder, rates)),
         len(holders),
     )
@@ -109,12 +111,12 @@ def _holders(host: Host, processes: Iterable[Process]) -> list[Holder]:
     except CannotTell:
         return []
     opened = host.processes.all_open()
-    found = []
+    holders = []
     for process in processes:
         nodes = {target for _number, target in opened.get(process.pid) or () if _NODE.match(target)}
         if nodes and not process.gone:
-            found.append(Holder(process, tuple(sorted(nodes))))
-    return found
+            holders.append(Holder(process, tuple(sorted(nodes))))
+    return holders
 
 
 def _rates(host: Host, holders: list[Holder], *, again: bool) -> dict[str, Optional[int]]:
@@ -143,10 +145,10 @@ def _number(node: str) -> int:
 def core_rate(screen: Optional[Screen], number: int) -> Optional[int]:
     """The AI core's use of /dev/davinciN; where the table does not say which chip that is, of the busiest."""
     chips = screen.chips if screen and not screen.cut else ()
-    meant = [chip for chip in chips if chip.physical == number]
-    if not meant and [(chip.npu, chip.chip) for chip in chips] == [(at, 0) for at in range(len(chips))]:
-        meant = [chip for chip in chips if chip.npu == number]
-    rates = [chip.core for chip in meant or chips]
+    named = [chip for chip in chips if chip.physical == number]
+    if not named and [(chip.npu, chip.chip) for chip in chips] == [(at, 0) for at in range(len(chips))]:
+        named = [chip for chip in chips if chip.npu == number]
+    rates = [chip.core for chip in named or chips]
     known = [rate for rate in rates if rate is not None]
     return max(known) if known and len(known) == len(rates) else None
 

@@ -14,7 +14,7 @@ from npudoctor.facts.leftovers.shm_files import SharedFile
 from npudoctor.host import Host
 from npudoctor.host.fs.files import Entry
 from npudoctor.proof.creator import CLOCK_SLACK
-from npudoctor.proof.temporary import FolderOwners
+from npudoctor.proof.temporary import FolderMakers
 
 # File systems on which a lease proves it, see fixing.actions.unused.
 LEASED = ("tmpfs", "ext2", "ext3", "ext4", "xfs", "btrfs")
@@ -25,7 +25,7 @@ class PossibleUsers:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._owners = FolderOwners(host)
+        self._owners = FolderMakers(host)
 
     def why_not(self, file: SharedFile) -> str:
         """Why it may still be wanted; empty when it cannot be."""
@@ -34,7 +34,9 @@ class PossibleUsers:
         if file.entry.mode & 0o077:
             return _("other users may open it")
         changed = file.entry.ctime_ns / 1e9
-        if changed + CLOCK_SLACK < self._host.system.boot_time():  # what lies in memory is of this boot
+        if (
+            changed + CLOCK_SLACK < self._host.system.boot_time()
+        ):  # what lies in memory was made since the boot
             return _(
                 "the clock was changed since it last changed: could not determine which processes "
                 "were running then"

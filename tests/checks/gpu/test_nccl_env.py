@@ -98,7 +98,7 @@ def test_quiet_when_well(variables: dict[str, str]) -> None:
     ("name", "value", "code", "severity", "words"),
     [
         ("NCCL_IB_TIMEOUT", "40", "bad-value", INFO, "not between 0 and 31"),
-        ("NCCL_IB_RETRY_CNT", "7x", "bad-value", INFO, "only 7 of it is read"),
+        ("NCCL_IB_RETRY_CNT", "7x", "bad-value", INFO, "only 7 is read from it"),
         ("NCCL_DEBUG", "VERBOSE", "bad-value", INFO, "not one of VERSION, WARN"),
         ("NCCL_SOCKET_FAMILY", "ipv4", "bad-value", INFO, "AF_INET6"),
         ("NCCL_P2P_LEVEL", "near", "bad-value", INFO, "LOC"),

@@ -137,7 +137,7 @@ block.unlink()
     # What only this very process maps is not looked for: npudoctor makes none.
     assert codes(mapped) == [], "another process maps it"
     assert codes(nobodys) == ["shared-memory.unproven"]
-    assert "does not hold the pid" in nobodys["findings"][0][2][0]
+    assert "does not contain its creator's pid" in nobodys["findings"][0][2][0]
 
 
 def test_a_process_of_another_pid_namespace_that_shares_the_place(

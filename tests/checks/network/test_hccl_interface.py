@@ -74,10 +74,10 @@ def test_cannot_tell_where_the_kernel_is_silent() -> None:
         ("  ", "it is empty"),
         ("192.0.2.1 172.17.0.1", "more than one"),
         ("192.0.2.1,198.51.100.1", "more than one"),
-        ("192.0.2.1:60000", "no IP address"),
-        ("eth0", "no IP address"),
-        ("192.0.2", "no IP address"),
-        ("“192.0.2.1:1”", "no IP address"),
+        ("192.0.2.1:60000", "not an IP address"),
+        ("eth0", "not an IP address"),
+        ("192.0.2", "not an IP address"),
+        ("“192.0.2.1:1”", "not an IP address"),
     ],
 )
 def test_what_hccl_refuses(value: str, said: str) -> None:

@@ -189,7 +189,7 @@ def test_the_systems_library_is_not_that_of_a_python_elsewhere(version: str) -> 
         return commands().why_not([str(program), "-I", "-S"], {})
 
     # Not below /tmp, where others could put a library in between.
-    assert "could not determine from where this Python loads" in (forked(ask) or "")
+    assert "could not determine where this Python loads" in (forked(ask) or "")
 
 
 def test_a_home_that_is_another_users_all_of_it(base: Path, tmp_path: Path, mark: Path) -> None:

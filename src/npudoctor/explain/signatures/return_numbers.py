@@ -11,11 +11,11 @@ import re
 from functools import cache
 from typing import Optional
 
-from npudoctor import knowledge
 from npudoctor.core.frozen import dataclass, replace
 from npudoctor.explain.signatures.signatures import Signature
+from npudoctor.knowledge.tables import FOLDER
 
-_FILE = os.path.join(os.path.dirname(knowledge.__file__), "return_numbers.toml")
+_FILE = os.path.join(FOLDER, "return_numbers.toml")
 _HEX = 4  # so many digits of an errNo[0x...] are the HcclResult
 
 

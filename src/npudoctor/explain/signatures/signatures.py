@@ -66,8 +66,10 @@ def built_in() -> tuple[Signature, ...]:
 
 
 def names() -> list[str]:
-    """The files that there are."""
-    return sorted(name for name in os.listdir(FOLDER) if name.endswith(".toml"))
+    """The files in all rooms, by path below FOLDER; in the order of their own names, wherever they are."""
+    rooms = ((os.path.relpath(room, FOLDER), files) for room, _rooms, files in os.walk(FOLDER))
+    paths = (os.path.join(room, name) for room, files in rooms for name in files if name.endswith(".toml"))
+    return sorted(paths, key=os.path.basename)
 
 
 def _all() -> Iterator[Signature]:

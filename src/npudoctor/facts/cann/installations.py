@@ -39,12 +39,12 @@ class Install:
 
     @property
     def before_6(self) -> bool:
-        """Whether it is of the 5.x era or older, whose environment was written by hand."""
+        """Whether it is from the 5.x era or older, when the environment was written by hand."""
         for number, first in ((self.version, (6, 0)), (self.component, (1, 83))):
             numbers = re.match(r"(\d+)\.(\d+)", number or "")
             if numbers:
-                told = int(numbers[1]), int(numbers[2])
-                return told < first or told[0] >= YEARS
+                release = int(numbers[1]), int(numbers[2])
+                return release < first or release[0] >= YEARS
         return self.kind == "flat"
 
     @property
@@ -82,7 +82,7 @@ def find_installs(
     CannotTell when what a variable names cannot be looked at, or nothing is seen and a place
     outside the home cannot be.
     """
-    found: dict[str, Install] = {}
+    installs: dict[str, Install] = {}
     unread: Optional[CannotTell] = None
     for path, named_by in candidates(files, variables, home, more):
         try:
@@ -94,10 +94,10 @@ def find_installs(
             unread = unread if path.startswith(f"{home}/") else error
             continue
         if install is not None:
-            found.setdefault(install.real, install)
-    if unread is not None and not found:
+            installs.setdefault(install.real, install)
+    if unread is not None and not installs:
         raise unread
-    return list(found.values())
+    return list(installs.values())
 
 
 def install_at(files: Files, path: str, named_by: str = "") -> Optional[Install]:

@@ -35,16 +35,16 @@ def abi_of(path: str) -> Optional[int]:
 
 
 def version_of(files: Files, library: str) -> Optional[str]:
-    """The CANN release that an ATB is of, by the version.info above its library."""
+    """The CANN release that an ATB belongs to, by the version.info above its library."""
     real = files.real(library)
     folder = (real or "").rpartition("/")[0]
     while folder.count("/") > 1:
         try:
-            told = told_release(files.text(f"{folder}/version.info", _LIMIT) or "")
+            release = told_release(files.text(f"{folder}/version.info", _LIMIT) or "")
         except CannotTell:
-            told = None
-        if told:
-            return told
+            release = None
+        if release:
+            return release
         folder = folder.rpartition("/")[0]
     return None
 
@@ -57,7 +57,7 @@ def told_release(text: str) -> Optional[str]:
 
 def built_with(libraries: Libraries, path: str) -> Optional[int]:
     """The C++ ABI that a library which passes strings was built with: its symbols say so."""
-    found = libraries.symbols(path)
-    if found is None or not found.defined:
+    symbols = libraries.symbols(path)
+    if symbols is None or not symbols.defined:
         return None
-    return int(any("__cxx11" in name for name in found.defined))
+    return int(any("__cxx11" in name for name in symbols.defined))

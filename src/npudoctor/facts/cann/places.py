@@ -30,7 +30,7 @@ def candidates(
     """Every place to look at and the variable that names it, the one that a job would use first.
 
     `more`: other folders that may hold an Ascend folder. The folders of single releases come last: one
-    that is no `latest` is in use only when something names it.
+    other than `latest` is in use only when something names it.
     """
     for name in ENDINGS:
         if variables.get(name):
@@ -47,7 +47,7 @@ def parents(files: Files, variables: Mapping[str, str], home: str, more: Sequenc
     """The folders that hold installations: recorded ones, root's, the user's, conda's, others'."""
     mine = f"{home}/Ascend"
     conda = variables.get("CONDA_PREFIX")
-    found = [
+    folders = [
         *recorded_folders(files, f"/etc/Ascend/{RECORD}"),
         ASCEND,
         *recorded_folders(files, f"{mine}/{RECORD}"),
@@ -55,14 +55,14 @@ def parents(files: Files, variables: Mapping[str, str], home: str, more: Sequenc
         *([f"{conda}/Ascend"] if conda else []),
         *(f"{folder}/Ascend" for folder in more),
     ]
-    return list(dict.fromkeys(path for path in found if path.startswith("/")))
+    return list(dict.fromkeys(path for path in folders if path.startswith("/")))
 
 
 def recorded_folders(files: Files, path: str) -> list[str]:
     """The folders that installers wrote into their record: Install_Path, of old Toolkit_InstallPath."""
-    told = cann_info.settings(cann_info.text(files, path))
+    settings = cann_info.settings(cann_info.text(files, path))
     values = [
-        value.rstrip("/") for key, value in told.items() if key.replace("_", "").endswith("installpath")
+        value.rstrip("/") for key, value in settings.items() if key.replace("_", "").endswith("installpath")
     ]
     return [value for value in values if value.startswith("/")]
 

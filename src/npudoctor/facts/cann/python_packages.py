@@ -18,7 +18,7 @@ from npudoctor.host.host import Host
 from npudoctor.host.python.interpreter import Distribution
 from npudoctor.host.python.metadata import parse_headers
 
-# Where each tells the version of the CANN that it is of: the version that pip knows never changes.
+# Where each tells the version of its CANN: the version that pip knows never changes.
 MARKS = {"te": "te/version.py", "hccl": "hccl/sys_version.py"}
 WHEEL_FOLDERS = ("compiler/lib64", "hccl/lib64", "lib64", "fwkacllib/lib64")
 
@@ -39,12 +39,12 @@ class Copy:
 
 def copies(files: Files, name: str, folders: Iterable[str]) -> list[Copy]:
     """Every copy in these folders, the one that Python imports first; each folder once."""
-    found: dict[str, Copy] = {}
+    copies_by_folder: dict[str, Copy] = {}
     for folder in folders:
         copy = copy_in(files, name, folder) if folder.startswith("/") else None
         if copy is not None:
-            found.setdefault(files.real(folder) or folder, copy)
-    return list(found.values())
+            copies_by_folder.setdefault(files.real(folder) or folder, copy)
+    return list(copies_by_folder.values())
 
 
 def closed_copy(host: Host, name: str, folders: Iterable[str]) -> Optional[str]:
@@ -123,11 +123,11 @@ def wheels(files: Files, install: Install, names: Iterable[str]) -> list[str]:
     wanted = set(names)
     if "te" in wanted and (install.before_6 or at_least(install.version, "8.1") is False):
         wanted.add("topi")
-    found: dict[str, str] = {}
+    paths: dict[str, str] = {}
     for name, path in _shipped(files, install):
         if name in wanted:
-            found.setdefault(name, path)
-    return [found[name] for name in sorted(found)]
+            paths.setdefault(name, path)
+    return [paths[name] for name in sorted(paths)]
 
 
 def ships(files: Files, install: Install, name: str) -> bool:

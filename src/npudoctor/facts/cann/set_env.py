@@ -49,21 +49,21 @@ def missing_folders(files: Files, wanted: list[str], entries: list[str]) -> list
 
 def named_installs(files: Files, variables: Mapping[str, str]) -> dict[str, Install]:
     """The installation that each variable names; without those that name none."""
-    found = {}
+    installs = {}
     for name in ENDINGS:
         install = install_at(files, named_root(name, variables.get(name, "")), name)
         if install is not None:
-            found[name] = install
+            installs[name] = install
     value = variables.get(TOOLCHAIN, "").rstrip("/")
     if value.endswith("/toolkit"):
         install = install_at(files, value[: -len("/toolkit")], TOOLCHAIN)
         if install is not None:
-            found[TOOLCHAIN] = install
-    return found
+            installs[TOOLCHAIN] = install
+    return installs
 
 
 def latest_below(files: Files, value: str) -> bool:
-    """Whether a path that is no installation is the folder of one's releases: `latest` is in it."""
+    """Whether a path names the folder above the releases instead of one of them: `latest` is in it."""
     try:
         return value.startswith("/") and install_at(files, f"{value.rstrip('/')}/latest") is not None
     except CannotTell:
@@ -72,8 +72,8 @@ def latest_below(files: Files, value: str) -> bool:
 
 def releases_contradict(files: Files, variables: Mapping[str, str]) -> bool:
     """Whether variables name installations of different releases: which one is in use is then a guess."""
-    found = named_installs(files, variables).values()
-    return len({install.component for install in found if install.component}) > 1
+    installs = named_installs(files, variables).values()
+    return len({install.component for install in installs if install.component}) > 1
 
 
 def first_site(files: Files, entries: list[str]) -> Optional[tuple[str, Install]]:
@@ -111,8 +111,8 @@ def _first(files: Files, install: Install, folders: tuple[str, ...]) -> Optional
 
 
 def _first_of(files: Files, entries: list[str], endings: tuple[str, ...]) -> Optional[tuple[str, Install]]:
-    found = ((entry, install) for entry in entries for install in _of_install(files, entry, endings))
-    return next(found, None)
+    matches = ((entry, install) for entry in entries for install in _of_install(files, entry, endings))
+    return next(matches, None)
 
 
 def _of_install(files: Files, entry: str, endings: tuple[str, ...]) -> Iterator[Install]:

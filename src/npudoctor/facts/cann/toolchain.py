@@ -39,7 +39,7 @@ def _version(files: Files, path: str) -> Optional[tuple[int, ...]]:
     if named:
         return _numbers(named[1])
     prefix = path.rpartition("/")[0].rpartition("/")[0]
-    found = {
+    versions = {
         files.real(folder): _numbers(name)
         for lib in _LIBS
         for machine in files.names(f"{prefix}/{lib}")
@@ -47,7 +47,7 @@ def _version(files: Files, path: str) -> Optional[tuple[int, ...]]:
         for folder in (f"{prefix}/{lib}/{machine}/{name}",)
         if files.stat(f"{folder}/cc1plus") is not None
     }
-    return found.popitem()[1] if len(found) == 1 else None
+    return versions.popitem()[1] if len(versions) == 1 else None
 
 
 def _numbers(text: str) -> tuple[int, ...]:

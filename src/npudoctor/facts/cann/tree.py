@@ -45,12 +45,12 @@ def dangling_links(files: Files, place: str) -> list[str]:
 
 def releases_of(files: Files, place: str) -> dict[str, list[str]]:
     """For each real folder in which core parts of this installation lie, these parts."""
-    found: dict[str, list[str]] = {}
+    parts_of: dict[str, list[str]] = {}
     for part in CORE:
         real = files.real(f"{place}/{part}")
         if real is not None and real.endswith(f"/{part}"):
-            found.setdefault(real[: -len(part) - 1], []).append(part)
-    return found
+            parts_of.setdefault(real[: -len(part) - 1], []).append(part)
+    return parts_of
 
 
 def why_closed(files: Files, install: Install, foreign: Optional[Identity] = None) -> Optional[str]:
@@ -95,7 +95,7 @@ def _closed_to(files: Files, install: Install, who: Identity) -> Optional[str]:
 
 
 def is_closed(error: CannotTell) -> bool:
-    """Whether it is for want of permission that the machine did not answer."""
+    """Whether the machine did not answer because this user lacks the permission."""
     return isinstance(error.__cause__, PermissionError)
 
 
@@ -116,8 +116,8 @@ def kernels_suit(files: Files, install: Install, version: str) -> Optional[bool]
     if at_least(install.version, "8.5"):
         return version == install.version or version == install.component
     for part in ("toolkit", "runtime", "compiler", "opp"):
-        told = cann_info.settings(cann_info.text(files, f"{install.path}/{part}/version.info"))
-        wanted = told.get("required_package_opp_kernel_version")
+        info = cann_info.settings(cann_info.text(files, f"{install.path}/{part}/version.info"))
+        wanted = info.get("required_package_opp_kernel_version")
         if wanted:
             return accepts(wanted, version)
     mine, theirs = train(install.component), train(version)
@@ -131,9 +131,9 @@ def machines(files: Files, install: Install) -> set[str]:
 
 def _archs(files: Files, install: Install) -> Iterator[str]:
     for folder in cann_info.folders(files, (install.path, install.real)):
-        told = cann_info.record_in(files, folder).get("arch")
-        if told:
-            yield told
+        arch = cann_info.record_in(files, folder).get("arch")
+        if arch:
+            yield arch
     if install.arch:
         yield install.arch
 
@@ -142,9 +142,9 @@ def library_machine(files: Files, install: Install) -> Optional[str]:
     """The machine that its libraries are for; None where there is none to read."""
     for name in LIBRARIES:
         for folder in ACL:
-            found = elf_machine(files, f"{install.path}/{folder}/{name}")
-            if found:
-                return found
+            machine = elf_machine(files, f"{install.path}/{folder}/{name}")
+            if machine:
+                return machine
     return None
 
 

@@ -34,7 +34,7 @@ class DriverLibrary:
 
     @property
     def compat(self) -> bool:
-        """Whether it is of a package for forward compatibility, which is newer than the kernel's module."""
+        """Whether it comes from a package for forward compatibility, newer than the kernel's module."""
         return "/compat" in self.path or "cuda-compat" in self.path
 
     @property
@@ -79,8 +79,8 @@ def consumer_gpu(files: Files) -> Optional[str]:
 def driver_library(host: Host, name: str) -> Optional[DriverLibrary]:
     """The library of this name that a job would load."""
     loader = job.bare_loader(host)
-    found = loader.open(name)
-    path = host.files.real(found.path) if found else None
+    loaded = loader.open(name)
+    path = host.files.real(loaded.path) if loaded else None
     if path is None:
         return None
     version = path.rpartition(".so.")[2]

@@ -45,19 +45,19 @@ class NcclUse:
 
 def nccl_uses(host: Host) -> Iterator[NcclUse]:
     """Each framework for GPUs in the interpreter, with its NCCL."""
-    for found in (_torch(host), _mindspore(host), _paddle(host)):
-        if found is not None:
-            yield found
+    for use in (_torch(host), _mindspore(host), _paddle(host)):
+        if use is not None:
+            yield use
 
 
 def build_of(host: Host, path: str) -> Build:
     """The version in the library's constants, else that in its file's name."""
     try:
-        found = parse(host.libraries.section(path, ".rodata") or b"")
+        build = parse(host.libraries.section(path, ".rodata") or b"")
     except CannotTell:
-        found = None
-    if found is not None:
-        return found
+        build = None
+    if build is not None:
+        return build
     named = (host.files.real(path) or path).rpartition(".so.")[2]
     return Build(named if named.count(".") == 2 and _is_version(named) else None)
 
@@ -128,11 +128,11 @@ def _torch(host: Host) -> Optional[NcclUse]:
         loader.open(f"{libraries}/libtorch_global_deps.so")
     loader.open(module)
     own = next(iter(copies(host)), None)
-    found = _found(loader)
-    if found is None and own is not None and host.libraries.at(own) is not None:
+    loaded = _found(loader)
+    if loaded is None and own is not None and host.libraries.at(own) is not None:
         # Its import looks below all folders of the search path for what the loader did not find.
         return NcclUse("torch", "torch", version, own, cuda, own=own)
-    return _use(host, "torch", "torch", version, found, cuda, own)
+    return _use(host, "torch", "torch", version, loaded, cuda, own)
 
 
 def _mindspore(host: Host) -> Optional[NcclUse]:
@@ -164,14 +164,14 @@ def _paddle(host: Host) -> Optional[NcclUse]:
     for name in ("libnccl.so", NAME):
         places: Sequence[str] = [f"{named.rstrip('/')}/{name}"] if named.startswith("/") else []
         for place in (*places, name):
-            found = loader.open(place)
-            if found is not None:
-                return _use(host, "Paddle", "paddlepaddle-gpu", version, found, "", own)
+            loaded = loader.open(place)
+            if loaded is not None:
+                return _use(host, "Paddle", "paddlepaddle-gpu", version, loaded, "", own)
     return NcclUse("Paddle", "paddlepaddle-gpu", version, None, own=own)
 
 
 def _found(loader: Loader) -> Optional[Loaded]:
-    return next((one for one in loader.loaded if NAME in (one.name, one.library.soname)), None)
+    return next((loaded for loaded in loader.loaded if NAME in (loaded.name, loaded.library.soname)), None)
 
 
 def _use(
@@ -179,14 +179,14 @@ def _use(
     framework: str,
     package: str,
     version: str,
-    found: Optional[Loaded],
+    loaded: Optional[Loaded],
     by: str,
     own: Optional[str],
 ) -> NcclUse:
-    if found is None:
+    if loaded is None:
         return NcclUse(framework, package, version, None, by, own=own)
-    entry = found.entry if found.via == "LD_LIBRARY_PATH" else ""
-    return NcclUse(framework, package, version, host.files.real(found.path), by, entry, own=own)
+    entry = loaded.entry if loaded.via == "LD_LIBRARY_PATH" else ""
+    return NcclUse(framework, package, version, host.files.real(loaded.path), by, entry, own=own)
 
 
 def _is_version(text: str) -> bool:

@@ -118,7 +118,7 @@ def ask_gpus(host: Host) -> list[Gpu]:
 def visible_gpus(value: str, gpus: Sequence[Gpu], by_bus: bool) -> Optional[list[Gpu]]:
     """The GPUs that CUDA makes of its variable: up to the first that is none. None where a number may mean
     another GPU to CUDA, which counts faster models first unless told otherwise."""
-    found: list[Gpu] = []
+    visible: list[Gpu] = []
     for part in value.split(","):
         text = part.strip()
         if text.isascii() and text.isdecimal():
@@ -130,26 +130,26 @@ def visible_gpus(value: str, gpus: Sequence[Gpu], by_bus: bool) -> Optional[list
             same = [gpu for gpu in gpus if named and gpu.uuid.upper().startswith(text.upper())]
             if named and not same:
                 same = [gpu for gpu in gpus if gpu.trouble and not gpu.uuid]
-        if len(same) != 1 or same[0] in found:
-            return found
-        found += same
-    return found
+        if len(same) != 1 or same[0] in visible:
+            return visible
+        visible += same
+    return visible
 
 
 def _by_nvml(text: str) -> Iterator[Gpu]:
     try:
-        told: list[dict[str, Any]] = json.loads(text)
-        for one in told:
+        gpus: list[dict[str, Any]] = json.loads(text)
+        for gpu in gpus:
             held = tuple(
-                GpuProcess(pid, (used or 0) // MIB, bool(kind)) for pid, used, kind in one["processes"]
+                GpuProcess(pid, (used or 0) // MIB, bool(kind)) for pid, used, kind in gpu["processes"]
             )
-            used, total = (one["used"] or 0) // MIB, (one["total"] or 0) // MIB
-            name, uuid = one["name"] or "", one["uuid"] or ""
-            whole, trouble = bool(one.get("whole", True)), one.get("trouble") or ""
-            if one["total"] == 0 and not trouble:
+            used, total = (gpu["used"] or 0) // MIB, (gpu["total"] or 0) // MIB
+            name, uuid = gpu["name"] or "", gpu["uuid"] or ""
+            whole, trouble = bool(gpu.get("whole", True)), gpu.get("trouble") or ""
+            if gpu["total"] == 0 and not trouble:
                 trouble = NOTHING
-            mig = bool(one["mig"])
-            yield Gpu(int(one["index"]), uuid, name, used, total, mig, held, whole, _cut(trouble))
+            mig = bool(gpu["mig"])
+            yield Gpu(int(gpu["index"]), uuid, name, used, total, mig, held, whole, _cut(trouble))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise CannotTell(_("the output of nvidia-ml-py cannot be parsed")) from error
 

@@ -19,7 +19,7 @@ _NUMBER = re.compile(r"\s*[+-]?([0-9]+)", re.ASCII)
 @dataclass(frozen=True)
 class VisibleGpus:
     """What CUDA takes of the value: indices of `uuids`, in the order written. `stopped`: the rest, from the
-    first part that is no GPU here, "" when it takes all. `repeated`: one is named twice, with which cuInit
+    first part that names no GPU here, "" when it takes all. `repeated`: one is named twice, with which cuInit
     ends in "invalid device". `unknown`: a part that cannot be told here (MIG, an UUID without a list of
     them)."""
 
@@ -57,9 +57,9 @@ def _by_uuid(text: str, uuids: Sequence[str]) -> Optional[int]:
 
 
 def _by_number(text: str, count: int) -> Optional[int]:
-    found = _NUMBER.match(text)
-    if found is None or len(found[1]) > DIGITS:
+    match = _NUMBER.match(text)
+    if match is None or len(match[1]) > DIGITS:
         return None
-    number = int(found[1])
-    negative = "-" in found[0] and number > 0
+    number = int(match[1])
+    negative = "-" in match[0] and number > 0
     return None if negative or number >= count else number

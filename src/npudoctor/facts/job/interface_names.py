@@ -28,11 +28,11 @@ class NamePattern:
     def of(self, interfaces: Iterable[Interface]) -> list[Interface]:
         """Those that it names, under any of their names; what is named "not" needs an address, as
         getifaddrs() lists all there is."""
-        return [one for one in interfaces if any(self.takes(name) for name in one.names)]
+        return [interface for interface in interfaces if any(self.takes(name) for name in interface.names)]
 
     def missing(self, interfaces: Sequence[Interface]) -> list[str]:
         """The names of which there is no interface, where each must be there."""
-        known = {name for one in interfaces for name in one.names}
+        known = {name for interface in interfaces for name in interface.names}
         return [name for name in self.names if name not in known] if self.each else []
 
 
@@ -46,17 +46,20 @@ def read_names(variable: str, value: str) -> NamePattern:
     exact = rest.startswith("=")
     names = (rest[1:] if exact else rest).split(",")
     if variable == HCCL and "" in names:
-        raise ValueError(_("it has an empty name in it"))
+        raise ValueError(_("it contains an empty name"))
     return NamePattern(tuple(name for name in names if name), exact, negated)
 
 
 def addresses(interface: Interface) -> list[Address]:
     """What a job can be reached at: link-local addresses are not told to other nodes."""
-    usable = [one for one in interface.addresses if one.ready]
-    return [one for one in usable if one.scope == "global" or interface.loopback]
+    usable = [address for address in interface.addresses if address.ready]
+    return [address for address in usable if address.scope == "global" or interface.loopback]
 
 
 def default_order(interfaces: Iterable[Interface]) -> list[Interface]:
     """Those that HCCL would take unasked, in its order: by name, docker after the others, lo last."""
-    useful = [one for one in interfaces if one.alive and addresses(one)]
-    return sorted(useful, key=lambda one: (one.loopback, one.name.startswith("docker"), one.name))
+    useful = [interface for interface in interfaces if interface.alive and addresses(interface)]
+    return sorted(
+        useful,
+        key=lambda interface: (interface.loopback, interface.name.startswith("docker"), interface.name),
+    )

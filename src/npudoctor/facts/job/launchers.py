@@ -72,10 +72,10 @@ class LauncherRank:
 def number(value: Optional[str]) -> Optional[int]:
     """A count or an index, as Python's int() reads it; None where it is none. -1 stands for "not set"."""
     try:
-        found = int(value or "")
+        count = int(value or "")
     except ValueError:
         return None
-    return found if found >= 0 else None
+    return count if count >= 0 else None
 
 
 def unreadable(names: LauncherVariables, variables: Mapping[str, str]) -> list[str]:

@@ -31,7 +31,7 @@ def same_host(one: str, other: str) -> bool:
 
 
 def _address_is_us(host: Host, text: str) -> Optional[bool]:
-    """None when the text is no IP address."""
+    """None when the text is not an IP address."""
     address = _canonical(text)
     if address is None:
         return None

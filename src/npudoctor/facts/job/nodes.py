@@ -28,9 +28,9 @@ def node_count(host: Host) -> Optional[int]:
         if ranks and here:
             return -(-ranks // here)
     for name in _TOLD:
-        told = number(host, name)
-        if told:
-            return told
+        count = number(host, name)
+        if count:
+            return count
     return 1 if any(is_loopback(host.variables.get(name, "")) for name in _MEETING) else None
 
 

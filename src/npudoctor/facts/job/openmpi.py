@@ -29,8 +29,8 @@ class Mpi:
 def library(host: Host, name: str) -> Optional[Mpi]:
     """The library of this name that a job would load; None when the loader finds none."""
     loader = job.loader(host)
-    found = loader.open(name)
-    path = host.files.real(found.path) if found else None
+    loaded = loader.open(name)
+    path = host.files.real(loaded.path) if loaded else None
     return at(host, path) if path else None
 
 
@@ -66,17 +66,17 @@ def beside(host: Host, path: str, name: str) -> Optional[Mpi]:
     real = host.files.real(path) or path
     prefix = real.rpartition("/")[0].rpartition("/")[0]
     for lib in ("lib", "lib64"):
-        found = host.files.real(f"{prefix}/{lib}/{name}")
-        if found is not None:
-            return at(host, found)
+        real_library = host.files.real(f"{prefix}/{lib}/{name}")
+        if real_library is not None:
+            return at(host, real_library)
     return None
 
 
 def needed_name(host: Host, libraries: list[str]) -> Optional[str]:
     """The name under which these libraries need libmpi; None when none does."""
     for path in libraries:
-        found = host.libraries.at(path)
-        for name in found.needed if found else ():
+        needing = host.libraries.at(path)
+        for name in needing.needed if needing else ():
             if name.startswith(PREFIX):
                 return name
     return None

@@ -44,10 +44,10 @@ def first_peer(host: Host) -> Optional[Peer]:
         if not place or is_local(host, place):
             continue
         literal = ip_address(place)
-        found = (literal,) if literal else host.names.meaning(place).addresses
-        others = [one for one in found if not is_local(host, one)]
+        known = (literal,) if literal else host.names.meaning(place).addresses
+        others = [address for address in known if not is_local(host, address)]
         if others:
-            return Peer(min(others, key=lambda one: ":" in one), named_by)
+            return Peer(min(others, key=lambda address: ":" in address), named_by)
     return None
 
 

@@ -133,7 +133,7 @@ def _hccl(host: Host) -> Iterator[NamedPorts]:
         if " " in ports and isinstance(named[-1], Claim):
             why = _("HCCL ignores the blanks, but its documentation allows none")
             yield BadPorts(RANGE, ports, why, lenient=True)
-    yield from (one for one in named if isinstance(one, BadPorts))
+    yield from (bad for bad in named if isinstance(bad, BadPorts))
     if named and isinstance(named[-1], Claim):
         yield named[-1]
     elif not named and host.npu_wanted():

@@ -155,7 +155,12 @@ def _variables(host: Host, private: str, token: str, plainly: bool) -> dict[str,
 
 
 def _run(
-    host: Host, argv: Sequence[str], variables: Mapping[str, str], seconds: float, whole: float, told: str
+    host: Host,
+    argv: Sequence[str],
+    variables: Mapping[str, str],
+    seconds: float,
+    whole: float,
+    answer_file: str,
 ) -> ProbeResult:
     answer = host.commands.run(
         argv,
@@ -171,14 +176,14 @@ def _run(
         raise CannotTell(text.format(python=argv[0], why=answer.stderr or answer.ended))
     if answer.ended == "timeout" and seconds < whole:
         raise _no_time()
-    return _probed(answer, told)
+    return _probed(answer, answer_file)
 
 
 def _probed(answer: Answer, path: str) -> ProbeResult:
     words = _told(path)
     if answer.ok and words is not None and "raised" not in words:
         return ProbeResult(answer, words)
-    # Where it died before it could tell, or was ended by something that is no exception.
+    # Where it died before it could tell, or was ended by something other than an exception.
     raised = from_words(words["raised"]) if words and "raised" in words else ()
     if not raised and answer.ended == "exited" and (answer.status or 0) > 0:
         raised = from_text(answer.stderr)
@@ -227,8 +232,8 @@ def _source(script: str) -> str:
 def _told(path: str) -> Optional[dict[str, Any]]:
     """What it left in a file whose name no module knows; None where it did not come to that."""
     with suppress(ValueError):
-        told = json.loads(_content(path))
-        return told if isinstance(told, dict) else None
+        words = json.loads(_content(path))
+        return words if isinstance(words, dict) else None
     return None
 
 

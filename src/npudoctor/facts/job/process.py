@@ -40,13 +40,13 @@ _IMPORTS = {
 
 def frameworks(host: Host, *names: str) -> list[Framework]:
     """Those of these (by default: those for Ascend) whose files are all in the interpreter."""
-    found = []
+    complete = []
     for name in names or ("torch_npu", "mindspore", "paddle_custom_device"):
         modules = [_module(host, package, module) for package, module in _IMPORTS[name]]
         there = [module for module in modules if module]
         if len(there) == len(modules):
-            found.append(Framework(name, tuple(there)))
-    return found
+            complete.append(Framework(name, tuple(there)))
+    return complete
 
 
 def ascend_plugin(host: Host, mindspore: Framework) -> Optional[str]:
@@ -82,8 +82,8 @@ def python_itself(host: Host) -> Loader:
     made = loader(host)
     for folder in host.interpreter.layout().search_path:
         if folder.endswith("/lib-dynload"):
-            for one in extensions(host.files, folder, "_ctypes"):
-                made.open(one.path)
+            for extension in extensions(host.files, folder, "_ctypes"):
+                made.open(extension.path)
     return made
 
 
@@ -151,7 +151,9 @@ def _module(host: Host, package: str, module: str) -> Optional[str]:
         place = f"{folder}/{package}"
         if folder.startswith("/") and host.files.stat(place) is not None:
             fitting = [
-                one.path for one in extensions(host.files, place, module) if one.python in (version, None)
+                extension.path
+                for extension in extensions(host.files, place, module)
+                if extension.python in (version, None)
             ]
             return next(iter(fitting), None)
     return None

@@ -87,40 +87,47 @@ class RankTableReader:
     def __init__(self) -> None:
         self.faults: list[str] = []
 
-    def table(self, told: Object) -> RankTable:
+    def table(self, document: Object) -> RankTable:
         """The table, with all that could be read."""
-        template = template_of(told)
-        return self._servers(told) if template == SERVERS else self._groups(told, template)
+        template = template_of(document)
+        return self._servers(document) if template == SERVERS else self._groups(document, template)
 
-    def _servers(self, told: Object) -> RankTable:
-        version = self.text(told, "version", "")
-        listed = list(self.items(told, "server_list", ""))
-        servers = tuple(self._server(one, where) for where, one in listed)
-        count = StatedCount("server_count", self.number(told, "server_count", "", needed=False), len(listed))
+    def _servers(self, document: Object) -> RankTable:
+        version = self.text(document, "version", "")
+        listed = list(self.items(document, "server_list", ""))
+        servers = tuple(self._server(server, where) for where, server in listed)
+        count = StatedCount(
+            "server_count", self.number(document, "server_count", "", needed=False), len(listed)
+        )
         super_pods: tuple[SuperPod, ...] = ()
-        if version == SUPER_POD and "super_pod_list" in told:
-            super_pods = tuple(self._super_pod(*one) for one in self.items(told, "super_pod_list", ""))
+        if version == SUPER_POD and "super_pod_list" in document:
+            super_pods = tuple(
+                self._super_pod(*place_and_pod)
+                for place_and_pod in self.items(document, "super_pod_list", "")
+            )
         return RankTable(SERVERS, version, servers, super_pods, counts=(count,))
 
-    def _server(self, told: Object, where: str) -> Server:
+    def _server(self, server: Object, where: str) -> Server:
         return Server(
             where,
-            self.text(told, "server_id", where),
-            tuple(self._device(one, place, told) for place, one in self.items(told, "device", where)),
-            self.text(told, "host_ip", where, needed=False),
+            self.text(server, "server_id", where),
+            tuple(
+                self._device(device, place, server) for place, device in self.items(server, "device", where)
+            ),
+            self.text(server, "host_ip", where, needed=False),
         )
 
-    def _super_pod(self, where: str, told: Object) -> SuperPod:
-        servers = self.items(told, "server_list", where)
+    def _super_pod(self, where: str, pod: Object) -> SuperPod:
+        servers = self.items(pod, "server_list", where)
         return SuperPod(
             where,
-            self.text(told, "super_pod_id", where),
-            tuple(self.text(one, "server_id", place) for place, one in servers),
+            self.text(pod, "super_pod_id", where),
+            tuple(self.text(server, "server_id", place) for place, server in servers),
         )
 
-    def _groups(self, told: Object, template: str) -> RankTable:
-        groups = list(self.items(told, "group_list", ""))
-        counts = [StatedCount("group_count", self.number(told, "group_count", ""), len(groups))]
+    def _groups(self, document: Object, template: str) -> RankTable:
+        groups = list(self.items(document, "group_list", ""))
+        counts = [StatedCount("group_count", self.number(document, "group_count", ""), len(groups))]
         pods: list[str] = []
         servers: dict[str, list[Device]] = {}
         for place, group in groups:
@@ -129,15 +136,15 @@ class RankTableReader:
             instances = list(self.items(group, "instance_list", place))
             for where, instance in instances:
                 server = self.text(instance, "server_id", where)
-                found = [
-                    self._device(one, spot, instance, template)
-                    for spot, one in self.items(instance, "devices", where)
+                own_devices = [
+                    self._device(device, spot, instance, template)
+                    for spot, device in self.items(instance, "devices", where)
                 ]
                 if template == PODS:
                     pods.append(self.text(instance, "pod_name", where))
-                servers.setdefault(server, []).extend(found)
+                servers.setdefault(server, []).extend(own_devices)
                 here.add(server)
-                devices += found
+                devices += own_devices
             real = {"instance_count": len(instances)}
             if template == PODS:
                 real["device_count"] = len(devices)
@@ -145,31 +152,33 @@ class RankTableReader:
                 real.update(device_num=len(devices), server_num=len(here))
             for name, number in real.items():
                 counts.append(StatedCount(f"{place}.{name}", self.number(group, name, place), number))
-        made = tuple(Server(f"server_id {name}", name, tuple(found)) for name, found in servers.items())
+        made = tuple(
+            Server(f"server_id {name}", name, tuple(all_devices)) for name, all_devices in servers.items()
+        )
         return RankTable(template, "", made, pods=tuple(pods), counts=tuple(counts))
 
-    def _device(self, told: Object, where: str, above: Object, template: str = SERVERS) -> Device:
-        ranked = {SERVERS: (told, where), LAB: (above, where.rpartition(".")[0])}.get(template)
-        ports = {name: self.number(told, name, where, needed=False) for name in PORTS}
+    def _device(self, device: Object, where: str, above: Object, template: str = SERVERS) -> Device:
+        ranked = {SERVERS: (device, where), LAB: (above, where.rpartition(".")[0])}.get(template)
+        ports = {name: self.number(device, name, where, needed=False) for name in PORTS}
         return Device(
             where,
-            self.number(told, "device_id", where),
+            self.number(device, "device_id", where),
             self.number(ranked[0], "rank_id", ranked[1]) if ranked else None,
-            self.text(told, "device_ip", where, needed=False),
-            self.text(told, "backup_device_ip", where, needed=False),
-            self.number(told, "super_device_id", where, needed=False),
+            self.text(device, "device_ip", where, needed=False),
+            self.text(device, "backup_device_ip", where, needed=False),
+            self.number(device, "super_device_id", where, needed=False),
             {name: port for name, port in ports.items() if port is not None},
         )
 
-    def text(self, told: Object, key: str, where: str, needed: bool = True) -> str:
+    def text(self, holder: Object, key: str, where: str, needed: bool = True) -> str:
         """A string; "" where it is missing."""
-        value = told.get(key)
+        value = holder.get(key)
         place = f"{where}.{key}".lstrip(".")
         if isinstance(value, str):
             if needed and not value:
                 self.faults.append(_("{place} is empty").format(place=place))
             return value
-        if key in told:
+        if key in holder:
             self.faults.append(
                 _("{place} is not a string: every value must be in quotes").format(place=place)
             )
@@ -177,9 +186,9 @@ class RankTableReader:
             self.faults.append(_("{place} is missing").format(place=place))
         return ""
 
-    def number(self, told: Object, key: str, where: str, needed: bool = True) -> Optional[int]:
+    def number(self, holder: Object, key: str, where: str, needed: bool = True) -> Optional[int]:
         """A whole number, written as a string; None where there is none."""
-        value = self.text(told, key, where, needed)
+        value = self.text(holder, key, where, needed)
         if value.isascii() and value.isdecimal() and len(value) < 11:
             return int(value)
         if value:
@@ -187,17 +196,17 @@ class RankTableReader:
             self.faults.append(text.format(place=f"{where}.{key}".lstrip("."), value=value[:40]))
         return None
 
-    def items(self, told: Object, key: str, where: str) -> Iterator[tuple[str, Object]]:
+    def items(self, holder: Object, key: str, where: str) -> Iterator[tuple[str, Object]]:
         """The objects of a list, each with its place."""
-        value = told.get(key)
+        value = holder.get(key)
         place = f"{where}.{key}".lstrip(".")
-        if key not in told:
+        if key not in holder:
             self.faults.append(_("{place} is missing").format(place=place))
         elif not isinstance(value, list) or not value:
             self.faults.append(_("{place} is not a non-empty list").format(place=place))
         else:
-            for index, one in enumerate(value):
-                if isinstance(one, dict):
-                    yield f"{place}[{index}]", one
+            for index, item in enumerate(value):
+                if isinstance(item, dict):
+                    yield f"{place}[{index}]", item
                 else:
                     self.faults.append(_("{place} is not an object").format(place=f"{place}[{index}]"))

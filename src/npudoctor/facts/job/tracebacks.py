@@ -56,11 +56,12 @@ class Raised:
         return bool({*names} & {*self.bases, self.type.rpartition(".")[2]})
 
 
-def from_words(told: object) -> tuple[Raised, ...]:
+def from_words(links: object) -> tuple[Raised, ...]:
     """The exceptions that a probe told, the last one first; what makes no sense is left out."""
-    links = told if isinstance(told, list) else []
     return tuple(
-        _link(link) for link in links if isinstance(link, dict) and isinstance(link.get("type"), str)
+        _link(link)
+        for link in (links if isinstance(links, list) else ())
+        if isinstance(link, dict) and isinstance(link.get("type"), str)
     )
 
 
@@ -81,7 +82,7 @@ def _link(words: Mapping[str, Any]) -> Raised:
         tuple(
             Frame(frame[0], frame[1], frame[2])
             for frame in words.get("frames") or ()
-            if isinstance(frame, list) and [type(one) for one in frame] == [str, int, str]
+            if isinstance(frame, list) and [type(part) for part in frame] == [str, int, str]
         ),
     )
 
@@ -90,19 +91,19 @@ def from_text(output: str) -> tuple[Raised, ...]:
     """The exceptions of the last traceback of a text, the last one first; none where there is none."""
     lines = output.splitlines()
     starts = [number for number, line in enumerate(lines) if line.strip() == _HEAD]
-    found: list[Raised] = []
+    chain: list[Raised] = []
     for start, end in zip(starts, [*starts[1:], len(lines)]):
         block = lines[start + 1 : end]
-        one = _block(block)
-        if one is None:
+        raised = _block(block)
+        if raised is None:
             continue
         before = {line.strip() for line in lines[max(0, start - 3) : start]} & {_CAUSE, _CONTEXT}
-        if found and before:
-            found[0] = replace(found[0], how="cause" if _CAUSE in before else "context")
-            found.insert(0, one)
+        if chain and before:
+            chain[0] = replace(chain[0], how="cause" if _CAUSE in before else "context")
+            chain.insert(0, raised)
         else:
-            found = [one]
-    return tuple(found)
+            chain = [raised]
+    return tuple(chain)
 
 
 def _block(lines: Sequence[str]) -> Optional[Raised]:

@@ -42,8 +42,8 @@ def _job_user(host: Host) -> Identity:
         raise CannotTell(_("there is no process {pid}").format(pid=pid))
     uid = ids["Uid"][1]
     groups = frozenset((ids["Gid"][1], *ids["Groups"]))
-    told = host.variables.get("HOME", "")
-    home = told if told.startswith("/") else home_of(host.files, uid) or "/"
+    value = host.variables.get("HOME", "")
+    home = value if value.startswith("/") else home_of(host.files, uid) or "/"
     return Identity(uid, user_name(uid), home, frozenset(), groups)
 
 
@@ -80,15 +80,15 @@ def absolute_search_paths(host: Host) -> dict[str, str]:
     """The variables that name folders by where the job is started, with these folders by their own paths:
     they mean the same in a program that goes elsewhere. Empty where none does, or that folder is gone."""
     here = working_directory(host)
-    told: dict[str, str] = {}
+    changed: dict[str, str] = {}
     if here is None:
-        return told
+        return changed
     for name, separators in (("PYTHONPATH", ":"), ("LD_LIBRARY_PATH", ":;")):
         value = host.variables.get(name, "")
         entries = split_path(value, separators)
         if any(entry[:1] not in ("/", "$") for entry in entries):
-            told[name] = ":".join(
+            changed[name] = ":".join(
                 entry if entry[:1] in ("/", "$") else posixpath.join(here, entry) if entry else here
                 for entry in entries
             )
-    return told
+    return changed

@@ -97,30 +97,30 @@ class Allowance:
 
 def read_logs(tmp: str = "/tmp", where: Optional[SocketPlaces] = None) -> list[ServerLog]:  # noqa: S108
     """The logs at the known places that we may read and that may prove something, the newest last."""
-    found: list[ServerLog] = []
+    logs: list[ServerLog] = []
     allowance = Allowance()
     for directory in dict.fromkeys(log_places(tmp, where)):
         try:
             with open_directory(directory) as (descriptor, parents):
-                found += _logs(descriptor, directory, parents, allowance)
+                logs += _logs(descriptor, directory, parents, allowance)
         except OSError:
             continue  # missing, a link, or not ours to read: then it proves nothing
-    return sorted(found, key=lambda log: log.entry.mtime_ns)
+    return sorted(logs, key=lambda log: log.entry.mtime_ns)
 
 
 def _logs(
     descriptor: int, directory: str, parents: tuple[Parent, ...], allowance: Allowance
 ) -> list[ServerLog]:
     """The logs of one directory, in the order of their names, which is that of their making for one pid."""
-    found: dict[str, ServerLog] = {}
+    logs: dict[str, ServerLog] = {}
     for name, pid in _newest(descriptor):
         try:
             log = _read(descriptor, name, pid, directory, parents, allowance)
         except OSError:
             continue
         if log is not None:
-            found[name] = log
-    return join_continued([found[name] for name in sorted(found)])
+            logs[name] = log
+    return join_continued([logs[name] for name in sorted(logs)])
 
 
 def _newest(descriptor: int) -> Iterator[tuple[str, int]]:
@@ -140,9 +140,9 @@ def _provable(descriptor: int, names: Iterable[str]) -> Iterator[tuple[int, int,
     there may be hundreds of thousands."""
     for name in names:
         with suppress(FileNotFoundError):
-            found = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
-            if stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and not found.st_mode & 0o022:
-                yield found.st_mtime_ns, found.st_uid, name
+            status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+            if stat.S_ISREG(status.st_mode) and status.st_nlink == 1 and not status.st_mode & 0o022:
+                yield status.st_mtime_ns, status.st_uid, name
 
 
 def may_prove(entry: Entry) -> bool:
@@ -158,7 +158,7 @@ def join_continued(logs: Sequence[ServerLog]) -> list[ServerLog]:
     """
     joined: list[ServerLog] = []
     for log in logs:
-        before = next((one for one in reversed(joined) if one.pid == log.pid), None)
+        before = next((earlier for earlier in reversed(joined) if earlier.pid == log.pid), None)
         if before is None or log.port is not None or log.created or not _same_writer(before, log):
             joined.append(log)
         else:
@@ -172,9 +172,9 @@ def join_continued(logs: Sequence[ServerLog]) -> list[ServerLog]:
 
 
 def _same_writer(before: ServerLog, log: ServerLog) -> bool:
-    def written(one: ServerLog) -> tuple[object, ...]:
-        entry = one.entry
-        return one.machine, one.parents, entry.uid, entry.nlink, entry.is_file, entry.permissions & 0o022
+    def written(own: ServerLog) -> tuple[object, ...]:
+        entry = own.entry
+        return own.machine, own.parents, entry.uid, entry.nlink, entry.is_file, entry.permissions & 0o022
 
     return written(before) == written(log)
 
@@ -225,16 +225,16 @@ def excerpt(file: BinaryIO, size: int, most: int = LOG_LIMIT) -> bytes:
 
 def telling_lines(text: bytes) -> list[bytes]:
     """The lines that hold one of the telling words, in order."""
-    found: dict[int, bytes] = {}
+    lines: dict[int, bytes] = {}
     for words in TELLING:
         at = text.find(words)
         while at >= 0:
             begin, end = text.rfind(b"\n", 0, at) + 1, text.find(b"\n", at)
             end = len(text) if end < 0 else end
             if end - begin <= LONGEST:
-                found[begin] = text[begin:end]
+                lines[begin] = text[begin:end]
             at = text.find(words, end)
-    return [found[begin] for begin in sorted(found)]
+    return [lines[begin] for begin in sorted(lines)]
 
 
 def parse_log(text: str, path: str, pid: int, entry: Entry, parents: tuple[Parent, ...] = ()) -> ServerLog:
@@ -260,9 +260,9 @@ def parse_log(text: str, path: str, pid: int, entry: Entry, parents: tuple[Paren
     )
 
 
-def _said(what: re.Pattern[str], lines: Sequence[tuple[str, str]]) -> Iterator[tuple[re.Match[str], str]]:
+def _said(pattern: re.Pattern[str], lines: Sequence[tuple[str, str]]) -> Iterator[tuple[re.Match[str], str]]:
     for words, when in lines:
-        match = what.match(words)
+        match = pattern.match(words)
         if match:
             yield match, when
 

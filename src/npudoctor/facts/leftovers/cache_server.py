@@ -1,7 +1,7 @@
 """Where MindSpore's dataset cache server leaves things: sockets, logs, spill folders. Facts only, no verdict.
 
 What is judged for removal is reached through directory descriptors opened without following links
-(host/walk.py); see proof/ for the rules.
+(host/fs/walk.py); see proof/ for the rules.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from npudoctor.host.fs.walk import Parent, files_in, open_directory
 
 PROGRAMS = ("dataset-cache-server", "cache_server")
 SOCKET = re.compile(r"cache_server_p([0-9]{1,5})\Z")
-# What our own removal renames a socket to before it unlinks it; see fixing/removal.py.
+# What our own removal renames a socket to before it unlinks it; see fixing/actions/removal.py.
 PARKED = re.compile(r"\.(cache_server_p[0-9]{1,5})\.npudoctor\.[0-9a-f]+\Z")
 LOG = re.compile(r"(mindspore|dataset-cache-server|cache_server)\..*\.log\.[A-Z]+\.[0-9-]+\.([0-9]{1,10})\Z")
 SPILL = re.compile(r"[a-z0-9]{36}\Z")
@@ -76,7 +76,7 @@ def ftok(device: int, inode: int) -> int:
 
 @dataclass(frozen=True)
 class SocketPlaces:
-    """The directories that may hold sockets, each with whether it is of an older version. `passed`: by owner,
+    """The directories that may hold sockets, each with whether it is an older version's. `passed`: by owner,
     how many folders and links in place of login names are not looked into."""
 
     directories: tuple[tuple[str, bool], ...]
@@ -84,7 +84,7 @@ class SocketPlaces:
 
 
 def places(tmp: str = "/tmp") -> Iterator[tuple[str, bool]]:  # noqa: S108
-    """The directories that may hold sockets, with whether the place is of an older version."""
+    """The directories that may hold sockets, with whether the place is an older version's."""
     return iter(find_places(tmp).directories)
 
 
@@ -124,7 +124,7 @@ def within(owners: Mapping[Key, int], most: int) -> tuple[list[Key], dict[int, i
 def _logins(base: str) -> tuple[dict[str, int], Counter[int]]:
     """The folders below a directory, and our own links, with their owners; how many links others put there,
     which nobody follows. Files are passed over for next to nothing."""
-    found: dict[str, int] = {}
+    owners: dict[str, int] = {}
     links: Counter[int] = Counter()
     try:
         with open_directory(base) as (descriptor, _parents), os.scandir(descriptor) as entries:
@@ -137,10 +137,10 @@ def _logins(base: str) -> tuple[dict[str, int], Counter[int]]:
                     if link and uid not in trusted_owners():
                         links[uid] += 1
                     elif not SOCKET.match(_original(entry.name)):
-                        found[entry.name] = uid
+                        owners[entry.name] = uid
     except OSError:
         return {}, Counter()
-    return found, links
+    return owners, links
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def socket_files(
 ) -> FoundSockets:
     """The candidates at all places, and where we could not look. `keys`: those of the segments that are
     there; what may prove one of them is never passed over."""
-    found: list[SocketFile] = []
+    candidates: list[SocketFile] = []
     hidden: list[str] = []
     unseen: dict[str, str] = {}
     passed: Counter[int] = Counter()
@@ -179,7 +179,7 @@ def socket_files(
                 elif len(names) > NAMES:
                     names, beyond = _each_owners(descriptor, names)
                     passed.update(beyond)
-                found += _candidates(descriptor, directory, old, parents, names)
+                candidates += _candidates(descriptor, directory, old, parents, names)
         except PermissionError:
             hidden.append(directory)
         except (FileNotFoundError, NotADirectoryError):
@@ -189,21 +189,23 @@ def socket_files(
             unseen[str(error.filename or directory)] = (
                 _("it is a symbolic link, and links are not followed") if link else strerror(error.errno)
             )
-    sockets, left_out = _judged(found, keys)
+    sockets, left_out = _judged(candidates, keys)
     return FoundSockets(sockets, tuple(hidden), tuple(unseen.items()), +(passed + Counter(left_out)))
 
 
 def _judged(
-    found: Sequence[SocketFile], keys: Collection[int]
+    candidates: Sequence[SocketFile], keys: Collection[int]
 ) -> tuple[tuple[SocketFile, ...], dict[int, int]]:
     """So many of each owner, the newest first, in the order of their places; and how many are left out."""
-    if len(found) <= EACH:
-        return tuple(found), {}
-    order = sorted(range(len(found)), key=lambda at: -found[at].entry.mtime_ns)
-    sure = {at for at in order if found[at].key in keys}
-    plain = {at: found[at].entry.uid for at in order if at not in sure and found[at].entry.is_socket}
+    if len(candidates) <= EACH:
+        return tuple(candidates), {}
+    order = sorted(range(len(candidates)), key=lambda at: -candidates[at].entry.mtime_ns)
+    sure = {at for at in order if candidates[at].key in keys}
+    plain = {
+        at: candidates[at].entry.uid for at in order if at not in sure and candidates[at].entry.is_socket
+    }
     kept, passed = within(plain, EACH)
-    return tuple(found[at] for at in sorted({*sure, *kept})), passed
+    return tuple(candidates[at] for at in sorted({*sure, *kept})), passed
 
 
 def _named(descriptor: int) -> dict[str, int]:

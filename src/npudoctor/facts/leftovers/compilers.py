@@ -5,7 +5,8 @@ from __future__ import annotations
 from npudoctor.host.host import Host
 from npudoctor.host.process.processes import Process
 
-# First processes, of a machine or a container, that take in orphans. A launcher that is one is none of these.
+# First processes, of a machine or a container, that take in orphans. A launcher
+# may run as the first process too, and is not among these.
 INIT = ("systemd", "init", "tini", "dumb-init", "docker-init", "catatonit", "s6-svscan", "runit", "pause")
 # MindSpore's, which it starts by path; CANN's are Python's multiprocessing, with CANN's libraries.
 SERVER = "kernel_build_server"

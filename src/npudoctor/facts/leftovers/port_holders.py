@@ -84,15 +84,15 @@ def occupants(claim: Claim, bound: Iterable[TcpSocket], holders: Holders) -> Occ
     claimed = mask(claim.spans)
     here = [socket for socket in bound if claimed[socket.port]]
     listened = {socket.port for socket in here if socket.listening}
-    found = Occupants()
+    occupants_of = Occupants()
     for socket in here:
         if socket.listening:
-            (found.ancestors if holders.is_ancestors(socket) else found.held).append(socket)
+            (occupants_of.ancestors if holders.is_ancestors(socket) else occupants_of.held).append(socket)
         elif socket.port not in listened:
             inside = claim.hccl and socket.address.startswith(LOOPBACK)
-            ours = found.ancestors if holders.is_ancestors(socket) else found.held
-            (found.apart if inside else ours).append(socket)
-    return found
+            ours = occupants_of.ancestors if holders.is_ancestors(socket) else occupants_of.held
+            (occupants_of.apart if inside else ours).append(socket)
+    return occupants_of
 
 
 def abbreviate(names: Iterable[str], most: int = 3) -> str:

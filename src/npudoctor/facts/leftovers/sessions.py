@@ -21,9 +21,9 @@ def session_of(host: Host, pid: int) -> Optional[str]:
         if name.startswith(_KEEPERS):
             return name.partition(":")[0]
         words = [word.lower() for word in (host.processes.arguments(ancestor) or ())[:_WORDS]]
-        found = next((known for known in _NOTEBOOKS if any(known in word for word in words)), None)
-        if found:
-            return found
+        notebook = next((name for name in _NOTEBOOKS if any(name in word for word in words)), None)
+        if notebook:
+            return notebook
     return None
 
 

@@ -43,8 +43,8 @@ class SharedFile:
 def maker(name: str) -> Optional[tuple[str, Optional[int]]]:
     """Which library gives such a name, and the pid in it; None for a name of anybody else."""
     for library, prefix, end in _WITH_PID:
-        pid, found, rest = name[len(prefix) :].partition(end)
-        if name.startswith(prefix) and found and rest and pid.isascii() and pid.isdecimal():
+        pid, separator, rest = name[len(prefix) :].partition(end)
+        if name.startswith(prefix) and separator and rest and pid.isascii() and pid.isdecimal():
             return library, int(pid)
     for library, prefix, least in _WITHOUT:
         if name.startswith(prefix) and len(name) >= len(prefix) + least:

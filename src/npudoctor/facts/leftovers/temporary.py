@@ -37,13 +37,13 @@ def library_of(name: str) -> Optional[str]:
 def temp_folders(files: Files, place: str) -> Iterator[TempFolder]:
     """Those of known libraries in a temporary folder, as many as are looked at."""
     real = files.real(place)
-    found = 0
+    count = 0
     for name in files.names(real, MANY) if real else ():
         library = library_of(name)
         path = f"{(real or '').rstrip('/')}/{name}"
         entry = files.lstat(path) if library else None
-        if entry is not None and entry.is_dir and library and found < MOST:
-            found += 1
+        if entry is not None and entry.is_dir and library and count < MOST:
+            count += 1
             yield TempFolder(path, entry, library, _names(files, path))
 
 

@@ -20,7 +20,7 @@ SLURM = ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS")  # the nearer one first; Slurm set
 @dataclass(frozen=True)
 class VisibleNpus:
     """What the runtime takes of its variable. `stopped` is what it does not take, "" when it takes all;
-    `strange`: that is no device id, rather than one that does not exist."""
+    `strange`: that is not written as a device id, rather than the id of a device that does not exist."""
 
     ids: tuple[int, ...]
     stopped: str = ""
@@ -28,8 +28,8 @@ class VisibleNpus:
 
 
 def runtime_ids(value: str, count: int) -> VisibleNpus:
-    """Logic ids, as the runtime reads them: up to the first id that is none of `count` devices, or up to the
-    first other character than digits and commas."""
+    """Logic ids, as the runtime reads them: up to the first id that no device has (there are
+    `count`), or up to the first character that is neither a digit nor a comma."""
     ids: list[int] = []
     at = 0
     for part in value.split(","):
@@ -47,10 +47,10 @@ def runtime_ids(value: str, count: int) -> VisibleNpus:
 def listed_ids(value: str) -> Optional[list[int]]:
     """The numbers of a list with ranges, "0-2,4"; None when it is none."""
     try:
-        found = list(islice(_spans(value), LONGEST + 1)) if len(value) <= LONGEST else None
+        ids = list(islice(_spans(value), LONGEST + 1)) if len(value) <= LONGEST else None
     except ValueError:
         return None
-    return found if found is not None and len(found) <= LONGEST else None
+    return ids if ids is not None and len(ids) <= LONGEST else None
 
 
 def _spans(value: str) -> Iterator[int]:
@@ -85,8 +85,10 @@ def chips_here(host: Host, chips: Sequence[Chip]) -> Optional[list[Chip]]:
     if len(chips) == len(nodes):
         return list(chips)
     here = numbers(nodes)
-    found = [chip for chip in chips if (chip.npu if chip.physical is None else chip.physical) in here]
-    return found if len(found) == len(nodes) else None
+    chips_of_nodes = [
+        chip for chip in chips if (chip.npu if chip.physical is None else chip.physical) in here
+    ]
+    return chips_of_nodes if len(chips_of_nodes) == len(nodes) else None
 
 
 def chips_of_job(host: Host, chips: Sequence[Chip]) -> tuple[Optional[list[Chip]], bool]:
@@ -97,7 +99,7 @@ def chips_of_job(host: Host, chips: Sequence[Chip]) -> tuple[Optional[list[Chip]
     value = host.variables.get(RUNTIME)
     if value:
         return [here[number] for number in dict.fromkeys(runtime_ids(value, len(here)).ids)], True
-    _name, given = slurm_ids(host)
-    if given is not None and all(number < len(here) for number in given):
-        return [here[number] for number in given], True
+    _name, ids = slurm_ids(host)
+    if ids is not None and all(number < len(here) for number in ids):
+        return [here[number] for number in ids], True
     return here, False

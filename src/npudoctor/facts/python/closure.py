@@ -72,8 +72,10 @@ class Need:
 
         try:
             here = Version(self.found.version) if self.found else None
-            lows = [one for one in self.specifier if one.operator in (">=", ">", "~=", "==")]
-            return here is not None and any(here < Version(one.version.removesuffix(".*")) for one in lows)
+            lows = [clause for clause in self.specifier if clause.operator in (">=", ">", "~=", "==")]
+            return here is not None and any(
+                here < Version(clause.version.removesuffix(".*")) for clause in lows
+            )
         except InvalidVersion:
             return False
 
@@ -158,8 +160,8 @@ class _Walk:
                 if len(way) == 1:  # what a framework requires must be known; of others it is no news
                     self.unclear.append(error)
                 continue
-            for one in wanted:
-                self._follow(user, way, one, lenient or self._lenient(user, one.name))
+            for requirement in wanted:
+                self._follow(user, way, requirement, lenient or self._lenient(user, requirement.name))
             for more in self._unsaid(user):
                 self._follow(
                     user,
@@ -175,22 +177,22 @@ class _Walk:
         from packaging.specifiers import SpecifierSet
 
         try:
-            found, alike = self._installed(wanted.name)
+            distribution, alike = self._installed(wanted.name)
         except CannotTell as error:
             self.unclear.append(error)
             return
         any_version = not alike or self._overruled(user, wanted.name)
         specifier = SpecifierSet() if any_version else wanted.specifier
-        self.needs.append(Need(user, wanted.name, specifier, found, way, lenient, reason))
-        if found is not None:
-            self.enter(found, way, ("", *wanted.extras), lenient)
+        self.needs.append(Need(user, wanted.name, specifier, distribution, way, lenient, reason))
+        if distribution is not None:
+            self.enter(distribution, way, ("", *wanted.extras), lenient)
 
     def _installed(self, name: str) -> tuple[Optional[Distribution], bool]:
         """What is there, and whether its version can be compared with what is asked for."""
         for other, alike in {**self._stand_ins.get(name, {}), name: True}.items():
-            found = self._interpreter.installed(other)
-            if found is not None:
-                return found, alike
+            distribution = self._interpreter.installed(other)
+            if distribution is not None:
+                return distribution, alike
         self._interpreter.be_sure_without(name)
         return None, True
 

@@ -67,12 +67,12 @@ def installs_nothing(host: Host) -> bool:
     return not (bringing or has_pip(host) or has_uv(host))
 
 
-def entry_of(host: Host, found: Distribution) -> Optional[str]:
+def entry_of(host: Host, distribution: Distribution) -> Optional[str]:
     """The entry of PYTHONPATH that shows this copy; None where it lies in the interpreter's own folders.
 
     What pip installs lies behind it, and would not be seen.
     """
-    folder = found.folder.rpartition("/")[0]
+    folder = distribution.folder.rpartition("/")[0]
     if host.options.root is not None or folder not in host.variables.path_list("PYTHONPATH"):
         return None
     own = host.files.real(host.interpreter.path.rsplit("/", 2)[0])
@@ -89,7 +89,9 @@ def installer(host: Host, inputs: Sequence[str]) -> Optional[int]:
     """
     site = own_site(host)
     entry = host.files.stat(site) if site else None
-    pip = [found.folder.rpartition("/")[0] for found in host.interpreter.distributions("pip")[:1]]
+    pip = [
+        distribution.folder.rpartition("/")[0] for distribution in host.interpreter.distributions("pip")[:1]
+    ]
     if entry is None or not pip or entry.uid not in (0, host.identity.euid):
         return None
     if host.identity.is_root and not _roots(host, (site or "", pip[0], *inputs)):
@@ -112,7 +114,9 @@ def own_site(host: Host) -> Optional[str]:
     """The folder in which pip puts packages, as a user's own is left out."""
     prefix = host.interpreter.path.rsplit("/", 2)[0].rstrip("/")
     folders = host.interpreter.layout().search_path
-    return next((one for one in folders if one.startswith(f"{prefix}/lib") and _is_site(one)), None)
+    return next(
+        (folder for folder in folders if folder.startswith(f"{prefix}/lib") and _is_site(folder)), None
+    )
 
 
 def in_users_site(host: Host, folder: str) -> bool:
@@ -135,4 +139,4 @@ def _virtual(host: Host) -> bool:
 def _library(host: Host) -> Optional[str]:
     """The folder of the standard library; None where it is not on the search path as files."""
     folders = [folder for folder in host.interpreter.layout().search_path if folder.startswith("/")]
-    return next((one for one in folders if host.files.stat(f"{one}/os.py") is not None), None)
+    return next((folder for folder in folders if host.files.stat(f"{folder}/os.py") is not None), None)

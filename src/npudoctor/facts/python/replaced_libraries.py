@@ -45,32 +45,36 @@ class MissingSymbol:
 
 def replaced_in(host: Host, loader: Loader) -> list[ReplacedLibrary]:
     """What stands in the place of another file; the same file by another name is no other one."""
-    preloaded = [(one, PRELOAD) for one in loader.preloaded]
-    led = [(one, LED_BY) for one in loader.loaded if one.via == LED_BY and one not in loader.preloaded]
-    found = []
-    for one, variable in (*preloaded, *led):
-        for name in dict.fromkeys((one.library.soname, one.name.rpartition("/")[2])):
+    preloaded = [(loaded, PRELOAD) for loaded in loader.preloaded]
+    led = [
+        (loaded, LED_BY)
+        for loaded in loader.loaded
+        if loaded.via == LED_BY and loaded not in loader.preloaded
+    ]
+    replaced = []
+    for loaded, variable in (*preloaded, *led):
+        for name in dict.fromkeys((loaded.library.soname, loaded.name.rpartition("/")[2])):
             own = loader.otherwise(name) if name else None
-            if name and own and host.files.real(own) != one.library.path:
-                found.append(ReplacedLibrary(one, name, own, variable))
+            if name and own and host.files.real(own) != loaded.library.path:
+                replaced.append(ReplacedLibrary(loaded, name, own, variable))
                 break
-    return found
+    return replaced
 
 
 def missing_symbols(host: Host, loader: Loader, taken: Sequence[ReplacedLibrary]) -> Iterator[MissingSymbol]:
     """The first symbol that each of these lacks; nothing where some library does not tell its symbols."""
     judged = []
-    for one in taken:
+    for replaced in taken:
         # Of a stub without any version the loader takes what it has by name.
-        if not one.name.startswith(_VERSIONED) or not one.found.library.defines:
-            lack = _version(loader, one)
+        if not replaced.name.startswith(_VERSIONED) or not replaced.found.library.defines:
+            lack = _version(loader, replaced)
             if lack is None:
-                judged.append(one)
+                judged.append(replaced)
             else:
                 yield lack
     if not judged:
         return
-    asked = {one.found.path: _wants(host, loader, one) for one in judged}
+    asked = {replaced.found.path: _wants(host, loader, replaced) for replaced in judged}
     open_ = {symbol for wants in asked.values() for symbol in wants}
     for loaded in loader.loaded:
         if not open_:
@@ -79,11 +83,11 @@ def missing_symbols(host: Host, loader: Loader, taken: Sequence[ReplacedLibrary]
         if symbols is None:
             return
         open_ -= symbols.defined
-    for taken_one in judged:
-        wants = asked[taken_one.found.path]
+    for replaced in judged:
+        wants = asked[replaced.found.path]
         symbol = min((symbol for symbol in wants if symbol in open_), default=None)
         if symbol is not None:
-            yield MissingSymbol(taken_one, symbol, wants[symbol])
+            yield MissingSymbol(replaced, symbol, wants[symbol])
 
 
 def hollow_library(host: Host, loader: Loader, strange: Callable[[str], bool]) -> Optional[MissingSymbol]:
@@ -94,20 +98,20 @@ def hollow_library(host: Host, loader: Loader, strange: Callable[[str], bool]) -
     and offers next to nothing; a library may be so, then others have all that is asked for.
     """
     asked = _versions_asked(loader)
-    for one in loader.loaded:
-        if one.via in (LED_BY, "preload") or not one.chain:
+    for loaded in loader.loaded:
+        if loaded.via in (LED_BY, "preload") or not loaded.chain:
             continue
-        taken = ReplacedLibrary(one, one.name, "", "")
-        names = {one.name, one.library.soname}
+        taken = ReplacedLibrary(loaded, loaded.name, "", "")
+        names = {loaded.name, loaded.library.soname}
         versions = [(version, by) for name in names for version, by in asked.get(name, ())]
-        offered = one.library.defines
-        if offered and not one.name.startswith(_VERSIONED):
+        offered = loaded.library.defines
+        if offered and not loaded.name.startswith(_VERSIONED):
             for version, by in versions:
                 if version not in offered:
                     return MissingSymbol(taken, version, by)
         lack = None
         with suppress(CannotTell):  # a damaged file is package-files' to tell
-            if (versions and not offered) or (strange(one.path) and _offers_little(host, one)):
+            if (versions and not offered) or (strange(loaded.path) and _offers_little(host, loaded)):
                 lack = _unresolved(host, loader, taken)
         if lack is not None:
             return lack
@@ -117,14 +121,14 @@ def hollow_library(host: Host, loader: Loader, strange: Callable[[str], bool]) -
 def _versions_asked(loader: Loader) -> dict[Optional[str], list[tuple[str, str]]]:
     """By the name of a library: which versions of it are asked for, and by whose path."""
     asked: dict[Optional[str], list[tuple[str, str]]] = {}
-    for one in loader.loaded:
-        for name, versions in one.library.wants:
-            asked.setdefault(name, []).extend((version, one.path) for version in versions)
+    for loaded in loader.loaded:
+        for name, versions in loaded.library.wants:
+            asked.setdefault(name, []).extend((version, loaded.path) for version in versions)
     return asked
 
 
-def _offers_little(host: Host, one: Loaded) -> bool:
-    symbols = _symbols(host, one.path)
+def _offers_little(host: Host, loaded: Loaded) -> bool:
+    symbols = _symbols(host, loaded.path)
     return symbols is not None and len(symbols.defined) < LITTLE
 
 
@@ -134,8 +138,8 @@ def _unresolved(host: Host, loader: Loader, taken: ReplacedLibrary) -> Optional[
     if loader.missing:
         return None
     names = (taken.found.name, taken.found.library.soname)
-    users = [one for one in loader.loaded if any(name in one.library.needed for name in names)]
-    wants = {symbol: one.path for one in users for symbol in host.libraries.wanted(one.path)}
+    users = [user for user in loader.loaded if any(name in user.library.needed for name in names)]
+    wants = {symbol: user.path for user in users for symbol in host.libraries.wanted(user.path)}
     open_ = set(wants)
     for loaded in loader.loaded:
         symbols = _symbols(host, loaded.path) if open_ else None
@@ -148,10 +152,10 @@ def _unresolved(host: Host, loader: Loader, taken: ReplacedLibrary) -> Optional[
 def _version(loader: Loader, taken: ReplacedLibrary) -> Optional[MissingSymbol]:
     """The first version that it does not offer; of one without versions the loader only warns."""
     offered = taken.found.library.defines
-    for one in loader.loaded if offered else ():
-        for version in dict(one.library.wants).get(taken.name, ()):
+    for loaded in loader.loaded if offered else ():
+        for version in dict(loaded.library.wants).get(taken.name, ()):
             if version not in offered:
-                return MissingSymbol(taken, version, one.path)
+                return MissingSymbol(taken, version, loaded.path)
     return None
 
 
@@ -163,13 +167,13 @@ def _wants(host: Host, loader: Loader, taken: ReplacedLibrary) -> dict[str, str]
         return {}
     wants = dict.fromkeys(here.wanted - own.wanted, taken.found.path)
     only = own.defined - here.defined
-    for one in loader.loaded if only else ():
-        if taken.name in one.library.needed:
-            wants.update(dict.fromkeys(host.libraries.wanted(one.path) & only, one.path))
+    for loaded in loader.loaded if only else ():
+        if taken.name in loaded.library.needed:
+            wants.update(dict.fromkeys(host.libraries.wanted(loaded.path) & only, loaded.path))
     return wants
 
 
 def _symbols(host: Host, path: str) -> Optional[Symbols]:
-    """None where the file tells none, as without its section headers: the loader knows them all the same."""
+    """None where the file has no section headers to read them by; the loader needs none."""
     symbols = host.libraries.symbols(path)
-    return symbols if symbols and symbols.told else None
+    return symbols if symbols and symbols.readable else None

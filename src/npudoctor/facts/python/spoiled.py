@@ -53,24 +53,24 @@ class SpoiledFiles:
         keys: list[InstalledFile] = []
         others: list[InstalledFile] = []
         libraries: list[tuple[InstalledFile, int]] = []
-        for one, now in zip(listed, here):  # thousands
+        for file, now in zip(listed, here):  # thousands
             if now == NO_FILE:
-                yield one.path
-            elif not one.path.endswith(".py"):
-                if one.size and now > 0:
-                    libraries.append((one, now))
-            elif now != one.size:
+                yield file.path
+            elif not file.path.endswith(".py"):
+                if file.size and now > 0:
+                    libraries.append((file, now))
+            elif now != file.size:
                 if now > 0:
-                    changed.append(one.path)
-                if now < one.size:
-                    self._shorter.add(one.path)
-            elif one.size:
-                (keys if one.path.count("/") < 2 and _is_key(one.path, deep) else others).append(one)
+                    changed.append(file.path)
+                if now < file.size:
+                    self._shorter.add(file.path)
+            elif file.size:
+                (keys if file.path.count("/") < 2 and _is_key(file.path, deep) else others).append(file)
         # What lies near the top is imported first.
         yield from filter(self._is_no_source, sorted(changed, key=_depth)[:CHANGED])
         yield from self._zeros(keys, _some(others) if deep else [])
-        yield from self._cut_codes([one.path for one in keys])
-        self._find_stale([*(one.path for one in others), *changed], 2 if deep else 1)
+        yield from self._cut_codes([file.path for file in keys])
+        self._find_stale([*(file.path for file in others), *changed], 2 if deep else 1)
         looking = SpoiledLibraries(self._files, self._site, self._listed_at)
         yield from looking.among(libraries)
         self.other = looking.other
@@ -80,9 +80,9 @@ class SpoiledFiles:
         """The packages themselves, and single modules, that have another size than was installed, and not
         only other ends of their lines."""
         return [
-            one.path
-            for one, now in zip(listed, here)
-            if 0 < now != one.size and _is_key(one.path, deep=False) and not self._is_converted(one, now)
+            file.path
+            for file, now in zip(listed, here)
+            if 0 < now != file.size and _is_key(file.path, deep=False) and not self._is_converted(file, now)
         ]
 
     def is_foreign_code(self, path: str) -> bool:
@@ -91,7 +91,7 @@ class SpoiledFiles:
 
     def _zeros(self, keys: Sequence[InstalledFile], others: Sequence[InstalledFile]) -> Iterator[str]:
         every = [*keys, *others]
-        paths, starts = [one.path for one in every], [max(0, one.size - END) for one in every]
+        paths, starts = [file.path for file in every], [max(0, file.size - END) for file in every]
         ends = self._files.parts(self._site, paths, starts, END) if every else ()
         for number, (path, end) in enumerate(zip(paths, ends)):
             if end is None:
@@ -153,13 +153,13 @@ class SpoiledFiles:
         whole = ours and path.count("/") == 1 and path.endswith("/__init__.py")
         return whole and self._lacks_parts(path, content)
 
-    def _is_converted(self, one: InstalledFile, now: int) -> bool:
+    def _is_converted(self, file: InstalledFile, now: int) -> bool:
         """Whether a copy in text mode gave its lines other ends, which Python reads as well."""
         if now > SOURCE_LIMIT:
             return False
-        content = self._files.read(f"{self._site}/{one.path}", SOURCE_LIMIT) or b""
+        content = self._files.read(f"{self._site}/{file.path}", SOURCE_LIMIT) or b""
         lines, returns = content.count(b"\n"), content.count(b"\r\n")
-        return one.size == (now - lines if returns == lines else now + lines if not returns else -1)
+        return file.size == (now - lines if returns == lines else now + lines if not returns else -1)
 
     def _lacks_parts(self, path: str, content: bytes) -> bool:
         """Whether a package imports parts of itself that are not there: it is another version's."""
@@ -177,10 +177,10 @@ def _some(modules: Sequence[InstalledFile]) -> list[InstalledFile]:
     """Those that lie two folders deep, where most of what an import loads is, and a sample of the rest."""
     near: list[InstalledFile] = []
     rest: list[InstalledFile] = []
-    for one in modules:  # thousands
-        depth = one.path.count("/")
+    for module in modules:  # thousands
+        depth = module.path.count("/")
         if depth >= 2:
-            (near if depth == 2 else rest).append(one)
+            (near if depth == 2 else rest).append(module)
     return [*near, *rest[::EACH]]
 
 

@@ -35,38 +35,39 @@ class SpoiledLibraries:
     def among(self, libraries: Sequence[tuple[InstalledFile, int]]) -> Iterator[str]:
         """The paths of those that no loader gets through; each is given with its size now."""
         largest = {
-            one.path for one, _now in heapq.nlargest(LARGEST, libraries, key=lambda pair: pair[0].size)
+            library.path
+            for library, _now in heapq.nlargest(LARGEST, libraries, key=lambda pair: pair[0].size)
         }
-        for one, now in libraries:
+        for library, now in libraries:
             try:
-                with self._files.opened(f"{self._site}/{one.path}") as file:
-                    if self._is_spoiled(file, one, now, one.path in largest):
-                        yield one.path
-                    elif now == one.size and self._is_other(file, one):
-                        self.other.append(one.path)
+                with self._files.opened(f"{self._site}/{library.path}") as file:
+                    if self._is_spoiled(file, library, now, library.path in largest):
+                        yield library.path
+                    elif now == library.size and self._is_other(file, library):
+                        self.other.append(library.path)
             except FileNotFoundError:
                 continue  # since its size was asked
             except CannotTell as error:
                 if not isinstance(error.__cause__, PermissionError):
                     raise
-                self.unreadable.append(one.path)
+                self.unreadable.append(library.path)
 
-    def _is_spoiled(self, file: Opened, one: InstalledFile, now: int, surely: bool) -> bool:
+    def _is_spoiled(self, file: Opened, library: InstalledFile, now: int, surely: bool) -> bool:
         head = file.read(0, len(_ELF))
         if head == _ELF:
-            return is_damaged(file, now, thorough=surely or now != one.size)
+            return is_damaged(file, now, thorough=surely or now != library.size)
         # What a wheel brought may be a script for a linker, which nothing loads.
         head = file.read(0, HEAD)
-        return surely or now != one.size or b"\0" in head or head.startswith(LFS)
+        return surely or now != library.size or b"\0" in head or head.startswith(LFS)
 
-    def _is_other(self, file: Opened, one: InstalledFile) -> bool:
+    def _is_other(self, file: Opened, library: InstalledFile) -> bool:
         """Whether it was written after the installation, and differs; of as many as can be read quickly."""
-        if not one.digest or file.mtime <= self._listed_at + LATER or one.size > self._left:
+        if not library.digest or file.mtime <= self._listed_at + LATER or library.size > self._left:
             return False
         import hashlib  # which loads OpenSSL
 
-        self._left -= one.size
+        self._left -= library.size
         digest = hashlib.sha256()
-        for start in range(0, one.size, PIECE):
+        for start in range(0, library.size, PIECE):
             digest.update(file.read(start, PIECE))
-        return base64.urlsafe_b64encode(digest.digest()).rstrip(b"=").decode() != one.digest
+        return base64.urlsafe_b64encode(digest.digest()).rstrip(b"=").decode() != library.digest

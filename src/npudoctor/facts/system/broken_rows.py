@@ -23,7 +23,7 @@ def broken_rows(host: Host, check: str, table: str) -> Iterator[Finding]:
         yield Finding(
             f"{check}.site-table",
             text.format(path=broken[0].path, why=broken[0].reason),
-            evidence=tuple(f"{one.path}: {one.reason}" for one in broken),
+            evidence=tuple(f"{entry.path}: {entry.reason}" for entry in broken),
             action=Action.CONFIG,
             echo_of=tuple(f"{other}.site-table" for other in USERS[: USERS.index(check)]),
         )

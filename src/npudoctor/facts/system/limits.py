@@ -11,7 +11,7 @@ from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _
 from npudoctor.host.host import Host
 
-UNLIMITED = 1 << 62  # what is as large as that is no limit: cgroup v1 writes the largest number of pages
+UNLIMITED = 1 << 62  # from here on it means unlimited: cgroup v1 writes the largest number of pages
 CGROUPS = "/sys/fs/cgroup"
 GIVEN_BACK = ("inactive_file", "active_file", "slab_reclaimable")
 
@@ -43,12 +43,12 @@ class MemoryGroup:
 
 def parse_limits(text: str) -> dict[str, Limit]:
     """/proc/PID/limits by the name in its first column."""
-    found = {}
+    limits = {}
     for line in text.splitlines()[1:]:
         columns = _COLUMNS.split(line.strip())
         if len(columns) >= 3:
-            found[columns[0]] = Limit(_number(columns[1]), _number(columns[2]))
-    return found
+            limits[columns[0]] = Limit(_number(columns[1]), _number(columns[2]))
+    return limits
 
 
 def limit_of(host: Host, name: str) -> Limit:
@@ -62,13 +62,13 @@ def limit_of(host: Host, name: str) -> Limit:
 
 def meminfo(host: Host) -> dict[str, int]:
     """The rows of /proc/meminfo that are sizes, in bytes."""
-    told = {}
+    sizes = {}
     for line in (host.running_files.text("/proc/meminfo") or "").splitlines():
         name, _colon, rest = line.partition(":")
         words = rest.split()
         if words and words[0].isdigit():
-            told[name] = int(words[0]) << 10
-    return told
+            sizes[name] = int(words[0]) << 10
+    return sizes
 
 
 def memory_group(host: Host) -> Optional[MemoryGroup]:
@@ -98,16 +98,16 @@ def _memory_groups(host: Host) -> Iterator[MemoryGroup]:
 def _reclaimable(host: Host, folder: str) -> int:
     """What the kernel gives back before it kills: it is in the figure of what is used. Shared memory is page
     cache too, in the rows of what is anonymous, and is not given back."""
-    told = _table(host, f"{folder}/memory.stat")
+    rows = _table(host, f"{folder}/memory.stat")
     # In version 1 only the total_ rows count the groups below, as the figure of what is used does.
-    return sum(told.get(f"total_{name}", told.get(name, 0)) for name in GIVEN_BACK)
+    return sum(rows.get(f"total_{name}", rows.get(name, 0)) for name in GIVEN_BACK)
 
 
 def _kills(host: Host, folder: str) -> int:
     for name in ("memory.events", "memory.oom_control"):
-        told = _table(host, f"{folder}/{name}")
-        if "oom_kill" in told:
-            return told["oom_kill"]
+        rows = _table(host, f"{folder}/{name}")
+        if "oom_kill" in rows:
+            return rows["oom_kill"]
     return 0
 
 

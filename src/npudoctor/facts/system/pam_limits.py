@@ -35,16 +35,16 @@ def pam_limit(texts: Mapping[str, str], item: str, user: str, groups: Collection
 
     The star and groups are for everybody but root. Ranges of ids are not understood, and match nobody.
     """
-    found: dict[str, tuple[int, int, str]] = {}
+    narrowest: dict[str, tuple[int, int, str]] = {}
     for path in sorted(texts, key=lambda path: (path != CONF, path)):
         for domain, kind, value in _rows(texts[path], item):
             rank = _rank(domain, user, groups)
             if rank is None:
                 continue
             for limit in ("soft", "hard") if kind == "-" else (kind,):
-                if limit not in found or rank <= found[limit][0]:
-                    found[limit] = (rank, value, path)
-    soft, hard = found.get("soft"), found.get("hard")
+                if limit not in narrowest or rank <= narrowest[limit][0]:
+                    narrowest[limit] = (rank, value, path)
+    soft, hard = narrowest.get("soft"), narrowest.get("hard")
     return PamLimit(soft and soft[1], hard and hard[1], soft[2] if soft else "")
 
 

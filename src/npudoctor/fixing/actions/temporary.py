@@ -18,7 +18,7 @@ from npudoctor.host.fs.disk import Entry, entry_of
 from npudoctor.host.fs.walk import files_in
 from npudoctor.host.network.sockets import Listener
 from npudoctor.proof.socket import why_untrusted
-from npudoctor.proof.temporary import FolderOwners
+from npudoctor.proof.temporary import FolderMakers
 
 
 def remove_temporary(step: RemoveFiles, host: Host, at: Observer) -> None:
@@ -29,7 +29,7 @@ def remove_temporary(step: RemoveFiles, host: Host, at: Observer) -> None:
         same_folder(step, entry)
         names = tuple(os.listdir(descriptor))
         folder = TempFolder(step.directory, entry, library_of(name) or "", names)
-        doubt = why_untrusted(parents, step.owner, host.identity.euid) or FolderOwners(host).why_not(folder)
+        doubt = why_untrusted(parents, step.owner, host.identity.euid) or FolderMakers(host).why_not(folder)
         if doubt:
             raise Refused(doubt)
         marks = {mark.name: mark for mark in step.files}

@@ -30,8 +30,8 @@ def settings(content: str) -> dict[str, str]:
 
 def record(files: Files, roots: tuple[str, ...]) -> dict[str, str]:
     """What the installer wrote down; nnae has its record at the top, the others below <arch>-linux."""
-    found = (record_in(files, folder) for folder in folders(files, roots))
-    return next(filter(None, found), {})
+    records = (record_in(files, folder) for folder in folders(files, roots))
+    return next(filter(None, records), {})
 
 
 def record_in(files: Files, folder: str) -> dict[str, str]:
@@ -51,9 +51,9 @@ def versions(files: Files, path: str) -> tuple[Optional[str], Optional[str]]:
     component, product = running(text(files, f"{path}/version.cfg"))
     for part in COMPONENTS:
         for place in (f"{path}/{part}", f"{path}/share/info/{part}"):
-            told = settings(text(files, f"{place}/version.info"))
-            if "version" in told:
-                return told["version"], told.get("version_dir", product)
+            info = settings(text(files, f"{place}/version.info"))
+            if "version" in info:
+                return info["version"], info.get("version_dir", product)
     return component, product
 
 

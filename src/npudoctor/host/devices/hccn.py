@@ -66,14 +66,14 @@ def parse(question: str, text: str) -> dict[str, str]:
         before, _found, after = text.partition("tls switch[")
         value = after.partition("]")[0]
         return {"tls": value} if before != text and value in ("0", "1") else {}
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for line in text.splitlines():
         words, colon, value = line.partition(":")
         name = _WORDS[question].get(words.strip().lower())
         value = value.partition(",")[0].strip()
         if colon and name and value and _sound(name, value):
-            found.setdefault(name, value)
-    return found
+            values.setdefault(name, value)
+    return values
 
 
 def _sound(name: str, value: str) -> bool:
@@ -141,7 +141,7 @@ class Hccn:
         devices, program = self.devices(), self.program() or NAME
         until = time.monotonic() + ALL * self._timeout
         variables = self._environment()
-        found: dict[int, Port] = {}
+        ports: dict[int, Port] = {}
         left = list(reversed(devices))
 
         def work() -> None:
@@ -150,10 +150,10 @@ class Hccn:
                     device = left.pop()
                 except IndexError:  # another one was faster
                     return
-                found[device] = Port(device, self._chain(program, device, until, variables))
+                ports[device] = Port(device, self._chain(program, device, until, variables))
 
         share_work(work, min(SIDE_BY_SIDE, len(devices)))
-        return [found[device] for device in devices if device in found]
+        return [ports[device] for device in devices if device in ports]
 
     def _chain(
         self, program: str, device: int, until: float, variables: Mapping[str, str]

@@ -29,8 +29,8 @@ class HccnConf:
 
     def addresses(self) -> dict[int, str]:
         """The addresses by physical id."""
-        found = {device: settings.get("address", "") for device, settings in self.devices.items()}
-        return {device: address for device, address in found.items() if address}
+        addresses = {device: settings.get("address", "") for device, settings in self.devices.items()}
+        return {device: address for device, address in addresses.items() if address}
 
 
 def parse_conf(text: str) -> HccnConf:

@@ -83,7 +83,7 @@ class NpuSmi:
     """The tool of the running machine. Safe for parallel checks: the first that asks waits for all.
 
     `path`: the caller's folders of programs, none where the variables are of somebody else. `processes` reads
-    them anew. `timeout`: of one check, in seconds.
+    them again. `timeout`: of one check, in seconds.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class NpuSmi:
             ("info", "-t", "health", "-i", str(npu), *(() if chip is None else ("-c", str(chip))))
             for npu, chip in chips
         ]
-        answers = side_by_side([partial(self.ask, *told) for told in questions])
+        answers = side_by_side([partial(self.ask, *question) for question in questions])
         return [parse_health(answer.stdout) if answer else None for answer in answers]
 
     def ask(self, *arguments: str) -> Answer:
@@ -154,7 +154,7 @@ class NpuSmi:
         return NpuSmiInfo(answer, stuck=tuple(stuck), asked=2)
 
     def _stuck(self) -> Iterator[Process]:
-        """Those in state D now that are at work with the driver. Read anew: a state is of a moment."""
+        """Those at work with the driver that are in state D now. Read each time: a state lasts a moment."""
         now = self._processes()
         for process in now.all().values():
             if process.state == "D" and (process.name in TALKERS or _has_device(now.open_files(process.pid))):
@@ -171,9 +171,9 @@ class NpuSmi:
         )
 
     def _find(self) -> Optional[str]:
-        found = self._commands.find(NAME)
-        if found is not None:
-            return found
+        system = self._commands.find(NAME)
+        if system is not None:
+            return system
         drivers = [f"{folder}/tools/{NAME}" for folder in folders(self._files, "driver")]
         others = [f"{folder}/{NAME}" for folder in self._path() if folder.startswith("/")]
         runnable = (path for path in (*drivers, *others) if self._runnable(path))
@@ -191,14 +191,14 @@ class NpuSmi:
 
     def _environment(self) -> dict[str, str]:
         """A small one with the driver's own libraries, as the driver's own script would set it."""
-        found = []
+        libraries = []
         clean = {"PATH": self._commands.path_of(FOLDERS), "LC_ALL": "C"}
         for folder in folders(self._files, "driver"):
             for part in ("lib64/common", "lib64/driver", "lib64"):
                 path = f"{folder}/{part}"
                 if self._is_folder(path) and self._commands.may_load_from(path):
-                    found.append(path)
-        return {**clean, "LD_LIBRARY_PATH": ":".join(found)} if found else clean
+                    libraries.append(path)
+        return {**clean, "LD_LIBRARY_PATH": ":".join(libraries)} if libraries else clean
 
     def _is_folder(self, path: str) -> bool:
         try:

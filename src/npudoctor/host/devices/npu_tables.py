@@ -97,8 +97,8 @@ def parse_health(text: str) -> Optional[Health]:
     if not status:
         return None
     codes = [code for value in values.get("error code", []) for code in value.split() if code != "NA"]
-    told = [value for value in values.get("error information", []) if value not in ("", "NA")]
-    return Health(status, tuple(codes), tuple(told))
+    meanings = [value for value in values.get("error information", []) if value not in ("", "NA")]
+    return Health(status, tuple(codes), tuple(meanings))
 
 
 def key_values(text: str) -> Iterator[tuple[str, str]]:

@@ -185,11 +185,11 @@ class LocalDisk:
         """Name, uid and mode of each entry of a folder, links not followed: hundreds at the cost of a few."""
         outside = self._ask_outside(path)
         if outside is not None:
-            told = outside.ask("owners", path)
-            return [(os.fsdecode(base64.b64decode(name)), uid, mode) for name, uid, mode in told]
+            answer = outside.ask("owners", path)
+            return [(os.fsdecode(base64.b64decode(name)), uid, mode) for name, uid, mode in answer]
         with os.scandir(path) as entries:
-            found = ((entry.name, entry.stat(follow_symlinks=False)) for entry in entries)
-            return [(name, entry.st_uid, entry.st_mode) for name, entry in found]
+            statuses = ((entry.name, entry.stat(follow_symlinks=False)) for entry in entries)
+            return [(name, entry.st_uid, entry.st_mode) for name, entry in statuses]
 
     def sizes(self, folder: str, names: Sequence[str]) -> list[int]:
         """Of each relative path below a folder the bytes that lstat tells; -1 where nothing is, NO_FILE for
@@ -259,14 +259,14 @@ class LocalDisk:
         if outside is not None:
             return Space(*outside.ask("space", path))
         # The file systems that are known to be local answer from memory.
-        found = os.statvfs(path)
+        status = os.statvfs(path)
         return Space(
-            found.f_blocks * found.f_frsize,
-            found.f_bavail * found.f_frsize,
-            found.f_files,
-            found.f_favail,
+            status.f_blocks * status.f_frsize,
+            status.f_bavail * status.f_frsize,
+            status.f_files,
+            status.f_favail,
             os.stat(path).st_dev,
-            bool(found.f_flag & os.ST_RDONLY),
+            bool(status.f_flag & os.ST_RDONLY),
         )
 
     def close(self) -> None:
@@ -297,12 +297,12 @@ class LocalDisk:
 
 def _size(path: str) -> int:
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
         return -1
-    if found.st_mode & 0o170000 == stat.S_IFREG:
-        return found.st_size
-    return LINK if stat.S_ISLNK(found.st_mode) else NO_FILE
+    if status.st_mode & 0o170000 == stat.S_IFREG:
+        return status.st_size
+    return LINK if stat.S_ISLNK(status.st_mode) else NO_FILE
 
 
 _FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import errno
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple, Optional
+from typing import NamedTuple, Optional, TypeVar, Union
 
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.messages import _, strerror
@@ -18,6 +18,9 @@ from npudoctor.host.fs.disk import Space as Space
 
 LINKS = 40  # as the kernel: more in one path is a loop
 READ_LIMIT = 4 << 20
+
+T = TypeVar("T")
+U = TypeVar("U")
 
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
 
@@ -55,8 +58,8 @@ class Files:
 
     def real(self, path: str) -> Optional[str]:
         """The path without links, as seen inside the root; None when it is missing."""
-        found, entry = self._walk(path, follow=True)
-        return found if entry else None
+        real, entry = self._walk(path, follow=True)
+        return real if entry else None
 
     def on_disk(self, real: str) -> str:
         """Where a path without links lies as this process sees it: below the root."""
@@ -71,12 +74,7 @@ class Files:
         real = self.real(path)
         if real is None:
             return None
-        try:
-            return self.disk.space(self.on_disk(real))
-        except OSError as error:
-            if error.errno in _ABSENT:
-                return None
-            raise _unreadable(path, error) from error
+        return _unless_absent(path, lambda: self.disk.space(self.on_disk(real)), None)
 
     def names(self, path: str, most: int = 0) -> list[str]:
         """The sorted names in a directory; empty when it is missing or no directory.
@@ -86,12 +84,7 @@ class Files:
         real, entry = self._walk(path, follow=True)
         if entry is None or not entry.is_dir:
             return []
-        try:
-            return sorted(self.disk.names(self.on_disk(real), most))
-        except OSError as error:
-            if error.errno in _ABSENT:
-                return []
-            raise _unreadable(path, error) from error
+        return _unless_absent(path, lambda: sorted(self.disk.names(self.on_disk(real), most)), [])
 
     def sizes(self, folder: str, names: Sequence[str]) -> list[int]:
         """Of many files below a folder, by relative path, their sizes; -1: missing, NO_FILE: no regular file,
@@ -112,12 +105,7 @@ class Files:
             return None
         if not entry.is_file:
             raise CannotTell(_("{path} is not a regular file").format(path=path))
-        try:
-            return self.disk.read(self.on_disk(real), limit, start)
-        except OSError as error:
-            if error.errno in _ABSENT:
-                return None
-            raise _unreadable(path, error) from error
+        return _unless_absent(path, lambda: self.disk.read(self.on_disk(real), limit, start), None)
 
     def parts(
         self, folder: str, names: Sequence[str], starts: Sequence[int], length: int
@@ -161,27 +149,22 @@ class Files:
     def steps(self, path: str) -> list[tuple[str, Entry]]:
         """The same, each with its own path, of which the folders are free of links."""
         passed: list[tuple[str, Entry]] = []
-        root, found = self._entry("/"), self._walk(path, follow=True, passed=passed)[1]
-        return [("/", root), *passed] if root and found else []
+        root, entry = self._entry("/"), self._walk(path, follow=True, passed=passed)[1]
+        return [("/", root), *passed] if root and entry else []
 
     def missing(self, link: str) -> tuple[Optional[str], list[tuple[str, Entry]]]:
         """What a dangling link lacks: the first path on its way, free of links, at which nothing is, and the
         steps to there. None in its place for a loop, and where nothing is missing."""
         steps: list[tuple[str, Entry]] = []
-        found, entry = self._walk(link, follow=True, passed=steps)
-        return found if entry is None and self._entry(found) is None else None, steps
+        path, entry = self._walk(link, follow=True, passed=steps)
+        return path if entry is None and self._entry(path) is None else None, steps
 
     def owners(self, path: str) -> list[tuple[str, int, int]]:
         """Name, uid and mode of each entry of a directory; empty when it is missing or no directory."""
         real, entry = self._walk(path, follow=True)
         if entry is None or not entry.is_dir:
             return []
-        try:
-            return self.disk.owners(self.on_disk(real))
-        except OSError as error:
-            if error.errno in _ABSENT:
-                return []
-            raise _unreadable(path, error) from error
+        return _unless_absent(path, lambda: self.disk.owners(self.on_disk(real)), [])
 
     def _walk(
         self, path: str, follow: bool, passed: Optional[list[tuple[str, Entry]]] = None
@@ -230,10 +213,10 @@ class Files:
             return deque((last,)), known, None
         return deque(path.split("/")), _Folder((), self._entry("/"), 0, ()), folder
 
-    def _keep(self, folder: str, found: _Folder) -> None:
+    def _keep(self, folder: str, resolved: _Folder) -> None:
         """The way to a folder holds for all that is asked about in it, as each entry does."""
-        if found.entry is not None and found.entry.is_dir:
-            self._folders[folder] = found
+        if resolved.entry is not None and resolved.entry.is_dir:
+            self._folders[folder] = resolved
 
     def _through(self, link: str, done: list[str], todo: deque[str]) -> list[str]:
         """Put the target of a link before what is left; the parts from which it goes on."""
@@ -262,6 +245,16 @@ class Files:
 
 def _joined(parts: list[str]) -> str:
     return "/" + "/".join(parts)
+
+
+def _unless_absent(path: str, ask: Callable[[], T], absent: U) -> Union[T, U]:
+    """What the disk answers; `absent` where nothing is there any more; CannotTell for all other errors."""
+    try:
+        return ask()
+    except OSError as error:
+        if error.errno in _ABSENT:
+            return absent
+        raise _unreadable(path, error) from error
 
 
 def _unreadable(path: str, error: OSError) -> CannotTell:

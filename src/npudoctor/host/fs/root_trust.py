@@ -166,7 +166,7 @@ class RootTrust:
         if entry is None:
             missing, steps = self._files.missing(link)
             why = next(
-                (why for path, one in steps for why in _wrong(path, one.uid, one.mode, place=False)), None
+                (why for path, step in steps for why in _wrong(path, step.uid, step.mode, place=False)), None
             )
             return why or (self.why_not_folder(missing) if missing else None)
         return self.why_not_folder(link) if entry.is_dir else self.why_not(link)

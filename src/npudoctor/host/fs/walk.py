@@ -75,8 +75,8 @@ def _below(descriptor: int, name: str, path: str, last: bool) -> int:
 
 
 def _parent(path: str, descriptor: int) -> Parent:
-    found = os.fstat(descriptor)
-    return Parent(path, found.st_uid, found.st_mode)
+    status = os.fstat(descriptor)
+    return Parent(path, status.st_uid, status.st_mode)
 
 
 def files_in(descriptor: int, names: Iterable[str]) -> Iterator[tuple[str, Entry]]:

@@ -51,12 +51,14 @@ class Library:
 
 @dataclass(frozen=True)
 class Symbols:
-    """The names that a library offers, and those that others must offer for it to be loaded. `told`: whether
-    the file has a table of them that can be read by its section headers."""
+    """The names that a library offers, and those that others must offer for it to be loaded.
+
+    `readable`: whether the file has a table of them that can be read by its section headers.
+    """
 
     defined: frozenset[str]
     wanted: frozenset[str]
-    told: bool = True
+    readable: bool = True
 
 
 class Libraries:

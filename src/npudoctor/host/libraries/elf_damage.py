@@ -79,13 +79,13 @@ def _tables(file: Opened, head: bytes, size: int) -> list[_Span]:
         _check_hashes(file, _place(loads, tags[_HASHES][0]), _place(loads, tags[_SYMBOLS][0]))
     for address in filter(None, (*tags.get(_INIT, ()), *tags.get(_FINI, ()))):
         _check_filled(file.read(_place(loads, address), 4))
-    found = [texts]
+    spans = [texts]
     for table, length in _RELOCATIONS:
         if table in tags and tags.get(length, [0])[0] >= _SPAN:
             span = _Span(_place(loads, tags[table][0]), tags[length][0])
             _check_filled(file.read(span.start, _SPAN))
-            found.append(span)
-    return found
+            spans.append(span)
+    return spans
 
 
 def _segments(file: Opened, head: bytes, size: int) -> tuple[list[_Load], list[_Span]]:
@@ -175,7 +175,7 @@ def _samples(first: int, end: int, size: int) -> list[int]:
     if last <= first:
         return [first] if last == first else []
     number = min(SAMPLES, 2 + size // STEP)
-    return sorted({first + (last - first) * one // (number - 1) // PAGE * PAGE for one in range(number)})
+    return sorted({first + (last - first) * index // (number - 1) // PAGE * PAGE for index in range(number)})
 
 
 def _pages(span: _Span) -> tuple[int, int]:

@@ -73,7 +73,7 @@ def _parsed(head: bytes, part: Callable[[int, int], bytes]) -> Needs:
                     break
                 tags.setdefault(tag & 0xFFFFFFFF, []).append(value)
     texts = _texts(tags, loaded, part)
-    told = {tag: [_text(texts, value) for value in tags.get(tag, ())] for tag in (_NEEDED, *_MORE)}
+    names_of = {tag: [_text(texts, value) for value in tags.get(tag, ())] for tag in (_NEEDED, *_MORE)}
     # An empty text is none to the loader; an empty entry of a longer one is the working directory.
     lists = {
         tag: [entry for value in tags.get(tag, ()) for text in (_text(texts, value),) if text
@@ -84,7 +84,7 @@ def _parsed(head: bytes, part: Callable[[int, int], bytes]) -> Needs:
     return Needs(
         MACHINES.get(machine, str(machine)),
         _text(interpreters[0], 0) if interpreters else None,
-        tuple(name for names in told.values() for text in names for name in text.split(":") if name),
+        tuple(name for names in names_of.values() for text in names for name in text.split(":") if name),
         tuple(lists[_RPATH]),
         tuple(lists[_RUNPATH]),
     )

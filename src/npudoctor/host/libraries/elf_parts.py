@@ -6,7 +6,6 @@ are made. Nothing here trusts the file: every count is bounded, and what makes n
 
 from __future__ import annotations
 
-import io
 import struct
 from collections.abc import Iterator
 from typing import IO, Any, Optional
@@ -14,12 +13,9 @@ from typing import IO, Any, Optional
 from elftools.common.utils import struct_parse
 from elftools.elf.elffile import ELFFile
 
-from npudoctor.core.errors import CannotTell
-from npudoctor.core.messages import _
+from npudoctor.host.fs.block_stream import BlockStream
 from npudoctor.host.fs.files import Files
 
-BLOCK = 1 << 16
-MOST_BYTES = 64 << 20  # of one file; symbol names of the largest libraries take some 30 MiB
 MOST = 4096  # tags, versions, headers of one file
 LONGEST = 4096  # of a name
 
@@ -63,7 +59,7 @@ class Elf:
         loaded = [segment for segment in self._segments if segment.p_type == "PT_LOAD"]
         ends = [int(segment.p_vaddr + segment.p_memsz) for segment in loaded]
         writable = sum(int(segment.p_memsz) for segment in loaded if segment.p_flags & _WRITABLE)
-        return max(ends, default=0) - min((int(one.p_vaddr) for one in loaded), default=0), writable
+        return max(ends, default=0) - min((int(segment.p_vaddr) for segment in loaded), default=0), writable
 
     def wants(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
         """For each library that it needs, the versions that it wants of it."""
@@ -165,49 +161,3 @@ class Elf:
     def _content(self, section: Any) -> bytes:
         self._window.seek(section.sh_offset)
         return self._window.read(section.sh_size)
-
-
-class BlockStream(io.RawIOBase):
-    """A file as a stream for pyelftools, read block by block as it is asked for."""
-
-    def __init__(self, files: Files, path: str) -> None:
-        super().__init__()
-        self._files, self._path = files, path
-        entry = files.stat(path)
-        self._size = entry.size if entry else 0
-        self._blocks: dict[int, bytes] = {}
-        self._at = 0
-        self._left = MOST_BYTES
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
-        self._at = max(0, base + offset)
-        return self._at
-
-    def read(self, size: int = -1) -> bytes:
-        end = self._size if size < 0 else min(self._size, self._at + size)
-        if end <= self._at:
-            return b""
-        first, last = self._at // BLOCK, (end - 1) // BLOCK
-        told = b"".join(self._block(number) for number in range(first, last + 1))
-        start = self._at - first * BLOCK
-        told = told[start : start + end - self._at]
-        self._at += len(told)
-        return told
-
-    def _block(self, number: int) -> bytes:
-        if number not in self._blocks:
-            self._left -= BLOCK
-            if self._left < 0:
-                raise CannotTell(_("{path} has a table that is too large to read").format(path=self._path))
-            self._blocks[number] = self._files.read(self._path, BLOCK, number * BLOCK) or b""
-        return self._blocks[number]

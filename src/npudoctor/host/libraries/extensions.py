@@ -44,15 +44,15 @@ def machine_of(files: Files, path: str) -> Optional[str]:
 
 def extensions(files: Files, folder: str, module: str) -> list[Extension]:
     """The files of a folder that could be this extension module, for whatever Python and machine."""
-    found = []
+    modules = []
     for name in files.names(folder):
         if name.startswith(f"{module}.") and name.endswith(".so"):
             tag = name[len(module) + 1 : -len("so")]
             match = _TAG.match(tag)
             if match or tag in ("", "abi3."):
                 python = f"{match[1]}.{match[2]}" if match else None
-                found.append(Extension(f"{folder}/{name}", python, _c_library(tag)))
-    return found
+                modules.append(Extension(f"{folder}/{name}", python, _c_library(tag)))
+    return modules
 
 
 def own_c_library(files: Files, search_path: Sequence[str]) -> Optional[str]:

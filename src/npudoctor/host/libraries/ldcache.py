@@ -45,11 +45,11 @@ def _content(files: Files) -> bytes:
 
 def parse_cache(content: bytes, machine: str) -> dict[str, str]:
     """The table in the new format, alone or behind the old one; empty when it is neither."""
-    found: dict[str, str] = {}
+    paths: dict[str, str] = {}
     for name, path, hwcap in _entries(content, machine):
         if hwcap == 0:
-            found.setdefault(name, path)
-    return found
+            paths.setdefault(name, path)
+    return paths
 
 
 def _entries(content: bytes, machine: str) -> Iterator[tuple[str, str, int]]:

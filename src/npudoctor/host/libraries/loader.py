@@ -99,20 +99,20 @@ class Loader:
         self._add(self._main)
         todo = deque([self._main])
         for name in [*self._preloads, *(self._files.text("/etc/ld.so.preload") or "").split()]:
-            found = self._find(name, (self._main,))
-            if isinstance(found, Loaded):
-                todo.append(found)
-                self.preloaded.append(found)
+            loaded = self._find(name, (self._main,))
+            if isinstance(loaded, Loaded):
+                todo.append(loaded)
+                self.preloaded.append(loaded)
         self._close(todo)
 
     def open(self, name: str) -> Optional[Loaded]:
         """What dlopen of the program does: a library by path or name, with all that it needs."""
         chain = (self._main,) if self._main else ()
-        found = self._find(name, chain)
-        if isinstance(found, Loaded):
-            self._close(deque([found]))
-            return found
-        self.missing.append(found)
+        loaded = self._find(name, chain)
+        if isinstance(loaded, Loaded):
+            self._close(deque([loaded]))
+            return loaded
+        self.missing.append(loaded)
         return None
 
     def need(self, names: Sequence[str], by: str) -> None:
@@ -122,7 +122,7 @@ class Loader:
 
     def wanted_by(self, name: str) -> Optional[Loaded]:
         """The first object that needs a library by this name; None when none does."""
-        return next((one for one in self.loaded if name in one.library.needed), None)
+        return next((loaded for loaded in self.loaded if name in loaded.library.needed), None)
 
     def otherwise(self, name: str) -> Optional[str]:
         """The file that would be taken for a library that is needed, were LD_LIBRARY_PATH and LD_PRELOAD not
@@ -142,17 +142,17 @@ class Loader:
         """Load all that these need, breadth first, as the loader does."""
         done: set[str] = set()
         while todo and len(self.loaded) < MOST:
-            one = todo.popleft()
-            if one.path in done:
+            loaded = todo.popleft()
+            if loaded.path in done:
                 continue
-            done.add(one.path)
-            for name in one.library.needed:
+            done.add(loaded.path)
+            for name in loaded.library.needed:
                 before = len(self.loaded)
-                found = self._find(name, (one, *one.chain))
-                if isinstance(found, Missing):
-                    self.missing.append(found)
+                library = self._find(name, (loaded, *loaded.chain))
+                if isinstance(library, Missing):
+                    self.missing.append(library)
                 elif len(self.loaded) > before:
-                    todo.append(found)
+                    todo.append(library)
 
     def _find(self, name: str, chain: tuple[Loaded, ...]) -> Loaded | Missing:
         """The library that this name means to the first of the chain, loaded if it is not yet."""
@@ -177,21 +177,21 @@ class Loader:
             Loaded(name, path, "path", "", Library(path, self._bits, self._machine, soname=name))
         )
 
-    def _keep(self, found: Loaded) -> Loaded:
+    def _keep(self, loaded: Loaded) -> Loaded:
         """Load it, unless the same file is there already under another name."""
-        same = self._real.get(self._files.real(found.path))
+        same = self._real.get(self._files.real(loaded.path))
         if same is not None:
-            self._names[found.name] = same
+            self._names[loaded.name] = same
             return same
-        self._add(found)
-        return found
+        self._add(loaded)
+        return loaded
 
-    def _add(self, found: Loaded) -> None:
-        self.loaded.append(found)
-        self._real[self._files.real(found.path)] = found
-        for name in (found.name, found.library.soname):
+    def _add(self, loaded: Loaded) -> None:
+        self.loaded.append(loaded)
+        self._real[self._files.real(loaded.path)] = loaded
+        for name in (loaded.name, loaded.library.soname):
             if name:
-                self._names.setdefault(name, found)
+                self._names.setdefault(name, loaded)
 
     def _usable(self, path: str) -> Optional[Library]:
         """The library at this path; None where the loader goes on: nothing there, not for us to open, or
@@ -229,9 +229,11 @@ class Loader:
         runpath = chain[0].library.runpath if chain else None
         if runpath is None:
             main = (self._main,) if self._main and self._main not in chain else ()
-            for one in (*chain, *main):
-                if one.library.runpath is None:
-                    yield from (("RPATH", entry, one) for entry in split_path(one.library.rpath or "", ":"))
+            for loaded in (*chain, *main):
+                if loaded.library.runpath is None:
+                    yield from (
+                        ("RPATH", entry, loaded) for entry in split_path(loaded.library.rpath or "", ":")
+                    )
         yield from (("LD_LIBRARY_PATH", entry, self._main) for entry in self._entries)
         if chain:
             yield from (("RUNPATH", entry, chain[0]) for entry in split_path(runpath or "", ":"))
@@ -243,12 +245,12 @@ class Loader:
         elif self._working is not None:
             yield self._working if path == "." else f"{self._working.rstrip('/')}/{path}"
 
-    def _expand(self, text: str, one: Optional[Loaded]) -> str:
+    def _expand(self, text: str, origin: Optional[Loaded]) -> str:
         """With $ORIGIN, $LIB and $PLATFORM filled in."""
         if "$" not in text:
             return text
         words = {
-            "ORIGIN": one.path.rsplit("/", 1)[0] or "/" if one else ".",
+            "ORIGIN": origin.path.rsplit("/", 1)[0] or "/" if origin else ".",
             "LIB": next((folder[1:] for folder in self._multiarch() if folder.startswith("/lib/")), "lib64"),
             "PLATFORM": self._machine,
         }

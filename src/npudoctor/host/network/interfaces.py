@@ -101,8 +101,8 @@ def interfaces() -> list[Interface]:
 
 def parse_interfaces(links: Iterable[Message], addresses: Iterable[Message]) -> list[Interface]:
     """The kernel's lists of links and of addresses, put together."""
-    found = [(_link(fixed, attributes), attributes.get(_MASTER, b"")) for fixed, attributes in links]
-    by_index = {link.index: link.name for link, _master in found}
+    interfaces = [(_link(fixed, attributes), attributes.get(_MASTER, b"")) for fixed, attributes in links]
+    by_index = {link.index: link.name for link, _master in interfaces}
     owned: dict[int, list[Address]] = {}
     for fixed, attributes in addresses:
         address = _address(fixed, attributes)
@@ -114,7 +114,7 @@ def parse_interfaces(links: Iterable[Message], addresses: Iterable[Message]) -> 
             master=by_index.get(struct.unpack("=I", master)[0], "") if master else "",
             addresses=tuple(owned.get(link.index, ())),
         )
-        for link, master in found
+        for link, master in interfaces
     ]
 
 

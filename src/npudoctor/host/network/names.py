@@ -69,7 +69,9 @@ class Names:
         with self._lock:
             if name not in self._known:
                 wanted = dict.fromkeys((name, *self._together))
-                self._known.update(self._ask([one for one in wanted if one not in self._known]))
+                self._known.update(
+                    self._ask([wanted_name for wanted_name in wanted if wanted_name not in self._known])
+                )
             return self._known[name]
 
 
@@ -86,9 +88,9 @@ def ask_system(names: Sequence[str], seconds: float = SECONDS) -> dict[str, Reso
         said, failed = error.stdout or b"", "silent"
     except OSError:
         said, failed = b"", "silent"
-    found = dict.fromkeys(names, Resolution(failed=failed))
+    answers = dict.fromkeys(names, Resolution(failed=failed))
     for line in said.splitlines(keepends=True):
         if line.endswith(b"\n"):  # the last one may be cut
-            name, told = json.loads(line)
-            found[name] = Resolution(tuple(told.get("addresses", ())), told.get("failed", ""))
-    return found
+            name, answer = json.loads(line)
+            answers[name] = Resolution(tuple(answer.get("addresses", ())), answer.get("failed", ""))
+    return answers

@@ -1,6 +1,8 @@
 """Asks the kernel about links, addresses and routes of our network namespace: rtnetlink, read only.
 
 Not /sys/class/net: that is the namespace in which sysfs was mounted, which `ip netns` and `nsenter` leave.
+Not psutil, 14 ms to import: it tells neither index, operstate, kind and bond of an interface, nor whether an
+address is still being checked, nor any route. pyroute2 tells all of it, and takes 120 ms to import.
 """
 
 from __future__ import annotations
@@ -104,12 +106,12 @@ def parse(kind: int, body: bytes) -> Message:
 
 def attributes(data: bytes) -> dict[int, bytes]:
     """The attributes by their number, without the marks in it."""
-    found = {}
+    values = {}
     at = 0
     while at + _ATTRIBUTE.size <= len(data):
         length, number = _ATTRIBUTE.unpack_from(data, at)
         if length < _ATTRIBUTE.size or at + length > len(data):
             break
-        found[number & 0x3FFF] = data[at + _ATTRIBUTE.size : at + length]
+        values[number & 0x3FFF] = data[at + _ATTRIBUTE.size : at + length]
         at += (length + 3) & ~3
-    return found
+    return values

@@ -29,17 +29,17 @@ class Network:
 
     def named(self, name: str) -> Optional[Interface]:
         """The interface of this name, or with an address that is labelled so."""
-        return next((one for one in self.interfaces() if name in one.names), None)
+        return next((interface for interface in self.interfaces() if name in interface.names), None)
 
     def at(self, index: int) -> Optional[Interface]:
         """The interface of this index."""
-        return next((one for one in self.interfaces() if one.index == index), None)
+        return next((interface for interface in self.interfaces() if interface.index == index), None)
 
     def owner_of(self, address: str) -> Optional[Interface]:
         """The interface that carries an address, in its usual spelling; None when it is not ours."""
-        for one in self.interfaces():
-            if any(own.text == address for own in one.addresses):
-                return one
+        for interface in self.interfaces():
+            if any(own.text == address for own in interface.addresses):
+                return interface
         return None
 
     def route_to(self, destination: str, source: str = "", index: int = 0) -> Optional[Route]:

@@ -1,4 +1,7 @@
-"""Unix and TCP sockets: who listens, and what a connect() to a socket file answers."""
+"""Unix and TCP sockets: who listens, and what a connect() to a socket file answers.
+
+Not psutil.net_connections: it tells neither the uid nor the inode of a socket, by which its user is found.
+"""
 
 from __future__ import annotations
 
@@ -64,16 +67,16 @@ def parse_unix(text: str) -> frozenset[str]:
 
 def parse_tcp(text: str) -> list[TcpSocket]:
     """The sockets of /proc/net/tcp or tcp6; those that no process has (inode 0) pass by themselves."""
-    found = []
+    sockets = []
     for line in text.splitlines()[1:]:
         fields = line.split()
         if len(fields) > 9 and fields[9] != "0":
             address, _colon, port = fields[1].partition(":")
             listening = fields[3] == LISTEN
-            found.append(
+            sockets.append(
                 TcpSocket(_address(address), int(port, 16), int(fields[7]), int(fields[9]), listening)
             )
-    return found
+    return sockets
 
 
 @cache
@@ -145,7 +148,7 @@ class Sockets:
 
     def listening(self) -> list[TcpSocket]:
         """Those of them that listen."""
-        return [found for found in self.bound() if found.listening]
+        return [socket for socket in self.bound() if socket.listening]
 
     def unix_paths(self) -> frozenset[str]:
         """The paths of all unix sockets, slashes collapsed."""
@@ -175,9 +178,9 @@ def interface_addresses() -> frozenset[str]:
 
     import psutil
 
-    found = set()
+    texts = set()
     for addresses in psutil.net_if_addrs().values():
         for address in addresses:
             if address.family in (socket.AF_INET, socket.AF_INET6):
-                found.add(address.address.partition("%")[0])
-    return frozenset(found)
+                texts.add(address.address.partition("%")[0])
+    return frozenset(texts)

@@ -155,8 +155,8 @@ class Commands:
         for name, may in SEARCHED.items():
             # The loader takes a semicolon, too.
             listed = left.get(name, "").replace(";", ":") if name == "LD_LIBRARY_PATH" else left.get(name, "")
-            folders = [one for one in listed.split(":") if one]
-            safe = [one for one in folders if one.startswith("/") and may(self, one)]
+            folders = [folder for folder in listed.split(":") if folder]
+            safe = [folder for folder in folders if folder.startswith("/") and may(self, folder)]
             if name in left and safe != left[name].split(":"):
                 left[name] = ":".join([*safe, NOWHERE])
         return left
@@ -199,20 +199,20 @@ class Commands:
         too much output the middle is dropped. `farewell`: the signal at which it says where it is, before it
         is killed at its deadline.
         """
-        told = tuple(argv)
+        as_asked = tuple(argv)
         path = argv[0] if argv[0].startswith("/") else self.find(argv[0])
         if path is None or (self._as_root and self._files.real(path) is None):
-            return Answer(told, "missing", 127)
+            return Answer(as_asked, "missing", 127)
         environment = self._environment() if variables is None else dict(variables)
         why = self.why_not([path, *argv[1:]], environment)
         if why:
-            return Answer(told, "untrusted", stderr=why)
+            return Answer(as_asked, "untrusted", stderr=why)
         command: list[str] = [path, *argv[1:]]
         if self._may_block(path):
             # execve of a file on a dead mount would hang this process before the child is free of it.
             command.insert(0, "/usr/bin/env")
         folder = self._working_directory() if here else "/"
-        return self._run(told, command, timeout, limit, environment, folder, group, farewell)
+        return self._run(as_asked, command, timeout, limit, environment, folder, group, farewell)
 
     def _environment(self) -> dict[str, str]:
         clean = {"PATH": self.path_of(FOLDERS), "LC_ALL": "C"}
@@ -233,7 +233,7 @@ class Commands:
 
     def _run(
         self,
-        told: tuple[str, ...],
+        as_asked: tuple[str, ...],
         command: list[str],
         timeout: float,
         limit: int,
@@ -248,13 +248,13 @@ class Commands:
         except (OSError, ValueError) as error:
             missing = isinstance(error, FileNotFoundError)
             return Answer(
-                told, "missing" if missing else "not-started", 127 if missing else None, stderr=str(error)
+                as_asked, "missing" if missing else "not-started", 127 if missing else None, stderr=str(error)
             )
         ended, output = collect(child, started + timeout, limit, group=group, farewell=farewell)
         left_behind = end(child, ended)
         self._running.discard(child.pid)
         return Answer(
-            told,
+            as_asked,
             ended,
             child.returncode if ended == "exited" else None,
             output[0].decode("utf-8", "surrogateescape"),

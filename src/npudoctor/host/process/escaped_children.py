@@ -24,10 +24,10 @@ def end_marked(mark: str, since: float) -> None:
     process that is stuck in the kernel may keep whoever asks for them.
     """
     for _round in range(ROUNDS):
-        found = list(_marked(mark.encode(), since))
-        for pid in found:
+        pids = list(_marked(mark.encode(), since))
+        for pid in pids:
             _kill(pid, mark.encode())
-        if not found:
+        if not pids:
             return
         time.sleep(REST)
 

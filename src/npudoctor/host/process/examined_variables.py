@@ -38,12 +38,12 @@ class ScriptVariables:
 
 def parse_environ(content: bytes) -> dict[str, str]:
     """NUL-separated NAME=value as a mapping; of a name that is there twice the first counts, as in C."""
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     for entry in content.decode("utf-8", "surrogateescape").split("\0"):
         name, equals, value = entry.partition("=")
         if equals and name:
-            found.setdefault(name, value)
-    return found
+            variables.setdefault(name, value)
+    return variables
 
 
 def of_process(disk: Disk, pid: int) -> dict[str, str]:
@@ -101,12 +101,12 @@ def after_script(
     why = _why_failed(answer, seconds)
     if why is not None:
         raise CannotTell(_("{path}: {why}").format(path=path, why=why))
-    found = _widened(parse_environ(answer.stdout.encode("utf-8", "surrogateescape")), started, clean)
-    notes = tuple(_("{path}: {why}").format(path=path, why=note) for note in _notes(answer, clean, found))
-    found.pop("_", None)
-    found.pop("SHLVL", None)
+    left = _widened(parse_environ(answer.stdout.encode("utf-8", "surrogateescape")), started, clean)
+    notes = tuple(_("{path}: {why}").format(path=path, why=note) for note in _notes(answer, clean, left))
+    left.pop("_", None)
+    left.pop("SHLVL", None)
     return ScriptVariables(
-        {**found, **{name: variables[name] for name in ("_", "SHLVL") if name in variables}}, notes
+        {**left, **{name: variables[name] for name in ("_", "SHLVL") if name in variables}}, notes
     )
 
 
@@ -114,16 +114,16 @@ def _widened(
     left: Mapping[str, str], started: Mapping[str, str], before: Mapping[str, str]
 ) -> dict[str, str]:
     """What the script left, with what its shell was not given put back where it was."""
-    found = dict(left)
+    widened = dict(left)
     for name, value in before.items():
         short = started.get(name, "")
         if short == value:
             continue
         if name not in started:
-            found.setdefault(name, value)  # which it could not read, but may have replaced
-        elif name in found:
-            found[name] = found[name].replace(short, value, 1)
-    return found
+            widened.setdefault(name, value)  # which it could not read, but may have replaced
+        elif name in widened:
+            widened[name] = widened[name].replace(short, value, 1)
+    return widened
 
 
 def _notes(answer: Answer, before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:

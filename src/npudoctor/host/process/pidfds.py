@@ -66,10 +66,10 @@ def wait_for_ends(descriptors: Collection[int], seconds: float) -> set[int]:
     until = time.monotonic() + seconds
     while len(over) < len(descriptors):
         left = max(0.0, until - time.monotonic())
-        found = [descriptor for descriptor, _event in poll.poll(left * 1000)]
-        for descriptor in found:
+        readable = [descriptor for descriptor, _event in poll.poll(left * 1000)]
+        for descriptor in readable:
             poll.unregister(descriptor)
-        over.update(found)
-        if not found and left <= 0:
+        over.update(readable)
+        if not readable and left <= 0:
             break
     return over

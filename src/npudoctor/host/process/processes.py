@@ -1,4 +1,8 @@
-"""The processes of the machine, read from /proc in one pass; details of one are read when asked for."""
+"""The processes of the machine, read from /proc in one pass; details of one are read when asked for.
+
+Not psutil: 14 ms to import, and 7 ms for 88 processes that take 2 here. It does not say whether a descriptor
+was hidden from us, nor what threads hold whose main thread has ended, and no test could give it a /proc.
+"""
 
 from __future__ import annotations
 
@@ -100,7 +104,7 @@ class Processes:
         return self._read(pid)
 
     def hidden(self, pid: int) -> bool:
-        """Whether a pid that /proc does not show is alive all the same (hidepid)."""
+        """Whether a pid that /proc does not show is alive nevertheless (hidepid)."""
         return self.now(pid) is None and self._exists(pid)
 
     def ours(self) -> bool:
@@ -170,20 +174,20 @@ class Processes:
 
     def open_files(self, pid: int) -> Optional[list[tuple[int, str]]]:
         """Its descriptors and what they name; None when that, or one of them, cannot be read."""
-        found, whole = self._descriptors(pid, "fd")
-        if found and whole:
-            return found
+        opened, whole = self._descriptors(pid, "fd")
+        if opened and whole:
+            return opened
         process = self.now(pid)
-        if process is None or process.threads <= 1 or (found is None and not process.headless):
-            return found
+        if process is None or process.threads <= 1 or (opened is None and not process.headless):
+            return opened
         # Its main thread ended, or just does, and has nothing open any more: the other threads have.
-        found = found or []
+        opened = opened or []
         for task in self._threads(pid):
             more = self._descriptors(pid, f"task/{task}/fd")[0]
             if more is None:
                 return None
-            found.extend(one for one in more if one not in found)
-        return None if self._conceals(process) and not found else found
+            opened.extend(descriptor for descriptor in more if descriptor not in opened)
+        return None if self._conceals(process) and not opened else opened
 
     def _descriptors(self, pid: int, folder: str) -> tuple[Optional[list[tuple[int, str]]], bool]:
         """Those of a folder of /proc/PID, and whether none of them was closed in between."""
@@ -192,10 +196,10 @@ class Processes:
             numbers = self._disk.names(folder)
         except OSError as error:
             return ([] if isinstance(error, FileNotFoundError) else None), False
-        found, whole = [], True
+        opened, whole = [], True
         for number in numbers:
             try:
-                found.append((int(number), self._disk.readlink(f"{folder}/{number}")))
+                opened.append((int(number), self._disk.readlink(f"{folder}/{number}")))
             except (FileNotFoundError, ProcessLookupError):
                 whole = False
             except OSError:
@@ -203,7 +207,7 @@ class Processes:
                 # machine hides its descriptors even from root, and it inherits none of anybody's.
                 if pid != 1:
                     return None, whole
-        return found, whole
+        return opened, whole
 
     def _threads(self, pid: int) -> list[str]:
         """Its threads but the main one."""

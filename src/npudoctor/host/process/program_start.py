@@ -72,10 +72,10 @@ class ProgramStart:
 
     def _why_not_python(self, argv: Sequence[str], variables: Mapping[str, str]) -> Optional[str]:
         isolated = "-I" in argv
-        told = [name for name in _OF_PYTHON if variables.get(name)]
-        if told and not isolated:
+        set_names = [name for name in _OF_PYTHON if variables.get(name)]
+        if set_names and not isolated:
             return _("{variable} is set: could not determine what {path} loads because of it").format(
-                variable=told[0], path=argv[0]
+                variable=set_names[0], path=argv[0]
             )
 
         def libraries(extension: str) -> Optional[str]:
@@ -91,7 +91,7 @@ class ProgramStart:
         if why or script is None or isolated:
             return why
         # It imports from the folder of the script first, of its name or of its file.
-        folders = {one.rpartition("/")[0] or "/" for one in (script, self._files.real(script) or script)}
+        folders = {path.rpartition("/")[0] or "/" for path in (script, self._files.real(script) or script)}
         return next(filter(None, map(self._trust.why_not_imports, sorted(folders))), None)
 
     def _by_env(self, words: Sequence[str], variables: Mapping[str, str]) -> Optional[str]:
@@ -121,7 +121,7 @@ class ProgramStart:
         preloaded = [] if why else self._preloaded(variables)
         # What is missing the loader passes over; others must not be able to make it.
         why = why or next(
-            filter(None, (self._trust.why_not_file(one) for one in preloaded if "/" in one)), None
+            filter(None, (self._trust.why_not_file(library) for library in preloaded if "/" in library)), None
         )
         for name in () if why else preloaded:
             todo.extend(self._candidates(name, path, tuple(places), program.machine))
@@ -142,19 +142,19 @@ class ProgramStart:
             why = self._why_not_places(places)
             todo.extend([needs.interpreter] if needs.interpreter else [])
             for name in () if why else needs.needed:
-                found = list(self._candidates(name, file, tuple(places), needs.machine))
-                if not found and not _is_standard(program.interpreter):
+                paths = list(self._candidates(name, file, tuple(places), needs.machine))
+                if not paths and not _is_standard(program.interpreter):
                     return _("{path}: could not determine where {loader} looks for {name}").format(
                         path=path, loader=program.interpreter, name=name
                     )
-                todo.extend(found)
+                todo.extend(paths)
         return why
 
     def _first_places(self, path: str, program: Needs, variables: Mapping[str, str]) -> Iterator[str]:
         """Where the loader looks for whatever it is: by the program, by its variables, and at last."""
-        told = variables.get("LD_LIBRARY_PATH", "")
+        value = variables.get("LD_LIBRARY_PATH", "")
         # An empty entry is the working directory, which is not a place of root's.
-        named = re.split("[:;]", told) if told else ()
+        named = re.split("[:;]", value) if value else ()
         for entry in (*program.rpath, *program.runpath, *named):
             yield from self._expanded(entry, path, program.machine)
         yield from (f"/lib/{program.machine}-linux-gnu", f"/usr/lib/{program.machine}-linux-gnu", *FOLDERS)
@@ -165,7 +165,7 @@ class ProgramStart:
             variables.get("LD_AUDIT", ""),
             self._files.text(PRELOAD) or "",
         ]
-        return [one for one in re.split(r"[\s:]+", " ".join(named)) if one]
+        return [library for library in re.split(r"[\s:]+", " ".join(named)) if library]
 
     def _why_not_places(self, places: Mapping[str, None]) -> Optional[str]:
         """Of folders in which the loader looks, and those in them for some processors."""

@@ -1,4 +1,7 @@
-"""What the machine calls its users, from /etc/passwd alone: a directory service may hang, a file does not."""
+"""What the machine calls its users, from /etc/passwd alone: a directory service may hang, a file does not.
+
+Python's own pwd asks that service, and under --root it would name the users of another machine.
+"""
 
 from __future__ import annotations
 

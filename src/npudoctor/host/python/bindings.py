@@ -25,7 +25,7 @@ def _bound(node: ast.AST) -> Iterator[str]:
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         yield node.name
     elif isinstance(node, (ast.Import, ast.ImportFrom)):
-        yield from (one.asname or one.name.split(".")[0] for one in node.names)
+        yield from (alias.asname or alias.name.split(".")[0] for alias in node.names)
     elif isinstance(node, ast.Name):
         if isinstance(node.ctx, ast.Store):
             yield node.id
@@ -52,7 +52,7 @@ def _parts(node: ast.AST) -> Iterator[str]:
         if node.module:
             yield node.module.partition(".")[0]
         else:
-            yield from (one.name for one in node.names if one.name != "*")
+            yield from (alias.name for alias in node.names if alias.name != "*")
 
 
 def imports_wanted(text: str) -> frozenset[str]:

@@ -51,8 +51,8 @@ class ByteCode:
         return f"{folder}{slash}__pycache__/{name[:-3]}.cpython-{self._version.replace('.', '')}.pyc"
 
     def ends(self, source: str) -> Optional[Ends]:
-        """Those of what this Python would take for a source's; None where there is none, or it is of a form
-        that is not known. What has no whole header, or another Python's, Python makes anew."""
+        """Those of what this Python would take for a source's; None where there is none, or its form
+        is not known. Where the header is cut or another Python's, Python compiles the source again."""
         code = f"{self._site}/{self.path_of(source)}"
         entry = self._files.stat(code) if self._magic is not None else None
         if self._magic is None or entry is None or not HEADER <= entry.size <= CODE_LIMIT:
@@ -88,8 +88,8 @@ class ByteCode:
         from _imp import source_hash
 
         content = self._files.read(f"{self._site}/{source}", SOURCE_LIMIT) or b""
-        told: bytes = source_hash(int.from_bytes(ends.head[:4], "little"), content)
-        return told != ends.head[8:HEADER]
+        computed: bytes = source_hash(int.from_bytes(ends.head[:4], "little"), content)
+        return computed != ends.head[8:HEADER]
 
     def is_foreign(self, path: str) -> bool:
         """Whether byte code in the place of a source, foo.pyc, is for another Python, or cut."""
@@ -128,7 +128,7 @@ def _ends_whole(content: bytes, magic: int) -> bool:
     """
     name = content.rfind(_NAME) + len(_NAME)
     starts = [name, name + _REFERENCE_SIZE] if name >= len(_NAME) else []
-    starts += [found.end() for found in _LINE_ONE.finditer(content)]
+    starts += [match.end() for match in _LINE_ONE.finditer(content)]
     tables = 2 if magic >= _TWO_TABLES else 1
     return any(_after_tables(content, start + 4, tables) == len(content) for start in starts)
 

@@ -46,17 +46,17 @@ class Damage:
     sizes: tuple[int, ...] = ()
 
 
-def site_of(found: Distribution) -> str:
+def site_of(distribution: Distribution) -> str:
     """The folder in which a distribution lies."""
-    return found.folder.rpartition("/")[0]
+    return distribution.folder.rpartition("/")[0]
 
 
-def recorded_files(files: Files, found: Distribution) -> list[InstalledFile]:
+def recorded_files(files: Files, distribution: Distribution) -> list[InstalledFile]:
     """The modules and libraries that its RECORD names; none where it has none, as an editable install."""
-    if not found.folder.endswith(".dist-info"):
+    if not distribution.folder.endswith(".dist-info"):
         return []
-    entry = files.stat(f"{found.folder}/RECORD")
-    text = files.text(f"{found.folder}/RECORD", RECORD_LIMIT) if entry and entry.is_file else None
+    entry = files.stat(f"{distribution.folder}/RECORD")
+    text = files.text(f"{distribution.folder}/RECORD", RECORD_LIMIT) if entry and entry.is_file else None
     return list(_loaded(text or ""))
 
 
@@ -67,10 +67,10 @@ def _loaded(text: str) -> Iterator[InstalledFile]:
             yield InstalledFile(path, int(match[3]), match[2])
 
 
-def find_damage(files: Files, found: Distribution, listed: Sequence[InstalledFile]) -> Damage:
+def find_damage(files: Files, distribution: Distribution, listed: Sequence[InstalledFile]) -> Damage:
     """What of its list is gone or cut short. Other sizes are no damage: people patch modules, and strip
     libraries."""
-    site = site_of(found)
+    site = site_of(distribution)
     missing, short, sizes = [], [], []
     for path, size, here in _sizes(files, site, listed):
         sizes.append(here)
@@ -83,19 +83,19 @@ def find_damage(files: Files, found: Distribution, listed: Sequence[InstalledFil
     return Damage(len(listed), tuple(missing), tuple(short), tuple(sizes))
 
 
-def share_there(files: Files, found: Distribution) -> float:
+def share_there(files: Files, distribution: Distribution) -> float:
     """Which share of its files is there in the very size; 0 where it has no list of files."""
-    listed = recorded_files(files, found)
-    same = sum(one == here for _path, one, here in _sizes(files, site_of(found), listed))
+    listed = recorded_files(files, distribution)
+    same = sum(size == here for _path, size, here in _sizes(files, site_of(distribution), listed))
     return same / len(listed) if listed else 0.0
 
 
 def _sizes(files: Files, site: str, listed: Sequence[InstalledFile]) -> Iterator[tuple[str, int, int]]:
     for start in range(0, len(listed), PIECE):
         piece = listed[start : start + PIECE]
-        here = files.sizes(site, [one.path for one in piece])
-        for one, size in zip(piece, here):
-            yield one.path, one.size, size if size != LINK else _end_of(files, f"{site}/{one.path}")
+        here = files.sizes(site, [file.path for file in piece])
+        for file, size in zip(piece, here):
+            yield file.path, file.size, size if size != LINK else _end_of(files, f"{site}/{file.path}")
 
 
 def _end_of(files: Files, link: str) -> int:

@@ -124,20 +124,20 @@ class Interpreter:
 
     def version_of(self, name: str) -> Optional[str]:
         """The version of the first installed copy on the search path; None when there is none."""
-        found = self.distributions(name)
-        return (found[0].version or None) if found else None
+        copies = self.distributions(name)
+        return (copies[0].version or None) if copies else None
 
     def distributions(self, name: str) -> list[Distribution]:
         """All installed copies of a distribution in the order of the search path, metadata read."""
-        found = self._copies(name)
-        if not found:
+        copies = self._copies(name)
+        if not copies:
             self.be_sure_without(name)
-        return [self._with_headers(copy) for copy in found]
+        return [self._with_headers(copy) for copy in copies]
 
     def installed(self, name: str) -> Optional[Distribution]:
         """The first copy on the search path, metadata read; None when none is seen."""
-        found = self._copies(name)
-        return self._with_headers(found[0]) if found else None
+        copies = self._copies(name)
+        return self._with_headers(copies[0]) if copies else None
 
     def _copies(self, name: str) -> list[Distribution]:
         """Those with metadata; else the one that can be imported without, by what its own files tell."""
@@ -149,9 +149,9 @@ class Interpreter:
 
     def _bare(self, name: str, path: str) -> Distribution:
         version = version_in(self._files, path)
-        found = Distribution(name, version, path, (("name", name), ("version", version)))
-        self._read[path] = found
-        return found
+        distribution = Distribution(name, version, path, (("name", name), ("version", version)))
+        self._read[path] = distribution
+        return distribution
 
     def all_installed(self) -> Iterator[Distribution]:
         """The first copy of everything that is seen, metadata read: one file for each."""
@@ -173,10 +173,10 @@ class Interpreter:
         return self._ask_as_root(commands) or self._from_folders()
 
     def _list(self) -> dict[str, list[Distribution]]:
-        found: dict[str, list[Distribution]] = {}
+        copies: dict[str, list[Distribution]] = {}
         for copy in self._scan():
-            found.setdefault(normal(copy.name), []).append(copy)
-        return found
+            copies.setdefault(normal(copy.name), []).append(copy)
+        return copies
 
     def _scan(self) -> Iterator[Distribution]:
         folders = [folder for folder in self.layout().search_path if folder.startswith("/")]
@@ -186,30 +186,32 @@ class Interpreter:
             if once.get(self._files.real(folder)) == folder:
                 names = self._files.names(folder)
                 self._listed.append((folder, frozenset(names)))
-                for told in distributions_in(folder, names):
-                    yield Distribution(*told)
+                for words in distributions_in(folder, names):
+                    yield Distribution(*words)
 
-    def _with_headers(self, found: Distribution) -> Distribution:
-        if found.folder not in self._read:
-            self._read[found.folder] = self._read_headers(found)
-        return self._read[found.folder]
+    def _with_headers(self, distribution: Distribution) -> Distribution:
+        if distribution.folder not in self._read:
+            self._read[distribution.folder] = self._read_headers(distribution)
+        return self._read[distribution.folder]
 
-    def _read_headers(self, found: Distribution) -> Distribution:
-        headers = parse_headers(metadata_of(self._files, found.folder))
+    def _read_headers(self, distribution: Distribution) -> Distribution:
+        headers = parse_headers(metadata_of(self._files, distribution.folder))
         named = dict(headers)
         if "name" not in named:
-            return found
+            return distribution
         if "requires-dist" not in named:
-            required = egg_requirements(self._files, found.folder)
+            required = egg_requirements(self._files, distribution.folder)
             headers += tuple(("requires-dist", line) for line in required)
-        return Distribution(named["name"], named.get("version", found.version), found.folder, headers)
+        return Distribution(
+            named["name"], named.get("version", distribution.version), distribution.folder, headers
+        )
 
     def _ask(self, commands: Commands) -> Layout:
         """The caller's own variables: a version manager's shim or a conda build may need them."""
         variables = {**self._variables, "LC_ALL": "C"}
         answer = self._run(commands, [self.path, "-I", "-c", QUESTION], variables, here=True)
-        told = self._words(answer, self.path)
-        version, machine, prefix, base_prefix, user_site, *search_path = told
+        words = self._words(answer, self.path)
+        version, machine, prefix, base_prefix, user_site, *search_path = words
         more = self._user_site(user_site) if prefix == base_prefix else Reached()
         path = [*more.first, *self._first(), *more.folders, *search_path]
         return Layout(tuple(dict.fromkeys(path)), version, machine, asked=True, unread=more.unread)
@@ -239,10 +241,10 @@ class Interpreter:
         return commands.run(argv, timeout=self._timeout, limit=1 << 20, variables=variables, here=here)
 
     def _words(self, answer: Answer, program: str) -> list[str]:
-        told = words_of(answer)
-        if len(told) < 5:
+        words = words_of(answer)
+        if len(words) < 5:
             raise no_answer(program, answer, self._as_root)
-        return told
+        return words
 
     def _program(self) -> str:
         """The interpreter itself, where the path is a shim that root does not run."""
@@ -254,7 +256,7 @@ class Interpreter:
         """PYTHONPATH, as the job would have it in front; without what this user may not look into, which
         Python passes over."""
         entries = self._variables.path_list("PYTHONPATH")
-        here = self._here() if any(one[:1] not in ("", "/") for one in entries) else None
+        here = self._here() if any(entry[:1] not in ("", "/") for entry in entries) else None
         return [folder for folder in first_folders(entries, here) if not is_closed(self._files, folder)]
 
     def _user_site(self, folder: str) -> Reached:
@@ -279,12 +281,13 @@ class Interpreter:
         version = next((version for version, _base in installed if version), None)
         if version is None:
             raise CannotTell(self._without_library(program))
-        found = sum(
-            (self._packages(base) + Reached((base,)[: bool(one)]) for one, base in installed), Reached()
+        reached = sum(
+            (self._packages(base) + Reached((base,)[: bool(its_version)]) for its_version, base in installed),
+            Reached(),
         )
-        found = self._of_user(program, version) + found
-        path = dict.fromkeys([*found.first, *self._first(), *found.folders])
-        return Layout(tuple(path), version, None, asked=False, unread=found.unread)
+        reached = self._of_user(program, version) + reached
+        path = dict.fromkeys([*reached.first, *self._first(), *reached.folders])
+        return Layout(tuple(path), version, None, asked=False, unread=reached.unread)
 
     def _installed(self, program: str, real: str) -> Iterator[tuple[str, str]]:
         """Each folder of a standard library with its version, and Debian's for all versions, without one."""
@@ -302,8 +305,8 @@ class Interpreter:
     def _sites(self, program: str, version: str) -> Reached:
         """The folders for packages of one version; each once, as lib64 is often a link to lib."""
         bases: dict[Optional[str], str] = {}
-        for one, base in self._installed(program, self._files.real(program) or program):
-            if one in ("", version):
+        for its_version, base in self._installed(program, self._files.real(program) or program):
+            if its_version in ("", version):
                 bases.setdefault(self._files.real(base), base)
         return sum(map(self._packages, bases.values()), Reached())
 
@@ -330,5 +333,5 @@ class Interpreter:
     def _prefixes(self, program: str, real: str) -> tuple[str, ...]:
         """Where its packages may lie: beside its name and beside its file; of a virtual environment that
         does not want the system's packages, beside its name only."""
-        own, system = (one.rsplit("/", 2)[0] for one in (program, real))
+        own, system = (path.rsplit("/", 2)[0] for path in (program, real))
         return (own,) if alone(self._files, program) else tuple(dict.fromkeys((own, system)))

@@ -1,4 +1,7 @@
-"""Where the metadata of installed distributions lies: .dist-info, .egg-info, and eggs with their EGG-INFO."""
+"""Where the metadata of installed distributions lies: .dist-info, .egg-info, and eggs with their EGG-INFO.
+
+Not importlib.metadata, 23 ms to import: it knows no --root, and opens files on mounts that may hang.
+"""
 
 from __future__ import annotations
 
@@ -37,13 +40,13 @@ def parse_headers(text: str) -> tuple[tuple[str, str], ...]:
 def distributions_in(folder: str, names: Iterable[str]) -> Iterator[tuple[str, str, str]]:
     """Name, version and metadata's path of each that importing from a folder with these names would find."""
     if folder.endswith(".egg"):  # an egg counts where it stands on the search path itself
-        told = _told(folder.rsplit("/", 1)[-1])
-        if told:
-            yield (*told, f"{folder}/EGG-INFO")
+        name_and_version = _told(folder.rsplit("/", 1)[-1])
+        if name_and_version:
+            yield (*name_and_version, f"{folder}/EGG-INFO")
     for entry in names:
-        told = _told(entry) if entry.endswith("-info") else None
-        if told:
-            yield (*told, f"{folder}/{entry}")
+        name_and_version = _told(entry) if entry.endswith("-info") else None
+        if name_and_version:
+            yield (*name_and_version, f"{folder}/{entry}")
 
 
 def _told(entry: str) -> Optional[tuple[str, str]]:

@@ -48,10 +48,10 @@ class Modules:
     def find(self, name: str) -> Optional[Module]:
         """What `import name` finds, name may have dots; None when nothing is seen."""
         first, *rest = name.split(".")
-        found = self.top(first)
+        module = self.top(first)
         for part in rest:
-            found = self._in(found.folders, part) if found is not None else None
-        return found
+            module = self._in(module.folders, part) if module is not None else None
+        return module
 
     def top(self, name: str) -> Optional[Module]:
         """The same of a name without dots."""
@@ -91,10 +91,10 @@ class Modules:
     def _in(self, folders: Sequence[str], name: str) -> Optional[Module]:
         portions: list[str] = []
         for folder in folders:
-            found = self._in_folder(folder, name) if self.names(folder) else self._in_archive(folder, name)
-            if found is not None and found.file is not None:
-                return found
-            portions += found.folders if found is not None else ()
+            module = self._in_folder(folder, name) if self.names(folder) else self._in_archive(folder, name)
+            if module is not None and module.file is not None:
+                return module
+            portions += module.folders if module is not None else ()
         return Module(None, tuple(portions)) if portions else None
 
     def _in_folder(self, folder: str, name: str) -> Optional[Module]:
@@ -135,8 +135,8 @@ class Modules:
         if self._mapped is None:
             self._mapped = {}
             for site in filter(is_site, self._path):
-                for one in sorted(filter(_FINDER.match, self.names(site))):
-                    self._mapped.update(_mapping(self.text(f"{site}/{one}")))
+                for file in sorted(filter(_FINDER.match, self.names(site))):
+                    self._mapped.update(_mapping(self.text(f"{site}/{file}")))
         return self._mapped
 
     def _hooked(self) -> bool:
@@ -147,10 +147,10 @@ class Modules:
         """Whether a .pth file makes this package before anything looks for it, as setuptools' -nspkg.pth."""
         quoted = f"'{name}'"
         return any(
-            quoted in (self._files.text(f"{site}/{one}", TEXT_LIMIT) or "")
+            quoted in (self._files.text(f"{site}/{file}", TEXT_LIMIT) or "")
             for site in filter(is_site, self._path)
-            for one in self.names(site)
-            if one.endswith(".pth")
+            for file in self.names(site)
+            if file.endswith(".pth")
         )
 
 
@@ -175,12 +175,14 @@ def _archive_of(files: Files, folder: str) -> tuple[Optional[str], str]:
 
 def _mapping(text: str) -> dict[str, str]:
     """Name and path of each package in an editable install's table."""
-    found: dict[str, str] = {}
+    mapping: dict[str, str] = {}
     for match in _MAPPING.finditer(text):
         try:
             table = ast.literal_eval(match[2])
         except (ValueError, SyntaxError, RecursionError, MemoryError):
             continue
         if match[1] == "MAPPING":
-            found.update((str(name), str(path)) for name, path in table.items() if str(path).startswith("/"))
-    return found
+            mapping.update(
+                (str(name), str(path)) for name, path in table.items() if str(path).startswith("/")
+            )
+    return mapping

@@ -47,7 +47,7 @@ def imports_what_leads_nowhere(files: Files, site: str, line: str) -> bool:
 
 def _source(files: Files, site: str, name: str) -> Optional[str]:
     """The module's source; None where there is none, or something else of that name comes first."""
-    others = (one for one in files.names(site) if one.partition(".")[0] == name)
+    others = (file for file in files.names(site) if file.partition(".")[0] == name)
     if set(others) - {f"{name}.py", f"{name}.pth"}:
         return None
     content = files.read(f"{site}/{name}.py", LIMIT)

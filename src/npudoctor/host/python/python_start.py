@@ -25,7 +25,9 @@ _DEBIAN = ("lib/python3/dist-packages", "local/lib/python{}/dist-packages")
 
 def is_python(files: Files, path: str) -> bool:
     """Whether a program is a Python, by its name or that of its file."""
-    return any(_ANY_NAME.match(one.rpartition("/")[2]) for one in (path, files.real(path) or path))
+    return any(
+        _ANY_NAME.match(path_or_real.rpartition("/")[2]) for path_or_real in (path, files.real(path) or path)
+    )
 
 
 def has_version(files: Files, path: str) -> bool:
@@ -98,8 +100,8 @@ class _Start:
         folder of its file. Before 3.11 the pyvenv.cfg beside its file counts, since then that by its name."""
         real = (self._files.real(self._path) or self._path).rpartition("/")[0] or "/"
         homes = {folder: self._homes_beside(folder) for folder in self._program_folders()}
-        found = [home for beside in homes.values() for home in beside]
-        return list(dict.fromkeys(found if homes.get(real) else [real, *found]))
+        found_homes = [home for beside in homes.values() for home in beside]
+        return list(dict.fromkeys(found_homes if homes.get(real) else [real, *found_homes]))
 
     def _homes_beside(self, folder: str) -> list[str]:
         homes: list[str] = []
@@ -185,5 +187,5 @@ class _Start:
             raise _Distrust(why)
 
     def _unknown(self) -> _Distrust:
-        text = _("{path}: could not determine from where this Python loads its standard library")
+        text = _("{path}: could not determine where this Python loads its standard library from")
         return _Distrust(text.format(path=self._path))

@@ -30,17 +30,17 @@ class Requires:
     extras: tuple[str, ...] = ()
 
 
-def required(found: Distribution, name: str, layout: Layout) -> Optional[SpecifierSet]:
+def required(distribution: Distribution, name: str, layout: Layout) -> Optional[SpecifierSet]:
     """The versions of `name` that it accepts, in an interpreter of this layout and without extras.
 
     None when it does not require it. CannotTell when such a line of its metadata makes no sense, or when
     the metadata is missing or is none.
     """
-    _expect_headers(found)
+    _expect_headers(distribution)
     from packaging.specifiers import SpecifierSet
 
     wanted: Optional[SpecifierSet] = None
-    for line in found.all("Requires-Dist"):
+    for line in distribution.all("Requires-Dist"):
         if not normal(line.strip()).startswith(normal(name)):
             continue  # what is not about it need not be understood
         requirement = _parse(line)
@@ -49,22 +49,22 @@ def required(found: Distribution, name: str, layout: Layout) -> Optional[Specifi
     return wanted
 
 
-def _expect_headers(found: Distribution) -> None:
-    if not found.headers:
+def _expect_headers(distribution: Distribution) -> None:
+    if not distribution.headers:
         text = _("could not determine what {name} {version} requires: {folder} has no readable metadata")
-        words = {"name": found.name, "version": found.version, "folder": found.folder}
+        words = {"name": distribution.name, "version": distribution.version, "folder": distribution.folder}
         raise CannotTell(text.format(**words))
 
 
-def version_number(found: Distribution) -> Version:
+def version_number(distribution: Distribution) -> Version:
     """Its version, to compare; CannotTell when that is none."""
     from packaging.version import InvalidVersion, Version
 
     try:
-        return Version(found.version)
+        return Version(distribution.version)
     except InvalidVersion as error:
         text = _("the version {version} of {name} cannot be parsed")
-        raise CannotTell(text.format(version=found.version, name=found.name)) from error
+        raise CannotTell(text.format(version=distribution.version, name=distribution.name)) from error
 
 
 def _parse(line: str) -> Requirement:
@@ -96,14 +96,14 @@ def _senseless(line: str) -> CannotTell:
     return CannotTell(_("the requirement {text} cannot be parsed").format(text=line))
 
 
-def all_required(found: Distribution, layout: Layout) -> dict[str, SpecifierSet]:
+def all_required(distribution: Distribution, layout: Layout) -> dict[str, SpecifierSet]:
     """Everything that it requires in an interpreter of this layout, without extras; by PEP 503 name.
 
     A line that makes no sense is left out: one wrong line must not hide the others.
     """
-    _expect_headers(found)
+    _expect_headers(distribution)
     wanted: dict[str, SpecifierSet] = {}
-    for line in found.all("Requires-Dist"):
+    for line in distribution.all("Requires-Dist"):
         try:
             requirement = _parse(line)
             if not _applies(requirement, layout):
@@ -115,14 +115,16 @@ def all_required(found: Distribution, layout: Layout) -> dict[str, SpecifierSet]
     return wanted
 
 
-def requirements_of(found: Distribution, layout: Layout, extras: Sequence[str] = ("",)) -> list[Requires]:
+def requirements_of(
+    distribution: Distribution, layout: Layout, extras: Sequence[str] = ("",)
+) -> list[Requires]:
     """What it requires in an interpreter of this layout when these extras are asked for ("" for none).
 
     In the order of its metadata. A line that makes no sense is left out: it must not hide the others.
     """
-    _expect_headers(found)
+    _expect_headers(distribution)
     wanted = []
-    for line in found.all("Requires-Dist"):
+    for line in distribution.all("Requires-Dist"):
         if tuple(extras) == ("",) and _EXTRA in line and " or " not in line:
             continue  # most lines of a large package, and dear to parse
         try:

@@ -53,9 +53,9 @@ def _versions(
         return variables["PYENV_VERSION"].split(":")
     folder = here() or "/"
     while True:
-        told = _words(files, f"{folder.rstrip('/')}/.python-version")
-        if told or folder == "/":
-            return told or _words(files, f"{root}/version") or ["system"]
+        versions = _words(files, f"{folder.rstrip('/')}/.python-version")
+        if versions or folder == "/":
+            return versions or _words(files, f"{root}/version") or ["system"]
         folder = folder.rpartition("/")[0] or "/"
 
 

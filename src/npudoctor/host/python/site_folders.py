@@ -46,8 +46,8 @@ def reached_from(files: Files, site: str) -> Reached:
     """A folder for packages with the folders that its .pth files name, as Python's own `site` adds them."""
     names = files.names(site)
     own = (f"{site}/{name}" for name in names if name in _OWN_CODE)
-    found = Reached((site,), tuple(path for path in own if not _is_idle(files, path)))
-    return sum((_of_pth(files, site, name, names) for name in names if name.endswith(".pth")), found)
+    reached = Reached((site,), tuple(path for path in own if not _is_idle(files, path)))
+    return sum((_of_pth(files, site, name, names) for name in names if name.endswith(".pth")), reached)
 
 
 def _is_idle(files: Files, path: str) -> bool:
@@ -111,14 +111,14 @@ def user_folders(files: Files, variables: Mapping[str, str], program: str, versi
     """
     if variables.get("PYTHONNOUSERSITE"):
         return Reached()
-    found = Reached()
+    reached = Reached()
     for base in dict.fromkeys(_bases(files, variables, program)):
         site = f"{base}/lib/python{version}/site-packages"
         try:
-            found += reached_from(files, site) if files.stat(site) else Reached()
+            reached += reached_from(files, site) if files.stat(site) else Reached()
         except CannotTell:
-            found += Reached(unread=(site,))
-    return found
+            reached += Reached(unread=(site,))
+    return reached
 
 
 def _bases(files: Files, variables: Mapping[str, str], program: str) -> Iterator[str]:
@@ -164,8 +164,8 @@ def alone(files: Files, program: str) -> bool:
 
 def suits(real: str, version: str) -> bool:
     """Whether a folder pythonX.Y is this program's: python3.11 has it in its name, python3 may not."""
-    told = PYTHON_LIB.match(real.rsplit("/", 1)[-1])
-    return told is None or told.group(1) == version
+    named = PYTHON_LIB.match(real.rsplit("/", 1)[-1])
+    return named is None or named.group(1) == version
 
 
 def first_folders(entries: list[str], here: Optional[str]) -> list[str]:

@@ -33,10 +33,10 @@ def adds_nothing(text: str) -> bool:
 
 def _is_harmless(node: ast.AST) -> bool:
     if isinstance(node, ast.Import):
-        return all(one.name.split(".")[0] in _MODULES and _as_itself(one) for one in node.names)
+        return all(alias.name.split(".")[0] in _MODULES and _as_itself(alias) for alias in node.names)
     if isinstance(node, ast.ImportFrom):
         known = node.level == 0 and (node.module or "").split(".")[0] in _MODULES
-        return known and all(_is_part(node.module or "", one) for one in node.names)
+        return known and all(_is_part(node.module or "", alias) for alias in node.names)
     if isinstance(node, ast.Name):
         return node.id not in _NAMES and (isinstance(node.ctx, ast.Load) or node.id not in _KEPT)
     if isinstance(node, ast.Attribute):
@@ -56,5 +56,5 @@ def _as_itself(name: ast.alias) -> bool:
 def _is_part(module: str, name: ast.alias) -> bool:
     if module == "os" and name.name == "path":
         return name.asname not in _KEPT
-    told = name.name not in _ATTRIBUTES and name.name != "*" and not name.name.startswith(_STARTS)
-    return told and (name.asname or name.name) not in _KEPT
+    harmless = name.name not in _ATTRIBUTES and name.name != "*" and not name.name.startswith(_STARTS)
+    return harmless and (name.asname or name.name) not in _KEPT

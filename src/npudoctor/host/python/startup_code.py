@@ -38,8 +38,12 @@ def startup_statements(text: str) -> Iterator[StartupStatement]:
         return
     tree = parse_source(text)
     body = tree.body if tree else []
-    bound = {one.id for one in ast.walk(ast.Module(body, [])) if isinstance(one, ast.Name) and _stored(one)}
-    bound |= {one.name for one in body if isinstance(one, (ast.FunctionDef, ast.ClassDef))}
+    bound = {
+        name.id for name in ast.walk(ast.Module(body, [])) if isinstance(name, ast.Name) and _stored(name)
+    }
+    bound |= {
+        definition.name for definition in body if isinstance(definition, (ast.FunctionDef, ast.ClassDef))
+    }
     certain = True
     for node in body:
         kind, module = _kind(node, bound)

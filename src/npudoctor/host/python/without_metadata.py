@@ -85,9 +85,11 @@ def _is_there(files: Files, path: str, libraries: bool) -> bool:
 
 def version_in(files: Files, path: str) -> str:
     """The version that a package tells in its own files; empty where it does not."""
-    found = (_VERSION.search(text) for text in _texts(files, path))
-    told = (match[1] for match in found if match)
-    return next((version for version in told if "unknown" not in version), "")  # setuptools asks its metadata
+    matches = (_VERSION.search(text) for text in _texts(files, path))
+    versions = (match[1] for match in matches if match)
+    return next(
+        (version for version in versions if "unknown" not in version), ""
+    )  # setuptools asks its metadata
 
 
 def _texts(files: Files, path: str) -> Iterator[str]:

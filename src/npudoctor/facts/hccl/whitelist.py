@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from npudoctor import Finding, Host, _
-from npudoctor.checks.network import _hccl_env_findings as say
-from npudoctor.checks.network._ranks import several
+from npudoctor.core.messages import _
+from npudoctor.facts.job.rank_count import has_several_ranks
 from npudoctor.host import CannotTell
+from npudoctor.host.host import Host
 
 SWITCH, LIST = "HCCL_WHITELIST_DISABLE", "HCCL_WHITELIST_FILE"
 
 
-def whitelist(host: Host, valid: Mapping[str, str]) -> Iterator[Finding]:
-    """A whitelist that is on needs a file; with none, nobody may connect."""
-    path = host.variables.get(LIST, "")
+def whitelist_trouble(host: Host, valid: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
+    """Why nobody may connect, and the variables that say so; "" when somebody may.
+
+    A whitelist that is on needs a file.
+    """
+    variables = host.variables
+    path = variables.get(LIST, "")
     switch = valid.get(SWITCH)
-    if switch == "0":
-        why = _unusable(host, path)
-        if why:
-            text = _("HCCL_WHITELIST_DISABLE is 0, so only who is on the whitelist may connect, and {why}")
-            yield say.whitelist(text.format(why=why), (f"{SWITCH}=0", f"{LIST}={path}"))
-    elif SWITCH not in host.variables and not path and several(host.variables) and _on_by_default(host):
+    why = _unusable(host, path) if switch == "0" else ""
+    if why:
+        text = _("HCCL_WHITELIST_DISABLE is 0, so only who is on the whitelist may connect, and {why}")
+        return text.format(why=why), (f"{SWITCH}=0", f"{LIST}={path}")
+    unset = switch is None and not path and SWITCH not in variables
+    if unset and has_several_ranks(variables) and _on_by_default(host):
         text = _("HCCL_WHITELIST_DISABLE is not set, and up to CANN 5.1 the whitelist is on by default")
-        yield say.whitelist(text, ())
+        return text, ()
+    return "", ()
 
 
 def _unusable(host: Host, path: str) -> str:

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
-from npudoctor import ERROR, INFO, WARNING, Severity, _
 from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _
+from npudoctor.core.model import Severity
 from npudoctor.facts.job.rank_table_model import LAB, PODS, SERVERS, SUPER_POD, Device, RankTable, Server
 
 NAME_BYTES = 64
@@ -23,7 +24,7 @@ class Fault:
 
     code: str
     text: str
-    severity: Severity = ERROR
+    severity: Severity = Severity.ERROR
 
 
 def inner_faults(table: RankTable, variables: Mapping[str, str]) -> Iterator[Fault]:
@@ -73,7 +74,7 @@ def _counts(table: RankTable) -> Iterator[Fault]:
     sizes = [len(server.devices) for server in table.servers if server.devices]
     if any(size not in PER_SERVER for size in sizes) or len(set(sizes)) > 1:
         text = _("the servers have {counts} devices; usual are 1, 2, 4, 8 or 16, the same on each")
-        severity = ERROR if table.template == LAB else INFO
+        severity = Severity.ERROR if table.template == LAB else Severity.INFO
         yield Fault("device-counts", text.format(counts=listed(sizes)), severity)
 
 
@@ -113,7 +114,7 @@ def _split(table: RankTable) -> Iterator[Fault]:
         own = sorted(device.rank for device in server.devices if device.rank is not None)
         if own and own[-1] - own[0] >= len(own):
             text = _("the ranks of server {server} do not follow each other: {ranks}")
-            yield Fault("split-ranks", text.format(server=server.id, ranks=listed(own)), WARNING)
+            yield Fault("split-ranks", text.format(server=server.id, ranks=listed(own)), Severity.WARNING)
 
 
 def _devices(table: RankTable) -> Iterator[Fault]:
@@ -134,7 +135,7 @@ def _shared(server: Server, number: int, same: list[Device]) -> Iterator[Fault]:
     if len({device.ip for device in same if device.ip}) > 1:
         yield Fault("repeated", text)
     elif len({device.ports.get("device_port", 0) for device in same}) < len(same):
-        yield Fault("shared-device", text, WARNING)
+        yield Fault("shared-device", text, Severity.WARNING)
 
 
 def _addresses(table: RankTable, variables: Mapping[str, str]) -> Iterator[Fault]:
@@ -185,10 +186,10 @@ def _ports(table: RankTable) -> Iterator[Fault]:
         if repeated(hosts):
             text = _("host_port {ports} is given to several devices of server {server}")
             text = text.format(ports=listed(repeated(hosts)), server=server.id)
-            yield Fault("shared-port", text, WARNING)
+            yield Fault("shared-port", text, Severity.WARNING)
     if low:
         text = _("ports below 1024 belong to the system: {places}")
-        yield Fault("low-port", text.format(places=listed(low)), INFO)
+        yield Fault("low-port", text.format(places=listed(low)), Severity.INFO)
 
 
 def _super_pods(table: RankTable) -> Iterator[Fault]:
@@ -196,7 +197,7 @@ def _super_pods(table: RankTable) -> Iterator[Fault]:
     if not table.super_pods or not marked:
         text = _("without {key} HCCL takes this for servers outside of a super pod")
         key = "super_device_id" if table.super_pods else "super_pod_list"
-        yield Fault("server-mode", text.format(key=key), INFO)
+        yield Fault("server-mode", text.format(key=key), Severity.INFO)
         return
     for device in table.devices:
         if device.super_id is None:
@@ -229,12 +230,12 @@ def _inside_pods(table: RankTable) -> Iterator[Fault]:
         places = sorted(order[server.id] for server in inside)
         if places and places[-1] - places[0] >= len(places):
             text = _("the servers of super pod {pod} do not follow each other in server_list")
-            yield Fault("split-ranks", text.format(pod=pod.id), WARNING)
+            yield Fault("split-ranks", text.format(pod=pod.id), Severity.WARNING)
 
 
 def _backups(table: RankTable, variables: Mapping[str, str]) -> Iterator[Fault]:
     """A backup is the other die of the same NPU; it is looked at only where operators are run again."""
-    severity = WARNING if retries(variables) else INFO
+    severity = Severity.WARNING if retries(variables) else Severity.INFO
     owners = {
         device.ip: (server.id, device) for server in table.servers for device in server.devices if device.ip
     }

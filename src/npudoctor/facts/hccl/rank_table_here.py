@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Optional
 
-from npudoctor import INFO, WARNING, Host, _
-from npudoctor.checks.network._rank_table_rules import Fault, is_address, listed, retries
+from npudoctor.core.messages import _
+from npudoctor.core.model import Severity
+from npudoctor.facts.hccl.rank_table_rules import Fault, is_address, listed, retries
 from npudoctor.facts.job.local_addresses import is_local
 from npudoctor.facts.job.rank_table_model import PODS, Device, RankTable, Server
 from npudoctor.facts.npu.visible import runtime_ids
 from npudoctor.host import CannotTell
 from npudoctor.host.devices.hccnconf import CONF, HccnConf, read_conf
+from npudoctor.host.host import Host
 
 RANKS = ("RANK_ID", "RANK")  # of MindSpore and TensorFlow, of torchrun
 SIZES = ("RANK_SIZE", "WORLD_SIZE")
@@ -70,7 +72,7 @@ class Here:
                 text = _("{variable} is {value}, and the rank table has {count} ranks")
                 text = text.format(variable=name, value=size, count=total)
                 # One process alone does not meet others: it may well leave the table aside.
-                yield Fault("rank-size", text, INFO if size == 1 else WARNING)
+                yield Fault("rank-size", text, Severity.INFO if size == 1 else Severity.WARNING)
         for name in RANKS:
             value = self._host.variables.get(name, "")
             number = _number(self._host, name)
@@ -107,7 +109,7 @@ class Here:
             text = text.format(server=server.id, conf=CONF, what=listed(wrong, 3))
             several = len(self._table.servers) > 1
             # On one server the ranks meet over links that have no address, on most machines.
-            yield Fault("wrong-address", text, *(() if several else (WARNING,)))
+            yield Fault("wrong-address", text, *(() if several else (Severity.WARNING,)))
 
     def _missing_devices(self, server: Server) -> Iterator[Fault]:
         nodes = _nodes(self._host)
@@ -122,7 +124,7 @@ class Here:
             return  # the others may be of other containers
         text = _("server {server} is this machine, and device_id {ids} has no {node}: here are {nodes}")
         text = text.format(server=server.id, ids=listed(missing), node=f"{NODE}N", nodes=listed(nodes, 16))
-        yield Fault("no-device", text, *((WARNING,) if elsewhere else ()))
+        yield Fault("no-device", text, *((Severity.WARNING,) if elsewhere else ()))
 
     def _wrong_device(self) -> Iterator[Fault]:
         """DEVICE_ID counts the devices that the process sees; the table has physical ids."""
@@ -135,12 +137,12 @@ class Here:
                 "DEVICE_ID is {value}, which is NPU {physical}; rank {rank} of the table has device_id {id}"
             )
             text = text.format(value=number, physical=physical, rank=self.rank.rank, id=self.rank.id)
-            yield Fault("device-id", text, WARNING)
+            yield Fault("device-id", text, Severity.WARNING)
 
     def _wrong_host_ip(self, server: Server) -> Iterator[Fault]:
         if is_address(server.host_ip) and is_local(self._host, server.host_ip) is False:
             text = _("server {server} is this machine, and its host_ip {address} is no address of it")
-            severity = WARNING if retries(self._host.variables) else INFO
+            severity = Severity.WARNING if retries(self._host.variables) else Severity.INFO
             yield Fault("host-address", text.format(server=server.id, address=server.host_ip), severity)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 
-def several(variables: Mapping[str, str]) -> bool:
+def has_several_ranks(variables: Mapping[str, str]) -> bool:
     """Whether the variables say that the job has more than one rank."""
     size = variables.get("WORLD_SIZE", "")
     return size.isdecimal() and int(size[:9]) > 1

@@ -5,35 +5,37 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Optional
 
-from npudoctor import INFO, WARNING, Finding, _
-from npudoctor.checks.network import _hccl_env_findings as say
+from npudoctor.core.messages import _
 from npudoctor.knowledge.hccl import algorithms, on_chip, retries
 
 Row = Mapping[str, Any]
 
 
-def refused_pair(pcie: Optional[str], roce: Optional[str]) -> bool:
+def is_refused_pair(pcie: Optional[str], roce: Optional[str]) -> bool:
     """Whether HCCL stops with these: both 1, or one 0 and the other not set."""
     numbers = [None if value is None else int(value) for value in (pcie, roce)]
     return numbers in ([1, 1], [0, None], [None, 0])
 
 
-def out_of_order(valid: Mapping[str, str], names: tuple[str, str, str]) -> Iterator[Finding]:
-    """Of each two limits that are both set, the inner one should end first; 0 is no limit.
+def limits_out_of_order(
+    valid: Mapping[str, str], names: tuple[str, str, str]
+) -> Iterator[tuple[str, str, bool]]:
+    """The name of the inner limit, of the outer one, and whether something is lost, for each two limits in
+    seconds that are both set and of which the inner one does not end first; 0 is no limit.
 
     To give all three one value is what many guides do; only the last pair then loses something: which
     rank it was that HCCL waited for.
     """
-    given = [name for name in names if name in valid and float(valid[name]) > 0]
-    for shorter, longer in zip(given, given[1:]):
-        one, other = float(valid[shorter]), float(valid[longer])
+    limits = [name for name in names if name in valid and float(valid[name]) > 0]
+    for shorter, longer in zip(limits, limits[1:]):
+        inner, outer = float(valid[shorter]), float(valid[longer])
         last = longer == names[2]
-        if one > other or (last and one == other):
-            cut = last and shorter == names[1] and one > other
-            yield say.order(shorter, longer, valid, WARNING if cut else INFO)
+        if inner > outer or (last and inner == outer):
+            cut = last and shorter == names[1] and inner > outer
+            yield shorter, longer, cut
 
 
-def idle(row: Row, valid: Mapping[str, str], variables: Mapping[str, str], chip: str) -> str:
+def why_idle(row: Row, valid: Mapping[str, str], variables: Mapping[str, str], chip: str) -> str:
     """Why a valid value has no effect; "" when it has."""
     name = row["name"]
     if chip in row.get("not_on", ()):
@@ -50,25 +52,21 @@ def idle(row: Row, valid: Mapping[str, str], variables: Mapping[str, str], chip:
     return ""
 
 
-def partly_idle(row: Row, value: str) -> Iterator[Finding]:
-    """Parts of a value that have no effect."""
+def why_partly_idle(row: Row, value: str) -> str:
+    """Why a part of a value has no effect; "" when all of it has."""
     name = row["name"]
     if name == "HCCL_OP_RETRY_ENABLE" and "L0" in retries(value):
-        yield say.partly_idle(row, value, _("HCCL does not look at L0"))
+        return _("HCCL does not look at L0")
     if name == "HCCL_ALGO":
         for levels in algorithms(value).values():
             if levels.get("level1") == "AHC" and "level2" in levels:
-                why = _("AHC on level1 is used for level2 too, and what is set there is not looked at")
-                yield say.partly_idle(row, value, why)
-                return
+                return _("AHC on level1 is used for level2 too, and what is set there is not looked at")
+    return ""
 
 
-def outgoing(row: Row, value: str, chip: str) -> Iterator[Finding]:
-    """Words in a value that are to be dropped."""
-    here = on_chip(row, chip)
+def deprecated_words(row: Row, value: str, chip: str) -> list[str]:
+    """The words in a value that are to be dropped."""
     used = {value}
     if row["kind"] == "algo":
-        used = {one for levels in algorithms(value).values() for one in levels.values()}
-    for word in here.get("deprecated", ()):
-        if word in used:
-            yield say.deprecated(row, value, word)
+        used = {algorithm for levels in algorithms(value).values() for algorithm in levels.values()}
+    return [word for word in on_chip(row, chip).get("deprecated", ()) if word in used]
