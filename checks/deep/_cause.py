@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Optional
 
 from npudoctor import Fix, Host, _
-from npudoctor.checks.deep._owners import is_standard, owner_of
 from npudoctor.core.frozen import dataclass
 from npudoctor.facts.job.tracebacks import Frame, Raised
+from npudoctor.facts.python.owners import is_standard_library, owner_of
 from npudoctor.host.python.interpreter import Distribution
 
 
@@ -26,14 +26,14 @@ class Cause:
     owner: Optional[str] = None
 
 
-def about(*words: str) -> tuple[str, ...]:
+def distinct(*words: str) -> tuple[str, ...]:
     """The words that there are, each once."""
     return tuple(dict.fromkeys(word for word in words if word))
 
 
 def deepest(frames: tuple[Frame, ...]) -> Optional[Frame]:
     """The last frame that is neither ours nor of Python itself."""
-    return next((frame for frame in reversed(frames) if not is_standard(frame.file)), None)
+    return next((frame for frame in reversed(frames) if not is_standard_library(frame.file)), None)
 
 
 def place_of(raised: Raised) -> str:

@@ -8,12 +8,19 @@ from typing import Callable, Optional
 
 from npudoctor import Fix, Host, _
 from npudoctor.checks.deep import _remedies as remedies
-from npudoctor.checks.deep._cause import Cause, about, deepest, place_of, spot_of, user_of
+from npudoctor.checks.deep._cause import Cause, deepest, distinct, place_of, spot_of, user_of
 from npudoctor.checks.deep._libraries import of_library
-from npudoctor.checks.deep._other_files import other_file, stale_byte_code
-from npudoctor.checks.deep._owners import brings, family, owner_of, path_of, shadowing
 from npudoctor.core.frozen import replace
 from npudoctor.facts.job.tracebacks import Raised
+from npudoctor.facts.python.owners import (
+    distribution_below,
+    is_byte_code_stale,
+    is_replaced,
+    owner_of,
+    owner_of_module,
+    path_of,
+    shadowing_path,
+)
 from npudoctor.facts.system.limits import limit_of
 from npudoctor.host import CannotTell
 from npudoctor.host.python.installed_files import site_of
@@ -76,34 +83,32 @@ def _missing_module(host: Host, raised: Raised) -> Optional[Cause]:
         return None
     module = match["module"]
     top = module.partition(".")[0]
-    hiding = shadowing(host, module)
+    hiding = shadowing_path(host, module)
     if hiding is not None and (module != top or "not a package" in raised.message):
         return _hidden(host, raised, hiding, module)
     gone = _gone(host, raised, module)
     if gone is not None:
         return gone
-    near = family(host, top) if module != top else None
+    near = distribution_below(host, top) if module != top else None
     user, found = user_of(host, raised)
     if near is not None and found is not None and near.folder == found.folder:
-        label = f"{near.name} {near.version}"
-        text = _(
-            "the files of {package} do not belong together: it has no module {module}, which {place} imports"
-        )
+        label = near.label
+        text = _("the files of {package} are inconsistent: it has no module {module}, which {place} imports")
         text = text.format(package=label, module=module, place=place_of(raised))
-        return Cause(text, raised, about(module, near.name), remedies.again(host, near), owner=label)
+        return Cause(text, raised, distinct(module, near.name), remedies.reinstall(host, near), owner=label)
     if near is not None:
         text = _("{package} has no module {module}, which {user} imports")
-        label = f"{near.name} {near.version}"
-        fix = remedies.together(host, near, found)
-        words = about(module, near.name)
+        label = near.label
+        fix = remedies.install_suiting(host, near, found)
+        words = distinct(module, near.name)
         return Cause(text.format(package=label, module=module, user=user), raised, words, fix, owner=label)
     text = _("the module {module} is not installed; {user} imports it").format(module=module, user=user)
-    return Cause(text, raised, about(module, top), remedies.bringing(host, top, found))
+    return Cause(text, raised, distinct(module, top), remedies.install_provider(host, top, found))
 
 
 def _gone(host: Host, raised: Raised, module: str) -> Optional[Cause]:
     """The module's file, which was installed and is no longer there; None of all others."""
-    whole = brings(host, module)
+    whole = owner_of_module(host, module)
     if whole is None:
         return None
     path = path_of(whole)
@@ -112,19 +117,21 @@ def _gone(host: Host, raised: Raised, module: str) -> Optional[Cause]:
     if entry is not None and entry.is_file:
         if module.partition(".")[0] != module or not raised.is_a("ModuleNotFoundError"):
             return None
-        text = _("{path} of {package} is there, and this Python does not find it")
+        text = _("{path} of {package} exists, but this Python does not find it")
     text = text.format(path=path, package=whole.label)
-    words = about(path, module, whole.distribution.name)
-    fix = None if entry is not None and entry.is_file else remedies.again(host, whole.distribution)
+    words = distinct(path, module, whole.distribution.name)
+    fix = None if entry is not None and entry.is_file else remedies.reinstall(host, whole.distribution)
     return Cause(text, raised, words, fix, owner=whole.label)
 
 
 def _hidden(host: Host, raised: Raised, path: str, module: str) -> Cause:
     """A file of the job's own is taken for a module."""
-    installed = brings(host, module.partition(".")[0]) or brings(host, module)
+    installed = owner_of_module(host, module.partition(".")[0]) or owner_of_module(host, module)
     name = installed.label if installed else _("the module {module}").format(module=module.partition(".")[0])
     text = _("{path} hides {package}: {error}").format(path=path, package=name, error=raised.message)
-    return Cause(text, raised, about(path, module), remedies.renamed(path), owner=name if installed else None)
+    return Cause(
+        text, raised, distinct(path, module), remedies.rename(path), owner=name if installed else None
+    )
 
 
 def _missing_name(host: Host, raised: Raised) -> Optional[Cause]:
@@ -134,39 +141,38 @@ def _missing_name(host: Host, raised: Raised) -> Optional[Cause]:
     if match is None:
         return None
     module, name = match["module"], match["name"]
-    hiding = shadowing(host, module)
+    hiding = shadowing_path(host, module)
     if hiding is not None and (raised.path is None or raised.path.startswith(hiding)):
         return _hidden(host, raised, hiding, module)
     gone = _gone(host, raised, f"{module}.{name}")
     if gone is not None:
         return gone
-    owner = owner_of(host, raised.path) or brings(host, module)
+    owner = owner_of(host, raised.path) or owner_of_module(host, module)
     user, found = user_of(host, raised)
     if match["early"]:
-        text = _(
-            "{module} has no {name} yet when {user} asks for it: modules that import each other in a circle"
-        )
-        words = about(module, owner.distribution.name if owner else "")
+        text = _("{user} needs {name} before {module} has defined it: the modules import each other")
+        words = distinct(module, owner.distribution.name if owner else "")
         return Cause(text.format(module=module, name=name, user=place_of(raised) or user), raised, words)
     if owner is None:
         return None
-    words = about(raised.path or path_of(owner), module, owner.distribution.name)
+    words = distinct(raised.path or path_of(owner), module, owner.distribution.name)
     own = found is not None and found.folder == owner.distribution.folder
     path = raised.path or path_of(owner)
-    other = stale_byte_code(host, owner, path, name)
-    if other is None and not own and remedies.suits(host, owner.distribution, found):
-        other = other_file(host, owner, path, name)
-    if other is not None:
-        return Cause(other[0].replace("{user}", user), raised, words, other[1], owner=owner.label)
-    if own:
-        text = _(
-            "the files of {package} do not belong together: {module} has no {name}, which {place} asks for"
-        )
-        text = text.format(package=owner.label, module=module, name=name, place=place_of(raised))
-        return Cause(text, raised, words, remedies.again(host, owner.distribution), owner=owner.label)
-    text = _("{package} has no {name} in {module}, which {user} asks for")
-    text = text.format(package=owner.label, name=name, module=module, user=user)
-    return Cause(text, raised, words, remedies.together(host, owner.distribution, found), owner=owner.label)
+    if is_byte_code_stale(host, path, name):
+        text = _("{path} of {package} has {name}, which {user} needs, but its byte code is from another file")
+        fix = remedies.remove_byte_code(path)
+    elif own:
+        text = _("the files of {package} are inconsistent: {module} has no {name}, which {place} needs")
+        fix = remedies.reinstall(host, owner.distribution)
+    elif remedies.suits(host, owner.distribution, found) and is_replaced(host, owner, path):
+        text = _("{path} is not the file that {package} installed: it has no {name}, which {user} needs")
+        fix = remedies.reinstall(host, owner.distribution)
+    else:
+        text = _("{package} has no {name} in {module}, which {user} needs")
+        fix = remedies.install_suiting(host, owner.distribution, found)
+    spot = {"path": path, "place": place_of(raised), "module": module, "name": name}
+    text = text.format(package=owner.label, user=user, **spot)
+    return Cause(text, raised, words, fix, owner=owner.label)
 
 
 def _protobuf(host: Host, raised: Raised) -> Optional[Cause]:
@@ -175,11 +181,11 @@ def _protobuf(host: Host, raised: Raised) -> Optional[Cause]:
     if not told or "google.protobuf.pyext" not in raised.message:
         return None
     found = host.interpreter.installed("protobuf")
-    label = f"{found.name} {found.version}" if found else "protobuf"
-    text = _("{variable}={value} asks for what {package} does not have: {error}")
+    label = found.label if found else "protobuf"
+    text = _("{variable}={value} asks for an implementation that {package} does not have: {error}")
     text = text.format(variable=PROTOBUF, value=told, package=label, error=raised.message)
     fix = remedies.by_hand(_("unset {variable}").format(variable=PROTOBUF))
-    return Cause(text, raised, about(PROTOBUF, "protobuf"), fix, owner=label)
+    return Cause(text, raised, distinct(PROTOBUF, "protobuf"), fix, owner=label)
 
 
 def _damaged_file(host: Host, raised: Raised) -> Optional[Cause]:
@@ -195,12 +201,12 @@ def _damaged_file(host: Host, raised: Raised) -> Optional[Cause]:
     if byte_code and path.endswith(".py"):
         text = _("the byte code of {path} of {package} is damaged: {error}")
     if owner is None:
-        text = _("{path} cannot be read by this Python: {error}")
+        text = _("this Python cannot read {path}: {error}")
     text = text.format(path=path, package=owner.label if owner else "", error=raised.message)
-    fix = remedies.again(host, owner.distribution) if owner else None
+    fix = remedies.reinstall(host, owner.distribution) if owner else None
     if byte_code and path.endswith(".py"):
-        fix = remedies.without_byte_code(path)
-    words = about(path, owner.distribution.name if owner else "")
+        fix = remedies.remove_byte_code(path)
+    words = distinct(path, owner.distribution.name if owner else "")
     return Cause(text, raised, words, fix, owner=owner.label if owner else None)
 
 
@@ -213,8 +219,8 @@ def _unreadable_file(host: Host, raised: Raised) -> Optional[Cause]:
     text = _("{path} of {package} cannot be used: {error}") if owner else _("{path} cannot be used: {error}")
     text = text.format(path=path, package=owner.label if owner else "", error=why)
     missing = raised.is_a("FileNotFoundError") and owner is not None
-    fix = remedies.again(host, owner.distribution) if owner and missing else None
-    words = about(path, owner.distribution.name if owner else "")
+    fix = remedies.reinstall(host, owner.distribution) if owner and missing else None
+    words = distinct(path, owner.distribution.name if owner else "")
     return Cause(text, raised, words, fix, owner=owner.label if owner else None)
 
 
@@ -226,7 +232,7 @@ def _no_room(host: Host, raised: Raised) -> Optional[Cause]:
     if "static TLS" in raised.message:
         return None
     user, _found = user_of(host, raised)
-    text = _("no memory is left for {user}: {error}")
+    text = _("{user} ran out of memory: {error}")
     text, fix = within_limits(host, text.format(user=user, error=raised.message or raised.type))
     return Cause(text, raised, ("ulimit -v", "ulimit -d"), fix)
 
@@ -257,13 +263,13 @@ def _warning(host: Host, raised: Raised) -> Optional[Cause]:
         return None
     user, _found = user_of(host, raised)
     told = host.variables.get("PYTHONWARNINGS", "")
-    text = _("a warning of {user} is made an error: {error}").format(user=user, error=raised.text)
+    text = _("a warning from {user} is turned into an error: {error}").format(user=user, error=raised.text)
     if not told:
-        return Cause(text, raised, about("PYTHONWARNINGS"))
-    text = _("PYTHONWARNINGS={value} makes a warning of {user} an error: {error}")
+        return Cause(text, raised, distinct("PYTHONWARNINGS"))
+    text = _("PYTHONWARNINGS={value} turns a warning from {user} into an error: {error}")
     text = text.format(value=told, user=user, error=raised.text)
     fix = remedies.by_hand(_("unset PYTHONWARNINGS, or let it ignore {type}").format(type=raised.type))
-    return Cause(text, raised, about("PYTHONWARNINGS"), fix)
+    return Cause(text, raised, distinct("PYTHONWARNINGS"), fix)
 
 
 def _no_numpy(host: Host, raised: Raised) -> Optional[Cause]:
@@ -275,12 +281,12 @@ def _no_numpy(host: Host, raised: Raised) -> Optional[Cause]:
     user, found = user_of(host, raised)
     if numpy is None:
         text = _("the module {module} is not installed; {user} imports it").format(module="numpy", user=user)
-        return Cause(text, raised, about("numpy"), remedies.bringing(host, "numpy", found))
+        return Cause(text, raised, distinct("numpy"), remedies.install_provider(host, "numpy", found))
     if numpy.folder.endswith("/numpy") or host.files.stat(path) is not None:
         return None
-    label = f"{numpy.name} {numpy.version}"
+    label = numpy.label
     text = _("{path} of {package} is missing; {user} needs it").format(path=path, package=label, user=user)
-    return Cause(text, raised, about(path, "numpy"), remedies.again(host, numpy), owner=label)
+    return Cause(text, raised, distinct(path, "numpy"), remedies.reinstall(host, numpy), owner=label)
 
 
 def _other_numpy(host: Host, raised: Raised) -> Optional[Cause]:
@@ -290,13 +296,15 @@ def _other_numpy(host: Host, raised: Raised) -> Optional[Cause]:
     user, found = user_of(host, raised)
     if numpy is None or (found is not None and found.folder == numpy.folder):
         return None
-    label = f"{numpy.name} {numpy.version}"
+    label = numpy.label
     if not raised.frames or not deepest(raised.frames):
         user = _("an extension module")
     text = _("{user} was built for another release than the {numpy} that is installed: {error}")
     error = raised.message.splitlines()[0]
-    fix = remedies.together(host, numpy, found)
-    return Cause(text.format(user=user, numpy=label, error=error), raised, about("numpy"), fix, owner=label)
+    fix = remedies.install_suiting(host, numpy, found)
+    return Cause(
+        text.format(user=user, numpy=label, error=error), raised, distinct("numpy"), fix, owner=label
+    )
 
 
 def _other(host: Host, raised: Raised) -> Cause:
@@ -305,7 +313,7 @@ def _other(host: Host, raised: Raised) -> Cause:
     spot = spot_of(host, raised)
     text = _("{error} (in {place})") if spot else "{error}"
     sentence = text.format(error=" ".join(raised.text.split())[:300], place=spot)
-    words = about(place_of(raised).rpartition(":")[0], found.name if found else "")
+    words = distinct(place_of(raised).rpartition(":")[0], found.name if found else "")
     return Cause(sentence, raised, words, understood=False, owner=user if found else None)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import Callable, Optional
 
-from npudoctor import Host, _
+from npudoctor import Fix, Host, _
 from npudoctor.checks.deep import _remedies as remedies
-from npudoctor.checks.deep._cause import Cause, about, user_of
-from npudoctor.checks.deep._owners import Owner, brings_library, owner_of, path_of
+from npudoctor.checks.deep._cause import Cause, distinct, user_of
 from npudoctor.facts.job.tracebacks import Raised
+from npudoctor.facts.python.owners import Owner, owner_of, owner_of_library, path_of
 from npudoctor.host import CannotTell
 
 _NOT_OPENED = re.compile(r"(?P<library>\S+): cannot open shared object file: (?P<why>.+)")
@@ -39,12 +39,10 @@ def of_library(host: Host, raised: Raised) -> Optional[Cause]:
     for pattern, kind in _KINDS:
         match = pattern.search(raised.message)
         if match is not None:
-            return kind(host, raised, match)
+            library = match["by" if "by" in pattern.groupindex else "library"]
+            owner = owner_of(host, library) if library.startswith("/") else owner_of_library(host, library)
+            return kind(host, raised, match, owner)
     return None
-
-
-def _owner(host: Host, library: str) -> Optional[Owner]:
-    return owner_of(host, library) if library.startswith("/") else brings_library(host, library)
 
 
 def _file(library: str, owner: Optional[Owner]) -> str:
@@ -53,30 +51,40 @@ def _file(library: str, owner: Optional[Owner]) -> str:
 
 def _words(library: str, owner: Optional[Owner]) -> tuple[str, ...]:
     name = library.rpartition("/")[2]
-    told: tuple[str, ...] = about(library, name, owner.distribution.name if owner else "")
-    return told
+    words: tuple[str, ...] = distinct(library, name, owner.distribution.name if owner else "")
+    return words
 
 
-def _not_opened(host: Host, raised: Raised, match: re.Match[str]) -> Cause:
+def _cause(
+    raised: Raised, text: str, library: str, owner: Optional[Owner], fix: Optional[Fix] = None
+) -> Cause:
+    label = owner.label if owner else None
+    return Cause(text, raised, _words(library, owner), fix, owner=label)
+
+
+def _reinstall(host: Host, owner: Optional[Owner]) -> Optional[Fix]:
+    fix: Optional[Fix] = remedies.reinstall(host, owner.distribution) if owner else None
+    return fix
+
+
+def _not_opened(host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owner]) -> Cause:
     library, why = match["library"], match["why"].strip()
-    owner = _owner(host, library)
     needing = owner_of(host, raised.path)
     user = needing.label if needing else user_of(host, raised)[0]
     if raised.path and raised.path != library:
         user = f"{user} ({raised.path})"
-    there = host.files.stat(path_of(owner)) if owner else None
+    entry = host.files.stat(path_of(owner)) if owner else None
     if not why.startswith("No such file"):
         text = _("{file} cannot be opened: {why}").format(file=_file(library, owner), why=why)
-        return Cause(text, raised, _words(library, owner), owner=owner.label if owner else None)
-    if owner is not None and there is None:
-        text = _("{path} of {package} is missing; {user} needs it")
-        text = text.format(path=path_of(owner), package=owner.label, user=user)
-        fix = remedies.again(host, owner.distribution)
-        return Cause(text, raised, _words(library, owner), fix, owner=owner.label)
-    if owner is not None:
+        return _cause(raised, text, library, owner)
+    if owner is None:
+        text = _("{user} needs the library {library}, which is not found").format(library=library, user=user)
+        return Cause(text, raised, _words(library, None), vague=True)
+    if entry is not None:
         return _passed_over(host, raised, library, owner)
-    text = _("the library {library} is not found; {user} needs it").format(library=library, user=user)
-    return Cause(text, raised, _words(library, None), vague=True)
+    text = _("{path} of {package} is missing; {user} needs it")
+    text = text.format(path=path_of(owner), package=owner.label, user=user)
+    return _cause(raised, text, library, owner, _reinstall(host, owner))
 
 
 def _passed_over(host: Host, raised: Raised, library: str, owner: Owner) -> Cause:
@@ -84,14 +92,13 @@ def _passed_over(host: Host, raised: Raised, library: str, owner: Owner) -> Caus
     path = path_of(owner)
     machine, here = _machine(host, path), host.interpreter.layout().machine
     if machine and here and machine != here:
-        text = _("{file} was built for {machine}, and this machine is {here}")
+        text = _("{file} was built for {machine}, but this machine is {here}")
         text = text.format(file=_file(path, owner), machine=machine, here=here)
-        fix = remedies.again(host, owner.distribution)
-        return Cause(text, raised, _words(path, owner), fix, owner=owner.label)
-    text = _("the loader does not look for {library} where it is, in {folder} of {package}")
+        return _cause(raised, text, path, owner, _reinstall(host, owner))
+    text = _("the loader does not search {folder} of {package}, where {library} is")
     text = text.format(library=library, folder=path.rpartition("/")[0], package=owner.label)
     fix = remedies.by_hand(_("ldd the file that needs it; reinstall {package}").format(package=owner.label))
-    return Cause(text, raised, _words(path, owner), fix, owner=owner.label)
+    return _cause(raised, text, path, owner, fix)
 
 
 def _machine(host: Host, path: str) -> Optional[str]:
@@ -102,70 +109,62 @@ def _machine(host: Host, path: str) -> Optional[str]:
     return library.machine if library else None
 
 
-def _symbol(host: Host, raised: Raised, match: re.Match[str]) -> Cause:
-    library, symbol = match["library"], match["symbol"]
-    owner = _owner(host, library)
+def _symbol(_host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owner]) -> Cause:
+    library = match["library"]
     text = _(
-        "{file} asks for the symbol {symbol}, which no loaded library has: it was built for another release"
+        "{file} needs the symbol {symbol}, which no loaded library has: it was built for another release"
     )
-    text = text.format(file=_file(library, owner), symbol=symbol)
-    return Cause(text, raised, _words(library, owner), owner=owner.label if owner else None)
+    return _cause(raised, text.format(file=_file(library, owner), symbol=match["symbol"]), library, owner)
 
 
-def _version(host: Host, raised: Raised, match: re.Match[str]) -> Cause:
-    by = match["by"]
-    owner = _owner(host, by)
-    text = _("{file} needs {version} of {library}, which is older")
-    text = text.format(file=_file(by, owner), version=match["version"], library=match["library"])
-    words = about(match["version"], match["library"].rpartition("/")[2], *_words(by, owner))
+def _version(_host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owner]) -> Cause:
+    by, library = match["by"], match["library"]
+    text = _("{file} needs {version} from {library}, which is too old")
+    text = text.format(file=_file(by, owner), version=match["version"], library=library)
+    words = distinct(match["version"], library.rpartition("/")[2], *_words(by, owner))
     return Cause(text, raised, words, owner=owner.label if owner else None)
 
 
-def _broken(host: Host, raised: Raised, match: re.Match[str]) -> Cause:
+def _broken(host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owner]) -> Cause:
     library = match["library"]
-    owner = _owner(host, library)
     text = _("{file} is damaged: {why}").format(file=_file(library, owner), why=match["why"])
-    fix = remedies.again(host, owner.distribution) if owner else None
-    return Cause(text, raised, _words(library, owner), fix, owner=owner.label if owner else None)
+    return _cause(raised, text, library, owner, _reinstall(host, owner))
 
 
-def _class(host: Host, raised: Raised, match: re.Match[str]) -> Cause:
+def _class(host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owner]) -> Cause:
     library = match["library"]
-    owner = _owner(host, library)
     text = _("{file} was built for another processor or word size: {why}")
     text = text.format(file=_file(library, owner), why=match["why"])
-    fix = remedies.again(host, owner.distribution) if owner else None
-    return Cause(text, raised, _words(library, owner), fix, owner=owner.label if owner else None)
+    return _cause(raised, text, library, owner, _reinstall(host, owner))
 
 
-def _tls(host: Host, raised: Raised, match: re.Match[str]) -> Cause:
+def _tls(_host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owner]) -> Cause:
     library = match["library"]
-    owner = _owner(host, library)
     text = _("no room is left for the thread-local data of {file} (static TLS block)")
     text = text.format(file=_file(library, owner))
     return Cause(text, raised, ("static TLS", *_words(library, owner)))
 
 
-def _mapped(host: Host, raised: Raised, match: re.Match[str]) -> Cause:
+def _mapped(_host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owner]) -> Cause:
     library = match["library"]
-    owner = _owner(host, library)
-    text = _("{file} may not be executed where it lies: {error}")
+    text = _("{file} cannot be mapped as executable: {error}")
     text = text.format(file=_file(library, owner), error=match[0].partition(": ")[2])
     fix = None
     if library.startswith("/") and (match["why"] or "").startswith("Operation not permitted"):
-        words = _("is {folder} mounted with noexec? findmnt -T {folder} -o TARGET,OPTIONS")
-        fix = remedies.by_hand(words.format(folder=library.rpartition("/")[0]))
-    return Cause(text, raised, _words(library, owner), fix, owner=owner.label if owner else None)
+        title = _("is {folder} mounted with noexec? findmnt -T {folder} -o TARGET,OPTIONS")
+        fix = remedies.by_hand(title.format(folder=library.rpartition("/")[0]))
+    return _cause(raised, text, library, owner, fix)
 
 
-def _any(host: Host, raised: Raised, match: re.Match[str]) -> Cause:
+def _any(_host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owner]) -> Cause:
     library = match["library"]
-    owner = _owner(host, library)
     text = _("{file} cannot be loaded: {why}").format(file=_file(library, owner), why=match["why"])
     return Cause(text, raised, _words(library, owner), vague=True, owner=owner.label if owner else None)
 
 
-_KINDS: tuple[tuple[re.Pattern[str], Callable[[Host, Raised, re.Match[str]], Cause]], ...] = (
+_KINDS: tuple[
+    tuple[re.Pattern[str], Callable[[Host, Raised, re.Match[str], Optional[Owner]], Cause]], ...
+] = (
     (_SYMBOL, _symbol),
     (_VERSION, _version),
     (_CLASS, _class),

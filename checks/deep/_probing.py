@@ -9,12 +9,12 @@ from typing import Optional
 
 from npudoctor import Action, Finding, Fix, Host, _
 from npudoctor.checks.deep import _remedies as remedies
-from npudoctor.checks.deep._cause import Cause, about, deepest, place_of, spot_of
+from npudoctor.checks.deep._cause import Cause, deepest, distinct, place_of, spot_of
 from npudoctor.checks.deep._causes import cause_of, is_no_room, within_limits
-from npudoctor.checks.deep._owners import owner_of
 from npudoctor.core.frozen import dataclass
 from npudoctor.facts.job.probes import ProbeResult, probe
 from npudoctor.facts.job.tracebacks import Frame, Raised, stack_of
+from npudoctor.facts.python.owners import owner_of
 
 SECONDS = 120.0  # for one framework
 LINES, LONGEST = 12, 400  # of the output, as evidence: its end says why
@@ -67,9 +67,9 @@ def import_of(host: Host, modules: Sequence[str]) -> ProbeResult:
 def died_once(code: str, what: str, probed: ProbeResult) -> Finding:
     """Of one that crashed, and did not when it was tried again, or could not be tried again in time."""
     if probed.died:
-        text = _("{what}: {ending} at the first try; the second one, with no setting of npudoctor's, worked")
+        text = _("{what}: {ending} on the first try; the second try, without npudoctor's settings, worked")
     else:
-        text = _("{what}: {ending}; no time was left to try it again")
+        text = _("{what}: {ending}; there was no time to try again")
     message = text.format(what=what, ending=probed.died or probed.ending)
     output = [line.strip()[:LONGEST] for line in probed.output.splitlines() if line.strip()]
     return Finding(code, message, evidence=() if probed.died else tuple(output[-2:]), action=Action.NONE)
@@ -96,7 +96,7 @@ def _without_exception(host: Host, probed: ProbeResult, left: Optional[Cause]) -
     loading = probed.loading if silent or (stack and _loads(stack)) else None
     if probed.finished and left is None:
         return Cause(
-            _("{ending} when Python ended, after all of it had worked").format(ending=probed.ending), raised
+            _("{ending} when Python exited, after everything had worked").format(ending=probed.ending), raised
         )
     if frame is None and loading is None:
         return None
@@ -111,10 +111,12 @@ def _without_exception(host: Host, probed: ProbeResult, left: Optional[Cause]) -
     elif probed.answer.ended == "timeout":
         text = _("{ending}: it waits in {place}")
     elif left is not None:
-        text = _("{ending}: {place} ends Python")
+        text = _("{ending}: {place} exits Python")
     else:
         text = _("{ending} in {place}")
-    words_about = about(loading or "", frame.file if frame else "", owner.distribution.name if owner else "")
+    words_about = distinct(
+        loading or "", frame.file if frame else "", owner.distribution.name if owner else ""
+    )
     sentence, fix = text.format(**words), _remedy(probed, loading is not None)
     dying = _dying_words(probed) if left is None else left.raised.message
     dying = "" if dying.lstrip("-").isdigit() else dying
@@ -122,7 +124,7 @@ def _without_exception(host: Host, probed: ProbeResult, left: Optional[Cause]) -
         sentence = f"{sentence}: {dying}"
     if is_no_room(dying):
         sentence, fix = within_limits(host, sentence)
-        words_about = about("ulimit -v", "ulimit -d", *words_about)
+        words_about = distinct("ulimit -v", "ulimit -d", *words_about)
     return Cause(sentence, raised, words_about, fix, owner=owner.label if owner else None)
 
 
@@ -143,15 +145,13 @@ def _remedy(probed: ProbeResult, loading: bool) -> Optional[Fix]:
     status = probed.answer.status
     if status is None or status >= 0:
         return None
-    text = _(
-        "reinstall it, for this Python and with the NumPy that it was built for; then try the import alone"
-    )
+    text = _("reinstall it for this Python, with the NumPy that it was built for, then try the import alone")
     if status == -signal.SIGILL:
-        text = _("install a build of it for this processor, which lacks one of its instructions")
+        text = _("install a build for this processor: it lacks an instruction that this build uses")
     elif status == -signal.SIGKILL:
-        text = _("look whether memory ran out: dmesg -T | grep -i 'killed process'")
+        text = _("check whether memory ran out: dmesg -T | grep -i 'killed process'")
     elif status == -signal.SIGBUS and loading:
-        text = _("reinstall it: one of the libraries that are loaded with it is cut short")
+        text = _("reinstall it: one of the libraries that it loads is truncated")
     fix: Fix = remedies.by_hand(text)
     return fix
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Optional
 
 from npudoctor import Fix, Host, Risk, _
-from npudoctor.checks.python._pip import pip_fix
+from npudoctor.checks.python._pip import pip_install, pip_reinstall
 from npudoctor.host import CannotTell
 from npudoctor.host.python.interpreter import Distribution, normal
 from npudoctor.host.python.requirements import required
@@ -35,54 +35,50 @@ def by_hand(title: str) -> Fix:
     return Fix(title, steps=(), risk=Risk.MANUAL, needs_root=False)
 
 
-def again(host: Host, found: Distribution) -> Fix:
+def reinstall(host: Host, copy: Distribution) -> Fix:
     """The same release once more, over what is there."""
-    title = _("reinstall {name}").format(name=f"{found.name} {found.version}")
-    line = ("install", "--force-reinstall", "--no-deps", f"{normal(found.name)}=={found.version}")
-    fix: Fix = pip_fix(host, title, line)
+    fix: Fix = pip_reinstall(host, _("reinstall {name}").format(name=copy.label), copy.requirement)
     return fix
 
 
-def together(host: Host, found: Distribution, user: Optional[Distribution]) -> Fix:
+def install_suiting(host: Host, copy: Distribution, user: Optional[Distribution]) -> Fix:
     """The release that who uses it asks for; a sentence where it asks for none, or has it."""
     from packaging.version import InvalidVersion
 
-    name = f"{found.name} {found.version}"
-    wanted = _wanted(host, user, found.name) if user else None
+    name = copy.label
+    wanted = _wanted(host, user, copy.name) if user else None
     try:
-        if user and wanted and not wanted.contains(found.version, prereleases=True):
-            title = _("install the {name} that {user} requires").format(name=found.name, user=user.name)
-            fix: Fix = pip_fix(host, title, ("install", f"{normal(found.name)}{wanted}"))
+        if user and wanted and not wanted.contains(copy.version, prereleases=True):
+            title = _("install the {name} that {user} requires").format(name=copy.name, user=user.name)
+            fix: Fix = pip_install(host, title, f"{normal(copy.name)}{wanted}")
             return fix
     except InvalidVersion:
         pass
     if user is None:
-        return by_hand(_("install a release of {name} that has it").format(name=found.name))
+        return by_hand(_("install a release of {name} that has it").format(name=copy.name))
     text = _("install releases of {user} and {name} that go together")
-    return by_hand(text.format(user=f"{user.name} {user.version}", name=name))
+    return by_hand(text.format(user=user.label, name=name))
 
 
-def suits(host: Host, found: Distribution, user: Optional[Distribution]) -> bool:
+def suits(host: Host, copy: Distribution, user: Optional[Distribution]) -> bool:
     """Whether its user asks for releases, and it is one of them."""
     from packaging.version import InvalidVersion
 
-    wanted = _wanted(host, user, found.name) if user else None
+    wanted = _wanted(host, user, copy.name) if user else None
     try:
-        return wanted is not None and wanted.contains(found.version, prereleases=True)
+        return wanted is not None and wanted.contains(copy.version, prereleases=True)
     except InvalidVersion:
         return False
 
 
-def bringing(host: Host, module: str, user: Optional[Distribution]) -> Fix:
+def install_provider(host: Host, module: str, user: Optional[Distribution]) -> Fix:
     """What brings a module that is not there, in the release that its user asks for."""
     name = _BRINGS.get(module, module)
     wanted = _wanted(host, user, name) if user else None
     if wanted is None and name == module:
         text = _("install the package that brings the module {module} into {python}")
         return by_hand(text.format(module=module, python=host.interpreter.path))
-    fix: Fix = pip_fix(
-        host, _("install {name}").format(name=name), ("install", f"{normal(name)}{wanted or ''}")
-    )
+    fix: Fix = pip_install(host, _("install {name}").format(name=name), f"{normal(name)}{wanted or ''}")
     return fix
 
 
@@ -93,12 +89,12 @@ def _wanted(host: Host, user: Distribution, name: str) -> Optional[SpecifierSet]
         return None
 
 
-def renamed(path: str) -> Fix:
+def rename(path: str) -> Fix:
     """Of a file of the job's own."""
     return by_hand(_("rename {path}, or start the job from another folder").format(path=path))
 
 
-def without_byte_code(path: str) -> Fix:
+def remove_byte_code(path: str) -> Fix:
     """Python writes byte code once more where there is none."""
     folder = path.rpartition("/")[0]
     return by_hand(_("remove {folder}/__pycache__: Python makes it again").format(folder=folder))

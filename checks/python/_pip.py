@@ -21,6 +21,7 @@ from npudoctor.facts.python.pip import (
 
 Line = tuple[str, ...]
 WHEELS = "npudoctor-wheels"  # below the working directory of who types the lines
+_AGAIN = ("install", "--force-reinstall", "--no-deps")
 # Options of pip that have a value.
 _VALUED = ("--dest", "--find-links", "--extra-index-url")
 # Where builds of PyTorch with a local version (2.9.0+cpu) are to be had: PyPI takes none.
@@ -36,19 +37,18 @@ def pip_fix(host: Host, title: str, *lines: Line) -> Fix:
     Where a package that they are about is seen through PYTHONPATH, the entry is to be taken out instead.
     Where nothing can be installed, the title says so and there is no line.
     """
-    shown = _out_of_pythonpath(host, lines)
-    if shown is not None:
-        return shown
+    uncovering = _uncovering(host, lines)
+    if uncovering is not None:
+        return uncovering
     if installs_nothing(host):
-        text = _("{title}: not in this Python, which refuses it or has no pip; make a virtual environment")
+        text = _("{title}: not in this Python, which refuses it or has no pip; create a virtual environment")
         return Fix(text.format(title=title), steps=(), risk=Risk.MANUAL, needs_root=needs_root(host))
-    strange = [match[0] for line in lines for match in _fetched(host, line) if _index_of(match) is None]
-    if strange:
+    nowhere = [match[0] for line in lines for match in _fetched(host, line) if _index_of(match) is None]
+    if nowhere:
         text = _("{title}; no public index has {builds}: take it from where it was installed from")
-        title = text.format(title=title, builds=", ".join(dict.fromkeys(strange)))
+        title = text.format(title=title, builds=", ".join(dict.fromkeys(nowhere)))
     steps = [*pip_first(host), *(pip_argv(host, *_with_index(host, line)) for line in lines)]
-    made = tuple(Command(argv) for argv in steps)
-    return Fix(title, steps=made, risk=Risk.MANUAL, needs_root=needs_root(host))
+    return Fix(title, steps=tuple(map(Command, steps)), risk=Risk.MANUAL, needs_root=needs_root(host))
 
 
 def _locals(line: Line) -> Iterator[re.Match[str]]:
@@ -60,12 +60,9 @@ def _fetched(host: Host, line: Line) -> list[re.Match[str]]:
     """Those that an index must have: pip leaves alone what is there in this very build, unless it is told
     to install it once more, or something that goes with it."""
     here = {word for word in line if _is_here(host, word)}
-    more = "--force-reinstall" in line or any(name in _TORCH_FAMILY for name in _names(_less(line, here)))
+    rest = tuple(word for word in line if word not in here)
+    more = "--force-reinstall" in line or any(name in _TORCH_FAMILY for name in _names(rest))
     return [match for match in _locals(line) if more or match.string not in here]
-
-
-def _less(line: Line, words: set[str]) -> Line:
-    return tuple(word for word in line if word not in words)
 
 
 def _is_here(host: Host, word: str) -> bool:
@@ -98,12 +95,12 @@ def pip_wheels(
     variable and no user's settings of pip lead it elsewhere.
     """
     words = ("install", "--no-index", "--no-deps", "--upgrade", "--force-reinstall")
-    shown = pip_fix(host, title, (*words, *paths))
-    if len(shown.steps) != 1 or by_uv(host) or host.options.root is not None:
-        return shown
+    by_hand = pip_fix(host, title, (*words, *paths))
+    if len(by_hand.steps) != 1 or by_uv(host) or host.options.root is not None:
+        return by_hand
     isolated = () if instead_of and in_users_site(host, instead_of) else ("-I",)
     argv = (host.interpreter.path, *isolated, "-m", "pip", "--isolated", *words)
-    whose = installer(host, paths)
+    user = installer(host, paths)
     marks = tuple(_mark(host, path) for path in paths)
     old = tuple(_mark(host, path) for path in before)
     back = bool(before and isolated) and None not in old and installer(host, before) is not None
@@ -113,11 +110,11 @@ def pip_wheels(
         inputs=tuple(mark for mark in marks if mark is not None),
         undo_inputs=tuple(mark for mark in old if mark is not None) if back else (),
     )
-    if whose is None or None in marks or (not isolated and host.identity.is_root):
-        text = _("{title}; by hand, as not all that this runs is the same user's or root's")
+    if user is None or None in marks or (not isolated and host.identity.is_root):
+        text = _("{title}; by hand: not everything that this runs belongs to you or root")
         title = text.format(title=title)
         return Fix(title, (Command(step.argv),), risk=Risk.MANUAL, needs_root=False)
-    return Fix(title, (step,), risk=Risk.CAUTION, needs_root=bool(isolated) and whose != host.identity.euid)
+    return Fix(title, (step,), risk=Risk.CAUTION, needs_root=bool(isolated) and user != host.identity.euid)
 
 
 def _mark(host: Host, path: str) -> Optional[FileMark]:
@@ -132,6 +129,11 @@ def pip_install(host: Host, title: str, *requirements: str) -> Fix:
     return pip_fix(host, title, ("install", *requirements))
 
 
+def pip_reinstall(host: Host, title: str, requirement: str) -> Fix:
+    """The line that installs it over what is there, and nothing that it requires."""
+    return pip_fix(host, title, (*_AGAIN, requirement))
+
+
 def pip_replace(host: Host, title: str, names: Sequence[str], wanted: str, times: int = 1) -> Fix:
     """The lines that put one exact release in place of packages whose files it shares.
 
@@ -139,30 +141,29 @@ def pip_replace(host: Host, title: str, names: Sequence[str], wanted: str, times
 
     Its wheel is fetched before anything is removed: where no index has it, all stays as it is.
     """
-    again = ("install", "--force-reinstall", "--no-deps")
     first: Line = ("download", "--no-deps", "--dest", WHEELS, wanted)
-    last: Line = (*again, "--no-index", "--find-links", WHEELS, wanted)
+    last: Line = (*_AGAIN, "--no-index", "--find-links", WHEELS, wanted)
     if by_uv(host):  # it fetches nothing into a folder
-        first, last = (*again, "--dry-run", wanted), (*again, wanted)
-    text = _("{title}: each line only after the one before has succeeded").format(title=title)
+        first, last = (*_AGAIN, "--dry-run", wanted), (*_AGAIN, wanted)
+    text = _("{title}; run each line only after the previous one has succeeded").format(title=title)
     return pip_fix(host, text, first, *(("uninstall", *names),) * times, last)
 
 
-def _out_of_pythonpath(host: Host, lines: Sequence[Line]) -> Optional[Fix]:
+def _uncovering(host: Host, lines: Sequence[Line]) -> Optional[Fix]:
     for name in (name for line in lines for name in _names(line)):
-        for found in host.interpreter.distributions(name)[:1]:
-            entry = entry_of(host, found)
+        for copy in host.interpreter.distributions(name)[:1]:
+            entry = entry_of(host, copy)
             if entry is not None:
                 text = _("take {entry} out of PYTHONPATH: its {name} lies in front of what pip installs")
-                return _without(host, entry, text.format(entry=entry, name=f"{found.name} {found.version}"))
+                return _without(host, entry, text.format(entry=entry, name=copy.label))
     return None
 
 
 def out_of_pythonpath(host: Host, folder: str) -> Optional[Fix]:
     """PYTHONPATH without the entries that are this folder; None where none is."""
     real = host.files.real(folder)
-    entries = [one for one in host.variables.get("PYTHONPATH", "").split(":") if one.startswith("/")]
-    entry = next((one for one in entries if host.files.real(one) == real), None)
+    entries = host.variables.get("PYTHONPATH", "").split(":")
+    entry = next((one for one in entries if one.startswith("/") and host.files.real(one) == real), None)
     if entry is None:
         return None
     return _without(host, entry, _("take {entry} out of PYTHONPATH").format(entry=entry))
@@ -170,8 +171,8 @@ def out_of_pythonpath(host: Host, folder: str) -> Optional[Fix]:
 
 def _without(host: Host, entry: str, title: str) -> Fix:
     before = host.variables["PYTHONPATH"]
-    left = ":".join(one for one in before.split(":") if one != entry)
-    step = Export("PYTHONPATH", left) if left else Command(("unset", "PYTHONPATH"))
+    rest = ":".join(other for other in before.split(":") if other != entry)
+    step = Export("PYTHONPATH", rest) if rest else Command(("unset", "PYTHONPATH"))
     undo = Export("PYTHONPATH", before).lines()
     return Fix(title, steps=(step,), undo=undo, risk=Risk.MANUAL, needs_root=False)
 
@@ -179,5 +180,5 @@ def _without(host: Host, entry: str, title: str) -> Fix:
 def _names(line: Line) -> list[str]:
     """The distributions that a line of pip is about; paths of wheels are none."""
     words = [word for before, word in zip(line, line[1:]) if before not in _VALUED]
-    told = (re.match(r"[A-Za-z0-9][\w.-]*", word) for word in words if not word.endswith(".whl"))
-    return [match[0].rstrip(".-") for match in told if match]
+    names = (re.match(r"[A-Za-z0-9][\w.-]*", word) for word in words if not word.endswith(".whl"))
+    return [match[0].rstrip(".-") for match in names if match]

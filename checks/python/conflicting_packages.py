@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Optional, Union
 
-from npudoctor import ERROR, INFO, WARNING, Facts, Finding, Host, Scope, Skip, _, check
-from npudoctor.checks.python import _conflicting_packages_findings as say
+from npudoctor import ERROR, INFO, WARNING, Action, Facts, Finding, Fix, Host, Scope, Skip, _, check
+from npudoctor.checks.python._install import install_one_of, numbers_of
+from npudoctor.checks.python._pip import pip_fix, pip_reinstall, pip_replace
 from npudoctor.core.frozen import dataclass
+from npudoctor.facts.python.frameworks import EXTENSIONS
 from npudoctor.host.libraries.extensions import Extension, extensions, machine_of, own_c_library
+from npudoctor.host.python.installed_files import site_of
 from npudoctor.host.python.interpreter import Distribution
 from npudoctor.host.python.requirements import required
 
@@ -19,20 +22,6 @@ TRITON = ("triton", "triton-ascend")
 # triton beside triton-ascend is common, and torch-family knows which of them is there.
 FLAVOURS = (MINDSPORE, PADDLE)
 LOOKED_AT = (*MINDSPORE, *PADDLE, *TRITON, "torch", "torch-npu", "vllm", "vllm-ascend", "numpy", "scipy")
-# The extension module without which a package cannot be imported: folder and name.
-EXTENSIONS = {
-    "mindspore": (("mindspore", "_c_expression"),),
-    "mindspore-ascend": (("mindspore", "_c_expression"),),
-    "mindspore-gpu": (("mindspore", "_c_expression"),),
-    "paddlepaddle": (("paddle/base", "libpaddle"), ("paddle/fluid", "libpaddle")),
-    "paddlepaddle-gpu": (("paddle/base", "libpaddle"), ("paddle/fluid", "libpaddle")),
-    "torch": (("torch", "_C"),),
-    "torch-npu": (("torch_npu", "_C"),),
-    "numpy": (("numpy/_core", "_multiarray_umath"), ("numpy/core", "_multiarray_umath")),
-    "scipy": (("scipy/linalg", "_fblas"),),
-    "pillow": (("PIL", "_imaging"),),
-    "ml-dtypes": (("ml_dtypes", "_ml_dtypes_ext"),),
-}
 # What frameworks import and does nothing for training by itself: only its extension module is judged.
 BESIDE = ("pillow", "ml-dtypes")
 
@@ -110,7 +99,7 @@ def conflicting_packages(host: Host) -> Iterator[Union[Finding, Facts]]:
     for copies in installed.values():
         yield from _copies(host, copies)
     here = _here(host)
-    beside = {name: found for name in BESIDE if (found := host.interpreter.installed(name))}
+    beside = {name: copy for name in BESIDE if (copy := host.interpreter.installed(name))}
     for name, winner in {**winners, **beside}.items():
         yield from _extension(host, name, winner, here)
 
@@ -120,16 +109,21 @@ def _flavours(host: Host, members: Sequence[Distribution]) -> Iterator[Finding]:
     layout = host.interpreter.layout()
     for first, second in zip(members, members[1:]):
         friends = required(first, second.name, layout) or required(second, first.name, layout)
-        if say.site(first) == say.site(second) and friends is None:
-            yield say.two_flavours(host, first, second)
+        if site_of(first) == site_of(second) and friends is None:
+            yield _two_flavours(host, first, second)
+
+
+def _kept(first: Distribution, second: Distribution) -> Distribution:
+    """The newer one; of equals the one that has the accelerator in its name."""
+    return first if numbers_of(first.version) > numbers_of(second.version) else second
 
 
 def _copies(host: Host, copies: Sequence[Distribution]) -> Iterator[Finding]:
     first = copies[0]
     for other in copies[1:]:
         if other.version != first.version:
-            mixed = say.site(other) == say.site(first)
-            yield say.mixed_copy(host, first, other) if mixed else say.two_copies(first, other)
+            mixed = site_of(other) == site_of(first)
+            yield _mixed_copy(host, first, other) if mixed else _two_copies(first, other)
 
 
 def _here(host: Host) -> Here:
@@ -140,26 +134,116 @@ def _here(host: Host) -> Here:
     return Here(version, machine, own_c_library(host.files, layout.search_path))
 
 
-def _extension(host: Host, name: str, found: Distribution, here: Here) -> Iterator[Finding]:
+def _extension(host: Host, name: str, copy: Distribution, here: Here) -> Iterator[Finding]:
     built = [
-        built
-        for folder, module in EXTENSIONS.get(name, ())
-        for built in extensions(host.files, f"{say.site(found)}/{folder}", module)
+        module
+        for folder, stem in EXTENSIONS.get(name, ())
+        for module in extensions(host.files, f"{site_of(copy)}/{folder}", stem)
     ]
-    fitting = [one for one in built if _loads(one, here)]
+    fitting = [module for module in built if _loads(module, here)]
     if built and not fitting:
-        pythons = sorted({one.python for one in built if one.python})
-        yield say.other_python(host, found, built[0].path, pythons, here.version or "")
+        pythons = sorted({module.python for module in built if module.python})
+        yield _other_python(host, copy, built[0].path, pythons, here.version or "")
         return
-    libraries = {one.c_library for one in fitting}
+    libraries = {module.c_library for module in fitting}
     if fitting and here.c_library and None not in libraries and here.c_library not in libraries:
-        yield say.other_c_library(host, found, fitting[0].path, here.c_library)
+        yield _other_c_library(host, copy, fitting[0].path, here.c_library)
         return
-    machines = {one.path: machine_of(host.files, one.path) for one in fitting}
+    machines = {module.path: machine_of(host.files, module.path) for module in fitting}
     known = {machine for machine in machines.values() if machine}
     if here.machine and known and here.machine not in known:
-        yield say.other_machine(host, found, machines, here.machine)
+        yield _other_machine(host, copy, machines, here.machine)
 
 
 def _loads(extension: Extension, here: Here) -> bool:
     return None in (extension.python, here.version) or extension.python == here.version
+
+
+def _two_flavours(host: Host, first: Distribution, second: Distribution) -> Finding:
+    """Two distributions with the same files in one folder."""
+    text = _("{first} and {second} share one folder: what was installed last has overwritten the other")
+    kept = _kept(first, second)
+    title = _("remove both, then install {name} again").format(name=kept.name)
+    return Finding(
+        "conflicting-packages.two-flavours",
+        text.format(first=first.label, second=second.label),
+        evidence=(first.evidence, second.evidence),
+        action=Action.CONFIG,
+        fix=pip_replace(host, title, (first.name, second.name), f"{kept.name}=={kept.version}"),
+    )
+
+
+def _mixed_copy(host: Host, first: Distribution, other: Distribution) -> Finding:
+    """Two versions of one distribution in one folder."""
+    text = _("{name} is installed twice in one folder, as {first} and as {other}: an upgrade was interrupted")
+    return Finding(
+        "conflicting-packages.mixed-copy",
+        text.format(name=first.name, first=first.version, other=other.version),
+        evidence=(first.evidence, other.evidence),
+        action=Action.CONFIG,
+        fix=install_one_of(host, first, other),
+        echo_of=("package-files.two-versions",),  # which looks at the files too
+    )
+
+
+def _two_copies(first: Distribution, other: Distribution) -> Finding:
+    """Two versions in two folders."""
+    text = _("{name} is installed twice: {first} in {folder} takes precedence over {other} in {behind}")
+    words = {
+        "first": first.version,
+        "folder": site_of(first),
+        "other": other.version,
+        "behind": site_of(other),
+    }
+    return Finding("conflicting-packages.two-copies", text.format(name=first.name, **words))
+
+
+def _other_python(host: Host, copy: Distribution, path: str, pythons: Sequence[str], version: str) -> Finding:
+    """No extension module for this Python."""
+    text = _("{name} in {folder} is built for Python {pythons}, but {python} is {version}")
+    words = {"folder": site_of(copy), "pythons": ", ".join(pythons), "version": version}
+    return Finding(
+        "conflicting-packages.other-python",
+        text.format(name=copy.label, python=host.interpreter.label, **words),
+        evidence=(path,),
+        action=Action.CONFIG,
+        fix=_again(host, copy),
+        echo_of=("interpreter.other-abi",),
+    )
+
+
+def _other_c_library(host: Host, copy: Distribution, path: str, own: str) -> Finding:
+    """No extension module for a Python with this C library."""
+    built, own = ("musl", "glibc") if own == "gnu" else ("glibc", "musl")
+    text = _("{name} in {folder} is built for Python with {built}, but {python} is built with {own}")
+    words = {"folder": site_of(copy), "built": built, "own": own}
+    return Finding(
+        "conflicting-packages.other-c-library",
+        text.format(name=copy.label, python=host.interpreter.label, **words),
+        evidence=(path,),
+        action=Action.CONFIG,
+        fix=_again(host, copy),
+    )
+
+
+def _other_machine(
+    host: Host, copy: Distribution, machines: Mapping[str, Optional[str]], machine: str
+) -> Finding:
+    """An extension module for another machine."""
+    path, built = next((path, built) for path, built in machines.items() if built)
+    title = _("remove {names}, which cannot run here").format(names=copy.name)
+    text = _("{name} in {folder} is built for {built}, but {python} runs on {machine}")
+    words = {"folder": site_of(copy), "built": built, "machine": machine}
+    return Finding(
+        "conflicting-packages.other-machine",
+        text.format(name=copy.label, python=host.interpreter.label, **words),
+        evidence=(f"{path}: ELF, {built}",),
+        action=Action.CONFIG,
+        fix=pip_fix(host, title, ("uninstall", copy.name)),
+    )
+
+
+def _again(host: Host, copy: Distribution) -> Fix:
+    title = _("install {name} again").format(name=copy.name)
+    fix: Fix = pip_reinstall(host, title, f"{copy.name}=={copy.version}")
+    return fix

@@ -5,29 +5,54 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Optional, Union
 
-from npudoctor import ERROR, Facts, Finding, Host, Scope, Skip, Unknown, _, check
-from npudoctor.checks.python import _framework_modules_findings as say
-from npudoctor.checks.python._framework_backends import backends, plugins
-from npudoctor.checks.python._installed_modules import (
+from npudoctor import (
+    ERROR,
+    WARNING,
+    Action,
+    Command,
+    Export,
+    Facts,
+    Finding,
+    Fix,
+    Host,
+    Risk,
+    Scope,
+    Skip,
+    Unknown,
+    _,
+    check,
+)
+from npudoctor.checks.python._install import install_accepted
+from npudoctor.checks.python._pip import out_of_pythonpath, pip_reinstall
+from npudoctor.facts.python.backends import (
+    GROUP,
+    SWITCH,
+    Backend,
+    announced,
+    missing_import,
+    missing_part,
+    unusable_plugins,
+)
+from npudoctor.facts.python.frameworks import FRAMEWORKS, PACKAGES, closure_of
+from npudoctor.facts.python.installed_modules import (
     is_another,
+    is_editable,
     is_inside,
+    is_not_built,
+    is_of_an_egg,
+    lacks_libraries,
     module_of,
     modules_of,
     recorded_once,
     tops,
 )
-from npudoctor.checks.python._requirements import FRAMEWORKS, closure_of
-from npudoctor.checks.python._start_up_code import start_up_code, undetermined
-from npudoctor.checks.python.conflicting_packages import EXTENSIONS
-from npudoctor.checks.python.source_shadowing import PACKAGES
-from npudoctor.host.fs.archives import members
+from npudoctor.facts.python.start_up_code import start_up_code, undetermined
 from npudoctor.host.python.installed_files import InstalledFile, site_of
 from npudoctor.host.python.interpreter import Distribution, normal
 from npudoctor.host.python.modules import Module
 from npudoctor.host.python.site_folders import is_site
+from npudoctor.host.python.startup_code import StartupStatement
 from npudoctor.knowledge.requirements import imported_modules
-
-_EDITABLE = "__editable__"
 
 
 @check(
@@ -91,79 +116,67 @@ def framework_modules(host: Host) -> Iterator[Union[Finding, Facts]]:
     strays = list(_strays(host))
     if not whole.roots and not strays:
         raise Skip(_("no framework is installed in {python}").format(python=host.interpreter.label))
-    told = (*whole.roots, *(need.found for need in whole.needs))
-    looked_at = {found.folder: found for found in told if found is not None}
-    yield Facts({"distributions": len(looked_at)})
+    copies = {copy.folder: copy for copy in (*whole.roots, *(need.found for need in whole.needs)) if copy}
+    yield Facts({"distributions": len(copies)})
     yield from strays
-    for found in looked_at.values():
-        yield from _placed(host, found)
-    yield from backends(host)
-    yield from plugins(host)
-    yield from start_up_code(host)
-    strange = undetermined(host)
-    if strange is not None:  # most are of a site that works, so that it decides nothing
-        raise Unknown(strange, advisory=True)
+    yield from filter(None, (_judge(host, copy) for copy in copies.values()))
+    yield from filter(None, (_backend_gone(host, backend) for backend in announced(host)))
+    yield from (_plugin_unusable(framework, path) for framework, path in unusable_plugins(host))
+    yield from filter(None, (_start_up_code(place, told) for place, told in start_up_code(host)))
+    unclear = undetermined(host)
+    if unclear is not None:  # most are of a site that works, so that it decides nothing
+        raise Unknown(unclear, advisory=True)
 
 
-def _placed(host: Host, found: Distribution) -> Iterator[Finding]:
-    listed = recorded_once(host, found)
+def _judge(host: Host, copy: Distribution) -> Optional[Finding]:
+    """The first of its modules that is not found where it was installed."""
+    listed = recorded_once(host, copy)
     names = tops(listed)
     if not names:
-        yield from _without_own(host, found)
-    for name in names:
-        finding = _found(host, found, name, listed)
-        if finding is not None:
-            yield finding
-            return
+        return _without_list(host, copy)
+    findings = (_misplaced(host, copy, name, listed) for name in names)
+    return next(filter(None, findings), None)
 
 
-def _found(host: Host, found: Distribution, name: str, listed: list[InstalledFile]) -> Optional[Finding]:
+def _misplaced(host: Host, copy: Distribution, name: str, listed: list[InstalledFile]) -> Optional[Finding]:
     """What is wrong with where a module is found that came with a list of files."""
-    modules, site = modules_of(host), site_of(found)
+    modules, site = modules_of(host), site_of(copy)
     module = modules.find(name)
-    if module is not None and is_inside(host, module, site) and not _is_of_an_egg(host, found, module):
-        return None
     if module is None:
-        return _nothing(host, found, name)
-    told: Optional[Finding] = None
-    if _is_not_built(host, found, module):
-        told = say.not_built(host, found, module, beside=True)
-    elif _lacks_libraries(host, found, module) or (
-        not _is_told(host, name, module) and is_another(host, module, name, listed, site)
+        return _before_namespace(host, copy, name)
+    of_an_egg = is_of_an_egg(host, copy, module)
+    if is_inside(host, module, site) and not of_an_egg:
+        return None
+    if is_not_built(host, copy, module):
+        return _not_built(host, copy, module, beside=True)
+    if lacks_libraries(host, copy, module) or (
+        not _is_shadowing(host, name, module) and is_another(host, module, name, listed, site)
     ):
-        told = say.hidden(host, found, name, module, _is_spared(host, found, name))
-    elif _is_of_an_egg(host, found, module):
-        told = say.hidden(host, found, name, module, True)
-    return told
+        return _hidden(host, copy, name, module, _is_spared(host, copy, name))
+    return _hidden(host, copy, name, module, True) if of_an_egg else None
 
 
-def _is_of_an_egg(host: Host, found: Distribution, module: Module) -> bool:
-    """Whether it lies in an old egg that does not say what it is; perhaps another version of the same."""
-    egg, inside, _rest = (module.file or "").partition(".egg/")
-    copies = host.interpreter.distributions(found.name)
-    return bool(inside) and not any(site_of(copy) == f"{egg}.egg" for copy in copies)
-
-
-def _is_spared(host: Host, found: Distribution, name: str) -> bool:
+def _is_spared(host: Host, copy: Distribution, name: str) -> bool:
     """Whether no installed framework is known to need the module for its import."""
     roots = closure_of(host).roots
     known = (imported_modules(host.knowledge, normal(root.name), root.version) for root in roots)
-    return normal(found.name) not in FRAMEWORKS and not any(name in modules for modules in known)
+    return normal(copy.name) not in FRAMEWORKS and not any(name in modules for modules in known)
 
 
-def _nothing(host: Host, found: Distribution, name: str) -> Optional[Finding]:
+def _before_namespace(host: Host, copy: Distribution, name: str) -> Optional[Finding]:
     """Of a part of a namespace that is on the disk: whether another package stands before the namespace.
     Missing files are package-files' to tell."""
     modules = modules_of(host)
     top = modules.top(name.partition(".")[0])
-    path = f"{site_of(found)}/{name.replace('.', '/')}/__init__.py"
+    path = f"{site_of(copy)}/{name.replace('.', '/')}/__init__.py"
     if "." not in name or top is None or top.file is None or modules.is_open(name):
         return None
-    told: Finding = say.hidden(host, found, name, top, _is_spared(host, found, name))
-    return told if host.files.stat(path) is not None else None
+    if host.files.stat(path) is None:
+        return None
+    return _hidden(host, copy, name, top, _is_spared(host, copy, name))
 
 
-def _is_told(host: Host, name: str, module: Module) -> bool:
+def _is_shadowing(host: Host, name: str, module: Module) -> bool:
     """Whether source-shadowing says so, which knows some by name."""
     folder = (module.file or "").rpartition("/")[0]
     folder = folder.rpartition("/")[0] if module.folders else folder
@@ -171,64 +184,24 @@ def _is_told(host: Host, name: str, module: Module) -> bool:
     return name in PACKAGES and (not own or folder in host.variables.path_list("PYTHONPATH"))
 
 
-def _without_own(host: Host, found: Distribution) -> Iterator[Finding]:
+def _without_list(host: Host, copy: Distribution) -> Optional[Finding]:
     """Of one whose files lie elsewhere: an editable install, or one in its own source tree."""
-    module, modules = module_of(found.name), modules_of(host)
-    place = modules.find(module)
-    if place is None or place.file is None:
-        if _is_editable(host, found) and modules.is_missing(module):
-            mild = all(need.lenient for need in closure_of(host).of(found.name))
-            mild = mild and normal(found.name) not in FRAMEWORKS
-            yield say.source_gone(host, found.name, found.version, found.folder, module, mild)
-    elif not _is_wheel(host, found) and _is_not_built(host, found, place):
-        yield say.not_built(host, found, place)
-    elif _lacks_libraries(host, found, place):
-        copies = host.interpreter.distributions(found.name)
-        other = next((copy for copy in copies if site_of(copy) != site_of(found)), found)
-        yield say.hidden(host, other, module, place, False)
-
-
-def _is_wheel(host: Host, found: Distribution) -> bool:
-    """Whether it was installed as files of its own, of which no list is left."""
-    return found.folder.endswith(".dist-info") and not _is_editable(host, found)
-
-
-def _is_editable(host: Host, found: Distribution) -> bool:
-    start = f"{_EDITABLE}.{normal(found.name).replace('-', '_')}-"
-    return any(name.startswith(start) for name in modules_of(host).names(site_of(found)))
-
-
-def _is_not_built(host: Host, found: Distribution, module: Module) -> bool:
-    """Whether a package of sources lacks the compiled module without which it cannot be imported."""
-    if not module.folders or module.file is None or module.archived:
-        return False
-    needed = EXTENSIONS.get(normal(found.name), ())
-    above = module.folders[0].rpartition("/")[0]
-    names = modules_of(host).names
-    built = any(
-        name.startswith(f"{stem}.") and name.endswith((".so", ".pyd"))
-        for folder, stem in needed
-        for name in names(f"{above}/{folder}")
-    )
-    return bool(needed) and not built
-
-
-def _lacks_libraries(host: Host, found: Distribution, module: Module) -> bool:
-    """Whether it lies in a zip file, such as an old egg, from which no library can be loaded, and has no
-    source there that would unpack the one it needs."""
-    needed = EXTENSIONS.get(normal(found.name), ())
-    archive = next((path for path in _archives(host) if (module.file or "").startswith(f"{path}/")), None)
-    if not module.archived or not needed or archive is None:
-        return False
-    inside = members(host.files, archive)
-    return not any(f"{folder}/{stem}{end}" in inside for folder, stem in needed for end in (".py", ".pyc"))
-
-
-def _archives(host: Host) -> Iterator[str]:
-    for place in host.interpreter.layout().search_path:
-        entry = host.files.stat(place) if place.startswith("/") else None
-        if entry is not None and entry.is_file:
-            yield place
+    name, modules = module_of(copy.name), modules_of(host)
+    module = modules.find(name)
+    if module is None or module.file is None:
+        if not is_editable(host, copy) or not modules.is_missing(name):
+            return None
+        mild = all(need.lenient for need in closure_of(host).of(copy.name))
+        mild = mild and normal(copy.name) not in FRAMEWORKS
+        return _source_gone(host, copy.name, copy.version, copy.folder, name, mild)
+    wheel = copy.folder.endswith(".dist-info") and not is_editable(host, copy)
+    if not wheel and is_not_built(host, copy, module):
+        return _not_built(host, copy, module)
+    if not lacks_libraries(host, copy, module):
+        return None
+    copies = host.interpreter.distributions(copy.name)
+    other = next((other for other in copies if site_of(other) != site_of(copy)), copy)
+    return _hidden(host, other, name, module, False)
 
 
 def _strays(host: Host) -> Iterator[Finding]:
@@ -243,4 +216,134 @@ def _strays(host: Host) -> Iterator[Finding]:
             modules = modules or modules_of(host)
             if modules.is_missing(module_of(name)):
                 path = f"{site}/{sorted(spelled)[0]}"
-                yield say.source_gone(host, name, "", path, module_of(name), False)
+                yield _source_gone(host, name, "", path, module_of(name), False)
+
+
+def _source_gone(host: Host, name: str, version: str, path: str, module: str, mild: bool) -> Finding:
+    """An editable install of sources that are gone."""
+    text = _("{name} {version} is installed as a link to its sources, but there is no module {module}")
+    if not version:
+        text = _("{name} was installed as a link to its sources, but there is no module {module}")
+    title = _("install {name} itself in place of the link, or put the sources back").format(name=name)
+    wanted = f"{normal(name)}=={version}"
+    return Finding(
+        "framework-modules.source-gone",
+        text.format(name=name, version=version, module=module),
+        severity=WARNING if mild else ERROR,
+        evidence=(path,),
+        action=Action.CONFIG,
+        # Where no metadata says which it was, those who require it do.
+        fix=pip_reinstall(host, title, wanted) if version else install_accepted(host, name, title),
+    )
+
+
+def _not_built(host: Host, copy: Distribution, module: Module, beside: bool = False) -> Finding:
+    """A source tree in the place of the package. `beside`: the package itself is installed as well, so that
+    installing it once more changes nothing."""
+    text = _("{path} is a source tree that was not built, and Python takes it for {name} {version}")
+    title = _("build it, take its folder out of the search path, or install {name} itself")
+    again = pip_reinstall(host, title.format(name=copy.name), copy.requirement)
+    return Finding(
+        "framework-modules.not-built",
+        text.format(path=module.folders[0], name=copy.name, version=copy.version),
+        evidence=(copy.folder, *_leading_to(host, module)),
+        action=Action.CONFIG,
+        fix=_out_of_path(host, module) if beside else again,
+        echo_of=("source-shadowing.package",),
+    )
+
+
+def _out_of_path(host: Host, module: Module) -> Fix:
+    """The line where a variable leads to it; .pth files and the working directory are for a person."""
+    title = _("move {path} aside, or take the folder it is in out of the search path")
+    text = title.format(path=module.folders[0])
+    by_hand = Fix(text, steps=(), risk=Risk.MANUAL, needs_root=False)
+    return out_of_pythonpath(host, module.folders[0].rpartition("/")[0]) or by_hand
+
+
+def _hidden(host: Host, copy: Distribution, name: str, winner: Module, mild: bool) -> Finding:
+    """Something else of that name."""
+    text = _("{path} is found before {module} of {name} {version}, but is something else")
+    path = winner.file or ""
+    return Finding(
+        "framework-modules.hidden",
+        text.format(path=path, module=name, name=copy.name, version=copy.version),
+        severity=WARNING if mild else ERROR,
+        evidence=(copy.folder, *_leading_to(host, winner)),
+        action=Action.CONFIG,
+        fix=_aside(_("move it aside, or take its folder out of the search path"), path),
+    )
+
+
+def _leading_to(host: Host, module: Module) -> tuple[str, ...]:
+    """The .pth files that name the folder of a module."""
+    folder = (module.folders[0] if module.folders else module.file or "").rpartition("/")[0]
+    files = (
+        f"{site}/{name}"
+        for site in filter(is_site, host.interpreter.layout().search_path)
+        for name in host.files.names(site)
+        if name.endswith(".pth")
+    )
+    return tuple(path for path in files if folder in (host.files.text(path) or ""))
+
+
+def _backend_gone(host: Host, backend: Backend) -> Optional[Finding]:
+    missing, lacking = missing_part(host, backend), None
+    text = _("import torch fails: {folder} registers {missing} as a back end, but it does not exist")
+    if missing is None:
+        missing = lacking = missing_import(host, backend)
+        text = _("import torch fails: the back end {module} imports {missing}, which is missing")
+    if missing is None:
+        return None
+    return Finding(
+        "framework-modules.backend-gone",
+        text.format(folder=backend.folder, module=backend.module, missing=missing),
+        evidence=(f"{backend.folder}/entry_points.txt: {GROUP}",),
+        action=Action.CONFIG,
+        fix=Fix(
+            _("reinstall or uninstall the package that registers it, or run this"),
+            steps=(Export(SWITCH, "0"),),
+            undo=Export(SWITCH, "1").lines(),
+            risk=Risk.MANUAL,
+            needs_root=False,
+        ),
+        echo_of=(
+            "package-files.missing",
+            "package-requirements.missing" if lacking else "torch-npu.cann-missing",
+        ),
+    )
+
+
+def _plugin_unusable(framework: str, path: str) -> Finding:
+    text = _("import {framework} fails: it loads every library in {folder}, and {path} is not a library")
+    return Finding(
+        "framework-modules.plugin-unusable",
+        text.format(framework=framework, folder=path.rpartition("/")[0], path=path),
+        action=Action.CONFIG,
+        fix=_aside(_("move it aside, or reinstall what it came with"), path),
+        echo_of=("package-files.cut-short",),
+    )
+
+
+def _aside(title: str, path: str) -> Fix:
+    step = Command(("mv", path, f"{path}.aside"))
+    return Fix(title, steps=(step,), risk=Risk.MANUAL, needs_root=False)
+
+
+def _start_up_code(place: str, told: StartupStatement) -> Optional[Finding]:
+    module = told.module.partition(".")[0]
+    if told.kind == "replaces" and module not in PACKAGES:
+        return None
+    text = _("{place} replaces the module {module} at Python startup: {words}")
+    if told.kind == "ends":
+        text = _("Python exits at startup: {place} runs {words}")
+    elif told.kind == "raises":
+        text = _("{place} runs {words} at Python startup: nothing after it is executed")
+    title = _("take that line out of {path}, or move the file aside")
+    return Finding(
+        "framework-modules.start-up-code",
+        text.format(place=place, words=told.words, module=module),
+        severity=ERROR if told.kind == "ends" and told.certain else WARNING,
+        action=Action.CONFIG,
+        fix=Fix(title.format(path=place.rpartition(":")[0]), risk=Risk.MANUAL, needs_root=False),
+    )

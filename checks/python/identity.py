@@ -82,7 +82,7 @@ def _nameless(uid: int, variables: Mapping[str, str]) -> Finding:
     told = next((f"{name}={variables[name]}" for name in NAMES if variables.get(name)), "")
     text = _("the user id {uid} has no name on this machine, and USER is not set: getpass.getuser() fails")
     if told:
-        text = _("the user id {uid} has no name on this machine; programs that look at {told} do not notice")
+        text = _("the user id {uid} has no name on this machine; programs that read {told} are not affected")
     return Finding(
         "identity.no-passwd-entry",
         text.format(uid=uid, told=told),
@@ -96,7 +96,7 @@ def _home(host: Host, who: Identity, home: str, own: Optional[str]) -> Iterator[
     """What is wrong with HOME; `own` is the home that the machine gives the user."""
     root = who.is_root
     if not home:
-        text = _("HOME is not set, and the machine knows no home of this user")
+        text = _("HOME is not set, and the machine knows no home for this user")
         if own:
             text = _("HOME is not set; programs that ask the machine get {home}")
         yield _said("identity.home-unset", INFO if own else WARNING, text.format(home=own), home, own)
@@ -104,16 +104,16 @@ def _home(host: Host, who: Identity, home: str, own: Optional[str]) -> Iterator[
     entry = host.files.stat(home) if home.startswith("/") else None
     better = own if own and own != home and _usable(host, who, own) else None
     if entry is None or not entry.is_dir:
-        text = _("HOME is {home}, which is no folder")
+        text = _("HOME is {home}, which does not exist or is not a folder")
         severity = INFO if root and entry is None else WARNING
         yield _said("identity.home-missing", severity, text.format(home=home), home, better)
     elif not who.may_write(entry):
-        text = _("HOME is {home}, which this user cannot write: it is of {owner}, mode {mode:04o}")
+        text = _("HOME is {home}, which this user cannot write: it belongs to {owner}, mode {mode:04o}")
         words = {"owner": _owner(host, entry.uid), "mode": entry.permissions}
         said = text.format(home=home, **words)
         yield _said("identity.home-not-writable", WARNING, said, home, better)
     elif entry.uid not in (0, who.euid):
-        text = _("HOME is {home}, which is of {owner}: what this job writes there is not that user's")
+        text = _("HOME is {home}, which belongs to {owner}; what this job writes there will not")
         said = text.format(home=home, owner=_owner(host, entry.uid))
         yield _said("identity.home-of-another", INFO, said, home, better)
 

@@ -117,7 +117,7 @@ def import_limits(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _too_low(flag: str, limit: Limit, dying: list[str]) -> Finding:
-    text = _("ulimit {flag} is {soft} here, with which the import of {frameworks} dies")
+    text = _("ulimit {flag} is {soft}, which is too low to import {frameworks}")
     soft = limit.soft or 0
     words = {"flag": flag, "soft": size_text(soft) if flag == "-s" else soft}
     return Finding(
@@ -167,7 +167,7 @@ def _raise(flag: str, hard: Optional[int]) -> Fix:
 
 
 def _ask(flag: str) -> Fix:
-    title = _("ask whoever sets the limits of this session for more: ulimit {flag} is a hard limit here")
+    title = _("ask whoever sets the limits of this session to raise ulimit {flag}: the hard limit is too low")
     return Fix(title.format(flag=flag), risk=Risk.MANUAL, needs_root=False)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Optional, Union
 
 from npudoctor import (
@@ -22,12 +23,15 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.checks.python._interpreter_others import kernel_of_notebook, others
-from npudoctor.checks.python._interpreter_published import not_listed
-from npudoctor.checks.python._stack import at, broken_rows, cann_in_use, product
 from npudoctor.core.cann_version import train
 from npudoctor.core.errors import DoesNotRun
-from npudoctor.host.python.interpreter import Distribution
+from npudoctor.facts.cann.in_use import cann_in_use, product_version
+from npudoctor.facts.system.broken_rows import broken_rows
+from npudoctor.host import CannotTell
+from npudoctor.host.python.interpreter import Distribution, Interpreter
+from npudoctor.host.variables import Variables
+from npudoctor.knowledge.frameworks import pythons_of
+from npudoctor.knowledge.tables import Row
 
 # The distributions that train on NPUs, and the folder of each.
 FRAMEWORKS = {
@@ -36,6 +40,9 @@ FRAMEWORKS = {
     "mindspore-ascend": "mindspore",
     "paddle-custom-npu": "paddle_custom_device",
 }
+_OF_THE_USER = ("HOME", "PYTHONUSERBASE", "PYTHONNOUSERSITE")
+_PYTHON = re.compile(r"python(3(\.\d+)?)?\Z")
+PUBLISHED = ("torch-npu", "mindspore", "mindspore-ascend", "vllm-ascend")
 
 
 @check(
@@ -92,34 +99,34 @@ def interpreter(host: Host) -> Iterator[Union[Finding, Facts]]:
     except DoesNotRun as failed:
         yield _does_not_run(host, failed)
         return
-    found = [one for name in FRAMEWORKS for one in host.interpreter.distributions(name)[:1]]
+    installed = [copy for name in FRAMEWORKS for copy in host.interpreter.distributions(name)[:1]]
     install = cann_in_use(host)
-    if not found and install is None:
+    if not installed and install is None:
         raise Skip(_("no framework is installed in {python}").format(python=host.interpreter.label))
     yield Facts({"python": host.interpreter.path, "version": layout.version})
     yield from broken_rows(host, "interpreter", "cann_python")
     if layout.version:
         yield from _other_abi(host, layout.version)
-        yield from not_listed(host, layout.version, _built_for(host, layout.version))
-        cann = product(host, install) if install and found else None
+        yield from _not_listed(host, layout.version, _built_for(host, layout.version))
+        cann = product_version(host, install) if install and installed else None
         yield from _range(host, layout.version, cann)
-    kernel = kernel_of_notebook(host)
+    kernel = _kernel_of_notebook(host)
     if kernel is not None:
-        text = _("the kernel of this notebook is {kernel}, and {python} was examined")
+        text = _("the kernel of this notebook is {kernel}, but {python} was checked")
         yield _elsewhere(host, "interpreter.notebook-kernel", text.format(
             kernel=kernel, python=host.interpreter.path), kernel, ())  # fmt: skip
-    elif not found:
-        for path, framework in others(host, tuple(FRAMEWORKS)):
+    elif not installed:
+        for path, framework in _others(host, tuple(FRAMEWORKS)):
             text = _("{python} has no framework for NPUs, and {other} has {name} {version}")
             words = {"other": path, "name": framework.name, "version": framework.version}
             message = text.format(python=host.interpreter.path, **words)
-            yield _elsewhere(host, "interpreter.framework-elsewhere", message, path, (at(framework),))
+            yield _elsewhere(host, "interpreter.framework-elsewhere", message, path, (framework.evidence,))
             return
-        raise Skip(_("no framework for NPUs is in {python}").format(python=host.interpreter.label))
+        raise Skip(_("{python} has no framework for NPUs").format(python=host.interpreter.label))
 
 
 def _does_not_run(host: Host, failed: DoesNotRun) -> Finding:
-    text = _("{python} does not run: it ends with status {status}")
+    text = _("{python} does not run: it exits with status {status}")
     return Finding(
         "interpreter.does-not-run",
         text.format(python=host.interpreter.path, status=failed.status),
@@ -135,13 +142,13 @@ def _other_abi(host: Host, version: str) -> Iterator[Finding]:
         for copy in host.interpreter.distributions(name)[:1]:
             tags = _tags(host, copy, folder)
             if tags and tag not in tags:
-                text = _("{name} {version} was installed for CPython {others}, and {python} is {mine}")
-                dotted = ", ".join(f"{one[0]}.{one[1:]}" for one in sorted(tags))
+                text = _("{name} {version} was installed for CPython {others}, but {python} is {mine}")
+                dotted = ", ".join(f"{other[0]}.{other[1:]}" for other in sorted(tags))
                 words = {"name": copy.name, "version": copy.version, "python": host.interpreter.path}
                 yield Finding(
                     "interpreter.other-abi",
                     text.format(others=dotted, mine=version, **words),
-                    evidence=(at(copy),),
+                    evidence=(copy.evidence,),
                     action=Action.CONFIG,
                 )
 
@@ -156,8 +163,8 @@ def _built_for(host: Host, version: str) -> list[str]:
 def _tags(host: Host, copy: Distribution, folder: str) -> set[str]:
     """The CPython minors in the names of its extension modules: 311."""
     names = host.files.names(f"{copy.folder.rpartition('/')[0]}/{folder}")
-    told = (re.search(r"\.cpython-(\d+)[a-z]*-[^/]*\.so\Z", name) for name in names)
-    return {match[1] for match in told if match}
+    matches = (re.search(r"\.cpython-(\d+)[a-z]*-[^/]*\.so\Z", name) for name in names)
+    return {match[1] for match in matches if match}
 
 
 def _range(host: Host, version: str, cann: Optional[str]) -> Iterator[Finding]:
@@ -168,7 +175,7 @@ def _range(host: Host, version: str, cann: Optional[str]) -> Iterator[Finding]:
         if line in row.texts("cann"):
             minor = ".".join(version.split(".")[:2])
             if not SpecifierSet(row["python"]).contains(minor):
-                text = _("CANN {cann} is for CPython {wanted}, and {python} is {version}")
+                text = _("CANN {cann} is for CPython {wanted}, but {python} is {version}")
                 words = {"cann": cann, "wanted": row["python"], "python": host.interpreter.path}
                 yield Finding(
                     "interpreter.cann-range",
@@ -187,9 +194,104 @@ def _elsewhere(host: Host, code: str, message: str, path: str, evidence: tuple[s
         evidence=evidence,
         action=Action.CONFIG,
         fix=Fix(
-            _("examine that interpreter"),
+            _("check that interpreter"),
             steps=(Command(("npudoctor", "check", "--python", path)),),
             risk=Risk.MANUAL,
             needs_root=False,
         ),
+    )
+
+
+def _kernel_of_notebook(host: Host) -> Optional[str]:
+    """The interpreter of the kernel that we were started from, where it is another environment's.
+
+    Jupyter tells its kernels its own pid; of what they start, the kernel is an ancestor.
+    """
+    if host.options.root is not None or host.interpreter.chosen_by == "option":
+        return None
+    if not host.variables.get("JPY_PARENT_PID"):
+        return None
+    processes = host.processes
+    for pid in processes.ancestors(processes.self_pid):
+        argv = processes.arguments(pid) or ()
+        if any("ipykernel" in word for word in argv[1:]):
+            path = argv[0] if argv[0].startswith("/") else processes.exe(pid)
+            return path if path and not _same(host, path) else None
+    return None
+
+
+def _others(host: Host, frameworks: Sequence[str]) -> Iterator[tuple[str, Distribution]]:
+    """Interpreters of PATH and of the active environment that have one of these, read and not run."""
+    if host.options.root is not None or host.interpreter.chosen_by != "path":
+        return
+    users = {name: value for name, value in host.variables.items() if name in _OF_THE_USER}
+    for path in _candidates(host):
+        other = Interpreter(
+            path, "path", files=host.files, commands=None, variables=Variables(users), as_root=True
+        )
+        for name in frameworks:
+            with suppress(CannotTell):
+                for copy in other.distributions(name)[:1]:
+                    yield path, copy
+
+
+def _candidates(host: Host) -> Iterator[str]:
+    folders = [
+        f"{host.variables[name]}/bin" for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if host.variables.get(name)
+    ]
+    for folder in dict.fromkeys([*folders, *host.variables.path_list("PATH")]):
+        try:
+            names = host.files.names(folder) if folder.startswith("/") else []
+        except CannotTell:
+            continue
+        for name in names:
+            path = f"{folder.rstrip('/')}/{name}"
+            if _PYTHON.match(name) and path != host.interpreter.path:
+                yield path
+
+
+def _same(host: Host, path: str) -> bool:
+    """Whether a path is of the environment that is examined: in the same folder."""
+    mine, theirs = (host.files.real(program.rpartition("/")[0]) for program in (host.interpreter.path, path))
+    return mine is not None and mine == theirs
+
+
+def _not_listed(host: Host, version: str, built_for: Sequence[str]) -> Iterator[Finding]:
+    """What was not published for this Python; a note where its modules are there for it all the same.
+
+    `built_for`: the names of the distributions of which that is known.
+    """
+    minor = ".".join(version.split(".")[:2])
+    for name in PUBLISHED:
+        for copy in host.interpreter.distributions(name)[:1]:
+            row = pythons_of(host.knowledge, name, copy.version)
+            wanted = _other_pythons(row, minor)
+            if row is None or wanted is None:
+                continue
+            text = _("{name} {version} is published for CPython {wanted}, but {python} is {mine}")
+            words = {"name": copy.name, "version": copy.version, "wanted": wanted, "mine": version}
+            yield Finding(
+                "interpreter.python-not-listed",
+                text.format(python=host.interpreter.path, **words),
+                severity=INFO if name in built_for else WARNING,
+                evidence=(copy.evidence, f"{row['source']}, {row['as_of']}"),
+                action=Action.NONE if name in built_for else Action.CONFIG,
+                echo_of=("interpreter.other-abi",),
+            )
+
+
+def _other_pythons(row: Optional[Row], minor: str) -> Optional[str]:
+    """The Pythons of a row in which this one is not; None where it is."""
+    if row is None or not row.texts("python"):
+        return None
+    wanted = row["python"]
+    if isinstance(wanted, str) and not wanted[:1].isdigit():
+        from packaging.specifiers import SpecifierSet
+
+        return None if SpecifierSet(wanted).contains(minor) else wanted
+    listed = minor in row.texts("python")
+    if row.values.get("compatible", True):
+        return None if listed else ", ".join(row.texts("python"))
+    return (
+        _("versions other than {pythons}").format(pythons=", ".join(row.texts("python"))) if listed else None
     )

@@ -61,16 +61,16 @@ def libpython(host: Host) -> Iterator[Union[Finding, Facts]]:
     used = any(host.variables.get(name) for name in USED)
     programs = list(_embedding(host))
     if not programs:
-        raise Skip(_("nothing here needs the shared library of Python"))
+        raise Skip(_("nothing on this machine needs the shared library of Python"))
     for path, wanted in programs:
         loader = job.bare_loader(host)
         if _is_library(host, path):
             loader.open(path)
         else:
             loader.start(path)
-        found = next((one.path for one in loader.loaded if one.name == wanted), None)
+        found = next((library.path for library in loader.loaded if library.name == wanted), None)
         yield Facts({"program": path, "wanted": wanted, "library": found})
-        missing = next((one for one in loader.missing if one.name == wanted), None)
+        missing = next((library for library in loader.missing if library.name == wanted), None)
         if missing is not None:
             yield _finding(host, path, missing, used)
             return
@@ -129,10 +129,10 @@ def _folders(host: Host, name: str) -> Iterator[str]:
     for prefix in dict.fromkeys(prefixes):
         for lib in ("lib", "lib64"):
             try:
-                found = host.libraries.at(f"{prefix}/{lib}/{name}")
+                library = host.libraries.at(f"{prefix}/{lib}/{name}")
             except CannotTell:
                 continue
-            if found is not None:
+            if library is not None:
                 yield f"{prefix}/{lib}"
 
 

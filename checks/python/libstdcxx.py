@@ -35,6 +35,10 @@ FIRST_COMPILER = (7, 3)
 SHOWN = 4
 C_LIBRARY = "GLIBC_"
 CXX = ("GLIBCXX_", "CXXABI_")
+GOMP = "libgomp.so.1"
+# From here on the C library keeps some static TLS for what is loaded late.
+ENOUGH = "GLIBC_2.32"
+PRELOAD = "LD_PRELOAD"
 
 
 @check(
@@ -96,10 +100,11 @@ def libstdcxx(host: Host) -> Iterator[Union[Finding, Facts]]:
     judged = False
     for framework in installed:
         loader = job.process(host, framework)
-        taken = {one.name: one.path for one in loader.loaded}
+        taken = {library.name: library.path for library in loader.loaded}
         judged = judged or STDCXX in taken or LIBC in taken
         yield Facts({STDCXX: taken.get(STDCXX), LIBC: taken.get(LIBC)})
-        for finding in (*_judge(host, loader, framework.name), *_late(host, loader)):
+        late = _second_libgomp(host, loader) if host.options.root is None else None
+        for finding in (*_judge(host, loader, framework.name), *([late] if late else [])):
             if finding.code not in said:
                 said.add(finding.code)
                 yield finding
@@ -110,21 +115,13 @@ def libstdcxx(host: Host) -> Iterator[Union[Finding, Facts]]:
             python=host.interpreter.label))  # fmt: skip
 
 
-def _late(host: Host, loader: Loader) -> Iterator[Finding]:
-    from npudoctor.checks.python._static_tls import second_libgomp
-
-    found = second_libgomp(host, loader) if host.options.root is None else None
-    if found is not None:
-        yield found
-
-
 def unmet(loader: Loader, prefixes: Sequence[str]) -> list[tuple[Loaded, Loaded, str]]:
     """Who wants which version of whom, where the library that was taken does not offer it."""
-    by_name = {name: one for one in loader.loaded for name in (one.library.soname, one.name) if name}
+    by_name = {name: user for user in loader.loaded for name in (user.library.soname, user.name) if name}
     return [
-        (one, provider, version)
-        for one in loader.loaded
-        for name, versions in one.library.wants
+        (user, provider, version)
+        for user in loader.loaded
+        for name, versions in user.library.wants
         for provider in [by_name.get(name)]
         # A library without versions of its own only makes the loader warn.
         if provider is not None and provider.library.defines
@@ -136,11 +133,13 @@ def unmet(loader: Loader, prefixes: Sequence[str]) -> list[tuple[Loaded, Loaded,
 def _judge(host: Host, loader: Loader, framework: str) -> Iterator[Finding]:
     old = unmet(loader, (C_LIBRARY,))
     if old:
-        text = _("{framework} wants {version}, which {library} does not offer: the system is too old for it")
+        text = _(
+            "{framework} needs {version}, which {library} does not provide: the system is too old for it"
+        )
         yield _finding("libstdcxx.glibc-too-old", text, framework, old, None)
     old = unmet(loader, CXX)
     if old:
-        text = _("{framework} wants {version}, which {library} does not offer")
+        text = _("{framework} needs {version}, which {library} does not provide")
         wanted = {version for _one, provider, version in old if provider is old[0][1]}
         yield _finding("libstdcxx.too-old", text, framework, old, _newer(host, old[0][1], wanted))
 
@@ -149,7 +148,7 @@ def _finding(
     code: str, text: str, framework: str, old: list[tuple[Loaded, Loaded, str]], fix: Optional[Fix]
 ) -> Finding:
     words = {"framework": framework, "version": old[0][2], "library": old[0][1].path}
-    lines = [_("{by} wants {version}").format(by=one.path, version=version) for one, _to, version in old]
+    lines = [_("{by} needs {version}").format(by=user.path, version=version) for user, _to, version in old]
     more = (f"... (+{len(lines) - SHOWN})",) if lines[SHOWN:] else ()
     return Finding(
         code, text.format(**words), evidence=(*lines[:SHOWN], *more), action=Action.CONFIG, fix=fix
@@ -172,7 +171,7 @@ def _newer(host: Host, old: Loaded, wanted: set[str]) -> Optional[Fix]:
         # What stands before the system's own hides it even when it stands last: then it has to go.
         keep = [hiding] if hiding and folder else []
         return Fix(
-            _("let the newer libstdc++ be found"),
+            _("let the loader find the newer libstdc++"),
             steps=(Export(PATH, ":".join([*kept, *last, *keep])),),
             undo=Export(PATH, ":".join(entries)).lines() if entries else (f"unset {PATH}",),
             risk=Risk.MANUAL,
@@ -194,8 +193,8 @@ def _offers(host: Host, path: str, wanted: set[str]) -> bool:
 def _systems(host: Host) -> list[str]:
     """Where the loader would find it without LD_LIBRARY_PATH."""
     loader = job.bare_loader(host, {})
-    found = loader.open(STDCXX)
-    return [found.path] if found else []
+    library = loader.open(STDCXX)
+    return [library.path] if library else []
 
 
 def _own_folders(host: Host) -> list[str]:
@@ -205,13 +204,43 @@ def _own_folders(host: Host) -> list[str]:
 
 def _compiler(host: Host) -> Iterator[Finding]:
     folders = [*host.variables.path_list("PATH"), *(() if "PATH" in host.variables else FOLDERS)]
-    found = compiler(host.files, folders)
-    if found is None:
-        text = _("there is no g++ on PATH: operators of one's own cannot be built")
+    gxx = compiler(host.files, folders)
+    if gxx is None:
+        text = _("there is no g++ on PATH: custom operators cannot be built")
         yield Finding("libstdcxx.compiler-missing", text)
-    elif found.version is not None and found.version < FIRST_COMPILER[: len(found.version)]:
-        text = _("{path} is GCC {version}; building operators asks for 7.3 or newer")
-        version = ".".join(map(str, found.version))
+    elif gxx.version is not None and gxx.version < FIRST_COMPILER[: len(gxx.version)]:
+        text = _("{path} is GCC {version}; building operators needs 7.3 or newer")
+        version = ".".join(map(str, gxx.version))
         yield Finding(
-            "libstdcxx.compiler-too-old", text.format(path=found.path, version=version), action=Action.CONFIG
+            "libstdcxx.compiler-too-old", text.format(path=gxx.path, version=version), action=Action.CONFIG
         )
+
+
+def _second_libgomp(host: Host, loader: Loader) -> Optional[Finding]:
+    """On aarch64: a framework brings its own libgomp, and beside the interpreter lies another one, which is
+    loaded after it when something needs that; None where it is preloaded, or the C library is newer."""
+    offered = next((library.library.defines for library in loader.loaded if library.name == LIBC), ())
+    brought = [library.path for library in loader.loaded if "/libgomp" in library.path]
+    if not offered or ENOUGH in offered or not brought or job.machine_of(host) != "aarch64":
+        return None
+    own = f"{host.interpreter.path.rpartition('/')[0].rpartition('/')[0]}/lib/{GOMP}"
+    real = host.files.real(own)
+    if real is None or real in set(map(host.files.real, brought)):
+        return None
+    text = _(
+        "a second libgomp, {own}, may be loaded after {path}: with this C library that can end in "
+        "'cannot allocate memory in static TLS block'"
+    )
+    before = host.variables.get(PRELOAD, "")
+    return Finding(
+        "libstdcxx.static-tls",
+        text.format(own=own, path=brought[0]),
+        evidence=(*brought, own),
+        fix=Fix(
+            _("load it first if that message appears"),
+            steps=(Export(PRELOAD, f"{own}:{before}" if before else own),),
+            undo=Export(PRELOAD, before).lines() if before else (f"unset {PRELOAD}",),
+            risk=Risk.MANUAL,
+            needs_root=False,
+        ),
+    )

@@ -2,17 +2,49 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from typing import Union
+from typing import Optional, Union
 
-from npudoctor import ERROR, WARNING, Facts, Finding, Host, Scope, Skip, _, check
-from npudoctor.checks.python import _loaded_libraries_findings as findings
-from npudoctor.checks.python._framework_backends import announced, libraries_of
+from npudoctor import (
+    ERROR,
+    WARNING,
+    Action,
+    Command,
+    Export,
+    Facts,
+    Finding,
+    Fix,
+    Host,
+    Risk,
+    Scope,
+    Skip,
+    _,
+    check,
+)
+from npudoctor.facts.cann.installations import installs_of
 from npudoctor.facts.job import process as job
-from npudoctor.facts.python.replaced_libraries import LED_BY
-from npudoctor.host.libraries.loader import Loader
+from npudoctor.facts.python.backends import announced, libraries_of
+from npudoctor.facts.python.installed_modules import is_altered
+from npudoctor.facts.python.replaced_libraries import (
+    LED_BY,
+    PRELOAD,
+    MissingSymbol,
+    ReplacedLibrary,
+    hollow_library,
+    missing_symbols,
+    replaced_in,
+)
+from npudoctor.host.libraries.loader import Loaded, Loader, Missing
+from npudoctor.host.python.installed_files import is_whole
 
 FRAMEWORKS = ("torch", "mindspore", "paddle", "tensorflow")
+Said = Iterator[tuple[Finding, str]]
+SHOWN = 4
+# CUDA's: other checks know them, and torch finds some by itself that the loader does not.
+_OF_CUDA = re.compile(r"lib(?:cu|nv|nccl|cusparseLt)")
+# What only the framework itself brings.
+_OWN = re.compile(r"lib(?:torch|c10|caffe2|shm|mindspore|paddle|phi|tensorflow)\w*\.so")
 
 
 @check(
@@ -73,14 +105,14 @@ def loaded_libraries(host: Host) -> Iterator[Union[Finding, Facts]]:
     taken: set[str] = set()
     said: set[tuple[str, str]] = set()
     for name, loader in _processes(host, installed):
-        taken |= {one.path for one in loader.loaded if one.via == LED_BY} | {
-            one.path for one in loader.preloaded
+        taken |= {library.path for library in loader.loaded if library.via == LED_BY} | {
+            library.path for library in loader.preloaded
         }
-        for finding, subject in findings.judge(host, name, loader):
+        for finding, subject in _judge(host, name, loader):
             if (finding.code, subject) not in said:
                 said.add((finding.code, subject))
                 yield finding
-    yield Facts({"frameworks": [one.name for one in installed], "led_to": sorted(taken)})
+    yield Facts({"frameworks": [framework.name for framework in installed], "led_to": sorted(taken)})
 
 
 def _processes(host: Host, installed: list[job.Framework]) -> Iterator[tuple[str, Loader]]:
@@ -88,9 +120,9 @@ def _processes(host: Host, installed: list[job.Framework]) -> Iterator[tuple[str
     each framework."""
     if host.options.root is None and any(map(host.variables.get, (LED_BY, "LD_PRELOAD"))):
         yield "ctypes", job.python_itself(host)
-    for one in installed:
-        yield one.name, job.process(host, one)
-    torch = next((one for one in installed if one.name == "torch"), None)
+    for framework in installed:
+        yield framework.name, job.process(host, framework)
+    torch = next((framework for framework in installed if framework.name == "torch"), None)
     if torch is None:
         return
     for backend in announced(host):
@@ -98,3 +130,177 @@ def _processes(host: Host, installed: list[job.Framework]) -> Iterator[tuple[str
         # What torch-npu needs is CANN's, which library-path knows.
         if libraries and backend.module != "torch_npu":
             yield "torch", job.process_with(host, torch, libraries)
+
+
+def _judge(host: Host, framework: str, loader: Loader) -> Said:
+    """All findings of one process, each with what it is about, as the next framework may have the same."""
+    yield from _not_loadable(host, framework, loader)
+    yield from _not_found(host, framework, loader)
+    if host.options.root is not None:
+        return
+    taken = replaced_in(host, loader)
+    lacking = list(missing_symbols(host, loader, taken))
+    if lacking:
+        yield _lacks(host, framework, loader, lacking), lacking[0].taken.found.path
+    else:
+        lack = hollow_library(host, loader, lambda path: is_altered(host, path))
+        if lack is not None:
+            yield _hollow(framework, lack), lack.taken.found.path
+    copies = [copy for copy in taken if _OWN.match(copy.name) and not _alike(host, copy)]
+    if copies and not lacking:
+        yield _copies(host, framework, loader, copies), copies[0].found.path
+
+
+def _not_loadable(host: Host, framework: str, loader: Loader) -> Said:
+    text = _("{framework} cannot be imported: the loader finds {path}, which is not a library")
+    for missing in loader.missing:
+        if missing.broken:
+            words = text.format(framework=framework, path=missing.path)
+            fix = _fix(host, loader, missing.name, missing.entry) if missing.via == LED_BY else None
+            yield _broken(words, (missing.broken, _wanted(missing)), fix), missing.path
+    text = _("{framework} cannot be imported: the loader takes {path}, which is truncated")
+    for library in loader.loaded:
+        if _is_cut(host, library):
+            words = text.format(framework=framework, path=library.path)
+            yield (
+                _broken(words, (_wanted(library),), _fix(host, loader, library.name, library.entry)),
+                library.path,
+            )
+
+
+def _wanted(library: Union[Loaded, Missing]) -> str:
+    return _("{name}: needed by {by}").format(name=library.name, by=library.needed_by)
+
+
+def _broken(message: str, evidence: tuple[str, ...], fix: Optional[Fix]) -> Finding:
+    return Finding(
+        "loaded-libraries.not-loadable",
+        message,
+        evidence=evidence,
+        action=Action.CONFIG,
+        fix=fix,
+        echo_of=(
+            *("library-path.broken", "package-files.cut-short", "package-files.spoiled"),
+            "interpreter.does-not-run",
+        ),
+    )
+
+
+def _is_cut(host: Host, library: Loaded) -> bool:
+    """Of what a variable leads to: the rest belongs to packages, whose files have a check of their own."""
+    return library.via == LED_BY and not is_whole(host.files, library.library.path)
+
+
+def _not_found(host: Host, framework: str, loader: Loader) -> Said:
+    gone = [missing for missing in loader.missing if not missing.broken and not _OF_CUDA.match(missing.name)]
+    if not gone or installs_of(host):
+        return
+    text = _("{framework} cannot be imported: the loader does not find {names}")
+    yield (
+        Finding(
+            "loaded-libraries.not-found",
+            text.format(framework=framework, names=_names(gone)),
+            evidence=tuple(map(_wanted, gone[:SHOWN])),
+            action=Action.CONFIG,
+            echo_of=("package-files.missing", "package-requirements.missing", "torch-family.other-build"),
+        ),
+        gone[0].name,
+    )
+
+
+def _lacks(host: Host, framework: str, loader: Loader, lacking: list[MissingSymbol]) -> Finding:
+    first = lacking[0]
+    text = _("{framework} cannot be imported: {variable} leads to {path}, and no library has {symbol}")
+    lines = (_("{by} needs {symbol}").format(by=lack.by, symbol=lack.symbol) for lack in lacking[:SHOWN])
+    return Finding(
+        "loaded-libraries.lacks-symbols",
+        text.format(
+            framework=framework,
+            variable=first.taken.variable,
+            path=first.taken.found.path,
+            symbol=first.symbol,
+        ),
+        evidence=(*lines, _("loaded without the variable: {path}").format(path=first.taken.own)),
+        action=Action.CONFIG,
+        fix=_lead_back(host, loader, first.taken),
+        echo_of=("libstdcxx.too-old", "nccl-version.missing-symbols"),
+    )
+
+
+def _hollow(framework: str, lack: MissingSymbol) -> Finding:
+    text = _("{framework} cannot be imported: {path} is loaded as {name}, and no library has {symbol}")
+    found = lack.taken.found
+    entry = _("{by} leads to {path}").format(by=found.via, path=found.path)
+    return Finding(
+        "loaded-libraries.lacks-symbols",
+        text.format(framework=framework, path=found.path, name=lack.taken.name, symbol=lack.symbol),
+        evidence=(_("{by} needs {symbol}").format(by=lack.by, symbol=lack.symbol), entry),
+        action=Action.CONFIG,
+        echo_of=("libstdcxx.too-old", "package-files.spoiled"),
+    )
+
+
+def _copies(host: Host, framework: str, loader: Loader, copies: list[ReplacedLibrary]) -> Finding:
+    first = copies[0]
+    text = _("{framework} loads {path} because of {variable}, not its own {own}")
+    return Finding(
+        "loaded-libraries.foreign-copy",
+        text.format(framework=framework, path=first.found.path, variable=first.variable, own=first.own),
+        evidence=tuple(copy.found.path for copy in copies[:SHOWN]),
+        action=Action.CONFIG,
+        fix=_lead_back(host, loader, first),
+    )
+
+
+def _alike(host: Host, taken: ReplacedLibrary) -> bool:
+    """Whether it is a copy of the very same build, as far as its size tells."""
+    here, own = host.files.stat(taken.found.path), host.files.stat(taken.own)
+    return here is not None and own is not None and here.size == own.size
+
+
+def _lead_back(host: Host, loader: Loader, taken: ReplacedLibrary) -> Optional[Fix]:
+    if taken.variable == PRELOAD:
+        return _without(host, PRELOAD, taken.found.name, re.split(r"[ :]+", host.variables.get(PRELOAD, "")))
+    return _fix(host, loader, taken.name, taken.found.entry)
+
+
+def _fix(host: Host, loader: Loader, name: str, entry: str) -> Optional[Fix]:
+    """LD_LIBRARY_PATH without the entry; where other libraries come from there alone, with the folder of the
+    right one before it."""
+    entries = host.variables.path_list(LED_BY)
+    others = [
+        library
+        for library in loader.loaded
+        if library.via == LED_BY and library.entry == entry and library.name != name
+    ]
+    if all(loader.otherwise(library.name) for library in others):
+        return _without(host, LED_BY, entry, entries)
+    own = loader.otherwise(name)
+    if own is None:
+        return None
+    folder = (host.files.real(own) or own).rpartition("/")[0]
+    return Fix(
+        _("put {folder} first in LD_LIBRARY_PATH").format(folder=folder),
+        steps=(Export(LED_BY, ":".join((folder, *entries))),),
+        undo=Export(LED_BY, ":".join(entries)).lines(),
+        risk=Risk.MANUAL,
+        needs_root=False,
+    )
+
+
+def _without(host: Host, variable: str, entry: str, entries: list[str]) -> Optional[Fix]:
+    """None where the file is preloaded for the whole system."""
+    if entry not in entries:
+        return None
+    rest = ":".join(other for other in entries if other != entry)
+    return Fix(
+        _("take {entry} out of {variable}").format(entry=entry or _("the empty entry"), variable=variable),
+        steps=(Export(variable, rest) if rest else Command(("unset", variable)),),
+        undo=Export(variable, host.variables.get(variable, "")).lines(),
+        risk=Risk.MANUAL,
+        needs_root=False,
+    )
+
+
+def _names(gone: list[Missing]) -> str:
+    return ", ".join(list(dict.fromkeys(library.name for library in gone))[:SHOWN])

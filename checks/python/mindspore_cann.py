@@ -7,18 +7,15 @@ from collections.abc import Iterator
 from typing import Optional, Union
 
 from npudoctor import ERROR, INFO, WARNING, Action, Facts, Finding, Fix, Host, Scope, Skip, Unknown, _, check
-from npudoctor.checks.python._stack import (
-    at,
-    broken_rows,
-    cann_in_use,
-    pair_finding,
-    pip_install,
-    product,
-    unclear,
-)
+from npudoctor.checks.python._cann_pair import pair_finding
+from npudoctor.checks.python._pip import pip_install
 from npudoctor.core.cann_version import numbers
 from npudoctor.core.frozen import dataclass
+from npudoctor.facts.cann import set_env
+from npudoctor.facts.cann.in_use import cann_in_use, product_version
 from npudoctor.facts.cann.installations import Install
+from npudoctor.facts.cann.tree import releases_of
+from npudoctor.facts.system.broken_rows import broken_rows
 from npudoctor.host import CannotTell
 from npudoctor.host.python.interpreter import Distribution
 from npudoctor.host.python.requirements import version_number
@@ -91,7 +88,7 @@ def mindspore_cann(host: Host) -> Iterator[Union[Finding, Facts]]:
     install = cann_in_use(host)
     if install is None:
         raise Skip(_("CANN is not installed on this machine"))
-    cann, component = product(host, install), _component(host, install)
+    cann, component = product_version(host, install), _component(host, install)
     accepted = _own_list(host, mindspore) or _listed(host, mindspore)
     yield Facts(
         {
@@ -153,7 +150,7 @@ def _listed(host: Host, mindspore: Distribution) -> Optional[Accepted]:
 def _judge(
     host: Host, mindspore: Distribution, install: Install, accepted: Optional[Accepted]
 ) -> Optional[Finding]:
-    cann, component = product(host, install) or "", _component(host, install)
+    cann, component = product_version(host, install) or "", _component(host, install)
     version_number(mindspore)
     known = judge_pair(pairs(host.knowledge, "mindspore", "cann", "mindspore"), mindspore.version, cann)
     if known.answer is Compatibility.COMPATIBLE:
@@ -163,7 +160,7 @@ def _judge(
     if known.answer is not Compatibility.INCOMPATIBLE:
         known = judge_pair(mindspore_pairs(host.knowledge), mindspore.version, cann)
     if known.answer is Compatibility.STRANGE:
-        text = _("the CANN at {path} does not say its version in a form that can be compared: {version}")
+        text = _("the version of the CANN at {path} cannot be compared: {version}")
         raise Unknown(text.format(path=install.path, version=cann or _("none")))
     found: Optional[Finding] = pair_finding("mindspore-cann", "MindSpore", mindspore.version, cann, known)
     return found
@@ -185,20 +182,28 @@ def _not_accepted(
         "mindspore-cann.not-accepted",
         text.format(
             mindspore=mindspore.version,
-            cann=product(host, install) or install.path,
+            cann=product_version(host, install) or install.path,
             component=component,
             accepted=", ".join(accepted.numbers),
         ),
         severity=ERROR if mine < min(listed) else WARNING,
         evidence=(
-            at(mindspore),
+            mindspore.evidence,
             _("installed: {install}").format(install=install.label),
             f"{', '.join(accepted.numbers)}: {accepted.source}",
         ),
         action=Action.CONFIG,
         fix=_another(host, mindspore, component),
-        echo_of=unclear(host),
+        echo_of=_ambiguous(host, install),
     )
+
+
+def _ambiguous(host: Host, install: Install) -> tuple[str, ...]:
+    """The cause, where it is not clear which CANN is in use: what is compared with one may suit the other."""
+    mixed_variables = host.options.root is None and set_env.releases_contradict(host.files, host.variables)
+    mixed_releases = len(releases_of(host.files, install.path)) > 1
+    causes = (("cann-env.mixed-installs", mixed_variables), ("cann-install.mixed-latest", mixed_releases))
+    return tuple(code for code, mixed in causes if mixed)
 
 
 def _another(host: Host, mindspore: Distribution, component: str) -> Optional[Fix]:

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Optional, Union
 
 from npudoctor import ERROR, Action, Facts, Finding, Host, Scope, Skip, _, check
-from npudoctor.checks.python._requirements import install
-from npudoctor.checks.python._stack import at
+from npudoctor.checks.python._install import install_accepted
 from npudoctor.core.frozen import replace
 from npudoctor.host.python.interpreter import Distribution
 from npudoctor.host.python.requirements import required, version_number
@@ -118,9 +117,9 @@ def _finding(
         code,
         text.format(required=specifier, **words),
         evidence=(
-            *map(at, numpy),
+            *(copy.evidence for copy in numpy),
             *(source.format(name=u.name, version=u.version, required=s) for u, s in against),
         ),
         action=Action.CONFIG,
-        fix=install(host, "numpy", _("install a NumPy that all of them accept"), wanted),
+        fix=install_accepted(host, "numpy", _("install a NumPy that all of them accept"), wanted),
     )

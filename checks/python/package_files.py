@@ -22,10 +22,11 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.checks.python._conflicting_packages_findings import one_of_two
-from npudoctor.checks.python._installed_modules import modules_of, recorded_once
-from npudoctor.checks.python._pip import pip_fix
-from npudoctor.checks.python._requirements import FRAMEWORKS, closure_of, named
+from npudoctor.checks.python._install import install_one_of
+from npudoctor.checks.python._pip import pip_reinstall
+from npudoctor.facts.python.backends import announced
+from npudoctor.facts.python.frameworks import FRAMEWORKS, closure_of
+from npudoctor.facts.python.installed_modules import modules_of, recorded_once
 from npudoctor.facts.python.spoiled import SpoiledFiles
 from npudoctor.host.fs.archives import members
 from npudoctor.host.python.installed_files import Damage, find_damage, is_whole, share_there, site_of
@@ -117,17 +118,17 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
     - Python packaging, "Recording installed projects".
     - pip, "Ignoring invalid distribution".
     """
-    looked_at = _distributions(host)
+    copies = _distributions(host)
     half_removed = _half_removed(host)
-    if not looked_at and not half_removed:
+    if not copies and not half_removed:
         raise Skip(_("no framework is installed in {python}").format(python=host.interpreter.label))
     seen = 0
-    for found in looked_at:
-        harm = find_damage(host.files, found, recorded_once(host, found))
+    for copy in copies:
+        harm = find_damage(host.files, copy, recorded_once(host, copy))
         seen += harm.listed
-        yield from _judge(host, found, harm)
-        yield from _look_into(host, found, harm)
-    yield Facts({"distributions": len(looked_at), "files": seen})
+        yield from _judge(host, copy, harm)
+        yield from _look_into(host, copy, harm)
+    yield Facts({"distributions": len(copies), "files": seen})
     for site, name in half_removed:
         yield _interrupted(host, site, name)
 
@@ -135,14 +136,13 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
 def _distributions(host: Host) -> list[Distribution]:
     """The frameworks, what they require, and what is often beside them; each once."""
     whole = closure_of(host)
-    told = [*whole.roots, *(need.found for need in whole.needs)]
-    told += [host.interpreter.installed(name) for name in BESIDE]
-    told += _back_ends(host) if host.interpreter.installed("torch") else []
-    return list({found.folder: found for found in told if found is not None}.values())
+    copies = [*whole.roots, *(need.found for need in whole.needs)]
+    copies += [host.interpreter.installed(name) for name in BESIDE]
+    copies += _back_ends(host) if host.interpreter.installed("torch") else []
+    return list({copy.folder: copy for copy in copies if copy is not None}.values())
 
 
 def _back_ends(host: Host) -> list[Optional[Distribution]]:
-    from npudoctor.checks.python._framework_backends import announced  # of torch only
 
     return [_at(host, backend.folder) for backend in announced(host)]
 
@@ -151,24 +151,24 @@ def _at(host: Host, folder: str) -> Optional[Distribution]:
     """Who announces a back end to torch: it is loaded with torch."""
     name = folder.rpartition("/")[2].partition("-")[0]
     copies = host.interpreter.distributions(name)
-    return next((found for found in copies if found.folder == folder), None)
+    return next((copy for copy in copies if copy.folder == folder), None)
 
 
-def _judge(host: Host, found: Distribution, harm: Damage) -> Iterator[Finding]:
-    missing = _not_elsewhere(host, found, harm.missing)
+def _judge(host: Host, copy: Distribution, harm: Damage) -> Iterator[Finding]:
+    missing = _not_elsewhere(host, copy, harm.missing)
     if missing:
         text = _("{name}: {count} of {all} modules and libraries are missing, such as {path}")
-        yield _finding(host, "package-files.missing", text, found, missing, harm.listed)
+        yield _finding(host, "package-files.missing", text, copy, missing, harm.listed)
     if harm.short:
-        text = _("{name}: {count} of {all} modules and libraries are cut short, such as {path}")
-        yield _finding(host, "package-files.cut-short", text, found, harm.short, harm.listed)
-    others = [copy for copy in host.interpreter.distributions(found.name) if copy.folder != found.folder]
+        text = _("{name}: {count} of {all} modules and libraries are truncated, such as {path}")
+        yield _finding(host, "package-files.cut-short", text, copy, harm.short, harm.listed)
+    others = [other for other in host.interpreter.distributions(copy.name) if other.folder != copy.folder]
     for other in others:
-        if site_of(other) == site_of(found) and other.version != found.version:
-            yield _twice(host, found, other)
+        if site_of(other) == site_of(copy) and other.version != copy.version:
+            yield _twice(host, copy, other)
 
 
-def _not_elsewhere(host: Host, found: Distribution, missing: Sequence[str]) -> list[str]:
+def _not_elsewhere(host: Host, copy: Distribution, missing: Sequence[str]) -> list[str]:
     """Those that Python would miss: it takes byte code for a source, and looks into zip files."""
     if not missing:
         return []
@@ -176,7 +176,7 @@ def _not_elsewhere(host: Host, found: Distribution, missing: Sequence[str]) -> l
     for place in host.interpreter.layout().search_path:
         if place.startswith("/") and not modules_of(host).names(place):
             inside |= members(host.files, place)
-    looking, site = _looking(host, found), site_of(found)
+    looking, site = _looking(host, copy), site_of(copy)
     return [
         path
         for path in missing
@@ -189,9 +189,9 @@ def _not_elsewhere(host: Host, found: Distribution, missing: Sequence[str]) -> l
     ]
 
 
-def _look_into(host: Host, found: Distribution, harm: Damage) -> Iterator[Finding]:
-    deep = normal(found.name) in FRAMEWORKS
-    listed, looking = recorded_once(host, found), _looking(host, found)
+def _look_into(host: Host, copy: Distribution, harm: Damage) -> Iterator[Finding]:
+    deep = normal(copy.name) in FRAMEWORKS
+    listed, looking = recorded_once(host, copy), _looking(host, copy)
     spoiled = [
         path
         for path in looking.spoiled(listed, harm.sizes, deep)
@@ -200,29 +200,27 @@ def _look_into(host: Host, found: Distribution, harm: Damage) -> Iterator[Findin
     changed = [] if deep or spoiled else looking.changed(listed, harm.sizes)
     changed = [path for path in changed if path not in harm.short]
     if changed:
-        text = _("{name}: {path} is not the file that was installed: its size is another")
-        yield _finding(host, "package-files.changed", text, found, changed, harm.listed)
-    if looking.other and not spoiled and _keeps_list(host, found):
-        text = _("{name}: {path} is not the file that was installed: it has the same size and other content")
-        yield _finding(host, "package-files.changed", text, found, looking.other, harm.listed)
+        text = _("{name}: {path} is not the file that was installed: its size differs")
+        yield _finding(host, "package-files.changed", text, copy, changed, harm.listed)
+    if looking.other and not spoiled and _keeps_list(host, copy):
+        text = _("{name}: {path} is not the file that was installed: same size, different content")
+        yield _finding(host, "package-files.changed", text, copy, looking.other, harm.listed)
     if spoiled:
-        text = _(
-            "{name}: {path} is there, and what it holds cannot be loaded: zeros, half a file, or another"
-        )
-        yield _finding(host, "package-files.spoiled", text, found, spoiled, harm.listed)
+        text = _("{name}: {path} exists but cannot be loaded: it holds zeros, half a file, or something else")
+        yield _finding(host, "package-files.spoiled", text, copy, spoiled, harm.listed)
     if looking.unreadable:
-        yield _unreadable(host, found, looking.unreadable, harm)
+        yield _unreadable(host, copy, looking.unreadable, harm)
     if looking.stale:
-        yield _stale(host, found, looking.stale, harm)
+        yield _stale(host, copy, looking.stale, harm)
 
 
-def _unreadable(host: Host, found: Distribution, paths: Sequence[str], harm: Damage) -> Finding:
+def _unreadable(host: Host, copy: Distribution, paths: Sequence[str], harm: Damage) -> Finding:
     text = _("{name}: this user may not read {count} of {all} modules and libraries, such as {path}")
-    site = site_of(found)
+    site = site_of(copy)
     tops = sorted({f"{site}/{path.partition('/')[0]}" for path in paths})
     return Finding(
         "package-files.unreadable",
-        text.format(name=named(found), count=len(paths), all=harm.listed, path=f"{site}/{paths[0]}"),
+        text.format(name=copy.label, count=len(paths), all=harm.listed, path=f"{site}/{paths[0]}"),
         evidence=tuple(f"{site}/{path}" for path in paths[:SHOWN]),
         action=Action.CONFIG,
         fix=Fix(
@@ -233,15 +231,15 @@ def _unreadable(host: Host, found: Distribution, paths: Sequence[str], harm: Dam
     )
 
 
-def _stale(host: Host, found: Distribution, stale: Sequence[str], harm: Damage) -> Finding:
+def _stale(host: Host, copy: Distribution, stale: Sequence[str], harm: Damage) -> Finding:
     """An error where the sources are those that were installed: nobody means them not to be run."""
-    site, sizes = site_of(found), dict(zip(recorded_once(host, found), harm.sizes))
-    original = {one.path for one, now in sizes.items() if one.size == now}
+    site, sizes = site_of(copy), dict(zip(recorded_once(host, copy), harm.sizes))
+    original = {file.path for file, now in sizes.items() if file.size == now}
     text = _("{name}: Python runs stale byte code in place of {path} and never compares the two")
     folders = sorted({f"{site}/{path}".rpartition("/")[0] for path in stale})
     return Finding(
         "package-files.stale-code",
-        text.format(name=named(found), path=f"{site}/{stale[0]}"),
+        text.format(name=copy.label, path=f"{site}/{stale[0]}"),
         severity=ERROR if original.issuperset(stale) else WARNING,
         evidence=tuple(f"{site}/{path}" for path in stale[:SHOWN]),
         action=Action.CONFIG,
@@ -254,50 +252,52 @@ def _stale(host: Host, found: Distribution, stale: Sequence[str], harm: Damage) 
     )
 
 
-def _looking(host: Host, found: Distribution) -> SpoiledFiles:
-    told = ("PYTHONPYCACHEPREFIX", "PYTHONOPTIMIZE")  # other byte code is read
-    cached = not any(host.variables.get(name) for name in told)
-    written = host.files.stat(f"{found.folder}/RECORD")
+def _looking(host: Host, copy: Distribution) -> SpoiledFiles:
+    elsewhere = ("PYTHONPYCACHEPREFIX", "PYTHONOPTIMIZE")  # other byte code is read
+    cached = not any(map(host.variables.get, elsewhere))
+    written = host.files.stat(f"{copy.folder}/RECORD")
     at = written.mtime_ns // 10**9 if written is not None else None
-    return SpoiledFiles(host.files, site_of(found), host.interpreter.layout().version, cached, at)
+    return SpoiledFiles(host.files, site_of(copy), host.interpreter.layout().version, cached, at)
 
 
-def _keeps_list(host: Host, found: Distribution) -> bool:
+def _keeps_list(host: Host, copy: Distribution) -> bool:
     """Whether who installed it left its files as its list says; conda writes its own folders into them."""
-    path = f"{found.folder}/INSTALLER"
+    path = f"{copy.folder}/INSTALLER"
     entry = host.files.stat(path)
     return entry is not None and entry.is_file and (host.files.text(path, 64) or "").strip() in ("pip", "uv")
 
 
-def _twice(host: Host, found: Distribution, other: Distribution) -> Finding:
+def _twice(host: Host, copy: Distribution, other: Distribution) -> Finding:
     """An error where the files are those of the version that nobody believes in."""
-    text = _("{name} is in one folder twice, as {first} and as {other}: an upgrade was interrupted")
-    mine, theirs = share_there(host.files, found), share_there(host.files, other)
+    text = _("{name} is installed twice in one folder, as {first} and as {other}: an upgrade was interrupted")
+    mine, theirs = share_there(host.files, copy), share_there(host.files, other)
     if theirs > mine:
-        text = _("{name} passes for {first}, and its files are those of {other}: an upgrade was interrupted")
+        text = _(
+            "{name} claims to be {first}, but its files are those of {other}: an upgrade was interrupted"
+        )
     return Finding(
         "package-files.two-versions",
-        text.format(name=found.name, first=found.version, other=other.version),
+        text.format(name=copy.name, first=copy.version, other=other.version),
         severity=ERROR if theirs > mine else WARNING,
-        evidence=(found.folder, other.folder),
+        evidence=(copy.folder, other.folder),
         action=Action.CONFIG,
-        fix=one_of_two(host, found, other),
+        fix=install_one_of(host, copy, other),
     )
 
 
 def _finding(
-    host: Host, code: str, text: str, found: Distribution, paths: Sequence[str], listed: int
+    host: Host, code: str, text: str, copy: Distribution, paths: Sequence[str], listed: int
 ) -> Finding:
-    site = site_of(found)
+    site = site_of(copy)
     grave = {path for path in paths if code != "package-files.changed" and _is_grave(host, site, path)}
     paths = sorted(paths, key=lambda path: path not in grave)
     return Finding(
         code,
-        text.format(name=named(found), count=len(paths), all=listed, path=f"{site}/{paths[0]}"),
+        text.format(name=copy.label, count=len(paths), all=listed, path=f"{site}/{paths[0]}"),
         severity=ERROR if grave else WARNING,
         evidence=tuple(f"{site}/{path}" for path in paths[:SHOWN]),
         action=Action.CONFIG,
-        fix=_again(host, found),
+        fix=_again(host, copy),
     )
 
 
@@ -325,7 +325,7 @@ def _whose(name: str) -> Optional[str]:
     """The framework, or what is often beside one, that lies under this name: ~orch is torch."""
     tail = normal(name.lstrip("~-"))
     known = (*FRAMEWORKS, *BESIDE, "paddle", "mindspore", "tensorflow")
-    return next((one for one in known if len(tail) > 2 and normal(one).endswith(tail)), None)
+    return next((name for name in known if len(tail) > 2 and normal(name).endswith(tail)), None)
 
 
 def _interrupted(host: Host, site: str, name: str) -> Finding:
@@ -344,15 +344,14 @@ def _interrupted(host: Host, site: str, name: str) -> Finding:
 
 
 def _back(host: Host, site: str, name: str, package: str) -> Fix:
-    found = host.interpreter.installed(package)
-    wanted = f"{package}=={found.version}" if found else package
+    copy = host.interpreter.installed(package)
+    wanted = f"{package}=={copy.version}" if copy else package
     title = _("reinstall {package}").format(package=package)
-    fix: Fix = pip_fix(host, title, ("install", "--force-reinstall", "--no-deps", wanted))
+    fix: Fix = pip_reinstall(host, title, wanted)
     return fix
 
 
-def _again(host: Host, found: Distribution) -> Fix:
-    title = _("reinstall {name} over the damaged files").format(name=named(found))
-    line = ("install", "--force-reinstall", "--no-deps", f"{normal(found.name)}=={found.version}")
-    fix: Fix = pip_fix(host, title, line)
+def _again(host: Host, copy: Distribution) -> Fix:
+    title = _("reinstall {name} over the damaged files").format(name=copy.label)
+    fix: Fix = pip_reinstall(host, title, copy.requirement)
     return fix

@@ -6,8 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import Union
 
 from npudoctor import ERROR, WARNING, Action, Facts, Finding, Host, Scope, Severity, Skip, Unknown, _, check
-from npudoctor.checks.python._requirements import FRAMEWORKS, Need, closure_of, install, optional, order
+from npudoctor.checks.python._install import install_accepted
 from npudoctor.facts.cann.python_needs import weight_for_cann
+from npudoctor.facts.python.closure import Need
+from npudoctor.facts.python.frameworks import FRAMEWORKS, closure_of, optional, order
+from npudoctor.facts.system.broken_rows import broken_rows
 
 # Checks that say the same of one package, and more of it.
 ECHOES = {
@@ -80,7 +83,6 @@ def package_requirements(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield Facts(
         {"frameworks": {root.name: root.version for root in whole.roots}, "required": len(whole.names)}
     )
-    from npudoctor.facts.system.broken_rows import broken_rows
 
     yield from broken_rows(host, "package-requirements", "requirements")
     unmet: dict[str, list[Need]] = {}
@@ -108,7 +110,7 @@ def _finding(host: Host, name: str, needs: Sequence[Need]) -> Finding:
         severity=severity,
         evidence=tuple(dict.fromkeys(map(_line, needs))),
         action=Action.CONFIG,
-        fix=install(host, name),
+        fix=install_accepted(host, name),
         echo_of=_causes(host, name, code, severity),
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Optional, Union
 
 from npudoctor import INFO, Facts, Finding, Host, Scope, Skip, Unknown, _, check
-from npudoctor.checks.python._stack import at, pip_install
+from npudoctor.checks.python._pip import pip_install
 from npudoctor.host.python.interpreter import Distribution
 
 BUILD = ("paddle/version/__init__.py", "paddle/version.py")
@@ -44,7 +44,7 @@ def paddle_cpu(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(text.format(python=host.interpreter.label))
     machine = _machine(host, paddle)
     if machine != "x86_64":
-        raise Skip(_("this is about x86-64, and Paddle is for {machine}").format(machine=machine))
+        raise Skip(_("this check applies to x86-64, and Paddle is for {machine}").format(machine=machine))
     path, built = _with_mkl(host, paddle)
     yield Facts({"paddle": paddle.version, "with_mkl": built})
     if built is None:
@@ -54,7 +54,7 @@ def paddle_cpu(host: Host) -> Iterator[Union[Finding, Facts]]:
         yield Finding(
             "paddle-cpu.openblas",
             text.format(version=paddle.version),
-            evidence=(at(paddle), f"{path}: with_mkl = {built}"),
+            evidence=(paddle.evidence, f"{path}: with_mkl = {built}"),
             fix=pip_install(
                 host, _("install the build with MKL"), "--force-reinstall", f"paddlepaddle=={paddle.version}"
             ),

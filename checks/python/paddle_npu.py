@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Optional, Union
 
 from npudoctor import ERROR, INFO, WARNING, Action, Facts, Finding, Host, Scope, Skip, Unknown, _, check
+from npudoctor.checks.python._cann_pair import pair_finding, without_cann
 from npudoctor.checks.python._pip import pip_install, pip_replace
-from npudoctor.checks.python._stack import at, broken_rows, cann_in_use, pair_finding, product, without_cann
+from npudoctor.facts.cann.in_use import cann_in_use, product_version
+from npudoctor.facts.system.broken_rows import broken_rows
 from npudoctor.host.python.interpreter import Distribution
 from npudoctor.host.python.requirements import version_number
 from npudoctor.knowledge.compatibility import Pair, judge_pair
@@ -73,8 +75,8 @@ def paddle_npu(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield from broken_rows(host, "paddle-npu", "paddle_npu")
     yield from _beside_paddle(host, plugin, paddle)
     install = cann_in_use(host)
-    cann = product(host, install) if install else None
-    told = f"{paddle.name} {paddle.version}" if paddle else None
+    cann = product_version(host, install) if install else None
+    told = paddle.label if paddle else None
     yield Facts({"plugin": plugin.version, "paddle": told, "cann": cann})
     if install is None:
         raise Skip(without_cann(PLUGIN))
@@ -95,17 +97,17 @@ def _beside_paddle(host: Host, plugin: Distribution, paddle: Optional[Distributi
         yield Finding(
             "paddle-npu.paddle-missing",
             text.format(plugin=plugin.version),
-            evidence=(at(plugin),),
+            evidence=(plugin.evidence,),
             action=Action.CONFIG,
             fix=pip_install(host, title, _wanted(mine)),
         )
         return
     if paddle.name.lower().endswith("gpu"):
-        text = _("paddle-custom-npu {plugin} wants Paddle for CPUs, and {name} {paddle} is the one for GPUs")
+        text = _("paddle-custom-npu {plugin} needs Paddle for CPUs, but {name} {paddle} is for GPUs")
         yield Finding(
             "paddle-npu.gpu-build",
             text.format(plugin=plugin.version, name=paddle.name, paddle=paddle.version),
-            evidence=(at(plugin), at(paddle)),
+            evidence=(plugin.evidence, paddle.evidence),
             action=Action.CONFIG,
             fix=pip_replace(host, title, (paddle.name,), _wanted(mine)),
         )
@@ -116,7 +118,7 @@ def _beside_paddle(host: Host, plugin: Distribution, paddle: Optional[Distributi
         yield Finding(
             "paddle-npu.other-release",
             text.format(plugin=plugin.version, name=paddle.name, paddle=paddle.version),
-            evidence=(at(plugin), at(paddle)),
+            evidence=(plugin.evidence, paddle.evidence),
         )
 
 

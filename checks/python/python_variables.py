@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterator
 from typing import Optional, Union
 
 from npudoctor import ERROR, Action, Command, Facts, Finding, Fix, Host, Risk, Scope, Skip, _, check
-from npudoctor.checks.python._framework_values import NAMES as OF_FRAMEWORKS
-from npudoctor.checks.python._framework_values import refusals
-from npudoctor.checks.python._python_values import NAMES, valid
+from npudoctor.facts.python import framework_values
 from npudoctor.host import CannotTell
 from npudoctor.host.python.installed_files import site_of
 from npudoctor.host.python.interpreter import Layout
@@ -18,16 +17,20 @@ HOME, PLATLIBDIR, EXECUTABLE, WARNINGS = (
 )
 # Where Paddle warns of it when it is imported.
 CCACHE = ("paddle/utils/cpp_extension/extension_utils.py", "No ccache found")
+_ALLOCATORS = ("default", "malloc", "malloc_debug", "pymalloc", "pymalloc_debug", "debug")
+_MOST_SEED, _MOST_FRAMES, _LEAST_DIGITS = 4294967295, 65535, 640
+NAMES = (
+    *("PYTHONHASHSEED", "PYTHONMALLOC", "PYTHONUTF8", "PYTHONIOENCODING", "PYTHONTRACEMALLOC"),
+    *("PYTHONINTMAXSTRDIGITS", "PYTHON_GIL", "PYTHON_CPU_COUNT", "PYTHON_FROZEN_MODULES"),
+)
+VARIABLES = (HOME, PLATLIBDIR, EXECUTABLE, WARNINGS, *NAMES, *framework_values.NAMES)
 
 
 @check(
     "python-variables",
     scope=Scope.JOB,
     tags={"mindspore", "paddle", "pytorch", "tensorflow"},
-    needs=(
-        *(f"${name}" for name in (HOME, PLATLIBDIR, EXECUTABLE, WARNINGS)),
-        *(f"${name}" for name in (*NAMES, *OF_FRAMEWORKS)),
-    ),
+    needs=tuple(f"${name}" for name in VARIABLES),
     quick=False,
     codes={
         "python-variables.no-standard-library": ERROR,
@@ -81,19 +84,17 @@ def python_variables(host: Host) -> Iterator[Union[Finding, Facts]]:
     layout = host.interpreter.layout()
     version = tuple(int(part) for part in (layout.version or "").split(".")[:2] if part.isdigit())
     if len(version) < 2:
-        raise Skip(_("the release of {python} is not known").format(python=host.interpreter.label))
-    names = [HOME, PLATLIBDIR, EXECUTABLE, WARNINGS, *NAMES, *OF_FRAMEWORKS]
-    if not any(name in host.variables for name in names):
+        raise Skip(_("the version of {python} is unknown").format(python=host.interpreter.label))
+    if not any(name in host.variables for name in VARIABLES):
         raise Skip(_("no variable changes how Python starts"))
-    yield Facts({"variables": {name: host.variables[name] for name in names if host.variables.get(name)}})
+    yield Facts({"variables": {name: host.variables[name] for name in VARIABLES if host.variables.get(name)}})
     free = any(folder.endswith(f"/python{_dotted(version)}t") for folder in layout.search_path)
     for name in NAMES:
         yield from _value(host, name, version, free)
-    for one in refusals(host):
-        text = _("{name} is {value}, with which import {module} does not succeed; it takes {wanted}")
-        value = one.value or _("set and empty")
-        words = {"value": value, "module": one.module, "wanted": one.wanted}
-        yield _finding("python-variables.framework-refuses", one.name, text.format(name=one.name, **words))
+    for refusal in framework_values.refusals(host):
+        text = _("{name} is {value}, and import {module} fails with it; valid: {wanted}")
+        words = {**refusal._asdict(), "value": refusal.value or _("set and empty")}
+        yield _finding("python-variables.framework-refuses", refusal.name, text.format(**words))
     for finding in (
         _home(host, layout, version),
         _platlibdir(host, layout, version),
@@ -106,9 +107,9 @@ def python_variables(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 def _value(host: Host, name: str, version: tuple[int, ...], free: bool) -> Iterator[Finding]:
     value = host.variables.get(name, "")
-    wanted = valid(name, value, version, free) if value else None
+    wanted = expected(name, value, version, free) if value else None
     if wanted:
-        text = _("{name} is {value}, with which Python {version} does not start; it takes {wanted}")
+        text = _("{name} is {value}, and Python {version} does not start with it; valid: {wanted}")
         words = {"name": name, "value": value, "wanted": wanted}
         yield _finding("python-variables.bad-value", name, text.format(version=_dotted(version), **words))
 
@@ -217,3 +218,45 @@ def _finding(code: str, name: str, message: str) -> Finding:
             needs_root=False,
         ),
     )
+
+
+def expected(name: str, value: str, version: tuple[int, ...], free: bool) -> Optional[str]:
+    """What Python wants instead of a value that is not empty; None where it starts with it.
+
+    `free`: it is the build without the global lock.
+    """
+    number = int(value) if value.isascii() and value.isdigit() else None
+    new = version >= (3, 13)
+    if name == "PYTHONHASHSEED":
+        right = value == "random" or (number is not None and number <= _MOST_SEED)
+        wanted = _("'random' or a number up to {most}").format(most=_MOST_SEED)
+    elif name == "PYTHONMALLOC":
+        known = (*_ALLOCATORS, *(("mimalloc", "mimalloc_debug") if new else ()))
+        right, wanted = value in known, ", ".join(known)
+    elif name == "PYTHONUTF8":
+        right, wanted = value in ("0", "1"), "0, 1"
+    elif name == "PYTHONIOENCODING":
+        right, wanted = _is_codec(value.partition(":")[0]), _("the name of an encoding, such as utf-8")
+    elif name == "PYTHONTRACEMALLOC":
+        right = number is not None and (number <= _MOST_FRAMES or version < (3, 9))
+        wanted = _("a number up to {most}").format(most=_MOST_FRAMES)
+    elif name == "PYTHONINTMAXSTRDIGITS":  # of the releases before 3.11 only the last ones read it
+        right = number is not None and (number == 0 or number >= _LEAST_DIGITS)
+        right, wanted = (
+            right or version < (3, 11),
+            _("0, or a number from {least}").format(least=_LEAST_DIGITS),
+        )
+    elif name == "PYTHON_CPU_COUNT":
+        right, wanted = not new or value == "default" or bool(number), _("'default' or a number from 1")
+    elif name == "PYTHON_FROZEN_MODULES":
+        right, wanted = not new or value in ("on", "off"), "on, off"
+    else:  # PYTHON_GIL
+        right, wanted = not new or value == "1" or (free and value == "0"), "1"
+    return None if right else wanted
+
+
+def _is_codec(name: str) -> bool:
+    try:
+        return not name or codecs.lookup(name) is not None
+    except (LookupError, ValueError):
+        return False

@@ -19,10 +19,10 @@ from npudoctor import (
     _,
     check,
 )
+from npudoctor.checks.python._install import install_accepted, pins
 from npudoctor.checks.python._pip import pip_fix
-from npudoctor.checks.python._requirements import held, install
-from npudoctor.checks.python._stack import broken_rows
 from npudoctor.core.frozen import dataclass
+from npudoctor.facts.system.broken_rows import broken_rows
 from npudoctor.host.python.interpreter import Distribution, Layout
 from npudoctor.host.python.requirements import required, version_number
 from npudoctor.knowledge import tables
@@ -91,7 +91,7 @@ def scipy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
         wanted = _wanted(host, mindspore, layout)
         yield Facts(
             {
-                "mindspore": f"{mindspore.name} {mindspore.version}",
+                "mindspore": mindspore.label,
                 "scipy": scipy.version if scipy else None,
                 "required": str(wanted.specifier) if wanted else None,
             }
@@ -149,7 +149,7 @@ def _beside_numpy(host: Host, scipy: Distribution, mindspore: Distribution) -> O
     if numpy is None or specifier is None:
         return None
     series = version_number(numpy).major
-    if not any(one.operator == ">=" and Version(one.version).major > series for one in specifier):
+    if not any(copy.operator == ">=" and Version(copy.version).major > series for copy in specifier):
         return None
     text = _("SciPy {scipy} requires numpy{required}, and NumPy {numpy} is installed")
     title = _("install a SciPy that MindSpore accepts")
@@ -157,16 +157,16 @@ def _beside_numpy(host: Host, scipy: Distribution, mindspore: Distribution) -> O
     return Finding(
         "scipy-version.unsuitable",
         text.format(scipy=scipy.version, required=specifier, numpy=numpy.version),
-        evidence=tuple(f"{one.name} {one.version}: {one.folder}" for one in (mindspore, scipy, numpy)),
+        evidence=tuple(copy.evidence for copy in (mindspore, scipy, numpy)),
         action=Action.CONFIG,
-        fix=pip_fix(host, title, ("install", *held(host, "scipy", "numpy"), *accepted)),
+        fix=pip_fix(host, title, ("install", *pins(host, "scipy", "numpy"), *accepted)),
         echo_of=("numpy-version.unsuitable",),
     )
 
 
 def _finding(host: Host, code: str, text: str, scipy: Optional[Distribution], wanted: Wanted) -> Finding:
     mindspore, specifier = wanted.mindspore, str(wanted.specifier)
-    evidence = [f"{found.name} {found.version}: {found.folder}" for found in (mindspore, scipy) if found]
+    evidence = [found.evidence for found in (mindspore, scipy) if found]
     words = {
         "scipy": scipy.version if scipy else "",
         "mindspore": mindspore.version,
@@ -184,5 +184,7 @@ def _finding(host: Host, code: str, text: str, scipy: Optional[Distribution], wa
 def _install(host: Host, mindspore: Distribution, specifier: SpecifierSet) -> Fix:
     if specifier.contains("1.4.1"):
         specifier &= "!=1.4.*"
-    fix: Fix = install(host, "scipy", _("install a SciPy that MindSpore accepts"), [(mindspore, specifier)])
+    fix: Fix = install_accepted(
+        host, "scipy", _("install a SciPy that MindSpore accepts"), [(mindspore, specifier)]
+    )
     return fix

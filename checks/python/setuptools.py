@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Optional, Union
 
 from npudoctor import WARNING, Action, Facts, Finding, Fix, Host, Scope, Skip, _, check
-from npudoctor.checks.python._requirements import install
+from npudoctor.checks.python._install import install_accepted
 from npudoctor.core.frozen import dataclass
 from npudoctor.facts.job.working_directory import module_file
 from npudoctor.host.python.interpreter import Distribution
@@ -92,7 +92,7 @@ def _reader(host: Host, found: Distribution, file: str) -> Optional[Reader]:
 
 
 def _finding(host: Host, reader: Reader, here: Optional[str]) -> Finding:
-    text = _("{name} {version} imports pkg_resources, which setuptools {setuptools} no longer holds")
+    text = _("{name} {version} imports pkg_resources, which setuptools {setuptools} no longer contains")
     if here is None:
         text = _("{name} {version} imports pkg_resources, and setuptools is not installed")
     words = {"name": reader.found.name, "version": reader.found.version, "setuptools": here}
@@ -108,6 +108,6 @@ def _finding(host: Host, reader: Reader, here: Optional[str]) -> Finding:
 def _install(host: Host, reader: Reader) -> Fix:
     from packaging.specifiers import SpecifierSet
 
-    title = _("install the last setuptools that holds pkg_resources")
-    fix: Fix = install(host, "setuptools", title, [(reader.found, SpecifierSet(LAST_WITH))])
+    title = _("install the last setuptools that contains pkg_resources")
+    fix: Fix = install_accepted(host, "setuptools", title, [(reader.found, SpecifierSet(LAST_WITH))])
     return fix

@@ -22,17 +22,13 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.checks.python._requirements import closure_of
 from npudoctor.core.frozen import dataclass
 from npudoctor.facts.job.working_directory import module_file, pythonpath, working_directory
+from npudoctor.facts.python.frameworks import PACKAGES, closure_of
 from npudoctor.host import CannotTell
 from npudoctor.host.fs.access import is_closed
 from npudoctor.host.python.interpreter import normal
 
-PACKAGES = (
-    *("mindspore", "torch", "torch_npu", "paddle", "numpy", "scipy", "triton", "vllm", "vllm_ascend"),
-    *("torchvision", "torchaudio", "transformers", "tensorboard", "te", "topi", "hccl", "tbe"),
-)
 # Where the distribution is called otherwise.
 DISTRIBUTIONS = {"paddle": "paddlepaddle"}
 # What frameworks import of the standard library, and people call their own files.
@@ -115,15 +111,15 @@ def source_shadowing(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield Facts({"pythonpath": entries, "working_directory": here})
     absolute = [folder for folder in search_path if folder.startswith("/")]
     own = [folder for folder in absolute if folder not in (*entries, *(front.path for front in fronts))]
-    found: set[str] = set()
+    hidden: set[str] = set()
     shut = [front for front in fronts if is_closed(host.files, front.path)]
     if shut:
         yield _closed_entries([front.path for front in shut])
     fronts = [front for front in fronts if front not in shut]
     for front in fronts:
         names = _provided(host, front)
-        yield from _hidden(host, front, {name: names[name] for name in names if name not in found}, own)
-        found |= names.keys()
+        yield from _hidden(host, front, {name: names[name] for name in names if name not in hidden}, own)
+        hidden |= names.keys()
     if here is None or not searched or is_closed(host.files, here):
         return
     if here not in [host.files.real(front.path) for front in fronts]:
@@ -132,15 +128,15 @@ def source_shadowing(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _closed_entries(paths: Sequence[str]) -> Finding:
-    text = _("PYTHONPATH names what this user may not look into, and Python passes over it: {paths}")
+    text = _("PYTHONPATH names folders that this user may not read, and Python skips them: {paths}")
     return Finding("source-shadowing.closed-entry", text.format(paths=", ".join(dict.fromkeys(paths))))
 
 
 def _provided(host: Host, front: Front) -> dict[str, str]:
     """What the folder would give to an import, by name."""
     names = dict.fromkeys((*PACKAGES, *STANDARD, *BACKPORTS))
-    found = {name: module_file(host.files, front.path, name) for name in names}
-    return {name: path for name, path in found.items() if path is not None}
+    paths = {name: module_file(host.files, front.path, name) for name in names}
+    return {name: path for name, path in paths.items() if path is not None}
 
 
 def _hidden(host: Host, front: Front, names: Mapping[str, str], behind: Sequence[str]) -> Iterator[Finding]:
@@ -166,25 +162,25 @@ def _installed_into(host: Host, front: Front, own: Sequence[str]) -> bool:
     return any(host.files.real(folder) == real for folder in own)
 
 
-def _compared(host: Host, front: Front, found: str, name: str, behind: Sequence[str]) -> Iterator[Finding]:
+def _compared(host: Host, front: Front, path: str, name: str, behind: Sequence[str]) -> Iterator[Finding]:
     for folder in behind:
         installed = module_file(host.files, folder, name)
         if installed is not None:
-            if host.files.real(installed) != host.files.real(found):
-                yield _finding(host, front, found, name, installed)
+            if host.files.real(installed) != host.files.real(path):
+                yield _finding(host, front, path, name, installed)
             return
 
 
-def _finding(host: Host, front: Front, found: str, name: str, installed: str) -> Finding:
+def _finding(host: Host, front: Front, path: str, name: str, installed: str) -> Finding:
     text = _("{found} hides {name} in {folder}: a job that is started in this folder may load it")
     if front.certain:
         text = _("{found} hides {name} in {folder}: PYTHONPATH names its folder")
     folder = installed[: installed.rindex(f"/{name}")]
     return Finding(
         "source-shadowing.package" if name in PACKAGES else "source-shadowing.standard-library",
-        text.format(found=found, name=name, folder=folder),
+        text.format(found=path, name=name, folder=folder),
         severity=ERROR if _imported(host, name) else WARNING if front.certain else INFO,
-        evidence=(_("found first: {path}").format(path=found), _("hidden: {path}").format(path=installed)),
+        evidence=(_("found first: {path}").format(path=path), _("hidden: {path}").format(path=installed)),
         action=Action.CONFIG,
         fix=_without(host, front),
     )
@@ -208,10 +204,12 @@ def _without(host: Host, front: Front) -> Optional[Fix]:
         return None
     entries = host.variables.path_list("PYTHONPATH")
     here, folder = working_directory(host), host.files.real(front.path)
-    names = [path for one in entries for path in pythonpath([one], here) if not is_closed(host.files, path)]
+    names = [
+        path for entry in entries for path in pythonpath([entry], here) if not is_closed(host.files, path)
+    ]
     same = {path for path in names if host.files.real(path) == folder}
-    kept = (one for one in entries if same.isdisjoint(pythonpath([one], here)))
-    rest = ":".join(one for one in kept if one != front.entry)
+    kept = (entry for entry in entries if same.isdisjoint(pythonpath([entry], here)))
+    rest = ":".join(entry for entry in kept if entry != front.entry)
     return Fix(
         _("take {entry} out of PYTHONPATH").format(entry=front.entry or _("the empty entry")),
         steps=(Export("PYTHONPATH", rest) if rest else Command(("unset", "PYTHONPATH")),),

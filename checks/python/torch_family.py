@@ -20,10 +20,10 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.checks.python._pip import pip_replace
-from npudoctor.checks.python._stack import accepts, at, built_alike, exact, plain
-from npudoctor.checks.python._torch_builds import matching, needed_by, other_build
-from npudoctor.checks.python._triton import overwritten_by_torch, torch_install, where_from
+from npudoctor.checks.python._install import overwritten_by_torch, pins, torch_install, with_source_of_triton
+from npudoctor.checks.python._pip import pip_install, pip_reinstall, pip_replace
+from npudoctor.facts.python.specifiers import accepts, built_alike, exact, plain
+from npudoctor.facts.python.torch_builds import companions, needed_by, other_build
 from npudoctor.host import CannotTell
 from npudoctor.host.python.interpreter import Distribution
 from npudoctor.host.python.requirements import required, version_number
@@ -72,18 +72,18 @@ def torch_family(host: Host) -> Iterator[Union[Finding, Facts]]:
     - The metadata (`Requires-Dist`) and the lists of files (`RECORD`) of the wheels on PyPI.
     """
     torch = next(iter(host.interpreter.distributions("torch")), None)
-    family = [found for name in FAMILY for found in host.interpreter.distributions(name)[:1]]
+    family = [copy for name in FAMILY for copy in host.interpreter.distributions(name)[:1]]
     tritons = [
-        found for name in ("triton", "triton-ascend") for found in host.interpreter.distributions(name)[:1]
+        copy for name in ("triton", "triton-ascend") for copy in host.interpreter.distributions(name)[:1]
     ]
     if torch is None and not family and len(tritons) < 2:
         raise Skip(_("PyTorch is not installed in {python}").format(python=host.interpreter.label))
-    yield Facts({found.name: found.version for found in (*([torch] if torch else []), *family, *tritons)})
-    judged = [one for one in family if _judgeable(host, one, torch)]
+    yield Facts({copy.name: copy.version for copy in (*([torch] if torch else []), *family, *tritons)})
+    judged = [member for member in family if _is_judgeable(host, member, torch)]
     for member in judged:
         finding = _judge(host, member, torch)
         if finding is None and torch is not None:
-            finding = other_build(host, member, torch)
+            finding = _other_build(host, member, torch)
         if finding is not None:
             yield finding
     if len(tritons) == 2:
@@ -93,10 +93,10 @@ def torch_family(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(text.format(python=host.interpreter.label))
 
 
-def _judgeable(host: Host, member: Distribution, torch: Optional[Distribution]) -> bool:
+def _is_judgeable(host: Host, member: Distribution, torch: Optional[Distribution]) -> bool:
     """Whether its metadata or its extension module says of which torch it is."""
-    told = required(member, "torch", host.interpreter.layout()) is not None
-    return told or (torch is not None and bool(needed_by(host, member)))
+    named = required(member, "torch", host.interpreter.layout()) is not None
+    return named or (torch is not None and bool(needed_by(host, member)))
 
 
 def _judge(host: Host, member: Distribution, torch: Optional[Distribution]) -> Optional[Finding]:
@@ -109,7 +109,7 @@ def _judge(host: Host, member: Distribution, torch: Optional[Distribution]) -> O
         return Finding(
             "torch-family.torch-missing",
             text.format(**words),
-            evidence=(at(member),),
+            evidence=(member.evidence,),
             action=Action.CONFIG,
             fix=torch_install(
                 host, _("install the torch that it requires"), f"torch{built_alike(wanted, member)}"
@@ -120,18 +120,66 @@ def _judge(host: Host, member: Distribution, torch: Optional[Distribution]) -> O
     if accepts(wanted, torch.version):
         return None
     # 2.7.1.post1 where ==2.7.1 is wanted may well do.
-    named = exact(wanted)
-    near = named is not None and named.release == version.release
+    release = exact(wanted)
+    near = release is not None and release.release == version.release
     text = _("{name} {version} requires torch{required}, and torch {torch} is installed")
     return Finding(
         "torch-family.mismatch",
         text.format(torch=torch.version, **words),
         severity=WARNING if near else ERROR,
-        evidence=(at(member), at(torch)),
+        evidence=(member.evidence, torch.evidence),
         action=Action.CONFIG,
         fix=_matching(host, member, torch),
         echo_of=("torch-npu.torch-mismatch",),
     )
+
+
+def _other_build(host: Host, member: Distribution, torch: Distribution) -> Optional[Finding]:
+    """What its extension module asks for and this torch does not have; None where all is there."""
+    other = other_build(host, member, torch)
+    if other is None:
+        return None
+    text = _("{name} {version} was built for CUDA {mine}, but torch {torch} for CUDA {theirs}")
+    if other.library:
+        text = _(
+            "{name} {version} was built for another torch: it needs {library}, which torch {torch} lacks"
+        )
+    words = {"library": other.library, "mine": other.cuda, "theirs": other.cuda_of_torch}
+    local = torch.version.partition("+")[2]
+    title = _("install the {name} that goes with the installed torch")
+    if local:
+        title = _("install the {name} of the same index as torch, built for {local}")
+    return Finding(
+        "torch-family.other-build",
+        text.format(name=member.name, version=member.version, torch=torch.version, **words),
+        evidence=(member.evidence, torch.evidence),
+        action=Action.CONFIG,
+        fix=_same_build(host, title.format(name=member.name, local=local), member, torch),
+        echo_of=("torch-family.mismatch", "torch-npu.torch-mismatch"),
+    )
+
+
+def _same_build(host: Host, title: str, member: Distribution, torch: Distribution) -> Fix:
+    """The line that puts in the release that goes with this torch, of its build; torch itself stays.
+
+    The release that is there is put in once more where it is the right one of another build.
+    """
+    release, _plus, local = torch.version.partition("+")
+    alike = member.version.partition("+")[0]
+    wanted = companions(member.name.lower(), release)
+    fits = required(member, "torch", host.interpreter.layout())
+    fix: Fix
+    if (fits and accepts(fits, torch.version)) or (wanted and wanted.contains(alike)):
+        build = f"{alike}+{local}" if local else alike
+        fix = pip_reinstall(host, title, f"{member.name}=={build}")
+        return fix
+    keep = pins(host, member.name)
+    if "--no-deps" in keep and not overwritten_by_torch(host):
+        keep = (f"torch=={torch.version}",)
+    if wanted is None:  # pip finds it out by what each release requires
+        keep = ("--upgrade", *keep)
+    fix = pip_install(host, title, *keep, f"{member.name}{wanted or ''}")
+    return fix
 
 
 def _matching(host: Host, member: Distribution, torch: Distribution) -> Optional[Fix]:
@@ -140,11 +188,10 @@ def _matching(host: Host, member: Distribution, torch: Distribution) -> Optional
     title = _("install the {name} that goes with the installed torch").format(name=member.name)
     if not overwritten_by_torch(host):
         # With the build that is there: beside 2.9.0+cpu one made for CUDA does not load.
-        chosen: Fix = matching(host, title, member, torch)
-        return chosen
-    exact = _exact(host, member)
-    told: Optional[Fix] = torch_install(host, title, exact) if exact else None
-    return told
+        return _same_build(host, title, member, torch)
+    requirement = _exact(host, member)
+    fix: Optional[Fix] = torch_install(host, title, requirement) if requirement else None
+    return fix
 
 
 def _exact(host: Host, member: Distribution) -> Optional[str]:
@@ -169,7 +216,7 @@ def _mixed(host: Host, triton: Distribution, ascend: Distribution) -> Finding:
         "torch-family.triton-mixed",
         text.format(triton=triton.version, ascend=ascend.version, folder=folder),
         severity=INFO if came_last else WARNING,
-        evidence=(at(triton), at(ascend)),
+        evidence=(triton.evidence, ascend.evidence),
         action=Action.NONE if came_last else Action.CONFIG,
         fix=_one_of_them(host, triton, ascend),
     )
@@ -180,22 +227,24 @@ def _one_of_them(host: Host, triton: Distribution, ascend: Distribution) -> Fix:
     gone, kept = triton, ascend
     if host.interpreter.version_of("torch") and not host.interpreter.version_of("torch-npu"):
         gone, kept = ascend, triton
-    title = where_from(host, _("keep {name} only").format(name=kept.name), kept)
+    title = _("keep {name} only").format(name=kept.name)
+    if kept is ascend:
+        title = with_source_of_triton(host, title, ascend.version)
     fix: Fix = pip_replace(host, title, (gone.name,), f"{kept.name}=={kept.version}")
     return fix
 
 
-def _came_last(host: Host, found: Distribution, other: Distribution) -> Optional[bool]:
+def _came_last(host: Host, copy: Distribution, other: Distribution) -> Optional[bool]:
     """Whether a file that both bring is there as this one brought it; None: cannot be told."""
     import base64
     import hashlib
 
     try:
-        mine, theirs = _recorded(host, found), _recorded(host, other)
+        mine, theirs = _recorded(host, copy), _recorded(host, other)
         # triton-ascend is a fork: most files, the first among them, are triton's own and tell nothing.
         theirs = theirs or dict.fromkeys(mine, "")
         name = next((name for name in mine if theirs.get(name, mine[name]) != mine[name]), None)
-        content = host.files.read(f"{found.folder.rpartition('/')[0]}/{name}") if name else None
+        content = host.files.read(f"{copy.folder.rpartition('/')[0]}/{name}") if name else None
     except CannotTell:
         return None
     if name is None or content is None:
@@ -204,8 +253,8 @@ def _came_last(host: Host, found: Distribution, other: Distribution) -> Optional
     return here == mine[name]
 
 
-def _recorded(host: Host, found: Distribution) -> dict[str, str]:
+def _recorded(host: Host, copy: Distribution) -> dict[str, str]:
     """The sources of the package by its list of files, each with its digest; the first file first."""
-    record = host.files.text(f"{found.folder}/RECORD") or ""
+    record = host.files.text(f"{copy.folder}/RECORD") or ""
     rows = re.findall(r"^(triton/[^,\n]*\.py),sha256=([^,\n]+),", record, re.MULTILINE)
     return dict(sorted(rows, key=lambda row: str(row[0]) != FIRST))

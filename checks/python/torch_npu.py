@@ -5,21 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Optional, Union
 
-from npudoctor import ERROR, INFO, WARNING, Action, Facts, Finding, Host, Scope, Skip, Unknown, _, check
-from npudoctor.checks.python._stack import (
-    accepts,
-    at,
-    broken_rows,
-    cann_in_use,
-    exact,
-    pair_finding,
-    plain,
-    product,
-    without_cann,
+from npudoctor import (
+    ERROR,
+    INFO,
+    WARNING,
+    Action,
+    Export,
+    Facts,
+    Finding,
+    Fix,
+    Host,
+    Risk,
+    Scope,
+    Skip,
+    Unknown,
+    _,
+    check,
 )
-from npudoctor.checks.python._torch_autoload import autoload_fails
-from npudoctor.checks.python._torch_npu_fix import either
-from npudoctor.host.python.interpreter import Distribution
+from npudoctor.checks.python._cann_pair import pair_finding, without_cann
+from npudoctor.checks.python._install import pins, torch_install
+from npudoctor.checks.python._pip import pip_fix
+from npudoctor.facts.cann.in_use import cann_in_use, product_version
+from npudoctor.facts.job import process as job
+from npudoctor.facts.job.expected_accelerator import gpu_here, npu_expected
+from npudoctor.facts.python.frameworks import closure_of
+from npudoctor.facts.python.pip import entry_of
+from npudoctor.facts.python.specifiers import accepts, exact, plain
+from npudoctor.facts.system.broken_rows import broken_rows
+from npudoctor.host.python.interpreter import Distribution, normal
 from npudoctor.host.python.requirements import required, version_number
 from npudoctor.knowledge.compatibility import Compatibility, judge_pair
 from npudoctor.knowledge.frameworks import is_listed, torch_npu_pairs, torch_of
@@ -27,6 +40,12 @@ from npudoctor.knowledge.versions import public
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
+
+# Where an NPU is expected these say the same, and what to do about it.
+CANN_CAUSES = (
+    *("cann-install.missing", "cann-env.not-sourced", "cann-env.missing-entry", "cann-env.no-such-path"),
+    *("library-path.not-found", "library-path.driver-not-found", "library-path.broken"),
+)
 
 
 @check(
@@ -88,11 +107,11 @@ def torch_npu(host: Host) -> Iterator[Union[Finding, Facts]]:
     finding = _beside_torch(host, adapter, torch)
     if finding is not None:
         yield finding
-    failing = autoload_fails(host, adapter, torch)
+    failing = _autoload_fails(host, adapter, torch)
     if failing is not None:
         yield failing
     install = cann_in_use(host)
-    cann = product(host, install) if install else None
+    cann = product_version(host, install) if install else None
     yield Facts({"torch_npu": adapter.version, "torch": torch.version if torch else None, "cann": cann})
     if install is None:
         raise Skip(without_cann("torch_npu"))
@@ -100,35 +119,35 @@ def torch_npu(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _beside_torch(host: Host, adapter: Distribution, torch: Optional[Distribution]) -> Optional[Finding]:
-    wanted, source, told = _wanted(host, adapter)
-    fix, or_else = either(host, wanted, torch)
+    wanted, source, own = _wanted(host, adapter)
+    fix, or_else = _fixes(host, wanted, torch)
     if torch is None:
         text = _("torch_npu {torch_npu} is installed without torch")
         return Finding(
             "torch-npu.torch-missing",
             text.format(torch_npu=adapter.version),
-            evidence=(at(adapter),),
+            evidence=(adapter.evidence,),
             action=Action.CONFIG,
             fix=fix,
         )
     version = version_number(torch) if wanted else None  # to say so when it is none
     if version is None or accepts(wanted, torch.version):
         return None
-    named = exact(wanted)
-    near = named is not None and named.release == version.release
+    release = exact(wanted)
+    near = release is not None and release.release == version.release
     text = _("torch_npu {torch_npu} was made for torch{required}, and torch {torch} is installed")
     return Finding(
         "torch-npu.torch-mismatch",
         text.format(torch_npu=adapter.version, required=plain(wanted), torch=torch.version),
-        severity=ERROR if told and not near else WARNING,
-        evidence=(at(adapter), at(torch), f"torch{wanted}: {source}", *or_else),
+        severity=ERROR if own and not near else WARNING,
+        evidence=(adapter.evidence, torch.evidence, f"torch{wanted}: {source}", *or_else),
         action=Action.CONFIG,
         fix=fix,
-        echo_of=("vllm-ascend.unmet-requirement",) if _the_wrong_one(host, adapter, torch) else (),
+        echo_of=("vllm-ascend.unmet-requirement",) if _is_wrong_adapter(host, adapter, torch) else (),
     )
 
 
-def _the_wrong_one(host: Host, adapter: Distribution, torch: Distribution) -> bool:
+def _is_wrong_adapter(host: Host, adapter: Distribution, torch: Distribution) -> bool:
     """Whether vllm-ascend wants this torch and another torch_npu, which its own check says."""
     layout = host.interpreter.layout()
     for plugin in host.interpreter.distributions("vllm-ascend")[:1]:
@@ -145,9 +164,9 @@ def _wanted(host: Host, adapter: Distribution) -> tuple[SpecifierSet, str, bool]
     """
     from packaging.specifiers import SpecifierSet
 
-    told = required(adapter, "torch", host.interpreter.layout())
-    if told:
-        return told, _("metadata of {name}").format(name=adapter.name), True
+    own = required(adapter, "torch", host.interpreter.layout())
+    if own:
+        return own, _("metadata of {name}").format(name=adapter.name), True
     row = torch_of(host.knowledge, adapter.version)
     if row:
         text = _("built-in table of {as_of}: {source}")
@@ -164,8 +183,107 @@ def _beside_cann(host: Host, adapter: Distribution, cann: Optional[str], path: s
     version_number(adapter)
     judged = judge_pair(torch_npu_pairs(host.knowledge), adapter.version, cann or "")
     if judged.answer is Compatibility.STRANGE:
-        text = _("the CANN at {path} does not say its version in a form that can be compared: {version}")
+        text = _("the version of the CANN at {path} cannot be compared: {version}")
         raise Unknown(text.format(path=path, version=cann or _("none")))
     finding = pair_finding("torch-npu", "torch_npu", adapter.version, cann or "", judged)
     if finding is not None:
         yield finding
+
+
+def _autoload_fails(host: Host, adapter: Distribution, torch: Optional[Distribution]) -> Optional[Finding]:
+    """What torch_npu needs and the loader does not find, where torch loads it by itself; else None."""
+    if torch is None or not _trains_here(host) or not _loads_it(host, adapter, torch):
+        return None
+    missing = _not_found(host)
+    if not missing:
+        return None
+    text = _("import torch fails: torch {torch} loads torch_npu {torch_npu} by itself, which needs {library}")
+    return Finding(
+        "torch-npu.cann-missing",
+        text.format(torch=torch.version, torch_npu=adapter.version, library=missing[0]),
+        evidence=(adapter.evidence, _("not found: {names}").format(names=", ".join(missing))),
+        action=Action.CONFIG,
+        fix=_autoload_off(host),
+        echo_of=CANN_CAUSES if npu_expected(host) else (),
+    )
+
+
+def _trains_here(host: Host) -> bool:
+    """Whether jobs are to run here, as far as was said or is seen: a login node only starts them."""
+    return host.options.expect != "auto" or npu_expected(host) or gpu_here(host)
+
+
+def _loads_it(host: Host, adapter: Distribution, torch: Distribution) -> bool:
+    """Whether torch takes it for a back end and imports it by itself."""
+    from npudoctor.facts.python.backends import GROUP, loads_backends  # of few
+
+    entry_points = f"{adapter.folder}/entry_points.txt"
+    return loads_backends(host, torch) and GROUP in (host.files.text(entry_points) or "")
+
+
+def _not_found(host: Host) -> list[str]:
+    """The libraries that the import of torch_npu asks for, after torch, and that are nowhere to be found."""
+    for framework in job.frameworks(host, "torch_npu"):
+        loader = job.loader(host)
+        for module in framework.modules[:-1]:
+            loader.open(module)
+        before = len(loader.missing)
+        loader.open(framework.modules[-1])
+        return list(dict.fromkeys(library.name for library in loader.missing[before:]))
+    return []
+
+
+def _autoload_off(host: Host) -> Fix:
+    from npudoctor.facts.python.backends import SWITCH
+
+    title = _("install CANN and source its set_env.sh; if no NPU is used, uninstall torch_npu or run this")
+    if cann_in_use(host) is not None:
+        title = _("source the set_env.sh of CANN; if no NPU is used, uninstall torch_npu or run this")
+    undo = Export(SWITCH, "1").lines()
+    return Fix(title, steps=(Export(SWITCH, "0"),), undo=undo, risk=Risk.MANUAL, needs_root=False)
+
+
+def _fixes(host: Host, wanted: SpecifierSet, torch: Optional[Distribution]) -> tuple[Fix, tuple[str, ...]]:
+    """What breaks nothing else, and as lines of evidence the other way round, if there is one.
+
+    `wanted`: the torch that torch_npu was made for.
+    """
+    title = _("install the torch that torch_npu was made for")
+    other_torch = torch_install(host, title, f"torch{wanted}")
+    release = _release(host, torch) if torch is not None else None
+    if torch is None or release is None or entry_of(host, torch) is not None:
+        return other_torch, ()
+    title = _("install the torch_npu that was made for torch {torch}").format(torch=torch.version)
+    other_adapter = pip_fix(host, title, ("install", *pins(host, "torch-npu"), f"torch-npu=={release}"))
+    first, second = other_adapter, other_torch
+    if _wanted_by_others(host, wanted, torch):
+        first, second = second, first
+    text = _("or {title}: {line}")
+    return first, tuple(text.format(title=second.title, line=line) for line in second.commands)
+
+
+def _release(host: Host, torch: Distribution) -> Optional[str]:
+    """The newest torch_npu for this torch, by the table; for the CANN in use, where that is known."""
+    here = public(torch.version)
+    rows = [row for row in host.knowledge.rows("torch_npu", "cann") if row.texts("torch")]
+    releases = [row["torch_npu"] for row in rows if here is not None and public(row["torch"]) == here]
+    install = cann_in_use(host)
+    cann = product_version(host, install) if install else None
+    if cann:
+        pairs = torch_npu_pairs(host.knowledge)
+        releases = [
+            name for name in releases if judge_pair(pairs, name, cann).answer is Compatibility.COMPATIBLE
+        ]
+    return releases[0] if releases else None
+
+
+def _wanted_by_others(host: Host, wanted: SpecifierSet, torch: Distribution) -> bool:
+    """Whether another framework wants the torch that torch_npu wants, and not the one that is there."""
+    needs = [need for need in closure_of(host).of("torch") if normal(need.user.name) != "torch-npu"]
+    numbers = [bound.version for bound in wanted if bound.operator in ("==", "===")]
+    return any(
+        need.specifier
+        and not accepts(need.specifier, torch.version)
+        and any(accepts(need.specifier, number) for number in numbers)
+        for need in needs
+    )

@@ -5,16 +5,51 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Optional, Union
 
-from npudoctor import ERROR, INFO, WARNING, Facts, Finding, Host, Scope, Skip, _, check
-from npudoctor.checks.python import _training_env_findings as say
+from npudoctor import (
+    ERROR,
+    INFO,
+    WARNING,
+    Action,
+    Command,
+    Export,
+    Facts,
+    Finding,
+    Fix,
+    Host,
+    Risk,
+    Scope,
+    Severity,
+    Skip,
+    _,
+    check,
+)
+from npudoctor.core.frozen import dataclass
 from npudoctor.facts.job.input_cleanup import cleaned_up, strtol
 from npudoctor.knowledge import tables
 
 Row = Mapping[str, Any]
-Found = Optional[Finding]
-
 # What people write for 0, and what a reader of numbers takes for 0 as they wished.
 NO = ("false", "off", "no", "none", "disable", "disabled")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A code with the severity that it has in this case, and the name of its sentence."""
+
+    code: str
+    severity: Severity
+    sentence: str
+
+
+NO_EFFECT = Kind("training-env.no-effect", INFO, "no-effect")
+OVERRIDDEN = Kind("training-env.overridden", INFO, "overridden")
+PASTED = Kind("training-env.pasted-punctuation", WARNING, "pasted")
+PASTED_AND_READ = Kind("training-env.pasted-punctuation", INFO, "pasted-and-read")
+READ_AS = Kind("training-env.read-otherwise", WARNING, "read-as")
+READ_AS_MEANT = Kind("training-env.read-otherwise", INFO, "read-as")
+EMPTY = Kind("training-env.read-otherwise", INFO, "empty")
+REFUSED = Kind("training-env.bad-value", ERROR, "refused")
+OUT_OF_RANGE = Kind("training-env.bad-value", INFO, "out-of-range")
 
 
 @check(
@@ -87,60 +122,60 @@ def training_env(host: Host) -> Iterator[Union[Finding, Facts]]:
         version = host.interpreter.version_of(row["package"]) if "package" in row else ""
         if version is not None:
             read = True
-            found = _judge(row, variables, version)
-            if found is not None:
-                yield found
+            finding = _judge(row, variables, version)
+            if finding is not None:
+                yield finding
     if not read:
         names = ", ".join(row["name"] for row in rows)
-        raise Skip(_("nothing that is installed reads {names}").format(names=names))
+        raise Skip(_("no installed package reads {names}").format(names=names))
 
 
-def _judge(row: Row, variables: Mapping[str, str], version: str) -> Found:
+def _judge(row: Row, variables: Mapping[str, str], version: str) -> Optional[Finding]:
     """The first thing to say of a variable whose reader is there."""
     value = variables[row["name"]]
     if "until" in row and strtol(version) >= int(row["until"]):
-        return _said(row, say.NO_EFFECT, value, version=version)
+        return _finding(row, NO_EFFECT, value, version=version)
     beside = row.get("overridden_by", "")
     if strtol(variables.get(beside, "")) != 0:
         quiet = strtol(value) == 0
-        return None if quiet else _said(row, say.OVERRIDDEN, value, other=f"{beside}={variables[beside]}")
+        return None if quiet else _finding(row, OVERRIDDEN, value, other=f"{beside}={variables[beside]}")
     return _pasted(row, value) or (_number(row, value) if "read" in row else _text(row, value))
 
 
-def _pasted(row: Row, value: str) -> Found:
+def _pasted(row: Row, value: str) -> Optional[Finding]:
     """Punctuation around a value that is valid without it."""
     meant = cleaned_up(value)
     read = "read" in row
     if not meant or meant == (value.strip(" \t") if read else value) or not _valid(row, meant):
         return None
     if read and strtol(value) == strtol(meant):
-        return _said(row, say.PASTED_AND_READ, value, meant)
-    return _said(row, say.PASTED, value, meant)
+        return _finding(row, PASTED_AND_READ, value, meant)
+    return _finding(row, PASTED, value, meant)
 
 
-def _number(row: Row, value: str) -> Found:
+def _number(row: Row, value: str) -> Optional[Finding]:
     """A value that is read as a number, whatever it is."""
     number, words = strtol(value), value.strip().lower()
     if not words:
         differs = row.get("default", "0") != "0"
-        return _said(row, say.EMPTY, value, default=row["default"]) if differs else None
+        return _finding(row, EMPTY, value, default=row["default"]) if differs else None
     if str(number) not in row["values"] and "says" in row:
-        return _said(row, say.REFUSED, value, says=row["says"])
+        return _finding(row, REFUSED, value, says=row["says"])
     if not _digits(words):
         if words[0] in "0123456789" and str(number) in row["values"]:
-            return _said(row, say.READ_AS_MEANT, value, str(number), taken=number)
+            return _finding(row, READ_AS_MEANT, value, str(number), taken=number)
         meant = {"on": "1", "true": "1", "yes": "1", "enable": "1"}.get(words, "")
-        return None if words in NO else _said(row, say.READ_AS, value, meant, taken=number)
+        return None if words in NO else _finding(row, READ_AS, value, meant, taken=number)
     if str(number) in row["values"]:
         return None
-    return _said(row, say.OUT_OF_RANGE, value, valid=_known(row), taken="1")
+    return _finding(row, OUT_OF_RANGE, value, valid=_known(row), taken="1")
 
 
-def _text(row: Row, value: str) -> Found:
+def _text(row: Row, value: str) -> Optional[Finding]:
     if not value or _valid(row, value):
         return None
     taken = row.get("otherwise", _("the default"))
-    return _said(row, say.OUT_OF_RANGE, value, valid=_known(row), taken=taken)
+    return _finding(row, OUT_OF_RANGE, value, valid=_known(row), taken=taken)
 
 
 def _valid(row: Row, value: str) -> bool:
@@ -161,6 +196,45 @@ def _digits(value: str) -> bool:
     return digits.isascii() and digits.isdecimal()
 
 
-def _said(row: Row, kind: say.Kind, value: str, meant: str = "", **words: object) -> Finding:
-    made: Finding = say.finding(row, kind, value, meant, **words)
-    return made
+def _finding(row: Row, kind: Kind, value: str, meant: str = "", **words: object) -> Finding:
+    """The finding on one variable; `meant` is the value that its fix sets, else it is unset."""
+    name = row["name"]
+    text = _sentence(kind.sentence).format(name=name, value=value, meant=meant, **words)
+    return Finding(
+        kind.code,
+        text,
+        severity=kind.severity,
+        evidence=(
+            f"{name}={value}",
+            _("built-in table of {as_of}: {source}").format(as_of=row["as_of"], source=row["source"]),
+        ),
+        action=Action.CONFIG,
+        fix=None if kind is OVERRIDDEN else _fix(name, value, meant),
+    )
+
+
+def _sentence(kind: str) -> str:
+    sentences = {
+        "no-effect": _("{name} is set, and has no effect in torch_npu {version}"),
+        "overridden": _("{name} is {value}, which has no effect because of {other}"),
+        "pasted": _("{name} is {value}, with characters pasted from a document; it should be {meant}"),
+        "pasted-and-read": _(
+            "{name} is {value}, with characters pasted from a document after the number {meant}"
+        ),
+        "read-as": _("{name} is {value}, which torch_npu reads as the number {taken}"),
+        "empty": _(
+            "{name} is set and empty, which torch_npu reads as the number 0; when unset it is {default}"
+        ),
+        "refused": _("{name} is {value}, and torch_npu ends the job: {says}"),
+        "out-of-range": _("{name} is {value}, which is not one of {valid}; {taken} is used instead"),
+    }
+    return sentences[kind]
+
+
+def _fix(name: str, value: str, meant: str) -> Optional[Fix]:
+    undo = Export(name, value).lines()
+    if meant:
+        title, step = _("set {name} to {value}").format(name=name, value=meant), Export(name, meant)
+        return Fix(title, steps=(step,), undo=undo, risk=Risk.MANUAL, needs_root=False)
+    title = _("unset {name}").format(name=name)
+    return Fix(title, steps=(Command(("unset", name)),), undo=undo, risk=Risk.MANUAL, needs_root=False)

@@ -6,13 +6,15 @@ from collections.abc import Iterator
 from typing import Optional, Union
 
 from npudoctor import ERROR, WARNING, Action, Command, Facts, Finding, Fix, Host, Risk, Scope, Skip, _, check
-from npudoctor.checks.python._environment_parts import launchers, not_executable, without_settings
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.lazy import pattern
 from npudoctor.host.python.site_folders import PYTHON_LIB
 
 _LIST = 'python3 -m pip list --not-required --exclude pip --format freeze --path "$0" > "$1"'
 _PROGRAM = pattern(r"python[\d.]*\Z")
+_LAUNCHERS = ("torchrun", "msrun", "vllm", "accelerate", "deepspeed", "fleetrun", "paddle")
+_FIRST = pattern(r"#![ \t]*(/\S+)")
+_LONG = pattern(r"""#!/bin/sh\n'''exec' (?:"([^"\n]+)"|(\S+)) "\$0\"""")  # of pip, where the path is long
 
 
 @check(
@@ -60,17 +62,17 @@ def virtual_environment(host: Host) -> Iterator[Union[Finding, Facts]]:
     - Python, `venv`: "environments are disposable".
     """
     folders = list(_environments(host))
-    lost = [finding for folder in _candidates(host) for finding in without_settings(host, folder)]
+    lost = [finding for folder in _candidates(host) for finding in _without_settings(host, folder)]
     if not folders and not lost:
         raise Skip(_("no virtual environment is in use"))
     yield Facts({"environments": folders})
     yield from lost
     for folder in folders:
         program = _program(host, folder)
-        finding = _base_missing(host, folder) or not_executable(host, program) or _other_python(host, folder)
+        finding = _base_missing(host, folder) or _not_executable(host, program) or _other_python(host, folder)
         if finding is not None:
             yield finding
-        yield from launchers(host, folder)
+        yield from _launchers(host, folder)
 
 
 def _candidates(host: Host) -> Iterator[str]:
@@ -155,11 +157,11 @@ def _anew(host: Host, folder: str) -> Fix:
     title = _("recreate the environment with a Python that exists, then install its packages again")
     other = _on_path(host, folder, filled[0]) if filled else None
     if other is not None:
-        title = _("lead the environment to {python}; its packages stay").format(python=other)
+        title = _("point the environment at {python}; its packages stay").format(python=other)
         links = [f"{folder}/bin/{name}" for name in host.files.names(f"{folder}/bin") if _PROGRAM.match(name)]
         steps = (("rm", "-f", *links), (other, "-m", "venv", "--upgrade", folder))
     elif filled:
-        title = _("note its packages, make the environment once more, and install them again")
+        title = _("list its packages, recreate the environment, and install them again")
         site, kept = f"{folder}/lib/{filled[0]}/site-packages", f"{folder}.packages.txt"
         steps = (
             # Not what they require: another Python may need other releases of that.
@@ -182,3 +184,98 @@ def _on_path(host: Host, folder: str, name: str) -> Optional[str]:
             if entry is not None and entry.is_file:
                 return path
     return None
+
+
+def _without_settings(host: Host, folder: str) -> Iterator[Finding]:
+    """Of a folder that has all of an environment but its pyvenv.cfg."""
+    program = f"{folder}/bin/python3"
+    try:
+        entry = host.files.lstat(program)
+        lost = entry is not None and entry.is_link and host.files.stat(f"{folder}/pyvenv.cfg") is None
+        if not lost or host.files.stat(f"{folder}/bin/activate") is None:
+            return
+        real, own = host.files.real(program), host.files.real(folder)
+        packages = list(_packages(host, folder))
+    except CannotTell:
+        return
+    if real is None or real.startswith(f"{own}/") or not packages:
+        return
+    text = _("{folder}/pyvenv.cfg is missing: its Python now acts as {real} and does not search {packages}")
+    yield Finding(
+        "virtual-environment.settings-missing",
+        text.format(folder=folder, real=real, packages=packages[0]),
+        action=Action.CONFIG,
+        fix=Fix(
+            _("write the environment's pyvenv.cfg again; its packages stay"),
+            steps=(Command((real, "-m", "venv", "--without-pip", folder)),),
+            risk=Risk.MANUAL,
+            needs_root=False,
+        ),
+    )
+
+
+def _packages(host: Host, folder: str) -> Iterator[str]:
+    """Its folders for packages, which no standard library lies beside."""
+    for name in host.files.names(f"{folder}/lib"):
+        library = f"{folder}/lib/{name}"
+        own = PYTHON_LIB.match(name) is not None and host.files.stat(f"{library}/os.py") is None
+        if own and host.files.stat(f"{library}/site-packages") is not None:
+            yield f"{library}/site-packages"
+
+
+def _not_executable(host: Host, program: str) -> Optional[Finding]:
+    """A shell passes over it, without a word, and takes the next one on PATH."""
+    entry = host.files.stat(program)
+    if entry is None or not entry.is_file or entry.mode & 0o111:
+        return None
+    text = _("nobody may execute {program}: its mode is {mode}")
+    return Finding(
+        "virtual-environment.not-executable",
+        text.format(program=program, mode=f"{entry.mode & 0o7777:04o}"),
+        action=Action.CONFIG,
+        fix=Fix(
+            _("make it executable"),
+            steps=(Command(("chmod", "a+x", host.files.real(program) or program)),),
+            risk=Risk.MANUAL,
+            needs_root=False,
+        ),
+    )
+
+
+def _launchers(host: Host, folder: str) -> Iterator[Finding]:
+    """Those whose first line names a Python that is gone, in one finding for each."""
+    gone: dict[str, list[str]] = {}
+    for name in _LAUNCHERS:
+        try:
+            python = _python_of(host, f"{folder}/bin/{name}")
+            if python is not None and host.files.stat(python) is None:
+                gone.setdefault(python, []).append(name)
+        except CannotTell:
+            continue
+    for python, names in gone.items():
+        text = _("{names} in {folder} cannot be started: the first line names {python}, which is gone")
+        title = _("start the module instead, as in {line}, or install its package again")
+        yield Finding(
+            "virtual-environment.launcher-without-python",
+            text.format(names=", ".join(names), folder=f"{folder}/bin", python=python),
+            severity=WARNING,
+            action=Action.CONFIG,
+            fix=Fix(
+                title.format(line=f"{folder}/bin/python3 -m torch.distributed.run"),
+                risk=Risk.MANUAL,
+                needs_root=False,
+            ),
+            echo_of=("virtual-environment.base-missing",),
+        )
+
+
+def _python_of(host: Host, script: str) -> Optional[str]:
+    entry = host.files.stat(script)
+    if entry is None or not entry.is_file:
+        return None
+    text = (host.files.read(script, 512) or b"").decode("utf-8", "surrogateescape")
+    match = _LONG.match(text)
+    if match is not None:
+        return match[1] or match[2]
+    match = _FIRST.match(text)
+    return match[1] if match is not None else None

@@ -21,19 +21,13 @@ from npudoctor import (
     _,
     check,
 )
+from npudoctor.checks.python._cann_pair import pair_finding, without_cann
+from npudoctor.checks.python._install import TRITON_ASCEND, with_source_of_triton
 from npudoctor.checks.python._pip import pip_fix, pip_install
-from npudoctor.checks.python._stack import (
-    accepts,
-    at,
-    broken_rows,
-    cann_in_use,
-    exact,
-    pair_finding,
-    product,
-    without_cann,
-)
-from npudoctor.checks.python._triton import where_from
 from npudoctor.core.frozen import dataclass, replace
+from npudoctor.facts.cann.in_use import cann_in_use, product_version
+from npudoctor.facts.python.specifiers import accepts, exact
+from npudoctor.facts.system.broken_rows import broken_rows
 from npudoctor.host.python.interpreter import Distribution
 from npudoctor.host.python.requirements import required, version_number
 from npudoctor.knowledge.compatibility import judge_pair
@@ -48,7 +42,6 @@ if TYPE_CHECKING:
 # What it requires to be one release; without the last ones it does, with fewer kernels and models.
 PINNED = ("torch", "torch-npu", "torchvision", "torchaudio", "triton-ascend")
 OPTIONAL = PINNED[2:]
-TRITON = "triton-ascend"
 
 
 @dataclass(frozen=True)
@@ -116,7 +109,7 @@ def vllm_ascend(host: Host) -> Iterator[Union[Finding, Facts]]:
     if finding is not None:
         yield finding
     install = cann_in_use(host)
-    cann = product(host, install) if install else None
+    cann = product_version(host, install) if install else None
     yield Facts({"vllm_ascend": plugin.version, "vllm": vllm.version if vllm else None, "cann": cann})
     if install is None:
         raise Skip(without_cann("vllm-ascend"))
@@ -145,30 +138,30 @@ def _requirements(host: Host, plugin: Distribution, rows: list[Row]) -> Iterator
     unmet = []
     for name in PINNED:
         specifier = required(plugin, name, layout)
-        found = next(iter(host.interpreter.distributions(name)), None)
-        if specifier is not None and not (found and _suits(found, name, specifier, rows)):
-            unmet.append(Unmet(name, specifier, found))
-    echoing = [one for one in unmet if one.name == "torch"]
-    if echoing and "torch-npu" not in [one.name for one in unmet]:
+        copy = next(iter(host.interpreter.distributions(name)), None)
+        if specifier is not None and not (copy and _suits(copy, name, specifier, rows)):
+            unmet.append(Unmet(name, specifier, copy))
+    echoing = [need for need in unmet if need.name == "torch"]
+    if echoing and "torch-npu" not in [need.name for need in unmet]:
         yield _unmet(host, plugin, echoing, ("torch-npu.torch-mismatch", "torch-npu.torch-missing"))
-        unmet = [one for one in unmet if one.name != "torch"]
+        unmet = [need for need in unmet if need.name != "torch"]
     if unmet:
         yield _unmet(host, plugin, unmet, ())
 
 
 def _unmet(host: Host, plugin: Distribution, unmet: Sequence[Unmet], echo_of: tuple[str, ...]) -> Finding:
     text = _("vllm-ascend {version} requires {required}, which is not what is installed")
-    wanted = [f"{one.name}{one.specifier}" for one in unmet]
+    wanted = [f"{need.name}{need.specifier}" for need in unmet]
     absent = _("{name} is not installed")
     lines = [
-        f"{line}: {at(one.found) if one.found else absent.format(name=one.name)}"
-        for line, one in zip(wanted, unmet)
+        f"{line}: {need.found.evidence if need.found else absent.format(name=need.name)}"
+        for line, need in zip(wanted, unmet)
     ]
     return Finding(
         "vllm-ascend.unmet-requirement",
         text.format(version=plugin.version, required=", ".join(wanted)),
-        severity=max(_weight(one.found, one.name, one.specifier) for one in unmet),
-        evidence=(at(plugin), *lines),
+        severity=max(_weight(need.found, need.name, need.specifier) for need in unmet),
+        evidence=(plugin.evidence, *lines),
         action=Action.CONFIG,
         fix=_as_required(host, unmet),
         echo_of=echo_of,
@@ -178,31 +171,31 @@ def _unmet(host: Host, plugin: Distribution, unmet: Sequence[Unmet], echo_of: tu
 def _as_required(host: Host, unmet: Sequence[Unmet]) -> Fix:
     """All are exact: nothing else may come along, of PyPI's torch or its triton. triton-ascend may be
     elsewhere, and keeps none of the others waiting."""
-    title = _("install what vllm-ascend requires, and nothing that comes along with it")
-    for one in unmet:
-        if one.name == TRITON:
-            title = where_from(host, title, None, str(one.specifier).replace("==", ""))
-    told = [f"{one.name}{one.specifier}" for one in unmet]
-    parts = [[one for one in told if one.startswith(TRITON) is ours] for ours in (False, True)]
-    lines = [("install", "--no-deps", *part) for part in parts if part]
+    title = _("install what vllm-ascend requires, without further dependencies")
+    for need in unmet:
+        if need.name == TRITON_ASCEND:
+            title = with_source_of_triton(host, title, str(need.specifier).replace("==", ""))
+    others = [f"{need.name}{need.specifier}" for need in unmet if need.name != TRITON_ASCEND]
+    triton = [f"{need.name}{need.specifier}" for need in unmet if need.name == TRITON_ASCEND]
+    lines = [("install", "--no-deps", *part) for part in (others, triton) if part]
     fix: Fix = pip_fix(host, title, *lines)
     return fix
 
 
-def _suits(found: Distribution, name: str, specifier: SpecifierSet, rows: list[Row]) -> bool:
-    version = version_number(found)
-    told = [one for row in rows for one in row.texts(name.replace("-", "_"))]
-    suits: bool = accepts(specifier, found.version)
-    return suits or any(public(one) == public(str(version)) for one in told)
+def _suits(copy: Distribution, name: str, specifier: SpecifierSet, rows: list[Row]) -> bool:
+    version = version_number(copy)
+    releases = [release for row in rows for release in row.texts(name.replace("-", "_"))]
+    alike = any(public(release) == public(str(version)) for release in releases)
+    return alike or accepts(specifier, copy.version)
 
 
-def _weight(found: Optional[Distribution], name: str, specifier: SpecifierSet) -> Severity:
+def _weight(copy: Optional[Distribution], name: str, specifier: SpecifierSet) -> Severity:
     """Another release is an error, a rebuild of the same one is not."""
     if name in OPTIONAL:
         return WARNING
-    if found is None:
+    if copy is None:
         return ERROR
-    mine, theirs = version_number(found), exact(specifier)
+    mine, theirs = version_number(copy), exact(specifier)
     return WARNING if theirs is not None and mine.release == theirs.release else ERROR
 
 
@@ -210,18 +203,18 @@ def _beside_vllm(
     host: Host, plugin: Distribution, vllm: Optional[Distribution], rows: list[Row]
 ) -> Optional[Finding]:
     mine = version_number(plugin)
-    made_for = list(dict.fromkeys(one for row in rows for one in row.texts("vllm")))
+    made_for = list(dict.fromkeys(release for row in rows for release in row.texts("vllm")))
     code, severity = "vllm-ascend.vllm-missing", ERROR
     text = _("vllm-ascend {version} is installed without vllm")
     if vllm is not None:
         other = version_number(vllm)
-        suits = any(public(one) == public(vllm.version) for one in made_for)
+        suits = any(public(release) == public(vllm.version) for release in made_for)
         if suits or (not made_for and other.release[:2] == mine.release[:2]):
             return None
         code, severity = "vllm-ascend.vllm-mismatch", _distance(mine, other, made_for)
         text = _("vllm-ascend {version} was made for vLLM {wanted}, and vLLM {vllm} is installed")
     title = _(
-        "install the vLLM that it was made for, without what it requires: its torch may be another one than "
+        "install the vLLM that it was made for, without dependencies: its torch may differ from "
         "that of torch_npu"
     )
     return Finding(
@@ -233,8 +226,8 @@ def _beside_vllm(
         ),
         severity=severity,
         evidence=(
-            at(plugin),
-            *([at(vllm)] if vllm else []),
+            plugin.evidence,
+            *([vllm.evidence] if vllm else []),
             *(f"{row['source']}, {row['as_of']}" for row in rows),
         ),
         action=Action.CONFIG,

@@ -77,7 +77,7 @@ def test_a_real_circle(site: Path) -> None:
     torch(site, "import torch.a", "torch/a.py", "torch/b.py")
     write(site / "torch" / "a.py", "from torch.b import y\nx = 1\n")
     write(site / "torch" / "b.py", "from torch.a import x\ny = 1\n")
-    assert f"torch.a has no x yet when {site}/torch/b.py:1 asks for it" in failure(site).message
+    assert f"{site}/torch/b.py:1 needs x before torch.a has defined it" in failure(site).message
 
 
 def test_a_release_without_a_name(site: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_release_without_a_name(site: Path) -> None:
     write(site / "typing_extensions2.py", "")
     listed(site, "typing_extensions2", "4.1.1", "typing_extensions2.py")
     finding = failure(site)
-    expected = "typing_extensions2 4.1.1 has no TypeIs in typing_extensions2, which torch 2.13.0 asks for"
+    expected = "typing_extensions2 4.1.1 has no TypeIs in typing_extensions2, which torch 2.13.0 needs"
     assert finding.message == f"import torch fails: {expected}"
     assert finding.fix is not None and "typing_extensions2 4.1.1" in finding.fix.title
 
@@ -94,14 +94,14 @@ def test_an_attribute_of_a_release(site: Path) -> None:
     torch(site, "import helper\nhelper.function()")
     write(site / "helper" / "__init__.py", "")
     listed(site, "helper", "0.1", "helper/__init__.py")
-    assert "helper 0.1 has no function in helper, which torch 2.13.0 asks for" in failure(site).message
+    assert "helper 0.1 has no function in helper, which torch 2.13.0 needs" in failure(site).message
 
 
 def test_files_of_two_releases(site: Path) -> None:
     torch(site, "from torch.part import new", "torch/part.py")
     write(site / "torch" / "part.py", "old = 1\n")
     finding = failure(site)
-    expected = f"the files of torch 2.13.0 do not belong together: torch.part has no new, which {site}/torch/"
+    expected = f"the files of torch 2.13.0 are inconsistent: torch.part has no new, which {site}/torch/"
     assert expected in finding.message
     assert finding.fix is not None and "torch 2.13.0" in finding.fix.title
 
@@ -160,13 +160,13 @@ def test_a_plugin_that_torch_loads_by_itself(site: Path) -> None:
 def test_warnings_made_errors(site: Path) -> None:
     torch(site, "import warnings\nwarnings.warn('old')")
     finding = failure(site, PYTHONWARNINGS="error")
-    expected = "PYTHONWARNINGS=error makes a warning of torch 2.13.0 an error: UserWarning: old"
+    expected = "PYTHONWARNINGS=error turns a warning from torch 2.13.0 into an error: UserWarning: old"
     assert finding.message == f"import torch fails: {expected}"
 
 
 def test_who_ends_python(site: Path) -> None:
     torch(site, "raise SystemExit('licence expired')")
-    expected = f"exit status 1: {site}/torch/__init__.py:2 of torch 2.13.0 ends Python: licence expired"
+    expected = f"exit status 1: {site}/torch/__init__.py:2 of torch 2.13.0 exits Python: licence expired"
     assert failure(site).message == f"import torch fails: {expected}"
 
 
@@ -204,16 +204,19 @@ MISSING = "cannot open shared object file: No such file or directory"
             f"libcublas.so.12: {MISSING}",
             "{site}/nvidia/libcublas.so.12 of nvidia-cublas 12.8 is missing; torch",
         ),
-        (f"libascend_hal.so: {MISSING}", "the library libascend_hal.so is not found; torch 2.13.0 needs it"),
+        (
+            f"libascend_hal.so: {MISSING}",
+            "torch 2.13.0 needs the library libascend_hal.so, which is not found",
+        ),
         (
             f"libc10.so: {MISSING}",
-            "the loader does not look for libc10.so where it is, in {site}/torch/lib of",
+            "the loader does not search {site}/torch/lib of",
         ),
         (f"{LOADED}: file too short", f"{LOADED} of torch 2.13.0 is damaged: file too short"),
         (f"{LOADED}: invalid ELF header", f"{LOADED} of torch 2.13.0 is damaged: invalid ELF header"),
         (
             f"{LOADED}: undefined symbol: cuFoo, version v1",
-            f"{LOADED} of torch 2.13.0 asks for the symbol cuFoo",
+            f"{LOADED} of torch 2.13.0 needs the symbol cuFoo",
         ),
         (
             "libc10.so: wrong ELF class: ELFCLASS32",
@@ -221,7 +224,7 @@ MISSING = "cannot open shared object file: No such file or directory"
         ),
         (
             f"/lib/libstdc++.so.6: version `GLIBCXX_3.4.32' not found (required by {LOADED})",
-            f"{LOADED} of torch 2.13.0 needs GLIBCXX_3.4.32 of /lib/libstdc++.so.6, which is older",
+            f"{LOADED} of torch 2.13.0 needs GLIBCXX_3.4.32 from /lib/libstdc++.so.6, which is too old",
         ),
         (
             f"{LOADED}: cannot allocate memory in static TLS block",
@@ -229,7 +232,7 @@ MISSING = "cannot open shared object file: No such file or directory"
         ),
         (
             f"{LOADED}: failed to map segment from shared object: Operation not permitted",
-            f"{LOADED} of torch 2.13.0 may not be executed where it lies: failed to map segment",
+            f"{LOADED} of torch 2.13.0 cannot be mapped as executable: failed to map segment",
         ),
         (
             f"{LOADED}: cannot open shared object file: Permission denied",
@@ -266,7 +269,7 @@ def judged(site: Path, chain: Sequence[Raised], python: str = sys.executable) ->
 def test_what_was_being_handled_counts_where_it_says_more(site: Path) -> None:
     torch(site, "")
     chain = [error("ValueError", "no libcublas"), error("OSError", f"libcublas.so.12: {MISSING}", "context")]
-    assert "the library libcublas.so.12 is not found" in judged(site, chain)
+    assert "the library libcublas.so.12, which is not found" in judged(site, chain)
 
 
 def test_the_second_of_two_ways_is_the_cause(site: Path) -> None:
@@ -311,7 +314,7 @@ def test_byte_code_of_another_file(site: Path) -> None:
         invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
     )
     finding = failure(site)
-    assert "has TypeIs, which torch 2.13.0 asks for; its byte code is of another file" in finding.message
+    assert "has TypeIs, which torch 2.13.0 needs, but its byte code is from another file" in finding.message
     assert finding.fix is not None and f"{site}/__pycache__" in finding.fix.title
 
 

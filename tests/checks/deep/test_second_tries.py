@@ -25,7 +25,7 @@ def test_one_death_is_a_warning() -> None:
     told = asked(framework_imports, each(died(signal.SIGABRT), WELL), "torch")
     (finding,) = told.findings
     assert (finding.code, finding.severity) == ("framework-imports.died-once", Severity.WARNING)
-    assert "import torch: killed by signal 6 (SIGABRT) at the first try" in finding.message
+    assert "import torch: killed by signal 6 (SIGABRT) on the first try" in finding.message
     assert told.facts["versions"] == {"torch": "2.13.0"}
 
 
@@ -44,7 +44,7 @@ def test_what_is_killed_from_outside_is_not_tried_again(number: int) -> None:
 def test_cannot_tell_without_time_for_a_second_try() -> None:
     told = dies_too_late(framework_imports)
     assert (told.status, told.codes) == (Status.UNKNOWN, ["framework-imports.died-once"])
-    assert "no time was left to try it again" in told.findings[0].message
+    assert "there was no time to try again" in told.findings[0].message
 
 
 def test_a_self_test_that_dies_once() -> None:
@@ -74,7 +74,7 @@ def test_a_death_at_the_end_of_python(site: Path) -> None:
     host = machine(site)
     (finding,) = ask(framework_imports, host).findings
     host.close()
-    assert "killed by signal 11 (SIGSEGV) when Python ended, after all of it had worked" in finding.message
+    assert "killed by signal 11 (SIGSEGV) when Python exited, after everything had worked" in finding.message
 
 
 def test_what_begins_with_an_import_that_hangs_is_not_waited_for() -> None:

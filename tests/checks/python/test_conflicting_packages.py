@@ -141,7 +141,7 @@ def test_two_copies_name_the_winner() -> None:
     files = {**beside("torch 2.1.0"), **beside("torch 2.7.1", site=USER)}
     (finding,) = told(files, search_path=(USER, SITE)).findings
     assert (finding.code, finding.severity) == ("conflicting-packages.two-copies", Severity.INFO)
-    assert f"2.7.1 in {USER} wins over 2.1.0 in {SITE}" in finding.message
+    assert f"2.7.1 in {USER} takes precedence over 2.1.0 in {SITE}" in finding.message
     same = {**beside("torch 2.1.0"), **beside("torch 2.1.0", site=USER)}
     assert told(same, search_path=(USER, SITE)).codes == []
 
@@ -182,7 +182,7 @@ def test_built_for_another_machine(name: str, module: str) -> None:
     files = {**beside(name), f"{SITE}/{module}": ARM}
     (finding,) = told(files).findings
     assert (finding.code, finding.severity) == ("conflicting-packages.other-machine", Severity.ERROR)
-    assert "is built for aarch64, and /usr/bin/python3 runs on x86_64" in finding.message
+    assert "is built for aarch64, but /usr/bin/python3 runs on x86_64" in finding.message
     assert f"{SITE}/{module}: ELF, aarch64" in finding.evidence
     assert finding.fix is not None
     assert finding.fix.commands == (f"/usr/bin/python3 -m pip uninstall {name.split()[0]}",)
@@ -201,7 +201,7 @@ def test_built_for_another_python() -> None:
     files = {**beside("mindspore 1.9.0"), module: X86}
     (finding,) = told(files).findings
     assert (finding.code, finding.severity) == ("conflicting-packages.other-python", Severity.ERROR)
-    assert "is built for Python 3.7, and /usr/bin/python3 is 3.11" in finding.message
+    assert "is built for Python 3.7, but /usr/bin/python3 is 3.11" in finding.message
     assert finding.fix is not None
     files[f"{SITE}/mindspore/_c_expression.cpython-311-x86_64-linux-gnu.so"] = X86
     assert told(files).codes == []

@@ -193,7 +193,7 @@ def test_a_release_that_was_not_published_for_it(name: str, version: str, python
     files = {**package_files(name, version), **cann("8.3.RC1")}
     finding = told(files, python_version=python).findings[0]
     assert (finding.code, finding.severity) == ("interpreter.python-not-listed", Severity.WARNING)
-    assert f"CPython {listed}, and" in finding.message and python in finding.message
+    assert f"CPython {listed}, but" in finding.message and python in finding.message
     last = listed[-4:] if "<" not in listed else "3.11"
     assert "interpreter.python-not-listed" not in told(files, python_version=f"{last.strip()}.1").codes
     assert "interpreter.python-not-listed" not in told(package_files(name, "99.0")).codes

@@ -94,7 +94,7 @@ def test_quiet_when_new_enough() -> None:
 def test_glibc_too_old() -> None:
     (finding,) = judge(machine("GLIBC_2.23")).findings
     assert (finding.code, finding.severity) == ("libstdcxx.glibc-too-old", Severity.ERROR)
-    assert finding.evidence == (f"{MODULE} wants GLIBC_2.27",)
+    assert finding.evidence == (f"{MODULE} needs GLIBC_2.27",)
     assert finding.fix is None
 
 

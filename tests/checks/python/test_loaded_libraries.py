@@ -106,7 +106,7 @@ def test_what_a_variable_leads_to_lacks_a_function() -> None:
     (finding,) = judge({**machine(), "/other/libc10.so": c10("c10_old")}, LED).findings
     assert (finding.code, finding.severity) == ("loaded-libraries.lacks-symbols", Severity.ERROR)
     assert "c10_new" in finding.message
-    assert f"{MODULE} wants c10_new" in finding.evidence
+    assert f"{MODULE} needs c10_new" in finding.evidence
     assert any(f"{OWN}/libc10.so" in line for line in finding.evidence)
 
 

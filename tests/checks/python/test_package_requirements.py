@@ -10,8 +10,8 @@ from packaging.specifiers import SpecifierSet
 from tests.checks.python.stack_machine import site
 
 from npudoctor import Severity, Status
-from npudoctor.checks.python._requirements import tidy
 from npudoctor.checks.python.package_requirements import package_requirements
+from npudoctor.facts.python.specifiers import tidy
 from npudoctor.testing import SITE, Asked, Content, ask, fake_host, package_files, unreadable
 
 Package = tuple[str, ...]

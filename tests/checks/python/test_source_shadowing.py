@@ -160,7 +160,7 @@ def test_an_entry_that_is_closed_is_passed_over_and_named() -> None:
         Status.PROBLEM,
         ["source-shadowing.closed-entry", "source-shadowing.package"],
     )
-    assert asked.findings[0].severity is Severity.INFO and "over it: /closed" in asked.findings[0].message
+    assert asked.findings[0].severity is Severity.INFO and "skips them: /closed" in asked.findings[0].message
     inside = told({"/shut/in": unreadable()}, "/shut/in/deeper")
     assert (inside.status, inside.codes) == (Status.OK, ["source-shadowing.closed-entry"])
 

@@ -10,8 +10,8 @@ import pytest
 from tests.checks.python.test_torch_builds import beside as beside_builds
 
 from npudoctor import Risk, Severity, Status
-from npudoctor.checks.python import _torch_builds
 from npudoctor.checks.python.torch_family import torch_family
+from npudoctor.facts.python.torch_builds import OF_TORCH
 from npudoctor.testing import SITE, Asked, Content, ask, fake_host, package_files, unreadable
 
 # As in the wheels of PyPI.
@@ -221,7 +221,7 @@ def test_a_torch_that_nobody_knows_is_left_to_pip() -> None:
     ],
 )
 def test_the_libraries_of_torch(library: str, of_torch: bool) -> None:
-    assert bool(_torch_builds._OF_TORCH.match(library)) is of_torch
+    assert bool(OF_TORCH.match(library)) is of_torch
 
 
 SCENE_VISION = package_files("torchvision", "0.22.1", "Requires-Dist: torch (==2.7.1)")

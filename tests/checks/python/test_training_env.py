@@ -61,11 +61,11 @@ def test_a_number_that_torch_npu_refuses() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("COMBINED_ENABLE", "2", "taken instead: 1"),
-        ("AUTO_USE_UC_MEMORY", "yes", "taken instead: 0"),
+        ("COMBINED_ENABLE", "2", "1 is used instead"),
+        ("AUTO_USE_UC_MEMORY", "yes", "0 is used instead"),
         ("ASCEND_TRACE_RECORD_NUM", "5", "10-1000"),
         ("ASCEND_TRACE_RECORD_NUM", "1001", "10-1000"),
-        ("ASCEND_TRACE_RECORD_NUM", "ten", "taken instead: the default"),
+        ("ASCEND_TRACE_RECORD_NUM", "ten", "the default is used instead"),
     ],
 )
 def test_another_value_is_taken_instead(name: str, value: str, said: str) -> None:

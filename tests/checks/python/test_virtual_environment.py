@@ -86,7 +86,9 @@ def test_an_environment_that_cannot_be_looked_into() -> None:
 def test_the_settings_are_lost() -> None:
     (finding,) = told(LOST).findings
     assert (finding.code, finding.severity) == ("virtual-environment.settings-missing", Severity.ERROR)
-    assert f"{VENV}/pyvenv.cfg is gone: its Python is /opt/python3.11/bin/python3 now" in finding.message
+    assert (
+        f"{VENV}/pyvenv.cfg is missing: its Python now acts as /opt/python3.11/bin/python3" in finding.message
+    )
     assert finding.fix is not None
     assert finding.fix.commands == (f"/opt/python3.11/bin/python3 -m venv --without-pip {VENV}",)
 

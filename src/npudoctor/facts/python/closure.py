@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Callable, Optional
 
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
+from npudoctor.facts.python.specifiers import accepts, is_empty
 from npudoctor.host.python.interpreter import Distribution, Interpreter, normal
 from npudoctor.host.python.requirements import Requires, requirements_of
 
@@ -49,21 +50,20 @@ class Need:
 
     @property
     def met(self) -> bool:
-        """Whether what is installed is what is required; a version that makes no sense is not judged.
+        """Whether what is installed is what is required."""
+        return self.found is not None and self.met_by(self.found)
+
+    def met_by(self, copy: Distribution) -> bool:
+        """Whether this copy would do; a version that makes no sense is not judged.
 
         Builds of one release are alike: torch-npu says torch==2.9.0+cpu, and works with 2.9.0.
         """
-        from packaging.specifiers import SpecifierSet
-        from packaging.version import InvalidVersion, Version
+        from packaging.version import InvalidVersion
 
-        if self.found is None:
-            return False
-        public = SpecifierSet(",".join(str(clause).partition("+")[0] for clause in self.specifier))
         try:
-            version = Version(Version(self.found.version).public)
+            return accepts(self.specifier, copy.version)
         except InvalidVersion:
             return True
-        return bool(public.contains(version, prereleases=True))
 
     @property
     def too_old(self) -> bool:
@@ -195,3 +195,22 @@ class _Walk:
                 return distribution, alike
         self._interpreter.be_sure_without(name)
         return None, True
+
+
+def joined(needs: Sequence[Need]) -> SpecifierSet:
+    """What suits everybody."""
+    from packaging.specifiers import SpecifierSet
+
+    both = SpecifierSet()
+    for need in needs:
+        both &= need.specifier
+    return both
+
+
+def excluding(needs: Sequence[Need]) -> Optional[tuple[Need, Need]]:
+    """Two that no version suits; of three that exclude each other only together, the first and the last."""
+    for index, first in enumerate(needs):
+        for second in needs[index + 1 :]:
+            if is_empty(first.specifier & second.specifier):
+                return first, second
+    return (needs[0], needs[-1]) if len(needs) > 1 and is_empty(joined(needs)) else None

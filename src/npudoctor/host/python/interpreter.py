@@ -48,6 +48,21 @@ class Distribution:
     folder: str
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
+    @property
+    def label(self) -> str:
+        """Name and version, as a message names it."""
+        return f"{self.name} {self.version}"
+
+    @property
+    def evidence(self) -> str:
+        """A line of evidence: which copy was looked at."""
+        return f"{self.label}: {self.folder}"
+
+    @property
+    def requirement(self) -> str:
+        """What pip is told to install this very release."""
+        return f"{normal(self.name)}=={self.version}"
+
     def all(self, header: str) -> list[str]:
         """Every value of a header, such as Requires-Dist."""
         return [value for key, value in self.headers if key == header.lower()]

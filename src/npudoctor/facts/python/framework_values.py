@@ -11,9 +11,10 @@ import sys
 from collections.abc import Iterator
 from typing import Callable, NamedTuple, Optional
 
-from npudoctor import Host, _
-from npudoctor.checks.python._installed_modules import modules_of
-from npudoctor.host import CannotTell
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.messages import _
+from npudoctor.facts.python.installed_modules import modules_of
+from npudoctor.host.host import Host
 from npudoctor.host.python.installed_files import site_of
 
 _LOGS_FILE = "torch/_logging/_registrations.py"
@@ -47,7 +48,7 @@ def refusals(host: Host) -> Iterator[Refusal]:
 def _logs(host: Host, value: str) -> Optional[str]:
     """torch takes its own names, and the full names of modules that there are."""
     known = _LOG_NAME.findall(_text(host, "torch", _LOGS_FILE))
-    wanted = _("names of logs, such as {names}, or of modules, with commas between them").format(
+    wanted = _("comma-separated names of logs, such as {names}, or of modules").format(
         names="dynamo, +inductor"
     )
     if not value or not known:
@@ -79,16 +80,15 @@ def _log_format(host: Host, value: str) -> Optional[str]:
             example="%(levelname)s: %(message)s"
         )
     except (TypeError, KeyError, IndexError):
-        return None
+        pass
     return None
 
 
-def _one_of(*values: str, exact: bool = True, empty: bool = False) -> Callable[[Host, str], Optional[str]]:
-    """`exact`: in these letters. `empty`: as if it were not set."""
+def _one_of(*values: str, exact: bool = True) -> Callable[[Host, str], Optional[str]]:
+    """`exact`: in these letters."""
 
     def wanted(_host: Host, value: str) -> Optional[str]:
-        right = (value if exact else value.lower()) in values or (empty and not value)
-        return None if right else ", ".join(values)
+        return None if (value if exact else value.lower()) in values else ", ".join(values)
 
     return wanted
 
@@ -113,11 +113,9 @@ def _whole(empty: bool) -> Callable[[Host, str], Optional[str]]:
 
 
 def _processors(_host: Host, value: str) -> Optional[str]:
-    return (
-        None
-        if _CPUS.fullmatch(value)
-        else _("numbers of processors, such as {example}").format(example="0-3 8")
-    )
+    if _CPUS.fullmatch(value):
+        return None
+    return _("numbers of processors, such as {example}").format(example="0-3 8")
 
 
 class Row(NamedTuple):
@@ -160,38 +158,19 @@ ROWS = (
     ),
     # libgomp never comes back from what it cannot read.
     Row(
-        "GOMP_CPU_AFFINITY", "torch", _TORCH, "torch/lib/libgomp.so.1", "", _processors, "torch 2.13.0 (CPU)"
+        *("GOMP_CPU_AFFINITY", "torch", _TORCH, "torch/lib/libgomp.so.1", ""),
+        wanted=_processors,
+        seen="torch 2.13.0 (CPU)",
     ),
-    Row("GLOG_v", "mindspore", _MINDSPORE, _LOG_PY, "Incorrect log level", _level, "MindSpore 2.7.0"),
-    Row(
-        "GLOG_stderrthreshold",
-        "mindspore",
-        _MINDSPORE,
-        _LOG_PY,
-        "Incorrect log level",
-        _level,
-        "MindSpore 2.7.0",
-    ),
-    Row(
-        "GLOG_logtostderr", "mindspore", _MINDSPORE, _LOG_PY, "must be 0 or 1", _to_stderr, "MindSpore 2.7.0"
-    ),
-    Row(
-        "logger_maxBytes",
-        "mindspore",
-        _MINDSPORE,
-        _LOG_PY,
-        "logger_maxBytes",
-        _whole(True),
-        "MindSpore 2.7.0",
-    ),
-    Row(
-        "logger_backupCount",
-        "mindspore",
-        _MINDSPORE,
-        _LOG_PY,
-        "logger_backupCount",
-        _whole(True),
-        "MindSpore 2.7.0",
+    *(
+        Row(name, "mindspore", _MINDSPORE, _LOG_PY, words, wanted, "MindSpore 2.7.0")
+        for name, words, wanted in (
+            ("GLOG_v", "Incorrect log level", _level),
+            ("GLOG_stderrthreshold", "Incorrect log level", _level),
+            ("GLOG_logtostderr", "must be 0 or 1", _to_stderr),
+            ("logger_maxBytes", "logger_maxBytes", _whole(empty=True)),
+            ("logger_backupCount", "logger_backupCount", _whole(empty=True)),
+        )
     ),
     *(
         Row(
@@ -206,13 +185,9 @@ ROWS = (
         for name in ("FLAGS_prim_all", "FLAGS_prim_forward", "FLAGS_prim_backward")
     ),
     Row(
-        "NUMPY_MADVISE_HUGEPAGE",
-        "numpy",
-        _NUMPY,
-        "numpy/__init__.py",
-        "int(use_hugepage)",
-        _whole(False),
-        "NumPy 2.5.5",
+        *("NUMPY_MADVISE_HUGEPAGE", "numpy", _NUMPY, "numpy/__init__.py", "int(use_hugepage)"),
+        wanted=_whole(empty=False),
+        seen="NumPy 2.5.5",
     ),
     Row(
         *("NPY_PROMOTION_STATE", "numpy", _NUMPY, "numpy/__init__.py", "_set_promotion_state("),
@@ -225,11 +200,11 @@ NAMES = tuple(row.name for row in ROWS)
 
 def _applies(host: Host, row: Row) -> bool:
     if not row.words:  # a library, which is there or not
-        places = map(host.interpreter.installed, row.distributions)
-        return any(found and host.files.stat(f"{site_of(found)}/{row.file}") is not None for found in places)
+        copies = map(host.interpreter.installed, row.distributions)
+        return any(copy and host.files.stat(f"{site_of(copy)}/{row.file}") is not None for copy in copies)
     return any(row.words in _text(host, name, row.file) for name in row.distributions)
 
 
 def _text(host: Host, distribution: str, file: str) -> str:
-    found = host.interpreter.installed(distribution)
-    return (host.files.text(f"{site_of(found)}/{file}") or "") if found is not None else ""
+    copy = host.interpreter.installed(distribution)
+    return (host.files.text(f"{site_of(copy)}/{file}") or "") if copy is not None else ""

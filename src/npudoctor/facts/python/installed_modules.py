@@ -6,9 +6,11 @@ import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Optional
 
-from npudoctor import Host
 from npudoctor.facts.job.working_directory import working_directory
+from npudoctor.facts.python.frameworks import EXTENSIONS, closure_of
 from npudoctor.host.fs.access import is_closed
+from npudoctor.host.fs.archives import members
+from npudoctor.host.host import Host
 from npudoctor.host.python import without_metadata
 from npudoctor.host.python.bindings import bindings
 from npudoctor.host.python.installed_files import InstalledFile, recorded_files, site_of
@@ -17,6 +19,7 @@ from npudoctor.host.python.modules import Module, Modules
 
 # No framework imports these packages: it looks for the libraries in their folders.
 _NEVER_IMPORTED = ("nvidia",)
+_EDITABLE = "__editable__"
 
 
 def module_of(name: str) -> str:
@@ -26,30 +29,24 @@ def module_of(name: str) -> str:
 
 def modules_of(host: Host) -> Modules:
     """What the job would find: where it is started comes first."""
-    found: Modules = host.once(
-        "modules", lambda: Modules(host.files, host.interpreter.layout(), _first(host))
-    )
-    return found
+    return host.once("modules", lambda: Modules(host.files, host.interpreter.layout(), _searched_first(host)))
 
 
-def _first(host: Host) -> list[str]:
+def _searched_first(host: Host) -> list[str]:
     here = working_directory(host)
     if here is None or host.options.root is not None or host.variables.get("PYTHONSAFEPATH"):
         return []
     return [] if is_closed(host.files, here) else [here]
 
 
-def recorded_once(host: Host, found: Distribution) -> list[InstalledFile]:
+def recorded_once(host: Host, copy: Distribution) -> list[InstalledFile]:
     """The list of its files; read once for all checks."""
-    listed: list[InstalledFile] = host.once(
-        f"RECORD of {found.folder}", lambda: recorded_files(host.files, found)
-    )
-    return listed
+    return host.once(f"RECORD of {copy.folder}", lambda: recorded_files(host.files, copy))
 
 
-def is_strange(host: Host, path: str) -> bool:
+def is_altered(host: Host, path: str) -> bool:
     """Whether a file in a package is not as it was installed there, by the lists of the frameworks and of
-    what they require; of other folders, and where there is no list, nothing is said."""
+    what they require; false in other folders, and where there is no list."""
     path = posixpath.normpath(path)  # the loader says base/../libs
     return any(
         path.startswith(f"{site}/") and _differs(host, path, path[len(site) + 1 :], sizes)
@@ -68,23 +65,24 @@ def _differs(host: Host, path: str, listed_as: str, sizes: Mapping[str, int]) ->
 
 def _library_sizes(host: Host) -> list[tuple[str, dict[str, int]]]:
     """By the folder of each distribution: the libraries that came with it, and their sizes."""
-    from npudoctor.checks.python._requirements import closure_of  # which needs this file
 
     def read() -> list[tuple[str, dict[str, int]]]:
-        roots = {found.folder: found for found in closure_of(host).roots}
+        roots = {root.folder: root for root in closure_of(host).roots}
         return [
-            (site_of(found), {one.path: one.size for one in recorded_once(host, found) if ".so" in one.path})
-            for found in roots.values()
+            (
+                site_of(root),
+                {file.path: file.size for file in recorded_once(host, root) if ".so" in file.path},
+            )
+            for root in roots.values()
         ]
 
-    told: list[tuple[str, dict[str, int]]] = host.once("libraries of the frameworks", read)
-    return told
+    return host.once("libraries of the frameworks", read)
 
 
 def tops(listed: Sequence[InstalledFile]) -> list[str]:
     """The packages and modules that come with a list of files: google.protobuf of google/protobuf/..."""
-    paths = {one.path for one in listed}
-    found: dict[str, None] = {}
+    paths = {file.path for file in listed}
+    names: set[str] = set()
     for path in paths:
         first, slash, rest = path.partition("/")
         if not slash:
@@ -95,8 +93,8 @@ def tops(listed: Sequence[InstalledFile]) -> list[str]:
             second = rest.partition("/")[0]
             name = f"{first}.{second}" if f"{first}/{second}/__init__.py" in paths else ""
         if name.replace(".", "").isidentifier() and first not in _NEVER_IMPORTED:
-            found[name] = None
-    return sorted(found)
+            names.add(name)
+    return sorted(names)
 
 
 def is_inside(host: Host, module: Module, site: str) -> bool:
@@ -124,7 +122,7 @@ def is_another(host: Host, winner: Module, name: str, listed: Sequence[Installed
 def _shares_parts(modules: Modules, winner: Module, name: str, listed: Sequence[InstalledFile]) -> bool:
     """Whether most of the parts of the installed package are there too."""
     start = f"{name.replace('.', '/')}/"
-    parts = {one.path[len(start) :].partition("/")[0] for one in listed if one.path.startswith(start)}
+    parts = {file.path[len(start) :].partition("/")[0] for file in listed if file.path.startswith(start)}
     parts.discard("__init__.py")
     there = {part for folder in winner.folders for part in modules.names(folder)}
     return bool(parts) and len(parts & there) * 2 >= len(parts)
@@ -132,9 +130,51 @@ def _shares_parts(modules: Modules, winner: Module, name: str, listed: Sequence[
 
 def _offered_by(modules: Modules, name: str, site: str) -> Optional[frozenset[str]]:
     path = f"{site}/{name.replace('.', '/')}"
-    return next((bindings(text) for text in _texts(modules, path) if text), None)
+    texts = map(modules.text, (f"{path}/__init__.py", f"{path}.py"))
+    return next((bindings(text) for text in texts if text), None)
 
 
-def _texts(modules: Modules, path: str) -> Iterator[str]:
-    yield modules.text(f"{path}/__init__.py")
-    yield modules.text(f"{path}.py")
+def is_editable(host: Host, copy: Distribution) -> bool:
+    """Whether it is installed as a link to its sources."""
+    start = f"{_EDITABLE}.{normal(copy.name).replace('-', '_')}-"
+    return any(name.startswith(start) for name in modules_of(host).names(site_of(copy)))
+
+
+def is_not_built(host: Host, copy: Distribution, module: Module) -> bool:
+    """Whether a package of sources lacks the compiled module without which it cannot be imported."""
+    if not module.folders or module.file is None or module.archived:
+        return False
+    needed = EXTENSIONS.get(normal(copy.name), ())
+    above = module.folders[0].rpartition("/")[0]
+    names = modules_of(host).names
+    built = any(
+        name.startswith(f"{stem}.") and name.endswith((".so", ".pyd"))
+        for folder, stem in needed
+        for name in names(f"{above}/{folder}")
+    )
+    return bool(needed) and not built
+
+
+def is_of_an_egg(host: Host, copy: Distribution, module: Module) -> bool:
+    """Whether it lies in an old egg that does not say what it is; perhaps another version of the same."""
+    egg, inside, _rest = (module.file or "").partition(".egg/")
+    copies = host.interpreter.distributions(copy.name)
+    return bool(inside) and not any(site_of(other) == f"{egg}.egg" for other in copies)
+
+
+def lacks_libraries(host: Host, copy: Distribution, module: Module) -> bool:
+    """Whether it lies in a zip file, such as an old egg, from which no library can be loaded, and has no
+    source there that would unpack the one it needs."""
+    needed = EXTENSIONS.get(normal(copy.name), ())
+    archive = next((path for path in _archives(host) if (module.file or "").startswith(f"{path}/")), None)
+    if not module.archived or not needed or archive is None:
+        return False
+    inside = members(host.files, archive)
+    return not any(f"{folder}/{stem}{end}" in inside for folder, stem in needed for end in (".py", ".pyc"))
+
+
+def _archives(host: Host) -> Iterator[str]:
+    for place in host.interpreter.layout().search_path:
+        entry = host.files.stat(place) if place.startswith("/") else None
+        if entry is not None and entry.is_file:
+            yield place

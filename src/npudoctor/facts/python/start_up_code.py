@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Optional
 
-from npudoctor import ERROR, WARNING, Action, Finding, Fix, Host, Risk, _
-from npudoctor.checks.python.source_shadowing import PACKAGES
-from npudoctor.host import CannotTell
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.messages import _
+from npudoctor.host.host import Host
 from npudoctor.host.python.modules import TEXT_LIMIT, Modules
 from npudoctor.host.python.site_folders import PTH_LIMIT, alone, is_site
 from npudoctor.host.python.sitecustomize import adds_nothing
@@ -16,19 +16,20 @@ from npudoctor.host.python.startup_code import StartupStatement, startup_stateme
 _CODE = ("import ", "import\t")
 
 
-def start_up_code(host: Host) -> Iterator[Finding]:
-    """What is plain by the text of it; nothing is run."""
+def start_up_code(host: Host) -> Iterator[tuple[str, StartupStatement]]:
+    """File and line of what is plain by its text, and what it does; nothing is run."""
     for path in _own_modules(host):
         for told in startup_statements(_text(host, path, TEXT_LIMIT)):
-            yield from _findings(f"{path}:{told.line}", told)
+            yield f"{path}:{told.line}", told
     for path in _pth_files(host):
         for number, line in enumerate(_text(host, path, PTH_LIMIT).splitlines(), 1):
             for told in startup_statements(line) if line.startswith(_CODE) else ():
-                yield from _findings(f"{path}:{number}", told)
+                yield f"{path}:{number}", told
 
 
 def undetermined(host: Host) -> Optional[str]:
-    """Of code that was not run here, is not plain, and may do anything; None where there is none."""
+    """The sentence about code that was not run here, is not plain, and may do anything; None where there is
+    none."""
     named = host.variables.path_list("PYTHONPATH") if host.options.root is None else []
     ran = host.interpreter.layout().asked and not host.identity.is_root
     for path in _own_modules(host):
@@ -43,13 +44,12 @@ def _own_modules(host: Host) -> Iterator[str]:
     """The first of each name on the search path: the folder in which a job is started is none of it yet."""
     modules = Modules(host.files, host.interpreter.layout())
     names = ["sitecustomize"]
-    told = host.options.root is None and host.variables.get("PYTHONNOUSERSITE")
-    if not told and not alone(host.files, host.interpreter.path):
+    without_users = host.options.root is None and host.variables.get("PYTHONNOUSERSITE")
+    if not without_users and not alone(host.files, host.interpreter.path):
         names.append("usercustomize")
-    for name in names:
-        found = modules.top(name)
-        if found is not None and found.file is not None and not found.archived and found.file.endswith(".py"):
-            yield found.file
+    for module in filter(None, map(modules.top, names)):
+        if module.file is not None and not module.archived and module.file.endswith(".py"):
+            yield module.file
 
 
 def _pth_files(host: Host) -> Iterator[str]:
@@ -66,27 +66,3 @@ def _text(host: Host, path: str, limit: int) -> str:
         return host.files.text(path, limit) or ""
     except CannotTell:
         return ""
-
-
-def _findings(place: str, told: StartupStatement) -> Iterator[Finding]:
-    module = told.module.partition(".")[0]
-    if told.kind == "replaces" and module not in PACKAGES:
-        return
-    words = {"place": place, "words": told.words, "module": told.module}
-    if told.kind == "ends":
-        text = _("Python ends when it starts: {place} says {words}")
-    elif told.kind == "raises":
-        text = _("{place} says {words} when Python starts: nothing after it is done")
-    else:
-        text = _("{place} takes the place of the module {module} when Python starts: {words}")
-    yield Finding(
-        "framework-modules.start-up-code",
-        text.format(**words),
-        severity=ERROR if told.kind == "ends" and told.certain else WARNING,
-        action=Action.CONFIG,
-        fix=Fix(
-            _("take that line out of {path}, or move the file aside").format(path=place.rpartition(":")[0]),
-            risk=Risk.MANUAL,
-            needs_root=False,
-        ),
-    )

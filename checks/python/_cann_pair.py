@@ -1,0 +1,49 @@
+"""What the checks that compare a release with CANN say of the pair."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from npudoctor import INFO, Action, Finding, _
+from npudoctor.knowledge.compatibility import Compatibility, Pair, PairJudgement
+
+
+def without_cann(name: str) -> str:
+    """Why a check that compares a framework with CANN was skipped after all else was compared."""
+    return _("CANN is not installed here, so {name} was not compared with it").format(name=name)
+
+
+def pair_finding(check: str, name: str, release: str, cann: str, judged: PairJudgement) -> Optional[Finding]:
+    """What the answer about a release beside a CANN is worth saying; None when they suit."""
+    code, severity = f"{check}.cann-not-listed", None
+    text = _("our table has no row for {name} {release} with CANN {cann}; the nearest: {rows}")
+    if judged.answer is Compatibility.INCOMPATIBLE:
+        code, text = f"{check}.cann-incompatible", _("{name} {release} does not go with CANN {cann}: {rows}")
+    elif judged.answer is Compatibility.NEWER:
+        code = f"{check}.newer-than-table"
+        text = _(
+            "{name} {release} is newer than our table of {as_of}, whose last row before it is "
+            "{rows}: whether it goes with CANN {cann} is unknown"
+        )
+        if judged.newer_cann:
+            text = _(
+                "CANN {cann} is newer than our table of {as_of}, which ends with {rows}: whether {name} "
+                "{release} goes with it is unknown"
+            )
+    elif judged.answer is Compatibility.BESIDE:
+        severity = INFO
+    elif judged.answer is not Compatibility.BETWEEN:
+        return None
+    words = {"name": name, "release": release, "cann": cann, "as_of": judged.as_of}
+    return Finding(
+        code,
+        text.format(rows=", ".join(dict.fromkeys(map(_row, judged.rows))), **words),
+        severity=severity,
+        evidence=tuple(dict.fromkeys(f"{_row(row)}: {row.source}, {row.as_of}" for row in judged.rows)),
+        action=Action.NONE if judged.answer in (Compatibility.NEWER, Compatibility.BESIDE) else Action.CONFIG,
+    )
+
+
+def _row(row: Pair) -> str:
+    text = _("{release} with CANN {cann}") if row.compatible else _("{release} not with CANN {cann}")
+    return text.format(release=row.release, cann=", ".join(row.cann))

@@ -1,0 +1,21 @@
+"""The CANN that a job would use, and the product version by which frameworks are compared with it."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from npudoctor.facts.cann.installations import Install, installs_of
+from npudoctor.host.host import Host
+from npudoctor.knowledge.frameworks import product_of
+
+
+def cann_in_use(host: Host) -> Optional[Install]:
+    """The CANN that the variables name, else the first that is found; in an image the latter."""
+    return next(iter(installs_of(host)), None)
+
+
+def product_version(host: Host, install: Install) -> Optional[str]:
+    """By the table where it only tells its component's; None where that does not know it."""
+    if install.version or not install.component:
+        return install.version
+    return product_of(host.knowledge, install.component)

@@ -1,0 +1,143 @@
+"""What frameworks load by themselves: back ends announced to torch, libraries in certain folders."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Optional
+
+from npudoctor.core.errors import CannotTell
+from npudoctor.facts.python.installed_modules import module_of, modules_of
+from npudoctor.host.host import Host
+from npudoctor.host.python.bindings import bindings, imports_wanted, parts_wanted
+from npudoctor.host.python.interpreter import Distribution
+from npudoctor.host.python.requirements import version_number
+
+GROUP = "[torch.backends]"  # of entry points
+SWITCH = "TORCH_DEVICE_BACKEND_AUTOLOAD"
+_SINCE = (2, 5)  # of torch
+_MOST = 8  # libraries of one back end
+_ELF = b"\x7fELF"
+# Folders of which every library is loaded when the framework is imported, by the module that does.
+_FOLDERS = {"tensorflow": "tensorflow-plugins", "paddle": "paddle_custom_device"}
+
+
+class Backend(NamedTuple):
+    """One entry point: the metadata folder that announces it, which module, which function of it."""
+
+    folder: str
+    module: str
+    function: str
+
+
+def loads_backends(host: Host, torch: Distribution) -> bool:
+    """Whether this torch imports back ends by itself, unless the switch says otherwise. Of an image nobody
+    knows the variables with which it will be started: it does not.
+
+    CannotTell where the version of torch is none.
+    """
+    if host.options.root is not None or host.variables.get(SWITCH, "1") != "1":
+        return False
+    return bool(version_number(torch).release[:2] >= _SINCE)
+
+
+def announced(host: Host) -> list[Backend]:
+    """What torch loads when it is imported; nothing where it does not."""
+    return host.once("back ends of torch", lambda: list(_announced(host)))
+
+
+def _announced(host: Host) -> Iterator[Backend]:
+    torch = host.interpreter.installed("torch")
+    try:
+        if torch is None or not loads_backends(host, torch):
+            return
+    except CannotTell:
+        return
+    seen: set[str] = set()
+    for site in dict.fromkeys(host.interpreter.layout().search_path):
+        names = [name for name in modules_of(host).names(site) if name.endswith("-info")]
+        files = [f"{name}/entry_points.txt" for name in sorted(names)]
+        for name, size in zip(files, host.files.sizes(site, files) if files else ()):
+            distribution = name.partition("-")[0].lower()
+            if size > 0 and distribution not in seen:
+                seen.add(distribution)  # the first copy counts
+                yield from _parse(f"{site}/{name}", host.files.text(f"{site}/{name}") or "")
+
+
+def _parse(path: str, text: str) -> Iterator[Backend]:
+    inside = False
+    for line in map(str.strip, text.splitlines()):
+        if line.startswith("["):
+            inside = line == GROUP
+        elif inside and "=" in line and not line.startswith("#"):
+            value = line.partition("=")[2].partition("[")[0]
+            module, _colon, function = value.partition(":")
+            yield Backend(path.rpartition("/")[0], module.strip(), function.strip())
+
+
+def libraries_of(host: Host, backend: Backend) -> list[str]:
+    """The libraries beside a back end's module that its source names, or imports; as far as it tells."""
+    module = modules_of(host).find(backend.module)
+    text = modules_of(host).text(module.file) if module is not None and module.file else ""
+    wanted = parts_wanted(text)
+    return [
+        f"{folder}/{name}"
+        for folder in _library_folders(module.folders if module is not None else ())
+        for name in sorted(modules_of(host).names(folder))
+        if name.endswith(".so") and (name.partition(".")[0] in wanted or name in text)
+    ][:_MOST]
+
+
+def _library_folders(folders: Sequence[str]) -> list[str]:
+    return [place for folder in folders for place in (folder, f"{folder}/lib")]
+
+
+def missing_part(host: Host, backend: Backend) -> Optional[str]:
+    """The module or the function that is announced and not there, for certain."""
+    modules = modules_of(host)
+    module = modules.find(backend.module)
+    if module is None:
+        return backend.module if modules.is_missing(backend.module) else None
+    if module.file is None:  # a folder without __init__.py: what an uninstalled package left, or half of one
+        left = {name for folder in module.folders for name in modules.names(folder)}
+        return backend.module if left <= {"__pycache__"} and not modules.is_open(backend.module) else None
+    offered = bindings(modules.text(module.file)) if module.file.endswith(".py") else None
+    first = backend.function.partition(".")[0]
+    if module.archived or offered is None or not first or first in offered:
+        return None
+    return f"{backend.module}:{backend.function}"
+
+
+def missing_import(host: Host, backend: Backend) -> Optional[str]:
+    """What the source of a back end's module imports without a condition and is not there, for certain."""
+    modules = modules_of(host)
+    module = modules.find(backend.module)
+    text = modules.text(module.file) if module is not None and module.file and not module.archived else ""
+    if module is None or not text or modules.is_open(f"{backend.module}.any"):
+        return None
+    there = {name.partition(".")[0] for folder in module.folders for name in modules.names(folder)}
+    parts = sorted(parts_wanted(text) - there) if module.folders else []
+    if parts:
+        return f"{backend.module}.{parts[0]}"
+    own: frozenset[str] = getattr(sys, "stdlib_module_names", frozenset())  # since 3.10
+    names = sorted(imports_wanted(text) - own) if own else []
+    return next((name for name in names if modules.is_missing(name)), None)
+
+
+def unusable_plugins(host: Host) -> Iterator[tuple[str, str]]:
+    """Framework and path of the files in the folders of plug-ins that no loader can load."""
+    for site in dict.fromkeys(host.interpreter.layout().search_path):
+        for framework, name in _FOLDERS.items():
+            folder = f"{site}/{name}"
+            if name not in modules_of(host).names(site) or not _is_installed(host, framework):
+                continue
+            for file in host.files.names(folder):
+                path = f"{folder}/{file}"
+                entry = host.files.stat(path) if file.endswith(".so") else None
+                if entry is not None and entry.is_file and host.files.read(path, 4) != _ELF:
+                    yield framework, path
+
+
+def _is_installed(host: Host, framework: str) -> bool:
+    roots = ("tensorflow", "tensorflow-cpu", "paddlepaddle", "paddlepaddle-gpu")
+    return any(module_of(name) == framework and host.interpreter.installed(name) for name in roots)

@@ -1,0 +1,105 @@
+"""The installed frameworks, and what they require together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from npudoctor.core.messages import _
+from npudoctor.facts.python.closure import Closure, Need, Overruled, UnstatedNeed, closure
+from npudoctor.host.host import Host
+from npudoctor.host.python.interpreter import Distribution, normal
+from npudoctor.host.python.requirements import all_required
+from npudoctor.knowledge import requirements as rows
+from npudoctor.knowledge.tables import Row
+
+FRAMEWORKS = (
+    *("mindspore", "mindspore-ascend", "mindspore-gpu"),
+    *("torch", "torch-npu", "torchvision", "torchaudio", "vllm", "vllm-ascend", "triton-ascend"),
+    *("paddlepaddle", "paddlepaddle-gpu", "paddle-custom-npu"),
+    *("tensorflow", "tensorflow-cpu"),
+)
+# Modules of frameworks and of what jobs import beside them, which a folder of the job's own may hide.
+PACKAGES = (
+    *("mindspore", "torch", "torch_npu", "paddle", "numpy", "scipy", "triton", "vllm", "vllm_ascend"),
+    *("torchvision", "torchaudio", "transformers", "tensorboard", "te", "topi", "hccl", "tbe"),
+)
+# The extension module without which a package cannot be imported: folder and name.
+EXTENSIONS = {
+    "mindspore": (("mindspore", "_c_expression"),),
+    "mindspore-ascend": (("mindspore", "_c_expression"),),
+    "mindspore-gpu": (("mindspore", "_c_expression"),),
+    "paddlepaddle": (("paddle/base", "libpaddle"), ("paddle/fluid", "libpaddle")),
+    "paddlepaddle-gpu": (("paddle/base", "libpaddle"), ("paddle/fluid", "libpaddle")),
+    "torch": (("torch", "_C"),),
+    "torch-npu": (("torch_npu", "_C"),),
+    "numpy": (("numpy/_core", "_multiarray_umath"), ("numpy/core", "_multiarray_umath")),
+    "scipy": (("scipy/linalg", "_fblas"),),
+    "pillow": (("PIL", "_imaging"),),
+    "ml-dtypes": (("ml_dtypes", "_ml_dtypes_ext"),),
+}
+
+
+def closure_of(host: Host) -> Closure:
+    """What the installed frameworks require; walked once for all checks."""
+    return host.once("requirements", lambda: _walk(host))
+
+
+def _walk(host: Host) -> Closure:
+    copies = (host.interpreter.installed(name) for name in FRAMEWORKS)
+    roots = [copy for copy in copies if copy is not None]
+    if not roots:
+        return Closure((), ())  # nothing to look up in the tables
+    knowledge = host.knowledge
+    return closure(
+        host.interpreter,
+        roots,
+        lenient=lambda user, name: _works_without(host, user, name),
+        unsaid=lambda user: [
+            UnstatedNeed(need.name, need.specifier, _breaks(row), bool(row.values.get("imports")))
+            for need, row in rows.unstated_requirements(knowledge, normal(user.name), user.version)
+        ],
+        stand_ins=rows.stand_ins(knowledge),
+        overruled=_overruled(host),
+    )
+
+
+def _works_without(host: Host, user: Distribution, name: str) -> bool:
+    """Whether its import is known to work without what it requires, or with the version that is there."""
+    release = normal(user.name), user.version
+    if rows.lenient(host.knowledge, *release, name) is not None:
+        return True
+    if normal(user.name) not in FRAMEWORKS:
+        return False
+    copy = host.interpreter.installed(name)
+    return copy is not None and rows.seen_to_work(host.knowledge, *release, name, copy.version)
+
+
+def _breaks(row: Row) -> str:
+    return _("{what} fails: {error}").format(what=row["breaks"], error=row["error"])
+
+
+def _overruled(host: Host) -> Overruled:
+    """Whether a plug-in that is installed names the version, and not what it extends: vllm-ascend needs the
+    torch that it pins, and vLLM, which pins another one, works with that."""
+    layout = host.interpreter.layout()
+    pinned: dict[str, set[str]] = {}
+    for name, user in rows.overruling(host.knowledge):
+        plugin = host.interpreter.installed(name)
+        pinned.setdefault(user, set()).update(all_required(plugin, layout) if plugin is not None else ())
+    return lambda user, name: name in pinned.get(normal(user.name), ())
+
+
+def optional(need: Need) -> bool:
+    """Whether the import works although this need is not met, as far as is known.
+
+    What is missing is needed unless a row knows better. A version above what is asked for often works; one
+    below seldom does.
+    """
+    if need.lenient:
+        return True
+    return need.found is not None and not need.reason and not need.too_old
+
+
+def order(needs: Sequence[Need]) -> tuple[bool, int]:
+    """The key that sorts what breaks an import first, then what is nearest to a framework."""
+    return all(map(optional, needs)), min(len(need.way) for need in needs)

@@ -1,0 +1,95 @@
+"""Sets of versions that are required: joined, compared with each other and with builds of one release."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Optional
+
+from npudoctor.host.python.interpreter import Distribution
+from npudoctor.knowledge.versions import public
+
+if TYPE_CHECKING:
+    from packaging.specifiers import Specifier, SpecifierSet
+    from packaging.version import Version
+
+_LOWS = (">=", ">")
+_BOUNDS = (*_LOWS, "<", "<=")
+
+
+def accepts(wanted: SpecifierSet, version: str) -> bool:
+    """Whether a requirement is met, builds of one release (2.7.1+cpu, 2.7.1+cu126) being alike.
+
+    InvalidVersion where `version` is none.
+    """
+    from packaging.version import Version
+
+    return bool(plain(wanted).contains(Version(Version(version).public), prereleases=True))
+
+
+def plain(wanted: SpecifierSet) -> SpecifierSet:
+    """A requirement without the builds that it names: ==2.7.1 of ==2.7.1+cpu."""
+    from packaging.specifiers import SpecifierSet
+
+    return SpecifierSet(",".join(str(bound).partition("+")[0] for bound in wanted))
+
+
+def built_alike(wanted: SpecifierSet, by: Distribution) -> SpecifierSet:
+    """A requirement with the build that it names, ==2.9.0+cpu; where it names a release only, of the build
+    of who wants it: torchvision 0.24.0+cpu, which says ==2.9.0, loads beside torch 2.9.0+cpu alone."""
+    from packaging.specifiers import SpecifierSet
+
+    local = by.version.partition("+")[2]
+    release = exact(wanted)
+    if not local or release is None or any("+" in str(bound) for bound in wanted):
+        return wanted
+    return SpecifierSet(f"=={release}+{local}")
+
+
+def exact(wanted: SpecifierSet) -> Optional[Version]:
+    """The single release that a requirement names, by == or ===; None where it names none, or a range."""
+    for bound in wanted:
+        if bound.operator in ("==", "===") and not bound.version.endswith(".*"):
+            return public(bound.version)
+    return None
+
+
+def tidy(specifier: SpecifierSet) -> SpecifierSet:
+    """The same versions in fewer words: >=1.25,<2 of >=1.20,>=1.25,<2,<2.5."""
+    from packaging.specifiers import SpecifierSet
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        numbers = {bound: Version(bound.version) for bound in specifier if bound.operator in _BOUNDS}
+    except InvalidVersion:
+        return specifier
+    bounds = sorted(numbers, key=lambda bound: _tightness(numbers[bound], bound))
+    lows = [bound for bound in bounds if bound.operator in _LOWS]
+    highs = [bound for bound in bounds if bound.operator not in _LOWS]
+    kept = [*lows[-1:], *highs[:1], *(bound for bound in specifier if bound not in numbers)]
+    pins = [bound for bound in kept if bound.operator == "==" and "*" not in bound.version]
+    return SpecifierSet(",".join(map(str, pins or kept)))
+
+
+def _tightness(number: Version, bound: Specifier) -> tuple[Version, bool]:
+    """Of two bounds with one number the one that leaves it out is tighter: > after >=, < before <=."""
+    return number, bound.operator in (">", "<=")
+
+
+def is_empty(specifier: SpecifierSet) -> bool:
+    """Whether no version can be in it: tried at each number that it names, and right beside it."""
+    if any(bound.operator == "===" for bound in specifier):
+        return False
+    named = [bound.version.removesuffix(".*") for bound in specifier] or ["1"]
+    tried = [version for number in named for version in (number, f"{number}.0.0.1", _before(number))]
+    return not any(specifier.contains(version, prereleases=False) for version in tried)
+
+
+def _before(text: str) -> str:
+    """A release right before this one."""
+    from packaging.version import Version
+
+    numbers = list(Version(text).release)
+    while numbers and not numbers[-1]:
+        numbers.pop()
+    if not numbers:
+        return "0"
+    return ".".join(map(str, (*numbers[:-1], numbers[-1] - 1, 99999)))

@@ -1,0 +1,95 @@
+"""For which build of PyTorch torchvision and torchaudio were made, by their extension modules."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Optional
+
+from npudoctor.core.frozen import dataclass
+from npudoctor.host.host import Host
+from npudoctor.host.python.installed_files import site_of
+from npudoctor.host.python.interpreter import Distribution
+
+if TYPE_CHECKING:
+    from packaging.specifiers import SpecifierSet
+
+# Where the extension modules lie, and how they are called.
+EXTENSIONS = {
+    "torchvision": ("torchvision", ("_C.",)),
+    # The first was linked against CUDA only from 2.11 on: before, the second one alone names it.
+    "torchaudio": ("torchaudio/lib", ("_torchaudio.", "libtorchaudio.")),
+}
+# PyTorch's own; libtorchaudio.so comes with torchaudio.
+OF_TORCH = re.compile(r"lib(?:torch(?!audio|vision|text)|c10)\w*\.so\Z")
+_CUDA = re.compile(r"libcudart\.so\.(\d+)")
+# The libraries of PyTorch that name its CUDA.
+_WITH_CUDA = ("libc10_cuda.so", "libtorch_cuda.so")
+
+# torchvision 0.20 goes with torch 2.5; torchaudio has torch's number, until it was made for no single one.
+# By the metadata of their releases for torch 2.6 to 2.13; tried with torch 2.5.1 and 2.13.0.
+_MAJOR, _NEWEST_MINOR, _VISION_AHEAD, _AUDIO_STABLE = 2, 13, 15, 11
+
+
+@dataclass(frozen=True)
+class OtherBuild:
+    """Why an extension module does not load beside a torch: a library of PyTorch that this lacks, else "";
+    the major versions of CUDA of both, where they differ."""
+
+    library: str
+    cuda: Optional[str] = None
+    cuda_of_torch: Optional[str] = None
+
+
+def other_build(host: Host, member: Distribution, torch: Distribution) -> Optional[OtherBuild]:
+    """None where this torch has all that the extension module asks for, or no library at all."""
+    needed = needed_by(host, member)
+    lib = f"{site_of(torch)}/torch/lib"
+    names = set(host.files.names(lib))
+    if not names:
+        return None  # package-files speaks of that
+    missing = [name for name in needed if OF_TORCH.match(name) and name not in names]
+    mine, theirs = _cuda(needed), _cuda(_needed_by_torch(host, lib, names))
+    if missing:
+        return OtherBuild(missing[0])
+    return OtherBuild("", mine, theirs) if mine and theirs and mine != theirs else None
+
+
+def needed_by(host: Host, member: Distribution) -> tuple[str, ...]:
+    """The libraries that its extension modules ask for; none where it has no known one."""
+    folder, starts = EXTENSIONS.get(member.name.lower(), ("", ()))
+    path = f"{site_of(member)}/{folder}"
+    names = host.files.names(path) if folder else []
+    modules = [name for start in starts for name in names if name.startswith(start) and name.endswith(".so")]
+    libraries = (host.libraries.at(f"{path}/{module}") for module in modules)
+    return tuple(dict.fromkeys(name for library in libraries if library for name in library.needed))
+
+
+def _needed_by_torch(host: Host, lib: str, names: set[str]) -> tuple[str, ...]:
+    for name in _WITH_CUDA:
+        library = host.libraries.at(f"{lib}/{name}") if name in names else None
+        if library is not None:
+            return library.needed
+    return ()
+
+
+def _cuda(needed: tuple[str, ...]) -> Optional[str]:
+    return next((match[1] for match in map(_CUDA.match, needed) if match), None)
+
+
+def companions(name: str, torch: str) -> Optional[SpecifierSet]:
+    """Which releases go with a torch, as their metadata does not always say; None where nothing is known."""
+    from packaging.specifiers import SpecifierSet
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        major, minor = (*Version(torch).release, 0)[:2]
+    except InvalidVersion:
+        return None
+    if major != _MAJOR or minor > _NEWEST_MINOR:
+        return None
+    if name == "torchvision":
+        return SpecifierSet(f"==0.{minor + _VISION_AHEAD}.*")
+    if name != "torchaudio":
+        return None
+    # From 2.11 on it asks for an interface that later releases keep.
+    return SpecifierSet(">=2.11" if minor >= _AUDIO_STABLE else f"=={major}.{minor}.*")
