@@ -2,11 +2,33 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Optional
 
-from npudoctor import ERROR, WARNING, Finding, Host, Scope, Unknown, _, check
-from npudoctor.checks.leftovers._limits import limited, of_owner
-from npudoctor.facts.leftovers.cache_traces import any_trace
+from npudoctor import (
+    ERROR,
+    INFO,
+    WARNING,
+    Action,
+    Command,
+    Finding,
+    Fix,
+    Host,
+    Risk,
+    Scope,
+    Step,
+    Unknown,
+    _,
+    check,
+)
+
+if TYPE_CHECKING:
+    from npudoctor.facts.leftovers.cache_server import SocketFile, SpillFolder
+    from npudoctor.proof.leftovers import Leftovers, StaleSocket
+    from npudoctor.proof.segment import SegmentState
+    from npudoctor.proof.socket import SocketState
+    from npudoctor.proof.spill import ProvenSpill
 
 
 @check(
@@ -50,18 +72,20 @@ def cache_server(host: Host) -> Iterator[Finding]:
 
     MindSpore documentation, "Single-Node Data Cache"; MindSpore FAQ on the cache server's leftovers.
     """
+    from npudoctor.checks.leftovers._limits import limited, of_owner
+    from npudoctor.facts.leftovers.cache_traces import any_trace
+    from npudoctor.proof import leftovers
+
     if not any_trace(host):
         return
     wanted = limited(host)
     # Loaded only where there is something to judge: most machines never saw a cache server.
-    from npudoctor.checks.leftovers import _cache_server_findings as say
-    from npudoctor.proof import leftovers
     from npudoctor.proof.snapshot import take_snapshot
 
     scene = take_snapshot(host)
     seen = of_owner(leftovers.judge_leftovers(scene), wanted)
-    yield from say.proven(host, seen)
-    yield from say.unproven(host, seen)
+    yield from _proven(host, seen)
+    yield from _unproven(host, seen)
     if scene.unseen:
         text = _("{path} could not be looked into: {why}")
         raise Unknown("; ".join(some([text.format(path=path, why=why) for path, why in scene.unseen])))
@@ -76,3 +100,288 @@ SHOWN = 20
 def some(texts: Sequence[str]) -> list[str]:
     """The first few: anybody may make thousands of folders."""
     return [*texts[:SHOWN], *(["..."] if texts[SHOWN:] else [])]
+
+
+def _orphan_segment(host: Host, judged: SegmentState) -> Finding:
+    """A segment that is proven a dead server's."""
+    from npudoctor.checks.leftovers import _cache_server_steps as steps
+    from npudoctor.proof import leftovers
+
+    segment = judged.segment
+    text = _("a dead cache server left the shared memory segment {shmid} of {size}")
+    evidence = leftovers.segment_evidence(judged)
+    if judged.socket is not None:
+        gentle = _("MindSpore itself cleans socket and segment: dataset-cache --start -p {port}, then --stop")
+        evidence = (*evidence, gentle.format(port=judged.socket.port))
+    return Finding(
+        "cache-server.orphan-segment",
+        text.format(shmid=segment.shmid, size=leftovers.format_size(segment.size)),
+        evidence=evidence,
+        action=Action.CLEANUP,
+        fix=_safe(
+            host,
+            _("remove the shared memory of the dead cache server"),
+            steps.remove_segment(segment, judged.log),
+            segment.cuid,
+        ),
+    )
+
+
+def _client_attached(host: Host, judged: SegmentState) -> Finding:
+    """A dead server's segment that clients still hold: they must end first."""
+    from npudoctor.proof import leftovers
+
+    segment = judged.segment
+    pids = host.processes.mappers(segment.shmid)
+    text = _("the cache server of segment {shmid} is dead, but clients hold its {size}: {clients}")
+    named = ", ".join(f"{pid} ({host.processes.program(pid) or '?'})" for pid in pids)
+    unseen = segment.nattch - len(pids)
+    evidence = leftovers.segment_evidence(judged)
+    if unseen > 0:
+        evidence += (_("{count} attachments are not visible from here").format(count=unseen),)
+    ending = (Command(("kill", *map(str, pids))),) if pids else ()
+    return Finding(
+        "cache-server.client-attached",
+        text.format(shmid=segment.shmid, size=leftovers.format_size(segment.size), clients=named or "?"),
+        evidence=evidence,
+        action=Action.RESTART_JOB,
+        fix=Fix(_("end these clients first, then run the fix again"), steps=ending, risk=Risk.MANUAL),
+    )
+
+
+def _orphan_socket(host: Host, stale: StaleSocket) -> Finding:
+    """A socket file at which nobody listens any more."""
+    from npudoctor.checks.leftovers import _cache_server_steps as steps
+    from npudoctor.host.process.identity import user_name
+
+    entry = stale.file.entry
+    seen = _("owner {owner} inode {inode} key 0x{key:08x}")
+    return Finding(
+        "cache-server.orphan-socket",
+        _("a dead cache server left its socket {path}").format(path=stale.file.path),
+        evidence=(seen.format(owner=user_name(entry.uid), inode=entry.ino, key=stale.file.key),),
+        action=Action.CLEANUP,
+        fix=_safe(
+            host,
+            _("remove the socket of the dead cache server"),
+            steps.remove_socket(stale),
+            stale.file.entry.uid,
+        ),
+    )
+
+
+def _displaced(host: Host, found: SocketFile) -> Finding:
+    """A living server's socket that a killed removal of ours had renamed."""
+    from npudoctor.checks.leftovers import _cache_server_steps as steps
+
+    text = _("a removal that was interrupted took the name of a living server's socket {path}")
+    return Finding(
+        "cache-server.orphan-socket",
+        text.format(path=found.original),
+        action=Action.CLEANUP,
+        fix=_safe(host, _("give the socket its name back"), steps.restore_socket(found), found.entry.uid),
+    )
+
+
+def _orphan_spill(host: Host, _proven: ProvenSpill) -> Finding:
+    """Spilled data of a server that is proven dead."""
+    from npudoctor.checks.leftovers import _cache_server_steps as steps
+    from npudoctor.proof import leftovers
+
+    folder = _proven.folder
+    size = leftovers.format_size(folder.size)
+    return Finding(
+        "cache-server.orphan-spill",
+        _("a dead cache server left spilled data in {path}: {size}").format(path=folder.path, size=size),
+        evidence=(_("named in {path}").format(path=_proven.log.path),),
+        action=Action.CLEANUP,
+        fix=_safe(
+            host,
+            _("remove the spilled data of the dead cache server"),
+            steps.remove_spill(folder),
+            folder.entry.uid,
+        ),
+    )
+
+
+def _proven(host: Host, seen: Leftovers) -> Iterator[Finding]:
+    """What is proven a dead server's, and what clients of one hold."""
+    from functools import partial
+
+    from npudoctor.checks.leftovers._folded import by_owner
+
+    text = _("dead cache servers left {count} shared memory segments of user {owner}, {size} in all: {names}")
+    yield from by_owner(host, seen.orphans, _creator, partial(_orphan_segment, host), text, _shmid, _size)
+    text = _(
+        "clients hold {count} segments of user {owner}, {size} in all, whose cache servers are dead: {names}"
+    )
+    yield from by_owner(host, seen.attached, _creator, partial(_client_attached, host), text, _shmid, _size)
+    text = _("dead cache servers left {count} sockets of user {owner}: {names}")
+    yield from by_owner(
+        host, seen.sockets, lambda stale: stale.file.entry.uid, partial(_orphan_socket, host), text,
+        lambda stale: stale.file.path,
+    )  # fmt: skip
+    yield from (_displaced(host, found) for found in seen.displaced)
+    text = _(
+        "dead cache servers left spilled data in {count} folders of user {owner}, {size} in all: {names}"
+    )
+    yield from by_owner(
+        host, seen.spills, lambda spill: spill.folder.entry.uid, partial(_orphan_spill, host), text,
+        lambda spill: spill.folder.path, lambda spill: spill.folder.size,
+    )  # fmt: skip
+
+
+def _unproven(host: Host, seen: Leftovers) -> Iterator[Finding]:
+    """What looks like a cache server's leftover and is not proven one: shown, never removed."""
+    # What nobody uses first: that is what a person may have to act on.
+    # One that is only too young is told apart: in a moment it can be proven.
+    from npudoctor.checks.leftovers._folded import by_owner
+
+    for kind in ((False, False), (False, True), (True, False), (True, True)):
+        segments = [
+            one for one in seen.unproven_segments if (bool(one.segment.nattch), bool(one.ready_in)) == kind
+        ]
+        text = _(
+            "{count} segments of user {owner}, {size} in all, may be dead cache servers'; "
+            "that is not proven: {names}"
+        )
+        yield from by_owner(host, segments, _creator, _unproven_segment, text, _shmid, _size)
+    text = _("{count} sockets of user {owner} may be dead cache servers'; that is not proven: {names}")
+    yield from by_owner(
+        host, seen.unproven_sockets, lambda state: state.file.entry.uid, _unproven_socket, text,
+        lambda state: state.file.path,
+    )  # fmt: skip
+    folders = [
+        *((one.folder.entry.uid if one.folder else one.log.entry.uid, one.path, one.folder, one.why)
+          for one in seen.unproven_spills),
+        *((one.entry.uid, one.path, one, _("no log names it")) for one in seen.unlogged),
+    ]  # fmt: skip
+    text = _(
+        "{count} folders of user {owner}, {size} in all, may be dead cache servers' spilled data; "
+        "that is not proven: {names}"
+    )
+    yield from by_owner(
+        host, folders, lambda one: one[0], lambda one: _unproven_folder(*one[1:]), text, lambda one: one[1],
+        lambda one: one[2].size if one[2] else 0,
+    )  # fmt: skip
+    yield from _passed(seen)
+
+
+def _creator(judged: SegmentState) -> int:
+    return judged.segment.cuid
+
+
+def _size(judged: SegmentState) -> int:
+    return judged.segment.size
+
+
+def _shmid(judged: SegmentState) -> str:
+    return str(judged.segment.shmid)
+
+
+def _too_early(judged: SegmentState) -> Finding:
+    """One whose server may still be starting: in a moment it can be proven, and nobody need remove it by
+    hand."""
+    from npudoctor.proof import leftovers
+
+    segment = judged.segment
+    text = _("the segment {shmid} of {size} is too young to be judged: its server may be starting")
+    title = _("ask again in {seconds} s")
+    return Finding(
+        "cache-server.unproven",
+        text.format(shmid=segment.shmid, size=leftovers.format_size(segment.size)),
+        evidence=leftovers.segment_evidence(judged),
+        fix=Fix(
+            title.format(seconds=math.ceil(judged.ready_in) + 1),
+            risk=Risk.MANUAL,
+            needs_root=False,
+            unproven=True,
+        ),
+    )
+
+
+def _unproven_segment(judged: SegmentState) -> Finding:
+    from npudoctor.checks.leftovers import _cache_server_steps as steps
+    from npudoctor.proof import leftovers
+
+    segment = judged.segment
+    if judged.ready_in and not segment.nattch:
+        return _too_early(judged)
+    text = _("the segment {shmid} of {size} may be a dead cache server's; that is not proven")
+    return Finding(
+        "cache-server.unproven",
+        text.format(shmid=segment.shmid, size=leftovers.format_size(segment.size)),
+        severity=INFO if segment.nattch else None,
+        evidence=leftovers.segment_evidence(judged),
+        # What somebody uses is nothing that a person should be told to remove either.
+        fix=None if segment.nattch else _by_hand(steps.remove_segment(segment)),
+    )
+
+
+def _unproven_socket(state: SocketState) -> Finding:
+    text = _("the socket {path} may be a dead cache server's; that is not proven")
+    return Finding(
+        "cache-server.unproven",
+        text.format(path=state.file.path),
+        evidence=(state.why,),
+        fix=_by_hand(_socket_step(state)),
+    )
+
+
+def _passed(seen: Leftovers) -> Iterator[Finding]:
+    """What is so much that it is counted only, and proves nothing."""
+    from npudoctor.checks.leftovers._folded import FEW
+    from npudoctor.host.process.identity import user_name
+
+    text = _(
+        "user {owner} has {count} more sockets, folders and links named like a cache server's,"
+        " too many to check"
+    )
+    for one in seen.passed[:FEW]:
+        message = text.format(owner=user_name(one.uid), count=one.count)
+        yield Finding("cache-server.unproven", message, fix=_by_hand())
+    rest = seen.passed[FEW:]
+    if rest:
+        text = _(
+            "{owners} more users have {count} sockets, folders and links named like a cache server's,"
+            " too many to check"
+        )
+        message = text.format(owners=len(rest), count=sum(one.count for one in rest))
+        yield Finding("cache-server.unproven", message, fix=_by_hand())
+
+
+def _unproven_folder(path: str, folder: Optional[SpillFolder], why: str) -> Finding:
+    from npudoctor.checks.leftovers import _cache_server_steps as steps
+
+    text = _("the folder {path} may be a dead cache server's spilled data; that is not proven")
+    return Finding(
+        "cache-server.unproven",
+        text.format(path=path),
+        evidence=(why,),
+        # Lines that remove something else than containers are shown to nobody, whatever a log says.
+        fix=_by_hand(steps.remove_spill(folder)) if folder and folder.plain else _by_hand(),
+    )
+
+
+def _socket_step(state: SocketState) -> Step:
+    """For a person: a socket that answers under a name that a removal gave it wants its own name back."""
+    from npudoctor.checks.leftovers import _cache_server_steps as steps
+    from npudoctor.proof.leftovers import StaleSocket
+    from npudoctor.proof.socket import State
+
+    alive = state.state is State.ALIVE
+    step: Step = (
+        steps.restore_socket(state.file) if alive else steps.remove_socket(StaleSocket(state.file, ()))
+    )
+    return step
+
+
+def _safe(host: Host, title: str, step: Step, owner: int) -> Fix:
+    return Fix(title, steps=(step,), risk=Risk.SAFE, needs_root=owner != host.identity.euid)
+
+
+def _by_hand(*steps: Step) -> Fix:
+    title = _("only when you are sure that nothing uses it")
+    if not steps:
+        title = _("remove them yourself, and only when you are sure that nothing uses them")
+    return Fix(title, steps=steps, risk=Risk.MANUAL, unproven=True)

@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Union
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Optional, Union
 
-from npudoctor import INFO, WARNING, Facts, Finding, Host, Scope, Unknown, _, check
+from npudoctor import (
+    INFO,
+    WARNING,
+    Action,
+    Command,
+    Facts,
+    Finding,
+    Fix,
+    Host,
+    Risk,
+    Scope,
+    SignalProcess,
+    Unknown,
+    _,
+    check,
+)
 from npudoctor.facts.job.expected_accelerator import gpu_here, npu_here
 from npudoctor.host import CannotTell
-from npudoctor.host.process.processes import Process
+
+if TYPE_CHECKING:
+    from npudoctor.host.process.processes import Process
+    from npudoctor.proof.ending import Endings
+    from npudoctor.proof.stale import StaleJudge
+    from npudoctor.proof.two_samples import Holder
 
 
 @check(
@@ -76,35 +96,35 @@ def stale_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
     proc_pid_stat(5), cgroups(7), Slurm's cgroup guide, scontrol(1); the NPU process leaks of dlrover 1283,
     1284, 1331.
     """
+    from npudoctor.proof.stale import StaleJudge
+
     processes = host.processes.all()
     if not host.options.only_user and not host.options.only_job and _at_rest(host, processes):
         yield Facts({"processes": len(processes), "left_behind": 0, "device_holders": 0})
         return
-    from npudoctor.checks.leftovers import _stale_processes_findings as say
-    from npudoctor.checks.leftovers._stale_processes_wanted import Wanted, outlived
     from npudoctor.facts.leftovers.compilers import is_orphaned_compiler
     from npudoctor.facts.leftovers.sessions import session_of
-    from npudoctor.proof.stale import StaleJudge
+    from npudoctor.proof.ended_jobs import ProcessSelection, processes_of_ended_jobs
     from npudoctor.proof.two_samples import sample_twice
 
-    wanted = Wanted(host)
+    wanted = ProcessSelection(host)
     living = [process for process in host.processes.all().values() if wanted(process) and not process.gone]
     judge = StaleJudge(host)
     proofs = {process.pid: judge.staleness(process.pid) for process in living if wanted.grouped(process.pid)}
     stale = {pid: proof.why for pid, proof in proofs.items() if proof.proven and not session_of(host, pid)}
-    yield from say.left_behind(host, stale, judge)
-    over = outlived(host, judge, [process.pid for process in living])
-    yield from say.outlived_job(host, over)
+    yield from _left_behind(host, stale, judge)
+    over = processes_of_ended_jobs(host, judge, [process.pid for process in living])
+    yield from _outlived_job(host, over)
     orphans = [process for process in living if is_orphaned_compiler(host, process)]
     known = {*stale, *over}
-    yield from say.compile_worker(
+    yield from _compile_worker(
         host, [one for one in orphans if one.pid not in known and not session_of(host, one.pid)]
     )
     twice = sample_twice(host, wanted)
     yield Facts({"processes": len(living), "left_behind": len(stale), "device_holders": twice.holders})
-    yield from say.stuck(host, twice.stuck)
-    yield from say.zombie(host, twice.zombies)
-    yield from say.idle(host, [one for one in twice.idle if one.process.pid not in known])
+    yield from _stuck(host, twice.stuck)
+    yield from _zombie(host, twice.zombies)
+    yield from _idle(host, [one for one in twice.idle if one.process.pid not in known])
     if proofs and judge.blind:
         text = _("whether a process outlived its job or container cannot be told: {why}")
         raise Unknown(text.format(why=judge.blind), advisory=True)
@@ -140,3 +160,211 @@ def _may_matter(host: Host, process: Process, processes: Mapping[int, Process]) 
     return (
         name.startswith("python") or paths is None or any(word in path for path in paths for word in _GROUPS)
     )
+
+
+SHOWN = 20  # processes of one finding
+LONGEST = 120  # characters of a command line
+
+
+def _left_behind(host: Host, stale: Mapping[int, str], judge: StaleJudge) -> Iterator[Finding]:
+    """Those that outlived the control group's owner: of each job or container, and of each user, what may
+    be ended; and what is shown only, with the reason."""
+    if not stale:
+        return
+
+    groups, kept = _sorted_out(host, stale, judge)
+    for step in groups:
+        found = {mark.pid: stale[mark.pid] for mark in reversed(step.processes)}
+        yield _left_behind_finding(host, found, _signalling(host, step))
+    if kept:
+        said = {pid: f"{stale[pid]}; {why}" for pid, why in kept.items()}
+        yield _left_behind_finding(host, said, _looking(list(kept)))
+
+
+def _left_behind_finding(host: Host, found: Mapping[int, str], fix: Fix) -> Finding:
+    return Finding(
+        "stale-processes.left-behind",
+        _("processes outlived their Slurm job or container: {pids}").format(pids=_named(host, found)),
+        evidence=_lines(host, found),
+        action=Action.CLEANUP,
+        fix=fix,
+    )
+
+
+def _outlived_job(host: Host, over: Mapping[int, str]) -> Iterator[Finding]:
+    """Those that outlived the job that their variables name."""
+    if over:
+        over = dict(sorted(over.items()))  # they were found job by job
+        text = _("processes were started in a Slurm job that is over: {pids}")
+        yield Finding(
+            "stale-processes.outlived-job",
+            text.format(pids=_named(host, over)),
+            evidence=_lines(host, over),
+            fix=_looking(list(over)),
+        )
+
+
+def _stuck(host: Host, holders: Sequence[Holder]) -> Iterator[Finding]:
+    """Those that hang in the kernel: by themselves those that hold a device."""
+    for with_device in (True, False):
+        found = {one.process.pid: ", ".join(one.nodes) for one in holders if bool(one.nodes) is with_device}
+        if not found:
+            continue
+        text = _("processes hang in the kernel (state D) and hold a device: {pids}")
+        if not with_device:
+            text = _("processes hang in the kernel (state D): {pids}")
+        yield Finding(
+            "stale-processes.stuck",
+            text.format(pids=_named(host, found)),
+            severity=None if with_device else INFO,
+            evidence=_lines(host, found),
+            action=Action.REBOOT if with_device else Action.NONE,
+            fix=_looking(list(found)),
+        )
+
+
+def _zombie(host: Host, zombies: Sequence[Process]) -> Iterator[Finding]:
+    """Those that ended and were not fetched."""
+    if zombies:
+        text = _("processes ended, and their parents did not fetch them: {pids}")
+        why = {process.pid: _why_there(host, process) for process in zombies}
+        parents = sorted({process.parent for process in zombies if process.parent > 1})
+        yield Finding(
+            "stale-processes.zombie",
+            text.format(pids=_named(host, why)),
+            evidence=_lines(host, why),
+            fix=_looking(parents or list(why)),
+        )
+
+
+def _compile_worker(host: Host, orphans: Sequence[Process]) -> Iterator[Finding]:
+    """Compilers of operators that nobody waits for."""
+    if orphans:
+        text = _("processes compile operators for a process that is gone: {pids}")
+        found = {process.pid: "" for process in orphans}
+        yield Finding(
+            "stale-processes.compile-worker",
+            text.format(pids=_named(host, found)),
+            evidence=_lines(host, found),
+            fix=_ending(host, list(found)),
+        )
+
+
+def _idle(host: Host, holders: Sequence[Holder]) -> Iterator[Finding]:
+    """Those that hold a device and do nothing: named, and no more."""
+    if holders:
+        text = _("processes hold a device, and used neither a processor nor the device at two looks: {pids}")
+        found = {one.process.pid: ", ".join(one.nodes) for one in holders}
+        yield Finding(
+            "stale-processes.idle",
+            text.format(pids=_named(host, found)),
+            evidence=(*_lines(host, found), _("an idle server, or a rank that waits, looks the same")),
+            fix=_looking(list(found)),
+        )
+
+
+def _why_there(host: Host, process: Process) -> str:
+    if process.threads > 1:
+        text = _("{count} threads of it live on")
+        return text.format(count=process.threads - 1)
+    text = _("its parent is process {pid} ({program})")
+    return text.format(pid=process.parent, program=_name(host, process.parent))
+
+
+def _named(host: Host, pids: Iterable[int], most: int = 4) -> str:
+    """Some of them, and how many more."""
+    told = [f"{pid} ({_name(host, pid)})" for pid in pids]
+    return ", ".join(told[:most]) + (f", ... (+{len(told) - most})" if len(told) > most else "")
+
+
+def _name(host: Host, pid: int) -> str:
+    process = host.processes.all().get(pid)
+    return process.name if process else "?"
+
+
+def _lines(host: Host, found: Mapping[int, str]) -> tuple[str, ...]:
+    """A line for each process: whose, since when, what it runs, and what is said of it."""
+    from npudoctor.host.process.users import user_names
+
+    names = user_names(host.files)
+    lines = [_line(host, pid, why, names) for pid, why in list(found.items())[:SHOWN]]
+    if len(found) > SHOWN:
+        lines.append(_("and {count} more processes").format(count=len(found) - SHOWN))
+    return tuple(lines)
+
+
+def _line(host: Host, pid: int, why: str, names: Mapping[int, str]) -> str:
+    process = host.processes.all()[pid]
+    text = _("pid {pid}, user {user}, running for {minutes} minutes: {line}")
+    line = " ".join(host.processes.arguments(pid) or (process.name,))
+    said = text.format(
+        pid=pid, user=names.get(process.uid, str(process.uid)), minutes=_minutes(host, process),
+        line=line if len(line) <= LONGEST else f"{line[:LONGEST]}...",
+    )  # fmt: skip
+    return f"{said} - {why}" if why else said
+
+
+def _minutes(host: Host, process: Process) -> int:
+    began = host.system.boot_time() + process.started / host.processes.ticks
+    return max(0, int((host.clock.now() - began) // 60))
+
+
+def _looking(pids: Sequence[int], title: Optional[str] = None) -> Fix:
+    """A line to look at them, and none to end them."""
+    listed = ",".join(map(str, pids[:SHOWN]))
+    look = Command(("ps", "-o", "pid,ppid,user,stat,lstart,wchan,args", "-p", listed))
+    return Fix(title or _("look at them"), steps=(look,), risk=Risk.MANUAL, needs_root=False)
+
+
+def _signalling(host: Host, step: SignalProcess) -> Fix:
+    """The step that ends just them."""
+    return Fix(
+        _("end them: that cannot be undone"),
+        steps=(step,),
+        risk=Risk.CAUTION,
+        needs_root=step.owner != host.identity.euid,
+    )
+
+
+def _ending(host: Host, pids: Sequence[int]) -> Fix:
+    """A line to look at them, and one to end just them."""
+    others = any(host.processes.all()[pid].uid != host.identity.euid for pid in pids)
+    return Fix(
+        _("look at them first, then end them: that cannot be undone"),
+        steps=(*_looking(pids).steps, Command(("kill", *map(str, pids[:SHOWN])))),
+        risk=Risk.MANUAL,
+        needs_root=others,
+    )
+
+
+def _sorted_out(
+    host: Host, stale: Mapping[int, str], judge: StaleJudge
+) -> tuple[list[SignalProcess], dict[int, str]]:
+    """The steps, one for each job or container and each user; and those that are only shown, with why."""
+    from npudoctor.proof.ending import Endings
+
+    endings = Endings(host, judge)
+    kept = {pid: why for pid in stale if (why := endings.why_not(pid))}
+    groups: dict[tuple[str, int], set[int]] = {}
+    for pid, over in stale.items():
+        owner = host.processes.owner(pid)
+        if pid not in kept and owner is not None:
+            groups.setdefault((over, owner), set()).add(pid)
+    for pids in groups.values():
+        _without_parents_of_others(endings, pids, kept)
+    return [_step(endings, owner, pids) for (_over, owner), pids in sorted(groups.items()) if pids], kept
+
+
+def _without_parents_of_others(endings: Endings, pids: set[int], kept: dict[int, str]) -> None:
+    """Take out whose child would be left: then its own parent has one that would be left, too."""
+    for pid in endings.children_first(pids):
+        child = endings.unproven_child(pid, pids)
+        if child is not None:
+            pids.discard(pid)
+            text = _("it has a child {child} that does not end with it")
+            kept[pid] = text.format(child=child)
+
+
+def _step(endings: Endings, owner: int, pids: set[int]) -> SignalProcess:
+    marks = [endings.mark(pid) for pid in endings.children_first(pids)]
+    return SignalProcess(tuple(mark for mark in marks if mark is not None), owner)

@@ -9,11 +9,32 @@ from npudoctor.render.printable import without_surrogates
 
 
 def json_text(value: object) -> str:
-    """The document, with a newline at its end."""
-    text = json.dumps(_clean(value), ensure_ascii=False, allow_nan=False, indent=2)
+    """The document, with a newline at its end.
+
+    A line for each key, and one for each entry of a list. With json's own indent its encoder in C is not
+    used: a report of a check would cost 15 ms more, a tenth of the whole run.
+    """
+    text = _lines(_clean(value))
     if not text.replace("\n", "").isprintable():
         text = "".join(char if char == "\n" or char.isprintable() else _escaped(char) for char in text)
     return text + "\n"
+
+
+def _lines(value: object) -> str:
+    if not isinstance(value, dict):
+        return _compact(value)
+    lines = (f"{_compact(key)}: {_entries(part)}" for key, part in value.items())
+    return "{\n  " + ",\n  ".join(lines) + "\n}"
+
+
+def _entries(value: object) -> str:
+    if not isinstance(value, list) or not value:
+        return _compact(value)
+    return "[\n    " + ",\n    ".join(map(_compact, value)) + "\n  ]"
+
+
+def _compact(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
 def _clean(value: object) -> object:

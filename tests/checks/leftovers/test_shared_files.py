@@ -294,7 +294,7 @@ def test_a_planted_folder_leads_nowhere() -> None:
 
 
 def test_the_biggest_of_very_many_are_judged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("npudoctor.checks.leftovers._shared_memory_files.MOST", 3)
+    monkeypatch.setattr("npudoctor.checks.leftovers.shared_memory.MOST", 3)
     files: dict[str, Content] = {f"/dev/shm/psm_0000000{number}": file(MIB) for number in range(9)}
     told = judged({**files, TORCH: file(GIB)})
     left, unproven = told.findings

@@ -11,8 +11,8 @@ import pytest
 from tests.checks.leftovers.sysvipc_machine import segment, tables
 from tests.checks.leftovers.test_shared_files import TORCH, file, judged, process
 
+import npudoctor.checks.leftovers.shared_memory as module
 from npudoctor import Severity, Status
-from npudoctor.checks.leftovers import _shared_memory_files as say
 from npudoctor.checks.leftovers.shared_memory import SHOWN, shared_memory
 from npudoctor.host import Options
 from npudoctor.testing import Asked, Content, ask, fake_host, folder, process_files, unreadable
@@ -182,6 +182,6 @@ def _files() -> Iterator[Asked]:
     yield judged({TORCH: file(nlink=2)})
     yield judged({"/dev/shm/hccl_sync": folder(uid=1001), "/dev/shm/hccl_sync/a": file(GIB, uid=1001)})
     yield judged({TORCH: file(GIB), "/proc/800/stat": unreadable()})
-    most, say.MOST = say.MOST, 1
+    most, module.MOST = module.MOST, 1
     yield judged({TORCH: file(GIB), f"{TORCH}1": file()})
-    say.MOST = most
+    module.MOST = most

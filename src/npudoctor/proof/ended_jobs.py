@@ -14,7 +14,7 @@ from npudoctor.proof.stale import StaleJudge, containers_of, jobs_of
 JOB, ARRAY, TASK = "SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID"
 
 
-class Wanted:
+class ProcessSelection:
     """Answers whether a process is asked about: --user and --job limit that; npudoctor and its parents never
     are, nor is the kernel's own."""
 
@@ -39,7 +39,7 @@ class Wanted:
         return bool(jobs_of(self._host, pid) or containers_of(self._host, pid))
 
 
-def outlived(host: Host, judge: StaleJudge, pids: Iterable[int]) -> dict[int, str]:
+def processes_of_ended_jobs(host: Host, judge: StaleJudge, pids: Iterable[int]) -> dict[int, str]:
     """The processes whose job, by the variables that they were started with, is proven over; and by what."""
     if judge.blind or not has_slurm(host):
         return {}
