@@ -1,0 +1,247 @@
+"""Many reports as one: who is ready, what is wrong where, what differs. Of each report only that is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Optional
+
+from npudoctor.core.frozen import dataclass, field
+from npudoctor.core.redact.redact import redact
+from npudoctor.fleet.reading import Found, Item
+from npudoctor.fleet.skew import Comparison, Skew, facts_of, looked_at
+
+READY, NOT_READY, UNDETERMINED, SILENT = "ready", "not_ready", "undetermined", "silent"
+STATES = (READY, NOT_READY, UNDETERMINED, SILENT)
+_STATUS_OF = {READY: 0, NOT_READY: 1, UNDETERMINED: 2}
+_SEVERITIES = {"error": 3, "warning": 2, "info": 1}
+STATUSES = ("ok", "problem", "skipped", "unknown", "timeout", "crashed", "broken")
+LONGEST = 2000  # characters of a message
+MOST_ROWS, MOST_FINDINGS, MOST_COMMANDS = 1000, 2000, 40
+
+
+@dataclass(frozen=True)
+class Node:
+    """What is kept of one node. `rows`: (check, status) pairs, shared between nodes that are alike."""
+
+    name: str
+    state: str
+    msg: str
+    started: str = ""
+    source: str = ""
+    rows: tuple[tuple[str, str], ...] = ()
+    codes: tuple[str, ...] = ()
+    error: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class FleetFinding:
+    """One code on all nodes that have it. `message` is the first node's; `variants`: how many differ from it."""
+
+    code: str
+    check: str
+    severity: str
+    message: str
+    action: str
+    fix: Optional[Mapping[str, Any]]
+    nodes: tuple[str, ...]
+    variants: int
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A source that could not be read, or a node that could not be reached."""
+
+    node: Optional[str]
+    source: str
+    error: str
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """All nodes together."""
+
+    nodes: tuple[Node, ...]
+    findings: tuple[FleetFinding, ...]
+    skew: tuple[Skew, ...]
+    failures: tuple[Failure, ...]
+    superseded: Mapping[str, int] = field(default_factory=dict)
+
+    def names(self, state: str) -> tuple[str, ...]:
+        """The nodes in this state."""
+        return tuple(node.name for node in self.nodes if node.state == state)
+
+    @property
+    def verdict(self) -> str:
+        """not_ready before undetermined before ready, as for one node."""
+        states = {node.state for node in self.nodes}
+        if NOT_READY in states:
+            return NOT_READY
+        return READY if states == {READY} and not self.failures else UNDETERMINED
+
+    @property
+    def exit_code(self) -> int:
+        """0 all ready, 1 some not, 2 some undetermined or unreachable."""
+        return _STATUS_OF[self.verdict]
+
+
+class _Draft:
+    """One report reduced to what is kept of it."""
+
+    __slots__ = ("facts", "findings", "looked", "node")
+
+    def __init__(self, node: Node, findings: dict[str, tuple[Any, ...]], facts: dict[str, str],
+                 looked: frozenset[str]) -> None:
+        self.node, self.findings, self.facts, self.looked = node, findings, facts, looked
+
+
+class Merger:
+    """Takes reports one by one; `expected`: nodes that were asked for."""
+
+    def __init__(self, expected: Sequence[str] = ()) -> None:
+        self._expected = tuple(expected)
+        # A node may report with its domain while Slurm knows it without.
+        self._short = {name.split(".")[0]: name for name in expected}
+        self._drafts: dict[str, _Draft] = {}
+        self._failures: list[Failure] = []
+        self._superseded: dict[str, int] = {}
+        self._shared: dict[Any, Any] = {}
+
+    def add_all(self, items: Iterable[Item]) -> None:
+        """Add what was read."""
+        for item in items:
+            if isinstance(item, Found):
+                self.add(item)
+            else:
+                name = None if item.node is None else self._called(item.node)
+                state = SILENT if item.unreachable else UNDETERMINED
+                self._failures.append(Failure(name, item.source, _short(item.error)))
+                if name is not None and name not in self._drafts:
+                    node = Node(name, state, _short(item.error), source=item.source, error=_short(item.error))
+                    self._drafts[name] = _Draft(node, {}, {}, frozenset())
+
+    def add(self, found: Found) -> bool:
+        """Add one report; False when a newer one of this node is known."""
+        report = found.report
+        host = _dict(report.get("host"))
+        name = host.get("name")
+        if not isinstance(name, str) or not name.strip():
+            self._failures.append(Failure(None, found.source, "the report does not say of which node it is"))
+            return False
+        name = self._called(name[:300])
+        started = _text(report.get("started"))[:40]
+        before = self._drafts.get(name)
+        if before is not None and before.node.error is None:
+            self._superseded[name] = self._superseded.get(name, 0) + 1
+            if before.node.started > started:
+                return False
+        self._drafts[name] = self._draft(name, started, found)
+        return True
+
+    def fleet(self) -> Fleet:
+        """All that was added, and the nodes that never answered."""
+        nodes = {name: draft.node for name, draft in self._drafts.items()}
+        for name in self._expected:
+            if name not in nodes:
+                nodes[name] = Node(name, SILENT, "no report", error="no report")
+        comparison = Comparison()
+        for name, draft in self._drafts.items():
+            if draft.node.error is None:
+                comparison.add(name, draft.facts, draft.looked)
+        ordered = tuple(nodes[name] for name in sorted(nodes, key=natural))
+        return Fleet(ordered, self._findings(), comparison.skews(), tuple(self._failures), self._superseded)
+
+    def _called(self, name: str) -> str:
+        if name in self._short.values():
+            return name
+        return self._short.get(name.split(".")[0], name)
+
+    def _draft(self, name: str, started: str, found: Found) -> _Draft:
+        report = found.report
+        rows, findings = [], {}
+        results = report.get("results")
+        for row in (results if isinstance(results, list) else [])[:MOST_ROWS]:
+            row = _dict(row)
+            check, status = _text(row.get("check"))[:100], row.get("status")
+            rows.append((check, status if status in STATUSES else "unknown"))
+            listed = row.get("findings")
+            for finding in (listed if isinstance(listed, list) else [])[:MOST_FINDINGS]:
+                self._note(check, _dict(finding), findings)
+        state = report.get("verdict")
+        if state not in _STATUS_OF or report.get("exit_code") != _STATUS_OF[state] or not rows:
+            state = UNDETERMINED
+        shared = self._share(tuple(rows))
+        looked = self._share(looked_at(report, dict(rows)))
+        node = Node(name, state, _short(_text(report.get("msg"))), started, found.source, shared,
+                    self._share(tuple(sorted(findings))))
+        facts = {self._share(fact): self._share(value) for fact, value in facts_of(report).items()}
+        return _Draft(node, findings, facts, looked)
+
+    def _note(self, check: str, finding: dict[str, Any], findings: dict[str, tuple[Any, ...]]) -> None:
+        code, severity = _text(finding.get("code"))[:200], finding.get("severity")
+        if not code or finding.get("ignored") or finding.get("caused_by") or len(findings) >= MOST_FINDINGS:
+            return
+        if severity not in _SEVERITIES:
+            severity = "warning"
+        if code not in findings or _SEVERITIES[findings[code][1]] < _SEVERITIES[severity]:
+            message = self._share(_short(_text(finding.get("message"))))
+            action = _text(finding.get("action"))[:40] or "none"
+            findings[self._share(code)] = (self._share(check), severity, message, action, self._fix(finding))
+
+    def _fix(self, finding: dict[str, Any]) -> Any:
+        fix = finding.get("fix")
+        if not isinstance(fix, dict):
+            return None
+        commands = fix.get("commands")
+        lines = [line for line in commands if isinstance(line, str)] if isinstance(commands, list) else []
+        return self._share((_short(_text(fix.get("title"))), _text(fix.get("risk"))[:20],
+                            fix.get("needs_root") is not False,
+                            tuple(_short(line) for line in lines[:MOST_COMMANDS])))
+
+    def _share(self, value: Any) -> Any:
+        return self._shared.setdefault(value, value)
+
+    def _findings(self) -> tuple[FleetFinding, ...]:
+        nodes: dict[tuple[str, str], list[str]] = {}
+        first: dict[tuple[str, str], tuple[Any, ...]] = {}
+        messages: dict[tuple[str, str], set[str]] = {}
+        for name, draft in self._drafts.items():
+            for code, found in draft.findings.items():
+                key = (code, found[1])
+                nodes.setdefault(key, []).append(name)
+                first.setdefault(key, found)
+                messages.setdefault(key, set()).add(found[2])
+        order = sorted(nodes, key=lambda key: (-_SEVERITIES[key[1]], -len(nodes[key]), key))
+        return tuple(_finding(key, first[key], nodes[key], messages[key]) for key in order)
+
+
+def _finding(key: tuple[str, str], kept: tuple[Any, ...], nodes: list[str], messages: set[str]) -> FleetFinding:
+    check, severity, message, action, fix = kept
+    told = fix and {"title": fix[0], "risk": fix[1], "needs_root": fix[2], "commands": list(fix[3])}
+    return FleetFinding(key[0], check, severity, message, action, told, tuple(nodes), len(messages))
+
+
+def natural(name: str) -> tuple[tuple[int, int, str], ...]:
+    """node2 before node10."""
+    parts, digits = [], ""
+    for char in name + "\0":
+        if "0" <= char <= "9" and len(digits) < 18:
+            digits += char
+            continue
+        if digits:
+            parts.append((0, int(digits), digits))
+            digits = ""
+        parts.append((1, 0, char))
+    return tuple(parts)
+
+
+def _dict(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _short(text: str) -> str:
+    """Without secrets: who wrote the report may have been an older npudoctor, or no npudoctor at all."""
+    return redact(text if len(text) <= LONGEST else text[:LONGEST] + "...")
