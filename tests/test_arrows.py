@@ -23,6 +23,7 @@ ORDER = (
     ("registry",),
     ("runner",),
     ("environment", "explain", "launch"),
+    ("fleet",),
     ("render",),
     ("cli",),
 )

@@ -22,6 +22,7 @@ COMMANDS = {
     "env": _('Print the export lines, for eval "$(npudoctor env)".'),
     "run": _("Check, set the environment and start the job; exits with the job's status."),
     "explain": _("Explain a failing log or a code, and say what to do."),
+    "fleet": _("Merge the reports of many nodes: who is ready, what is wrong where, what differs."),
     "list": _("List all checks and their codes."),
     "show": _("Print the manual of a check."),
     "schema": _("Print the JSON Schema of a document."),

@@ -28,7 +28,7 @@ def fold(names: Iterable[str]) -> str:
     return _fold(frozenset(names))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=64)
 def _fold(names: frozenset[str]) -> str:
     safe = [name for name in names if is_safe(name)]
     odd = sorted(names.difference(safe))

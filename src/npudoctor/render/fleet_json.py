@@ -1,0 +1,68 @@
+"""A fleet as npudoctor.fleet/1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from npudoctor import __version__
+from npudoctor.fleet.merge import STATES, Fleet
+from npudoctor.fleet.nodes import fold
+from npudoctor.fleet.skew import Deviation
+from npudoctor.render.fleet_text import one_line
+
+SCHEMA = "npudoctor.fleet/1"
+
+
+def fleet_object(fleet: Fleet, started: str, seconds: float, reports: Iterable[object] = ()) -> dict[str, Any]:
+    """The document. `reports`: those of the nodes, as they came but without secrets."""
+    errors = [{"node": failure.node, "source": failure.source, "error": failure.error} for failure in fleet.failures]
+    told = {failure.node for failure in fleet.failures}
+    errors += [{"node": node.name, "source": node.source, "error": node.error}
+               for node in fleet.nodes if node.error is not None and node.name not in told]
+    return {
+        "schema": SCHEMA,
+        "version": __version__,
+        "started": started,
+        "seconds": round(seconds, 3),
+        "engine": "report",
+        "verdict": fleet.verdict,
+        "exit_code": fleet.exit_code,
+        "changed": False,
+        "failed": fleet.exit_code != 0,
+        "msg": one_line(fleet),
+        "counts": {
+            "nodes": len(fleet.nodes),
+            **{state: len(fleet.names(state)) for state in STATES},
+            "findings": len(fleet.findings),
+            "skew": len(fleet.skew),
+            "unreadable": len(fleet.failures),
+            "superseded": sum(fleet.superseded.values()),
+        },
+        "nodes": {state: fold(fleet.names(state)) for state in STATES},
+        "findings": [
+            {
+                "code": finding.code,
+                "severity": finding.severity,
+                "message": finding.message,
+                "messages": finding.variants,
+                "nodes": fold(finding.nodes),
+                "action": finding.action,
+                "fix": finding.fix,
+            }
+            for finding in fleet.findings
+        ],
+        "skew": [
+            {
+                "fact": skew.fact,
+                "majority": _deviation(skew.majority),
+                "others": [_deviation(other) for other in skew.others],
+            }
+            for skew in fleet.skew
+        ],
+        "reports": [*reports, *errors],
+    }
+
+
+def _deviation(deviation: Deviation) -> dict[str, Any]:
+    return {"value": deviation.value, "nodes": fold(deviation.nodes)}

@@ -1,0 +1,124 @@
+"""A fleet for people, in 80 columns: what is wrong where, most nodes first; what differs; the verdict last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from npudoctor.core.messages import _, ngettext
+from npudoctor.fleet.merge import NOT_READY, READY, SILENT, UNDETERMINED, Fleet, FleetFinding
+from npudoctor.fleet.nodes import fold
+from npudoctor.fleet.skew import Deviation, Skew
+from npudoctor.render.columns import paragraph
+from npudoctor.render.printable import printable
+from npudoctor.render.rows import Paint
+
+INDENT, DEEPER = " " * 4, " " * 6
+_PAINT = {"error": "31", "warning": "33"}
+
+
+def fleet_text(fleet: Fleet, *, colour: bool = False) -> str:
+    """The whole page."""
+    paint = Paint(colour)
+    lines = [*_findings(fleet, paint), *_skew(fleet), *_open(fleet), *_states(fleet)]
+    verdict = paint(printable(one_line(fleet)), {0: "32", 1: "31"}.get(fleet.exit_code, "33"))
+    return "\n".join([*lines, "", verdict]) + "\n"
+
+
+def one_line(fleet: Fleet) -> str:
+    """The verdict with the numbers behind it."""
+    words = {
+        READY: _("ready: all {nodes} nodes can train"),
+        NOT_READY: _("not ready: {not_ready} of {nodes} nodes"),
+        UNDETERMINED: _("undetermined: {open} of {nodes} nodes"),
+    }
+    numbers = {state: len(fleet.names(state)) for state in (NOT_READY, UNDETERMINED, SILENT)}
+    text = words[fleet.verdict].format(
+        nodes=len(fleet.nodes), not_ready=numbers[NOT_READY], open=numbers[UNDETERMINED] + numbers[SILENT]
+    )
+    if fleet.verdict == NOT_READY and numbers[UNDETERMINED] + numbers[SILENT]:
+        text += _(", {open} undetermined or silent").format(open=numbers[UNDETERMINED] + numbers[SILENT])
+    return text
+
+
+def _findings(fleet: Fleet, paint: Paint) -> Iterator[str]:
+    serious = [finding for finding in fleet.findings if finding.severity != "info"]
+    # Most nodes first: what fifty nodes have is the image's or the network's.
+    serious.sort(key=lambda finding: -len(finding.nodes))
+    if not serious:
+        yield _("findings: none")
+        return
+    yield _("findings:")
+    for finding in serious:
+        yield from _finding(finding, paint)
+
+
+def _finding(finding: FleetFinding, paint: Paint) -> Iterator[str]:
+    severity = {"error": _("error"), "warning": _("warning")}[finding.severity]
+    head = f"{fold(finding.nodes)}: {finding.code}"
+    first, *rest = paragraph(head, "  ", INDENT)
+    count = ngettext("{n} node", "{n} nodes", len(finding.nodes)).format(n=len(finding.nodes))
+    yield first
+    yield from rest
+    yield f"{INDENT}{paint(severity, _PAINT[finding.severity])}, {count}"
+    yield from paragraph(finding.message, INDENT, INDENT)
+    if finding.variants > 1:
+        yield INDENT + _("({n} different messages; this is the first)").format(n=finding.variants)
+    if finding.fix:
+        yield from paragraph(str(finding.fix["title"]), DEEPER, DEEPER)
+        yield from (f"{DEEPER}  {printable(line)}" for line in finding.fix["commands"])
+
+
+def _skew(fleet: Fleet) -> Iterator[str]:
+    if not fleet.skew:
+        yield _("skew: none")
+        return
+    yield _("skew:")
+    for skew in fleet.skew:
+        yield from _one_skew(skew)
+
+
+def _one_skew(skew: Skew) -> Iterator[str]:
+    majority = ngettext("{value} on {n} node", "{value} on {n} nodes", len(skew.majority.nodes))
+    text = majority.format(value=_value(skew.majority), n=len(skew.majority.nodes))
+    yield from paragraph(f"{skew.fact}: {text}", "  ", INDENT)
+    for other in skew.others:
+        yield from paragraph(_("{value} on {nodes}").format(value=_value(other), nodes=fold(other.nodes)),
+                             INDENT, DEEPER)
+
+
+def _value(deviation: Deviation) -> str:
+    return _("not set") if deviation.value is None else deviation.value
+
+
+def _open(fleet: Fleet) -> Iterator[str]:
+    """Who gave no answer, by name and with the reason."""
+    reasons: dict[str, list[str]] = {}
+    for node in fleet.nodes:
+        if node.state in (UNDETERMINED, SILENT):
+            reasons.setdefault(node.error or node.msg or _("no reason given"), []).append(node.name)
+    for failure in fleet.failures:
+        if failure.node is None:
+            reasons.setdefault(failure.error, []).append(failure.source)
+    if not reasons:
+        yield _("unreadable, silent, undetermined: none")
+        return
+    yield _("unreadable, silent, undetermined:")
+    for reason, names in sorted(reasons.items(), key=lambda item: -len(item[1])):
+        yield from paragraph(f"{fold(names)}: {reason}", "  ", INDENT)
+
+
+def _states(fleet: Fleet) -> Iterator[str]:
+    titles = {
+        READY: _("ready"),
+        NOT_READY: _("not ready"),
+        UNDETERMINED: _("undetermined"),
+        SILENT: _("silent"),
+    }
+    yield _("nodes:")
+    for state, title in titles.items():
+        names = fleet.names(state)
+        if names:
+            yield from paragraph(f"{title} ({len(names)}): {fold(names)}", "  ", INDENT)
+    for name, count in fleet.superseded.items():
+        text = ngettext("{node}: {n} older report not counted", "{node}: {n} older reports not counted", count)
+        yield from paragraph(text.format(node=name, n=count), "  ", INDENT)
