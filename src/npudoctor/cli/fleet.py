@@ -17,7 +17,9 @@ Files = Annotated[o.Texts, o.argument("FILES|-...", _("Reports as files, folders
 FleetFormat = Annotated[o.Text, o.value("--format", "|".join(FORMATS), _("Output format; default text."))]
 Nodes = Annotated[
     o.Text,
-    o.value("--nodes", "|".join(STATES), _("Print only the set of these nodes, for srun --exclude or --nodelist.")),
+    o.value(
+        "--nodes", "|".join(STATES), _("Print only the set of these nodes, for srun --exclude or --nodelist.")
+    ),
 ]
 Expected = Annotated[
     o.Text,
@@ -42,7 +44,9 @@ def fleet(
     from npudoctor.cli.settings.config import UsageError
 
     if action != "report":
-        raise UsageError(_("no such command: {name}{suggestion}").format(name=f"fleet {action}", suggestion=""))
+        raise UsageError(
+            _("no such command: {name}{suggestion}").format(name=f"fleet {action}", suggestion="")
+        )
     for option, value, choices in (("--format", format, FORMATS), ("--nodes", nodes, STATES)):
         if value is not None and value not in choices:
             text = _("{value!r} is not one of {choices}")
@@ -50,5 +54,7 @@ def fleet(
     own = format if format in ("text", "json") else None
     settings = load_settings({"format": own, "lang": lang, "config": config}, ctx.obj)
     return report_fleet(
-        ReportRequest(tuple(files or ()), format or settings["format"], nodes, expected, output, ctx.obj.variables)
+        ReportRequest(
+            tuple(files or ()), format or settings["format"], nodes, expected, output, ctx.obj.variables
+        )
     )

@@ -94,16 +94,18 @@ def _content(request: ReportRequest, fleet: Fleet, spool: IO[str], started: floa
 
         return fleet_html(fleet)
     if request.format == "text":
-        from npudoctor.cli.terminal.reports import _colour
+        from npudoctor.cli.terminal.reports import has_colour
         from npudoctor.render.fleet_text import fleet_text
 
-        return fleet_text(fleet, colour=request.output is None and _colour())
+        return fleet_text(fleet, colour=request.output is None and has_colour())
     from npudoctor.render import exports
 
     subjects = exports.subjects(fleet)
     if request.format == "junit":
         return exports.junit(subjects)
-    return exports.csv_text(subjects) if request.format == "csv" else exports.prometheus(subjects, time.time())
+    return (
+        exports.csv_text(subjects) if request.format == "csv" else exports.prometheus(subjects, time.time())
+    )
 
 
 def _reports(spool: IO[str]) -> Iterator[Any]:

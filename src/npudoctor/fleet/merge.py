@@ -89,8 +89,9 @@ class _Draft:
 
     __slots__ = ("facts", "findings", "looked", "node")
 
-    def __init__(self, node: Node, findings: dict[str, tuple[Any, ...]], facts: dict[str, str],
-                 looked: frozenset[str]) -> None:
+    def __init__(
+        self, node: Node, findings: dict[str, tuple[Any, ...]], facts: dict[str, str], looked: frozenset[str]
+    ) -> None:
         self.node, self.findings, self.facts, self.looked = node, findings, facts, looked
 
 
@@ -171,8 +172,15 @@ class Merger:
             state = UNDETERMINED
         shared = self._share(tuple(rows))
         looked = self._share(looked_at(report, dict(rows)))
-        node = Node(name, state, _short(_text(report.get("msg"))), started, found.source, shared,
-                    self._share(tuple(sorted(findings))))
+        node = Node(
+            name,
+            state,
+            _short(_text(report.get("msg"))),
+            started,
+            found.source,
+            shared,
+            self._share(tuple(sorted(findings))),
+        )
         facts = {self._share(fact): self._share(value) for fact, value in facts_of(report).items()}
         return _Draft(node, findings, facts, looked)
 
@@ -193,9 +201,14 @@ class Merger:
             return None
         commands = fix.get("commands")
         lines = [line for line in commands if isinstance(line, str)] if isinstance(commands, list) else []
-        return self._share((_short(_text(fix.get("title"))), _text(fix.get("risk"))[:20],
-                            fix.get("needs_root") is not False,
-                            tuple(_short(line) for line in lines[:MOST_COMMANDS])))
+        return self._share(
+            (
+                _short(_text(fix.get("title"))),
+                _text(fix.get("risk"))[:20],
+                fix.get("needs_root") is not False,
+                tuple(_short(line) for line in lines[:MOST_COMMANDS]),
+            )
+        )
 
     def _share(self, value: Any) -> Any:
         return self._shared.setdefault(value, value)
@@ -214,7 +227,9 @@ class Merger:
         return tuple(_finding(key, first[key], nodes[key], messages[key]) for key in order)
 
 
-def _finding(key: tuple[str, str], kept: tuple[Any, ...], nodes: list[str], messages: set[str]) -> FleetFinding:
+def _finding(
+    key: tuple[str, str], kept: tuple[Any, ...], nodes: list[str], messages: set[str]
+) -> FleetFinding:
     check, severity, message, action, fix = kept
     told = fix and {"title": fix[0], "risk": fix[1], "needs_root": fix[2], "commands": list(fix[3])}
     return FleetFinding(key[0], check, severity, message, action, told, tuple(nodes), len(messages))

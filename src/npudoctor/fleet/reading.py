@@ -175,7 +175,9 @@ class _Text:
             return
         host = text.find('"host"')
         match = _NAME.search(text, host, host + 400) if host >= 0 else None
-        yield Unreadable(match[1] if match else self.name, source, _("the report is cut short or is not JSON"))
+        yield Unreadable(
+            match[1] if match else self.name, source, _("the report is cut short or is not JSON")
+        )
 
 
 def _decode(text: str) -> tuple[list[object], str]:
@@ -205,9 +207,16 @@ def find_reports(document: object, source: str, name: Optional[str], depth: int 
     schema = document.get("schema")
     if schema == REPORT:
         yield Found(document, source)
-    elif isinstance(schema, str) and schema.startswith("npudoctor.") and not schema.startswith("npudoctor.fleet/"):
-        yield Unreadable(_host_name(document) or name, source, _("schema {schema} is not {known}").format(
-            schema=schema[:80], known=REPORT))
+    elif (
+        isinstance(schema, str)
+        and schema.startswith("npudoctor.")
+        and not schema.startswith("npudoctor.fleet/")
+    ):
+        yield Unreadable(
+            _host_name(document) or name,
+            source,
+            _("schema {schema} is not {known}").format(schema=schema[:80], known=REPORT),
+        )
     elif document.get("unreachable") is True:
         why = document.get("msg")
         yield Unreadable(name, source, why[:500] if isinstance(why, str) else _("unreachable"), True)
@@ -215,8 +224,12 @@ def find_reports(document: object, source: str, name: Optional[str], depth: int 
         yield Unreadable(document["node"], source, document["error"][:500])
     elif isinstance(document.get("stdout"), str):
         # A carrier that splits: the name it gives holds for what cannot be read.
-        items = list(read_stream([line.encode("utf-8", "replace") for line in
-                                  document["stdout"].splitlines(keepends=True)], source))
+        items = list(
+            read_stream(
+                [line.encode("utf-8", "replace") for line in document["stdout"].splitlines(keepends=True)],
+                source,
+            )
+        )
         yield from items or [Unreadable(name, source, _("holds no report"))]
     else:
         for key, part in document.items():

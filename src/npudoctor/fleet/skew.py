@@ -47,7 +47,9 @@ _TABLES = {
     "socket-interfaces": ("interfaces",),
 }
 # Each node has its own.
-_OWN = frozenset("HCCL_IF_IP RANK RANK_ID LOCAL_RANK NODE_RANK GROUP_RANK DEVICE_ID ASCEND_DEVICE_ID POD_IP".split())
+_OWN = frozenset(
+    "HCCL_IF_IP RANK RANK_ID LOCAL_RANK NODE_RANK GROUP_RANK DEVICE_ID ASCEND_DEVICE_ID POD_IP".split()
+)
 _LOOKED = frozenset(("ok", "problem", "skipped"))
 
 
@@ -179,8 +181,13 @@ class Comparison:
         if check is None:
             return []
         known = {node for nodes in self._nodes[fact].values() for node in nodes}
-        return [node for looked, nodes in self._without.items() if check in looked
-                for node in nodes if node not in known]
+        return [
+            node
+            for looked, nodes in self._without.items()
+            if check in looked
+            for node in nodes
+            if node not in known
+        ]
 
 
 def _check_of(fact: str) -> Optional[str]:

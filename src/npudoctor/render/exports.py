@@ -30,26 +30,40 @@ def subjects(fleet: Fleet) -> list[Subject]:
     found: dict[str, list[tuple[str, str, str, str]]] = {}
     for finding in fleet.findings:
         for name in finding.nodes:
-            found.setdefault(name, []).append((finding.check, finding.code, finding.severity, finding.message))
-    return [Subject(node.name, node.state, node.error or node.msg, node.rows, tuple(found.get(node.name, ())))
-            for node in fleet.nodes]
+            found.setdefault(name, []).append(
+                (finding.check, finding.code, finding.severity, finding.message)
+            )
+    return [
+        Subject(node.name, node.state, node.error or node.msg, node.rows, tuple(found.get(node.name, ())))
+        for node in fleet.nodes
+    ]
 
 
 def junit(nodes: Iterable[Subject]) -> str:
     """One suite a node, one case a check. Unknown is an error, a warning no failure."""
     suites = [_suite(node) for node in nodes]
-    return '<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="npudoctor">\n' + "".join(suites) + "</testsuites>\n"
+    return (
+        '<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="npudoctor">\n'
+        + "".join(suites)
+        + "</testsuites>\n"
+    )
 
 
 def _suite(node: Subject) -> str:
     cases = [_case(node, check, status) for check, status in node.rows]
-    if not node.rows or (node.state in ("undetermined", "silent") and not any("<error" in case for case in cases)):
+    if not node.rows or (
+        node.state in ("undetermined", "silent") and not any("<error" in case for case in cases)
+    ):
         name = quoteattr(printable(node.name))
-        cases.append(f'    <testcase classname={name} name="report">'
-                     f"<error message={quoteattr(printable(node.msg))}/></testcase>\n")
+        cases.append(
+            f'    <testcase classname={name} name="report">'
+            f"<error message={quoteattr(printable(node.msg))}/></testcase>\n"
+        )
     counts = {kind: sum(f"<{kind}" in case for case in cases) for kind in ("failure", "error", "skipped")}
-    return (f'  <testsuite name={quoteattr(printable(node.name))} tests="{len(cases)}" failures="{counts["failure"]}"'
-            f' errors="{counts["error"]}" skipped="{counts["skipped"]}">\n' + "".join(cases) + "  </testsuite>\n")
+    return (
+        f'  <testsuite name={quoteattr(printable(node.name))} tests="{len(cases)}" failures="{counts["failure"]}"'
+        f' errors="{counts["error"]}" skipped="{counts["skipped"]}">\n' + "".join(cases) + "  </testsuite>\n"
+    )
 
 
 def _case(node: Subject, check: str, status: str) -> str:
@@ -58,14 +72,18 @@ def _case(node: Subject, check: str, status: str) -> str:
     errors = [row for row in told if row[2] == "error"]
     if errors:
         text = "\n".join(f"{code}: {message}" for _check, code, _severity, message in told)
-        inner = (f"<failure type={quoteattr(printable(errors[0][1]))} message={quoteattr(printable(errors[0][3]))}>"
-                 f"{escape(_lines(text))}</failure>")
+        inner = (
+            f"<failure type={quoteattr(printable(errors[0][1]))} message={quoteattr(printable(errors[0][3]))}>"
+            f"{escape(_lines(text))}</failure>"
+        )
     elif status == "skipped":
         inner = "<skipped/>"
     elif status not in ("ok", "problem"):
         inner = f'<error message="{status}"/>'
-    return (f"    <testcase classname={quoteattr(printable(node.name))} name={quoteattr(printable(check))}>"
-            f"{inner}</testcase>\n")
+    return (
+        f"    <testcase classname={quoteattr(printable(node.name))} name={quoteattr(printable(check))}>"
+        f"{inner}</testcase>\n"
+    )
 
 
 def _lines(text: str) -> str:
@@ -86,8 +104,10 @@ def _metrics(nodes: list[Subject], finished: float) -> Iterator[str]:
     for node in nodes:
         for check, status in dict(node.rows).items():
             if status != "skipped":
-                yield (f"npudoctor_check_status{{node={_label(node.name)},id={_label(check)},"
-                       f"status={_label(status)}}} 1\n")
+                yield (
+                    f"npudoctor_check_status{{node={_label(node.name)},id={_label(check)},"
+                    f"status={_label(status)}}} 1\n"
+                )
     yield "# HELP npudoctor_finding 1 for each finding\n# TYPE npudoctor_finding gauge\n"
     for node in nodes:
         for code, severity in {code: severity for _check, code, severity, _message in node.findings}.items():
@@ -124,4 +144,7 @@ def nagios(subject: Subject, seconds: float) -> tuple[int, str]:
     status = {"not_ready": 2, "undetermined": 3, "silent": 3}.get(subject.state, 1 if warnings else 0)
     word = ("OK", "WARNING", "CRITICAL", "UNKNOWN")[status]
     message = printable(subject.msg).replace("|", "/")
-    return status, f"{word}: {message} | 'errors'={errors};;0 'warnings'={warnings};0 'seconds'={seconds:.2f}s\n"
+    return (
+        status,
+        f"{word}: {message} | 'errors'={errors};;0 'warnings'={warnings};0 'seconds'={seconds:.2f}s\n",
+    )

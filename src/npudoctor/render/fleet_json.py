@@ -14,12 +14,19 @@ from npudoctor.render.fleet_text import one_line
 SCHEMA = "npudoctor.fleet/1"
 
 
-def fleet_object(fleet: Fleet, started: str, seconds: float, reports: Iterable[object] = ()) -> dict[str, Any]:
+def fleet_object(
+    fleet: Fleet, started: str, seconds: float, reports: Iterable[object] = ()
+) -> dict[str, Any]:
     """The document. `reports`: those of the nodes, as they came but without secrets."""
-    errors = [{"node": failure.node, "source": failure.source, "error": failure.error} for failure in fleet.failures]
+    errors = [
+        {"node": failure.node, "source": failure.source, "error": failure.error} for failure in fleet.failures
+    ]
     told = {failure.node for failure in fleet.failures}
-    errors += [{"node": node.name, "source": node.source, "error": node.error}
-               for node in fleet.nodes if node.error is not None and node.name not in told]
+    errors += [
+        {"node": node.name, "source": node.source, "error": node.error}
+        for node in fleet.nodes
+        if node.error is not None and node.name not in told
+    ]
     return {
         "schema": SCHEMA,
         "version": __version__,

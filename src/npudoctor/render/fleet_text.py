@@ -82,8 +82,9 @@ def _one_skew(skew: Skew) -> Iterator[str]:
     text = majority.format(value=_value(skew.majority), n=len(skew.majority.nodes))
     yield from paragraph(f"{skew.fact}: {text}", "  ", INDENT)
     for other in skew.others:
-        yield from paragraph(_("{value} on {nodes}").format(value=_value(other), nodes=fold(other.nodes)),
-                             INDENT, DEEPER)
+        yield from paragraph(
+            _("{value} on {nodes}").format(value=_value(other), nodes=fold(other.nodes)), INDENT, DEEPER
+        )
 
 
 def _value(deviation: Deviation) -> str:
@@ -120,5 +121,7 @@ def _states(fleet: Fleet) -> Iterator[str]:
         if names:
             yield from paragraph(f"{title} ({len(names)}): {fold(names)}", "  ", INDENT)
     for name, count in fleet.superseded.items():
-        text = ngettext("{node}: {n} older report not counted", "{node}: {n} older reports not counted", count)
+        text = ngettext(
+            "{node}: {n} older report not counted", "{node}: {n} older reports not counted", count
+        )
         yield from paragraph(text.format(node=name, n=count), "  ", INDENT)

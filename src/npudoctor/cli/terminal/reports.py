@@ -36,10 +36,11 @@ def deliver_report(report: Report, format: str, target: Optional[str], *, verbos
     def text() -> str:
         from npudoctor.render.text import report_text
 
-        return report_text(report, verbose=verbose, quiet=quiet, colour=target is None and _colour())
+        return report_text(report, verbose=verbose, quiet=quiet, colour=target is None and has_colour())
 
     deliver(format, document, text, target)
 
 
-def _colour() -> bool:
+def has_colour() -> bool:
+    """Whether standard output is a terminal that wants colours."""
     return output.is_terminal() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

@@ -1,0 +1,127 @@
+"""Many reports become one: states, folded findings, skew, and nobody is dropped."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import pytest
+
+from npudoctor.fleet.merge import Fleet, Merger
+from npudoctor.fleet.nodes import InvalidNodes, expand, fold
+from npudoctor.fleet.reading import Found, Unreadable
+from npudoctor.render import exports
+from npudoctor.render.fleet_html import fleet_html
+from npudoctor.render.fleet_text import fleet_text
+
+from .carriers import ready, report
+
+
+def merged(
+    *reports: dict[str, Any], expected: tuple[str, ...] = (), lost: Optional[Unreadable] = None
+) -> Fleet:
+    merger = Merger(expected)
+    merger.add_all([Found(one, "-") for one in reports])
+    merger.add_all([lost] if lost else [])
+    return merger.fleet()
+
+
+def test_findings_are_folded_to_node_sets() -> None:
+    fleet = merged(*(report(f"node{n}") for n in (1, 2, 3, 5)), ready("node4"))
+    assert "node[1-3,5]: cache-server.orphan-segment" in fleet_text(fleet)
+    assert fleet.exit_code == 1 and fleet.names("ready") == ("node4",)
+    assert "hccl-ports.dead" not in {finding.code for finding in fleet.findings}  # an echo
+
+
+def test_who_never_answered_is_named() -> None:
+    fleet = merged(ready("node1.cluster"), expected=expand("node[1-3]"))
+    assert fleet.names("ready") == ("node1",) and fold(fleet.names("silent")) == "node[2-3]"
+    assert fleet.exit_code == 2 and "node[2-3]: no report" in fleet_text(fleet)
+
+
+def test_what_cannot_be_read_decides() -> None:
+    assert merged(ready("a")).exit_code == 0
+    assert merged(ready("a"), lost=Unreadable(None, "x.json", "holds no report")).exit_code == 2
+    assert merged(ready("a"), lost=Unreadable("b", "-", "no route", True)).names("silent") == ("b",)
+    assert merged().exit_code == 2
+
+
+def test_the_newest_report_of_a_node_counts() -> None:
+    old = report("a", started="2026-01-01T00:00:00Z")
+    for order in ((old, ready("a")), (ready("a"), old)):
+        fleet = merged(*order)
+        assert fleet.exit_code == 0 and fleet.superseded == {"a": 1}
+        assert "a: 1 older report not counted" in fleet_text(fleet)
+
+
+def test_skew_names_the_majority_and_the_deviants() -> None:
+    reports = [ready(f"n{n}", hccl_env={"variables": {"HCCL_CONNECT_TIMEOUT": "600"}}) for n in range(1, 9)]
+    reports += [ready("n9"), ready("n10", hccl_env={"variables": {"HCCL_CONNECT_TIMEOUT": "120"}})]
+    reports[8]["results"].append({"check": "hccl-env", "status": "skipped", "findings": []})
+    reports[0]["host"]["release"] = "5.10.1"
+    fleet = merged(*reports)
+    told = {
+        skew.fact: (skew.majority.value, [(o.value, o.nodes) for o in skew.others]) for skew in fleet.skew
+    }
+    assert told["kernel"] == ("5.10.0", [("5.10.1", ("n1",))])
+    assert told["HCCL_CONNECT_TIMEOUT"] == ("600", [("120", ("n10",)), (None, ("n9",))])
+    assert "HCCL_CONNECT_TIMEOUT: 600 on 8 nodes" in fleet_text(fleet)
+    assert "skew: none" in fleet_text(merged(ready("a"), ready("b")))
+
+
+EVIL = "\x1b]0;x\x07<script>alert(1)</script>\u202e[1-9],$(id)"
+
+
+def hostile() -> list[dict[str, Any]]:
+    odd: list[Any] = [None, 7, [], {}, EVIL, "x" * 100_000, [[]], {"a": None}]
+    reports = [report(EVIL, msg=EVIL)]
+    reports[0]["results"][0]["findings"][0].update(code=EVIL, message=EVIL, severity=EVIL, action=7)
+    reports[0]["results"][0].update(check=EVIL, facts={EVIL: EVIL})
+    reports[0]["host"]["release"] = EVIL
+    for number, value in enumerate(odd):
+        for key in (
+            "results",
+            "host",
+            "target",
+            "started",
+            "verdict",
+            "exit_code",
+            "msg",
+            "scope",
+            "profile",
+        ):
+            reports.append(report(f"h{number}", **{key: value}))
+        for key in ("check", "status", "findings", "facts"):
+            one = report(f"h{number}")
+            one["results"][0][key] = value
+            reports.append(one)
+        for key in ("code", "message", "severity", "fix", "ignored", "caused_by", "action"):
+            one = report(f"h{number}")
+            one["results"][0]["findings"][0][key] = value
+            reports.append(one)
+    return reports
+
+
+def test_hostile_reports_harm_nobody() -> None:
+    fleet = merged(*hostile())
+    page, text = fleet_html(fleet), fleet_text(fleet)
+    subjects = exports.subjects(fleet)
+    others = [exports.junit(subjects), exports.csv_text(subjects), exports.prometheus(subjects, 0)]
+    for shown in (page, text, *others):
+        assert "\x1b" not in shown and "\x07" not in shown and "\u202e" not in shown
+    assert "<script>alert" not in page and "<script>alert" not in others[0]
+
+
+def test_secrets_are_taken_out() -> None:
+    one = report("a", msg="password=hunter2-hunter2")
+    one["results"][0]["findings"][0]["message"] = "https://bob:hunter2-hunter2@host/ fails"
+    one["results"].append({"check": "hccl-env", "status": "ok",
+                           "facts": {"variables": {"HCCL_API_TOKEN": "hunter2-hunter2"}}})  # fmt: skip
+    other = ready("b", hccl_env={"variables": {"HCCL_API_TOKEN": "hunter3-hunter3"}})
+    fleet = merged(one, other)
+    assert "hunter" not in fleet_text(fleet) + fleet_html(fleet) + exports.csv_text(exports.subjects(fleet))
+
+
+@pytest.mark.parametrize("text", ["node[1-", "a b;c[", "$(id)", "@all"])
+def test_no_other_text_is_a_node_set(text: str) -> None:
+    with pytest.raises(InvalidNodes):
+        expand(text)
