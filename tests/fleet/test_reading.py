@@ -42,7 +42,7 @@ STREAMS = {
     "kubectl": ("".join(prefixed("a", "[pod/train-0/doctor] ")), ["a"]),
     "ansible callback": (ANSIBLE, ["a", "!x"]),
     "ansible debug": ("TASK [x]\nok: [a] => " + json.dumps({"stdout": A}, indent=4) + "\n", ["a"]),
-    "ansible unreachable": ('y | UNREACHABLE! => {\n    "msg": "no route",\n    "unreachable": true\n}\n', ["!y"]),
+    "ansible unreachable": ('y | UNREACHABLE! => {\n    "msg": "no route",\n    "unreachable": true\n}\n', ["!y"]),  # noqa: E501
     "cut short": (A[: len(A) // 2], ["!a"]),
     "cut short, then whole": (A[: len(A) // 2] + "\n" + B, ["!a", "b"]),
     "newer minor": (A.replace('"seconds"', '"later": {"x": 1},\n  "seconds"', 1), ["a"]),

@@ -35,7 +35,7 @@ class Node:
 
 @dataclass(frozen=True)
 class FleetFinding:
-    """One code on all nodes that have it. `message` is the first node's; `variants`: how many differ from it."""
+    """One code on all nodes that have it. `message` is the first node's; `variants`: how many there are."""
 
     code: str
     check: str
@@ -158,7 +158,8 @@ class Merger:
 
     def _draft(self, name: str, started: str, found: Found) -> _Draft:
         report = found.report
-        rows, findings = [], {}
+        rows: list[tuple[str, str]] = []
+        findings: dict[str, tuple[Any, ...]] = {}
         results = report.get("results")
         for row in (results if isinstance(results, list) else [])[:MOST_ROWS]:
             row = _dict(row)
@@ -167,7 +168,7 @@ class Merger:
             listed = row.get("findings")
             for finding in (listed if isinstance(listed, list) else [])[:MOST_FINDINGS]:
                 self._note(check, _dict(finding), findings)
-        state = report.get("verdict")
+        state = _text(report.get("verdict"))
         if state not in _STATUS_OF or report.get("exit_code") != _STATUS_OF[state] or not rows:
             state = UNDETERMINED
         shared = self._share(tuple(rows))
@@ -185,7 +186,7 @@ class Merger:
         return _Draft(node, findings, facts, looked)
 
     def _note(self, check: str, finding: dict[str, Any], findings: dict[str, tuple[Any, ...]]) -> None:
-        code, severity = _text(finding.get("code"))[:200], finding.get("severity")
+        code, severity = _text(finding.get("code"))[:200], _text(finding.get("severity"))
         if not code or finding.get("ignored") or finding.get("caused_by") or len(findings) >= MOST_FINDINGS:
             return
         if severity not in _SEVERITIES:

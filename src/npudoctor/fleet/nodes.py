@@ -9,8 +9,8 @@ from typing import Any
 from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _
 
-# What a name of a host may be made of. Anything else is data of a hostile or broken report: ClusterShell would
-# read its brackets and operators, a shell its blanks.
+# What a name of a host may be made of. Anything else is data of a hostile or broken report: ClusterShell
+# would read its brackets and operators, a shell its blanks.
 _SAFE = pattern(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
 
 
@@ -42,7 +42,7 @@ def expand(text: str) -> tuple[str, ...]:
     try:
         # Without a resolver: @group would run whatever program the site's configuration names.
         names = tuple(library.NodeSet(text, resolver=library.RESOLVER_NOGROUP))
-    except (library.NodeSetException, library.RangeSetException) as error:
+    except library.NodeSetException as error:
         raise InvalidNodes(_("{text!r} is not a node set: {why}").format(text=text, why=error)) from error
     odd = next((name for name in names if not is_safe(name)), None)
     if odd is not None:

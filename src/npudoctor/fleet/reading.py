@@ -40,7 +40,10 @@ class Found:
 
 @dataclass(frozen=True)
 class Unreadable:
-    """What was meant to be a report, or a node that its carrier could not reach. `node` None: nobody knows whose."""
+    """What was meant to be a report, or a node that its carrier could not reach.
+
+    `node` None: nobody knows whose it is.
+    """
 
     node: Optional[str]
     source: str
@@ -97,14 +100,14 @@ def read_stream(stream: Iterable[bytes], source: str) -> Iterator[Item]:
         if text is not None and body.startswith("{"):  # a new one, while the last never ended
             yield from texts.pop(prefix).abandoned(source)
             text = None
-        if text is None:
-            if not body.startswith("{"):
-                continue
+        if text is None and body.startswith("{"):
             text = texts[prefix] = _Text(name)
+        if text is None:
+            continue
         text.add(body)
         if text.size > LONGEST:
             yield from texts.pop(prefix).abandoned(source)
-        elif body.startswith("}") or (body.startswith("{") and body.rstrip().endswith("}")):
+        elif _may_end(body):
             documents, rest = text.documents()
             if documents:
                 del texts[prefix]
@@ -115,6 +118,10 @@ def read_stream(stream: Iterable[bytes], source: str) -> Iterator[Item]:
                     texts[prefix].add(rest)
     for text in texts.values():
         yield from text.abandoned(source)
+
+
+def _may_end(line: str) -> bool:
+    return line.startswith("}") or (line.startswith("{") and line.rstrip().endswith("}"))
 
 
 def _lines(stream: Iterable[bytes]) -> Iterator[str]:
@@ -202,8 +209,11 @@ def find_reports(document: object, source: str, name: Optional[str], depth: int 
     if isinstance(document, list):
         for part in document:
             yield from find_reports(part, source, name, depth + 1)
-    if not isinstance(document, dict):
-        return
+    elif isinstance(document, dict):
+        yield from _in_table(document, source, name, depth)
+
+
+def _in_table(document: dict[str, Any], source: str, name: Optional[str], depth: int) -> Iterator[Item]:
     schema = document.get("schema")
     if schema == REPORT:
         yield Found(document, source)

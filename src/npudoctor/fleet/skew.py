@@ -91,19 +91,23 @@ def _all(report: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for row in rows if isinstance(rows, list) else ():
         if isinstance(row, dict) and row.get("facts") and isinstance(row.get("check"), str):
             tables[row["check"]] = row["facts"]
-    for fact, (check, *path) in _OF_CHECK.items():
-        if check in tables:
-            yield from _entry(fact, _at(tables[check], path))
+    for fact, (check, *keys) in _OF_CHECK.items():
+        yield from _entry(fact, _at(tables.get(check), keys))
     yield from _entry("CANN", _cann(tables))
+    yield from _named(tables)
+    for name in ("tls", "mtu"):
+        values = sorted(set(_leaves(tables.get("hccn-config"), name)))
+        yield from _entry(f"device {name.upper()}", " ".join(values) or None)
+
+
+def _named(tables: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Variables, frameworks, interfaces: each entry is a fact."""
     for check, path in _TABLES.items():
         table = _at(tables.get(check), path)
         if isinstance(table, dict):
             for name, value in list(table.items())[:MOST]:
                 if name not in _OWN:
                     yield from _entry(name[:LONGEST], value)
-    for name in ("tls", "mtu"):
-        values = sorted(set(_leaves(tables.get("hccn-config"), name)))
-        yield from _entry(f"device {name.upper()}", " ".join(values) or None)
 
 
 def _cann(tables: Mapping[str, Any]) -> object:
@@ -160,7 +164,7 @@ class Comparison:
         self._without.setdefault(looked, []).append(node)
 
     def skews(self) -> tuple[Skew, ...]:
-        """What differs, the facts with the fewest deviating nodes first: one node that differs is the likely cause."""
+        """What differs, fewest deviating nodes first: one node unlike all others is the likely cause."""
         found = [skew for fact in self._nodes for skew in self._skew(fact)]
         return tuple(sorted(found, key=lambda skew: (sum(len(o.nodes) for o in skew.others), skew.fact)))
 

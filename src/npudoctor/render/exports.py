@@ -61,7 +61,7 @@ def _suite(node: Subject) -> str:
         )
     counts = {kind: sum(f"<{kind}" in case for case in cases) for kind in ("failure", "error", "skipped")}
     return (
-        f'  <testsuite name={quoteattr(printable(node.name))} tests="{len(cases)}" failures="{counts["failure"]}"'
+        f'  <testsuite name={quoteattr(printable(node.name))} tests="{len(cases)}" failures="{counts["failure"]}"'  # noqa: E501
         f' errors="{counts["error"]}" skipped="{counts["skipped"]}">\n' + "".join(cases) + "  </testsuite>\n"
     )
 
@@ -73,7 +73,7 @@ def _case(node: Subject, check: str, status: str) -> str:
     if errors:
         text = "\n".join(f"{code}: {message}" for _check, code, _severity, message in told)
         inner = (
-            f"<failure type={quoteattr(printable(errors[0][1]))} message={quoteattr(printable(errors[0][3]))}>"
+            f"<failure type={quoteattr(printable(errors[0][1]))} message={quoteattr(printable(errors[0][3]))}>"  # noqa: E501
             f"{escape(_lines(text))}</failure>"
         )
     elif status == "skipped":
@@ -97,10 +97,10 @@ def prometheus(nodes: Iterable[Subject], finished: float) -> str:
 
 
 def _metrics(nodes: list[Subject], finished: float) -> Iterator[str]:
-    yield "# HELP npudoctor_ready 1 ready, 0 not ready, -1 undetermined or silent\n# TYPE npudoctor_ready gauge\n"
+    yield "# HELP npudoctor_ready 1 ready, 0 not ready, -1 undetermined or silent\n# TYPE npudoctor_ready gauge\n"  # noqa: E501
     for node in nodes:
         yield f"npudoctor_ready{{node={_label(node.name)}}} {_NUMBERS.get(node.state, -1)}\n"
-    yield "# HELP npudoctor_check_status 1 for the ending of each check\n# TYPE npudoctor_check_status gauge\n"
+    yield "# HELP npudoctor_check_status 1 for the ending of each check\n# TYPE npudoctor_check_status gauge\n"  # noqa: E501
     for node in nodes:
         for check, status in dict(node.rows).items():
             if status != "skipped":
@@ -111,9 +111,9 @@ def _metrics(nodes: list[Subject], finished: float) -> Iterator[str]:
     yield "# HELP npudoctor_finding 1 for each finding\n# TYPE npudoctor_finding gauge\n"
     for node in nodes:
         for code, severity in {code: severity for _check, code, severity, _message in node.findings}.items():
-            yield f"npudoctor_finding{{node={_label(node.name)},code={_label(code)},severity={_label(severity)}}} 1\n"
+            yield f"npudoctor_finding{{node={_label(node.name)},code={_label(code)},severity={_label(severity)}}} 1\n"  # noqa: E501
     yield "# HELP npudoctor_last_run_timestamp_seconds When this was made\n"
-    yield f"# TYPE npudoctor_last_run_timestamp_seconds gauge\nnpudoctor_last_run_timestamp_seconds {finished:.0f}\n"
+    yield f"# TYPE npudoctor_last_run_timestamp_seconds gauge\nnpudoctor_last_run_timestamp_seconds {finished:.0f}\n"  # noqa: E501
 
 
 def _label(text: str) -> str:

@@ -31,8 +31,10 @@ body{font:15px/1.45 system-ui,sans-serif;margin:1.5rem auto;max-width:78rem;padd
 h1{font-size:1.4rem}h2{font-size:1.1rem;margin-top:2rem}
 .not_ready,.error,.problem{color:var(--bad)}.ready{color:var(--good)}
 .undetermined,.silent,.warning,.unknown,.timeout,.crashed,.broken{color:var(--odd)}
-table{border-collapse:collapse}th,td{border:1px solid var(--line);padding:.2rem .5rem;text-align:left;vertical-align:top}
-.map{overflow:auto;max-height:75vh}.map thead th{position:sticky;top:0;background:Canvas;vertical-align:bottom}
+table{border-collapse:collapse}th,td{border:1px solid var(--line);padding:.2rem .5rem;text-align:left}
+th,td{vertical-align:top}
+.map{overflow:auto;max-height:75vh}
+.map thead th{position:sticky;top:0;background:Canvas;vertical-align:bottom}
 .map thead th span{writing-mode:vertical-rl;font-weight:400}.map td{text-align:center}
 .nodes{font-family:ui-monospace,monospace;font-weight:400;overflow-wrap:anywhere;min-width:14rem}
 pre{background:#8882;padding:.5rem;white-space:pre-wrap;overflow-wrap:anywhere}
@@ -88,7 +90,8 @@ def _findings(fleet: Fleet) -> Iterator[str]:
     for finding in sorted(
         fleet.findings, key=lambda finding: (finding.severity == "info", -len(finding.nodes))
     ):
-        yield f'<tr data-row="{_text(finding.severity)}"><td class="{finding.severity}">{_text(finding.code)}</td>'
+        yield f'<tr data-row="{finding.severity}">'
+        yield f'<td class="{finding.severity}">{_text(finding.code)}</td>'
         yield f'<td>{len(finding.nodes)}</td><td class="nodes">{_text(fold(finding.nodes))}</td>'
         yield f"<td>{_text(finding.message)}"
         if finding.fix and finding.fix["commands"]:
@@ -146,7 +149,8 @@ def _failures(fleet: Fleet) -> Iterator[str]:
         yield f"<h2>{_text(_('Unreadable or unreachable'))}</h2>\n<table><tbody>\n"
         for failure in fleet.failures:
             name = failure.node or failure.source
-            yield f'<tr data-row="silent"><td class="nodes">{_text(name)}</td><td>{_text(failure.error)}</td></tr>\n'
+            yield f'<tr data-row="silent"><td class="nodes">{_text(name)}</td>'
+            yield f"<td>{_text(failure.error)}</td></tr>\n"
         yield "</tbody></table>\n"
 
 

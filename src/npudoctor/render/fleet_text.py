@@ -1,4 +1,4 @@
-"""A fleet for people, in 80 columns: what is wrong where, most nodes first; what differs; the verdict last."""
+"""A fleet for people, in 80 columns: what is wrong where, what differs, the verdict last."""
 
 from __future__ import annotations
 
