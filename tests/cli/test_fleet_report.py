@@ -54,3 +54,12 @@ def test_other_programs_can_read_it(npudoctor: Npudoctor) -> None:
     assert "b,not_ready,error,cache-server," in npudoctor("fleet", "report", path, "--format", "csv").out
     page = npudoctor("fleet", "report", path, "--format", "html", "--output", "page.html")
     assert page.out == "" and "<h1" in (npudoctor.folder / "page.html").read_text()
+
+
+def test_json_survives_what_no_json_is(npudoctor: Npudoctor) -> None:
+    tower: object = 1
+    for _level in range(450):
+        tower = [tower]
+    path = str(write(npudoctor, ready("a", x={"y": float("nan")}), ready("b", x={"y": tower})))
+    done = npudoctor("fleet", "report", path, "--format", "json")
+    assert done.status == 0 and [one["node"] for one in done.json["reports"]] == ["a", "b"]

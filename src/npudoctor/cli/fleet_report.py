@@ -72,12 +72,23 @@ def _read(request: ReportRequest, merger: Merger, spool: Optional[IO[str]]) -> N
     for item in reading.read(request.files, sys.stdin.buffer):
         if isinstance(item, reading.Found) and spool is not None:
             if merger.add(item):
-                from npudoctor.core.redact.redact import redact_value
-
-                name = item.report["host"]["name"]
-                spool.write(json.dumps([name, redact_value(item.report)]) + "\n")
+                spool.write(_line(item) + "\n")
         else:
             merger.add_all((item,))
+
+
+def _line(item: reading.Found) -> str:
+    """What the JSON document repeats of a report: all of it, unless JSON has no words for it (NaN, a tower)."""
+    from npudoctor.core.redact.redact import redact_value
+    from npudoctor.render.json_text import json_text
+
+    name = item.report["host"]["name"]
+    try:
+        report = redact_value(item.report)
+        json_text([[[[[[report]]]]]])
+    except (ValueError, RecursionError):
+        report = {"node": name, "error": _("the report cannot be repeated here: too deep or not JSON")}
+    return json.dumps([name, report])
 
 
 def _content(request: ReportRequest, fleet: Fleet, spool: IO[str], started: float) -> str:

@@ -108,16 +108,22 @@ def read_stream(stream: Iterable[bytes], source: str) -> Iterator[Item]:
         if text.size > LONGEST:
             yield from texts.pop(prefix).abandoned(source)
         elif _may_end(body):
-            documents, rest = text.documents()
-            if documents:
-                del texts[prefix]
-                for document in documents:
-                    yield from find_reports(document, source, text.name)
-                if rest:
-                    texts[prefix] = _Text(name)
-                    texts[prefix].add(rest)
+            yield from _complete(texts, prefix, source)
     for text in texts.values():
         yield from text.abandoned(source)
+
+
+def _complete(texts: dict[str, _Text], prefix: str, source: str) -> Iterator[Item]:
+    """The reports that this line completes; what stands behind them begins the next."""
+    text = texts[prefix]
+    documents, rest = text.documents()
+    if documents:
+        del texts[prefix]
+        for document in documents:
+            yield from find_reports(document, source, text.name)
+        if rest:
+            texts[prefix] = _Text(text.name)
+            texts[prefix].add(rest)
 
 
 def _may_end(line: str) -> bool:
