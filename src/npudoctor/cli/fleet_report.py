@@ -78,7 +78,7 @@ def _read(request: ReportRequest, merger: Merger, spool: Optional[IO[str]]) -> N
 
 
 def _line(item: reading.Found) -> str:
-    """What the JSON document repeats of a report: all of it, unless JSON has no words for it (NaN, a tower)."""
+    """What the JSON document repeats of a report: all of it, unless JSON cannot hold it (NaN, deep nesting)."""
     from npudoctor.core.redact.redact import redact_value
     from npudoctor.render.json_text import json_text
 
@@ -87,7 +87,7 @@ def _line(item: reading.Found) -> str:
         report = redact_value(item.report)
         json_text([[[[[[report]]]]]])
     except (ValueError, RecursionError):
-        report = {"node": name, "error": _("the report cannot be repeated here: too deep or not JSON")}
+        report = {"node": name, "error": _("the report is nested too deeply or is not JSON")}
     return json.dumps([name, report])
 
 
