@@ -78,7 +78,7 @@ def _read(request: ReportRequest, merger: Merger, spool: Optional[IO[str]]) -> N
 
 
 def _line(item: reading.Found) -> str:
-    """What the JSON document repeats of a report: all of it, unless JSON cannot hold it (NaN, deep nesting)."""
+    """What the JSON document repeats of a report: all of it, unless JSON cannot hold it."""
     from npudoctor.core.redact.redact import redact_value
     from npudoctor.render.json_text import json_text
 
@@ -93,7 +93,10 @@ def _line(item: reading.Found) -> str:
 
 def _content(request: ReportRequest, fleet: Fleet, spool: IO[str], started: float) -> str:
     if request.nodes is not None:
-        return nodes.fold(filter(nodes.is_safe, fleet.names(request.nodes.replace("-", "_")))) + "\n"
+        names = fleet.names(request.nodes.replace("-", "_"))
+        for odd in (name for name in names if not nodes.is_safe(name)):
+            output.complain(_("{text!r} is not a node name").format(text=odd))
+        return nodes.fold(filter(nodes.is_safe, names)) + "\n"
     if request.format == "json":
         from npudoctor.render.fleet_json import fleet_object
         from npudoctor.render.json_text import json_text
