@@ -127,10 +127,14 @@ def _ignored(raw: Any, in_file: bool) -> dict[str, Optional[str]]:
     return {name.strip(): reason.strip() or None for name, _equal, reason in pairs}
 
 
+# What the schema of the report names too.
+SCOPES = ("all", "node", "job")
+PROFILES = ("full", "quick", "deep")
+
 KEYS: dict[str, ConfigKey] = {
     "expect": ConfigKey(_one_of("auto", "npu", "gpu", "none"), "auto"),
-    "scope": ConfigKey(_one_of("all", "node", "job"), "all"),
-    "profile": ConfigKey(_one_of("full", "quick", "deep"), "full"),
+    "scope": ConfigKey(_one_of(*SCOPES), "all"),
+    "profile": ConfigKey(_one_of(*PROFILES), "full"),
     "fail_on": ConfigKey(_one_of("error", "warning"), "error"),
     "deadline": ConfigKey(_seconds, 30.0),
     "timeout": ConfigKey(_seconds, 10.0),
