@@ -9,7 +9,7 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from npudoctor.cli.settings.keys import PROFILES, SCOPES
+from npudoctor.cli.config import PROFILES, SCOPES
 from npudoctor.core.model import Action, Risk, Scope, Severity, Status, Verdict
 from npudoctor.render.report_json import report_json, report_object
 from npudoctor.runner.verdict import EXIT
