@@ -78,11 +78,13 @@ def _(machine: Machine) -> None:
     machine.remove(*{path.split("/te/")[0] + "/te" for path in machine.files if "/site-packages/te/" in path})
 
 
-def _without(name: str, code: str = "cann-python-deps.missing", where: Where = anywhere) -> None:
+def _without(
+    name: str, why: str = "", code: str = "cann-python-deps.missing", where: Where = anywhere
+) -> None:
     def breaks(machine: Machine) -> None:
         machine.uninstall(name)
 
-    fault(f"{name} is not installed", code, where)(breaks)
+    fault(f"{name} is not installed{why}", code, where)(breaks)
 
 
 # There the list of CANN is a warning, and MindSpore's own metadata an error.
@@ -92,7 +94,7 @@ for _name in ("decorator", "sympy", "cffi", "attrs"):
     _without(_name)
 for _name in ("psutil", "protobuf"):
     _without(_name, where=lambda machine: not _OLD_MINDSPORE(machine))
-    _without(_name, "package-requirements.missing", _OLD_MINDSPORE)
+    _without(_name, ", and MindSpore requires it", "package-requirements.missing", _OLD_MINDSPORE)
 
 
 @fault("sympy is too old", "cann-python-deps.unsuitable", layout("old"))
