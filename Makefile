@@ -3,8 +3,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
-# For what CI varies: a constraints file, a choice of tests.
-PIP_ARGS ?=
+# Which tests: -k ports, tests/host, ...
 PYTEST_ARGS ?=
 # Debian packages with the programs that tests set scenes with.
 TEST_PACKAGES = e2fsprogs fish fuse3 g++ iproute2 iptables mount nftables perl procps ripgrep tcsh tmux util-linux zsh
@@ -49,15 +48,15 @@ $(BIN)/python:
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
 $(VENV)/.installed: $(STAMP_NEEDS)
-	$(BIN)/python -m pip install --quiet $(PIP_ARGS) --editable .
+	$(BIN)/python -m pip install --quiet --editable .
 	@touch $@
 
 $(VENV)/.installed-test: $(STAMP_NEEDS)
-	$(BIN)/python -m pip install --quiet $(PIP_ARGS) --editable ".[test]"
+	$(BIN)/python -m pip install --quiet --editable ".[test]"
 	@touch $@ $(VENV)/.installed
 
 $(VENV)/.installed-dev: $(STAMP_NEEDS)
-	$(BIN)/python -m pip install --quiet $(PIP_ARGS) --editable ".[dev,test]"
+	$(BIN)/python -m pip install --quiet --editable ".[dev,test]"
 	@touch $@ $(VENV)/.installed $(VENV)/.installed-test
 
 # 0 ready, 1 not ready, 2 undetermined: in each case a report was made, and that is what is asked for here.
