@@ -3,7 +3,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
-# Which tests: -k ports, tests/host, ...
+# For what CI varies: a constraints file, a choice of tests.
+PIP_ARGS ?=
 PYTEST_ARGS ?=
 # Debian packages with the programs that tests set scenes with.
 TEST_PACKAGES = e2fsprogs fish fuse3 g++ iproute2 iptables mount nftables perl procps ripgrep tcsh tmux util-linux zsh
@@ -48,15 +49,15 @@ $(BIN)/python:
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
 $(VENV)/.installed: $(STAMP_NEEDS)
-	$(BIN)/python -m pip install --quiet --editable .
+	$(BIN)/python -m pip install --quiet $(PIP_ARGS) --editable .
 	@touch $@
 
 $(VENV)/.installed-test: $(STAMP_NEEDS)
-	$(BIN)/python -m pip install --quiet --editable ".[test]"
+	$(BIN)/python -m pip install --quiet $(PIP_ARGS) --editable ".[test]"
 	@touch $@ $(VENV)/.installed
 
 $(VENV)/.installed-dev: $(STAMP_NEEDS)
-	$(BIN)/python -m pip install --quiet --editable ".[dev,test]"
+	$(BIN)/python -m pip install --quiet $(PIP_ARGS) --editable ".[dev,test]"
 	@touch $@ $(VENV)/.installed $(VENV)/.installed-test
 
 # 0 ready, 1 not ready, 2 undetermined: in each case a report was made, and that is what is asked for here.
