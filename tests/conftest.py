@@ -30,8 +30,8 @@ def pytest_configure() -> None:
 
 # They play with the same real users and with all processes of the machine: two at a time would meet.
 _ALONE = tuple(f"tests/{folder}/" for folder in ("checks/leftovers", "fixing", "proof", "torture"))
-# Real cache servers, and nodes that are sick of them: each is seen by the other.
-_SERVERS = ("tests/real/test_real_mindspore.py", "tests/integrations/")
+# Each has namespaces of its own, and mostly waits for servers and clients.
+_BY_TEST = ("tests/real/test_real_mindspore.py",)
 # Seconds that a test takes at most times, by what its path begins with; others take a tenth of one.
 _SECONDS = {
     "tests/test_packaging.py": 6.0,
@@ -47,7 +47,7 @@ _SECONDS = {
 def _scope(nodeid: str) -> str:
     """What of the tests stays in one process."""
     path = nodeid.partition("::")[0]
-    return "machine" if path.startswith(_ALONE) else "servers" if path.startswith(_SERVERS) else path
+    return "machine" if path.startswith(_ALONE) else nodeid if path in _BY_TEST else path
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -26,6 +26,7 @@ from npudoctor.facts.cann.python_needs import Need, needs_of
 from npudoctor.facts.cann.python_packages import metadata_in, own_site
 from npudoctor.facts.cann.set_env import releases_contradict
 from npudoctor.facts.job.expected_accelerator import frameworks_on_cann
+from npudoctor.facts.python.frameworks import is_required
 from npudoctor.host import CannotTell
 from npudoctor.host.python.requirements import version_number
 
@@ -117,7 +118,10 @@ def _cause(host: Host, active: Install, need: Need) -> tuple[str, ...]:
     site = own_site(host.files, active, "te")
     if site and metadata_in(host.files, site, need.name.replace("-", "_")):
         return ("cann-env.not-sourced", "cann-env.missing-entry")
-    return (f"{need.name}-version.missing",) if need.name in ("numpy", "scipy") else ()
+    if need.name in ("numpy", "scipy"):
+        return (f"{need.name}-version.missing",)
+    # Where a framework cannot do without it, that is the error, and this says less of the same package.
+    return ("package-requirements.missing",) if need.weight < ERROR and is_required(host, need.name) else ()
 
 
 def _numpy(host: Host, active: Install, version: Optional[str]) -> Optional[Finding]:

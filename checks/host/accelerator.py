@@ -62,7 +62,7 @@ def accelerator(host: Host) -> Iterator[Union[Finding, Facts]]:
     if not idle:
         raise Unknown(
             _(
-                "could not determine the accelerator, as no NPU or GPU was found: pass --expect npu, "
+                "could not determine the accelerator, as no NPU or GPU was found: say --expect npu, "
                 "gpu or none"
             )
         )

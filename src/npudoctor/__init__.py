@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _HOME = {
     "npudoctor.checking.check": ("Check", "Skip", "Unknown", "check"),
     "npudoctor.fixing.steps.commands": ("Command", "Export", "change_variable"),
-    "npudoctor.fixing.steps.kernel": ("SetKernel",),
+    "npudoctor.fixing.steps.kernel": ("InsertRule", "Remount", "SetKernel"),
     "npudoctor.fixing.steps.leftovers": (
         "RemoveFiles",
         "RemoveSharedMemory",
@@ -44,8 +44,6 @@ _HOME = {
         "RestoreSocket",
         "SignalProcess",
     ),
-    "npudoctor.fixing.steps.remount": ("Remount",),
-    "npudoctor.fixing.steps.rules": ("InsertRule",),
     "npudoctor.fixing.steps.texts": ("WriteFile",),
     "npudoctor.host": ("Host",),
     "npudoctor.core.marks": ("FileMark",),

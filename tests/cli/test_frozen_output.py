@@ -11,7 +11,7 @@ import pytest
 
 from npudoctor.cli import bundle
 from npudoctor.cli.arguments import paths
-from npudoctor.cli.settings.config import UsageError
+from npudoctor.cli.config import UsageError
 from npudoctor.cli.terminal import output
 from npudoctor.explain.reading import bounded
 from npudoctor.host.fs.files import Files, LocalDisk

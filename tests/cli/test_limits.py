@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from npudoctor.cli.arguments import limits
-from npudoctor.cli.settings.config import UsageError
-from npudoctor.cli.settings.keys import KEYS, InvalidValue
+from npudoctor.cli.arguments import examined
+from npudoctor.cli.config import KEYS, InvalidValue, UsageError
 
 from .command import Npudoctor
 
@@ -44,21 +43,21 @@ def test_in_a_file_peers_are_a_list() -> None:
 
 @pytest.mark.parametrize("told", ["7", "4294967295", "12_3"])
 def test_jobs(told: str) -> None:
-    assert limits.job({"job": told}) == told
+    assert examined.job({"job": told}) == told
 
 
 @pytest.mark.parametrize("told", ["", "7 ", "+7", "\N{ARABIC-INDIC DIGIT SEVEN}", "7_x", "99999999999"])
 def test_what_is_no_job(told: str) -> None:
     with pytest.raises(UsageError):
-        limits.job({"job": told})
+        examined.job({"job": told})
 
 
 def test_users() -> None:
-    assert limits.owner({}) is None
-    assert limits.owner({"user": "root"}) == "root"
-    assert limits.owner({"user": "4711"}) == "4711", "a number may have no name here"
+    assert examined.owner({}) is None
+    assert examined.owner({"user": "root"}) == "root"
+    assert examined.owner({"user": "4711"}) == "4711", "a number may have no name here"
     with pytest.raises(UsageError):
-        limits.owner({"user": "no\0body"})
+        examined.owner({"user": "no\0body"})
 
 
 def test_the_host_is_told(npudoctor: Npudoctor) -> None:

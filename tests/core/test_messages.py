@@ -103,7 +103,7 @@ def sentences(text: str) -> list[str]:
 
 def sources() -> set[str]:
     """The sources that the rows of our tables name, whole and in the parts that `sentences` makes."""
-    texts = (path.read_text(encoding="utf-8") for path in Path(knowledge.__file__).parent.glob("*.toml"))
+    texts = (path.read_text(encoding="utf-8") for path in Path(knowledge.__file__).parent.rglob("*.toml"))
     told = {quoted for text in texts for quoted in re.findall(r'source = "([^"]*)"', text)}
     return told | {part for source in told for part in sentences(source)}
 

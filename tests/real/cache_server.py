@@ -45,7 +45,7 @@ def free_port() -> int:
     unix = Path("/proc/net/unix").read_text(encoding="utf-8", errors="replace")
     taken = {int(port) for port in re.findall(r"/cache_server_p(\d+)", unix)}
     taken.update(server_ports())
-    return next(port for port in (50070, 50071, *random.sample(range(50072, 60000), 99)) if port not in taken)
+    return next(port for port in random.sample(range(50052, 60000), 99) if port not in taken)
 
 
 def server_ports() -> Iterator[int]:

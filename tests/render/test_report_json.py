@@ -9,6 +9,7 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
+from npudoctor.cli.config import PROFILES, SCOPES
 from npudoctor.core.model import Action, Risk, Scope, Severity, Status, Verdict
 from npudoctor.render.report_json import report_json, report_object
 from npudoctor.runner.verdict import EXIT
@@ -54,6 +55,11 @@ def test_the_keys_are_those_of_the_contract() -> None:
 def test_it_fits_its_schema() -> None:
     Draft202012Validator.check_schema(SCHEMA)
     assert list(Draft202012Validator(SCHEMA).iter_errors(report_object(report()))) == []
+
+
+def test_the_schema_knows_every_profile_and_scope() -> None:
+    assert tuple(SCHEMA["properties"]["profile"]["enum"]) == PROFILES
+    assert tuple(SCHEMA["properties"]["scope"]["enum"]) == SCOPES
 
 
 def test_the_schema_knows_every_word_of_the_model() -> None:

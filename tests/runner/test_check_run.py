@@ -15,7 +15,7 @@ from npudoctor.checking import needs
 from npudoctor.checking.check import Check, CheckOutput
 from npudoctor.core.model import Result
 from npudoctor.core.once import Once
-from npudoctor.core.waiting import GRACE
+from npudoctor.core.threads import GRACE
 from npudoctor.host import CannotTell
 from npudoctor.registry.collector import LoadedChecks
 from npudoctor.runner.runner import Settings, run

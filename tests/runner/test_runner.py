@@ -12,7 +12,7 @@ import pytest
 from npudoctor import Facts, Finding, Fix, Host, Scope, Severity, Skip, Status, Unknown
 from npudoctor.checking.check import Check, CheckFunction, CheckOutput
 from npudoctor.core.model import Report, Result, Verdict
-from npudoctor.core.waiting import GRACE
+from npudoctor.core.threads import GRACE
 from npudoctor.host import NotRunning
 from npudoctor.registry.collector import LoadedChecks
 from npudoctor.runner.runner import Settings, run

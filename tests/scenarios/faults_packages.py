@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..elves import library  # noqa: TID252
 from . import python_env
-from .fault import both, cann, fault, kind, layout
+from .fault import Where, anywhere, both, cann, fault, kind, layout
 from .faults_cann import in_front
 from .faults_install import OTHER_ARCH
 from .machines import HOME, Machine
@@ -78,15 +78,23 @@ def _(machine: Machine) -> None:
     machine.remove(*{path.split("/te/")[0] + "/te" for path in machine.files if "/site-packages/te/" in path})
 
 
-def _without(name: str) -> None:
+def _without(
+    name: str, why: str = "", code: str = "cann-python-deps.missing", where: Where = anywhere
+) -> None:
     def breaks(machine: Machine) -> None:
         machine.uninstall(name)
 
-    fault(f"{name} is not installed", "cann-python-deps.missing")(breaks)
+    fault(f"{name} is not installed{why}", code, where)(breaks)
 
 
-for _name in ("decorator", "sympy", "cffi", "attrs", "psutil", "protobuf"):
+# There the list of CANN is a warning, and MindSpore's own metadata an error.
+_OLD_MINDSPORE = both(kind("mindspore"), cann("5.0.2"))
+
+for _name in ("decorator", "sympy", "cffi", "attrs"):
     _without(_name)
+for _name in ("psutil", "protobuf"):
+    _without(_name, where=lambda machine: not _OLD_MINDSPORE(machine))
+    _without(_name, ", and MindSpore requires it", "package-requirements.missing", _OLD_MINDSPORE)
 
 
 @fault("sympy is too old", "cann-python-deps.unsuitable", layout("old"))

@@ -56,7 +56,7 @@ def command_line(argv: Sequence[str] = ()) -> Any:
 
 def npudoctor(ctx: typer.Context, version: Version = False, lang: Lang = None) -> Optional[int]:
     """What stands before a command; alone it is a usage error, answered with the help."""
-    from npudoctor.cli.settings.config import flag_value
+    from npudoctor.cli.config import flag_value
 
     flag_value("lang", lang)
     if version:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from npudoctor.cli.arguments.paths import writable
-from npudoctor.cli.settings.config import UsageError, absolute
+from npudoctor.cli.config import UsageError, absolute
 from npudoctor.cli.terminal.output import Lost, complain, put_file, write_in_child
 from npudoctor.core.messages import _, strerror
 from npudoctor.core.redact.prefilter import HIDDEN

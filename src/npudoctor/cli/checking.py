@@ -7,8 +7,8 @@ from typing import Any
 
 from npudoctor.cli.arguments.paths import writable
 from npudoctor.cli.caller import Caller
+from npudoctor.cli.config import UsageError
 from npudoctor.cli.session import open_session
-from npudoctor.cli.settings.config import UsageError
 from npudoctor.cli.terminal.reports import deliver_report
 from npudoctor.core.messages import _
 from npudoctor.host.fs.files import Files

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Optional
 
+from npudoctor.cli.config import UsageError, suggestion
 from npudoctor.cli.session import knowledge_directory
-from npudoctor.cli.settings.config import UsageError, suggestion
 from npudoctor.cli.terminal import output
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _, ngettext

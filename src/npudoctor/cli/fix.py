@@ -73,7 +73,7 @@ def _owners(names: Sequence[str]) -> frozenset[int]:
     """The uids of the users named by --owner; UsageError for an unknown user, or without root."""
     import os
 
-    from npudoctor.cli.settings.config import UsageError
+    from npudoctor.cli.config import UsageError
     from npudoctor.host.process.identity import user_id
 
     if names and os.geteuid() != 0:
@@ -88,7 +88,7 @@ def _owners(names: Sequence[str]) -> frozenset[int]:
 def _fix_request(
     session: Session, names: Sequence[str], everything: bool, *, dry_run: bool, yes: bool, risk: str
 ) -> FixRequest:
-    from npudoctor.cli.settings.config import UsageError
+    from npudoctor.cli.config import UsageError
     from npudoctor.core.model import Risk
     from npudoctor.fixing.plan import FixRequest
 

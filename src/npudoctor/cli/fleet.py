@@ -41,7 +41,7 @@ def fleet(
     """Merge the reports of many nodes."""
     from npudoctor.cli.fleet_report import ReportRequest, report_fleet
     from npudoctor.cli.session import load_settings
-    from npudoctor.cli.settings.config import UsageError
+    from npudoctor.cli.config import UsageError
 
     if action != "report":
         raise UsageError(

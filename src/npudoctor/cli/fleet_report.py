@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import IO, Any, Optional
 
 from npudoctor.cli.arguments.paths import writable
-from npudoctor.cli.settings.config import UsageError
+from npudoctor.cli.config import UsageError
 from npudoctor.cli.terminal import output
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _

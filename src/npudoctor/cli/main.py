@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import gc
 import os
@@ -10,11 +11,14 @@ from typing import Callable, Optional
 
 from npudoctor.cli.arguments.plain import check_flags
 from npudoctor.cli.caller import Caller, exit_now
-from npudoctor.cli.terminal import eval_guard, output, signals
+from npudoctor.cli.terminal import output, signals
 from npudoctor.core import messages, threads
 
 BUG = 70  # EX_SOFTWARE
 LOST = 74  # EX_IOERR
+# These statuses leave standard output empty: usage and configuration errors, and what could not be written.
+_EMPTY = (64, LOST)
+_NOT_EVALUATED = ("--f", "--w")  # --format and --write: no shell evaluates what is printed then
 _NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
@@ -23,7 +27,7 @@ def run(argv: list[str]) -> int:
     gc.disable()  # a run is short: looking for garbage while modules load costs more than the garbage
     output.fill_closed_streams()
     status = _exit_status(lambda: _invoke(argv), argv)
-    eval_guard.fail_evaluation(argv, status)
+    _fail_evaluation(argv, status)
     signals.restore_handlers()
     if threads.any_left():
         exit_now(status)
@@ -89,7 +93,7 @@ def _exit_status(work: Callable[[], int], argv: Sequence[str] = ()) -> int:
         if status == 0:
             output.emit("")  # typer itself wrote the help: flushing shows whether it arrived
     except signals.Stopped as stopped:
-        eval_guard.fail_evaluation(argv, stopped.status)
+        _fail_evaluation(argv, stopped.status)
         exit_now(stopped.status)
     except output.Lost as lost:
         status = _report_lost(str(lost))
@@ -117,3 +121,14 @@ def _report_lost(why: str) -> int:
     output.discard_output()
     output.complain(messages._("the result could not be written: {why}").format(why=why))
     return LOST
+
+
+def _fail_evaluation(argv: Sequence[str], status: int) -> None:
+    """Print what makes `eval "$(npudoctor env)"` fail where `env` ended without its lines."""
+    if argv[:1] != ["env"] or status in (0, *_EMPTY) or output.was_emitted():
+        return
+    if not any(word.startswith(_NOT_EVALUATED) for word in argv):
+        from npudoctor.render.environment import FALSE
+
+        with contextlib.suppress(output.Lost):
+            output.emit(FALSE)

@@ -10,8 +10,8 @@ from dataclasses import asdict
 from typing import Any, Optional
 
 from npudoctor.cli.caller import Caller
+from npudoctor.cli.config import UsageError
 from npudoctor.cli.session import Session, open_session
-from npudoctor.cli.settings.config import UsageError
 from npudoctor.core import messages
 from npudoctor.core.model import Report, Verdict
 from npudoctor.host import CannotTell, Host
@@ -100,7 +100,7 @@ def _text(report: Report, full: bool) -> str:
         return report_text(report, verbose=True)
     if report.verdict is not Verdict.NOT_READY:
         return ""
-    from npudoctor.render.decisive import decisive_text
+    from npudoctor.render.text import decisive_text
 
     return decisive_text(report)
 

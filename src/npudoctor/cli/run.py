@@ -10,7 +10,7 @@ import typer
 
 from npudoctor.cli.arguments import options as o
 from npudoctor.cli.caller import Caller, exit_now
-from npudoctor.cli.settings.config import UsageError
+from npudoctor.cli.config import UsageError
 from npudoctor.cli.terminal.output import complain, write_stderr
 from npudoctor.core import messages
 from npudoctor.core.messages import _, strerror

@@ -18,8 +18,8 @@ def schema(ctx: typer.Context, document: Document = "report", lang: o.Lang = Non
     """Print the JSON Schema of a document."""
     from importlib.resources import files
 
+    from npudoctor.cli.config import UsageError, suggestion
     from npudoctor.cli.session import load_settings
-    from npudoctor.cli.settings.config import UsageError, suggestion
     from npudoctor.cli.terminal import output
 
     load_settings({"lang": lang}, ctx.obj)

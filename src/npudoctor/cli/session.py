@@ -7,17 +7,16 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Optional
 
-from npudoctor.cli.arguments.examined import examined_variables
-from npudoctor.cli.arguments.limits import job, owner
+from npudoctor.cli.arguments.examined import examined_variables, job, owner
 from npudoctor.cli.arguments.paths import image, program
 from npudoctor.cli.caller import Caller
-from npudoctor.cli.settings.config import Config, UsageError, load, suggestion
+from npudoctor.cli.config import Config, UsageError, load, suggestion
 from npudoctor.cli.terminal import output, signals
 from npudoctor.core import messages
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
 from npudoctor.core.model import Result, Severity
-from npudoctor.core.waiting import GRACE
+from npudoctor.core.threads import GRACE
 from npudoctor.host import Host, Options
 from npudoctor.host.fs.files import Files, LocalDisk
 from npudoctor.host.process.identity import current_identity

@@ -14,11 +14,11 @@ Name = Annotated[o.Text, o.argument("ID|CODE", _("A check, or one of its codes."
 
 def show(ctx: typer.Context, name: Name = None, lang: o.Lang = None) -> int:
     """Print the manual of a check."""
+    from npudoctor.cli.config import UsageError, suggestion
     from npudoctor.cli.session import load_settings
-    from npudoctor.cli.settings.config import UsageError, suggestion
     from npudoctor.cli.terminal import output
     from npudoctor.registry import registry
-    from npudoctor.render.manual import manual_text
+    from npudoctor.render.listing import manual_text
 
     load_settings({"lang": lang}, ctx.obj)
     if name is None:

@@ -52,7 +52,7 @@ def undo(
 
 def _find_run(runs: Sequence[FixRun], name: Optional[str]) -> Optional[FixRun]:
     """The run of this name, or the newest that can be undone; UsageError for no such run, or several."""
-    from npudoctor.cli.settings.config import UsageError, suggestion
+    from npudoctor.cli.config import UsageError, suggestion
     from npudoctor.fixing.undoing import newest_undoable, runs_named
 
     if name is None:

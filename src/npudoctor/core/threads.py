@@ -9,6 +9,7 @@ from __future__ import annotations
 import _thread
 import contextlib
 import threading
+import time
 from typing import Callable
 
 _TURN = 0.1
@@ -63,3 +64,13 @@ def _finally(work: Callable[[], None], done: threading.Event) -> None:
         work()
     finally:
         done.set()
+
+
+GRACE = 0.5  # what a deadline may be overrun by while answers are gathered
+TURN = 0.1
+
+
+def wait(done: threading.Event, until: float) -> None:
+    """Wait in short turns: a signal that comes just before a wait is handled only after it."""
+    while not done.is_set() and time.monotonic() < until:
+        done.wait(min(TURN, max(0.0, until - time.monotonic())))

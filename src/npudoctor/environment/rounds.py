@@ -6,12 +6,12 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Optional
 
+from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
 from npudoctor.core.model import UNANSWERED, Finding, Report, Severity
 from npudoctor.environment import variable_checks
 from npudoctor.environment.diff import TIDY, apply_diff, drop_entries, entries_of, tidy
 from npudoctor.environment.owners import ATB, NAMING, CannOwners
-from npudoctor.environment.remedies import AppliedRemedy
 from npudoctor.environment.scripts import Scripts
 from npudoctor.facts.cann.installations import Install
 from npudoctor.host import CannotTell, Host
@@ -147,3 +147,35 @@ def _environment_checks() -> LoadedChecks:
 
     ids = (*variable_checks.CHECKS, *variable_checks.CAUSES)
     return LoadedChecks(tuple(check for check in load_index().values() if check.id in ids), (), {})
+
+
+# Changes that `env` is for: nothing is printed about them.
+SILENT = ("cann-env.", "library-path.", "aicpu-path.")
+Changes = Mapping[str, Optional[str]]
+
+
+@dataclass(frozen=True)
+class AppliedRemedy:
+    """What it changed, None for what is not set; the lines that say so."""
+
+    before: Changes
+    after: Changes
+    notes: tuple[str, ...]
+
+    @staticmethod
+    def of(finding: Finding, changes: Changes, variables: Mapping[str, str]) -> AppliedRemedy:
+        """The remedy of this finding, for these variables."""
+        lines: list[str] = []
+        for name, value in () if finding.code.startswith(SILENT) else changes.items():
+            text = _("{name} becomes {value}: {why}") if value is not None else _("{name} is unset: {why}")
+            lines.append(text.format(name=name, value=value, why=finding.message))
+        return AppliedRemedy({name: variables.get(name) for name in changes}, changes, tuple(lines))
+
+    def undo(self, variables: Mapping[str, str]) -> dict[str, str]:
+        """The variables without it, where they are still as it left them."""
+        result = dict(variables)
+        for name, value in self.before.items():
+            if result.get(name) == self.after[name]:
+                result.pop(name, None)
+                result.update({} if value is None else {name: value})
+        return result

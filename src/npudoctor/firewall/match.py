@@ -15,6 +15,8 @@ from npudoctor.firewall.fields import (
     same_words,
 )
 from npudoctor.firewall.packet import (
+    TCP,
+    ZERO,
     Packet,
     Ranges,
     Test,
@@ -28,7 +30,6 @@ from npudoctor.firewall.packet import (
 )
 from npudoctor.firewall.rules import Verdict
 from npudoctor.firewall.sets import Elements, Sets, elements_of, verdict_of
-from npudoctor.firewall.special import special_question
 
 # One value that a field is compared with; None where we cannot read it.
 Wanted = Union[Ranges, str, tuple[str, ...], None]
@@ -203,3 +204,41 @@ def choices(body: Mapping[str, Any], sets: Sets) -> Callable[[Packet], Sequence[
         return (*dict.fromkeys(verdict for truth, verdict in truths if truth is None), None)
 
     return pick
+
+
+# What a connection that no rule of ours has translated is not.
+_NOT_STATUS = {"dnat", "snat", "expected", "dying"}
+
+
+def special_question(left: Any, right: Any, op: str) -> Optional[Test]:
+    """The questions that are not about a field of the packet itself."""
+    if not isinstance(left, dict) or len(left) != 1:
+        return None
+    ((kind, body),) = left.items()
+    if kind == "exthdr":
+        absent = right is False and op == "=="
+        return lambda packet: absent  # our packets have no extension headers
+    if kind == "ct" and body.get("key") == "status":
+        words = right if isinstance(right, list) else [right]
+        surely_not = op in ("in", "==") and set(map(str, words)) <= _NOT_STATUS
+        return lambda packet: False if surely_not and packet.translated is False else None
+    if kind == "fib":
+        return lambda packet: _routing(body, right, op, packet)
+    return None
+
+
+def _routing(body: Mapping[str, Any], right: Any, op: str, packet: Packet) -> Truth:
+    """What the kernel's routes say: the destination is ours, and the sender lies where it comes from."""
+    flags = body.get("flags", ())
+    flags = {flags} if isinstance(flags, str) else set(flags)
+    if packet.protocol != TCP or not packet.iif or op not in ("==", "!="):
+        return None
+    if body.get("result") == "type" and flags == {"daddr"}:
+        truth: Truth = right == "local" if isinstance(right, str) else None
+        if isinstance(right, dict) and "set" in right:
+            truth = "local" in right["set"]
+    elif "saddr" in flags and "iif" in flags and isinstance(right, bool):
+        truth = right if packet.mark == ZERO else None
+    else:
+        return None
+    return truth if op == "==" else negate(truth)

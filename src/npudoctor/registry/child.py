@@ -17,7 +17,7 @@ from typing import Any, Callable, NoReturn, Optional
 
 from npudoctor.checking.check import NoAnswer
 from npudoctor.core.descriptors import inherited_descriptors, open_null, ready
-from npudoctor.core.waiting import TURN
+from npudoctor.core.threads import TURN
 
 ANSWER_LIMIT = 4 << 20
 MEMORY_LIMIT = 2 << 30  # of the work, and of each program that it starts

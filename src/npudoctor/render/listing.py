@@ -1,9 +1,10 @@
-"""The list of checks: npudoctor.list/1 for machines, a table for people."""
+"""The list of checks (npudoctor.list/1, a table), and the manual page of one."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from npudoctor.checking.check import Check
 from npudoctor.core.messages import _
 from npudoctor.registry.collector import LoadedChecks
 from npudoctor.render.printable import printable
@@ -38,3 +39,19 @@ def listing_text(loaded: LoadedChecks) -> str:
     rows = [(printable(group), printable(name), printable(title)) for group, name, title in sorted(rows)]
     widths = [max((len(row[column]) for row in rows), default=0) for column in (0, 1)]
     return "".join(f"{group:{widths[0]}}  {name:{widths[1]}}  {title}\n" for group, name, title in rows)
+
+
+def manual_text(check: Check) -> str:
+    """Identity, codes and docstring of a check."""
+    lines = [f"{check.id}: {_(check.title)}", ""]
+    lines.append(_("group: {group}").format(group=check.group))
+    lines.append(_("scope: {scope}").format(scope=check.scope.value))
+    if check.tags:
+        lines.append(_("tags: {tags}").format(tags=", ".join(check.tags)))
+    lines += ["", _("Codes:")]
+    width = max(len(code) for code in check.codes)
+    lines += [f"  {code:{width}}  {severity.name.lower()}" for code, severity in check.codes.items()]
+    from inspect import cleandoc  # takes longer than to list all checks
+
+    body = cleandoc(check.manual).split("\n")[1:]
+    return "\n".join(printable(line) for line in [*lines, *body]).rstrip() + "\n"

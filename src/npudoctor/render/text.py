@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 from itertools import groupby
 
+from npudoctor.core.frozen import replace
 from npudoctor.core.messages import _, ngettext
-from npudoctor.core.model import Finding, Report, Result, Risk, Status, Verdict
+from npudoctor.core.model import Finding, Report, Result, Risk, Severity, Status, Verdict
 from npudoctor.render.columns import paragraph
 from npudoctor.render.printable import printable
 from npudoctor.render.rows import Paint, Rows
@@ -130,3 +131,20 @@ def _can_fix(finding: Finding) -> bool:
     if fix is None or not finding.counts or fix.risk is Risk.MANUAL or fix.unproven:
         return False
     return any(not line.startswith("export ") for line in fix.commands)
+
+
+def decisive_text(report: Report) -> str:
+    """The rows that make the report not ready, each with its findings, then the verdict."""
+    paint = Paint(False)
+    # Without an error, warnings decided: they were asked to.
+    least = Severity.ERROR if report.counts["errors"] else Severity.WARNING
+    rows = Rows(report, False, paint)
+    lines = [line for row in _deciding(report, least) for line in rows.lines(row)]
+    return "\n".join([*lines, *verdict_lines(report, paint)]) + "\n"
+
+
+def _deciding(report: Report, least: Severity) -> Iterator[Result]:
+    for row in report.results:
+        findings = tuple(finding for finding in row.findings if finding.counts and finding.weight >= least)
+        if findings:
+            yield replace(row, findings=findings)

@@ -8,8 +8,7 @@ import time
 from typing import Optional
 
 from npudoctor.core.model import HostFacts, PythonFacts, Target
-from npudoctor.core.threads import start_thread
-from npudoctor.core.waiting import GRACE, wait
+from npudoctor.core.threads import GRACE, start_thread, wait
 from npudoctor.host import CannotTell, Host
 from npudoctor.host.devices.accelerators import Accelerators
 

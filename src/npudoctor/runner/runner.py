@@ -12,7 +12,7 @@ from npudoctor.core.frozen import dataclass, field, replace
 from npudoctor.core.messages import _
 from npudoctor.core.model import Facts, Finding, Report, Result, Severity, Status
 from npudoctor.core.redact.redact import redact
-from npudoctor.core.waiting import GRACE, wait
+from npudoctor.core.threads import GRACE, wait
 from npudoctor.host import Host
 from npudoctor.registry.collector import LoadedChecks
 from npudoctor.runner import verdict

@@ -131,6 +131,12 @@ def test_numpy_missing_echoes() -> None:
     assert finding.echo_of == ("numpy-version.missing",)
 
 
+def test_what_a_framework_requires_as_well_is_its_error() -> None:
+    files = {**healthy(), **package_files("torch-npu", "2.5.1", "Requires-Dist: decorator")}
+    (finding,) = told(files, without("decorator", "torch-npu")).findings
+    assert (finding.severity, finding.echo_of) == (Severity.WARNING, ("package-requirements.missing",))
+
+
 def test_what_cann_itself_holds_only_wants_sourcing() -> None:
     own = next(iter(TE)).replace("te-0.4.0", "ml_dtypes-0.5.0")
     files = {**WHOLE, own: "Metadata-Version: 2.1\nName: ml_dtypes\nVersion: 0.5.0\n"}

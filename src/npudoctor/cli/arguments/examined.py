@@ -1,11 +1,12 @@
-"""--env-of and --source: whose variables are judged, when not the caller's own."""
+"""Whose things are looked at: --env-of and --source (variables), --user and --job (leftovers)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Optional
 
 from npudoctor.cli.arguments.paths import script
-from npudoctor.cli.settings.config import UsageError
+from npudoctor.cli.config import UsageError
 from npudoctor.cli.terminal.output import complain
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
@@ -59,3 +60,33 @@ def _pid(value: str) -> int:
     if not (value.isascii() and value.isdecimal() and len(value) <= LONGEST_PID and int(value) > 0):
         raise UsageError(_("{option}: {value!r} is not a process id").format(option="--env-of", value=value))
     return int(value)
+
+
+LONGEST = 10  # digits of a job id, and of a task's number in an array
+
+
+def owner(flags: Mapping[str, object]) -> Optional[str]:
+    """The user of --user, by name or number; UsageError for an unknown user."""
+    value = flags.get("user")
+    if value is None:
+        return None
+    from npudoctor.host.process.identity import user_id
+
+    name = str(value)
+    if "\0" in name or user_id(name) is None:
+        raise UsageError(_("{option}: there is no user {name}").format(option="--user", name=name or "''"))
+    return name
+
+
+def job(flags: Mapping[str, object]) -> Optional[str]:
+    """The Slurm job of --job: a number, or JOB_TASK of an array; UsageError for anything else."""
+    value = flags.get("job")
+    if value is None:
+        return None
+    number, underline, task = str(value).partition("_")
+    parts = (number, task) if underline else (number,)
+    if not all(part.isascii() and part.isdecimal() and len(part) <= LONGEST for part in parts):
+        raise UsageError(
+            _("{option}: {value!r} is not a Slurm job id").format(option="--job", value=str(value))
+        )
+    return str(value)

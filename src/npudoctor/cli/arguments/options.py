@@ -25,7 +25,7 @@ def argument(metavar: str, help: str) -> Any:
 
 
 # Optional and List, as typer evaluates hints on Python 3.9 too. Choices and numbers are judged by
-# npudoctor.cli.settings.keys, which judges files and variables too, and so says the same everywhere.
+# npudoctor.cli.config, which judges files and variables too, and so says the same everywhere.
 Texts = Optional[List[str]]  # noqa: UP006
 Text = Optional[str]
 

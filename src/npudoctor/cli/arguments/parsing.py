@@ -7,7 +7,7 @@ from typing import Any, Callable, Union, get_args, get_origin, get_type_hints
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from npudoctor.cli.settings.config import UsageError, suggestion
+from npudoctor.cli.config import UsageError, suggestion
 from npudoctor.core.messages import _
 
 # typer carries its own click from 0.26 on: what a usage error is, only typer can tell.

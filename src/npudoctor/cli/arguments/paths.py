@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Callable, Optional, TypeVar
 
-from npudoctor.cli.settings.config import Config, UsageError, absolute
+from npudoctor.cli.config import Config, UsageError, absolute
 from npudoctor.core.messages import _, strerror
 from npudoctor.host import CannotTell
 from npudoctor.host.fs.files import Entry, Files

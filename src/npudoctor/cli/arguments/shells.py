@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Optional
 
-from npudoctor.cli.settings.config import UsageError
+from npudoctor.cli.config import UsageError
 from npudoctor.core.messages import _
 from npudoctor.render.environment import FORMATS, SHELLS
 

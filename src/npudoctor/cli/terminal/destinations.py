@@ -12,7 +12,7 @@ import stat
 import time
 from typing import Optional
 
-from npudoctor.cli.settings.config import UsageError
+from npudoctor.cli.config import UsageError
 from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _
 from npudoctor.host import CannotTell

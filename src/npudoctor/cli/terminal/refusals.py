@@ -8,7 +8,7 @@ from typing import Any, Optional
 import typer
 
 from npudoctor.cli.arguments.parsing import USAGE_ERROR
-from npudoctor.cli.settings.config import UsageError, suggestion
+from npudoctor.cli.config import UsageError, suggestion
 from npudoctor.cli.terminal import output
 from npudoctor.core.messages import _
 from npudoctor.core.redact.redact import redact_lines

@@ -3,15 +3,46 @@ the caller's own variables hold under telling names."""
 
 from __future__ import annotations
 
+import functools
+import importlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Optional
 
-from npudoctor.core.redact.dumps import Span, find_dumped, replace_spans
 from npudoctor.core.redact.names import Weight, looks_secret, weight
 from npudoctor.core.redact.prefilter import HIDDEN
 from npudoctor.core.redact.redactor import Redactor
-from npudoctor.core.redact.vendors import patterns
+
+_PLUGINS = {
+    "aws": "AWSKeyDetector",
+    "azure_storage_key": "AzureStorageKeyDetector",
+    "discord": "DiscordBotTokenDetector",
+    "github_token": "GitHubTokenDetector",
+    "gitlab_token": "GitLabTokenDetector",
+    "mailchimp": "MailchimpDetector",
+    "pypi_token": "PypiTokenDetector",
+    "sendgrid": "SendGridDetector",
+    "slack": "SlackDetector",
+    "square_oauth": "SquareOAuthDetector",
+    "stripe": "StripeDetector",
+    "telegram_token": "TelegramBotTokenDetector",
+    "twilio": "TwilioKeyDetector",
+}
+
+
+@functools.cache
+def patterns() -> tuple[re.Pattern[str], ...]:
+    """All of their forms; none where detect-secrets is not installed, or another than we know."""
+    patterns: list[re.Pattern[str]] = []
+    for module, name in _PLUGINS.items():
+        try:
+            plugin = getattr(importlib.import_module(f"detect_secrets.plugins.{module}"), name)
+            patterns += [pattern for pattern in plugin.denylist if isinstance(pattern, re.Pattern)]
+        except Exception:  # noqa: S112  (a list that cannot be loaded is one that is not there)
+            continue
+    return tuple(patterns)
+
 
 # A support engineer needs these; every other variable of a dump of the environment is somebody's own.
 _ALLOWED = re.compile(
@@ -84,3 +115,53 @@ def _own_secret(name: str, value: str) -> bool:
     if len(value) < _LEAST or value.startswith("/") or not looks_secret(value, weight(name)):
         return False
     return not value.isalpha() or len(value) >= 2 * _LEAST  # else it may be a word that stands anywhere
+
+
+Span = tuple[int, int]  # first and last+1 of a value in its line
+
+LEAST = 5  # variables in a row: fewer may be anything
+_CUT = 2  # the same at an end of what is shown, where the rest of the dump may lie beyond it
+_NAME = re.compile(r"(?:^|(?<=[\s\"'\])>|]))([A-Za-z_][A-Za-z0-9_]{0,100})=")
+_FAR = 200  # characters of a line among which the name of its variable begins
+# In one line: NAME=value, "NAME": "value", ('NAME', 'value').
+_PAIR = re.compile(
+    r"(?<![A-Za-z0-9_-])(?P<name>[A-Z][A-Z0-9_]{1,100})(?:=|\\{0,3}[\"']\s?[:,]\s?)"
+    r"(?P<value>\\{0,3}\"[^\"\n]{0,8192}\"|\\{0,3}'[^'\n]{0,8192}'|[^\s,;'\"}\])]{1,8192})"
+)
+_DIGITS = re.compile(r"\d+")
+
+
+def find_dumped(lines: Sequence[str]) -> Iterator[tuple[int, str, Span]]:
+    """Every variable of a dump: the number of its line, its name, and where its value is."""
+    run: list[tuple[int, str, Span]] = []
+    before = ""  # what stands before each name of the run, however its numbers differ
+    for number, line in enumerate([*lines, ""]):
+        begun = {_DIGITS.sub("0", line[: match.start()]): match for match in _NAME.finditer(line, 0, _FAR)}
+        if run and before not in begun:
+            yield from _run(run, len(lines))
+            run = []
+        if not run:
+            before = next((key for key, match in begun.items() if match[1].isupper()), "")
+        if before in begun and (run or begun[before][1].isupper()):
+            run.append((number, begun[before][1], (begun[before].end(), len(line))))
+    for number, line in enumerate(lines):
+        pairs = list(_PAIR.finditer(line))
+        if len({pair["name"] for pair in pairs}) >= LEAST:
+            yield from ((number, pair["name"], pair.span("value")) for pair in pairs)
+
+
+def _run(run: Sequence[tuple[int, str, Span]], count: int) -> Iterator[tuple[int, str, Span]]:
+    """The variables of a run of lines, if it is a dump: many different names, most of them of capitals."""
+    names = {name for _number, name, _span in run if name.isupper()}
+    cut = run[0][0] == 0 or run[-1][0] == count - 1
+    if len(names) >= (_CUT if cut else LEAST):
+        yield from run
+
+
+def replace_spans(line: str, spans: Iterable[Span], by: str) -> str:
+    """The line with something else in these places, which may overlap."""
+    last: Optional[int] = None
+    for begin, end in sorted(spans, reverse=True):
+        if last is None or end <= last:
+            line, last = line[:begin] + by + line[end:], begin
+    return line

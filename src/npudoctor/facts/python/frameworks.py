@@ -103,3 +103,8 @@ def optional(need: Need) -> bool:
 def order(needs: Sequence[Need]) -> tuple[bool, int]:
     """The key that sorts what breaks an import first, then what is nearest to a framework."""
     return all(map(optional, needs)), min(len(need.way) for need in needs)
+
+
+def is_required(host: Host, name: str) -> bool:
+    """Whether a framework cannot be imported without this distribution, which is not installed."""
+    return any(need.found is None and not optional(need) for need in closure_of(host).of(name))

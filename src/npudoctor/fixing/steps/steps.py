@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
-from typing import Any, Union, get_args
+from functools import cache
+from typing import Any, Union, get_args, get_type_hints
 
 from npudoctor.core.marks import FileMark as FileMark
 from npudoctor.core.marks import ProcessMark as ProcessMark
 from npudoctor.core.model import Step
 from npudoctor.fixing.steps.commands import Command as Command
 from npudoctor.fixing.steps.commands import Export as Export
+from npudoctor.fixing.steps.kernel import DeleteRule as DeleteRule
+from npudoctor.fixing.steps.kernel import InsertRule as InsertRule
+from npudoctor.fixing.steps.kernel import Remount as Remount
 from npudoctor.fixing.steps.kernel import SetKernel as SetKernel
 from npudoctor.fixing.steps.leftovers import RemoveFiles as RemoveFiles
 from npudoctor.fixing.steps.leftovers import RemoveSharedMemory as RemoveSharedMemory
@@ -18,14 +23,44 @@ from npudoctor.fixing.steps.leftovers import RemoveSocket as RemoveSocket
 from npudoctor.fixing.steps.leftovers import RemoveUnused as RemoveUnused
 from npudoctor.fixing.steps.leftovers import RestoreSocket as RestoreSocket
 from npudoctor.fixing.steps.leftovers import SignalProcess as SignalProcess
-from npudoctor.fixing.steps.remount import Remount as Remount
-from npudoctor.fixing.steps.rules import DeleteRule as DeleteRule
-from npudoctor.fixing.steps.rules import InsertRule as InsertRule
 from npudoctor.fixing.steps.shell import quote as quote
 from npudoctor.fixing.steps.texts import FileState
 from npudoctor.fixing.steps.texts import PutBack as PutBack
 from npudoctor.fixing.steps.texts import WriteFile as WriteFile
-from npudoctor.fixing.steps.validation import is_valid
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_MODE = 0o777  # neither set-user-id nor anything that chmod does not know
+
+
+def is_valid(step: object) -> bool:
+    """Whether all fields have the annotated types, and those that are printed unquoted hold nothing else."""
+    if not _fits(step, type(step)):
+        return False
+    kind = type(step).__name__
+    if kind == "Export":
+        return _NAME.fullmatch(getattr(step, "name")) is not None  # noqa: B009  (of a type not imported)
+    if kind == "WriteFile":
+        return bool(0 <= getattr(step, "mode") <= _MODE)  # noqa: B009
+    needed = {"Command": "argv", "SignalProcess": "processes"}.get(kind)
+    return needed is None or bool(getattr(step, needed))
+
+
+def _fits(value: object, hint: Any) -> bool:
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        hints = _hints(hint)
+        return type(value) is hint and all(_fits(getattr(value, name), hints[name]) for name in hints)
+    origin = getattr(hint, "__origin__", None)
+    if origin is Union:
+        return any(_fits(value, part) for part in hint.__args__)
+    if origin is tuple:  # all of ours are of one type, of any number
+        return isinstance(value, tuple) and all(_fits(part, hint.__args__[0]) for part in value)
+    return type(value) is hint or (hint is float and type(value) is int)
+
+
+@cache
+def _hints(kind: Any) -> Mapping[str, Any]:
+    return get_type_hints(kind)
+
 
 KnownStep = Union[
     Command,

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from npudoctor.cli.settings.config import LARGEST, OTHER_VARIABLES, Config, UsageError, load, suggestion
-from npudoctor.cli.settings.keys import KEYS
+from npudoctor.cli.config import KEYS, LARGEST, OTHER_VARIABLES, Config, UsageError, load, suggestion
 from npudoctor.testing import Content, fake_host, unreadable
 
 SYSTEM = "/etc/npudoctor/config.toml"
@@ -117,7 +116,7 @@ def test_a_file_is_read_as_a_whole_or_not_at_all() -> None:
 
 @pytest.mark.parametrize("page", ["docs/configuration.md", "docs/configuration.zh.md"])
 def test_the_pages_name_every_variable(page: str) -> None:
-    text = (Path(__file__).resolve().parents[3] / page).read_text(encoding="utf-8")
+    text = (Path(__file__).resolve().parents[2] / page).read_text(encoding="utf-8")
     for key in KEYS:
         assert f"_{key.upper()}`" in text, key
     for name in OTHER_VARIABLES:
