@@ -39,9 +39,9 @@ def fleet(
     config: o.ConfigFile = None,
 ) -> int:
     """Merge the reports of many nodes."""
+    from npudoctor.cli.config import UsageError
     from npudoctor.cli.fleet_report import ReportRequest, report_fleet
     from npudoctor.cli.session import load_settings
-    from npudoctor.cli.config import UsageError
 
     if action != "report":
         raise UsageError(
