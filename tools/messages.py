@@ -216,15 +216,16 @@ def _judge(path: Path, messages: dict[str, Message], options: argparse.Namespace
     name = path.relative_to(ROOT)
     new = updated(polib.pofile(str(path), encoding="utf-8", wrapwidth=WRAP), messages)
     wrong, untold = list(problems(new)), list(missing(new))
-    text = f"{new}".rstrip() + "\n"
+    text, stale = f"{new}".rstrip() + "\n", ""
     if not (options.check or options.release):
         path.write_text(text, encoding="utf-8")
     elif text != path.read_text(encoding="utf-8"):
-        untold.insert(0, "out of date: run `make messages`")
-    for complaint in (*wrong, *untold):
+        stale = "out of date: run `make messages`"
+    for complaint in filter(None, (*wrong, stale, *untold)):
         print(f"{name}: {complaint}", file=sys.stderr)
-    print(f"{name}: {len(new)} messages, {len(wrong)} wrong, {len(untold)} missing")
-    return int(bool((options.check and wrong) or (options.release and (wrong or untold))))
+    later = "" if options.release or not untold else " (no error before a release)"
+    print(f"{name}: {len(new)} messages, {len(wrong)} wrong, {len(untold)} missing{later}")
+    return int(bool((options.check and wrong) or (options.release and (wrong or stale or untold))))
 
 
 if __name__ == "__main__":

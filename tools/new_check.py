@@ -25,7 +25,7 @@ PATH = "/etc/{id}.conf"  # TODO: what is looked at
 
 @check("{id}", scope=Scope.NODE, codes={{"{id}.wrong": ERROR}})
 def {name}(host: Host) -> Iterator[Finding]:
-    """TODO: what is true when all is well, in at most nine words.
+    """TODO: what is true when all is well, in about nine words.
 
     ## What it does
 
@@ -71,8 +71,10 @@ def judge(files: dict[str, Content]) -> Asked:
 
 
 def scene(tmp: Path) -> Iterator[Asked]:
-    """Each code, and each way of putting it."""
+    """Each code and each way of putting it, skipped and unknown too: what is said here is read in Chinese."""
     yield judge({{PATH: "ill"}})
+    yield judge({{}})
+    yield judge({{PATH: ""}})
 
 
 def test_quiet_when_well() -> None:

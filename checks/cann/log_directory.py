@@ -92,7 +92,9 @@ def log_directory(host: Host) -> Iterator[Union[Finding, Facts]]:
         echo_of = ("identity.home-unset", "identity.home-missing") if name == "HOME" else ()
         yield Finding("log-directory.relative", message, action=Action.CONFIG, echo_of=echo_of)
         return
-    mounts_of(host)  # an unreadable mount table is not a PermissionError of the folder
+    mounts_of(
+        host
+    )  # asked first: else that it may not be read would look like a folder that may not be entered
     try:
         yield from _judge(host, value, name)
     except CannotTell as error:

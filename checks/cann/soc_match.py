@@ -79,7 +79,7 @@ def soc_match(host: Host) -> Iterator[Union[Finding, Facts]]:
         if model in CHIPS and CHIPS[model] not in chips:
             yield _other(install, model, chips)
     if strange:
-        text = _("the name of the kernels for {models} is unknown")
+        text = _("npudoctor does not know which kernels package {models} needs")
         raise Unknown(text.format(models=", ".join(strange)), advisory=True)
 
 

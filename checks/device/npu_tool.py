@@ -97,6 +97,7 @@ def npu_tool(host: Host) -> Iterator[Union[Finding, Facts]]:
     - `npu-tool.no-card`: it sees no card, but device nodes are here. `npu-tool.fewer-devices`: the table has
       fewer chips than there are device nodes, so a card may have dropped out.
     - `npu-tool.failed`: another of its codes.
+    - `npu-tool.unknown-answer`: neither a table nor a message that npudoctor knows.
     - `npu-tool.driver-incomplete`: it says that the driver may not be completely installed.
     - `npu-tool.not-found`: no npu-smi. Jobs do not need it, but the devices' health is then unknown.
 

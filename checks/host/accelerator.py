@@ -28,8 +28,8 @@ def accelerator(host: Host) -> Iterator[Union[Finding, Facts]]:
     The PCI bus, the kernel's driver of each card and the installed driver explain why nodes are missing.
     No tool is run. It is asked in every scope and profile.
 
-    - `--expect npu` or `--expect gpu`: a missing one is an error.
-    - `--expect auto`, the default: found is fine; hardware without device nodes is an error, as its
+    - `--expect npu` or `--expect gpu`: `accelerator.missing` where there is none.
+    - `--expect auto`, the default: found is fine; hardware without device nodes is `missing`, as its
       driver is not at work; nothing at all is "cannot tell", since nobody said what this machine is for.
     - `--expect none`: nothing is looked for.
 

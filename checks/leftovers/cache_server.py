@@ -50,6 +50,12 @@ def cache_server(host: Host) -> Iterator[Finding]:
 
     Looks for the sockets of cache servers at all places that any version has used, asks each socket
     whether somebody listens, and compares them, the logs and the processes with the System V segments.
+    - `orphan-segment`: shared memory that is proven to be a dead server's, and that nobody is attached to.
+    - `orphan-socket`, `orphan-spill`: its socket, and the folder of data that it spilled to the disk.
+    - `client-attached`: the server is dead, but living clients hold its shared memory until they end.
+    - `unproven`: it looks like a leftover, and whose it is, or that it is dead, cannot be proven. It is shown
+      and never removed.
+
     A server that lives is never spoken of. `--user` limits what is said to one owner; with `--job` the
     check is skipped, as nothing of a dead server names a Slurm job.
 

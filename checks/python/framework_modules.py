@@ -221,9 +221,9 @@ def _strays(host: Host) -> Iterator[Finding]:
 
 def _source_gone(host: Host, name: str, version: str, path: str, module: str, mild: bool) -> Finding:
     """An editable install of sources that are gone."""
-    text = _("{name} {version} is installed as a link to its sources, but there is no module {module}")
+    text = _("{name} {version} is an editable install (pip install -e), but module {module} cannot be found")
     if not version:
-        text = _("{name} was installed as a link to its sources, but there is no module {module}")
+        text = _("{name} is an editable install (pip install -e), but module {module} cannot be found")
     title = _("install {name} itself in place of the link, or put the sources back").format(name=name)
     wanted = f"{normal(name)}=={version}"
     return Finding(

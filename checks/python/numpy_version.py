@@ -41,6 +41,9 @@ def numpy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
     own metadata, as far as they are installed. Nothing is imported. A package that requires any NumPy accepts
     every one, but for torch before 2.3, whose metadata names no NumPy: it was built for NumPy 1.
 
+    - `unsuitable`: one of them does not accept the installed NumPy.
+    - `missing`: NumPy is not installed, and one of them cannot do without it.
+
     ## Why it matters
 
     NumPy 2 changed the binary interface: what was built against NumPy 1 and says `numpy<2.0.0`, as

@@ -71,7 +71,7 @@ _OPENED = re.compile(r"/plugin/(?:ascend/)?libmindspore_(?:ascend|ops_ascend|asc
     },
 )
 def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """The files of the installed frameworks are there and whole.
+    """The files of the installed frameworks are complete and intact.
 
     ## What it does
 

@@ -27,7 +27,9 @@ def paddle_cpu(host: Host) -> Iterator[Union[Finding, Facts]]:
     ## What it does
 
     On x86-64, where paddlepaddle is installed and no plug-in for NPUs beside it: reads from its own
-    `paddle/version` whether it was built with MKL. Nothing is imported. A build with OpenBLAS is a note.
+    `paddle/version` whether it was built with MKL. Nothing is imported.
+
+    - `openblas`: it was built with OpenBLAS; a note.
 
     ## Why it matters
 

@@ -28,6 +28,8 @@ def protobuf_implementation(host: Host) -> Iterator[Union[Finding, Facts]]:
     Where PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION is `cpp` or `upb`, looks for the extension module of that
     implementation in the installed protobuf. Nothing is imported.
 
+    - `not-there`: this protobuf has no such module, so importing it fails.
+
     ## Why it matters
 
     Old instructions set `cpp` for speed. protobuf 4 and later have no such module: `import mindspore` ends

@@ -65,7 +65,11 @@ def scipy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
     all, with a table of the published wheels. Neither known: "cannot tell". SciPy itself is unsuitable where
     it was built for a NumPy of a later series than is there: SciPy 1.18 beside NumPy 1.26, to which
     MindSpore 2.7 to 2.9 hold. Nothing is imported.
-    `scipy-version.site-table`: rows that this site added to that table cannot be used.
+
+    - `unsuitable`: MindSpore does not accept the installed SciPy, or NumPy does not suit it.
+    - `slow-initialisation`: SciPy 1.4, with which initialising the weights takes very long.
+    - `missing`: SciPy is not installed, and MindSpore requires it.
+    - `site-table`: rows that this site added to that table cannot be used.
 
     ## Why it matters
 

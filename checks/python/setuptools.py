@@ -43,6 +43,8 @@ def setuptools(host: Host) -> Iterator[Union[Finding, Facts]]:
     (`torch/utils/cpp_extension.py`). Where they hold pkg_resources, it must be in a folder of the examined
     interpreter. Whatever provides it: setuptools up to 81, or a package of the distribution.
 
+    - `pkg-resources-gone`: it is in none of them, as with setuptools 82 and later.
+
     ## Why it matters
 
     setuptools 82 no longer holds pkg_resources, and virtual environments of Python 3.12 and later hold no

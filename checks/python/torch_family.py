@@ -54,8 +54,11 @@ def torch_family(host: Host) -> Iterator[Union[Finding, Facts]]:
     folder `triton`, and what was installed last has overwritten the other. Where the list of files tells that
     triton-ascend came last this is only a note. Nothing is imported.
 
-    `torch-family.other-build`: the extension module of torchvision or torchaudio asks for libraries of
-    PyTorch that this build does not have (libtorch_cuda.so, of `+cpu`), or for another CUDA than it.
+    - `torch-missing`: one of them is installed, and torch is not.
+    - `mismatch`: one of them requires another torch than the installed one.
+    - `triton-mixed`: triton and triton-ascend are both installed.
+    - `other-build`: the extension module of torchvision or torchaudio asks for libraries of PyTorch that this
+      build does not have (libtorch_cuda.so, of `+cpu`), or for another CUDA than it.
 
     ## Why it matters
 

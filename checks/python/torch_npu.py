@@ -73,6 +73,7 @@ def torch_npu(host: Host) -> Iterator[Union[Finding, Facts]]:
     packages; where that has no row, with torch_npu's own number. Then torch_npu with the version of the CANN
     in use, by that table. Nothing is imported.
 
+    - `torch-npu.torch-missing`: torch_npu is installed, and torch is not.
     - `torch-npu.torch-mismatch`: an error where torch_npu's metadata wants another release; a warning where
       only the table or its number does, or where the two differ by less than a release.
     - `torch-npu.cann-missing`: torch 2.5 and later loads torch_npu when it is imported, unless

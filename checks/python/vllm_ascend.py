@@ -79,6 +79,7 @@ def vllm_ascend(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     - `vllm-ascend.unmet-requirement`: an error where a package is missing or of another release; a warning
       where it differs by less, or is torchvision, torchaudio or triton-ascend.
+    - `vllm-ascend.vllm-missing`: vllm-ascend is installed, and vLLM is not.
     - `vllm-ascend.vllm-mismatch`: this release was made for another vLLM: an error where that is another
       minor (0.11 beside 0.23), a warning where it differs by less, or one of the two is a development build.
     - `vllm-ascend.cann-not-listed`, `cann-incompatible`, `newer-than-table`, `site-table`: as those of

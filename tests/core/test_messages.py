@@ -29,10 +29,11 @@ LOADED = registry.load_all({"NPUDOCTOR_CHECKS_DIR": ""})
 
 CHINESE = re.compile("[\u3400-\u4dbf\u4e00-\u9fff]")
 PLACEHOLDER = re.compile(r"\{[^{}]*\}")
+UNFILLED = re.compile(r"\{[a-z_]+\}")
 # What is the same in every language: variables, options, paths.
 UNTRANSLATED = re.compile(r"[A-Z]+_[A-Z_]+|(?<![\w-])--?[a-z][\w-]*|/[a-z]+(?:/[\w.]+)+")
-# As /sys/kernel/mm/transparent_hugepage/enabled says it: always madvise [never].
-CHOICE = re.compile(r"(?:[a-z_+-]+ )*\[[a-z_+-]+\](?: [a-z_+-]+)*")
+# As a file of the kernel says it, and nothing else: /sys/x/enabled: always madvise [never].
+CHOICE = re.compile(r" */\S+: (?:[a-z_+-]+ ){0,6}\[[a-z_+-]+\](?: [a-z_+-]+){0,6}")
 WORD = re.compile(r"[\"'(]?[A-Za-z]?[a-z]+[\"'),.:?!]*")
 
 
@@ -104,8 +105,8 @@ def sentences(text: str) -> list[str]:
 def sources() -> set[str]:
     """The sources that the rows of our tables name, whole and in the parts that `sentences` makes."""
     texts = (path.read_text(encoding="utf-8") for path in Path(knowledge.__file__).parent.rglob("*.toml"))
-    told = {quoted for text in texts for quoted in re.findall(r'source = "([^"]*)"', text)}
-    return told | {part for source in told for part in sentences(source)}
+    whole = {quoted for text in texts for quoted in re.findall(r'source = "([^"]*)"', text)}
+    return whole | {part for source in whole for part in sentences(source)}
 
 
 # Where a row of our tables is from, and what the TOML parser says of a site's: others' words as they are.
@@ -123,7 +124,9 @@ def is_data(text: str) -> bool:
     """
     for quoted in QUOTED:
         text = text.replace(quoted, "")
-    text = CHOICE.sub("", re.sub("`[^`]*`", "", text))
+    text = re.sub("`[^`]*`", "", text)
+    if CHOICE.fullmatch(text):
+        return True
     words = [WORD.fullmatch(word) is not None for word in text.split()]
     if re.fullmatch(r" */\S+: [\w.-]+(, [\w.-]+)+", text):
         return True  # a folder and the names in it
@@ -133,12 +136,16 @@ def is_data(text: str) -> bool:
     return not heading and not any(one and other for one, other in zip(words, words[1:]))
 
 
+def told(asked: Asked) -> list[str]:
+    """Every sentence of an answer but the evidence."""
+    titles = [finding.fix.title for finding in asked.findings if finding.fix]
+    return [asked.reason, *(finding.message for finding in asked.findings), *titles]
+
+
 def untranslated(asked: Asked) -> list[str]:
     """What this answer says in Latin letters only: data among the evidence may, nothing else."""
-    told = [asked.reason, *(finding.message for finding in asked.findings)]
-    told += [finding.fix.title for finding in asked.findings if finding.fix]
     evidence = [line for finding in asked.findings for line in finding.evidence]
-    latin = [part for text in told for part in sentences(text) if not CHINESE.search(part)]
+    latin = [part for text in told(asked) for part in sentences(text) if not CHINESE.search(part)]
     latin += [
         part for line in evidence for part in sentences(line)
         if not CHINESE.search(part) and not is_data(part)
@@ -158,6 +165,8 @@ def test_what_counts_as_data() -> None:
         "it is gone",
         "last detached 2026-01-01",
         "No log.",
+        "set it to [auto] and then start the job again",
+        "the kernel says always madvise [never]",
     ):
         assert not is_data(sentence)
 
@@ -168,8 +177,11 @@ def test_every_check_is_loaded() -> None:
 
 @pytest.mark.parametrize("check", LOADED.checks, ids=lambda check: check.id)
 def test_every_code_is_found_in_the_scene(check: Check, tmp_path: Path) -> None:
-    said = {finding.code for asked in scene_of(check)(tmp_path) for finding in asked.findings}
-    assert said == set(check.codes), f"`scene` of {check.id}'s test shows each code once"
+    answers = list(scene_of(check)(tmp_path))
+    said = {finding.code for asked in answers for finding in asked.findings}
+    assert said == set(check.codes), f"`scene` of {check.id}'s test shows each code of @check(codes=...) once"
+    texts = [text for asked in answers for text in told(asked)]
+    assert [text for text in texts if UNFILLED.search(text)] == [], "a part of a sentence was not filled in"
 
 
 @pytest.mark.release

@@ -45,8 +45,15 @@ def test_no_id_group_or_tag_shares_a_name() -> None:
 def test_every_manual_is_complete(check: Check) -> None:
     text = textwrap.dedent(check.manual.partition("\n")[2])
     headings = re.findall(r"^\s*## (.+)$", text, re.MULTILINE)
-    assert headings[:2] == ["What it does", "Why it matters"], headings
-    assert set(headings[2:]) <= {"Fix safety", "References"}
+    where = f"the docstring in checks/{check.group}/{check.id.replace('-', '_')}.py"
+    sections = ["What it does", "Why it matters", "Fix safety", "References"]
+    assert headings[:2] == sections[:2], f"{where} begins with these sections"
+    assert set(headings) <= set(sections), f"{where} has only these sections"
+    suffixes = {code: code.partition(".")[2] for code in check.codes}
+    unsaid = [
+        code for code, suffix in suffixes.items() if f"`{suffix}`" not in text and f"`{code}`" not in text
+    ]
+    assert unsaid == [], f"{where} says under What it does when these are found"
     assert 0 < len(check.title) <= 100 and not check.title.endswith(".")
 
 

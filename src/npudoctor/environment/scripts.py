@@ -48,9 +48,7 @@ class Scripts:
             delta = diff_of_script(self._host, script)
             if delta is not None and self._names_it(delta):
                 return delta
-            text = _(
-                "{script} was run but its result cannot be used; the built-in tables say what it should set"
-            )
+            text = _("{script} was run, but its result is unusable; the built-in tables are used instead")
         self.notes.append(text.format(script=script))
         return None
 

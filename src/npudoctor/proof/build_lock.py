@@ -27,5 +27,7 @@ def is_lock_unused(host: Host, path: str, owner: int) -> Optional[bool]:
             for _number, target in opened or ()
         ):
             return False
-        unseen = unseen or (opened is None and process.uid == owner and not process.gone)
+        if opened is None and process.uid == owner:
+            now = processes.now(pid)  # one that ended while it was looked at holds nothing
+            unseen = unseen or (now is not None and not now.gone)
     return None if unseen else True

@@ -137,7 +137,7 @@ class Usage:
                 continue
             space = self._host.system.namespace("pid", str(pid))
             if space != ours and self._host.processes.now(pid) is not None and self._shares(pid, file):
-                text = _("process {pid} ({program}) of another pid namespace shares /dev/shm")
+                text = _("process {pid} ({program}) in another pid namespace shares /dev/shm")
                 return text.format(pid=pid, program=process.name)
         return ""
 

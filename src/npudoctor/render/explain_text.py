@@ -118,7 +118,7 @@ def _runs(explanation: Explanation) -> Iterator[str]:
         if run.signature is not None:
             text = said(run.signature.title, language())
         else:
-            text = redact(run.seen.text)[:_LONG] if run.seen else _("no failure")
+            text = redact(run.seen.text)[:_LONG] if run.seen else _("no failure found")
         line = _("{path}, lines {first} to {last}: {text}")
         yield from paragraph(
             line.format(path=run.path, first=run.first, last=run.last, text=text), INDENT + "- ", INDENT * 2

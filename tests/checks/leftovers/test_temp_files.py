@@ -13,6 +13,7 @@ from npudoctor import RemoveUnused, Risk, Severity, Status
 from npudoctor.checks.leftovers.temp_files import temp_files
 from npudoctor.facts.leftovers.temporary import build_locks, temp_folders
 from npudoctor.host import Options
+from npudoctor.host.process.processes import Processes
 from npudoctor.testing import (
     TICKS,
     UPTIME,
@@ -87,6 +88,11 @@ class TestLocks:
         assert finding.severity is Severity.WARNING
         assert finding.fix and finding.fix.commands == (f"rm -- {path}",)
         assert finding.fix.risk is Risk.SAFE and isinstance(finding.fix.steps[0], RemoveUnused)
+
+    def test_a_process_that_ends_while_it_is_looked_at_holds_nothing(self, monkeypatch: Any) -> None:
+        monkeypatch.setattr(Processes, "now", lambda processes, pid: None)
+        told = judged({LOCK: lock(), **process(70), "/proc/70/fd": unreadable()})
+        assert told.codes == ["temp-files.stale-lock"]
 
     def test_where_a_lease_proves_nothing(self) -> None:
         table = LOCAL.replace(" ext4 ", " overlay ")

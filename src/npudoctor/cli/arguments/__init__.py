@@ -1,5 +1,5 @@
 """The words of a command line: what they may be, and which file, process or user they mean.
 
 Here belongs what is refused before anything is checked. What a setting means, whether it comes from a flag, a
-variable or a file, is `cli.settings`.
+variable or a file, is `cli.config`.
 """

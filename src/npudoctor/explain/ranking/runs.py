@@ -36,17 +36,19 @@ def _of(signatures: Sequence[Signature], evidence: Evidence, ending: Ending) -> 
     begin, line = 0, 1
     for start in ending.runs:
         seen = ending.death(begin, start.offset)
-        yield Run(evidence.path, line, start.line - 1, _named(signatures, evidence, seen), seen)
+        yield Run(evidence.path, line, start.line - 1, _signature_at(signatures, evidence, seen), seen)
         begin, line = start.offset, start.line
 
 
-def _named(signatures: Sequence[Signature], evidence: Evidence, seen: Optional[Seen]) -> Optional[Signature]:
+def _signature_at(
+    signatures: Sequence[Signature], evidence: Evidence, seen: Optional[Seen]
+) -> Optional[Signature]:
     """The weightiest signature that is known to be at the line of the last error."""
     if seen is None:
         return None
-    there = [
-        signatures[owner]
-        for owner, found in evidence.found.items()
-        if any(one and one.line == seen.line for one in (*found.ranks.values(), found.last))
+    matching = [
+        signatures[index]
+        for index, match in evidence.found.items()
+        if any(place and place.line == seen.line for place in (*match.ranks.values(), match.last))
     ]
-    return max(there, key=lambda one: one.weight, default=None)
+    return max(matching, key=lambda signature: signature.weight, default=None)

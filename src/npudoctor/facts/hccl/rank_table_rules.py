@@ -106,13 +106,13 @@ def _ranks(table: RankTable) -> Iterator[Fault]:
         text = text.format(ranks=listed(gaps), count=len(ranks), last=len(ranks) - 1)
         yield Fault("rank-ids", text)
     if not twice and not gaps:
-        yield from _split(table)
+        yield from _rank_gaps(table)
 
 
-def _split(table: RankTable) -> Iterator[Fault]:
+def _rank_gaps(table: RankTable) -> Iterator[Fault]:
     for server in table.servers:
         own = sorted(device.rank for device in server.devices if device.rank is not None)
-        if own and own[-1] - own[0] >= len(own):
+        if own and own[-1] - own[0] >= len(own):  # n ranks in a row span n - 1
             text = _("the ranks of server {server} do not follow each other: {ranks}")
             yield Fault("split-ranks", text.format(server=server.id, ranks=listed(own)), Severity.WARNING)
 

@@ -138,7 +138,7 @@ def failure_text(answer: Answer) -> str:
 def _how(answer: Answer) -> str:
     if answer.ended == "timeout":
         return _("did not end within {seconds:.0f} s").format(seconds=answer.seconds)
-    if answer.ended != "exited" or answer.status is None:
+    if answer.ended != "exited" or answer.status is None:  # it flooded us
         return _("wrote too much and was stopped")
     if answer.status < 0:
         return _("was ended by signal {number}").format(number=-answer.status)

@@ -72,7 +72,7 @@ class Accelerators:
         return (
             _("device nodes: {nodes}").format(nodes=", ".join(self.nodes) or "-"),
             _("on the PCI bus: {cards}").format(cards=self.unread or ", ".join(self.cards) or "-"),
-            _("bound by the kernel to: {drivers}").format(drivers=", ".join(self.bound) or "-"),
+            _("kernel driver in use: {drivers}").format(drivers=", ".join(self.bound) or "-"),
             _("installed driver: {driver}").format(driver=self.driver or "-"),
         )
 
