@@ -123,8 +123,7 @@ class Merger:
     def add(self, found: Found) -> bool:
         """Add one report; False when a newer one of this node is known."""
         report = found.report
-        host = _dict(report.get("host"))
-        name = host.get("name")
+        name = found.node or _dict(report.get("host")).get("name")
         if not isinstance(name, str) or not name.strip():
             self._failures.append(Failure(None, found.source, "the report does not say of which node it is"))
             return False

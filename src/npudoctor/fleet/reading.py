@@ -32,10 +32,12 @@ _POD = pattern(r"\[?(?:pod/)?([^/\]\s]+)")
 
 @dataclass(frozen=True)
 class Found:
-    """One report as it came. `source`: the file, or "-"."""
+    """One report as it came. `source`: the file, "-", or the node; `node`: who was asked, where that is known for
+    sure, whatever the report calls itself."""
 
     report: dict[str, Any]
     source: str
+    node: Optional[str] = None
 
 
 @dataclass(frozen=True)
@@ -233,11 +235,15 @@ def _in_table(document: dict[str, Any], source: str, name: Optional[str], depth:
             source,
             _("schema {schema} is not {known}").format(schema=schema[:80], known=REPORT),
         )
+    elif isinstance(document.get("node"), str) and isinstance(document.get("error"), str):
+        unreachable = document.get("unreachable") is True
+        yield Unreadable(document["node"], source, document["error"][:500], unreachable)
+    elif isinstance(document.get("node"), str) and isinstance(document.get("report"), dict):
+        for item in find_reports(document["report"], source, document["node"], depth + 1):
+            yield Found(item.report, source, document["node"]) if isinstance(item, Found) else item
     elif document.get("unreachable") is True:
         why = document.get("msg")
         yield Unreadable(name, source, why[:500] if isinstance(why, str) else _("unreachable"), True)
-    elif isinstance(document.get("node"), str) and isinstance(document.get("error"), str):
-        yield Unreadable(document["node"], source, document["error"][:500])
     elif isinstance(document.get("stdout"), str):
         # A carrier that splits: the name it gives holds for what cannot be read.
         items = list(
