@@ -22,7 +22,7 @@ COMMANDS = {
     "env": _('Print the export lines, for eval "$(npudoctor env)".'),
     "run": _("Check, set the environment and start the job; exits with the job's status."),
     "explain": _("Explain a failing log or a code, and say what to do."),
-    "fleet": _("Merge the reports of many nodes: who is ready, what is wrong where, what differs."),
+    "fleet": _("Check many nodes, or merge their reports: who is ready, what is wrong where."),
     "list": _("List all checks and their codes."),
     "show": _("Print the manual of a check."),
     "schema": _("Print the JSON Schema of a document."),
@@ -46,6 +46,11 @@ def command_line(argv: Sequence[str] = ()) -> Any:
     )
     app.callback()(evaluate_hints(npudoctor))
     for name in argv[:1] if argv[:1] and argv[0] in COMMANDS else COMMANDS:
+        if name == "fleet":
+            from npudoctor.cli.fleet.commands import add_fleet
+
+            add_fleet(app, argv[1:], COMMANDS[name])
+            continue
         function = getattr(import_module(f"npudoctor.cli.{name}"), FUNCTIONS.get(name, name))
         text = COMMANDS[name]
         app.command(name, cls=CLASSES.get(name, StrictCommand), help=text, short_help=text)(

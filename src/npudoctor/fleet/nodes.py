@@ -36,12 +36,14 @@ def _fold(names: frozenset[str]) -> str:
     return ",".join([*folded, *odd])
 
 
-def expand(text: str) -> tuple[str, ...]:
-    """The names of a node set, sorted as ClusterShell sorts them; InvalidNodes when it is none."""
+def expand(text: str, groups: bool = False) -> tuple[str, ...]:
+    """The names of a node set, sorted as ClusterShell sorts them; InvalidNodes when it is none.
+
+    `groups`: whether @group counts, which may run the program that the site's configuration names for it.
+    """
     library = _library()
     try:
-        # Without a resolver: @group would run whatever program the site's configuration names.
-        names = tuple(library.NodeSet(text, resolver=library.RESOLVER_NOGROUP))
+        names = tuple(library.NodeSet(text, resolver=None if groups else library.RESOLVER_NOGROUP))
     except library.NodeSetException as error:
         raise InvalidNodes(_("{text!r} is not a node set: {why}").format(text=text, why=error)) from error
     odd = next((name for name in names if not is_safe(name)), None)

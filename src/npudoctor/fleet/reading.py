@@ -32,8 +32,10 @@ _POD = pattern(r"\[?(?:pod/)?([^/\]\s]+)")
 
 @dataclass(frozen=True)
 class Found:
-    """One report as it came. `source`: the file, "-", or the node; `node`: who was asked, where that is known for
-    sure, whatever the report calls itself."""
+    """One report as it came. `source`: the file, "-", or the node.
+
+    `node`: who was asked, where that is known for sure, whatever the report calls itself.
+    """
 
     report: dict[str, Any]
     source: str

@@ -1,0 +1,175 @@
+"""Takes the reports of many nodes one by one, and brings them as one to where they were asked for."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, Optional
+
+from npudoctor.cli.arguments.paths import writable
+from npudoctor.cli.caller import Caller
+from npudoctor.cli.config import UsageError
+from npudoctor.cli.fleet.commands import FORMATS, STATES
+from npudoctor.cli.session import load_settings
+from npudoctor.cli.terminal import output
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _
+from npudoctor.fleet import nodes as node_sets
+from npudoctor.fleet.merge import Fleet, Merger
+from npudoctor.fleet.reading import Found, Item
+from npudoctor.host.fs.files import Files, LocalDisk
+
+
+@dataclass(frozen=True)
+class Wish:
+    """How the result is wanted. `nodes`: only the set of the nodes in this state; `target`: a file, None for
+    standard output."""
+
+    format: str
+    nodes: Optional[str]
+    target: Optional[str]
+
+    @property
+    def streams(self) -> bool:
+        """Whether each report is printed as soon as it is there."""
+        return self.format == "jsonl" and self.nodes is None and self.target is None
+
+
+def wish_of(
+    format: Optional[str],
+    nodes: Optional[str],
+    target: Optional[str],
+    lang: Optional[str],
+    config: Optional[str],
+    caller: Caller,
+) -> Wish:
+    """What the options ask for; UsageError for what cannot be."""
+    for option, value, choices in (("--format", format, FORMATS), ("--nodes", nodes, STATES)):
+        if value is not None and value not in choices:
+            text = _("{value!r} is not one of {choices}")
+            raise UsageError(f"{option}: " + text.format(value=value, choices=", ".join(choices)))
+    own = format if format in ("text", "json") else None
+    settings = load_settings({"format": own, "lang": lang, "config": config}, caller)
+    return Wish(format or settings["format"], nodes, _target(target))
+
+
+def _target(path: Optional[str]) -> Optional[str]:
+    disk = LocalDisk()
+    try:
+        return writable(path, Files(disk))
+    finally:
+        disk.close()
+
+
+class Delivery:
+    """The reports so far; `expected`: the nodes that must be among them. A context, as it has a spool."""
+
+    def __init__(self, wish: Wish, expected: Sequence[str] = ()) -> None:
+        self._wish, self._started = wish, time.time()
+        self._merger = Merger(expected)
+        self._spool = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115  (until the context ends)
+
+    def __enter__(self) -> Delivery:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._spool.close()
+
+    def take(self, item: Item) -> None:
+        """Take what one node said, or why it said nothing."""
+        if isinstance(item, Found):
+            counts = self._merger.add(item)
+        else:
+            self._merger.add_all((item,))
+            counts = True
+        if counts and self._wish.nodes is None and self._wish.format in ("json", "jsonl"):
+            name, document = _kept(item)
+            if self._wish.streams:
+                output.emit(json.dumps(document) + "\n")
+            else:
+                self._spool.write(json.dumps([name, document]) + "\n")
+
+    def deliver(self) -> int:
+        """Write the result; the exit status is the verdict of all nodes."""
+        fleet = self._merger.fleet()
+        if not self._wish.streams:
+            content = self._content(fleet)
+            if self._wish.target is None:
+                output.emit(content, "utf-8")
+            else:
+                output.save(self._wish.target, content)
+        return fleet.exit_code
+
+    def _content(self, fleet: Fleet) -> str:
+        wish = self._wish
+        if wish.nodes is not None:
+            return _node_set(fleet.names(wish.nodes.replace("-", "_")))
+        if wish.format == "jsonl":
+            return "".join(json.dumps(document) + "\n" for document in self._documents())
+        if wish.format == "json":
+            from npudoctor.render.fleet_json import fleet_object
+            from npudoctor.render.json_text import json_text
+
+            stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._started))
+            reports = (document["report"] for document in self._documents() if "report" in document)
+            return json_text(fleet_object(fleet, stamp, max(0.0, time.time() - self._started), reports))
+        return _rendered(fleet, wish)
+
+    def _documents(self) -> Iterator[dict[str, Any]]:
+        """Of each node the newest, in the order in which they came."""
+        newest: dict[Optional[str], int] = {}
+        for number, (name, _document) in enumerate(self._kept()):
+            newest[name] = number
+        for number, (name, document) in enumerate(self._kept()):
+            if newest[name] == number:
+                yield document
+
+    def _kept(self) -> Iterator[tuple[Optional[str], dict[str, Any]]]:
+        self._spool.seek(0)
+        for line in self._spool:
+            name, document = json.loads(line)
+            yield name, document
+
+
+def _node_set(names: Sequence[str]) -> str:
+    for odd in (name for name in names if not node_sets.is_safe(name)):
+        output.complain(_("{text!r} is not a node name").format(text=odd))
+    return node_sets.fold(filter(node_sets.is_safe, names)) + "\n"
+
+
+def _kept(item: Item) -> tuple[Optional[str], dict[str, Any]]:
+    """The node, and what the result repeats of its report: all of it, unless JSON cannot hold it."""
+    from npudoctor.core.redact.redact import redact_value
+    from npudoctor.render.json_text import json_text
+
+    if not isinstance(item, Found):
+        return item.node, {"node": item.node, "error": item.error, "unreachable": item.unreachable}
+    name = item.node or item.report["host"]["name"]
+    try:
+        report = redact_value(item.report)
+        json_text([[[[[[report]]]]]])
+    except (ValueError, RecursionError):
+        return name, {"node": name, "error": _("the report is nested too deeply or is not JSON")}
+    return name, {"node": name, "report": report}
+
+
+def _rendered(fleet: Fleet, wish: Wish) -> str:
+    if wish.format == "html":
+        from npudoctor.render.fleet_html import fleet_html
+
+        return fleet_html(fleet)
+    if wish.format == "text":
+        from npudoctor.cli.terminal.reports import has_colour
+        from npudoctor.render.fleet_text import fleet_text
+
+        return fleet_text(fleet, colour=wish.target is None and has_colour())
+    from npudoctor.render import exports
+
+    subjects = exports.subjects(fleet)
+    if wish.format == "junit":
+        return exports.junit(subjects)
+    if wish.format == "csv":
+        return exports.csv_text(subjects)
+    return exports.prometheus(subjects, time.time())

@@ -1,0 +1,52 @@
+"""`npudoctor fleet report`: the reports of many nodes as one."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated, Optional
+
+import typer
+
+from npudoctor.cli.arguments import options as o
+from npudoctor.cli.config import UsageError
+from npudoctor.cli.fleet.commands import Format, Nodes
+from npudoctor.core.messages import _
+
+Files = Annotated[o.Texts, o.argument("FILES|-...", _("Reports as files, folders or a stream (-)."))]
+Expected = Annotated[
+    o.Text,
+    o.value("-w", "NODES", _("Nodes that must have answered; default: those of SLURM_JOB_NODELIST.")),
+]
+
+
+def report(
+    ctx: typer.Context,
+    files: Files = None,
+    nodes: Nodes = None,
+    expected: Expected = None,
+    format: Format = None,
+    output: o.Output = None,
+    lang: o.Lang = None,
+    config: o.ConfigFile = None,
+) -> int:
+    """Merge the reports of many nodes."""
+    from npudoctor.cli.fleet.delivery import Delivery, wish_of
+    from npudoctor.fleet import reading
+    from npudoctor.fleet.nodes import InvalidNodes, expand, require_library
+
+    wish = wish_of(format, nodes, output, lang, config, ctx.obj)
+    if not files:
+        raise UsageError(_("no report is named; - reads standard input"))
+    for path in files:
+        if path != "-" and not os.path.exists(path):
+            raise UsageError(_("{option}: {path} does not exist").format(option="FILES", path=path))
+    asked: Optional[str] = ctx.obj.variables.get("SLURM_JOB_NODELIST", "") if expected is None else expected
+    try:
+        require_library()
+        with Delivery(wish, expand(asked) if asked else ()) as delivery:
+            for item in reading.read(files, sys.stdin.buffer):
+                delivery.take(item)
+            return delivery.deliver()
+    except InvalidNodes as error:
+        raise UsageError(str(error)) from error

@@ -1,0 +1,118 @@
+"""What runs on a node, and how its answer is cut out of whatever else the login prints.
+
+The command runs below `sh`, between two lines with a word that nobody can guess: banners, profiles and warnings
+before and behind it do no harm.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import deque
+from collections.abc import Sequence
+from typing import Optional
+
+from npudoctor.core.messages import _
+from npudoctor.core.redact.redact import redact
+from npudoctor.fixing.steps.shell import quote
+
+LONGEST = 32 << 20  # bytes of one answer; a real one has about 60 KB
+NOT_THERE = (126, 127)  # a shell's words for a program that is missing or cannot be started
+_LINES, _LENGTH = 3, 300  # of what else is printed: kept to say why there is no answer
+
+# One line: csh and fish hand it to sh as it is. What has a path and is not there is looked for by its name.
+_BEGIN = (
+    'mark=$1; first=$2; shift 2; [ -x "$first" ] || first=${first##*/}; '
+    'exec 3<&0; echo; echo "$mark begin ${SLURMD_NODENAME:-}"; "$first" "$@" </dev/null 3<&- & job=$!; '
+)
+# Over ssh it ends when the connection does, whatever became of us. srun ends by itself what it started, and
+# its tasks have no standard input to tell them.
+_WATCH = "{ cat <&3; kill $job; } >/dev/null 2>&1 & watch=$!; "
+_END = 'wait $job; status=$?; echo; echo "$mark end $status"; '
+_UNWATCH = "kill $watch 2>/dev/null; "
+
+
+def new_mark() -> str:
+    """A word for one run that no banner can hold."""
+    return f"npudoctor-{secrets.token_hex(8)}"
+
+
+def script(watched: bool) -> str:
+    """What `sh -c` runs; its arguments are the mark and the command."""
+    return "".join((_BEGIN, _WATCH if watched else "", _END, _UNWATCH if watched else "", "exit 0"))
+
+
+def remote_line(command: Sequence[str], mark: str) -> str:
+    """The line for a login shell that runs a command of ours on a node, framed by the mark."""
+    return " ".join(map(quote, ("sh", "-c", script(watched=True), "sh", mark, *command)))
+
+
+class Frame:
+    """Cuts the answer of one node out of its lines."""
+
+    def __init__(self, mark: str) -> None:
+        self._begin, self._end = f"{mark} begin ".encode(), f"{mark} end ".encode()
+        self._answer: Optional[list[bytes]] = None
+        self._size = 0
+        self._noise: deque[bytes] = deque(maxlen=_LINES)
+        self.status: Optional[int] = None
+        self.node = ""  # as Slurm calls it, where Slurm started the command
+
+    @property
+    def ended(self) -> bool:
+        """Whether the command ended, and so all of the answer is here."""
+        return self.status is not None
+
+    @property
+    def begun(self) -> bool:
+        """Whether the login succeeded and the command was started."""
+        return self._answer is not None
+
+    def add(self, line: bytes) -> None:
+        """One line of standard output."""
+        if self._answer is None:
+            if line.startswith(self._begin):
+                self._answer, self.node = [], line[len(self._begin) :].decode("ascii", "replace").strip()
+            else:
+                self.noise(line)
+        elif line.startswith(self._end):
+            status = line[len(self._end) :].strip()
+            self.status = int(status) if status.isdigit() else 255
+        elif not self.ended and self._size <= LONGEST:
+            self._size += len(line) + 1
+            self._answer.append(line)
+
+    def noise(self, line: bytes) -> None:
+        """A line of standard error, or of what comes before the answer."""
+        if line.strip():
+            self._noise.append(line[:_LENGTH])
+
+    def text(self) -> str:
+        """The answer as it was printed."""
+        return b"\n".join(self._answer or ()).decode("utf-8", "replace")
+
+    @property
+    def too_long(self) -> bool:
+        """Whether the answer was longer than any real one."""
+        return self._size > LONGEST
+
+    def last_words(self) -> str:
+        """What stood on its standard error last, without secrets."""
+        return redact(" / ".join(line.decode("utf-8", "replace").strip() for line in self._noise))
+
+
+def why_no_answer(frame: Frame, code: Optional[int], timed_out: bool) -> str:
+    """Why a node gave no report, in a sentence that names what it said last."""
+    said = frame.last_words()
+    if timed_out:
+        text = _("no answer in time")
+    elif frame.too_long:
+        text = _("the answer is too long")
+    elif frame.status in NOT_THERE:
+        text = _("npudoctor is not there or cannot be started (status {status})").format(status=frame.status)
+    elif frame.ended:
+        text = _("npudoctor gave no report (status {status})").format(status=frame.status)
+    elif frame.begun:
+        text = _("the connection was lost")
+    else:
+        text = _("cannot be reached (status {status})").format(status="?" if code is None else code)
+    return f"{text}: {said}" if said else text
