@@ -17,7 +17,7 @@ from npudoctor.fleet.remote import Frame, new_mark, why_no_answer
 class Request:
     """One command for many nodes. `seconds`: how long one node may take, its login included.
 
-    `user`: None for the one that ssh chooses. `tree`: a topology of ClusterShell; None to connect to each node.
+    `user`: None for the one that ssh chooses. `tree`: a topology of ClusterShell, if any.
     """
 
     nodes: tuple[str, ...]

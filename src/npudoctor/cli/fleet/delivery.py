@@ -113,7 +113,8 @@ class Delivery:
             from npudoctor.render.json_text import json_text
 
             stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._started))
-            reports = (document["report"] for document in self._documents() if "report" in document)
+            answers = (document for document in self._documents() if "unreachable" not in document)
+            reports = (document.get("report", document) for document in answers)
             return json_text(fleet_object(fleet, stamp, max(0.0, time.time() - self._started), reports))
         return _rendered(fleet, wish)
 
