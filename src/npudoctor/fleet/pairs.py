@@ -1,7 +1,7 @@
 """Who reaches whom: what all ordered pairs of nodes answered, told as people would.
 
-An attempt is one node's TCP connection to another's port. A node that could not listen on a port, as something
-else holds it, is no target there: that is its own finding, and `hccl-ports` names the holder.
+An attempt is one node's TCP connection to another's port. A node that could not listen on a port, as
+something else holds it, is no target there: that is its own finding, and `hccl-ports` names the holder.
 """
 
 from __future__ import annotations
@@ -118,8 +118,8 @@ def _folded(failed: Mapping[tuple[str, str], tuple[Ports, str]]) -> Iterable[Blo
     alike: dict[tuple[tuple[str, ...], Ports, str], list[str]] = {}
     for (source, ports, reason), targets in by_source.items():
         alike.setdefault((tuple(sorted(targets)), ports, reason), []).append(source)
-    for (targets, ports, reason), sources in sorted(alike.items(), key=lambda item: -len(item[1])):
-        yield Blocked(tuple(sorted(sources)), targets, ports, reason)
+    for (same, ports, reason), sources in sorted(alike.items(), key=lambda item: -len(item[1])):
+        yield Blocked(tuple(sorted(sources)), same, ports, reason)
 
 
 def port_text(ports: Iterable[int]) -> str:
