@@ -170,6 +170,6 @@ def _mappings(maps: bytes, marks: dict[int, bytes]) -> Iterator[tuple[int, int]]
     """Device and inode of each mapping of a file on one of the devices."""
     for device, mark in marks.items():
         if mark in maps:
-            for line in maps.splitlines():
+            for line in maps.split(b"\n"):
                 if mark in line:
                     yield device, int(line.split(None, 5)[4])

@@ -63,8 +63,11 @@ def parse_stat(pid: int, text: str, uid: int) -> Process:
 
 
 def parse_uids(status: bytes) -> frozenset[int]:
-    """The real, effective, saved and file system uid in a /proc/PID/status; empty where it has none."""
-    line = next((line for line in status.splitlines() if line.startswith(b"Uid:")), b"")
+    """The real, effective, saved and file system uid in a /proc/PID/status; empty where it has none.
+
+    Split at "\\n" alone, as the name before it may hold a "\\r" and a forged line.
+    """
+    line = next((line for line in status.split(b"\n") if line.startswith(b"Uid:")), b"")
     return frozenset(map(int, line.split()[1:]))
 
 
@@ -127,7 +130,7 @@ class Processes:
         content = self._detail("cgroup", pid, 1 << 16)
         if content is None:
             return None
-        lines = content.decode("utf-8", "surrogateescape").splitlines()
+        lines = content.decode("utf-8", "surrogateescape").split("\n")
         return tuple(line.split(":", 2)[2] for line in lines if line.count(":") >= 2)
 
     def owner(self, pid: int) -> Optional[int]:
