@@ -106,6 +106,11 @@ class Processes:
         """One process as it is now; None when there is none."""
         return self._read(pid)
 
+    def still_runs(self, pid: int) -> bool:
+        """Whether it runs now: one that ended after it was listed uses nothing any more."""
+        process = self.now(pid)
+        return process is not None and not process.gone
+
     def hidden(self, pid: int) -> bool:
         """Whether a pid that /proc does not show is alive nevertheless (hidepid)."""
         return self.now(pid) is None and self._exists(pid)
@@ -198,7 +203,7 @@ class Processes:
         try:
             numbers = self._disk.names(folder)
         except OSError as error:
-            return ([] if isinstance(error, FileNotFoundError) else None), False
+            return ([] if isinstance(error, (FileNotFoundError, ProcessLookupError)) else None), False
         opened, whole = [], True
         for number in numbers:
             try:
