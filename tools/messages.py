@@ -3,6 +3,7 @@
 
 Messages are the arguments of _() and its kin, the titles of checks (first line of the docstring), and the
 help of commands and options. A catalogue is sorted and names files, not lines: a change moves nothing else.
+Not Babel (33 MB): titles and help would need a plug-in as long as `messages_in`, and it would save `updated`.
 """
 
 from __future__ import annotations

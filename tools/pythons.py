@@ -1,6 +1,7 @@
 """Print the path of a Python: `oldest` (the first that npudoctor supports), `newest`, or a version (`3.11`).
 
-Looks on PATH and among pyenv's versions. Exit status 1 when there is none.
+Looks on PATH and among pyenv's versions. Exit status 1 when there is none. Not nox nor `uv python find`: both
+take pyenv's shim of a version that is not active, which exits with 127.
 """
 
 from __future__ import annotations

@@ -156,7 +156,7 @@ def _since(version: str, since: str) -> bool:
 def _pasted(row: Row, value: str, cleaned: str) -> Finding:
     """A value with the punctuation of a document in it."""
     text = _(
-        "{name} is {value}, with blanks or characters pasted from a document; {meant} was probably meant"
+        "{name} is {value}, with blanks or characters pasted from a document; probably {meant} was meant"
     )
     return _said("pasted-punctuation", text, row, value, meant=cleaned, steps=(Export(row["name"], cleaned),))
 

@@ -136,7 +136,7 @@ def _bad_value(row: Row, value: str, why: str) -> Finding:
 def _pasted(row: Row, value: str, cleaned: str) -> Finding:
     """A value with the punctuation of a document in it."""
     text = _(
-        "{name} is {value}, with blanks or characters pasted from a document; {meant} was probably meant"
+        "{name} is {value}, with blanks or characters pasted from a document; probably {meant} was meant"
     )
     return _said("pasted-punctuation", text, row, value, cleaned, meant=cleaned)
 

@@ -93,7 +93,7 @@ def cache_server(host: Host) -> Iterator[Finding]:
     yield from _proven(host, seen)
     yield from _unproven(host, seen)
     if scene.unseen:
-        text = _("{path} could not be looked into: {why}")
+        text = _("could not look into {path}: {why}")
         raise Unknown("; ".join(some([text.format(path=path, why=why) for path, why in scene.unseen])))
     if scene.hidden:
         text = _("only root can look into {folders}, where other users' servers may be")
@@ -180,7 +180,7 @@ def _displaced(host: Host, found: SocketFile) -> Finding:
     """A living server's socket that a killed removal of ours had renamed."""
     from npudoctor.checks.leftovers import _cache_server_steps as steps
 
-    text = _("a removal that was interrupted took the name of a living server's socket {path}")
+    text = _("an interrupted removal renamed a living server's socket {path}")
     return Finding(
         "cache-server.orphan-socket",
         text.format(path=found.original),
@@ -291,7 +291,9 @@ def _too_early(judged: SegmentState) -> Finding:
     from npudoctor.proof import leftovers
 
     segment = judged.segment
-    text = _("the segment {shmid} of {size} is too young to be judged: its server may be starting")
+    text = _(
+        "the shared memory segment {shmid} of {size} is too new to be judged: its server may be starting"
+    )
     title = _("ask again in {seconds} s")
     return Finding(
         "cache-server.unproven",
@@ -313,7 +315,7 @@ def _unproven_segment(judged: SegmentState) -> Finding:
     segment = judged.segment
     if judged.ready_in and not segment.nattch:
         return _too_early(judged)
-    text = _("the segment {shmid} of {size} may be a dead cache server's; that is not proven")
+    text = _("the shared memory segment {shmid} of {size} may be a dead cache server's; this is not proven")
     return Finding(
         "cache-server.unproven",
         text.format(shmid=segment.shmid, size=leftovers.format_size(segment.size)),
@@ -325,7 +327,7 @@ def _unproven_segment(judged: SegmentState) -> Finding:
 
 
 def _unproven_socket(state: SocketState) -> Finding:
-    text = _("the socket {path} may be a dead cache server's; that is not proven")
+    text = _("the socket {path} may be a dead cache server's; this is not proven")
     return Finding(
         "cache-server.unproven",
         text.format(path=state.file.path),
@@ -359,7 +361,7 @@ def _passed(seen: Leftovers) -> Iterator[Finding]:
 def _unproven_folder(path: str, folder: Optional[SpillFolder], why: str) -> Finding:
     from npudoctor.checks.leftovers import _cache_server_steps as steps
 
-    text = _("the folder {path} may be a dead cache server's spilled data; that is not proven")
+    text = _("the folder {path} may be a dead cache server's spilled data; this is not proven")
     return Finding(
         "cache-server.unproven",
         text.format(path=path),

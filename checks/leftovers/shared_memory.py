@@ -48,7 +48,7 @@ SHOWN = 20  # evidence lines of one finding; a database or a leaking job may hav
     },
 )
 def shared_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """No shared memory looks left over.
+    """No shared memory seems to be left over.
 
     ## What it does
 
@@ -291,7 +291,7 @@ def _unused(host: Host, judged: Sequence[SharedFileState]) -> Fix:
     marks = tuple(FileMark(name, file.dev, file.ino, file.size, file.mtime_ns) for name, file in files)
     owner = judged[0].file.entry.uid
     return Fix(
-        _("remove them, each if the kernel grants a lease: if nobody has it open or mapped"),
+        _("remove each one that the kernel grants a lease on, that is, that nobody has open or mapped"),
         steps=(RemoveUnused(FOLDER, owner, marks),),
         risk=Risk.SAFE,
         needs_root=owner != host.identity.euid,
@@ -304,7 +304,8 @@ def _left_over(
     from npudoctor.proof.leftovers import format_size
 
     text = _(
-        "{size} in /dev/shm (files: {count}) is of processes that are gone, and no process is seen to use it"
+        "{size} in /dev/shm (files: {count}) belongs to processes that are gone, and no process is seen "
+        "using it"
     )
     return Finding(
         "shared-memory.left-over",
@@ -320,7 +321,8 @@ def _unproven(host: Host, judged: Sequence[SharedFileState], rest: Sequence[Shar
     from npudoctor.proof.leftovers import format_size
 
     text = _(
-        "{size} in /dev/shm (files: {count}): no process is seen to use it; that it is left over is not known"
+        "{size} in /dev/shm (files: {count}): no process is seen using it; could not determine whether "
+        "it is left over"
     )
     much = _bytes(judged) >= MUCH and not any(one.unseen for one in judged) and not host.system.container()
     return Finding(

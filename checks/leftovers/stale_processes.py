@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     },
 )
 def stale_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """No process outlived its job or its container, and none hangs in the kernel.
+    """No process has outlived its job or container, and none hangs in the kernel.
 
     ## What it does
 
@@ -126,7 +126,7 @@ def stale_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield from _zombie(host, twice.zombies)
     yield from _idle(host, [one for one in twice.idle if one.process.pid not in known])
     if proofs and judge.blind:
-        text = _("whether a process outlived its job or container cannot be told: {why}")
+        text = _("could not determine whether a process has outlived its job or container: {why}")
         raise Unknown(text.format(why=judge.blind), advisory=True)
 
 
@@ -226,7 +226,7 @@ def _stuck(host: Host, holders: Sequence[Holder]) -> Iterator[Finding]:
 def _zombie(host: Host, zombies: Sequence[Process]) -> Iterator[Finding]:
     """Those that ended and were not fetched."""
     if zombies:
-        text = _("processes ended, and their parents did not fetch them: {pids}")
+        text = _("processes have ended, but their parents have not reaped them: {pids}")
         why = {process.pid: _why_there(host, process) for process in zombies}
         parents = sorted({process.parent for process in zombies if process.parent > 1})
         yield Finding(
@@ -253,12 +253,12 @@ def _compile_worker(host: Host, orphans: Sequence[Process]) -> Iterator[Finding]
 def _idle(host: Host, holders: Sequence[Holder]) -> Iterator[Finding]:
     """Those that hold a device and do nothing: named, and no more."""
     if holders:
-        text = _("processes hold a device, and used neither a processor nor the device at two looks: {pids}")
+        text = _("processes hold a device but used neither CPU nor the device in two samples: {pids}")
         found = {one.process.pid: ", ".join(one.nodes) for one in holders}
         yield Finding(
             "stale-processes.idle",
             text.format(pids=_named(host, found)),
-            evidence=(*_lines(host, found), _("an idle server, or a rank that waits, looks the same")),
+            evidence=(*_lines(host, found), _("an idle server or a waiting rank looks the same")),
             fix=_looking(list(found)),
         )
 

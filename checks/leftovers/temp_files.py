@@ -154,7 +154,7 @@ def _lock(host: Host, path: str) -> Iterator[Finding]:
     line = f"{path} uid={entry.uid} size={entry.size} ino={entry.ino}"
     if free:
         text = _(
-            "{path} is {minutes} minutes old and no process holds it: training would wait for it for ever"
+            "{path} is {minutes} minutes old and no process holds it: training would wait for it forever"
         )
         yield Finding(
             "temp-files.stale-lock",
@@ -164,7 +164,7 @@ def _lock(host: Host, path: str) -> Iterator[Finding]:
             fix=_unlocking(host, path, entry, kind),
         )
     elif free is None and age >= OLD:
-        text = _("{path} is {minutes} minutes old; whether its build lives cannot be told from here")
+        text = _("{path} is {minutes} minutes old; could not determine whether its build is still running")
         fix = _removal(host, entry.uid, (Command(("rm", "--", path)),), unproven=True)
         yield Finding("temp-files.lock", text.format(**words), evidence=(line,), fix=fix)
 
@@ -243,7 +243,7 @@ def _by_name(mark: FileMark) -> str:
 
 
 def _removing(host: Host, owner: int, steps: Sequence[RemoveFiles]) -> Fix:
-    title = _("remove the folders and the sockets in them, to which nobody answers")
+    title = _("remove the folders and the sockets in them, on which nobody listens")
     needs_root = owner != host.identity.euid
     return Fix(title, steps=tuple(steps), risk=Risk.SAFE, needs_root=needs_root)
 
@@ -272,7 +272,7 @@ def _removal(host: Host, owner: int, steps: Sequence[Command], *, unproven: bool
 
 def _emptied(host: Host, folders: Sequence[TempFolder]) -> Fix:
     """By rm -r, which goes through no link: a folder may hold thousands of names, and folders."""
-    title = _("remove the folders with all that is in them; look first whether something of it is wanted")
+    title = _("remove the folders with everything in them; first check that nothing in them is needed")
     steps = [Command(("rm", "-r", "--", folder.path)) for folder in folders]
     return _manual(host, _owner(host, folders), title, steps, unproven=False)
 

@@ -66,7 +66,7 @@ def findings(machine: Machine) -> Iterator[Finding]:
     yield from _tls(machine)
     if not settings:
         if machine.several and machine.ports:
-            yield _finding("not-set-up", _("no NPU of this machine has an address, and the job has peers"))
+            yield _finding("not-set-up", _("no NPU of this machine has an address, but the job has peers"))
         return
     yield from _lacking(machine, settings)
     yield from _duplicates(machine, settings)
@@ -86,13 +86,13 @@ def _bad_values(machine: Machine) -> Iterator[Finding]:
             if value and not right(value):
                 bad.append(f"{name}_{device}={value[:60]}")
     if bad:
-        text = _("{conf} has values that are none: {what}").format(conf=CONF, what=_few(bad))
+        text = _("{conf} has invalid values: {what}").format(conf=CONF, what=_few(bad))
         yield _finding("bad-value", text, machine.severity, evidence=tuple(bad))
     names = [
         key for key in (conf.clashes if conf else ()) if key.rpartition("_")[0] in (*ADDRESSES, "netmask")
     ]
     if names:
-        text = _("{conf} gives two values each to {names}").format(conf=CONF, names=_few(names))
+        text = _("{conf} has two values for each of {names}").format(conf=CONF, names=_few(names))
         yield _finding("clash", text)
 
 
@@ -100,7 +100,7 @@ def _lacking(machine: Machine, settings: Sequence[Setting]) -> Iterator[Finding]
     lacking = sorted(set(machine.devices) - {setting.device for setting in settings})
     # Without the tool nobody knows what a port has that the file does not name.
     if lacking and machine.ports:
-        text = _("NPU {devices} have no address, and {others} have one")
+        text = _("NPU {devices} have no address, but {others} have one")
         others = _few(setting.device for setting in settings)
         text = text.format(devices=_few(lacking), others=others)
         yield _finding("no-address", text, machine.severity, lacking)
@@ -146,10 +146,10 @@ def _not_applied(machine: Machine) -> Iterator[Finding]:
                 wrong.append(port.device)
     if wrong:
         devices = sorted(set(wrong))
-        text = _("NPU {devices} have other settings than {conf} says: {what}")
+        text = _("NPU {devices} are not set as {conf} says: {what}")
         text = text.format(devices=_few(devices), conf=CONF, what=_few(lines, 2))
         steps = tuple(Command((machine.program, "-i", str(one), "-cfg", "recovery")) for one in devices)
-        fix = Fix(_("give the ports what the file says; no job may be using them"), steps, risk=Risk.MANUAL)
+        fix = Fix(_("configure the ports as the file says, while no job uses them"), steps, risk=Risk.MANUAL)
         yield _finding("not-applied", text, machine.severity, devices, tuple(lines), fix)
 
 
@@ -219,10 +219,10 @@ def _tls(machine: Machine) -> Iterator[Finding]:
     if len(by_switch) < 2:
         return
     few, many = sorted(by_switch, key=lambda switch: (len(by_switch[switch]), switch))
-    text = _("TLS is on for NPU {on} and off for {off}: they cannot meet")
+    text = _("TLS is on for NPU {on} and off for {off}: they cannot connect to each other")
     text = text.format(on=_few(by_switch["1"]), off=_few(by_switch["0"]))
     told = Fix(
-        _("set it as on the others, the same on every node"),
+        _("set it as on the other NPUs, and alike on every node"),
         tuple(_switch(machine.program, device, many) for device in by_switch[few]),
         tuple(line for device in by_switch[few] for line in _switch(machine.program, device, few).lines()),
         Risk.MANUAL,

@@ -78,9 +78,9 @@ def firewall(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     claims = list(_claims(host))
     if not claims:
-        raise Skip(_("no variable names a port of this machine, and no NPU is wanted"))
+        raise Skip(_("no variable names a port of this machine, and no NPU is used"))
     if not host.identity.is_root:
-        raise Unknown(_("only root sees the rules of the firewall"), advisory=True)
+        raise Unknown(_("only root can read the firewall's rules"), advisory=True)
 
     answers = Answers(host, _ports(claims))
     if not answers.known:
@@ -193,18 +193,18 @@ class Answers:
         if not open_ports:
             return ""
         if self._lost:
-            why = _("nothing says which address {peers} has").format(peers=abbreviate(self._lost))
+            why = _("the address of {peers} is not known").format(peers=abbreviate(self._lost))
         elif self.rules.unread:
             why = "; ".join(self.rules.unread)
         elif any(verdict.late for _c, _s, verdict in self._judged):
-            why = _("there are too many rules for the time of the check")
+            why = _("there are too many rules to judge in the time of this check")
         elif not self.for_peers:
             why = _("it depends on who connects: name the other nodes with --peers")
         else:
             places = (place for _c, _s, verdict in self._judged for place in verdict.places)
             why = _("it depends on what cannot be judged: {rules}").format(rules=abbreviate(places, 3))
             why = "; ".join([why, *self.rules.unlent])
-        text = _("whether the firewall lets others in on TCP {ports} is not known: {why}")
+        text = _("could not determine whether the firewall lets others in on TCP {ports}: {why}")
         return text.format(ports=abbreviate((spell([span]) for span in open_ports), 8), why=why)
 
     def _known(self, verdict: PortVerdict) -> PortVerdict:
@@ -245,7 +245,7 @@ def _blocked(host: Host, claim: Claim, answers: Answers) -> Iterator[Finding]:
     peers = list(dict.fromkeys(caller.name for caller, _s, _v in found if caller.name))
     places = tuple(dict.fromkeys(place for _c, _s, verdict in found for place in verdict.places))
     text = ngettext(
-        "The firewall keeps {who} out of TCP port {ports} ({label}): {place}",
+        "The firewall blocks {who} from TCP port {ports} ({label}): {place}",
         "The firewall keeps {who} out of TCP ports {ports} ({label}): {place}",
         sum(high - low + 1 for low, high in ports),
     )

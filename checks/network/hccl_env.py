@@ -54,7 +54,7 @@ INTRA = ("HCCL_INTRA_PCIE_ENABLE", "HCCL_INTRA_ROCE_ENABLE")
     },
 )
 def hccl_env(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """HCCL's environment variables are what HCCL takes, and go together.
+    """HCCL's environment variables are valid and consistent.
 
     ## What it does
 
@@ -100,7 +100,7 @@ def hccl_env(host: Host) -> Iterator[Union[Finding, Facts]]:
     if not named and not has_several_ranks(variables):
         raise Skip(_("none of HCCL's variables is set"))
     if accelerators(host) == (False, True):
-        raise Skip(_("there is no NPU here"))
+        raise Skip(_("this machine has no NPU"))
     from npudoctor.knowledge import tables
 
     table = tables.table("hccl_variables")
@@ -231,7 +231,7 @@ def _empty(row: Row) -> Finding:
 def _pasted(row: Row, value: str, meant: str, severity: Severity) -> Finding:
     """A value with the punctuation of a document in it."""
     text = _(
-        "{name} is {value}, with blanks or characters pasted from a document; {meant} was probably meant"
+        "{name} is {value}, with blanks or characters pasted from a document; probably {meant} was meant"
     )
     return _said("pasted-punctuation", text, row["name"], value, meant, severity, row, meant=meant)
 
@@ -250,22 +250,20 @@ def _partly_idle(row: Row, value: str, why: str) -> Finding:
 
 def _deprecated(row: Row, value: str, which: str) -> Finding:
     """A value that works, and is going away."""
-    text = _("{name} names {which}, which is to be dropped")
+    text = _("{name} names {which}, which will be dropped")
     return _said("deprecated", text, row["name"], value, "", row=row, which=which)
 
 
 def _misspelt_finding(name: str, value: str, known: str) -> Finding:
     """A name that nobody reads, close to one that HCCL does."""
-    text = _("{name} is no variable that we know; HCCL reads {known}")
+    text = _("{name} is not a variable that npudoctor knows; HCCL reads {known}")
     steps = (Command(("unset", name)), Export(known, value))
     return _said("misspelt", text, name, value, steps=steps, known=known)
 
 
 def _order(shorter: str, longer: str, values: Mapping[str, str], severity: Optional[Severity]) -> Finding:
     """Two limits of time of which the inner one should end first."""
-    text = _(
-        "{name} is {value} s, which should be longer than {shorter} ({least} s): else it ends the wait first"
-    )
+    text = _("{name} is {value} s and should be longer than {shorter} ({least} s), or it ends the wait first")
     better = int(float(values[shorter])) + MARGIN
     steps = None if longer == "HCCL_EVENT_TIMEOUT" and better <= LONGEST else ()
     return _said(
@@ -279,7 +277,7 @@ def _pair(pcie: Optional[str], roce: Optional[str]) -> Finding:
     names = ("HCCL_INTRA_PCIE_ENABLE", "HCCL_INTRA_ROCE_ENABLE")
     given = {name: value for name, value in zip(names, (pcie, roce)) if value is not None}
     told = ", ".join(f"{name}={given.get(name, _('unset'))}" for name in names)
-    text = _("{told} is no pair that HCCL supports: it stops with EI0001")
+    text = _("HCCL does not support the pair {told}: it stops with EI0001")
     return Finding(
         "hccl-env.unsupported-pair",
         text.format(told=told),

@@ -95,7 +95,7 @@ def hccl_interface(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("{name} is not set").format(name=NAME))
     npus, gpus = accelerators(host)
     if gpus and not npus:
-        raise Skip(_("there is no NPU here"))
+        raise Skip(_("this machine has no NPU"))
 
     address, zone, why = _read(value)
     if why:
@@ -236,7 +236,7 @@ def _bad_value(value: str, why: str, better: str) -> Finding:
 def _pasted(value: str, meant: str) -> Finding:
     """An address with the punctuation of a document about it."""
     text = _(
-        "{name} is {value}, with blanks or characters pasted from a document; {meant} was probably meant"
+        "{name} is {value}, with blanks or characters pasted from a document; probably {meant} was meant"
     )
     return _finding(
         "pasted-punctuation", text.format(name=NAME, value=value[:LONGEST], meant=meant), value, meant
@@ -245,7 +245,7 @@ def _pasted(value: str, meant: str) -> Finding:
 
 def _not_ours(value: str, there: Iterable[Interface], better: str, severity: Severity) -> Finding:
     """An address that no interface of this network namespace carries."""
-    text = _("HCCL_IF_IP is {value}, which is no address of this machine")
+    text = _("HCCL_IF_IP is {value}, which is not an address of this machine")
     return _finding("not-ours", text.format(value=value), value, better, there, severity)
 
 
@@ -272,7 +272,7 @@ def _inner(value: str, owner: Interface, severity: Severity, better: str) -> Fin
 
 def _no_way(value: str, owner: Interface, far: Peer, severity: Severity) -> Finding:
     """An address from which the kernel would not send to the master."""
-    text = _("HCCL_IF_IP is {value}, and there is no way from it to {far} ({named_by})")
+    text = _("HCCL_IF_IP is {value}, which has no route to {far} ({named_by})")
     message = text.format(value=value, far=far.address, named_by=far.named_by)
     return _finding("no-way", message, value, None, (owner,), severity)
 
@@ -281,7 +281,7 @@ def _other_way(
     value: str, owner: Interface, by: Optional[Interface], far: Peer, better: str, severity: Severity
 ) -> Finding:
     """An address on one interface while packets leave by another."""
-    text = _("HCCL_IF_IP is {value} on {interface}, but the way to {far} ({named_by}) is {other}")
+    text = _("HCCL_IF_IP is {value} on {interface}, but the route to {far} ({named_by}) uses {other}")
     message = text.format(
         value=value,
         interface=owner.name,

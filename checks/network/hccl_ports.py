@@ -112,7 +112,7 @@ def hccl_ports(host: Host) -> Iterator[Union[Finding, Facts]]:
         named.append(one)
         yield from _answer(host, one, holders)
     if not (named or npu_here(host) or gpu_here(host)):
-        raise Skip(_("no variable names a port of this machine, and no NPU is wanted"))
+        raise Skip(_("no variable names a port of this machine, and no NPU is used"))
     defaults = _defaults(host, named, holders)
     if defaults:
         yield _default_held(defaults, holders)
@@ -122,7 +122,7 @@ def hccl_ports(host: Host) -> Iterator[Union[Finding, Facts]]:
     if undecided:
         raise Unknown("; ".join(undecided), advisory=True)
     if not defaults and all(isinstance(one, RemotePort) for one in named):
-        raise Skip(_("no variable names a port of this machine, and no NPU is wanted"))
+        raise Skip(_("no variable names a port of this machine, and no NPU is used"))
 
 
 def _answer(host: Host, one: NamedPorts, holders: Holders) -> Iterator[Union[Finding, Facts]]:

@@ -38,7 +38,7 @@ OTHER_SYNTAX = "Ascend 950"
     quick=False,
 )
 def hccn_config(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """The network ports of the NPUs are set up, linked and alike.
+    """The NPUs' network ports are configured, linked and consistent.
 
     ## What it does
 
@@ -84,7 +84,7 @@ def hccn_config(host: Host) -> Iterator[Union[Finding, Facts]]:
     conf, unread = _conf(host)
     program = host.hccn.program()
     if conf is None and unread is None and program is None:
-        raise Skip(_("neither {conf} nor hccn_tool is here").format(conf=CONF))
+        raise Skip(_("this machine has neither {conf} nor hccn_tool").format(conf=CONF))
     why_not = _why_not_asked(host, program)
     ports = host.hccn.ports() if why_not is None else []
 
@@ -105,10 +105,10 @@ def hccn_config(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 def _devices(host: Host) -> list[int]:
     if not host.npu_wanted() or not host.hccn.devices():
-        raise Skip(_("no NPU is used here"))
+        raise Skip(_("no NPU is used on this machine"))
     models = host.npus.models
     if models and all(model in WITHOUT_PORT for model in models):
-        raise Skip(_("{models}: cards for inference have no network port").format(models=", ".join(models)))
+        raise Skip(_("{models}: inference cards have no network port").format(models=", ".join(models)))
     return host.hccn.devices()
 
 
@@ -130,7 +130,9 @@ def _why_not_asked(host: Host, program: Optional[str]) -> Optional[str]:
             path=program
         )
     if OTHER_SYNTAX in host.npus.models:
-        return _("how hccn_tool answers on {model} is known from documents only").format(model=OTHER_SYNTAX)
+        return _("how hccn_tool answers on {model} is known only from its documentation").format(
+            model=OTHER_SYNTAX
+        )
     return None
 
 
@@ -155,7 +157,7 @@ def _silent(ports: Sequence[Port]) -> str:
         return ""
     lines = [f"hccn_tool -i {device} -{name} -g: {_ending(reply)}" for device, name, reply in missing[:3]]
     more = f" (+{len(missing) - 3})" if len(missing) > 3 else ""
-    return _("no answer that we know: {answers}").format(answers="; ".join(lines) + more)
+    return _("npudoctor does not recognise the answer: {answers}").format(answers="; ".join(lines) + more)
 
 
 def _not_known(ports: Sequence[Port], question: str) -> bool:
@@ -188,8 +190,8 @@ def _ending(reply: Reply) -> str:
         left = _("process {pid} cannot be ended").format(pid=answer.left_behind) if answer.left_behind else ""
         return f"{text}, {left}" if left else text
     if answer.ended == "flooded":
-        return _("it printed more than anybody can use")
+        return _("it printed too much")
     if answer.ended != "exited":
         return _("it cannot be run ({why})").format(why=answer.ended)
     said = (answer.stdout.strip() or answer.stderr.strip()).partition("\n")[0][:80]
-    return _("status {status}, {said}").format(status=answer.status, said=said or _("nothing printed"))
+    return _("status {status}, {said}").format(status=answer.status, said=said or _("printed nothing"))

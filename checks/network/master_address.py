@@ -52,7 +52,7 @@ NAMES = ("MASTER_ADDR", "MS_SCHED_HOST", "CM_CHIEF_IP", "PADDLE_MASTER")
     },
 )
 def master_address(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """The address at which the ranks meet is that of the master, and can be reached from here.
+    """The ranks meet at the master's address, which this machine can reach.
 
     ## What it does
 
@@ -109,7 +109,7 @@ def master_address(host: Host) -> Iterator[Union[Finding, Facts]]:
                 yield Facts({name: list(answer.addresses)})
             silent += [value] if answer.silent else []
     if silent:
-        text = _("the name servers do not say what {names} means")
+        text = _("{names} could not be resolved")
         from npudoctor.facts.job.expected_accelerator import meant_for_other_machines
 
         raise Unknown(text.format(names=", ".join(silent)), advisory=meant_for_other_machines(host))
@@ -279,7 +279,7 @@ def _bad_port(name: str, value: str, why: str, severity: Severity) -> Finding:
 
 def _unresolvable(variable: str, place: str, severity: Severity) -> Finding:
     """A name that nobody knows."""
-    text = _("{variable} is {value}, and no address of that name is known here")
+    text = _("{variable} is {value}, a name that this machine cannot resolve")
     return _finding("unresolvable", text.format(variable=variable, value=place), severity)
 
 
@@ -308,7 +308,7 @@ def _not_ours(
     variable: str, place: str, addresses: Sequence[str], better: str, severity: Severity
 ) -> Finding:
     """Rank 0 is here, its address elsewhere."""
-    text = _("{variable} is {value}, which is no address of this machine, and rank 0 is here")
+    text = _("{variable} is {value}, which is not an address of this machine, although rank 0 is here")
     message = _told(text, variable, place, addresses)
     return _finding("not-ours", message, severity, variable, better)
 

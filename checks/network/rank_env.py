@@ -50,7 +50,7 @@ TELLING = (
     },
 )
 def rank_env(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """The variables that tell a process its rank agree with each other and with this machine.
+    """The rank variables agree with each other and with this machine.
 
     ## What it does
 
@@ -89,7 +89,7 @@ def rank_env(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     variables = host.variables
     if not any(name in variables for name in TELLING):
-        raise Skip(_("no variable tells a rank"))
+        raise Skip(_("no variable sets a rank"))
     from npudoctor.facts.job.launchers import LAUNCHERS, NODES
 
     names = [name for one in (*LAUNCHERS, *NODES) for name in one.all if name in variables]
@@ -117,7 +117,7 @@ def _each(variables: Mapping[str, str]) -> Iterator[Finding]:
             yield _beyond(names, index, count, variables, WARNING)
     rank, local = number(variables.get("RANK")), number(variables.get("LOCAL_RANK"))
     if rank is not None and local is not None and local > rank:
-        text = _("RANK is {rank}, less than LOCAL_RANK, which is {local}")
+        text = _("RANK is {rank}, less than LOCAL_RANK ({local})")
         yield _disagree(text.format(local=local, rank=rank), TORCH.all, variables)
 
 
@@ -161,7 +161,7 @@ def _paddle(variables: Mapping[str, str]) -> Iterator[Finding]:
     size, rank = (number(variables.get(name)) for name in (PADDLE.size, PADDLE.rank))
     mine = variables.get("PADDLE_CURRENT_ENDPOINT")
     if size and size != len(endpoints):
-        text = _("PADDLE_TRAINERS_NUM is {size}, and PADDLE_TRAINER_ENDPOINTS names {count}")
+        text = _("PADDLE_TRAINERS_NUM is {size}, but PADDLE_TRAINER_ENDPOINTS names {count}")
         yield _disagree(text.format(size=size, count=len(endpoints)), names, variables)
     elif len(set(endpoints)) < len(endpoints):
         again = next(one for one in endpoints if endpoints.count(one) > 1)
@@ -231,7 +231,7 @@ def _beyond(
     severity: Optional[Severity],
 ) -> Finding:
     """A rank that the job does not have."""
-    text = _("{index} is {value}, and {count} is {most}: the ranks are 0 to {last}")
+    text = _("{index} is {value}, but {count} is {most}: the ranks are 0 to {last}")
     most = int(variables[count])
     message = text.format(index=index, value=variables[index], count=count, most=most, last=most - 1)
     return _finding("out-of-range", message, names.all, variables, names, severity)
@@ -266,9 +266,9 @@ def _disagree(message: str, names: Iterable[str], variables: Mapping[str, str]) 
 def _no_device(name: str, value: int, devices: int, variables: Mapping[str, str]) -> Finding:
     """More ranks here than devices."""
     if name == "LOCAL_RANK":
-        text = _("LOCAL_RANK is {value}, and there are {devices} devices here, 0 to {last}")
+        text = _("LOCAL_RANK is {value}, but this machine has {devices} devices, 0 to {last}")
     else:
-        text = _("{name} is {value}, and there are only {devices} devices here")
+        text = _("{name} is {value}, but this machine has only {devices} devices")
     message = text.format(name=name, value=value, devices=devices, last=devices - 1)
     names = (name, "ASCEND_RT_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
     return _finding("no-device", message, names, variables)
@@ -276,7 +276,7 @@ def _no_device(name: str, value: int, devices: int, variables: Mapping[str, str]
 
 def _bad_role(role: str, variables: Mapping[str, str]) -> Finding:
     """A role that MindSpore does not know."""
-    text = _("MS_ROLE is {role}, and a process is MS_SCHED or MS_WORKER")
+    text = _("MS_ROLE is {role}, but must be MS_SCHED or MS_WORKER")
     return _finding("bad-value", text.format(role=role[:SHOWN]), ("MS_ROLE",), variables)
 
 
@@ -288,7 +288,7 @@ def _half_set(
     severity: Severity,
 ) -> Finding:
     """A launcher's variables of which some are missing."""
-    text = _("the variables of {launcher} are set in part: {missing} missing")
+    text = _("only some of the variables of {launcher} are set; missing: {missing}")
     message = text.format(launcher=launcher, missing=", ".join(missing))
     return _finding("half-set", message, names, variables, severity=severity)
 

@@ -70,7 +70,7 @@ _CAUSES = {"rank-id": ("rank-env.bad-value", "rank-env.out-of-range")}
     },
 )
 def rank_table(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """The rank table file is complete, follows its rules, and is of this machine.
+    """The rank table file is complete, valid and matches this machine.
 
     ## What it does
 
@@ -135,7 +135,7 @@ def rank_table(host: Host) -> Iterator[Union[Finding, Facts]]:
     older = ranktable.named_path(host, ranktable.OLDER)
     if older not in (None, path):
         text = _(
-            "{variable} is {path}, and {other} is {second}: MindSpore 1.x takes the latter, others the former"
+            "{variable} is {path}, but {other} is {second}: MindSpore 1.x takes the latter, others the former"
         )
         names = {"variable": variable, "path": path, "other": ranktable.OLDER, "second": older}
         yield _finding("two-tables", text.format(**names))
@@ -149,7 +149,7 @@ def _of_the_file(host: Host, variable: str, path: str, look: RankTableFile) -> I
     fault, place = look.fault, {"variable": variable, "path": path, "why": look.why}
     if fault == "missing":
         negotiates = _only_torch(host)
-        told = (_("torch_npu lets HCCL negotiate without it, and says nothing"),) if negotiates else ()
+        told = (_("torch_npu silently lets HCCL negotiate without it"),) if negotiates else ()
         text = _("{variable} names {path}, which does not exist").format(**place)
         yield _finding(fault, text, WARNING if negotiates else None, told)
     elif fault == "unreadable":
@@ -157,7 +157,7 @@ def _of_the_file(host: Host, variable: str, path: str, look: RankTableFile) -> I
     elif fault == "too-large":
         yield _finding("bad-value", _("rank table {path}: {what}").format(path=path, what=look.why))
     elif fault:
-        yield _finding(fault, _("the rank table {path} is no JSON: {why}").format(**place))
+        yield _finding(fault, _("the rank table {path} is not JSON: {why}").format(**place))
     elif look.more:
         yield _finding("not-json", _("text follows the rank table in {path}").format(**place), WARNING)
     if look.initializing:
@@ -197,7 +197,7 @@ def _of_the_table(host: Host, path: str, look: RankTableFile) -> Iterator[Union[
 
     version = look.table.get("version")
     if template_of(look.table) == SERVERS and isinstance(version, str) and version not in ("", *VERSIONS):
-        text = _("the rank table {path} is of version {version}, whose rules npudoctor does not know")
+        text = _("npudoctor does not know the rules of version {version}, which the rank table {path} has")
         raise Unknown(text.format(path=path, version=version[:20]), advisory=True)
     reader = RankTableReader()
     status = reader.text(look.table, "status", "")

@@ -60,7 +60,7 @@ WORST = {HCCL: ERROR, GLOO: ERROR, TENSORPIPE: WARNING, NCCL: WARNING}
     },
 )
 def socket_interfaces(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """The network interfaces that the job is told to use are there, up, and the same for all.
+    """The job's network interfaces exist, are up and are the same for all libraries.
 
     ## What it does
 
@@ -266,7 +266,7 @@ def _bad_value(variable: str, value: str, why: str, severity: Severity) -> Findi
 def _pasted(variable: str, value: str, meant: str, severity: Severity) -> Finding:
     """A name with blanks or the punctuation of a document about it."""
     text = _(
-        "{name} is {value}, with blanks or characters pasted from a document; {meant} was probably meant"
+        "{name} is {value}, with blanks or characters pasted from a document; probably {meant} was meant"
     )
     message = text.format(name=variable, value=value[:LONGEST], meant=meant)
     return _finding("pasted-punctuation", message, variable, value, (), severity, meant)
@@ -301,7 +301,7 @@ def _down(variable: str, value: str, chosen: Sequence[Interface], severity: Seve
 
 def _no_address(variable: str, value: str, chosen: Sequence[Interface], severity: Severity) -> Finding:
     """An interface that nobody can be told to connect to."""
-    text = _("{variable}={value}: {names} has no address that another node could be told")
+    text = _("{variable}={value}: {names} has no address that other nodes could use")
     message = text.format(variable=variable, value=value[:LONGEST], names=_names(chosen))
     return _finding("no-address", message, variable, value, chosen, severity, None)
 
@@ -323,7 +323,7 @@ def _ambiguous(variable: str, value: str, chosen: Sequence[Interface]) -> Findin
 def _differ(picks: Mapping[str, Sequence[Interface]], variables: Mapping[str, str]) -> Finding:
     """One library's way is not the other's."""
     told = ", ".join(f"{variable}: {_names(chosen)}" for variable, chosen in picks.items())
-    text = _("the libraries of one job are told different interfaces: {told}")
+    text = _("the libraries of this job are set to different interfaces: {told}")
     return Finding(
         "socket-interfaces.differ",
         text.format(told=told),
@@ -334,7 +334,9 @@ def _differ(picks: Mapping[str, Sequence[Interface]], variables: Mapping[str, st
 
 def _unset(taken: Interface, right: Interface, far: str, named_by: str) -> Finding:
     """HCCL would take the first interface by name, and the way to the others is another."""
-    text = _("HCCL_SOCKET_IFNAME is not set: HCCL takes {taken}, the way to {far} ({named_by}) is {right}")
+    text = _(
+        "HCCL_SOCKET_IFNAME is not set: HCCL takes {taken}, but the route to {far} ({named_by}) uses {right}"
+    )
     message = text.format(taken=taken.name, far=far, named_by=named_by, right=right.name)
     return _finding("unset", message, HCCL, None, (taken, right), None, f"={right.name}")
 

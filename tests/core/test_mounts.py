@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Optional
+import subprocess
+import sys
+from pathlib import Path
+from typing import Callable, Optional
 
 import pytest
 
@@ -94,3 +97,33 @@ def test_file_systems_that_users_mounted() -> None:
     disks = ["/run/media/ann/X Y", "/cdrom"]
     assert list(user_mount_points(mountinfo, utab)) == ["/mnt/a b", "/mnt/ours", *disks]
     assert list(user_mount_points(mountinfo, utab, 1000)) == ["/mnt/a b", *disks]
+
+
+FORGED = "a\r63 43 8:1 / /data rw - ext4 /dev/sda1 rw"
+SOURCE = "x\x0brw,user_id=0\u2028"
+
+
+def test_what_a_user_names_forges_no_mount() -> None:
+    line = f"64 43 0:52 / /home/u/{FORGED.replace(' ', chr(92) + '040')} rw - fuse.x {SOURCE} rw,user_id=1001"
+    (mount,) = parse_mountinfo(f"{line}\n").values()
+    assert (mount.point, mount.kind) == (f"/home/u/{FORGED}", "fuse.x")
+    assert mount.options == ("rw", "user_id=1001")
+    assert list(user_mount_points(f"{line}\n", "")) == [mount.point]
+
+
+@pytest.mark.needs_root
+def test_nor_on_a_real_machine(tmp_path: Path, need: Callable[..., None]) -> None:
+    """What the kernel prints of such a name, and what we read of it."""
+    need("unshare", "mount")
+    point = tmp_path / FORGED.replace("/", "-")
+    point.mkdir()
+    code = (
+        "import subprocess, sys; from npudoctor.core.mounts import mountinfo, parse_mountinfo;"
+        "subprocess.run(['mount', '-t', 'tmpfs', sys.argv[2], sys.argv[1]], check=True);"
+        "found = parse_mountinfo(mountinfo()); mount = found[sys.argv[1]];"
+        "assert mount.kind == 'tmpfs' and 'user_id=0' not in mount.options, mount;"
+        "assert '/data' not in found and '-data' not in found"
+    )
+    command = ["unshare", "-m", "--propagation", "private", sys.executable, "-c", code, str(point), SOURCE]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.scenarios.faults import cann as cann_faults
 
 from npudoctor.core.model import Finding
 from npudoctor.environment import EnvironmentChanges, required_changes, variable_checks
@@ -10,7 +11,6 @@ from npudoctor.environment.rounds import _environment_checks
 from npudoctor.host import CannotTell
 from npudoctor.runner import runner
 
-from ..scenarios import faults_cann  # noqa: TID252
 from ..scenarios.fault import Fault  # noqa: TID252
 from ..scenarios.gpu import gpu_machines  # noqa: TID252
 from ..scenarios.machines import Machine, all_machines, host_of  # noqa: TID252
@@ -87,7 +87,7 @@ def test_a_healthy_machine_keeps_its_variables(machine: Machine) -> None:
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
 def test_a_bare_shell_gets_it_all(machine: Machine) -> None:
     bare = machine.copy()
-    faults_cann.unsource(bare)
+    cann_faults.unsource(bare)
     after = _with(bare, _wanted(bare))
     assert [finding.code for finding in _findings(after)] == []
     assert _is_clean(after)
@@ -128,7 +128,7 @@ def test_what_stays_is_left_in_its_place() -> None:
         "PYTHONPATH": "/home/trainer/job",
         "LD_LIBRARY_PATH": "/opt/x/lib",
     }
-    faults_cann.unsource(machine)
+    cann_faults.unsource(machine)
     machine.variables.update(own)
     after = _with(machine, _wanted(machine))
     for name, value in own.items():
@@ -150,7 +150,7 @@ def test_an_entry_of_another_cann_goes_where_it_does_harm() -> None:
     (fault,) = [one for one in FAULTS if one.name == "PYTHONPATH of another release"]
     machine = fault.on(next(one for one in MACHINES if fault.where(one)))
     after = _with(machine, _wanted(machine))
-    assert faults_cann.OTHER not in str(after.variables)
+    assert cann_faults.OTHER not in str(after.variables)
 
 
 def test_what_every_node_must_have_alike_is_left_and_said() -> None:
@@ -164,7 +164,7 @@ def test_what_every_node_must_have_alike_is_left_and_said() -> None:
 def test_a_name_that_no_shell_takes_is_left_alone() -> None:
     machine = MACHINES[0].copy()
     machine.variables.update({"BASH_FUNC_module%%": "() { :; }", "a.b": "1"})
-    faults_cann.unsource(machine)
+    cann_faults.unsource(machine)
     assert not {"BASH_FUNC_module%%", "a.b"} & _wanted(machine).changes.keys()
 
 

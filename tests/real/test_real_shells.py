@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, Callable
 
 import pytest
+from tests.scenarios.faults.cann import unsource
 
 from npudoctor.environment import variable_checks
 
-from ..scenarios.faults_cann import unsource  # noqa: TID252
 from ..scenarios.machines import Machine, healthy  # noqa: TID252
 from . import set_env, staged
 

@@ -41,7 +41,7 @@ def env(
 
 
 def _print(ctx: typer.Context, form: str, flags: dict[str, Optional[str]], write: Optional[str]) -> int:
-    """What ends otherwise than with 0 and lines makes an `eval` fail: cli/terminal/eval_guard.py."""
+    """What ends otherwise than with 0 and lines makes an `eval` fail: cli/main.py."""
     from npudoctor.cli.arguments.paths import own_file
     from npudoctor.cli.session import open_session
     from npudoctor.cli.terminal import output

@@ -40,13 +40,28 @@ class Mount:
         return "ro" in self.own or "ro" in self.options
 
 
+def lines_of(text: str) -> list[str]:
+    """The lines of what the kernel or mount(8) prints, split at "\\n" alone.
+
+    In names that users choose these escape blanks and "\\n", and nothing else at which splitlines() and
+    split() part a text: with "\\r", "\\v" or U+2028 a name could forge a line or a field.
+    """
+    return [line for line in text.split("\n") if line]
+
+
+def mountinfo() -> str:
+    """The list of the mounts that this process sees, byte for byte; OSError without a /proc."""
+    with open(MOUNTINFO, encoding="utf-8", errors="surrogateescape", newline="\n") as file:
+        return file.read()
+
+
 def parse_mountinfo(text: str) -> dict[str, Mount]:
     """The mounts of /proc/self/mountinfo by mount point; of several at one point the last is on top."""
     mounts = {}
-    for line in text.splitlines():
+    for line in lines_of(text):
         before, _, after = line.partition(" - ")
-        fields, kinds = before.split(), after.split()
-        if len(fields) >= 5 and kinds:
+        fields, kinds = before.split(" "), after.split(" ")
+        if len(fields) >= 5 and kinds[0]:
             point = _unescape(fields[4])
             options = kinds[2].split(",") if len(kinds) > 2 else []
             own = fields[5].split(",") if len(fields) > 5 else []
@@ -68,8 +83,8 @@ def user_mount_points(mountinfo: str, utab: str, euid: int = 0) -> Iterator[str]
     for mount in parse_mountinfo(mountinfo).values():
         if mount.kind.startswith("fuse") and mount.kind != "fusectl" and own.isdisjoint(mount.options):
             yield mount.point
-    for line in utab.splitlines():
-        target, options = re.search(r"\bTARGET=(\S+)", line), re.search(r"\bOPTS=(\S+)", line)
+    for line in lines_of(utab):
+        target, options = re.search(r"(?:^| )TARGET=([^ ]+)", line), re.search(r"(?:^| )OPTS=([^ ]+)", line)
         if target and options and _FOR_A_USER.search(options[1]):
             yield _unescape(target[1])
 
@@ -89,8 +104,7 @@ class Mounts:
     def of_this_machine(cls) -> Mounts:
         """The mounts that this process sees. CannotTell without a /proc: then any path may block."""
         try:
-            with open(MOUNTINFO, encoding="utf-8", errors="surrogateescape") as file:
-                return cls(list(parse_mountinfo(file.read()).values()))
+            return cls(list(parse_mountinfo(mountinfo()).values()))
         except OSError as error:
             why = strerror(error.errno or 0)
             raise CannotTell(_("{path} cannot be read: {why}").format(path=MOUNTINFO, why=why)) from error

@@ -84,7 +84,7 @@ def mounted_by_others(euid: int) -> tuple[str, ...]:
 
 def _text(path: str) -> str:
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        with open(path, encoding="utf-8", errors="surrogateescape", newline="\n") as file:
             return file.read()
     except OSError:
         return ""

@@ -82,9 +82,7 @@ class _Reader:
                 if {table.name for table in tables} >= set(names):
                     return tables
         if answer.ok:
-            self.unread.append(
-                _("the tables of the older iptables cannot be read with {tool}").format(tool=tool)
-            )
+            self.unread.append(_("{tool} cannot read the tables of the legacy iptables").format(tool=tool))
         else:
             self.unread.append(_why_not(f"{kind}-legacy-save", answer))
         return []

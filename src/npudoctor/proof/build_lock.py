@@ -27,7 +27,5 @@ def is_lock_unused(host: Host, path: str, owner: int) -> Optional[bool]:
             for _number, target in opened or ()
         ):
             return False
-        if opened is None and process.uid == owner:
-            now = processes.now(pid)  # one that ended while it was looked at holds nothing
-            unseen = unseen or (now is not None and not now.gone)
+        unseen = unseen or (opened is None and process.uid == owner and processes.still_runs(pid))
     return None if unseen else True

@@ -96,7 +96,7 @@ class Usage:
                 continue
             maps, targets = host.processes.maps(pid), opened.get(pid)
             # The first process of a hardened machine hides itself even from root, and maps nobody's memory.
-            if pid != 1 and (maps is None or targets is None) and host.processes.now(pid) is not None:
+            if pid != 1 and (maps is None or targets is None) and host.processes.still_runs(pid):
                 self._opaque[pid] = process
             for _number, target in targets or ():
                 if target.startswith("/"):
@@ -136,7 +136,7 @@ class Usage:
             if process.gone or KERNEL in (pid, process.parent) or not self._may_use(process, file):
                 continue
             space = self._host.system.namespace("pid", str(pid))
-            if space != ours and self._host.processes.now(pid) is not None and self._shares(pid, file):
+            if space != ours and self._host.processes.still_runs(pid) and self._shares(pid, file):
                 text = _("process {pid} ({program}) in another pid namespace shares /dev/shm")
                 return text.format(pid=pid, program=process.name)
         return ""
@@ -170,6 +170,6 @@ def _mappings(maps: bytes, marks: dict[int, bytes]) -> Iterator[tuple[int, int]]
     """Device and inode of each mapping of a file on one of the devices."""
     for device, mark in marks.items():
         if mark in maps:
-            for line in maps.splitlines():
+            for line in maps.split(b"\n"):
                 if mark in line:
                     yield device, int(line.split(None, 5)[4])

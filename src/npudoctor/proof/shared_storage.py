@@ -48,7 +48,7 @@ def _exports(host: Host) -> Iterator[str]:
     text = host.running_files.text(EXPORTS) if servers == {"nfsd"} else None
     if text is None:
         raise CannotTell(_("could not determine what this machine exports over NFS"))
-    for line in text.splitlines():
+    for line in text.split("\n"):
         if line.strip():
             yield _OCTAL.sub(lambda match: chr(int(match[1], 8)), line.split()[0].strip('"'))
 

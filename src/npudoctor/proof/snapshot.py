@@ -183,7 +183,7 @@ def living_servers(host: Host) -> LivingServers:
             continue
         program = host.processes.program(pid)
         if program is None:
-            if host.processes.now(pid) is not None:
+            if host.processes.still_runs(pid):
                 opaque.append(pid)
         elif program in PROGRAMS:
             servers.append(_live(host, process))

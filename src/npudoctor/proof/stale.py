@@ -177,5 +177,5 @@ def _container_lives(host: Host, name: str, kind: str) -> str:
 
 def _living(host: Host) -> Iterator[Process]:
     for process in host.processes.all().values():
-        if not process.gone and host.processes.now(process.pid) is not None:
+        if host.processes.still_runs(process.pid):
             yield process

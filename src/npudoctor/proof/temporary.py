@@ -51,7 +51,7 @@ class FolderMakers:
             # A mount of another place shows another path.
             if any(name in target.split("/") for _number, target in opened or ()):
                 return _("process {pid} has it open").format(pid=pid)
-            if opened is None and self._is_owners(pid, folder) and self._host.processes.now(pid) is not None:
+            if opened is None and self._is_owners(pid, folder) and self._host.processes.still_runs(pid):
                 return _("what process {pid} has open cannot be read").format(pid=pid)
         return ""
 

@@ -50,7 +50,7 @@ def users_of(host: Host, folder: SpillFolder) -> Optional[str]:
             continue
         opened = processes.open_files(pid)
         if opened is None:
-            if folder.entry.uid in users(host, process) and processes.now(pid) is not None:
+            if folder.entry.uid in users(host, process) and processes.still_runs(pid):
                 return unreadable.format(pid=pid)
             continue
         if any(_inside(host, folder, pid, number, target) for number, target in opened):

@@ -60,7 +60,7 @@ class GuardedChild:
         return answer if isinstance(answer, dict) else None
 
     def _readable(self, until: float) -> bool:
-        """Wait in short turns, as waiting.wait does."""
+        """Wait in short turns, as threads.wait does."""
         while True:
             left = max(0.0, until - time.monotonic())
             # What is there already is read even when the time is over: others may have used it up.

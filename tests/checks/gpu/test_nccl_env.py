@@ -109,7 +109,7 @@ def test_quiet_when_well(variables: dict[str, str]) -> None:
         ("TORCH_NCCL_ASYNC_ERROR_HANDLING", "yes", "bad-value", ERROR, "it is not a number"),
         ("NCCL_IB_DISABLE", "true", "read-otherwise", WARNING, "reads as the number 0"),
         ("NCCL_IB_DISABLE", "no", "read-otherwise", INFO, "reads as the number 0"),
-        ("NCCL_IB_TC", "“106”", "pasted-punctuation", WARNING, "106 was probably meant"),
+        ("NCCL_IB_TC", "“106”", "pasted-punctuation", WARNING, "probably 106 was meant"),
         ("NCCL_P2P_DISABLE", "1", "left-on", INFO, "directly"),
         ("NCCL_SHM_DISABLE", "1", "left-on", INFO, "shared memory"),
         ("NCCL_IB_DISABLE", "2", "left-on", INFO, "InfiniBand"),

@@ -76,7 +76,7 @@ def test_quiet_when_well(variables: dict[str, str]) -> None:
         ("FLAGS_fast_eager_deletion_mode", "on", "bad-value", "not one of true"),
         ("FLAGS_allocator_strategy", "best_fit", "bad-value", "not one of auto_growth"),
         ("FLAGS_selected_gpus", "gpu0", "bad-value", "not a comma-separated list of numbers"),
-        ("FLAGS_eager_delete_tensor_gb", "“0.0”", "pasted-punctuation", "0.0 was probably meant"),
+        ("FLAGS_eager_delete_tensor_gb", "“0.0”", "pasted-punctuation", "probably 0.0 was meant"),
         ("FLAGS_selected_gpus", "0,4", "no-such-device", "there are only 4 devices: 4 is not one"),
         ("FLAGS_eager_delete_tensor_gb", "-1.0", "collection-off", "kept"),
     ],

@@ -67,7 +67,7 @@ def test_a_dump_of_unknown_kind_is_not_the_older_tables(version: Any) -> None:
         answers["iptables", "--version"] = version
     asked = judge(answers, PEER, files=LISTED, variables=SEVERAL)
     assert (asked.status, asked.advisory) == (Status.UNKNOWN, True)
-    assert "older iptables" in asked.reason
+    assert "legacy iptables" in asked.reason
 
 
 @pytest.mark.parametrize("other", [{}, {"iptables-save": SAVE}, {"iptables-legacy-save": "garbage\n"}])

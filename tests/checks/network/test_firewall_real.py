@@ -105,7 +105,7 @@ def test_a_dump_that_does_not_say_whose_it_is_never_stands_for_the_older_tables(
     told = play(rules, PEER)
     assert set(told["real"].values()) == {"blocked"}
     assert set(told["facts"].values()) == {"unknown"}
-    assert "older iptables" in told["reason"]
+    assert "legacy iptables" in told["reason"]
 
 
 @pytest.mark.parametrize("name", ["iptables: ufw", "iptables: docker", "iptables: multiport"])

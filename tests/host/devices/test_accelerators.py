@@ -74,7 +74,7 @@ def test_an_nvidia_node() -> None:
     assert found.nodes == ("/dev/nvidia0", "/dev/nvidia1")
     assert found.cards == ("0000:81:00.0",)
     assert found.driver == "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.00.01"
-    assert "bound by the kernel to: nvidia" in found.evidence
+    assert "kernel driver in use: nvidia" in found.evidence
     assert not find_npus(on(files)).usable
 
 

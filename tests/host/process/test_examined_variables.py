@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import errno
+import subprocess
+import sys
 
 import pytest
 
 from npudoctor.host import CannotTell
+from npudoctor.host.fs.disk import LocalDisk
 from npudoctor.host.process.examined_variables import is_roots, of_process, parse_environ
+from npudoctor.host.process.processes import Processes
 from npudoctor.testing import Content, MemoryDisk, unreadable
 
 
@@ -45,4 +49,22 @@ def test_variables_that_cannot_be_had(files: dict[str, Content], said: str) -> N
 )
 def test_a_process_is_roots_only_when_all_its_ids_are(uids: str, roots: bool) -> None:
     assert is_roots(disk(status=f"Name:\tUid:\nUid:\t{uids}\nGid:\t0\t0\t0\t0\n"), 7) is roots
+
+
+@pytest.mark.needs_root
+@pytest.mark.parametrize("name", ["a\rUid: 0", "a\x0bUid:\t0", "a\nUid:\t0"])
+def test_no_process_forges_its_ids_by_its_name(name: str) -> None:
+    code = (
+        "import ctypes, os, sys, time; libc = ctypes.CDLL(None); libc.prctl(15, sys.argv[1].encode());"
+        "os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534);"
+        "print(flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code, name], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        try:
+            assert not is_roots(LocalDisk(), process.pid)
+            assert Processes(LocalDisk()).owner(process.pid) == 65534
+        finally:
+            process.kill()
     assert is_roots(disk(), 7) is False

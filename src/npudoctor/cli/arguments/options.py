@@ -127,7 +127,7 @@ Words = Annotated[
 ]
 Lang = Annotated[
     Text,
-    value("--lang", "en|zh", _("Language of the output; default: from LANG, JSON always English.")),
+    value("--lang", "en|zh", _("Language of the output; default: from LANG, and English in JSON.")),
 ]
 ConfigFile = Annotated[
     Text, value("--config", "FILE", _("Also read this configuration file, after the others."))

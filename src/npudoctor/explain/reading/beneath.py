@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import cache, cached_property
 from typing import Optional
 
-from npudoctor.core.mounts import LOCAL, MOUNTINFO, parse_mountinfo
+from npudoctor.core.mounts import LOCAL, mountinfo, parse_mountinfo
 from npudoctor.explain.reading import bounded, opening
 from npudoctor.explain.reading.opening import Identity, identity
 
@@ -120,8 +120,7 @@ def mounted(real: str) -> Mapping[str, str]:
 @cache
 def _mounts() -> Mapping[str, Mapping[str, str]]:
     try:
-        with open(MOUNTINFO, encoding="utf-8", errors="surrogateescape") as file:
-            mounts = parse_mountinfo(file.read())
+        mounts = parse_mountinfo(mountinfo())
     except OSError:
         return {}
     found: dict[str, dict[str, str]] = {}

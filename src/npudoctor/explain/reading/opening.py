@@ -17,7 +17,7 @@ from functools import cache
 from typing import Optional
 
 from npudoctor.core.messages import _, strerror
-from npudoctor.core.mounts import LOCAL, MOUNTINFO
+from npudoctor.core.mounts import LOCAL, lines_of, mountinfo
 
 WAY = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PLACE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -201,8 +201,8 @@ def local() -> frozenset[int]:
 @cache
 def _kinds() -> Mapping[int, str]:
     kinds = {}
-    with suppress(OSError), open(MOUNTINFO, encoding="utf-8", errors="surrogateescape") as file:
-        for line in file:
+    with suppress(OSError):
+        for line in lines_of(mountinfo()):
             before, _dash, after = line.partition(" - ")
             major, _colon, minor = before.split()[2].partition(":")
             kinds[os.makedev(int(major), int(minor))] = after.split(" ", 1)[0]

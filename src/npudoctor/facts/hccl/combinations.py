@@ -41,14 +41,14 @@ def why_idle(row: Row, valid: Mapping[str, str], variables: Mapping[str, str], c
     if chip in row.get("not_on", ()):
         return _("it is not for this chip ({chip})").format(chip=chip)
     if "needs" in row and not variables.get(row["needs"]):
-        return _("it is looked at only beside {name}").format(name=row["needs"])
+        return _("it is read only together with {name}").format(name=row["needs"])
     if variables.get(row.get("beaten_by", "")):
-        return _("{name} wins over it").format(name=row["beaten_by"])
+        return _("{name} takes precedence").format(name=row["beaten_by"])
     if name == "HCCL_WHITELIST_FILE" and valid.get("HCCL_WHITELIST_DISABLE", "1") != "0":
         return _("the whitelist is off")
     deterministic = valid.get("HCCL_DETERMINISTIC", "false").lower() != "false"
     if name == "HCCL_OP_EXPANSION_MODE" and valid[name] == "AIV" and deterministic:
-        return _("{name} wins over it").format(name="HCCL_DETERMINISTIC")
+        return _("{name} takes precedence").format(name="HCCL_DETERMINISTIC")
     return ""
 
 
@@ -56,11 +56,11 @@ def why_partly_idle(row: Row, value: str) -> str:
     """Why a part of a value has no effect; "" when all of it has."""
     name = row["name"]
     if name == "HCCL_OP_RETRY_ENABLE" and "L0" in retries(value):
-        return _("HCCL does not look at L0")
+        return _("HCCL ignores L0")
     if name == "HCCL_ALGO":
         for levels in algorithms(value).values():
             if levels.get("level1") == "AHC" and "level2" in levels:
-                return _("AHC on level1 is used for level2 too, and what is set there is not looked at")
+                return _("AHC on level1 is used for level2 too, and the setting of level2 is ignored")
     return ""
 
 

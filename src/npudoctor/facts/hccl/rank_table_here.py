@@ -69,7 +69,7 @@ class Here:
         for name in SIZES:
             size = _number(self._host, name)
             if size is not None and size != total:
-                text = _("{variable} is {value}, and the rank table has {count} ranks")
+                text = _("{variable} is {value}, but the rank table has {count} ranks")
                 text = text.format(variable=name, value=size, count=total)
                 # One process alone does not meet others: it may well leave the table aside.
                 yield Fault("rank-size", text, Severity.INFO if size == 1 else Severity.WARNING)
@@ -77,10 +77,10 @@ class Here:
             value = self._host.variables.get(name, "")
             number = _number(self._host, name)
             if number is not None and number >= total:
-                text = _("{variable} is {value}, and the ranks of the table are 0 to {last}")
+                text = _("{variable} is {value}, but the ranks of the table are 0 to {last}")
                 yield Fault("rank-id", text.format(variable=name, value=number, last=total - 1))
             elif value and number is None and self._table.template != PODS:
-                text = _("{variable} is {value}, which is no rank")
+                text = _("{variable} is {value}, which is not a rank")
                 yield Fault("rank-id", text.format(variable=name, value=value[:40]))
 
     def _nowhere(self) -> Iterator[Fault]:
@@ -105,7 +105,7 @@ class Here:
             if real is not None and real != device.ip
         ]
         if wrong:
-            text = _("server {server} is this machine, and its device_ip is not that of {conf}: {what}")
+            text = _("server {server} is this machine, but its device_ip is not the one in {conf}: {what}")
             text = text.format(server=server.id, conf=CONF, what=listed(wrong, 3))
             several = len(self._table.servers) > 1
             # On one server the ranks meet over links that have no address, on most machines.
@@ -122,7 +122,7 @@ class Here:
         elsewhere = self.rank is None and self._host.system.container()
         if elsewhere and any(one.id in nodes for one in wanted):
             return  # the others may be of other containers
-        text = _("server {server} is this machine, and device_id {ids} has no {node}: here are {nodes}")
+        text = _("server {server} is this machine, but device_id {ids} has no {node}: there are only {nodes}")
         text = text.format(server=server.id, ids=listed(missing), node=f"{NODE}N", nodes=listed(nodes, 16))
         yield Fault("no-device", text, *((Severity.WARNING,) if elsewhere else ()))
 
@@ -141,7 +141,7 @@ class Here:
 
     def _wrong_host_ip(self, server: Server) -> Iterator[Fault]:
         if is_address(server.host_ip) and is_local(self._host, server.host_ip) is False:
-            text = _("server {server} is this machine, and its host_ip {address} is no address of it")
+            text = _("server {server} is this machine, but its host_ip {address} is not an address of it")
             severity = Severity.WARNING if retries(self._host.variables) else Severity.INFO
             yield Fault("host-address", text.format(server=server.id, address=server.host_ip), severity)
 

@@ -69,7 +69,7 @@ def retries(variables: Mapping[str, str]) -> bool:
 def _counts(table: RankTable) -> Iterator[Fault]:
     for count in table.counts:
         if count.told is not None and count.told != count.real:
-            text = _("{place} is {told}, and there are {real}")
+            text = _("{place} is {told}, but there are {real}")
             yield Fault("wrong-count", text.format(place=count.where, told=count.told, real=count.real))
     sizes = [len(server.devices) for server in table.servers if server.devices]
     if any(size not in PER_SERVER for size in sizes) or len(set(sizes)) > 1:
@@ -86,7 +86,7 @@ def _names(table: RankTable) -> Iterator[Fault]:
     }
     for key, values in names.items():
         for value in repeated(value for value in values if value):
-            text = _("{key} {value} is given more than once")
+            text = _("{key} {value} appears more than once")
             yield Fault("repeated", text.format(key=key, value=value[:NAME_BYTES]))
         for value in values:
             if len(value.encode("utf-8", "replace")) > NAME_BYTES:
@@ -100,9 +100,9 @@ def _ranks(table: RankTable) -> Iterator[Fault]:
         return
     twice, gaps = sorted(repeated(ranks)), sorted(set(range(len(ranks))) - set(ranks))
     if twice:
-        yield Fault("rank-ids", _("rank_id {ranks} is given more than once").format(ranks=listed(twice)))
+        yield Fault("rank-ids", _("rank_id {ranks} appears more than once").format(ranks=listed(twice)))
     if gaps:
-        text = _("rank_id {ranks} is missing: {count} ranks are to be 0 to {last}")
+        text = _("rank_id {ranks} is missing: {count} ranks must be 0 to {last}")
         text = text.format(ranks=listed(gaps), count=len(ranks), last=len(ranks) - 1)
         yield Fault("rank-ids", text)
     if not twice and not gaps:
@@ -113,7 +113,7 @@ def _rank_gaps(table: RankTable) -> Iterator[Fault]:
     for server in table.servers:
         own = sorted(device.rank for device in server.devices if device.rank is not None)
         if own and own[-1] - own[0] >= len(own):  # n ranks in a row span n - 1
-            text = _("the ranks of server {server} do not follow each other: {ranks}")
+            text = _("the ranks of server {server} are not consecutive: {ranks}")
             yield Fault("split-ranks", text.format(server=server.id, ranks=listed(own)), Severity.WARNING)
 
 
@@ -130,7 +130,7 @@ def _devices(table: RankTable) -> Iterator[Fault]:
 
 def _shared(server: Server, number: int, same: list[Device]) -> Iterator[Fault]:
     """Several ranks may share an NPU, each with its own port."""
-    text = _("device_id {number} of server {server} is given {count} times")
+    text = _("device_id {number} of server {server} appears {count} times")
     text = text.format(number=number, server=server.id, count=len(same))
     if len({device.ip for device in same if device.ip}) > 1:
         yield Fault("repeated", text)
@@ -151,9 +151,7 @@ def _addresses(table: RankTable, variables: Mapping[str, str]) -> Iterator[Fault
                 if not is_address(address):
                     yield _no_address(f"{device.where}.device_ip", address)
                 elif owners.setdefault(address, (server.id, device.id)) != (server.id, device.id):
-                    yield Fault(
-                        "repeated", _("device_ip {value} is given to several devices").format(value=address)
-                    )
+                    yield Fault("repeated", _("several devices have device_ip {value}").format(value=address))
     if lacking and _addresses_needed(table, variables):
         text = _("device_ip is missing in {places}, and this job needs it")
         yield Fault("no-address", text.format(places=listed(lacking)))
@@ -161,7 +159,7 @@ def _addresses(table: RankTable, variables: Mapping[str, str]) -> Iterator[Fault
 
 def _no_address(place: str, value: str) -> Fault:
     return Fault(
-        "bad-value", _("{place} is {value}, which is no IP address").format(place=place, value=value[:60])
+        "bad-value", _("{place} is {value}, which is not an IP address").format(place=place, value=value[:60])
     )
 
 
@@ -178,13 +176,13 @@ def _ports(table: RankTable) -> Iterator[Fault]:
         for device in server.devices:
             for name, port in device.ports.items():
                 if not 1 <= port <= 65535:
-                    text = _("{place} is {port}, which is no port from 1 to 65535")
+                    text = _("{place} is {port}, which is not a port from 1 to 65535")
                     yield Fault("bad-value", text.format(place=f"{device.where}.{name}", port=port))
                 elif port < RESERVED:
                     low.append(f"{device.where}.{name}={port}")
         hosts = [device.ports["host_port"] for device in server.devices if "host_port" in device.ports]
         if repeated(hosts):
-            text = _("host_port {ports} is given to several devices of server {server}")
+            text = _("several devices of server {server} have host_port {ports}")
             text = text.format(ports=listed(repeated(hosts)), server=server.id)
             yield Fault("shared-port", text, Severity.WARNING)
     if low:
@@ -225,11 +223,11 @@ def _inside_pods(table: RankTable) -> Iterator[Fault]:
             device.super_id for server in inside for device in server.devices if device.super_id is not None
         ]
         if repeated(ids):
-            text = _("super_device_id {ids} is given more than once in super pod {pod}")
+            text = _("super_device_id {ids} appears more than once in super pod {pod}")
             yield Fault("repeated", text.format(ids=listed(repeated(ids)), pod=pod.id))
         places = sorted(order[server.id] for server in inside)
         if places and places[-1] - places[0] >= len(places):
-            text = _("the servers of super pod {pod} do not follow each other in server_list")
+            text = _("the servers of super pod {pod} are not consecutive in server_list")
             yield Fault("split-ranks", text.format(pod=pod.id), Severity.WARNING)
 
 

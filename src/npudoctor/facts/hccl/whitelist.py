@@ -22,7 +22,7 @@ def whitelist_trouble(host: Host, valid: Mapping[str, str]) -> tuple[str, tuple[
     switch = valid.get(SWITCH)
     why = _unusable(host, path) if switch == "0" else ""
     if why:
-        text = _("HCCL_WHITELIST_DISABLE is 0, so only who is on the whitelist may connect, and {why}")
+        text = _("HCCL_WHITELIST_DISABLE is 0, so only addresses on the whitelist may connect, and {why}")
         return text.format(why=why), (f"{SWITCH}=0", f"{LIST}={path}")
     unset = switch is None and not path and SWITCH not in variables
     if unset and has_several_ranks(variables) and _on_by_default(host):

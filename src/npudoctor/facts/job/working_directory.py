@@ -34,7 +34,7 @@ def foreign_user(host: Host) -> Optional[Identity]:
 def _job_user(host: Host) -> Identity:
     pid = host.options.env_of
     ids: dict[str, list[int]] = {"Uid": [], "Gid": [], "Groups": []}
-    for line in (host.running_files.text(f"/proc/{pid}/status") or "").splitlines():
+    for line in (host.running_files.text(f"/proc/{pid}/status") or "").split("\n"):
         name, _colon, rest = line.partition(":")
         if name in ids:
             ids[name] = [int(word) for word in rest.split()]

@@ -79,7 +79,7 @@ def memory_group(host: Host) -> Optional[MemoryGroup]:
 
 def _memory_groups(host: Host) -> Iterator[MemoryGroup]:
     files = host.running_files
-    for line in (files.text(f"/proc/{host.options.env_of or 'self'}/cgroup") or "").splitlines():
+    for line in (files.text(f"/proc/{host.options.env_of or 'self'}/cgroup") or "").split("\n"):
         number, _colon, rest = line.partition(":")
         controllers, _colon, path = rest.partition(":")
         if number == "0" and not controllers:

@@ -68,7 +68,7 @@ def parse_unix(text: str) -> frozenset[str]:
 def parse_tcp(text: str) -> list[TcpSocket]:
     """The sockets of /proc/net/tcp or tcp6; those that no process has (inode 0) pass by themselves."""
     sockets = []
-    for line in text.splitlines()[1:]:
+    for line in text.split("\n")[1:]:
         fields = line.split()
         if len(fields) > 9 and fields[9] != "0":
             address, _colon, port = fields[1].partition(":")

@@ -63,8 +63,11 @@ def parse_stat(pid: int, text: str, uid: int) -> Process:
 
 
 def parse_uids(status: bytes) -> frozenset[int]:
-    """The real, effective, saved and file system uid in a /proc/PID/status; empty where it has none."""
-    line = next((line for line in status.splitlines() if line.startswith(b"Uid:")), b"")
+    """The real, effective, saved and file system uid in a /proc/PID/status; empty where it has none.
+
+    Split at "\\n" alone, as the name before it may hold a "\\r" and a forged line.
+    """
+    line = next((line for line in status.split(b"\n") if line.startswith(b"Uid:")), b"")
     return frozenset(map(int, line.split()[1:]))
 
 
@@ -103,6 +106,11 @@ class Processes:
         """One process as it is now; None when there is none."""
         return self._read(pid)
 
+    def still_runs(self, pid: int) -> bool:
+        """Whether it runs now: one that ended after it was listed uses nothing any more."""
+        process = self.now(pid)
+        return process is not None and not process.gone
+
     def hidden(self, pid: int) -> bool:
         """Whether a pid that /proc does not show is alive nevertheless (hidepid)."""
         return self.now(pid) is None and self._exists(pid)
@@ -127,7 +135,7 @@ class Processes:
         content = self._detail("cgroup", pid, 1 << 16)
         if content is None:
             return None
-        lines = content.decode("utf-8", "surrogateescape").splitlines()
+        lines = content.decode("utf-8", "surrogateescape").split("\n")
         return tuple(line.split(":", 2)[2] for line in lines if line.count(":") >= 2)
 
     def owner(self, pid: int) -> Optional[int]:
@@ -195,7 +203,7 @@ class Processes:
         try:
             numbers = self._disk.names(folder)
         except OSError as error:
-            return ([] if isinstance(error, FileNotFoundError) else None), False
+            return ([] if isinstance(error, (FileNotFoundError, ProcessLookupError)) else None), False
         opened, whole = [], True
         for number in numbers:
             try:

@@ -51,5 +51,5 @@ def _rows(files: Files, path: str, least: int) -> list[list[str]]:
         text = files.text(path) or ""
     except CannotTell:
         return []
-    rows = (line.split(":") for line in text.splitlines())
+    rows = (line.split(":") for line in text.split("\n"))
     return [row for row in rows if len(row) >= least]

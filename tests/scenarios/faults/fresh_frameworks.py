@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from . import python_env
-from .eras import ERAS
-from .fault import both, cann, fault, kind
-from .machines import Machine
+from tests.scenarios import python_env
+from tests.scenarios.eras import ERAS
+from tests.scenarios.fault import both, cann, fault, kind
+from tests.scenarios.machines import Machine
 
 ON_X86 = lambda machine: machine.arch == "x86_64"  # noqa: E731
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .fault import Where, anywhere, both, fault, kind
-from .machines import Machine
+from tests.scenarios.fault import Where, anywhere, both, fault, kind
+from tests.scenarios.machines import Machine
 
 ROW = '[[{section}]]\n{release} = "{version}"\ncann = "{cann}"\nsource = "ours"\nas_of = "2026-12"\n'
 PLUGIN = 'plugin = "paddle-custom-npu"\n'

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..elves import library  # noqa: TID252
-from . import python_env
-from .fault import both, cann, fault, kind
-from .machines import Machine
+from tests.elves import library
+from tests.scenarios import python_env
+from tests.scenarios.fault import both, cann, fault, kind
+from tests.scenarios.machines import Machine
 
 TORCH, VLLM, PADDLE = kind("torch", "vllm"), kind("vllm"), kind("paddle")
 

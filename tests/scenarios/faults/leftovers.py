@@ -6,13 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 from tests.checks.leftovers.leftovers_machine import Leftovers, key_of, logged, spilling
+from tests.scenarios.fault import fault
+from tests.scenarios.machines import HOME, Machine
+from tests.scenarios.system import NOW, USER, process
+from tests.scenarios.variants import of_root
 
 from npudoctor.testing import Node
-
-from .fault import fault
-from .machines import HOME, Machine
-from .system import NOW, USER, process
-from .variants import of_root
 
 JOB = "0::/system.slice/slurmstepd.scope/job_4242/step_0/user/task_0\n"
 CONTAINER = f"0::/system.slice/docker-{'5f' * 32}.scope\n"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from .fault import fault
-from .faults_rank_table import listed, pods, wrong
-from .machines import Machine
-from .network import of_two_nodes, rank_table, write_table
+from tests.scenarios.fault import fault
+from tests.scenarios.faults.rank_table import listed, pods, wrong
+from tests.scenarios.machines import Machine
+from tests.scenarios.network import of_two_nodes, rank_table, write_table
 
 
 @wrong("the ranks go round over the nodes", "split-ranks")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from npudoctor.testing import Node, link
+from tests.scenarios import cann as trees
+from tests.scenarios.fault import both, cann, fault, kind, layout
+from tests.scenarios.faults.fresh import MODERN, RECENT, TOOLKIT, beside, close, edit, local, real, swap
+from tests.scenarios.machines import HOME, Machine
 
-from . import cann as trees
-from .fault import both, cann, fault, kind, layout
-from .fresh import MODERN, RECENT, TOOLKIT, beside, close, edit, local, real, swap
-from .machines import HOME, Machine
+from npudoctor.testing import Node, link
 
 
 @fault(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import errno
 
-from npudoctor.testing import folder, unreadable
+from tests.scenarios import cann as trees
+from tests.scenarios.eras import ERAS
+from tests.scenarios.fault import cann, layout
+from tests.scenarios.machines import HOME, Machine
 
-from . import cann as trees
-from .eras import ERAS
-from .fault import cann, layout
-from .machines import HOME, Machine
+from npudoctor.testing import folder, unreadable
 
 TOOLKIT = "/usr/local/Ascend/ascend-toolkit"
 NNAL = "/usr/local/Ascend/nnal/atb"

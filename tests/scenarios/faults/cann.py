@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from . import cann as build
-from .eras import ERAS
-from .fault import both, cann, fault, kind, layout
-from .machines import Machine
+from tests.scenarios import cann as build
+from tests.scenarios.eras import ERAS
+from tests.scenarios.fault import both, cann, fault, kind, layout
+from tests.scenarios.machines import Machine
 
 NAMES = (
     "ASCEND_HOME",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from npudoctor.testing import link
+from tests.elves import library
+from tests.scenarios import python_env
+from tests.scenarios.fault import both, fault, kind
+from tests.scenarios.faults.fresh import MODERN
+from tests.scenarios.machines import Machine
+from tests.scenarios.python_env import SYSTEM, executable, extension
 
-from ..elves import library  # noqa: TID252
-from . import python_env
-from .fault import both, fault, kind
-from .fresh import MODERN
-from .machines import Machine
-from .python_env import SYSTEM, executable, extension
+from npudoctor.testing import link
 
 
 @fault(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from npudoctor.testing import Node, folder, link, unreadable
+from tests.elves import library
+from tests.scenarios import cann as build
+from tests.scenarios.fault import cann, fault
+from tests.scenarios.faults.cann import DRIVERS, LATER, LATEST, NEW, OTHER, in_front, second, unsource
+from tests.scenarios.machines import Machine
+from tests.scenarios.python_env import PREFIX
 
-from ..elves import library  # noqa: TID252
-from . import cann as build
-from .fault import cann, fault
-from .faults_cann import DRIVERS, LATER, LATEST, NEW, OTHER, in_front, second, unsource
-from .machines import Machine
-from .python_env import PREFIX
+from npudoctor.testing import Node, folder, link, unreadable
 
 OTHER_ARCH = {"x86_64": "aarch64", "aarch64": "x86_64"}
 

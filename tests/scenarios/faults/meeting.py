@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from npudoctor.testing import Content, interface
+from tests.scenarios import network, system
+from tests.scenarios.fault import Where, anywhere, fault, kind
+from tests.scenarios.machines import Machine
+from tests.scenarios.network import OURS, PEER, of_two_nodes
 
-from . import network, system
-from .fault import Where, anywhere, fault, kind
-from .machines import Machine
-from .network import OURS, PEER, of_two_nodes
+from npudoctor.testing import Content, interface
 
 
 def spoilt(name: str, code: str, where: Where = anywhere, **variables: str) -> None:

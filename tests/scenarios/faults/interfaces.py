@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from npudoctor.testing import interface
+from tests.scenarios.fault import Where, fault, layout
+from tests.scenarios.faults.meeting import elsewhere, spoilt
+from tests.scenarios.machines import Machine
+from tests.scenarios.network import OURS, of_two_nodes
 
-from .fault import Where, fault, layout
-from .faults_meeting import elsewhere, spoilt
-from .machines import Machine
-from .network import OURS, of_two_nodes
+from npudoctor.testing import interface
 
 NAME, ADDRESS = "HCCL_SOCKET_IFNAME", "HCCL_IF_IP"
 

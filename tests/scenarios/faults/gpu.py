@@ -5,15 +5,14 @@ from __future__ import annotations
 from tests.checks.gpu.test_nccl_version import CALLED, NAME, nccl
 from tests.checks.gpu.test_openmpi import OTHER as OTHER_MPI
 from tests.checks.gpu.test_openmpi import mpi
+from tests.elves import library
+from tests.scenarios import gpu
+from tests.scenarios.fault import kind
+from tests.scenarios.gpu import LIB, on_gpus
+from tests.scenarios.machines import Machine
+from tests.scenarios.system import process
 
 from npudoctor.testing import folder
-
-from ..elves import library  # noqa: TID252
-from . import gpu
-from .fault import kind
-from .gpu import LIB, on_gpus
-from .machines import Machine
-from .system import process
 
 TORCH, MINDSPORE, PADDLE = (kind(f"{name}-gpu") for name in ("torch", "mindspore", "paddle"))
 OTHER = "/opt/nccl"

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from tests.checks.device import npu_machine as tool
+from tests.scenarios import npu
+from tests.scenarios.fault import fault
+from tests.scenarios.machines import Machine
+from tests.scenarios.variants import in_container
 
 from npudoctor.host.process.commands import Answer
 from npudoctor.testing import device, folder, process_files
-
-from . import npu
-from .fault import fault
-from .machines import Machine
-from .variants import in_container
 
 RT = "ASCEND_RT_VISIBLE_DEVICES"
 

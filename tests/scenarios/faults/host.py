@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tests.checks.device import npu_machine as tool
+from tests.scenarios import cann
+from tests.scenarios.fault import fault, kind
+from tests.scenarios.machines import HOME, Machine
+from tests.scenarios.system import LIMITS, MAPPED
 
 from npudoctor.host.fs.files import Space
 from npudoctor.testing import folder
-
-from . import cann
-from .fault import fault, kind
-from .machines import HOME, Machine
-from .system import LIMITS, MAPPED
 
 MIB, GIB = 1 << 20, 1 << 30
 INODES = 1 << 24

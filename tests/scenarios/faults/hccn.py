@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from . import npu
-from .fault import fault
-from .machines import Machine
-from .network import of_two_nodes
-from .variants import of_root
+from tests.scenarios import npu
+from tests.scenarios.fault import fault
+from tests.scenarios.machines import Machine
+from tests.scenarios.network import of_two_nodes
+from tests.scenarios.variants import of_root
 
 NONE: Mapping[str, str] = {}
 

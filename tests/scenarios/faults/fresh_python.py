@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from npudoctor.testing import link
+from tests.elves import library
+from tests.scenarios import python_env
+from tests.scenarios.eras import ERAS
+from tests.scenarios.fault import both, cann, fault, kind
+from tests.scenarios.faults.fresh import MODERN, local
+from tests.scenarios.machines import Machine, healthy
+from tests.scenarios.python_env import distribution, executable, extension
 
-from ..elves import library  # noqa: TID252
-from . import python_env
-from .eras import ERAS
-from .fault import both, cann, fault, kind
-from .fresh import MODERN, local
-from .machines import Machine, healthy
-from .python_env import distribution, executable, extension
+from npudoctor.testing import link
 
 NPU = kind("torch", "mindspore", "vllm")
 ON_X86 = lambda machine: machine.arch == "x86_64"  # noqa: E731

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from npudoctor.testing import OUR_PID, folder, link, process_files
+from tests.elves import library
+from tests.scenarios import python_env
+from tests.scenarios.fault import both, cann, fault, kind
+from tests.scenarios.faults.cann import in_front
+from tests.scenarios.faults.packages import MINDSPORE, main_module, of_another_python
+from tests.scenarios.machines import HOME, Machine, healthy
 
-from ..elves import library  # noqa: TID252
-from . import python_env
-from .fault import both, cann, fault, kind
-from .faults_cann import in_front
-from .faults_packages import MINDSPORE, main_module, of_another_python
-from .machines import HOME, Machine, healthy
+from npudoctor.testing import OUR_PID, folder, link, process_files
 
 TORCH = kind("torch", "vllm")
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ..elves import library  # noqa: TID252
-from . import python_env
-from .fault import Where, anywhere, both, cann, fault, kind, layout
-from .faults_cann import in_front
-from .faults_install import OTHER_ARCH
-from .machines import HOME, Machine
+from tests.elves import library
+from tests.scenarios import python_env
+from tests.scenarios.fault import Where, anywhere, both, cann, fault, kind, layout
+from tests.scenarios.faults.cann import in_front
+from tests.scenarios.faults.install import OTHER_ARCH
+from tests.scenarios.machines import HOME, Machine
 
 MINDSPORE = kind("mindspore")
 OLD_COMPONENT = "1.77.22.6.220"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any, Callable
 
-from npudoctor.testing import device, link, unreadable
+from tests.scenarios import network, npu
+from tests.scenarios.fault import Where, anywhere, fault, kind
+from tests.scenarios.machines import Machine
+from tests.scenarios.network import TABLE, of_two_nodes, rank_table, write_table
 
-from . import network, npu
-from .fault import Where, anywhere, fault, kind
-from .machines import Machine
-from .network import TABLE, of_two_nodes, rank_table, write_table
+from npudoctor.testing import device, link, unreadable
 
 Change = Callable[[Any], None]
 TORCH = kind("torch", "vllm")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from npudoctor.testing import Node, folder
+from tests.scenarios.fault import both, cann, fault, kind
+from tests.scenarios.faults.fresh import MODERN
+from tests.scenarios.machines import HOME, Machine
 
-from .fault import both, cann, fault, kind
-from .fresh import MODERN
-from .machines import HOME, Machine
+from npudoctor.testing import Node, folder
 
 TODAY = both(kind("torch", "vllm"), cann("8.0.0", "8.1.RC1", "8.3.RC1", "8.5.0", "9.0.0", "9.1.0"))
 

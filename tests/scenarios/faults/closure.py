@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from npudoctor.testing import link
+from tests.scenarios.fault import both, cann, fault, kind
+from tests.scenarios.machines import Machine
+from tests.scenarios.pythons import VENV
 
-from .fault import both, cann, fault, kind
-from .machines import Machine
-from .pythons import VENV
+from npudoctor.testing import link
 
 
 @fault("typing_extensions is not installed", "package-requirements.missing", kind("torch", "vllm"))

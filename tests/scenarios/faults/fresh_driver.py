@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from npudoctor.testing import folder
+from tests.elves import library
+from tests.scenarios import cann as trees
+from tests.scenarios.eras import ERAS
+from tests.scenarios.fault import cann, fault, kind, layout
+from tests.scenarios.faults.fresh import HAL, MODERN, NNAL, RECENT, beside, edit, real, swap
+from tests.scenarios.machines import HOME, Machine
 
-from ..elves import library  # noqa: TID252
-from . import cann as trees
-from .eras import ERAS
-from .fault import cann, fault, kind, layout
-from .fresh import HAL, MODERN, NNAL, RECENT, beside, edit, real, swap
-from .machines import HOME, Machine
+from npudoctor.testing import folder
 
 
 @fault(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from npudoctor.testing import Node, folder
+from tests.scenarios.fault import anywhere, both, fault, kind
+from tests.scenarios.machines import HOME, Machine
 
-from .fault import anywhere, both, fault, kind
-from .machines import HOME, Machine
+from npudoctor.testing import Node, folder
 
 TORCH = kind("torch", "vllm")
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from npudoctor.testing import Content
+from tests.scenarios.cann import ASCEND, DRIVER
+from tests.scenarios.fault import both, cann, fault, layout
+from tests.scenarios.machines import Machine
 
-from .cann import ASCEND, DRIVER
-from .fault import both, cann, fault, layout
-from .machines import Machine
+from npudoctor.testing import Content
 
 INFO = f"{DRIVER}/version.info"
 FIRMWARE = f"{ASCEND}/firmware/version.info"
