@@ -15,7 +15,8 @@ from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _, strerror
 from npudoctor.fleet.gathering import Gathering
 from npudoctor.fleet.nodes import fold
-from npudoctor.fleet.remote import LONGEST, Frame, script
+from npudoctor.fleet.programs import trusted_program
+from npudoctor.fleet.remote import LONGEST, Frame, words
 
 TURN = 1.0  # seconds between two looks at the progress
 _CHUNK = 1 << 16
@@ -53,9 +54,9 @@ def _command(gathering: Gathering, variables: Mapping[str, str]) -> list[str]:
     # In an allocation its own steps may hold all of the nodes.
     overlap = ("--overlap",) if "SLURM_JOB_ID" in variables else ()
     return [
-        *("srun", "--label", "--unbuffered", *overlap, "--no-kill", "--kill-on-bad-exit=0", "--wait=0"),
+        *(trusted_program("srun"), "--label", "--unbuffered", *overlap, "--no-kill", "--kill-on-bad-exit=0", "--wait=0"),
         *("--nodelist", fold(request.nodes), "--nodes", str(len(request.nodes)), "--ntasks-per-node=1"),
-        *("sh", "-c", script(watched=False), "sh", gathering.mark, *request.command),
+        *words(request, gathering.mark, watched=False, talking=gathering.converses),
     ]
 
 
