@@ -1,7 +1,7 @@
-"""One node's part in `fleet pairs`: it listens, is told its peers, connects to them, and says what became of it.
+"""One node's part in `fleet pairs`: it listens, is told its peers, connects to them, says what became of it.
 
-Lines of JSON on standard output, in this order: what it listens on, and, after a line with the peers has come, what
-failed. It ends with its standard input, or after its time: nothing is left listening whatever became of the asker.
+Lines of JSON on standard output: what it listens on, and, after a line with the peers has come, what failed.
+It ends with its standard input, or after its time: nothing is left listening whatever became of the asker.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Peer:
 
 
 async def take_part(ports: Sequence[int], seconds: float, address: Optional[str]) -> None:
-    """Take part until standard input ends, at most so long. `address`: of the interface that peers shall use."""
+    """Take part until standard input ends, at most so long. `address`: where peers shall reach us."""
     part = _Part()
     try:
         await asyncio.wait_for(part.run(ports, address), seconds)
@@ -66,7 +66,7 @@ class _Part:
 
     async def _listen(self, port: int) -> Optional[str]:
         """Why this port is not free; None once we listen there, by both families where there are two."""
-        for family, everywhere in ((socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::")):
+        for family, everywhere in ((socket.AF_INET, ""), (socket.AF_INET6, "")):
             try:
                 listener = socket.socket(family, socket.SOCK_STREAM)
             except OSError:
@@ -76,9 +76,7 @@ class _Part:
                 if family == socket.AF_INET6:
                     listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
                 listener.bind((everywhere, port))
-                self._servers.append(
-                    await asyncio.start_server(self._greet, sock=listener, backlog=_BACKLOG)
-                )
+                self._servers.append(await asyncio.start_server(self._greet, sock=listener, backlog=_BACKLOG))
             except OSError as error:
                 listener.close()
                 if family == socket.AF_INET:
@@ -116,7 +114,11 @@ class _Part:
             finally:
                 if writer is not None:
                     _drop(writer)
-        return None if greeting.decode("ascii", "replace").strip() == peer.greeting else "another machine answers"
+        return (
+            None
+            if greeting.decode("ascii", "replace").strip() == peer.greeting
+            else "another machine answers"
+        )
 
     def close(self) -> None:
         """Listen no more."""
@@ -142,7 +144,9 @@ def _why(error: Exception) -> str:
 
 def _peers(line: bytes) -> list[Peer]:
     """What the asker told: it chose the names, and checked what the nodes said."""
-    return [Peer(node, address, greeting, tuple(ports)) for node, address, greeting, ports in json.loads(line)]
+    return [
+        Peer(node, address, greeting, tuple(ports)) for node, address, greeting, ports in json.loads(line)
+    ]
 
 
 async def _standard_input() -> asyncio.StreamReader:
