@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Optional
 
-
-
 HERE = Path(__file__).parent
 PROGRAM = Path(sys.executable).with_name("npudoctor")
 _SSHD = """\
@@ -45,7 +43,7 @@ class Cluster:
         """Write the keys and what all have in common."""
         for name in ("host", "key"):
             key = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(self.folder / name)]
-            subprocess.run(key, check=True)  # noqa: S603
+            subprocess.run(key, check=True)
         (self.folder / "known").write_text(f"* {(self.folder / 'host.pub').read_text()}")
         (self.folder / "ssh_config").write_text(_SSH.format(folder=self.folder))
         (self.folder / "sshd.conf").write_text(self.configuration())
@@ -61,8 +59,15 @@ class Cluster:
 
     def __enter__(self) -> Cluster:
         namespaces = ("--mount", "--net", "--pid", "--ipc", "--uts", "--fork", "--kill-child", "--mount-proc")
-        command = ["unshare", *namespaces, "bash", str(HERE / "cluster.sh"), str(self._count), str(self.folder)]
-        self._stage = subprocess.Popen(  # noqa: S603
+        command = [
+            "unshare",
+            *namespaces,
+            "bash",
+            str(HERE / "cluster.sh"),
+            str(self._count),
+            str(self.folder),
+        ]
+        self._stage = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         assert self._stage.stdout is not None
@@ -89,13 +94,13 @@ class Cluster:
         """npudoctor on the login node."""
         environment = {**os.environ, **variables}
         environment.pop("PYTHONUNBUFFERED", None)
-        return subprocess.run(  # noqa: S603
+        return subprocess.run(
             self.enter(str(PROGRAM), *words), capture_output=True, text=True, env=environment, check=False
         )
 
     def shell(self, node: str, line: str) -> str:
         """What a line of sh prints on a node, over ssh."""
-        done = subprocess.run(  # noqa: S603
+        done = subprocess.run(
             self.enter("ssh", node, line), capture_output=True, text=True, check=False
         )
         return done.stdout

@@ -75,6 +75,11 @@ class Gathering:
         """What all nodes are to be told now, b"" once that was all; None for nothing."""
         return None
 
+    @property
+    def awaited(self) -> bool:
+        """Whether an answer that still may come would change anything."""
+        return bool(self._left)
+
     def end(self, node: str, code: Optional[int] = None, timed_out: bool = False) -> None:
         """Nothing more comes from this node. `code`: the status of what connected us."""
         if node not in self._left:

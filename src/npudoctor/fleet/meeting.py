@@ -78,6 +78,11 @@ class Meeting(Gathering):
             return b""
         return None
 
+    @property
+    def awaited(self) -> bool:
+        """Whoever comes once the others have met is too late."""
+        return bool(self._meeting() if self._phase == 2 else self.left)
+
     def _meeting(self) -> list[str]:
         return [node for node in self.left if node in self._listening]
 
