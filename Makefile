@@ -36,7 +36,7 @@ help:
 	@echo "make release-check  what only a release waits for: every sentence is there in Chinese"
 	@echo "make messages   bring the message catalogues up to date"
 	@echo "make environments  breaks real environments, imports them, runs what is shown (an hour)"
-	@echo "make package    build sdist and wheel into dist/"
+	@echo "make package    build sdist, wheel and the one file npudoctor.pyz into dist/"
 	@echo "make test-deps  install the Debian packages that the tests need (as root)"
 	@echo "make clean      remove all that was made here"
 
@@ -106,6 +106,7 @@ messages: $(VENV)/.installed-test
 
 package: $(VENV)/.installed-test
 	$(BIN)/python -m build --outdir dist --config-setting=--global-option=--quiet
+	$(BIN)/python tools/one_file.py
 
 test-deps:
 	@wanted="$(TEST_PACKAGES) $(if $(CI),$(TEST_SERVICES))"; missing=$$(for package in $$wanted; do \
