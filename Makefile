@@ -105,8 +105,9 @@ messages: $(VENV)/.installed-test
 	$(BIN)/python build_backend/npudoctor_build.py
 
 package: $(VENV)/.installed-test
+	rm -rf dist
 	$(BIN)/python -m build --outdir dist --config-setting=--global-option=--quiet
-	$(BIN)/python tools/one_file.py
+	$(BIN)/python tools/one_file.py dist/npudoctor-*.whl dist/npudoctor.pyz
 
 test-deps:
 	@wanted="$(TEST_PACKAGES) $(if $(CI),$(TEST_SERVICES))"; missing=$$(for package in $$wanted; do \

@@ -1,8 +1,10 @@
-"""Build dist/npudoctor.pyz: npudoctor and all that it needs in one file, for Python 3.9 and newer.
+"""Build npudoctor.pyz: npudoctor and all that it needs in one file, for Python 3.9 and newer.
 
-It runs on x86-64 and on aarch64: what is compiled (psutil) is there for both, the rest are the wheels that pip
-chooses for the oldest Python. Not shiv or pex: both unpack into a folder of the user's home that stays, and
-neither holds two machines in one file. Two builds of one commit are the same bytes.
+It runs on x86-64 and on aarch64: what is compiled (psutil) is there for both, the rest are the wheels that
+pip chooses for the oldest Python. Not shiv or pex: both unpack into a folder of the user's home that stays,
+and neither holds two machines in one file. Two builds of one commit are the same bytes.
+
+    python tools/one_file.py WHEEL TARGET
 """
 
 from __future__ import annotations
@@ -85,6 +87,6 @@ def _contents(path: Path, place: str, *, pure: bool) -> dict[str, bytes]:
 
 
 if __name__ == "__main__":
-    (built,) = (ROOT / "dist").glob("npudoctor-*.whl")
-    main(built, ROOT / "dist" / "npudoctor.pyz")
-    print(f"dist/npudoctor.pyz: {os.path.getsize(ROOT / 'dist' / 'npudoctor.pyz') >> 10} KiB")
+    built, written = map(Path, sys.argv[1:3])
+    main(built, written)
+    print(f"{written}: {os.path.getsize(written) >> 10} KiB")
