@@ -1,0 +1,39 @@
+"""Snapshots that the command line names: opened and read, or refused in one line."""
+
+from __future__ import annotations
+
+import sys
+from typing import Optional
+
+from npudoctor.cli.config import UsageError, absolute
+from npudoctor.core.messages import _
+from npudoctor.facts.snapshot.document import LARGEST, Snapshot, Unreadable, parse
+from npudoctor.host import CannotTell
+from npudoctor.host.fs.files import Files
+
+
+def read_snapshot(name: str, files: Files, option: str) -> Snapshot:
+    """The snapshot or report in a file, "-" for standard input."""
+    return parse_snapshot(name, read_content(name, files, option), option)
+
+
+def read_content(name: str, files: Files, option: str) -> bytes:
+    """What the file holds; nothing that is no regular file is opened, and a dead mount is not waited for."""
+    if name == "-":
+        return sys.stdin.buffer.read(LARGEST + 1)
+    try:
+        content: Optional[bytes] = files.read(absolute(name, option), LARGEST + 1)
+    except CannotTell as error:
+        raise UsageError(f"{option}: {error.reason}") from error
+    if content is None:
+        raise UsageError(_("{option}: {path} does not exist").format(option=option, path=name))
+    return content
+
+
+def parse_snapshot(name: str, content: bytes, option: str) -> Snapshot:
+    """The same from its bytes."""
+    try:
+        return parse(content)
+    except Unreadable as why:
+        text = _("{option}: {path} is no snapshot: {why}")
+        raise UsageError(text.format(option=option, path=name, why=why)) from why
