@@ -10,7 +10,10 @@ from npudoctor.cli.arguments import options as o
 from npudoctor.core.messages import _
 
 Document = Annotated[
-    str, o.argument("[report|fix|explain|history|fleet|snapshot|diff]", _("The document to print; default report."))
+    str,
+    o.argument(
+        "[report|fix|explain|history|fleet|snapshot|diff]", _("The document to print; default report.")
+    ),
 ]
 
 

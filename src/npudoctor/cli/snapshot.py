@@ -12,7 +12,8 @@ from npudoctor.core.messages import _
 MODE = 0o600  # as a bundle of explain --collect: it tells much about the node
 File = Annotated[o.Text, o.argument("[FILE]", _("Write it to this file; default: standard output."))]
 Paste = Annotated[
-    bool, o.switch("--paste", help=_("Print a short Markdown block for an issue, without names and addresses."))
+    bool,
+    o.switch("--paste", help=_("Print a short Markdown block for an issue, without names and addresses.")),
 ]
 
 

@@ -44,12 +44,19 @@ def one_line(comparison: Comparison) -> str:
     alike = ngettext("{count} fact is alike", "{count} facts are alike", comparison.alike)
     parts = [text, alike.format(count=comparison.alike)]
     if unknown:
-        parts.append(ngettext("{count} not comparable", "{count} not comparable", unknown).format(count=unknown))
+        parts.append(
+            ngettext("{count} not comparable", "{count} not comparable", unknown).format(count=unknown)
+        )
     return "; ".join(parts)
 
 
 def _side(letter: str, name: str, side: Snapshot) -> Iterator[str]:
-    words = [name, side.node, side.started, "" if side.whole else _("a report: it tells less than a snapshot")]
+    words = [
+        name,
+        side.node,
+        side.started,
+        "" if side.whole else _("a report: it tells less than a snapshot"),
+    ]
     yield from paragraph(", ".join(word for word in words if word), f"{letter}: ", "   ")
 
 

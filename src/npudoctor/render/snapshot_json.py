@@ -38,7 +38,12 @@ def snapshot_object(taken: TakenSnapshot) -> dict[str, Any]:
         "facts": facts,
         "checks": {row["check"]: row["facts"] for row in report["results"] if row["facts"]},
         "findings": [
-            {"check": row["check"], "code": one["code"], "severity": one["severity"], "message": one["message"]}
+            {
+                "check": row["check"],
+                "code": one["code"],
+                "severity": one["severity"],
+                "message": one["message"],
+            }
             for row in report["results"]
             for one in row["findings"]
         ],

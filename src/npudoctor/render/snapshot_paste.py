@@ -18,7 +18,18 @@ from npudoctor.runner.snapshot import TakenSnapshot
 LINES, COLUMNS = 58, 120  # of the block within its fence; more nobody reads in an issue
 _MORE = "numpy scipy protobuf transformers accelerate tokenizers setuptools pip".split()
 # Of all variables these are asked for in issues; search paths have too many names of places in them.
-_VARIABLES = ("ASCEND", "HCCL", "NCCL", "GLOO", "PYTORCH_NPU", "TORCH_NPU", "VLLM", "MS_", "TASK_QUEUE", "CUDA")
+_VARIABLES = (
+    "ASCEND",
+    "HCCL",
+    "NCCL",
+    "GLOO",
+    "PYTORCH_NPU",
+    "TORCH_NPU",
+    "VLLM",
+    "MS_",
+    "TASK_QUEUE",
+    "CUDA",
+)
 _PLACES = ("PATH", "HOME", "FILE", "DIR", "_IP", "ADDR", "HOST")
 _LIMITS = ("Max open files, soft", "Max locked memory, soft", "Max processes, soft", "/dev/shm")
 _ADDRESS = pattern(
@@ -102,7 +113,9 @@ def _software(taken: TakenSnapshot, clean: _Cleaner) -> Iterator[str]:
     for name, value in _facts(taken, "driver").items():
         yield from _pair(name, value)
     cann, python = _facts(taken, "cann"), _facts(taken, "python")
-    yield from _pair("CANN", cann.get("version") or cann.get("component"), clean(_word(cann.get("path") or "")))
+    yield from _pair(
+        "CANN", cann.get("version") or cann.get("component"), clean(_word(cann.get("path") or ""))
+    )
     yield from _pair("Python", python.get("version"), clean(_word(python.get("path") or "")))
     packages = _facts(taken, "packages")
     shown = [name for name in (*sorted(STACK), *_MORE) if name in packages]

@@ -11,7 +11,7 @@ from npudoctor.core.redact.bundle import helps_support
 from npudoctor.core.redact.prefilter import HIDDEN
 from npudoctor.facts.python.frameworks import FRAMEWORKS
 from npudoctor.facts.snapshot.document import CHECK, Snapshot, Unread
-from npudoctor.facts.snapshot.sections import OPEN
+from npudoctor.facts.snapshot.sections import OPEN, Section
 from npudoctor.facts.snapshot.values import Value
 
 # What a difference is about.
@@ -247,3 +247,26 @@ def _entries(value: Value) -> Optional[list[str]]:
     if isinstance(value, tuple):
         return list(value)
     return value.split(":") if isinstance(value, str) and value.count("/") > 1 and ":" in value else None
+
+
+def compare_section(section: Section, wanted: Snapshot) -> Comparison:
+    """One section of this machine, first, with the same of a snapshot, second."""
+    here = Snapshot("", "", True, {section.name: _facts_of(section)}, tuple(_unread_of(section)))
+    table = wanted.sections.get(section.name)
+    unread = tuple(one for one in wanted.unread if one.section == section.name)
+    there = Snapshot(
+        wanted.node, wanted.started, wanted.whole, {} if table is None else {section.name: table}, unread
+    )
+    return compare(here, there)
+
+
+def _facts_of(section: Section) -> dict[str, Value]:
+    return {fact.name: fact.value for fact in section.facts if not fact.unread}
+
+
+def _unread_of(section: Section) -> Iterator[Unread]:
+    for fact in section.facts:
+        if fact.unread:
+            yield Unread(section.name, fact.name, fact.unread, fact.advisory)
+    if section.failed:
+        yield Unread(section.name, "", section.failed, section.advisory)

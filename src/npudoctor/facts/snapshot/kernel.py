@@ -74,7 +74,9 @@ def cgroup(host: Host) -> Iterator[Fact]:
 
     yield fact("memory", memory)
     yield fact("processor time", lambda: _tightest(host, "cpu", "cpu.max", "cpu.cfs_quota_us"))
-    yield fact("processors", lambda: _nearest(host, "cpuset", "cpuset.cpus.effective", "cpuset.effective_cpus"))
+    yield fact(
+        "processors", lambda: _nearest(host, "cpuset", "cpuset.cpus.effective", "cpuset.effective_cpus")
+    )
     yield fact("processes", lambda: _tightest(host, "pids", "pids.max", "pids.max"))
 
 

@@ -80,7 +80,11 @@ def memory_group(host: Host) -> Optional[MemoryGroup]:
 def _memory_groups(host: Host) -> Iterator[MemoryGroup]:
     files = host.running_files
     for folder, unified in group_folders(host, "memory"):
-        names = ("memory.max", "memory.current") if unified else ("memory.limit_in_bytes", "memory.usage_in_bytes")
+        names = (
+            ("memory.max", "memory.current")
+            if unified
+            else ("memory.limit_in_bytes", "memory.usage_in_bytes")
+        )
         limit, used = (_number((files.text(f"{folder}/{name}") or "").strip()) for name in names)
         if limit is not None and limit < UNLIMITED and used is not None:
             yield MemoryGroup(folder, limit, used - _reclaimable(host, folder), _kills(host, folder))
