@@ -75,12 +75,12 @@ def like_snapshot(host: Host) -> Iterator[Union[Finding, Facts]]:
     without that option there is no row. It reads what a snapshot reads. A report (`check --format json`) can
     be given too: then only the facts that it holds are compared.
 
-    - `like-snapshot.version`: CANN, driver, firmware, a framework or what extends it, or the release of Python
-      (3.11) is another one, or is missing here.
+    - `like-snapshot.version`: CANN, driver, firmware, a framework or what extends it, or Python (3.11, not
+      3.11.7) is another one, or is missing here.
     - `like-snapshot.device`: there are fewer NPUs or GPUs than there, or those of another model.
     - `like-snapshot.network`: an interface, its state or its MTU, or a setting of an NPU's network port.
-    - `like-snapshot.variable`: a variable of the job. Those of ranks and shells are left out, and of variables
-      whose value a snapshot hides nothing is compared.
+    - `like-snapshot.variable`: a variable of the job. Those of ranks and shells are left out, and those whose
+      value a snapshot hides.
     - `like-snapshot.limit`: a limit that is lower here. A higher one stops nobody.
     - `like-snapshot.package`: another package of Python is missing here, or of another version. One that only
       this node has is no finding.

@@ -67,9 +67,7 @@ class Cluster:
             str(self._count),
             str(self.folder),
         ]
-        self._stage = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+        self._stage = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self._stage.stdout is not None
         assert self._stage.stdout.readline() == "up\n", "the cluster did not come up"
         return self
@@ -100,7 +98,5 @@ class Cluster:
 
     def shell(self, node: str, line: str) -> str:
         """What a line of sh prints on a node, over ssh."""
-        done = subprocess.run(
-            self.enter("ssh", node, line), capture_output=True, text=True, check=False
-        )
+        done = subprocess.run(self.enter("ssh", node, line), capture_output=True, text=True, check=False)
         return done.stdout

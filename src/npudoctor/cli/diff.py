@@ -10,14 +10,14 @@ from npudoctor.cli.arguments import options as o
 from npudoctor.cli.config import UsageError
 from npudoctor.core.messages import _
 
-First = Annotated[str, o.argument("A", _("A snapshot, or a report as JSON; - reads standard input."))]
-Second = Annotated[str, o.argument("B", _("What it is compared with."))]
+First = Annotated[o.Text, o.argument("A", _("A snapshot, or a report as JSON; - reads standard input."))]
+Second = Annotated[o.Text, o.argument("B", _("What it is compared with."))]
 
 
 def diff(
     ctx: typer.Context,
-    first: First,
-    second: Second,
+    first: First = None,
+    second: Second = None,
     format: o.Format = None,
     output: o.Output = None,
     lang: o.Lang = None,
@@ -34,6 +34,8 @@ def diff(
     from npudoctor.render.diff_text import diff_text
 
     settings = load_settings(ctx.params, ctx.obj)
+    if first is None or second is None:
+        raise UsageError(_("two snapshots are needed: npudoctor diff A B"))
     if first == second == "-":
         raise UsageError(_("only one of the two can be read from standard input"))
     disk = LocalDisk()

@@ -1,4 +1,4 @@
-"""A snapshot as the block that people paste into an issue: versions and codes, nothing about people or places."""
+"""A snapshot as the block that people paste into an issue: versions and codes, no people, no places."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _VARIABLES = (
     "CUDA",
 )
 _PLACES = ("PATH", "HOME", "FILE", "DIR", "_IP", "ADDR", "HOST")
-_LIMITS = ("Max open files, soft", "Max locked memory, soft", "Max processes, soft", "/dev/shm")
+_LIMITS = ("Max open files, soft", "Max locked memory, soft", "Max processes, soft", "/dev/shm")  # noqa: S108
 _ADDRESS = pattern(
     r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.])|(?<![\w:])(?:[0-9A-Fa-f]{0,4}:){2,7}[0-9A-Fa-f]{0,4}(?![\w:])"
 )

@@ -42,8 +42,8 @@ STACK = frozenset(
 
 # Each rank and each launch has its own; a good node of yesterday has another one, and both are right.
 _RANKS = frozenset(
-    "RANK RANK_ID LOCAL_RANK NODE_RANK GROUP_RANK ROLE_RANK DEVICE_ID ASCEND_DEVICE_ID MASTER_ADDR MASTER_PORT"
-    " HCCL_IF_IP POD_IP CM_CHIEF_IP CM_WORKER_IP TORCHELASTIC_RUN_ID".split()
+    "RANK RANK_ID LOCAL_RANK NODE_RANK GROUP_RANK ROLE_RANK DEVICE_ID ASCEND_DEVICE_ID MASTER_ADDR"
+    " MASTER_PORT HCCL_IF_IP POD_IP CM_CHIEF_IP CM_WORKER_IP TORCHELASTIC_RUN_ID".split()
 )
 # Who is logged in, and where: the shell's, not the job's.
 _SHELLS = frozenset(

@@ -52,7 +52,7 @@ def limits(host: Host) -> Iterator[Fact]:
     path = f"/proc/{host.options.env_of or 'self'}/limits"
     for name, limit in parse_limits(host.running_files.text(path) or "").items():
         yield from _both(name, limit)
-    yield fact("/dev/shm", lambda: _shm(host))
+    yield fact("/dev/shm", lambda: _shm(host))  # noqa: S108
 
 
 def _both(name: str, limit: Limit) -> Iterator[Fact]:

@@ -22,7 +22,7 @@ Reader = Callable[[Host], Iterator[Fact]]
 class Section:
     """One section: what was read, and what was not. `failed`: why it ended before it was complete, or "".
 
-    `crashed`: that was a defect of ours. `advisory`: it cannot be seen from this place, whatever the node has.
+    `crashed`: that was a defect of ours. `advisory`: it cannot be seen from here, whatever the node has.
     """
 
     name: str

@@ -91,7 +91,7 @@ def _memory_groups(host: Host) -> Iterator[MemoryGroup]:
 
 
 def group_folders(host: Host, controller: str) -> Iterator[tuple[str, bool]]:
-    """The folders of our control group of a controller and of all above it, and whether they are version 2."""
+    """The folders of our control group of a controller and all above it, and whether they are version 2."""
     for line in (host.running_files.text(f"/proc/{host.options.env_of or 'self'}/cgroup") or "").split("\n"):
         number, _colon, rest = line.partition(":")
         controllers, _colon, path = rest.partition(":")
