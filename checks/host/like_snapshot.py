@@ -67,7 +67,7 @@ _RELEASE = pattern(r"[a-z0-9][a-z0-9-]{0,100}==[0-9][A-Za-z0-9.+!_-]{0,60}\Z")
     quick=False,
 )
 def like_snapshot(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """This node is like the one of the snapshot.
+    """This node matches the snapshot.
 
     ## What it does
 
@@ -106,7 +106,7 @@ def like_snapshot(host: Host) -> Iterator[Union[Finding, Facts]]:
     - `npudoctor snapshot`, `npudoctor diff A B`, docs/cli.md.
     """
     if host.options.like is None:
-        raise Skip(_("no snapshot was given: --like FILE"))
+        raise Skip(_("no snapshot was given; pass --like FILE"))
     wanted = parse(host.options.like)
     yield Facts({"snapshot": host.options.like_path, "node": wanted.node, "started": wanted.started})
     unknown: list[str] = []
@@ -139,6 +139,7 @@ def _findings(host: Host, comparison: Comparison) -> Iterator[Finding]:
             severity,
             evidence=tuple(_line(one, SHOWN) for one in members[:MOST]),
             action=Action.NONE if severity is INFO else Action.CONFIG,
+            echo_of=("accelerator.missing",) if kind == DEVICE else (),
             fix=_fix(host, kind, members),
         )
 
@@ -210,7 +211,7 @@ def _line(one: Difference, most: int) -> str:
     if mine is not None and theirs is not None and (mine or theirs):
         parts = ((_("only here {entries}"), mine), (_("only there {entries}"), theirs))
         texts = [text.format(entries=_cut(" ".join(entries), most)) for text, entries in parts if entries]
-        return f"{_label(one)}: {', '.join(texts)}"
+        return _("{fact}: {differences}").format(fact=_label(one), differences=", ".join(texts))
     text = _("{fact}: {here} here, {there} there")
     return text.format(fact=_label(one), here=_word(one.first, most), there=_word(one.second, most))
 

@@ -16,6 +16,7 @@ from jsonschema import Draft202012Validator
 from .command import Npudoctor
 
 STRANGER = 12345
+SECRET = "hunter2-AB12cd34EF"  # noqa: S105
 
 
 def snapshot(npudoctor: Npudoctor, name: str, **variables: str) -> Any:
@@ -46,7 +47,7 @@ def test_without_a_file_it_is_on_standard_output(npudoctor: Npudoctor) -> None:
 
 
 def test_the_facts_are_those_of_this_machine(npudoctor: Npudoctor) -> None:
-    document = snapshot(npudoctor, "a.json", HCCL_CONNECT_TIMEOUT="600", SOME_TOKEN="hunter2-AB12cd34EF")
+    document = snapshot(npudoctor, "a.json", HCCL_CONNECT_TIMEOUT="600", SOME_TOKEN=SECRET)
     facts = document["facts"]
     assert facts["variables"]["HCCL_CONNECT_TIMEOUT"] == "600" and "SOME_TOKEN" in facts["variables"]
     assert "hunter2" not in json.dumps(document)
@@ -113,7 +114,8 @@ def test_reports_are_compared_too(npudoctor: Npudoctor) -> None:
 
 
 HOSTILE = (
-    "", "[]", '{"schema": "npudoctor.fix/1"}', "{" * 100_000, '{"schema": "npudoctor.snapshot/1", "facts": NaN}',
+    "", "[]", '{"schema": "npudoctor.fix/1"}', "{" * 100_000,
+    '{"schema": "npudoctor.snapshot/1", "facts": NaN}',
 )  # fmt: skip
 
 

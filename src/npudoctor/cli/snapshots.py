@@ -35,5 +35,5 @@ def parse_snapshot(name: str, content: bytes, option: str) -> Snapshot:
     try:
         return parse(content)
     except Unreadable as why:
-        text = _("{option}: {path} is no snapshot: {why}")
+        text = _("{option}: {path} is not a snapshot: {why}")
         raise UsageError(text.format(option=option, path=name, why=why)) from why

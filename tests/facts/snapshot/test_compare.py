@@ -123,10 +123,10 @@ def test_a_report_says_less_and_that_is_said_once() -> None:
 
 
 def test_of_two_reports_their_variables_are_compared() -> None:
-    first = side({"check hccl-env": {"variables HCCL_EXEC_TIMEOUT": "1"}}, whole=False)
-    second = side({"check hccl-env": {"variables HCCL_EXEC_TIMEOUT": "2"}}, whole=False)
-    assert compare(first, second).exit_code == 1
-    assert compare(side(dict(first.sections)), side(dict(second.sections))).exit_code == 0
+    first: Tables = {"check hccl-env": {"variables HCCL_EXEC_TIMEOUT": "1"}}
+    second: Tables = {"check hccl-env": {"variables HCCL_EXEC_TIMEOUT": "2"}}
+    assert compare(side(first, whole=False), side(second, whole=False)).exit_code == 1
+    assert compared(first, second).exit_code == 0  # a snapshot says it among its variables
 
 
 def test_lists_tell_what_one_has_alone() -> None:

@@ -12,7 +12,7 @@ from npudoctor.facts.snapshot import sections
 from npudoctor.facts.snapshot.sections import READERS, Section, read_section
 from npudoctor.facts.snapshot.values import Fact, Value
 from npudoctor.host import Host
-from npudoctor.testing import FakeNetwork, fake_host, interface, unreadable
+from npudoctor.testing import Content, FakeNetwork, fake_host, interface, unreadable
 
 LIMITS = (
     "Limit                     Soft Limit           Hard Limit           Units\n"
@@ -110,7 +110,7 @@ def test_control_groups_of_version_1() -> None:
 
 
 def test_settings_of_the_kernel_and_what_it_does_not_have() -> None:
-    files = {
+    files: dict[str, Content] = {
         "/proc/sys/net/ipv4/tcp_rmem": "4096\t131072\t6291456\n",
         "/sys/kernel/mm/transparent_hugepage/enabled": "always [madvise] never\n",
         "/proc/sys/kernel/shmmax": unreadable(),
@@ -132,7 +132,7 @@ def test_interfaces_that_lead_out_have_their_mtu_and_no_address() -> None:
 
 
 def test_what_cannot_be_read_is_said_and_the_rest_is_kept() -> None:
-    files = {
+    files: dict[str, Content] = {
         "/usr/local/Ascend/driver/version.info": unreadable(),
         "/sys/module/nvidia/version": "550.54.14\n",
     }

@@ -131,7 +131,7 @@ def _hccn(host: Host) -> Iterator[Fact]:
         return
     program = host.hccn.program()
     if program is None:
-        raise CannotTell(_("hccn_tool is not here"), advisory=True)
+        raise CannotTell(_("hccn_tool was not found"), advisory=True)
     if not host.identity.is_root:
         raise CannotTell(_("only root may ask hccn_tool"), advisory=True)
     if not host.commands.may_run(program):
