@@ -39,7 +39,7 @@ from npudoctor.facts.snapshot.compare import (
     compare_section,
     only_in,
 )
-from npudoctor.facts.snapshot.document import parse
+from npudoctor.facts.snapshot.document import Snapshot
 from npudoctor.facts.snapshot.sections import READERS, read_section
 from npudoctor.facts.snapshot.values import Value
 
@@ -105,9 +105,9 @@ def like_snapshot(host: Host) -> Iterator[Union[Finding, Facts]]:
     - HCCL user guide: the same versions of driver, firmware and CANN on all servers of a job.
     - `npudoctor snapshot`, `npudoctor diff A B`, docs/cli.md.
     """
-    if host.options.like is None:
+    wanted = host.options.like
+    if not isinstance(wanted, Snapshot):
         raise Skip(_("no snapshot was given; pass --like FILE"))
-    wanted = parse(host.options.like)
     yield Facts({"snapshot": host.options.like_path, "node": wanted.node, "started": wanted.started})
     unknown: list[str] = []
     for name in READERS:

@@ -141,7 +141,7 @@ def open_session(
             only_user=owner(flags),
             only_job=job(flags),
             until=started + deadline + config["wait"],
-            like=None if like is None else snapshot_content(str(like), files),
+            like=None if like is None else _snapshot(str(like), files),
             like_path=str(like or ""),
         )
         host = Host(
@@ -157,13 +157,11 @@ def open_session(
         (disk if host is None else host).close()
 
 
-def snapshot_content(path: str, files: Files) -> bytes:
-    """What the file of --like holds, once it is certain that it is a snapshot."""
-    from npudoctor.cli.snapshots import parse_snapshot, read_content
+def _snapshot(path: str, files: Files) -> object:
+    """The snapshot of --like; only who names one pays for reading it."""
+    from npudoctor.cli.snapshots import read_snapshot
 
-    content = read_content(path, files, "--like")
-    parse_snapshot(path, content, "--like")
-    return content
+    return read_snapshot(path, files, "--like")
 
 
 def _deadline(config: Config, flags: Mapping[str, object]) -> float:

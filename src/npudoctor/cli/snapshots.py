@@ -14,10 +14,14 @@ from npudoctor.host.fs.files import Files
 
 def read_snapshot(name: str, files: Files, option: str) -> Snapshot:
     """The snapshot or report in a file, "-" for standard input."""
-    return parse_snapshot(name, read_content(name, files, option), option)
+    try:
+        return parse(_content(name, files, option))
+    except Unreadable as why:
+        text = _("{option}: {path} is not a snapshot: {why}")
+        raise UsageError(text.format(option=option, path=name, why=why)) from why
 
 
-def read_content(name: str, files: Files, option: str) -> bytes:
+def _content(name: str, files: Files, option: str) -> bytes:
     """What the file holds; nothing that is no regular file is opened, and a dead mount is not waited for."""
     if name == "-":
         return sys.stdin.buffer.read(LARGEST + 1)
@@ -28,12 +32,3 @@ def read_content(name: str, files: Files, option: str) -> bytes:
     if content is None:
         raise UsageError(_("{option}: {path} does not exist").format(option=option, path=name))
     return content
-
-
-def parse_snapshot(name: str, content: bytes, option: str) -> Snapshot:
-    """The same from its bytes."""
-    try:
-        return parse(content)
-    except Unreadable as why:
-        text = _("{option}: {path} is not a snapshot: {why}")
-        raise UsageError(text.format(option=option, path=name, why=why)) from why

@@ -12,6 +12,7 @@ import pytest
 from npudoctor import Severity, Status
 from npudoctor.checks.host.like_snapshot import like_snapshot
 from npudoctor.core.redact.bundle import BundleRedactor
+from npudoctor.facts.snapshot.document import parse
 from npudoctor.host import Host, Options
 from npudoctor.registry.collector import LoadedChecks
 from npudoctor.render.snapshot_json import snapshot_text
@@ -47,7 +48,7 @@ def machine(
         python_version=python,
         network=FakeNetwork([interface("eth0", "192.0.2.1/24")]),
         euid=euid,
-        options=Options(like=like, like_path="good.json"),
+        options=Options(like=parse(like) if like else None, like_path="good.json"),
     )
 
 

@@ -30,8 +30,7 @@ def test_a_snapshot_is_read() -> None:
     assert snapshot.node == "node1" and snapshot.whole
     assert snapshot.sections["packages"] == {"torch": "2.1.0"}
     assert snapshot.sections["check npu-health"] == {"health 0/0": "OK"}
-    assert snapshot.why_unread("hccn", "anything").advisory
-    assert snapshot.why_unread("packages", "torch") is None
+    assert [(one.section, one.fact, one.advisory) for one in snapshot.unread] == [("hccn", "", True)]
 
 
 @pytest.mark.parametrize(

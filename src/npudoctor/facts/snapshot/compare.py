@@ -118,11 +118,24 @@ class Comparison:
         return 1 if self.differences else 2 if any(one.decides for one in self.uncompared) else 0
 
 
+class _Side:
+    """One of the two, what it could not read found by name: a file may list a great many."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.whole, self.sections, self.unread = snapshot.whole, snapshot.sections, snapshot.unread
+        self._unread = {(one.section, one.fact): one for one in snapshot.unread}
+
+    def why_unread(self, section: str, fact: str) -> Optional[Unread]:
+        """Why a fact is not there although the node may have it; None where nothing hindered."""
+        return self._unread.get((section, fact)) or self._unread.get((section, ""))
+
+
 Outcome = Union[Difference, Uncompared, bool]  # True: alike; False: each node's own
 
 
-def compare(first: Snapshot, second: Snapshot) -> Comparison:
+def compare(one_side: Snapshot, other_side: Snapshot) -> Comparison:
     """Everything that at least one of them tells."""
+    first, second = _Side(one_side), _Side(other_side)
     differences: list[Difference] = []
     uncompared: list[Uncompared] = []
     own: list[tuple[str, str]] = []
@@ -142,7 +155,7 @@ def compare(first: Snapshot, second: Snapshot) -> Comparison:
     return Comparison(tuple(differences), _folded(uncompared), tuple(own), alike)
 
 
-def _sections(first: Snapshot, second: Snapshot) -> Iterator[str]:
+def _sections(first: _Side, second: _Side) -> Iterator[str]:
     left_out = _OF_THE_MOMENT | _MAPPED
     if first.whole and second.whole:
         left_out |= _IN_SECTIONS
@@ -151,12 +164,12 @@ def _sections(first: Snapshot, second: Snapshot) -> Iterator[str]:
             yield section
 
 
-def _facts(section: str, first: Snapshot, second: Snapshot) -> list[str]:
+def _facts(section: str, first: _Side, second: _Side) -> list[str]:
     names = dict.fromkeys((*first.sections.get(section, ()), *second.sections.get(section, ())))
     return list(names)
 
 
-def _compare(section: str, fact: str, first: Snapshot, second: Snapshot) -> Outcome:
+def _compare(section: str, fact: str, first: _Side, second: _Side) -> Outcome:
     if is_own(section, fact):
         return False
     values = []
@@ -172,7 +185,7 @@ def _compare(section: str, fact: str, first: Snapshot, second: Snapshot) -> Outc
     return Difference(section, fact, kind_of(section, fact), *values)
 
 
-def _value(section: str, fact: str, side: Snapshot) -> Union[Value, Unread]:
+def _value(section: str, fact: str, side: _Side) -> Union[Value, Unread]:
     """The value on one side, None where it has none, or why nobody knows."""
     table = side.sections.get(section)
     if table is not None and fact in table:
@@ -186,7 +199,7 @@ def _value(section: str, fact: str, side: Snapshot) -> Union[Value, Unread]:
     return None
 
 
-def _still_unread(first: Snapshot, second: Snapshot, known: list[Uncompared]) -> Iterator[Uncompared]:
+def _still_unread(first: _Side, second: _Side, known: list[Uncompared]) -> Iterator[Uncompared]:
     """What a side could not read and of which no fact came up above: nobody knows whether it is alike."""
     told = {(one.section, one.fact) for one in known} | {(one.section, "") for one in known}
     compared = set(_sections(first, second))
@@ -240,7 +253,8 @@ def only_in(mine: Value, other: Value) -> Optional[list[str]]:
     parts, others = _entries(mine), _entries(other)
     if parts is None or others is None:
         return None
-    return [part for part in parts if part not in others]
+    known = frozenset(others)
+    return [part for part in parts if part not in known]
 
 
 def _entries(value: Value) -> Optional[list[str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, Optional
+from typing import Any
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
@@ -12,7 +12,7 @@ from npudoctor.core.redact.redact import redact_value
 from npudoctor.facts.snapshot.values import Value
 
 SNAPSHOT, REPORT = "npudoctor.snapshot/1", "npudoctor.report/1"
-LARGEST = 16 << 20  # bytes of a file; a snapshot of a large environment has about 100 KB
+LARGEST = 4 << 20  # bytes of a file; a snapshot of a large environment has about 100 KB
 MOST = 20_000  # facts of a section
 MOST_SECTIONS = 400
 LONGEST = 16_384  # characters of a value; a search path of libraries may have several thousand
@@ -49,11 +49,6 @@ class Snapshot:
     whole: bool
     sections: Mapping[str, Mapping[str, Value]]
     unread: tuple[Unread, ...] = ()
-
-    def why_unread(self, section: str, fact: str) -> Optional[Unread]:
-        """Why a fact is not there although the node may have it; None where nothing hindered."""
-        wanted = (fact, "")
-        return next((one for one in self.unread if one.section == section and one.fact in wanted), None)
 
 
 def parse(content: bytes) -> Snapshot:
