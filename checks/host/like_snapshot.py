@@ -64,7 +64,7 @@ _RELEASE = pattern(r"[a-z0-9][a-z0-9-]{0,100}==[0-9][A-Za-z0-9.+!_-]{0,60}\Z")
         "like-snapshot.package": WARNING,
         "like-snapshot.system": INFO,
     },
-    quick=False,
+    always=True,
 )
 def like_snapshot(host: Host) -> Iterator[Union[Finding, Facts]]:
     """This node matches the snapshot.
@@ -72,7 +72,7 @@ def like_snapshot(host: Host) -> Iterator[Union[Finding, Facts]]:
     ## What it does
 
     Compares this node with the file of `--like`, which `npudoctor snapshot` wrote on a node that trains well;
-    without that option there is no row. It reads what a snapshot reads. A report (`check --format json`) can
+    without that option there is no row, with it there is one in every scope and profile. It reads what a snapshot reads. A report (`check --format json`) can
     be given too: then only the facts that it holds are compared.
 
     - `like-snapshot.version`: CANN, driver, firmware, a framework or what extends it, or Python (3.11, not

@@ -145,6 +145,7 @@ def test_control_characters_reach_no_terminal(npudoctor: Npudoctor) -> None:
     document = snapshot(npudoctor, "a.json")
     document["facts"]["packages"]["torch\x1b[2J"] = "1\x1b]0;x\x07\n\u202e"
     document["facts"]["\x1b[31m"] = {"a": "b"}
+    document["facts"]["packages"]["numpy\ud800"] = "\udfff"
     document["host"]["name"] = "\x1b[31mnode\n"
     put(npudoctor, "b.json", document)
     for argv in (("diff", "a.json", "b.json"), ("check", "--like", "b.json", "-v")):
@@ -166,6 +167,19 @@ def test_like_has_a_row_only_with_its_option(npudoctor: Npudoctor) -> None:
     assert done.status == 1 and finding["code"] == "like-snapshot.version"
     assert "torch: none here, 2.1.0 there" in finding["message"]
     assert npudoctor("check", "like-snapshot", "--format", "json").row("like-snapshot")["status"] == "skipped"
+
+
+def test_a_real_limit_is_seen_by_both(npudoctor: Npudoctor) -> None:
+    snapshot(npudoctor, "good.json")
+    lower = 'ulimit -Sn 512; "$@"'
+    assert npudoctor.shell(f"{lower} snapshot low.json").status == 0
+    done = npudoctor("diff", "good.json", "low.json", "--format", "json")
+    changed = {(one["section"], one["fact"]): one["values"][1] for one in done.json["differences"]}
+    assert changed == {("limits", "Max open files, soft"): 512}
+    argv = "check --like good.json --format json --expect none --profile quick --scope node"
+    row = npudoctor.shell(f"{lower} {argv}").row("like-snapshot")
+    assert [one["code"] for one in row["findings"]] == ["like-snapshot.limit"]
+    assert npudoctor(*argv.replace("good", "low").split()).row("like-snapshot")["findings"] == []
 
 
 def test_the_block_for_an_issue(npudoctor: Npudoctor) -> None:

@@ -18,7 +18,7 @@ class Options:
     somebody who must not make root run something by them. `peers`: the addresses of the job's other nodes.
     `wait`: how long, in seconds, a file that is still being written may take. `only_user` and `only_job`
     (of Slurm) limit leftovers to one owner or job. `until`: when the run must be over, on the steady clock.
-    `like`: the snapshot of --like (npudoctor.facts.snapshot.document), None without it; `like_path`: its file.
+    `like`: the snapshot of --like (facts.snapshot.document), None without it; `like_path`: its file.
     """
 
     expect: str = "auto"

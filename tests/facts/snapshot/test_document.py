@@ -47,9 +47,10 @@ def test_a_snapshot_is_read() -> None:
         b'{"schema": "npudoctor.snapshot/1", "facts": {"a": {"b": NaN}}}',
         b'{"schema": "npudoctor.snapshot/1", "facts": {"a": {"b": ' + b"9" * 2_000_000 + b"}}}",
         b'{"schema": "npudoctor.snapshot/1", "facts": ' + b'{"a": ' * 200_000,
+        b'{"schema": "npudoctor.snapshot/1", "facts": {"a": {"b": 1e999}}}',
         b" " * (LARGEST + 1),
     ],
-    ids=range(12),
+    ids=range(13),
 )
 def test_what_is_none_is_refused_in_bounded_time(content: bytes) -> None:
     began = time.monotonic()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -83,7 +84,10 @@ def _integer(digits: str) -> int:
 
 
 def _number(digits: str) -> float:
-    return float(_short(digits))
+    number = float(_short(digits))
+    if not math.isfinite(number):  # 1e999: no JSON could carry it on
+        raise ValueError("a number is too large")
+    return number
 
 
 def _short(digits: str) -> str:
