@@ -71,9 +71,10 @@ def like_snapshot(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## What it does
 
-    Compares this node with the file of `--like`, which `npudoctor snapshot` wrote on a node that trains well;
-    without that option there is no row, with it there is one in every scope and profile. It reads what a snapshot reads. A report (`check --format json`) can
-    be given too: then only the facts that it holds are compared.
+    Compares this node with the file of `--like`, which `npudoctor snapshot` wrote on a node that trains well,
+    and reads what a snapshot reads. Without that option there is no row; with it there is one in every scope
+    and profile. A report (`check --format json`) can be given too: then only the facts that it holds are
+    compared.
 
     - `like-snapshot.version`: CANN, driver, firmware, a framework or what extends it, or Python (3.11, not
       3.11.7) is another one, or is missing here.

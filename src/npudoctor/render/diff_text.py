@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from npudoctor.core.messages import _, ngettext
+from npudoctor.core.redact.bundle import helps_support
 from npudoctor.facts.snapshot.compare import Comparison, Difference, Uncompared, only_in
 from npudoctor.facts.snapshot.document import CHECK, Snapshot
 from npudoctor.facts.snapshot.values import Value
@@ -136,7 +137,8 @@ def _uncompared(uncompared: Sequence[Uncompared]) -> Iterator[str]:
 def _own(own: Sequence[tuple[str, str]]) -> Iterator[str]:
     if not own:
         return
-    names = [fact for _section, fact in own]
+    # Those of a job first: the others are whatever else the shell has.
+    names = sorted((fact for _section, fact in own), key=lambda name: not helps_support(name))
     more = ["..."] if len(names) > OWN else []
     yield ""
     text = _("not compared, as each node or shell has its own or the value is hidden ({count}): {names}")
