@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Optional
 
 HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
 PROGRAM = Path(sys.executable).with_name("npudoctor")
 _SSHD = """\
 HostKey {folder}/host
@@ -59,14 +60,8 @@ class Cluster:
 
     def __enter__(self) -> Cluster:
         namespaces = ("--mount", "--net", "--pid", "--ipc", "--uts", "--fork", "--kill-child", "--mount-proc")
-        command = [
-            "unshare",
-            *namespaces,
-            "bash",
-            str(HERE / "cluster.sh"),
-            str(self._count),
-            str(self.folder),
-        ]
+        kept = (str(self.folder), str(ROOT), sys.prefix)
+        command = ["unshare", *namespaces, "bash", str(HERE / "cluster.sh"), str(self._count), *kept]
         self._stage = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self._stage.stdout is not None
         assert self._stage.stdout.readline() == "up\n", "the cluster did not come up"
