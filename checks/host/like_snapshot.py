@@ -41,7 +41,7 @@ from npudoctor.facts.snapshot.compare import (
 )
 from npudoctor.facts.snapshot.document import Snapshot
 from npudoctor.facts.snapshot.sections import READERS, read_section
-from npudoctor.facts.snapshot.values import Value
+from npudoctor.facts.snapshot.values import Value, not_running
 
 NAMED = 3  # differences in the message; all of them are evidence
 MOST = 60  # lines of evidence
@@ -87,7 +87,8 @@ def like_snapshot(host: Host) -> Iterator[Union[Finding, Facts]]:
       this node has is no finding.
     - `like-snapshot.system`: the kernel, its settings, the distribution, a path.
 
-    What one of the two could not read leaves the row unknown, unless neither can be seen from here.
+    What one of the two could not read leaves the row unknown, unless neither can be seen from here. Of an image
+    (`--root`) only what is installed in it is compared.
 
     ## Why it matters
 
@@ -117,7 +118,7 @@ def like_snapshot(host: Host) -> Iterator[Union[Finding, Facts]]:
         unknown += [
             f"{one.section}{f' {one.fact}' if one.fact else ''}: {one.reason}"
             for one in comparison.uncompared
-            if one.decides and (wanted.whole or one.which == 1)
+            if one.decides and (wanted.whole or one.which == 1) and one.reason != not_running()
         ]
     if unknown:
         more = f" (+{len(unknown) - NAMED})" if len(unknown) > NAMED else ""

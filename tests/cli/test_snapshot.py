@@ -7,6 +7,7 @@ import os
 import re
 import stat
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -182,6 +183,19 @@ def test_a_real_limit_is_seen_by_both(npudoctor: Npudoctor) -> None:
     assert npudoctor(*argv.replace("good", "low").split()).row("like-snapshot")["findings"] == []
 
 
+@pytest.mark.needs_root
+def test_real_networks_differ_in_mtu_and_interfaces(npudoctor: Npudoctor, need: Callable[..., None]) -> None:
+    need("unshare", "ip")
+    for name, mtu, more in (("a", 9000, "ip link add d1 type bridge;"), ("b", 1500, "")):
+        script = f"set -e; ip link add d0 type bridge; ip link set d0 mtu {mtu} up; {more}"
+        line = f'unshare --net sh -c \'{script} exec "$@"\' sh "$@" snapshot {name}.json'
+        assert npudoctor.shell(line).status == 0
+    done = npudoctor("diff", "a.json", "b.json", "--format", "json")
+    network = {one["fact"]: one["values"] for one in done.json["differences"] if one["section"] == "network"}
+    assert network.pop("d0 MTU") == [9000, 1500]
+    assert set(network) == {"d1 state", "d1 kind", "d1 MTU"} and network["d1 kind"] == ["bridge", None]
+
+
 def test_the_block_for_an_issue(npudoctor: Npudoctor) -> None:
     done = npudoctor("snapshot", "--paste", HCCL_CONNECT_TIMEOUT="600", LANG="zh_CN.UTF-8")
     lines = done.out.splitlines()
@@ -198,6 +212,11 @@ def test_an_image_has_a_snapshot(npudoctor: Npudoctor, tmp_path: Path) -> None:
     done = npudoctor("snapshot", "--root", str(image))
     assert done.status == 0 and done.json["facts"]["system"]["distribution"] == "openEuler 22.03"
     assert {"limits", "variables"} <= {row["section"] for row in done.json["unread"]}
+    snapshot(npudoctor, "good.json")
+    row = npudoctor("check", "--root", str(image), "--like", "good.json", "--format", "json").row(
+        "like-snapshot"
+    )
+    assert "not running" not in str(row["reason"]) and "openEuler 22.03 here" in str(row["findings"])
 
 
 def test_it_takes_about_as_long_as_a_check(npudoctor: Npudoctor) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Optional
 
@@ -24,6 +25,8 @@ def read_snapshot(name: str, files: Files, option: str) -> Snapshot:
 def _content(name: str, files: Files, option: str) -> bytes:
     """What the file holds; nothing that is no regular file is opened, and a dead mount is not waited for."""
     if name == "-":
+        if os.isatty(0):
+            raise UsageError(_("-: standard input is a terminal; name a file, or pipe a snapshot in"))
         return sys.stdin.buffer.read(LARGEST + 1)
     try:
         content: Optional[bytes] = files.read(absolute(name, option), LARGEST + 1)

@@ -33,7 +33,7 @@ def machine(
     variables: Optional[Mapping[str, str]] = None,
     soft: str = "65536",
     driver: Any = "Version=25.0.rc1\n",
-    mtu: str = "1500",
+    mtu: int = 1500,
     python: str = "3.11.7",
     euid: int = 0,
     more: Optional[Mapping[str, Any]] = None,
@@ -42,11 +42,11 @@ def machine(
 
     files = {"/proc/self/limits": LIMITS.format(soft=soft), DRIVER: driver, **(more or {})}
     return fake_host(
-        {**files, "/sys/class/net/eth0/mtu": mtu},
+        files,
         packages={"torch": "2.1.0", "numpy": "1.26.4"} if packages is None else packages,
         variables=variables,
         python_version=python,
-        network=FakeNetwork([interface("eth0", "192.0.2.1/24")]),
+        network=FakeNetwork([interface("eth0", "192.0.2.1/24", mtu=mtu)]),
         euid=euid,
         options=Options(like=parse(like) if like else None, like_path="good.json"),
     )
@@ -90,7 +90,7 @@ def test_without_a_snapshot_it_does_not_apply() -> None:
         ({"packages": {"torch": "2.1.0", "numpy": "2.0.0"}}, "package", Severity.WARNING),
         ({"variables": {"HCCL_EXEC_TIMEOUT": "60"}}, "variable", Severity.WARNING),
         ({"soft": "1024"}, "limit", Severity.WARNING),
-        ({"mtu": "1400"}, "network", Severity.WARNING),
+        ({"mtu": 1400}, "network", Severity.WARNING),
         ({"more": {"/proc/sys/vm/swappiness": "1\n"}}, "system", Severity.INFO),
     ],
 )
@@ -157,7 +157,7 @@ def scene(tmp: Path) -> Iterator[Asked]:
         packages={"torch": "2.4.0", "numpy": "2.0.0"},
         variables={"HCCL_EXEC_TIMEOUT": "60", "LD_LIBRARY_PATH": "/a/b:/c/d"},
         soft="1024",
-        mtu="1400",
+        mtu=1400,
         more={"/proc/sys/vm/swappiness": "1\n"},
     )
     yield ask(like_snapshot, machine(changed("variables", LD_LIBRARY_PATH="/a/b:/x/y"),

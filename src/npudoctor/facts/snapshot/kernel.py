@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from npudoctor.core.errors import NotRunning
 from npudoctor.core.sizes import size_text
 from npudoctor.facts.snapshot.values import Fact, Value, fact
 from npudoctor.facts.system.limits import Limit, group_folders, meminfo, memory_group, parse_limits
@@ -34,13 +35,20 @@ SETTINGS = {
 def system(host: Host) -> Iterator[Fact]:
     """Kernel, distribution, processors, memory."""
     machine = host.system
-    yield Fact("kernel", machine.release)
-    yield Fact("architecture", machine.machine)
+    yield fact("kernel", lambda: _of_running(host, machine.release))
+    yield fact("architecture", lambda: _of_running(host, machine.machine))
     yield fact("distribution", machine.distribution)
-    yield fact("container", machine.container)
+    yield fact("container", lambda: _of_running(host, machine.container()))
     yield fact("processors", lambda: _first_line(host, "/sys/devices/system/cpu/online"))
     # What the firmware keeps for itself differs by some MiB on nodes that are alike.
     yield fact("memory", lambda: _rounded(meminfo(host).get("MemTotal")))
+
+
+def _of_running(host: Host, value: Value) -> Value:
+    """What the machine says on which an image is only looked at is nothing of the image."""
+    if host.options.root is not None:
+        raise NotRunning
+    return value
 
 
 def _rounded(count: Value) -> Value:
@@ -133,6 +141,6 @@ def network(host: Host) -> Iterator[Fact]:
         name = interface.name
         yield Fact(f"{name} state", interface.state if interface.up else "off")
         yield Fact(f"{name} kind", interface.kind or "card")
-        yield fact(f"{name} MTU", lambda name=name: _first_line(host, f"/sys/class/net/{name}/mtu"))  # type: ignore[misc]
+        yield Fact(f"{name} MTU", interface.mtu or None)
         if interface.master:
             yield Fact(f"{name} is a port of", interface.master)

@@ -12,7 +12,7 @@ from npudoctor.core.redact.bundle import helps_support
 from npudoctor.core.redact.prefilter import HIDDEN
 from npudoctor.core.redact.redact import redact, redact_value
 from npudoctor.facts.snapshot.kernel import cgroup, limits, network, sysctls, system
-from npudoctor.facts.snapshot.values import Fact, Value, fact
+from npudoctor.facts.snapshot.values import Fact, Value, fact, not_running
 from npudoctor.host.host import Host
 
 Reader = Callable[[Host], Iterator[Fact]]
@@ -39,7 +39,7 @@ def read_section(name: str, host: Host) -> Section:
         for one in READERS[name](host):
             facts.append(_shown(name, one))
     except NotRunning:
-        return Section(name, tuple(facts), _("an image is not running"), advisory=True)
+        return Section(name, tuple(facts), not_running(), advisory=True)
     except CannotTell as error:
         return Section(name, tuple(facts), redact(error.reason), advisory=error.advisory)
     except Exception as error:

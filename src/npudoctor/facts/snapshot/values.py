@@ -25,11 +25,16 @@ class Fact:
     advisory: bool = False
 
 
+def not_running() -> str:
+    """Why a fact of a running machine is not told of an image."""
+    return _("an image is not running")
+
+
 def fact(name: str, ask: Callable[[], Value]) -> Fact:
     """The fact that a question answers; a question that cannot be answered is a fact too."""
     try:
         return Fact(name, ask())
     except NotRunning:
-        return Fact(name, unread=_("an image is not running"), advisory=True)
+        return Fact(name, unread=not_running(), advisory=True)
     except CannotTell as error:
         return Fact(name, unread=error.reason, advisory=error.advisory)
