@@ -87,8 +87,8 @@ def like_snapshot(host: Host) -> Iterator[Union[Finding, Facts]]:
       this node has is no finding.
     - `like-snapshot.system`: the kernel, its settings, the distribution, a path.
 
-    What one of the two could not read leaves the row unknown, unless neither can be seen from here. Of an image
-    (`--root`) only what is installed in it is compared.
+    What one of the two could not read leaves the row unknown, unless neither can be seen from here. Of an
+    image (`--root`) only what is installed in it is compared.
 
     ## Why it matters
 
