@@ -201,6 +201,9 @@ def test_the_block_for_an_issue(npudoctor: Npudoctor) -> None:
     lines = done.out.splitlines()
     assert done.status == 0 and (lines[0], lines[-1]) == ("```text", "```") and len(lines) <= 60
     assert "  HCCL_CONNECT_TIMEOUT=600" in lines and str(npudoctor.home) not in done.out
+    flood = "; ".join(f"export HCCL_X{number}=1" for number in range(100))
+    low = npudoctor.shell(f'ulimit -Sn 512; {flood}; "$@" snapshot --paste').out.splitlines()
+    assert len(low) == 60 and "  warning file-limits.low" in low and "more lines" in low[-2]
     written = npudoctor("snapshot", "--paste", "block.md")
     assert written.out == "" and (npudoctor.folder / "block.md").read_text().startswith("```text\n")
 

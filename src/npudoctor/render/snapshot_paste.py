@@ -76,9 +76,9 @@ def _lines(taken: TakenSnapshot, clean: _Cleaner) -> Iterator[str]:
     yield f"npudoctor {report.version}, {report.started}, {report.verdict.value}"
     yield from _machine(taken)
     yield from _software(taken, clean)
-    yield from _settings(taken, clean)
     yield from _findings(taken)
     yield from _unread(taken)
+    yield from _settings(taken, clean)  # last: of a flood of variables the end is cut
 
 
 def _facts(taken: TakenSnapshot, section: str) -> dict[str, object]:
