@@ -95,6 +95,11 @@ def test_standard_input_is_one_side(npudoctor: Npudoctor) -> None:
     snapshot(npudoctor, "a.json")
     assert npudoctor.shell('"$@" snapshot | "$@" diff a.json -').status == 0
     assert npudoctor("diff", "-", "-").status == 64
+    assert npudoctor.shell('"$@" diff a.json <("$@" snapshot)').status == 0
+    assert npudoctor.shell('"$@" snapshot | "$@" diff /dev/stdin <("$@" snapshot)').status == 0
+    for name in ("/dev/fd/77", "/dev/fd/x", "/proc/self/fd/../environ", "/dev/fd/1"):
+        done = npudoctor("diff", "a.json", name)
+        assert (done.status, done.out, done.err.count("\n")) == (64, "", 1), done
 
 
 def test_what_is_unknown_on_one_side_is_2(npudoctor: Npudoctor) -> None:
