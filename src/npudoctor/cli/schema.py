@@ -10,7 +10,10 @@ from npudoctor.cli.arguments import options as o
 from npudoctor.core.messages import _
 
 Document = Annotated[
-    str, o.argument("[report|fix|explain|history|fleet]", _("The document to print; default report."))
+    str,
+    o.argument(
+        "[report|fix|explain|history|fleet|snapshot|diff]", _("The document to print; default report.")
+    ),
 ]
 
 
@@ -23,7 +26,7 @@ def schema(ctx: typer.Context, document: Document = "report", lang: o.Lang = Non
     from npudoctor.cli.terminal import output
 
     load_settings({"lang": lang}, ctx.obj)
-    known = {"report", "fix", "explain", "history", "fleet"}
+    known = {"report", "fix", "explain", "history", "fleet", "snapshot", "diff"}
     if document not in known:
         text = _("no such document: {name}{suggestion}")
         raise UsageError(text.format(name=document, suggestion=suggestion(document, known)))
