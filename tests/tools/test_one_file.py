@@ -1,4 +1,4 @@
-"""npudoctor.pyz: every command, by the oldest and newest Python, on a bare machine; nothing is left behind."""
+"""npudoctor.pyz: every command, by the oldest and newest Python, on a bare machine; nothing is left."""
 
 from __future__ import annotations
 
