@@ -95,6 +95,7 @@ environments: $(VENV)/.installed-test
 bench: $(VENV)/.installed-test
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/logs.py
+	$(BIN)/python benchmarks/fleet.py
 
 docs: $(VENV)/.installed-test
 	$(BIN)/python tools/index.py
