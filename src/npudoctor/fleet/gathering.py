@@ -67,10 +67,6 @@ class Gathering:
         """A line that this node printed."""
         self.frame(node).add(line)
 
-    def place(self, node: str, frame: Frame) -> None:
-        """These lines turned out to be those of this node."""
-        self._frames[node] = frame
-
     def told(self) -> Optional[bytes]:
         """What all nodes are to be told now, b"" once that was all; None for nothing."""
         return None
@@ -91,6 +87,12 @@ class Gathering:
         why = why_no_answer(frame, code, timed_out)
         missing = frame.status in NOT_THERE
         self._take(Answer(node, frame.text() if whole else None, why, frame.begun, missing))
+
+    def refuse(self, node: str, why: str) -> None:
+        """Nothing is started on this node."""
+        if node in self._left:
+            del self._left[node]
+            self._take(Answer(node, None, why, reached=False))
 
     def stop(self) -> None:
         """Nobody waits any more: whoever has not answered has not."""

@@ -1,116 +1,141 @@
-"""Asks nodes by srun, inside an allocation or outside one: no ssh, and Slurm ends what it started."""
+"""Asks nodes by srun, inside an allocation or outside one: no ssh, and Slurm ends what it started.
+
+One srun for each node: of one for all, Slurm aborts every task when one node does not answer, and outside an
+allocation it waits until all nodes are free at the same time.
+"""
 
 from __future__ import annotations
 
+import math
 import os
-import selectors
-import signal
-import subprocess
 import time
 from collections.abc import Mapping
-from typing import Callable
+from typing import Any, Callable
 
-from npudoctor.core.errors import CannotTell
-from npudoctor.core.lazy import pattern
-from npudoctor.core.messages import _, strerror
+from ClusterShell.Worker.Exec import ExecClient, ExecWorker
+
+from npudoctor.fleet.answers import ask_all
 from npudoctor.fleet.gathering import Gathering
-from npudoctor.fleet.nodes import fold
 from npudoctor.fleet.programs import trusted_program
-from npudoctor.fleet.remote import LONGEST, Frame, words
+from npudoctor.fleet.remote import words
+from npudoctor.fleet.slurm_states import closed_nodes
 
-TURN = 1.0  # seconds between two looks at the progress
-_CHUNK = 1 << 16
-_LABEL = pattern(r" *(\d+): ?")  # of `srun --label`: the number of the task
+_JOB = "SLURM_JOB_ID"  # that of the allocation that we run in
+_ENDING_SECONDS = 5.0  # how long all sruns together may take to end their steps, before they are killed
+_SPARE_SECONDS = 30.0  # between our time limit and that of Slurm, which ends the step if nobody else can
+
+# Variables that srun reads as options of its own, and that are another step's: how its tasks are spread, what
+# each of them gets, where their output goes. No option takes them back. What a site must choose (SLURM_PARTITION,
+# SLURM_ACCOUNT, SLURM_QOS, SLURM_RESERVATION, SLURM_GRES, ...) stays.
+_OF_THE_STREAMS = (
+    "SLURM_LABELIO SLURM_UNBUFFEREDIO SLURM_STDINMODE SLURM_STDOUTMODE SLURM_STDERRMODE SLURM_OPEN_MODE "
+    "SLURM_MULTI_PROG SLURM_PROLOG SLURM_EPILOG SLURM_DEBUG SLURM_BCAST SLURM_HET_SIZE SLURM_WORKING_DIR "
+    "SLURM_REMOTE_CWD SLURM_TEST_EXEC SLURM_EXIT_ERROR SLURM_EXIT_IMMEDIATE SLURM_DEPENDENCY SLURM_SIGNAL"
+).split()
+_OF_THE_SHAPE = (
+    "SLURM_NNODES SLURM_NPROCS SLURM_NTASKS SLURM_NTASKS_PER_CORE SLURM_NTASKS_PER_GPU SLURM_NTASKS_PER_NODE "
+    "SLURM_NTASKS_PER_SOCKET SLURM_DISTRIBUTION SLURM_DIST_PLANESIZE SLURM_SPREAD_JOB SLURM_USE_MIN_NODES "
+    "SLURM_CORE_SPEC SLURM_THREAD_SPEC SLURM_THREADS SLURM_THREADS_PER_CORE SLURM_HINT SLURM_CPU_BIND "
+    "SLURM_MEM_BIND SLURM_GPU_BIND SLURM_CPUS_PER_GPU SRUN_CPUS_PER_TASK SLURM_CPUS_PER_TASK SLURM_EXACT "
+    "SLURM_RESV_PORTS SLURM_NETWORK"
+).split()
+# Of the whole job; a step of one node cannot have them. Outside an allocation they are what a person asks for.
+_OF_THE_JOB = (
+    "SLURM_GPUS SLURM_GPUS_PER_TASK SLURM_GPUS_PER_NODE SLURM_MEM_PER_CPU SLURM_MEM_PER_GPU SLURM_MEM_PER_NODE "
+    "SLURM_TIMELIMIT SLURM_EXCLUSIVE SLURM_STEP_GRES"
+).split()
+# What Slurm tells a task about its step, and so about our question: the job that is judged has another shape.
+_STEP = (
+    "SLURM_PROCID SLURM_LOCALID SLURM_NODEID SLURM_NTASKS SLURM_NPROCS SLURM_NNODES SLURM_TASKS_PER_NODE "
+    "SLURM_STEP_NUM_NODES SLURM_STEP_NUM_TASKS SLURM_STEP_TASKS_PER_NODE SLURM_STEP_NODELIST SLURM_GTIDS "
+    "SLURM_CPUS_PER_TASK PMI_RANK PMI_SIZE"
+)
+_ALLOCATION = "SLURM_JOB_NUM_NODES SLURM_JOB_NODELIST SLURM_NODELIST SLURM_JOB_CPUS_PER_NODE"
 
 
 def gather(gathering: Gathering, turn: Callable[[], None]) -> None:
-    """Ask all nodes by one srun, and return when it ended. `turn` is called about once a second."""
-    for node in gathering.request.nodes:
-        gathering.begin(node)
+    """Ask all nodes, as `ask_all` says. In an allocation by steps of it, else by a job for each node."""
     command = _command(gathering, os.environ)
-    try:
-        srun = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
+    ending: list[Any] = []
+    if _JOB not in os.environ:
+        for node, why in closed_nodes(gathering.request.nodes).items():
+            gathering.refuse(node, why)
+
+    def start(task: Any, handler: Any) -> Any:
+        worker = _Sruns(
+            ",".join(gathering.left),
+            handler=handler,
+            timeout=gathering.request.seconds,
+            command=command,
+            stderr=True,
         )
-    except OSError as error:
-        raise CannotTell(_("srun cannot be started: {why}").format(why=strerror(error.errno))) from error
-    with srun:
-        try:
-            _Tasks(gathering).follow(srun, turn)
-        except BaseException:
-            gathering.stop()
-            os.killpg(srun.pid, signal.SIGTERM)  # srun ends its tasks on all nodes
-            raise
-    for node in gathering.left:
-        gathering.end(node, srun.returncode)
+        worker.ending = ending
+        task.schedule(worker)
+        return worker
+
+    if not gathering.left:
+        return
+    try:
+        ask_all(gathering, turn, start)
+    finally:
+        _await_end(ending)
 
 
-def _command(gathering: Gathering, variables: Mapping[str, str]) -> list[str]:
+def _command(gathering: Gathering, variables: Mapping[str, str]) -> tuple[str, ...]:
+    """The words of srun, but for the node."""
     request = gathering.request
-    # In an allocation its own steps may hold all of the nodes.
-    overlap = ("--overlap",) if "SLURM_JOB_ID" in variables else ()
-    return [
-        *(
-            trusted_program("srun"),
-            "--label",
-            "--unbuffered",
-            *overlap,
-            "--no-kill",
-            "--kill-on-bad-exit=0",
-            "--wait=0",
+    inside = _JOB in variables
+    dropped = (*_OF_THE_STREAMS, *_OF_THE_SHAPE, *(_OF_THE_JOB if inside else ()))
+    unset = [word for name in dropped if name in variables for word in ("-u", name)]
+    minutes = math.ceil((request.seconds + _SPARE_SECONDS) / 60)
+    # SLURM_OVERLAP: an older Slurm does not know the option, and shares without it.
+    return (
+        *(trusted_program("env"), *unset, "SLURM_OVERLAP=1", trusted_program("srun")),
+        *("--quiet", "--job-name=npudoctor", "--nodes=1", "--ntasks=1", "--mpi=none"),
+        *(f"--immediate={math.ceil(request.connect_seconds)}", f"--time={minutes}", "--kill-on-bad-exit=0"),
+        *words(
+            request,
+            gathering.mark,
+            talking=gathering.converses,
+            before=f"unset {_STEP}{'' if inside else ' ' + _ALLOCATION}; ",
         ),
-        *("--nodelist", fold(request.nodes), "--nodes", str(len(request.nodes)), "--ntasks-per-node=1"),
-        *words(request, gathering.mark, watched=False, talking=gathering.converses),
-    ]
+    )
 
 
-class _Tasks:
-    """Whose line is whose: srun numbers its tasks, and the first line of an answer names the node."""
+class _Srun(ExecClient):  # type: ignore[misc]
+    """The srun of one node. It is never killed while it can end its step: what it started would stay."""
 
-    def __init__(self, gathering: Gathering) -> None:
-        self._gathering = gathering
-        self._frames: dict[str, Frame] = {}
-        self._errors = Frame(gathering.mark)
-        self._until = time.monotonic() + gathering.request.seconds
+    def _build_cmd(self) -> tuple[list[str], None]:
+        words = list(self.command)
+        at = words.index("--quiet")
+        return [*words[:at], f"--nodelist={self.key}", *words[at:]], None
 
-    def follow(self, srun: subprocess.Popen[bytes], turn: Callable[[], None]) -> None:
-        """Read until srun has closed both streams, or the time is over."""
-        output, errors = (stream.fileno() for stream in (srun.stdout, srun.stderr) if stream)
-        rest = {output: b"", errors: b""}
-        shown = time.monotonic()
-        with selectors.DefaultSelector() as selector:
-            for descriptor in rest:
-                selector.register(descriptor, selectors.EVENT_READ)
-            while selector.get_map() and time.monotonic() < self._until:
-                for key, _events in selector.select(TURN):
-                    chunk = os.read(key.fd, _CHUNK)
-                    if not chunk:
-                        selector.unregister(key.fd)
-                    *lines, rest[key.fd] = (rest[key.fd] + chunk).split(b"\n")
-                    rest[key.fd] = rest[key.fd][-LONGEST:]
-                    for line in lines:
-                        self._line(line, key.fd == output)
-                if time.monotonic() - shown > TURN:
-                    shown = time.monotonic()
-                    turn()
-            if selector.get_map():
-                os.killpg(srun.pid, signal.SIGTERM)
-
-    def _line(self, line: bytes, is_output: bool) -> None:
-        text = line[:40].decode("ascii", "replace")
-        label = _LABEL.match(text)
-        if label is None:
-            self._errors.noise(line)
+    def _close(self, abort: bool, timeout: bool) -> None:
+        if not abort or self.popen.poll() is not None:
+            super()._close(abort, timeout)
             return
-        frame = self._frames.setdefault(label[1], Frame(self._gathering.mark))
-        if not is_output:
-            frame.noise(line[label.end() :])
-            return
-        frame.add(line[label.end() :])
-        if frame.ended:
-            self._gathering.place(frame.node, frame)
-            self._gathering.end(frame.node)
+        self.popen.terminate()
+        self.worker.ending.append(self.popen)
+        self.streams.clear()
+        self.invalidate()
+        if timeout:
+            self.worker._on_node_timeout(self.key)
+        self.worker._check_fini()
+
+
+class _Sruns(ExecWorker):  # type: ignore[misc]
+    """`ending`: those that were told to end, and did not yet."""
+
+    SHELL_CLASS = _Srun
+    ending: list[Any]
+
+
+def _await_end(ending: list[Any]) -> None:
+    """Wait for those that were told to end; whoever hangs is killed, and Slurm's time limit ends its step."""
+    until = time.monotonic() + _ENDING_SECONDS
+    for srun in ending:
+        while srun.poll() is None and time.monotonic() < until:
+            time.sleep(0.02)
+        if srun.poll() is None:
+            srun.kill()
+            srun.wait()
