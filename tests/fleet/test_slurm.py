@@ -1,4 +1,4 @@
-"""`--engine slurm` on a real Slurm of six nodes: inside and outside an allocation, with nodes that do not answer."""
+"""`--engine slurm` on a real Slurm of six nodes: in and outside an allocation, with nodes that do not answer."""
 
 from __future__ import annotations
 
@@ -186,9 +186,8 @@ def test_killed_it_leaves_no_step(cluster: SlurmCluster) -> None:
 @pytest.mark.slow
 @pytest.mark.needs_root
 def test_a_busy_node_is_not_waited_for_and_no_job_stays_queued(cluster: SlurmCluster) -> None:
-    cluster.lines(
-        "sbatch -w node1 -o /dev/null --wrap 'exec sleep 61'; until squeue -h -t R | grep -q .; do sleep 0.1; done"
-    )
+    cluster.lines("sbatch -w node1 -o /dev/null --wrap 'exec sleep 61'")
+    cluster.lines("until squeue -h -t R | grep -q .; do sleep 0.1; done")
     began = time.monotonic()
     told = document(cluster.lines(words(cluster, "-w", "node[1-2]", "--format", "json", *WELL)))
     assert told["nodes"]["ready"] == "node2" and told["nodes"]["silent"] == "node1"

@@ -25,8 +25,8 @@ _ENDING_SECONDS = 5.0  # how long all sruns together may take to end their steps
 _SPARE_SECONDS = 30.0  # between our time limit and that of Slurm, which ends the step if nobody else can
 
 # Variables that srun reads as options of its own, and that are another step's: how its tasks are spread, what
-# each of them gets, where their output goes. No option takes them back. What a site must choose (SLURM_PARTITION,
-# SLURM_ACCOUNT, SLURM_QOS, SLURM_RESERVATION, SLURM_GRES, ...) stays.
+# each of them gets, where their output goes. No option takes them back. What a site must choose stays:
+# SLURM_PARTITION, SLURM_ACCOUNT, SLURM_QOS, SLURM_RESERVATION, SLURM_GRES.
 _OF_THE_STREAMS = (
     "SLURM_LABELIO SLURM_UNBUFFEREDIO SLURM_STDINMODE SLURM_STDOUTMODE SLURM_STDERRMODE SLURM_OPEN_MODE "
     "SLURM_MULTI_PROG SLURM_PROLOG SLURM_EPILOG SLURM_DEBUG SLURM_BCAST SLURM_HET_SIZE SLURM_WORKING_DIR "
@@ -39,12 +39,12 @@ _OF_THE_SHAPE = (
     "SLURM_MEM_BIND SLURM_GPU_BIND SLURM_CPUS_PER_GPU SRUN_CPUS_PER_TASK SLURM_CPUS_PER_TASK SLURM_EXACT "
     "SLURM_RESV_PORTS SLURM_NETWORK"
 ).split()
-# Of the whole job; a step of one node cannot have them. Outside an allocation they are what a person asks for.
+# Of the whole job; a step of one node cannot have them. Outside an allocation they are a person's wish.
 _OF_THE_JOB = (
     "SLURM_GPUS SLURM_GPUS_PER_TASK SLURM_GPUS_PER_NODE SLURM_MEM_PER_CPU SLURM_MEM_PER_GPU SLURM_MEM_PER_NODE "
     "SLURM_TIMELIMIT SLURM_EXCLUSIVE SLURM_STEP_GRES"
 ).split()
-# What Slurm tells a task about its step, and so about our question: the job that is judged has another shape.
+# What Slurm tells a task about its step, and so about our question: the job that is judged is another one.
 _STEP = (
     "SLURM_PROCID SLURM_LOCALID SLURM_NODEID SLURM_NTASKS SLURM_NPROCS SLURM_NNODES SLURM_TASKS_PER_NODE "
     "SLURM_STEP_NUM_NODES SLURM_STEP_NUM_TASKS SLURM_STEP_TASKS_PER_NODE SLURM_STEP_NODELIST SLURM_GTIDS "
