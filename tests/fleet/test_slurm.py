@@ -1,10 +1,11 @@
-"""`--engine slurm` on a real Slurm of six nodes: in and outside an allocation, with nodes that do not answer."""
+"""`--engine slurm` on a real Slurm of six nodes: inside and outside an allocation."""
 
 from __future__ import annotations
 
 import json
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from typing import Any, Callable
@@ -27,6 +28,13 @@ exec {PROGRAM} "$@"
 """
 _TELLS = """#!/bin/sh
 env >{folder}/variables.$(hostname)
+"""
+_CARRY = """
+from npudoctor.fleet import slurm
+from npudoctor.fleet.gathering import Gathering
+from npudoctor.fleet.request import Request
+request = Request(("node1", "node2"), (), 20.0, 2, 5.0, carried=open("{folder}/program", "rb").read())
+slurm.gather(Gathering(request, lambda answer: print(answer.node, answer.text.strip())), lambda: None)
 """
 WELL = ("--", "--expect", "none")
 
@@ -211,6 +219,18 @@ def test_pairs_meet_over_slurm(cluster: SlurmCluster, inside: bool) -> None:
     assert cluster.lines(line) == ["all 2 nodes reach each other on 61000-61003 (8 connections)"]
 
 
+@pytest.mark.slow
+@pytest.mark.needs_root
+def test_a_program_is_carried_over_slurm(cluster: SlurmCluster) -> None:
+    """Through the standard input of the step, however large, and nothing of it stays."""
+    (cluster.folder / "carry.py").write_text(_CARRY.format(folder=cluster.folder))
+    (cluster.folder / "program").write_text("print('carried')\n#" + "x" * 3_000_000)
+    told = cluster.lines(f"{sys.executable} {cluster.folder}/carry.py")
+    assert sorted(told) == ["node1 carried", "node2 carried"]
+    # Nodes have a /tmp of their own; ssh shows what lies there.
+    assert "npudoctor." not in cluster.shell("node1", "ls /tmp")
+
+
 def test_what_slurm_says_of_nodes() -> None:
     told = closed_in(
         "node1 idle none\nnode2 drain fan is loud\nnode2 drain fan is loud\nnode3 down* Not responding\n"
@@ -223,6 +243,22 @@ def test_what_slurm_says_of_nodes() -> None:
         "node6": "Slurm starts no jobs on it (state drng)",
         "node8": "Slurm starts no jobs on it (state drain: password=*** is old)",
     }
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--login", "bob"), "--login is for --engine ssh"),
+        (("--tree", sys.executable), "--tree is for --engine ssh"),
+        ((), "--engine slurm: env: no such command in PATH"),
+    ],
+    ids=["login", "tree", "no-srun"],
+)
+def test_what_slurm_cannot_do_is_said(words: tuple[str, ...], told: str) -> None:
+    command = [sys.executable, "-m", "npudoctor", "fleet", "check", "--engine", "slurm", "-w", "n", *words]
+    environment = {**os.environ, "PATH": "/nonexistent"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (64, "", f"npudoctor: {told}\n")
 
 
 def test_only_what_shapes_another_step_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,12 +39,12 @@ _OF_THE_SHAPE = (
     "SLURM_MEM_BIND SLURM_GPU_BIND SLURM_CPUS_PER_GPU SRUN_CPUS_PER_TASK SLURM_CPUS_PER_TASK SLURM_EXACT "
     "SLURM_RESV_PORTS SLURM_NETWORK"
 ).split()
-# Of the whole job; a step of one node cannot have them. Outside an allocation they are a person's wish.
+# Of the whole job, too much for a step of one node. Outside an allocation they are a person's wish.
 _OF_THE_JOB = (
-    "SLURM_GPUS SLURM_GPUS_PER_TASK SLURM_GPUS_PER_NODE SLURM_MEM_PER_CPU SLURM_MEM_PER_GPU SLURM_MEM_PER_NODE "
-    "SLURM_TIMELIMIT SLURM_EXCLUSIVE SLURM_STEP_GRES"
+    "SLURM_GPUS SLURM_GPUS_PER_TASK SLURM_GPUS_PER_NODE SLURM_STEP_GRES SLURM_MEM_PER_CPU SLURM_MEM_PER_GPU "
+    "SLURM_MEM_PER_NODE SLURM_TIMELIMIT SLURM_EXCLUSIVE"
 ).split()
-# What Slurm tells a task about its step, and so about our question: the job that is judged is another one.
+# What Slurm tells a task about its step, and so about our question; the job that is judged is another one.
 _STEP = (
     "SLURM_PROCID SLURM_LOCALID SLURM_NODEID SLURM_NTASKS SLURM_NPROCS SLURM_NNODES SLURM_TASKS_PER_NODE "
     "SLURM_STEP_NUM_NODES SLURM_STEP_NUM_TASKS SLURM_STEP_TASKS_PER_NODE SLURM_STEP_NODELIST SLURM_GTIDS "
