@@ -85,7 +85,7 @@ def test_undetermined_neither_drains_nor_resumes(nhc: Run) -> None:
         "log WARNING:  check_npudoctor:  undetermined: no result from accelerator",
         "status 0",
     ]
-    assert nhc(doctor, NPUDOCTOR_UNDETERMINED="drain") == [
+    assert nhc(doctor, NPUDOCTOR_UNDETERMINED="fail") == [
         "offline node1: check_npudoctor:  undetermined: no result from accelerator",
         "status 1",
     ]

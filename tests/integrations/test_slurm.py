@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -135,7 +136,7 @@ def test_a_doctor_that_hangs_holds_nothing(slurm: Run) -> None:
     told = slurm(
         """
         touch hang
-        began=$SECONDS; srun hostname; [ $((SECONDS - began)) -lt 10 ] && echo bounded; reason
+        began=$SECONDS; srun hostname; [ $((SECONDS - began)) -lt 10 ] && echo bounded; becomes "idle none"
         """,
         health=False,
         Prolog="prolog.sh",
@@ -178,3 +179,52 @@ def test_the_epilog_cleans_up_after_the_user_of_the_job_alone(slurm: Run) -> Non
         Epilog="epilog.sh",
     )
     assert told == ["1", "job 0", "4711", "idle none"]
+
+
+FLEET = "$PYTHON -m npudoctor fleet check --engine slurm --format jsonl --program $PWD/npudoctor"
+
+
+def test_the_engine_asks_inside_and_outside_of_an_allocation(slurm: Run) -> None:
+    told = slurm(
+        f"""
+        {FLEET} -w localhost,node9 >outside; echo $?
+        salloc -Q -N1 {FLEET} >inside; echo $?
+        scontrol update NodeName=localhost State=DRAIN Reason=test
+        {FLEET} -w localhost >drained; echo $?
+        {FLEET} -w localhost --node-timeout nothing 2>/dev/null; echo $?
+        cat outside inside drained
+        """,
+        health=False,
+    )
+    assert told[:4] == ["2", "0", "2", "64"]
+    unknown, outside, inside, drained = map(json.loads, told[4:])
+    assert unknown == {"node": "node9", "error": "Slurm does not know it", "unreachable": True}
+    assert outside["report"]["exit_code"] == inside["report"]["exit_code"] == 0
+    assert drained["error"] == "Slurm starts no jobs on it (state drain: test)"
+
+
+def test_the_engine_ends_a_step_that_hangs(slurm: Run) -> None:
+    told = slurm(
+        f"""
+        touch hang
+        {FLEET} -w localhost --node-timeout 2 >timed; echo $?
+        {FLEET} -w localhost >stopped & asker=$!
+        for _ in $(seq 100); do [ "$(squeue -h -t R | wc -l)" = 1 ] && break; sleep 0.1; done
+        sleep 1; kill -TERM $asker; wait $asker; echo $?
+        for _ in $(seq 100); do [ "$(squeue -h | wc -l)" = 0 ] && break; sleep 0.1; done
+        squeue -h | wc -l; pgrep -x sleep | wc -l
+        cat timed stopped
+        """,
+        health=False,
+    )
+    assert told[:4] == ["2", "143", "0", "0"], told
+    timed, stopped = map(json.loads, told[4:])
+    assert (timed["error"], stopped["error"]) == ("no answer in time", "stopped before it answered")
+
+
+def test_the_engine_lets_nodes_meet(slurm: Run) -> None:
+    told = slurm(
+        "$PYTHON -m npudoctor fleet pairs --engine slurm -w localhost --ports 61000-61001; echo $?",
+        health=False,
+    )
+    assert told == ["all 1 nodes reach each other on 61000-61001 (0 connections)", "0"]

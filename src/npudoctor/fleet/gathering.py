@@ -76,23 +76,17 @@ class Gathering:
         """Whether an answer that still may come would change anything."""
         return bool(self._left)
 
-    def end(self, node: str, code: Optional[int] = None, timed_out: bool = False) -> None:
-        """Nothing more comes from this node. `code`: the status of what connected us."""
+    def end(self, node: str, code: Optional[int] = None, timed_out: bool = False, why: str = "") -> None:
+        """Nothing more comes from this node. `code`: of what connected us; `why`: where more is known."""
         if node not in self._left:
             return
         del self._left[node]
         self._begun.pop(node, None)
         frame = self._frames.pop(node, None) or Frame(self.mark)
         whole = frame.ended and not frame.too_long
-        why = why_no_answer(frame, code, timed_out)
+        why = why if why and not frame.begun else why_no_answer(frame, code, timed_out)
         missing = frame.status in NOT_THERE
         self._take(Answer(node, frame.text() if whole else None, why, frame.begun, missing))
-
-    def refuse(self, node: str, why: str) -> None:
-        """Nothing is started on this node."""
-        if node in self._left:
-            del self._left[node]
-            self._take(Answer(node, None, why, reached=False))
 
     def stop(self) -> None:
         """Nobody waits any more: whoever has not answered has not."""

@@ -10,7 +10,7 @@ import math
 import os
 import time
 from collections.abc import Mapping
-from typing import Any, Callable
+from typing import Any, Callable, Optional
 
 from ClusterShell.Worker.Exec import ExecClient, ExecWorker
 
@@ -56,10 +56,10 @@ _ALLOCATION = "SLURM_JOB_NUM_NODES SLURM_JOB_NODELIST SLURM_NODELIST SLURM_JOB_C
 def gather(gathering: Gathering, turn: Callable[[], None]) -> None:
     """Ask all nodes, as `ask_all` says. In an allocation by steps of it, else by a job for each node."""
     command = _command(gathering, os.environ)
-    ending: list[Any] = []
+    ending = _Ending()
     if _JOB not in os.environ:
         for node, why in closed_nodes(gathering.request.nodes).items():
-            gathering.refuse(node, why)
+            gathering.end(node, why=why)
 
     def start(task: Any, handler: Any) -> Any:
         worker = _Sruns(
@@ -78,7 +78,7 @@ def gather(gathering: Gathering, turn: Callable[[], None]) -> None:
     try:
         ask_all(gathering, turn, start)
     finally:
-        _await_end(ending)
+        ending.wait()
 
 
 def _command(gathering: Gathering, variables: Mapping[str, str]) -> tuple[str, ...]:
@@ -111,11 +111,12 @@ class _Srun(ExecClient):  # type: ignore[misc]
         return [*words[:at], f"--nodelist={self.key}", *words[at:]], None
 
     def _close(self, abort: bool, timeout: bool) -> None:
+        self.worker.ending.forget_ended()
         if not abort or self.popen.poll() is not None:
             super()._close(abort, timeout)
             return
-        self.popen.terminate()
-        self.worker.ending.append(self.popen)
+        stdin = self.streams.get(self.worker.SNAME_STDIN)
+        self.worker.ending.begin(self.popen, stdin.fd if stdin else None)
         self.streams.clear()
         self.invalidate()
         if timeout:
@@ -124,18 +125,41 @@ class _Srun(ExecClient):  # type: ignore[misc]
 
 
 class _Sruns(ExecWorker):  # type: ignore[misc]
-    """`ending`: those that were told to end, and did not yet."""
+    """One for each node."""
 
     SHELL_CLASS = _Srun
-    ending: list[Any]
+    ending: _Ending
 
 
-def _await_end(ending: list[Any]) -> None:
-    """Wait for those that were told to end; whoever hangs is killed, and Slurm's time limit ends its step."""
-    until = time.monotonic() + _ENDING_SECONDS
-    for srun in ending:
-        while srun.poll() is None and time.monotonic() < until:
+class _Ending:
+    """The sruns that were told to end their steps, and did not yet.
+
+    Their standard input stays open: at its end the command would be ended on the node, but not what it
+    started, and Slurm cannot find that any more without control groups.
+    """
+
+    def __init__(self) -> None:
+        self._sruns: list[tuple[Any, Optional[int]]] = []
+
+    def begin(self, srun: Any, stdin: Optional[int]) -> None:
+        """Tell it to end."""
+        srun.terminate()
+        self._sruns.append((srun, None if stdin is None else os.dup(stdin)))
+
+    def forget_ended(self) -> None:
+        """Let go of what needs no waiting any more."""
+        for srun, stdin in self._sruns:
+            if srun.poll() is not None and stdin is not None:
+                os.close(stdin)
+        self._sruns = [row for row in self._sruns if row[0].returncode is None]
+
+    def wait(self) -> None:
+        """Wait for all; whoever hangs is killed, and Slurm's time limit ends its step."""
+        until = time.monotonic() + _ENDING_SECONDS
+        while self._sruns and time.monotonic() < until:
             time.sleep(0.02)
-        if srun.poll() is None:
+            self.forget_ended()
+        for srun, _stdin in self._sruns:
             srun.kill()
             srun.wait()
+        self.forget_ended()

@@ -27,23 +27,30 @@ def closed_nodes(nodes: Sequence[str]) -> Mapping[str, str]:
         told = subprocess.run(command, capture_output=True, timeout=_SECONDS, stdin=subprocess.DEVNULL)
     except (CannotTell, OSError, subprocess.TimeoutExpired):
         return {}
-    return closed_in(told.stdout.decode("utf-8", "replace"))
+    return {} if told.returncode else closed_in(told.stdout.decode("utf-8", "replace"), nodes)
 
 
-def closed_in(text: str) -> Mapping[str, str]:
+def closed_in(text: str, nodes: Sequence[str]) -> Mapping[str, str]:
     """The same out of what `sinfo -h -N -o "%N %t %E"` printed."""
-    closed = {}
+    closed = dict.fromkeys(nodes, _("Slurm does not know it"))
     for line in text.splitlines():
         node, _blank, rest = line.partition(" ")
         state, _blank, reason = rest.partition(" ")
-        if state.startswith(_CLOSED):
-            closed[node] = _sentence(state, reason.strip())
-        elif state.endswith(_SILENT):
-            closed[node] = _("Slurm gets no answer from it (state {state})").format(state=state)
+        if node not in closed or not state:
+            continue
+        why = _why_closed(state, reason.strip())
+        if why:
+            closed[node] = why
+        else:
+            del closed[node]
     return closed
 
 
-def _sentence(state: str, reason: str) -> str:
+def _why_closed(state: str, reason: str) -> str:
+    """A sentence, or "" where jobs start."""
+    if not state.startswith(_CLOSED):
+        silent = _("Slurm gets no answer from it (state {state})")
+        return silent.format(state=state) if state.endswith(_SILENT) else ""
     if reason in ("", "none"):
         return _("Slurm starts no jobs on it (state {state})").format(state=state)
     text = _("Slurm starts no jobs on it (state {state}: {reason})")
