@@ -36,6 +36,7 @@ well() { umount /tmp; }
 DOCTOR = """#!/bin/sh
 [ ! -e {folder}/hang ] || sleep 300
 [ ! -e {folder}/open ] || exit 2
+[ ! -e {folder}/broken ] || exec {python} -c "import nonsense"
 NPUDOCTOR_EXPECT=none exec {python} -m npudoctor "$@"
 """
 
@@ -90,6 +91,33 @@ def test_the_reason_of_others_is_kept(slurm: Run) -> None:
         well; sleep 3; reason
     """)
     assert told == ["drain fan is loud", "drain fan is loud"]
+
+
+def test_the_reason_of_others_that_comes_while_we_ask_is_kept(slurm: Run) -> None:
+    told = slurm(
+        """
+        sick
+        printf '#!/bin/sh\\nsleep 1\\necho "not ready: 1 problem (a.b)"\\nexit 1\\n' >npudoctor
+        SLURMD_NODENAME=localhost slurm/health.sh & sleep 0.5
+        scontrol update NodeName=localhost State=DRAIN Reason="fan is loud"
+        wait $!; reason
+        """,
+        health=False,
+    )
+    assert told == ["drain fan is loud"]
+
+
+def test_a_broken_doctor_is_no_verdict(slurm: Run) -> None:
+    """A Python that does not find npudoctor ends with 1, as a sick node does."""
+    told = slurm(
+        """
+        touch broken
+        srun hostname; SLURMD_NODENAME=localhost slurm/health.sh; becomes "idle none"
+        """,
+        health=False,
+        Prolog="prolog.sh",
+    )
+    assert told == ["localhost", "idle none"]
 
 
 def test_the_prolog_drains_and_the_reason_is_not_lost(slurm: Run) -> None:
