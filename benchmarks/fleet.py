@@ -1,7 +1,7 @@
 """The promises about many nodes. Status 0: kept, 1: missed, 2: not measured.
 
-- `fleet check` over ssh takes at most 1.2 times as long as `clush` with the same command on the same nodes, in at
-  most 200 MiB: nodes are addresses of the loopback, in a network of their own, with a real sshd (root only).
+- `fleet check` over ssh takes at most 1.2 times as long as `clush` with the same command on the same nodes,
+  and at most 200 MiB: nodes are addresses of the loopback, in a network of their own, with real sshd (root).
 - `fleet report` reads, merges, compares and draws the page of 10,000 reports in at most 3 times the time that
   `json.loads` takes for them, in at most 600 MiB.
 
