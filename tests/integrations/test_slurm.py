@@ -36,6 +36,7 @@ well() { umount /tmp; }
 DOCTOR = """#!/bin/sh
 [ ! -e {folder}/hang ] || sleep 300
 [ ! -e {folder}/open ] || exit 2
+[ ! -e {folder}/broken ] || exec {python} -c "import nonsense"
 NPUDOCTOR_EXPECT=none exec {python} -m npudoctor "$@"
 """
 
@@ -92,6 +93,33 @@ def test_the_reason_of_others_is_kept(slurm: Run) -> None:
     assert told == ["drain fan is loud", "drain fan is loud"]
 
 
+def test_the_reason_of_others_that_comes_while_we_ask_is_kept(slurm: Run) -> None:
+    told = slurm(
+        """
+        sick
+        printf '#!/bin/sh\\nsleep 1\\necho "not ready: 1 problem (a.b)"\\nexit 1\\n' >npudoctor
+        SLURMD_NODENAME=localhost slurm/health.sh & sleep 0.5
+        scontrol update NodeName=localhost State=DRAIN Reason="fan is loud"
+        wait $!; reason
+        """,
+        health=False,
+    )
+    assert told == ["drain fan is loud"]
+
+
+def test_a_broken_doctor_is_no_verdict(slurm: Run) -> None:
+    """A Python that does not find npudoctor ends with 1, as a sick node does."""
+    told = slurm(
+        """
+        touch broken
+        srun hostname; SLURMD_NODENAME=localhost slurm/health.sh; becomes "idle none"
+        """,
+        health=False,
+        Prolog="prolog.sh",
+    )
+    assert told == ["localhost", "idle none"]
+
+
 def test_the_prolog_drains_and_the_reason_is_not_lost(slurm: Run) -> None:
     told = slurm(
         """
@@ -136,7 +164,7 @@ def test_a_doctor_that_hangs_holds_nothing(slurm: Run) -> None:
     told = slurm(
         """
         touch hang
-        began=$SECONDS; srun hostname; [ $((SECONDS - began)) -lt 10 ] && echo bounded; reason
+        began=$SECONDS; srun hostname; [ $((SECONDS - began)) -lt 10 ] && echo bounded; becomes "idle none"
         """,
         health=False,
         Prolog="prolog.sh",
@@ -200,7 +228,7 @@ def test_the_engine_asks_inside_and_outside_of_an_allocation(slurm: Run) -> None
     unknown, outside, inside, drained = map(json.loads, told[4:])
     assert unknown == {"node": "node9", "error": "Slurm does not know it", "unreachable": True}
     assert outside["report"]["exit_code"] == inside["report"]["exit_code"] == 0
-    assert drained["error"] == "Slurm says that it is drained"
+    assert drained["error"] == "Slurm starts no jobs on it (state drain: test)"
 
 
 def test_the_engine_ends_a_step_that_hangs(slurm: Run) -> None:

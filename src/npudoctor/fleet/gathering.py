@@ -67,10 +67,6 @@ class Gathering:
         """A line that this node printed."""
         self.frame(node).add(line)
 
-    def place(self, node: str, frame: Frame) -> None:
-        """These lines turned out to be those of this node."""
-        self._frames[node] = frame
-
     def told(self) -> Optional[bytes]:
         """What all nodes are to be told now, b"" once that was all; None for nothing."""
         return None

@@ -32,11 +32,10 @@ _CARRIED = (
     'head -c "$size" >"$dir/npudoctor.pyz"; set -- "$dir/npudoctor.pyz" "$@"; '
     '[ -n "$first" ] || { echo "there is no Python 3.9 or newer" >&2; first=/nonexistent; }; '
 )
-_BEGIN = 'echo; echo "$mark begin ${SLURMD_NODENAME:-}"; '
+_BEGIN = 'echo; echo "$mark begin"; '
 _TALKING = '"$first" "$@"; status=$?; '
 _ALONE = 'exec 3<&0; "$first" "$@" </dev/null 3<&- & job=$!; '
-# Over ssh it ends when the connection does, whatever became of us. srun ends by itself what it started, and
-# its tasks have no standard input to tell them.
+# It ends when the connection does, whatever became of us.
 _WATCH = "{ cat <&3; kill $job; } >/dev/null 2>&1 & watch=$!; "
 _WAIT = "wait $job; status=$?; "
 _END = 'echo; echo "$mark end $status"; '
@@ -48,40 +47,39 @@ def new_mark() -> str:
     return f"npudoctor-{secrets.token_hex(8)}"
 
 
-def script(*, watched: bool, talking: bool = False, carried: bool = False) -> str:
+def script(*, talking: bool = False, carried: bool = False) -> str:
     """What `sh -c` runs; its arguments are the mark, the size of a carried file, and the command.
 
-    `watched`: it ends when its standard input does. `talking`: the command reads that itself.
+    It ends when its standard input does; `talking`: the command reads that itself.
     """
-    job = (_TALKING,) if talking else (_ALONE, _WATCH, _WAIT) if watched else (_ALONE, _WAIT)
+    job = (_TALKING,) if talking else (_ALONE, _WATCH, _WAIT)
     program = _CARRIED if carried else _INSTALLED
-    ending = (_UNWATCH,) if watched and not talking else ()
+    ending = () if talking else (_UNWATCH,)
     return "".join(("mark=$1; shift; ", program, _BEGIN, *job, _END, *ending, "exit 0"))
 
 
-def words(request: Request, mark: str, *, watched: bool, talking: bool) -> tuple[str, ...]:
-    """The words of the command that runs the request on a node, framed by the mark."""
+def words(request: Request, mark: str, *, talking: bool, before: str = "") -> tuple[str, ...]:
+    """The words of the command that runs the request on a node, framed by the mark. `before`: lines of sh."""
     carried = bool(request.carried)
     size = (str(len(request.carried)),) if carried else ()
-    text = script(watched=watched, talking=talking, carried=carried)
-    return ("sh", "-c", text, "sh", mark, *size, *request.command)
+    text = before + script(talking=talking, carried=carried)
+    return ("/bin/sh", "-c", text, "sh", mark, *size, *request.command)
 
 
 def remote_line(request: Request, mark: str, *, talking: bool) -> str:
     """The same as a line for a login shell."""
-    return " ".join(map(quote, words(request, mark, watched=True, talking=talking)))
+    return " ".join(map(quote, words(request, mark, talking=talking)))
 
 
 class Frame:
     """Cuts the answer of one node out of its lines."""
 
     def __init__(self, mark: str) -> None:
-        self._begin, self._end = f"{mark} begin ".encode(), f"{mark} end ".encode()
+        self._begin, self._end = f"{mark} begin".encode(), f"{mark} end ".encode()
         self._answer: Optional[list[bytes]] = None
         self._size = 0
         self._noise: deque[bytes] = deque(maxlen=_LINES)
         self.status: Optional[int] = None
-        self.node = ""  # as Slurm calls it, where Slurm started the command
 
     @property
     def ended(self) -> bool:
@@ -97,7 +95,7 @@ class Frame:
         """One line of standard output."""
         if self._answer is None:
             if line.startswith(self._begin):
-                self._answer, self.node = [], line[len(self._begin) :].decode("ascii", "replace").strip()
+                self._answer = []
             else:
                 self.noise(line)
         elif line.startswith(self._end):
