@@ -24,5 +24,8 @@ def check_node(flags: Mapping[str, Any], caller: Caller) -> int:
         target = writable(flags["output"], Files(session.host.disk))
         settings = session.settings(flags["names"] or ())
         report = runner.run(session.loaded, session.host, settings, session.until)
-        deliver_report(report, session.config["format"], target, verbose=verbose, quiet=quiet)
+        notes = bool(settings.select)
+        deliver_report(
+            report, session.config["format"], target, verbose=verbose, quiet=quiet, notes=notes
+        )
     return report.exit_code

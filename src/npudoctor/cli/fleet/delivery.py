@@ -163,10 +163,10 @@ def _rendered(fleet: Fleet, wish: Wish) -> str:
 
         return fleet_html(fleet)
     if wish.format == "text":
-        from npudoctor.cli.terminal.reports import has_colour
+        from npudoctor.cli.terminal.reports import style_for
         from npudoctor.render.fleet_text import fleet_text
 
-        return fleet_text(fleet, colour=wish.target is None and has_colour())
+        return fleet_text(fleet, style_for(wish.target))
     from npudoctor.render import exports
 
     subjects = exports.subjects(fleet)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from typing import Callable
+from collections.abc import Mapping
+from typing import Callable, Optional
 
 from npudoctor.core.descriptors import open_null, ready
 from npudoctor.core.messages import _, strerror
@@ -74,6 +75,25 @@ def terminal_encoding() -> str:
 def is_terminal() -> bool:
     """Whether a person looks at the result as it comes."""
     return os.isatty(_result)
+
+
+def columns(variables: Mapping[str, str], shown: bool) -> Optional[int]:
+    """How wide the reader's lines are: COLUMNS, else the terminal's where the result is `shown` on one."""
+    told = variables.get("COLUMNS", "")
+    if told.isascii() and told.isdigit() and 0 < len(told) < 5 and int(told):
+        return int(told)
+    try:
+        return os.get_terminal_size(_result).columns or None if shown else None
+    except OSError:
+        return None
+
+
+def shows_symbols(variables: Mapping[str, str]) -> bool:
+    """Whether the terminal's locale has more than ASCII. In the C locale Python says UTF-8 all the same, and
+    sets LC_CTYPE itself."""
+    kind = variables.get("LC_CTYPE", "")
+    locale = variables.get("LC_ALL") or (kind if kind != "C.UTF-8" else "") or variables.get("LANG", "")
+    return all("utf8" in name.lower().replace("-", "") for name in (locale, terminal_encoding()))
 
 
 def complain(line: str) -> None:
