@@ -54,7 +54,7 @@ def explain(
     from npudoctor.cli.arguments.paths import writable
     from npudoctor.cli.explaining import ExplainRequest, explain_words, installed_on, verify_diagnosis
     from npudoctor.cli.session import load_settings, open_session
-    from npudoctor.cli.terminal.reports import deliver
+    from npudoctor.cli.terminal.reports import deliver, style_for
     from npudoctor.explain.signatures.remedies import remedied
     from npudoctor.host.fs.files import Files, LocalDisk
     from npudoctor.render.explain_json import explain_object
@@ -80,6 +80,9 @@ def explain(
         with open_session(flags, ctx.obj) as session:
             bundle.collect(packed, explanation, session)
     deliver(
-        settings["format"], lambda: explain_object(explanation), lambda: explain_text(explanation), target
+        settings["format"],
+        lambda: explain_object(explanation),
+        lambda: explain_text(explanation, style_for(target)),
+        target,
     )
     return explanation.exit_code

@@ -9,7 +9,7 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _, ngettext
 from npudoctor.core.model import UNANSWERED, Finding, Report, Result, Severity, Status, Target
 from npudoctor.core.redact.redact import redact
-from npudoctor.render.columns import paragraph, room, width
+from npudoctor.render.columns import beside, paragraph, room, width
 from npudoctor.render.printable import printable
 from npudoctor.render.problems import INDENT, Problems
 from npudoctor.render.rows import status_words
@@ -145,8 +145,9 @@ class Brief:
         named = " ".join(checks) if len(checks) <= self._level.names else ""
         line = printable(" ".join(command.format(named).split()))
         first, *rest = summed("open", what, self._style)
-        if not rest and width(f"{self._style.heading('open')} {what} {line}") <= room():
-            yield f"{first} {line}"
+        whole = beside(beside(self._style.heading("open"), what), line)
+        if not rest and width(whole) <= room():
+            yield beside(first, line)
         else:
             yield from (first, *rest, f"{INDENT}{line}")
 

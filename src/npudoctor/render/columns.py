@@ -39,6 +39,11 @@ def pad(text: str, columns: int) -> str:
     return text + " " * (columns - width(text))
 
 
+def beside(head: str, text: str) -> str:
+    """A text behind what announces it: a wide colon brings its own blank."""
+    return f"{head}{text}" if head.endswith("：") else f"{head} {text}"
+
+
 def paragraph(text: str, first: str, rest: str) -> list[str]:
     """The text made printable and broken into lines; `first` and `rest` stand before them.
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from npudoctor.core.messages import _, ngettext
 from npudoctor.core.model import Finding, Fix, Report, Result, Risk, Severity, Status
 from npudoctor.core.redact.redact import redact, redact_lines
-from npudoctor.render.columns import pad, paragraph, room, width
+from npudoctor.render.columns import beside, pad, paragraph, room, width
 from npudoctor.render.printable import printable
 from npudoctor.render.style import Paint
 
@@ -112,7 +112,7 @@ def fix_lines(fix: Fix, indent: str, most: int = 0, prose: int = 0) -> Iterator[
         return
     title = _("{title} ({notes}):").format(title=redact(fix.title), notes=fix_notes(fix))
     commands = [printable(command) for command in redact_lines(fix.commands)]
-    line = f"{indent}{printable(title)} {commands[0]}"
+    line = indent + beside(printable(title), commands[0])
     if most and len(commands) == 1 and width(line) <= room():
         yield line
         return

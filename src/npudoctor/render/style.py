@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
 from npudoctor.core.model import Severity
-from npudoctor.render.columns import paragraph
+from npudoctor.render.columns import beside, paragraph
 
 BOLD, DIM, RED, GREEN, YELLOW, CYAN = "1", "2", "31", "32", "33", "36"
 
@@ -65,7 +65,7 @@ def summed(kind: str, text: str, style: Style) -> Iterator[str]:
 
 
 def _headed(sign: str, kind: str, text: str, style: Style) -> Iterator[str]:
-    first, *rest = paragraph(text, f"{sign} ", " " * 4)
+    first, *rest = paragraph(text, beside(sign, ""), " " * 4)
     yield style.painted(kind, sign) + first[len(sign) :]
     yield from rest
 

@@ -77,13 +77,18 @@ def is_terminal() -> bool:
     return os.isatty(_result)
 
 
-def columns(variables: Mapping[str, str], shown: bool) -> Optional[int]:
-    """How wide the reader's lines are: COLUMNS, else the terminal's where the result is `shown` on one."""
+def result_descriptor() -> int:
+    """Where the result goes."""
+    return _result
+
+
+def columns(variables: Mapping[str, str], terminal: Optional[int]) -> Optional[int]:
+    """How wide the reader's lines are: COLUMNS, else as wide as the terminal, where there is one."""
     told = variables.get("COLUMNS", "")
     if told.isascii() and told.isdigit() and 0 < len(told) < 5 and int(told):
         return int(told)
     try:
-        return os.get_terminal_size(_result).columns or None if shown else None
+        return None if terminal is None else os.get_terminal_size(terminal).columns or None
     except OSError:
         return None
 

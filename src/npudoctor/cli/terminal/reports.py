@@ -48,11 +48,16 @@ def deliver_report(
 
 def style_for(target: Optional[str]) -> Style:
     """How a result looks at its place, a file or standard output, and how wide its lines may be."""
+    return style_at(None if target is not None else output.result_descriptor())
+
+
+def style_at(descriptor: Optional[int]) -> Style:
+    """The same for what is written to a descriptor; None for a file."""
     from npudoctor.render.columns import WIDTH, set_room
     from npudoctor.render.style import PLAIN, Style
 
-    shown = target is None and output.is_terminal()
-    set_room(output.columns(os.environ, shown) or WIDTH)
-    if not shown or os.environ.get("NO_COLOR") or os.environ.get("TERM", "dumb") == "dumb":
+    shown = descriptor is not None and os.isatty(descriptor)
+    set_room(output.columns(os.environ, descriptor if shown else None) or WIDTH)
+    if not shown or os.environ.get("NO_COLOR") or (os.environ.get("TERM") or "dumb") == "dumb":
         return PLAIN
     return Style(True, output.shows_symbols(os.environ))
