@@ -16,6 +16,12 @@ from typing import Optional
 from tests.cli.command import heed_signals
 
 
+def _take_over() -> None:
+    """In the child: the terminal is its own, as a login gives it."""
+    heed_signals()
+    fcntl.ioctl(2, termios.TIOCSCTTY, 0)
+
+
 class Terminal:
     """A command whose standard streams are a terminal; `out` replaces its standard output."""
 
@@ -33,7 +39,7 @@ class Terminal:
         self.said = ""
         self.process = subprocess.Popen(
             argv, env=dict(variables), cwd=cwd, stdin=its, stdout=its if out is None else out, stderr=its,
-            start_new_session=True, preexec_fn=heed_signals,
+            start_new_session=True, preexec_fn=_take_over,
         )  # fmt: skip
         os.close(its)
 

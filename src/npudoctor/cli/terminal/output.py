@@ -109,6 +109,9 @@ def complain(line: str) -> None:
 def write_stderr(text: str) -> None:
     """Write a text for people on standard error, as far as that takes it."""
     encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
+    drawn = sys.modules.get("npudoctor.cli.terminal.status_line")
+    if drawn is not None:
+        drawn.LINE.clear()
     with contextlib.suppress(OSError):
         _write(2, text.encode(encoding, "backslashreplace"))
 

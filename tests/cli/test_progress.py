@@ -1,0 +1,115 @@
+"""What takes over a second is told on a terminal's standard error, and nowhere else."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from tests.support.terminals import Terminal
+
+from .command import Npudoctor
+
+CAN = {"TERM": "xterm", "LANG": "C.UTF-8"}
+CLEAR = "\r\x1b[K"
+
+
+def terminal(run: Npudoctor, *arguments: str, columns: int = 80, **variables: str) -> Terminal:
+    return Terminal(run.argv(*arguments), run.environment({**CAN, **variables}), columns, cwd=str(run.folder))
+
+
+@pytest.fixture
+def slow(npudoctor: Npudoctor) -> Npudoctor:
+    """A python3 that takes its time to answer."""
+    folder = npudoctor.folder / "bin"
+    folder.mkdir()
+    (folder / "python3").write_text("#!/bin/sh\nsleep 4\n")
+    (folder / "python3").chmod(0o755)
+    npudoctor.variables["PATH"] = f"{folder}:/usr/bin:/bin"
+    return npudoctor
+
+
+def test_the_program_that_is_waited_for_is_named(slow: Npudoctor) -> None:
+    if os.geteuid() == 0 and not _trusted(slow.folder):
+        pytest.skip("root does not start programs below this temporary folder")
+    with terminal(slow, "check", "interpreter", "numpy-version", "-q", "--timeout", "3") as here:
+        text = here.until("left: ")
+        assert CLEAR in text
+        line = here.until("waiting for python3").rpartition(CLEAR)[2]
+        assert " s; waiting for python3 (" in line
+        whole = here.whole()
+    assert whole.rpartition(CLEAR)[2].startswith("undetermined: ")
+
+
+def _trusted(folder: Path) -> bool:
+    return all(parent.stat().st_uid == 0 and not parent.stat().st_mode & 0o002 for parent in folder.parents)
+
+
+def test_checks_that_have_no_result_yet_are_named(npudoctor: Npudoctor) -> None:
+    npudoctor.drop_in("slow", "time.sleep(3)\nreturn\nyield")
+    with terminal(npudoctor, "check", "slow", "-q", columns=60) as here:
+        here.until("1 check left: slow")
+        assert all(len(part) < 60 for part in here.whole().split(CLEAR)[:-1])
+        assert here.said.endswith(CLEAR + "ready\r\n") and here.process.returncode == 0
+
+
+def test_what_is_quick_says_nothing(npudoctor: Npudoctor) -> None:
+    with terminal(npudoctor, "check", "clock", "-q") as here:
+        assert here.whole() == "ready\n"
+
+
+@pytest.mark.parametrize("variables", [{"TERM": "dumb"}, {}])
+def test_off_a_terminal_there_is_nothing(npudoctor: Npudoctor, variables: dict[str, str]) -> None:
+    npudoctor.drop_in("slow", "time.sleep(2)\nreturn\nyield")
+    if variables:
+        with terminal(npudoctor, "check", "slow", "-q", **variables) as here:
+            assert here.whole() == "ready\n"
+    else:
+        assert npudoctor("check", "slow", "-q", **CAN).err == ""
+
+
+def test_ctrl_c_says_what_was_left_undone(npudoctor: Npudoctor) -> None:
+    npudoctor.drop_in("slow", "time.sleep(60)\nreturn\nyield")
+    with terminal(npudoctor, "check", "slow", "clock") as here:
+        here.until("left: slow")
+        here.process.send_signal(signal.SIGINT)
+        text = here.whole()
+        assert here.process.returncode == 130
+    assert text.endswith(f"{CLEAR}npudoctor: interrupted: no result yet from slow\n")
+
+
+def test_ctrl_c_off_a_terminal_says_nothing(npudoctor: Npudoctor) -> None:
+    npudoctor.drop_in("slow", f"open('{npudoctor.folder}/begun', 'w')\ntime.sleep(60)\nreturn\nyield")
+    process = npudoctor.start("check", "slow")
+    while not (npudoctor.folder / "begun").exists():
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=20) == (b"", b"") and process.returncode == 130
+
+
+def test_a_pipe_tells_bytes_and_rate(npudoctor: Npudoctor) -> None:
+    os.mkfifo(npudoctor.folder / "log")
+    with terminal(npudoctor, "explain", "log", "--deadline", "30") as here:
+        with open(npudoctor.folder / "log", "wb") as pipe:
+            pipe.write(b"step 1\n" * 200_000)
+            pipe.flush()
+            time.sleep(1.2)
+            here.until("MB/s")
+            assert " s: 1.4 MB of " in here.said
+        here.whole()
+
+
+def test_logs_tell_bytes_rate_and_the_time_that_is_left(npudoctor: Npudoctor) -> None:
+    log = npudoctor.folder / "train.log"
+    with open(log, "wb") as file:
+        lines = b"".join(b"[INFO] step %d of %d: words that mean nothing\n" % (n, 7 * n) for n in range(200_000))
+        size = sum(file.write(lines) for _time in range(40))
+    with terminal(npudoctor, "explain", "train.log", columns=100) as here:
+        text = here.until(" s left")
+        assert f" of {size / 1e6:.0f} MB read, " in text and " MB/s, " in text
+        here.process.send_signal(signal.SIGINT)
+        text = here.whole()
+        assert here.process.returncode == 130
+    assert "npudoctor: interrupted: " in text and "were read, and nothing was concluded\n" in text
