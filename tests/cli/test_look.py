@@ -52,7 +52,9 @@ def test_the_c_locale_has_words(sick: Npudoctor, variables: dict[str, str]) -> N
 
 def test_a_file_has_neither(sick: Npudoctor) -> None:
     with open(sick.folder / "out", "w+", encoding="utf-8") as file:
-        with Terminal(sick.argv("check", "sick"), sick.environment(dict(CAN)), 120, out=file.fileno()) as terminal:
+        with Terminal(
+            sick.argv("check", "sick"), sick.environment(dict(CAN)), 120, out=file.fileno()
+        ) as terminal:
             terminal.whole()
         file.seek(0)
         text = file.read()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 
 import pytest
+from tests.support.roots import python_that
 from tests.support.terminals import Terminal
 
 from .command import Npudoctor
@@ -21,30 +23,52 @@ def terminal(run: Npudoctor, *arguments: str, columns: int = 80, **variables: st
 
 
 @pytest.fixture
-def slow(npudoctor: Npudoctor) -> Npudoctor:
+def slow(npudoctor: Npudoctor, trusted: Path) -> Npudoctor:
     """A python3 that takes its time to answer."""
-    folder = npudoctor.folder / "bin"
-    folder.mkdir()
-    (folder / "python3").write_text("#!/bin/sh\nsleep 4\n")
-    (folder / "python3").chmod(0o755)
-    npudoctor.variables["PATH"] = f"{folder}:/usr/bin:/bin"
+    python = python_that(trusted / "python", "import time; time.sleep(300)")
+    npudoctor.variables["NPUDOCTOR_PYTHON"] = str(python)
     return npudoctor
 
 
 def test_the_program_that_is_waited_for_is_named(slow: Npudoctor) -> None:
-    if os.geteuid() == 0 and not _trusted(slow.folder):
-        pytest.skip("root does not start programs below this temporary folder")
     with terminal(slow, "check", "interpreter", "numpy-version", "-q", "--timeout", "3") as here:
-        text = here.until("left: ")
-        assert CLEAR in text
-        line = here.until("waiting for python3").rpartition(CLEAR)[2]
-        assert " s; waiting for python3 (" in line
-        whole = here.whole()
-    assert whole.rpartition(CLEAR)[2].startswith("undetermined: ")
+        line = here.until("left: ").rpartition(CLEAR)[2]
+        assert " s; waiting for python3" in line
+        assert here.whole().rpartition(CLEAR)[2].startswith("undetermined: ")
 
 
-def _trusted(folder: Path) -> bool:
-    return all(parent.stat().st_uid == 0 and not parent.stat().st_mode & 0o002 for parent in folder.parents)
+ASKING = """
+from npudoctor.cli.terminal import signals
+from npudoctor.cli.terminal.progress import waiting_for_programs
+from npudoctor.host import Host, Options
+
+signals.install_handlers()
+host = Host(Options(timeout=20))
+try:
+    with waiting_for_programs(host, "interrupted: nothing was set"):
+        host.commands.run(["/bin/sleep", "10"], timeout=20)
+except signals.Stopped as stopped:
+    raise SystemExit(stopped.status)
+"""
+
+
+def test_who_waits_for_programs_alone_says_which(npudoctor: Npudoctor) -> None:
+    """As `env` does, while it sources CANN's script."""
+    argv = [sys.executable, "-c", ASKING]
+    with Terminal(argv, npudoctor.environment(dict(CAN)), cwd=str(npudoctor.folder)) as here:
+        here.until("2 s; waiting for sleep (2 s)")
+        here.process.send_signal(signal.SIGINT)
+        assert here.whole().endswith(f"{CLEAR}npudoctor: interrupted: nothing was set\n")
+        assert here.process.returncode == 130
+
+
+def test_an_interrupted_fix_says_whether_anything_was_done(npudoctor: Npudoctor) -> None:
+    npudoctor.drop_in("slow", "time.sleep(60)\nreturn\nyield")
+    with terminal(npudoctor, "fix", "slow", "--yes") as here:
+        here.until("left: slow")
+        here.process.send_signal(signal.SIGINT)
+        assert here.whole().endswith("npudoctor: interrupted: nothing was changed\n")
+        assert here.process.returncode == 130
 
 
 def test_checks_that_have_no_result_yet_are_named(npudoctor: Npudoctor) -> None:
@@ -104,7 +128,9 @@ def test_a_pipe_tells_bytes_and_rate(npudoctor: Npudoctor) -> None:
 def test_logs_tell_bytes_rate_and_the_time_that_is_left(npudoctor: Npudoctor) -> None:
     log = npudoctor.folder / "train.log"
     with open(log, "wb") as file:
-        lines = b"".join(b"[INFO] step %d of %d: words that mean nothing\n" % (n, 7 * n) for n in range(200_000))
+        lines = b"".join(
+            b"[INFO] step %d of %d: words that mean nothing\n" % (n, 7 * n) for n in range(200_000)
+        )
         size = sum(file.write(lines) for _time in range(40))
     with terminal(npudoctor, "explain", "train.log", columns=100) as here:
         text = here.until(" s left")

@@ -37,7 +37,9 @@ def language(request: pytest.FixtureRequest) -> Iterator[str]:
 
 def problems(report: Report) -> int:
     return sum(
-        finding.counts and finding.weight > Severity.INFO for row in report.results for finding in row.findings
+        finding.counts and finding.weight > Severity.INFO
+        for row in report.results
+        for finding in row.findings
     )
 
 

@@ -25,7 +25,5 @@ def check_node(flags: Mapping[str, Any], caller: Caller) -> int:
         settings = session.settings(flags["names"] or ())
         report = runner.run(session.loaded, session.host, settings, session.until)
         notes = bool(settings.select)
-        deliver_report(
-            report, session.config["format"], target, verbose=verbose, quiet=quiet, notes=notes
-        )
+        deliver_report(report, session.config["format"], target, verbose=verbose, quiet=quiet, notes=notes)
     return report.exit_code

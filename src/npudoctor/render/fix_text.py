@@ -89,7 +89,9 @@ def _kind(report: FixReport) -> str:
 def _next(report: FixReport) -> list[str]:
     """What a person types then: the same for real, or the look at what it is now. What a run only shows of an
     undo is not named: which one it was is not known here."""
-    planned = dict.fromkeys(done.item.check for done in report.actions if done.planned and not done.item.takes_back)
+    planned = dict.fromkeys(
+        done.item.check for done in report.actions if done.planned and not done.item.takes_back
+    )
     if planned:
         arguments = ["--cache-server" if check == "cache-server" else check for check in planned]
         command = printable("npudoctor fix " + " ".join(arguments))

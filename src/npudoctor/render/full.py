@@ -17,7 +17,9 @@ def full_lines(report: Report, style: Style) -> Iterator[str]:
     """Which machine was judged and for which interpreter, all rows by group, how many ended how."""
     yield from _head(report)
     rows = Rows(report, True, style.paint)
-    for group, members in groupby(sorted(report.results, key=lambda row: row.group), key=lambda row: row.group):
+    for group, members in groupby(
+        sorted(report.results, key=lambda row: row.group), key=lambda row: row.group
+    ):
         yield ""
         yield printable(group)
         for row in members:

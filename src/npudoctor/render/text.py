@@ -99,7 +99,9 @@ def _setting(report: Report) -> str:
     from npudoctor.environment.variable_checks import UNSOURCED, changes_of, findings_of
 
     if report.target.root is None and any(
-        finding.counts and finding.weight > Severity.INFO and (finding.code in UNSOURCED or changes_of(finding))
+        finding.counts
+        and finding.weight > Severity.INFO
+        and (finding.code in UNSOURCED or changes_of(finding))
         for finding in findings_of(report)
     ):
         return _("next, in the job's shell: {command}").format(command='eval "$(npudoctor env)"')

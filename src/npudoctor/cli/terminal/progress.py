@@ -74,7 +74,9 @@ def watch(runs: Sequence[CheckRun], host: Host) -> Waiting:
         parts = [_("{seconds:.0f} s").format(seconds=seconds)]
         tools = host.commands.under_way()
         if tools:
-            parts.append(_("waiting for {programs}").format(programs=_(", ").join(_since(*tool) for tool in tools)))
+            parts.append(
+                _("waiting for {programs}").format(programs=_(", ").join(_since(*tool) for tool in tools))
+            )
         text = ngettext("{count} check left: {checks}", "{count} checks left: {checks}", len(left))
         parts.append(text.format(count=len(left), checks=_(", ").join(left)) if left else _("almost done"))
         return _("; ").join(parts)
@@ -89,6 +91,17 @@ def watch(runs: Sequence[CheckRun], host: Host) -> Waiting:
         return text.format(checks=shown)
 
     return Waiting(describe, undone)
+
+
+def waiting_for_programs(host: Host, undone: str) -> Waiting:
+    """Says only which programs are waited for; `undone` is what Ctrl-C gets."""
+
+    def describe(seconds: float) -> str:
+        tools = _(", ").join(_since(*tool) for tool in host.commands.under_way())
+        text = _("{seconds:.0f} s; waiting for {programs}") if tools else _("{seconds:.0f} s")
+        return text.format(seconds=seconds, programs=tools)
+
+    return Waiting(describe, lambda: undone)
 
 
 def _left(runs: Sequence[CheckRun]) -> list[str]:
@@ -152,7 +165,9 @@ def stream_waiting(name: str, read: Callable[[], int]) -> Waiting:
 
     def describe(seconds: float) -> str:
         text = _("{seconds:.0f} s: {done} MB of {name} read, {rate} MB/s")
-        return text.format(seconds=seconds, done=_mb(read()), name=name, rate=_mb(read() / max(seconds, 1e-3)))
+        return text.format(
+            seconds=seconds, done=_mb(read()), name=name, rate=_mb(read() / max(seconds, 1e-3))
+        )
 
     def undone() -> str:
         text = _("interrupted: {done} MB of {name} were read, and nothing was concluded")
