@@ -1,8 +1,9 @@
-"""What a report looks like on a terminal: colours and symbols only where they can be shown, its whole width."""
+"""What a report looks like on a terminal: colours and symbols where they can be shown, its whole width."""
 
 from __future__ import annotations
 
 import re
+from typing import Optional
 
 import pytest
 from tests.support.terminals import Terminal
@@ -24,8 +25,10 @@ def sick(npudoctor: Npudoctor) -> Npudoctor:
     return npudoctor
 
 
-def shown(run: Npudoctor, *arguments: str, columns: int = 80, **variables: str) -> str:
-    argv, environment = run.argv("check", "sick", *arguments), run.environment({**CAN, **variables})
+def shown(
+    run: Npudoctor, *arguments: str, columns: int = 80, variables: Optional[dict[str, str]] = None
+) -> str:
+    argv, environment = run.argv("check", "sick", *arguments), run.environment({**CAN, **(variables or {})})
     with Terminal(argv, environment, columns, cwd=str(run.folder)) as terminal:
         return terminal.whole()
 
@@ -39,14 +42,14 @@ def test_a_terminal_that_can_has_symbols_and_colours(sick: Npudoctor) -> None:
 
 @pytest.mark.parametrize("variables", [{"NO_COLOR": "1"}, {"TERM": "dumb"}, {"TERM": ""}])
 def test_a_terminal_that_cannot_has_plain_words(sick: Npudoctor, variables: dict[str, str]) -> None:
-    text = shown(sick, **variables)
+    text = shown(sick, variables=variables)
     assert "\x1b" not in text and text.isascii()
     assert "\nerror sick.bad: it is bad" in text and "\nwarning sick.odd: it is odd\n" in text
 
 
 @pytest.mark.parametrize("variables", [{"LC_ALL": "C"}, {"LANG": "C"}, {"LANG": "POSIX"}, {"LANG": ""}])
 def test_the_c_locale_has_words(sick: Npudoctor, variables: dict[str, str]) -> None:
-    text = shown(sick, **variables)
+    text = shown(sick, variables=variables)
     assert text.isascii() and "\x1b[31merror\x1b[0m" in text
 
 
@@ -76,7 +79,7 @@ def test_columns_says_more_than_the_terminal(sick: Npudoctor) -> None:
     def widest(text: str) -> int:
         return max(map(len, text.splitlines()))
 
-    assert 50 < widest(shown(sick, columns=120, COLUMNS="60", NO_COLOR="1")) <= 60
+    assert 50 < widest(shown(sick, columns=120, variables={"COLUMNS": "60", "NO_COLOR": "1"})) <= 60
     assert 100 < widest(sick("check", "sick", COLUMNS="110").out) <= 110
     for odd in ("0", "-5", "x", "1e3", "99999"):
         assert widest(sick("check", "sick", COLUMNS=odd).out) <= 80

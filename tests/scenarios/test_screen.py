@@ -1,4 +1,4 @@
-"""What a person sees at 80 columns fits on one screen: of a healthy machine, and of one with three problems."""
+"""At 80 columns a report fits on one screen: of a healthy machine, and of one with three problems."""
 
 from __future__ import annotations
 

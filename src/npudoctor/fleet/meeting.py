@@ -128,8 +128,6 @@ def _failures(document: Any, peers: dict[str, _Listening]) -> dict[str, tuple[fr
     failed = {}
     for node, row in rows:
         if node in peers and isinstance(row, dict) and isinstance(row.get("ports"), list):
-            ports = frozenset(port for port in row["ports"] if type(port) is int) & frozenset(
-                peers[node].ports
-            )
+            ports = frozenset(port for port in row["ports"] if type(port) is int) & frozenset(peers[node].ports)
             failed[node] = ports, str(row.get("reason"))[:LONGEST]
     return failed

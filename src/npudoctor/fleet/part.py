@@ -76,7 +76,9 @@ class _Part:
                 if family == socket.AF_INET6:
                     listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
                 listener.bind((everywhere, port))
-                self._servers.append(await asyncio.start_server(self._greet, sock=listener, backlog=_BACKLOG))
+                self._servers.append(
+                    await asyncio.start_server(self._greet, sock=listener, backlog=_BACKLOG)
+                )
             except OSError as error:
                 listener.close()
                 if family == socket.AF_INET:
@@ -114,11 +116,7 @@ class _Part:
             finally:
                 if writer is not None:
                     _drop(writer)
-        return (
-            None
-            if greeting.decode("ascii", "replace").strip() == peer.greeting
-            else "another machine answers"
-        )
+        return None if greeting.decode("ascii", "replace").strip() == peer.greeting else "another machine answers"
 
     def close(self) -> None:
         """Listen no more."""
@@ -144,9 +142,7 @@ def _why(error: Exception) -> str:
 
 def _peers(line: bytes) -> list[Peer]:
     """What the asker told: it chose the names, and checked what the nodes said."""
-    return [
-        Peer(node, address, greeting, tuple(ports)) for node, address, greeting, ports in json.loads(line)
-    ]
+    return [Peer(node, address, greeting, tuple(ports)) for node, address, greeting, ports in json.loads(line)]
 
 
 async def _standard_input() -> asyncio.StreamReader:

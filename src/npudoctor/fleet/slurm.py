@@ -54,15 +54,7 @@ def _command(gathering: Gathering, variables: Mapping[str, str]) -> list[str]:
     # In an allocation its own steps may hold all of the nodes.
     overlap = ("--overlap",) if "SLURM_JOB_ID" in variables else ()
     return [
-        *(
-            trusted_program("srun"),
-            "--label",
-            "--unbuffered",
-            *overlap,
-            "--no-kill",
-            "--kill-on-bad-exit=0",
-            "--wait=0",
-        ),
+        *(trusted_program("srun"), "--label", "--unbuffered", *overlap, "--no-kill", "--kill-on-bad-exit=0", "--wait=0"),
         *("--nodelist", fold(request.nodes), "--nodes", str(len(request.nodes)), "--ntasks-per-node=1"),
         *words(request, gathering.mark, watched=False, talking=gathering.converses),
     ]

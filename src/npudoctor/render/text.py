@@ -75,7 +75,7 @@ def _reason(line: str) -> str:
 
 
 def next_lines(report: Report, *, whole: bool = False) -> list[str]:
-    """What to type next: what mends, what sets the variables, what lets this machine be judged, or the job."""
+    """What to type next: what mends, what sets variables, what lets this machine be judged, or the job."""
     lines = [line for line in (_fixing(report), _setting(report), _expecting(report)) if line]
     if whole and not lines and report.verdict is Verdict.READY and report.target.root is None:
         lines.append(_("next: {command}").format(command="npudoctor run COMMAND"))

@@ -26,9 +26,7 @@ On = Annotated[
 From = Annotated[
     o.Text,
     o.value(
-        "--from",
-        "FILE",
-        _("Read the nodes from a hostfile, an Ansible inventory or a rank table (- for stdin)."),
+        "--from", "FILE", _("Read the nodes from a hostfile, an Ansible inventory or a rank table (- for stdin).")
     ),
 ]
 Engine = Annotated[o.Text, o.value("--engine", "ssh|slurm", _("What reaches the nodes; default ssh."))]
@@ -65,7 +63,9 @@ class Asking:
     program: tuple[str, ...]
     template: Request
 
-    def request(self, words: Sequence[str], nodes: Optional[Sequence[str]] = None, **changes: Any) -> Request:
+    def request(
+        self, words: Sequence[str], nodes: Optional[Sequence[str]] = None, **changes: Any
+    ) -> Request:
         """This command of npudoctor for all nodes, or for some of them."""
         import dataclasses
 
@@ -97,9 +97,7 @@ def asking_of(params: Mapping[str, Any], caller: Caller) -> Asking:
         params["login"],
         _readable("--tree", params["tree"]),
     )
-    return Asking(
-        _nodes(params["on"], params["source"], caller), engine, _program(params["program"]), template
-    )
+    return Asking(_nodes(params["on"], params["source"], caller), engine, _program(params["program"]), template)
 
 
 def _nodes(on: Optional[str], source: Optional[str], caller: Caller) -> tuple[str, ...]:
