@@ -51,7 +51,7 @@ def explain(
 ) -> int:
     """Say what a failing log means."""
     from npudoctor.cli import bundle
-    from npudoctor.cli.arguments.paths import writable
+    from npudoctor.cli.arguments.paths import format_for, writable
     from npudoctor.cli.explaining import ExplainRequest, explain_words, installed_on, verify_diagnosis
     from npudoctor.cli.session import load_settings, open_session
     from npudoctor.cli.terminal.reports import deliver, style_for
@@ -61,7 +61,7 @@ def explain(
     from npudoctor.render.explain_text import explain_text
 
     started = time.monotonic()
-    flags = {"format": format, "lang": lang, "config": config}
+    flags = {"format": format_for(format, output), "lang": lang, "config": config}
     settings = load_settings({**flags, "deadline": deadline}, ctx.obj)
     seconds = None if deadline is None else settings["deadline"]
     disk = LocalDisk()

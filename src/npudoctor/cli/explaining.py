@@ -101,7 +101,10 @@ def _about_code(word: str, signatures: tuple[Signature, ...], request: ExplainRe
         broken = loaded.not_loaded(word)
         if broken is not None and not signatures_found:
             raise UsageError(f"{broken.check}: {broken.title}: {broken.reason}")
-        near = loaded.unread() + suggestion(word, codes_of(signatures))
+        ours = {name for check in loaded.checks for name in (check.id, *check.codes)}
+        near = loaded.unread() + (suggestion(word, codes_of(signatures)) or suggestion(word, ours))
+        if any(word == check.id for check in loaded.checks):
+            near = _("; it is a check: npudoctor show {name}").format(name=word)
     if not signatures_found:
         text = _("{name}: not a file, a folder or a known code{suggestion}")
         raise UsageError(text.format(name=word, suggestion=near))

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Optional
 
-from npudoctor.cli.arguments.paths import writable
+from npudoctor.cli.arguments.paths import format_for, writable
 from npudoctor.cli.caller import Caller
 from npudoctor.cli.config import UsageError
 from npudoctor.cli.fleet.commands import FORMATS, STATES
@@ -50,6 +50,7 @@ def wish_of(
         if value is not None and value not in choices:
             text = _("{value!r} is not one of {choices}")
             raise UsageError(f"{option}: " + text.format(value=value, choices=", ".join(choices)))
+    format = format_for(format, target, FORMATS)
     own = format if format in ("text", "json") else None
     settings = load_settings({"format": own, "lang": lang, "config": config}, caller)
     return Wish(format or settings["format"], nodes, _target(target))
