@@ -68,6 +68,10 @@ def npudoctor(ctx: typer.Context, version: Version = False, lang: Lang = None) -
         output.emit(f"npudoctor {__version__}\n")
         raise typer.Exit(0)
     if ctx.invoked_subcommand is None:
-        typer.echo(ctx.get_help(), err=True)
+        from npudoctor.cli.advice import advice_text
+
+        output.redirect_stdout()
+        help = ctx.get_help().rstrip("\n")
+        output.write_stderr(f"{help}\n\n{_('Next, on this machine:')}\n{advice_text(ctx.obj.variables)}")
         raise typer.Exit(64)
     return None

@@ -149,8 +149,8 @@ class LogProgress:
         part = min(1.0, self._read / self._total)
         bar = "#" * round(part * _BAR)
         rate = self._read / seconds
-        text = _("[{bar}] {part:.0%}: {done} of {total} MB read, {rate} MB/s").format(
-            bar=f"{bar:<{_BAR}}", part=part, done=_mb(self._read), total=_mb(self._total), rate=_mb(rate)
+        text = _("[{bar}] {percent} %: {done} of {total} MB read, {rate} MB/s").format(
+            bar=f"{bar:<{_BAR}}", percent=round(100 * part), done=_mb(self._read), total=_mb(self._total), rate=_mb(rate)
         )
         left = (self._total - self._read) / rate if rate else 0
         return text + _(", {seconds:.0f} s left").format(seconds=left) if rate else text
