@@ -53,7 +53,7 @@ def check_lines(host: Host) -> Iterator[tuple[str, str]]:
         text = _("can this machine train on its {devices}?")
         yield "npudoctor check", text.format(devices=_(", ").join(devices))
     else:
-        yield "npudoctor check --expect none", _("judges a machine without NPU and GPU, as this is")
+        yield "npudoctor check --expect none", _("for a machine without NPU and GPU, like this")
         yield "npudoctor check --expect npu", _("says why there is none, if there should be one")
 
 
