@@ -117,7 +117,7 @@ test-deps:
 	else apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $$missing; fi
 
 clean:
-	rm -rf .venv .venv-* build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-* build dist share *.egg-info .mypy_cache .pytest_cache .ruff_cache
 	rm -f $(CATALOGUES:.po=.mo) src/npudoctor/explain/table.json
 	find src checks tests tools build_backend -name __pycache__ -prune -exec rm -rf {} +
 

@@ -26,6 +26,7 @@ COMMANDS = {
     "list": _("List all checks and their codes."),
     "show": _("Print the manual of a check."),
     "schema": _("Print the JSON Schema of a document."),
+    "completion": _("Print what makes Tab complete in bash, zsh or fish."),
 }
 FUNCTIONS = {"list": "list_checks"}  # a function called list would hide the builtin
 CLASSES = {"run": Wrapper}
