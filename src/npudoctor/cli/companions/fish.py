@@ -42,7 +42,7 @@ function __npudoctor_command
             set rest $word
         end
     end
-    complete -C (string join ' ' -- $rest)
+    set -q rest[1]; and complete -C (string join ' ' -- $rest)
 end
 
 complete -c npudoctor -f

@@ -17,13 +17,14 @@ _KINDS = {
     "DIR": "folder", "USER": "user", "NAME": "user",
     "[ID|GROUP|TAG|CODE]...": "names", "ID|CODE[=REASON]": "codes", "[ID|CODE]...": "codes", "ID|CODE": "codes",
     "[LOG|DIR|-|CODE]...": "logs", "[--] COMMAND...": "command",
+    "[-- OPTIONS OF CHECK]...": "check",
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Value:
     """What may stand there: one of `choices`, or what `kind` says: file, folder, user, names, codes, logs,
-    command; "" for what nobody can guess."""
+    command, check (what that takes); "" for what nobody can guess."""
 
     metavar: str
     kind: str = ""

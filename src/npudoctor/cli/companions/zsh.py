@@ -24,10 +24,11 @@ _npudoctor_logs() {
 }
 
 """
+# Not "commands": that is the name under which zsh keeps all programs.
 _GROUP = """\
 _npudoctor{at}() {{
   local context state line
-  local -a commands=(
+  local -a below=(
 {commands}
   )
   _arguments -C \\
@@ -35,7 +36,7 @@ _npudoctor{at}() {{
     '1: :->command' \\
     '*:: :->rest'
   case $state in
-    command) _describe command commands ;;
+    command) _describe command below ;;
     rest) (( $+functions[_npudoctor{at}_$line[1]] )) && _npudoctor{at}_$line[1] ;;
   esac
 }}
@@ -70,7 +71,8 @@ def _function(command: Command) -> str:
     if command.commands:
         below = "\n".join(f"    {_quoted(f'{one.name}:{_plain(one.help)}')}" for one in command.commands)
         return _GROUP.format(at=at, commands=below, options=options + " \\")
-    argument = "" if command.argument is None else " \\\n    " + _argument(command.argument)
+    told = command.argument is not None and _argument(command.argument)
+    argument = f" \\\n    {told}" if told else ""
     return _COMMAND.format(at=at, options=options, argument=argument)
 
 
@@ -84,7 +86,7 @@ def _specs(option: Option) -> Iterator[str]:
 def _action(value: Value) -> str:
     if value.choices:
         return f"({' '.join(value.choices)})"
-    actions = {"file": "_files", "folder": "_files -/", "user": "_users"}
+    actions = {"file": "_files", "folder": "_files -/", "user": "_users", "check": "_npudoctor_check"}
     named = f"_npudoctor_{value.kind}" if value.kind in ("names", "codes", "logs") else " "
     return actions.get(value.kind, named)
 
@@ -92,7 +94,9 @@ def _action(value: Value) -> str:
 def _argument(value: Value) -> str:
     """What stands without an option before it; the words behind `run` are another command's."""
     if value.kind == "command":
-        return "'(-)1:command:_command_names -e' '*::arguments:_normal'"
+        return "'(-)*::command:_normal'"
+    if not (value.choices or value.kind):
+        return ""  # a mere message would keep options from being completed
     return _quoted(f"*:{_plain(value.metavar)}:{_action(value)}")
 
 
