@@ -72,7 +72,10 @@ def compile_share(root: Path = ROOT) -> list[Path]:
     shutil.rmtree(folder, ignore_errors=True)
     for language in ("en", "zh"):
         code = f"from npudoctor.core import messages; messages.activate({language!r}); "
-        _run_package(root, f"{code}from npudoctor.cli.companions.share import write; write({str(folder)!r}, {language!r})")
+        _run_package(
+            root,
+            f"{code}from npudoctor.cli.companions.share import write; write({str(folder)!r}, {language!r})",
+        )
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 

@@ -57,6 +57,10 @@ class Terminal:
         self.process.wait()
         os.close(self._ours)
 
+    def type(self, text: str) -> None:
+        """What a person types; Ctrl-C is \\x03."""
+        os.write(self._ours, text.encode())
+
     def until(self, word: str, seconds: float = 30) -> str:
         """Read until the word is there; all that was said so far."""
         self._read(seconds, word)

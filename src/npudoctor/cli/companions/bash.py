@@ -77,8 +77,15 @@ def bash_completion(root: Command, words: Words) -> str:
             _HEAD.replace("{words}", _lists(words)),
             *_walk(commands),
             _MIDDLE,
-            *(line for command in commands for option in command.options for line in _value(command, option, words)),
-            _TAIL.format(options="\n".join(map(_options, commands)), arguments="\n".join(_arguments(commands, words))),
+            *(
+                line
+                for command in commands
+                for option in command.options
+                for line in _value(command, option, words)
+            ),
+            _TAIL.format(
+                options="\n".join(map(_options, commands)), arguments="\n".join(_arguments(commands, words))
+            ),
         )
     )
 
@@ -131,7 +138,13 @@ def _lists(words: Words) -> str:
 
 def _values(value: Value, words: Words) -> str:
     """What may stand there, as the inside of a string in double quotes."""
-    return " ".join(value.choices) if value.choices else f"$_npudoctor_{value.kind}" if words.of(value.kind) else ""
+    return (
+        " ".join(value.choices)
+        if value.choices
+        else f"$_npudoctor_{value.kind}"
+        if words.of(value.kind)
+        else ""
+    )
 
 
 def _options(command: Command) -> str:

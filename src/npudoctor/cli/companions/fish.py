@@ -87,7 +87,9 @@ def _below(command: Command) -> Iterator[str]:
 
 def _lines(command: Command, words: Words) -> Iterator[str]:
     for option in command.options:
-        names = " ".join(f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in option.names)
+        names = " ".join(
+            f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in option.names
+        )
         value = "" if option.value is None else f" {_value(option.value, words)}"
         yield f"{_condition(command)} {names}{value} -d {_quoted(option.help)}"
     if command.argument is not None:
@@ -98,7 +100,7 @@ def _value(value: Value, words: Words) -> str:
     if value.kind == "file":
         return "-r -F"
     if value.kind in ("folder", "user"):
-        return f"""-x -a "({'__fish_complete_directories' if value.kind == 'folder' else '__fish_complete_users'})\""""
+        return f"""-x -a "({"__fish_complete_directories" if value.kind == "folder" else "__fish_complete_users"})\""""
     return f"-x -a {_values(value, words)}"
 
 

@@ -22,6 +22,7 @@ def _page(command: Command) -> str:
 def _lines(command: Command, root: Command) -> Iterator[str]:
     # No date: the same sources make the same file.
     yield f'.TH {_page(command).upper()} 1 "" "npudoctor {__version__}" "npudoctor"'
+    yield from (".ad l", ".nh")  # Chinese has no blanks to stretch, options no place to be broken
     yield from _section(_("NAME"), f"{_page(command)} \\- {_escaped(command.help)}")
     yield from _section(_("SYNOPSIS"), *_synopsis(command))
     if command.commands:
@@ -41,7 +42,11 @@ def _lines(command: Command, root: Command) -> Iterator[str]:
 
 def _near(one: Command, command: Command) -> bool:
     """Whether a page names the other: commands of the same group, and the one above."""
-    return one.words[:-1] == command.words[:-1] or one.words == command.words[:-1] or one.words[:-1] == command.words
+    return (
+        one.words[:-1] == command.words[:-1]
+        or one.words == command.words[:-1]
+        or one.words[:-1] == command.words
+    )
 
 
 def _section(title: str, *lines: str) -> Iterator[str]:
@@ -51,7 +56,9 @@ def _section(title: str, *lines: str) -> Iterator[str]:
 
 def _synopsis(command: Command) -> Iterator[str]:
     name = f"\\fB{_escaped(' '.join(('npudoctor', *command.words)))}\\fR"
-    argument = _("COMMAND [ARGS]...") if command.commands else command.argument.metavar if command.argument else ""
+    argument = (
+        _("COMMAND [ARGS]...") if command.commands else command.argument.metavar if command.argument else ""
+    )
     yield f"{name} [\\fI{_escaped(_('OPTIONS'))}\\fR] {_escaped(argument)}".rstrip()
 
 
