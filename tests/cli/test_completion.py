@@ -50,8 +50,8 @@ done
 FISH = """
 source {file}
 for line in $argv
-    string join ' ' -- (complete -C $line | string replace -r '\\t.*' '')
-    or echo
+    set -l found (complete -C $line | string replace -r '\\t.*' '')
+    printf '%s\\n' "$found"
 end
 """
 
@@ -66,7 +66,7 @@ def shell(request: pytest.FixtureRequest, lack: Callable[[str], None]) -> str:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """A folder with the files of all shells, a program, and another folder; nothing named npudoctor to run."""
+    """A folder with the files of all shells, a program, and another folder; no npudoctor to run."""
     for name in SHELLS:
         path = tmp_path / "completions" / ("_npudoctor" if name == "zsh" else f"npudoctor.{name}")
         path.parent.mkdir(exist_ok=True)
@@ -108,7 +108,8 @@ def start(shell: str, place: Path) -> Terminal:
     folder = shlex.quote(str(place / "completions"))
     first = {
         "bash": f'source {folder}/npudoctor.bash; npudoctor() {{ echo got "$*" end; }}',
-        "zsh": f'fpath=({folder} $fpath); autoload -Uz compinit; compinit -u -D; npudoctor() {{ echo got "$*" end }}',
+        "zsh": f"fpath=({folder} $fpath); autoload -Uz compinit; compinit -u -D; "
+        'npudoctor() { echo got "$*" end }',
         "fish": f'source {folder}/npudoctor.fish; function npudoctor; echo got "$argv" end; end',
     }[shell]
     options = {"bash": ["--norc", "-i"], "zsh": ["-f", "-i"], "fish": ["--no-config", "-i"]}[shell]
@@ -119,7 +120,7 @@ def start(shell: str, place: Path) -> Terminal:
 
 
 def test_tab_completes_on_a_terminal(shell: str, place: Path) -> None:
-    """What a person gets: the word is typed to its end. npudoctor itself is a function that says its words."""
+    """What a person gets: the word is typed to its end. Here npudoctor is a function that says its words."""
     with start(shell, place) as terminal:
         for typed, whole in (
             ("expl", "explain"),

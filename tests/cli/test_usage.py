@@ -38,7 +38,7 @@ MISUSES = {
     ("check", "CLOCK"): "no such check, group, tag or code: CLOCK; did you mean clock?",
     ("show", "scipy"): "no such check or code: scipy; did you mean scipy-version?",
     ("fix", "scipy"): "did you mean scipy-version?",
-    ("check", "--ignore", "firewalls=known"): "--ignore: no such check or code: firewalls; did you mean firewall?",
+    ("check", "--ignore", "firewalls=known"): "no such check or code: firewalls; did you mean firewall?",
     ("explain", "E9999X"): "E9999X: not a file, a folder or a known code; did you mean EZ9999",
     ("explain", "scipy-version"): "; it is a check: npudoctor show scipy-version",
     ("explain", "scipy-version.unsuitabl"): "; did you mean scipy-version.unsuitable?",

@@ -1,4 +1,4 @@
-"""What `npudoctor` alone says beside its help: which command is the next one on this machine, in this shell."""
+"""What `npudoctor` alone says beside its help: which command is the next one on this machine."""
 
 from __future__ import annotations
 

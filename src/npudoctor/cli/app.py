@@ -72,7 +72,7 @@ def npudoctor(ctx: typer.Context, version: Version = False, lang: Lang = None) -
         from npudoctor.cli.advice import advice_text
 
         output.redirect_stdout()
-        help = ctx.get_help().rstrip("\n")
-        output.write_stderr(f"{help}\n\n{_('Next, on this machine:')}\n{advice_text(ctx.obj.variables)}")
+        usage, title = ctx.get_help().rstrip("\n"), _("Next, on this machine:")
+        output.write_stderr(f"{usage}\n\n{title}\n{advice_text(ctx.obj.variables)}")
         raise typer.Exit(64)
     return None

@@ -81,7 +81,9 @@ def writable(value: Optional[str], files: Files, option: str = "--output") -> Op
     return real
 
 
-def format_for(format: Optional[str], output: Optional[str], endings: Sequence[str] = ("json",)) -> Optional[str]:
+def format_for(
+    format: Optional[str], output: Optional[str], endings: Sequence[str] = ("json",)
+) -> Optional[str]:
     """The value of --format; where it was left out, what the name of the file of --output says."""
     ending = (output or "").rpartition(".")[2].lower()
     return ending if format is None and ending in endings and "." in (output or "") else format

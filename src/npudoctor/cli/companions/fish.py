@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from npudoctor.cli.companions.grammar import Command, Option, Value, Words, all_commands
+from npudoctor.cli.companions.grammar import Command, Value, Words, all_commands
 
 _HEAD = """\
 # fish completion for npudoctor: generated from its command line, do not edit.
@@ -100,7 +100,7 @@ def _value(value: Value, words: Words) -> str:
     if value.kind == "file":
         return "-r -F"
     if value.kind in ("folder", "user"):
-        return f"""-x -a "({"__fish_complete_directories" if value.kind == "folder" else "__fish_complete_users"})\""""
+        return f'-x -a "(__fish_complete_{"directories" if value.kind == "folder" else "users"})"'
     return f"-x -a {_values(value, words)}"
 
 

@@ -15,8 +15,8 @@ _ERROR_CODE = re.compile(r"[A-Z]{2}[A-Z0-9]*\d{3,}")  # EI0006; of mere numbers 
 _KINDS = {
     "FILE": "file", "PATH": "file", "SCRIPT": "file", "OUT.tar.gz": "file", "FILES|-...": "file",
     "DIR": "folder", "USER": "user", "NAME": "user",
-    "[ID|GROUP|TAG|CODE]...": "names", "ID|CODE[=REASON]": "codes", "[ID|CODE]...": "codes", "ID|CODE": "codes",
-    "[LOG|DIR|-|CODE]...": "logs", "[--] COMMAND...": "command",
+    "[ID|GROUP|TAG|CODE]...": "names", "ID|CODE[=REASON]": "codes", "[ID|CODE]...": "codes",
+    "ID|CODE": "codes", "[LOG|DIR|-|CODE]...": "logs", "[--] COMMAND...": "command",
     "[-- OPTIONS OF CHECK]...": "check",
 }  # fmt: skip
 

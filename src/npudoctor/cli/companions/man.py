@@ -69,7 +69,7 @@ def _names(option: Option) -> str:
 
 def _endings(command: Command) -> Iterator[str]:
     """Which exit status means what."""
-    own = {
+    own: dict[tuple[str, ...], tuple[tuple[str, str], ...]] = {
         ("check",): (
             ("0", _("ready")),
             ("1", _("not ready: an error that is neither ignored nor an echo of another")),

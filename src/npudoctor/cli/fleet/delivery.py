@@ -50,10 +50,10 @@ def wish_of(
         if value is not None and value not in choices:
             text = _("{value!r} is not one of {choices}")
             raise UsageError(f"{option}: " + text.format(value=value, choices=", ".join(choices)))
-    format = format_for(format, target, FORMATS)
-    own = format if format in ("text", "json") else None
+    chosen = format_for(format, target, FORMATS)
+    own = chosen if chosen in ("text", "json") else None
     settings = load_settings({"format": own, "lang": lang, "config": config}, caller)
-    return Wish(format or settings["format"], nodes, _target(target))
+    return Wish(chosen or settings["format"], nodes, _target(target))
 
 
 def _target(path: Optional[str]) -> Optional[str]:

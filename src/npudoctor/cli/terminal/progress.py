@@ -150,7 +150,11 @@ class LogProgress:
         bar = "#" * round(part * _BAR)
         rate = self._read / seconds
         text = _("[{bar}] {percent} %: {done} of {total} MB read, {rate} MB/s").format(
-            bar=f"{bar:<{_BAR}}", percent=round(100 * part), done=_mb(self._read), total=_mb(self._total), rate=_mb(rate)
+            bar=f"{bar:<{_BAR}}",
+            percent=round(100 * part),
+            done=_mb(self._read),
+            total=_mb(self._total),
+            rate=_mb(rate),
         )
         left = (self._total - self._read) / rate if rate else 0
         return text + _(", {seconds:.0f} s left").format(seconds=left) if rate else text
