@@ -27,7 +27,7 @@ EXPECTED = {
     "npudoctor check --dea": {"--deadline"},
     "npudoctor check --ignore cloc": {"clock", "clock.unsynchronised", "clock.wrong"},
     "npudoctor check leftov": {"leftovers"},
-    "npudoctor fix leftov": set(),
+    "npudoctor fix leftovers": set(),
     "npudoctor show clock.": {"clock.unsynchronised", "clock.wrong"},
     "npudoctor explain EI0006": {"EI0006"},
     "npudoctor schema fi": {"fix"},
