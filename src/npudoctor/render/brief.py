@@ -33,6 +33,7 @@ _LEVELS = (
     Tightness(),
     Tightness(blank=False, names=4),
     Tightness(blank=False, names=3, commands=3, prose=3),
+    Tightness(blank=False, names=3, commands=2, prose=3),
     Tightness(blank=False, names=2, commands=1, prose=1),
 )
 
@@ -72,7 +73,8 @@ class Brief:
             machine = [_("image {root}").format(root=target.root), host.distribution]
         parts = [_(", ").join(part for part in machine if part), _devices(target), _interpreter(target)]
         title = f"npudoctor {self._report.version}"
-        first, *rest = paragraph(title + ": " + _("; ").join(part for part in parts if part), "", "  ")
+        text = _("; ").join(part for part in parts if part)
+        first, *rest = paragraph(_("{code}: {message}").format(code=title, message=text), "", "  ")
         yield first.replace(title, self._style.paint(title, BOLD), 1)
         yield from rest
 

@@ -119,9 +119,11 @@ def fix_lines(fix: Fix, indent: str, most: int = 0, prose: int = 0) -> Iterator[
     yield from paragraph(title, indent, indent)
     shown = commands if not most or len(commands) <= most else commands[: most - 1]
     yield from (f"{indent}  {command}" for command in shown)
-    if len(commands) > len(shown):
-        left = len(commands) - len(shown)
+    left = len(commands) - len(shown)
+    if left:
         text = ngettext("and {count} more line (-v shows it)", "and {count} more lines (-v shows them)", left)
+        if not shown:
+            text = ngettext("{count} line (-v shows it)", "{count} lines (-v shows them)", left)
         yield f"{indent}  # " + text.format(count=left)
 
 
