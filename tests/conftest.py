@@ -94,13 +94,13 @@ def _lack(reason: str) -> None:
     pytest.skip(reason)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def lack() -> Callable[[str], None]:
     """`lack("no FUSE")` skips the test; in CI it fails: a test that does not run there hides something."""
     return _lack
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def need() -> Callable[..., None]:
     """`need("ipcs", "ss")`: go on only where these programs are installed; `make test-deps` installs them."""
 
@@ -110,6 +110,14 @@ def need() -> Callable[..., None]:
             _lack(f"not installed: {', '.join(missing)}")
 
     return programs
+
+
+@pytest.fixture(scope="session")
+def one_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """npudoctor.pyz."""
+    from tests.support.one_file import provide
+
+    return provide(tmp_path_factory.mktemp("one-file"))
 
 
 @pytest.fixture(autouse=True)

@@ -75,15 +75,20 @@ class Gathering:
         """What all nodes are to be told now, b"" once that was all; None for nothing."""
         return None
 
-    def end(self, node: str, code: Optional[int] = None, timed_out: bool = False) -> None:
-        """Nothing more comes from this node. `code`: the status of what connected us."""
+    @property
+    def awaited(self) -> bool:
+        """Whether an answer that still may come would change anything."""
+        return bool(self._left)
+
+    def end(self, node: str, code: Optional[int] = None, timed_out: bool = False, why: str = "") -> None:
+        """Nothing more comes from this node. `code`: of what connected us; `why`: where more is known."""
         if node not in self._left:
             return
         del self._left[node]
         self._begun.pop(node, None)
         frame = self._frames.pop(node, None) or Frame(self.mark)
         whole = frame.ended and not frame.too_long
-        why = why_no_answer(frame, code, timed_out)
+        why = why if why and not frame.begun else why_no_answer(frame, code, timed_out)
         missing = frame.status in NOT_THERE
         self._take(Answer(node, frame.text() if whole else None, why, frame.begun, missing))
 

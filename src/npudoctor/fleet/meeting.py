@@ -64,8 +64,10 @@ class Meeting(Gathering):
             self._failed[node] = _failures(document["failed"], self._listening)
 
     def told(self) -> Optional[bytes]:
-        """The peers, once everybody listens or nobody new came for as long as a connection may take; and the end,
-        once everybody has tried."""
+        """The peers, once everybody listens or nobody new came for as long as a connection may take.
+
+        The end, once everybody has tried.
+        """
         waiting = [node for node in self.left if node not in self._listening]
         patient = time.monotonic() - self._heard_at < self.request.connect_seconds
         if self._phase == 0 and self._listening and not (waiting and patient):
@@ -75,6 +77,11 @@ class Meeting(Gathering):
             self._phase = 2
             return b""
         return None
+
+    @property
+    def awaited(self) -> bool:
+        """Whoever comes once the others have met is too late."""
+        return bool(self._meeting() if self._phase == 2 else self.left)
 
     def _meeting(self) -> list[str]:
         return [node for node in self.left if node in self._listening]
@@ -128,6 +135,8 @@ def _failures(document: Any, peers: dict[str, _Listening]) -> dict[str, tuple[fr
     failed = {}
     for node, row in rows:
         if node in peers and isinstance(row, dict) and isinstance(row.get("ports"), list):
-            ports = frozenset(port for port in row["ports"] if type(port) is int) & frozenset(peers[node].ports)
+            ports = frozenset(port for port in row["ports"] if type(port) is int) & frozenset(
+                peers[node].ports
+            )
             failed[node] = ports, str(row.get("reason"))[:LONGEST]
     return failed

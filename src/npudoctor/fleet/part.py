@@ -1,7 +1,7 @@
-"""One node's part in `fleet pairs`: it listens, is told its peers, connects to them, and says what became of it.
+"""One node's part in `fleet pairs`: it listens, is told its peers, connects to them, says what became of it.
 
-Lines of JSON on standard output, in this order: what it listens on, and, after a line with the peers has come, what
-failed. It ends with its standard input, or after its time: nothing is left listening whatever became of the asker.
+Lines of JSON on standard output: what it listens on, and, after a line with the peers has come, what failed.
+It ends with its standard input, or after its time: nothing is left listening whatever became of the asker.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ CONNECT_SECONDS = 3.0  # in which the kernel asks a second and a third time
 AT_ONCE = 512  # connections; half of the descriptors that a process has by default
 _BACKLOG = 4096  # all nodes come at the same moment
 _LONGEST = 8 << 20  # bytes of the line with the peers
+_ATTEMPTS = 3
 _RESET = struct.pack("ii", 1, 0)
+_NO_ANSWER = "no answer"
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class Peer:
 
 
 async def take_part(ports: Sequence[int], seconds: float, address: Optional[str]) -> None:
-    """Take part until standard input ends, at most so long. `address`: of the interface that peers shall use."""
+    """Take part until standard input ends, at most so long. `address`: where peers shall reach us."""
     part = _Part()
     try:
         await asyncio.wait_for(part.run(ports, address), seconds)
@@ -66,7 +68,7 @@ class _Part:
 
     async def _listen(self, port: int) -> Optional[str]:
         """Why this port is not free; None once we listen there, by both families where there are two."""
-        for family, everywhere in ((socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::")):
+        for family, everywhere in ((socket.AF_INET, ""), (socket.AF_INET6, "")):
             try:
                 listener = socket.socket(family, socket.SOCK_STREAM)
             except OSError:
@@ -76,9 +78,7 @@ class _Part:
                 if family == socket.AF_INET6:
                     listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
                 listener.bind((everywhere, port))
-                self._servers.append(
-                    await asyncio.start_server(self._greet, sock=listener, backlog=_BACKLOG)
-                )
+                self._servers.append(await asyncio.start_server(self._greet, sock=listener, backlog=_BACKLOG))
             except OSError as error:
                 listener.close()
                 if family == socket.AF_INET:
@@ -93,30 +93,39 @@ class _Part:
 
     async def _connect_all(self, peers: Sequence[Peer]) -> dict[str, Any]:
         # Peer after peer, not port after port: one that eats everything holds up itself alone.
-        attempts = [(peer, port) for peer in peers for port in peer.ports]
-        reasons = await asyncio.gather(*(self._connect(peer, port) for peer, port in attempts))
+        rows = await asyncio.gather(*(self._reach(peer) for peer in peers))
         failed: dict[str, Any] = {}
-        for (peer, port), why in zip(attempts, reasons):
-            if why is not None:
-                failed.setdefault(peer.node, {"ports": [], "reason": why})["ports"].append(port)
+        for peer, reasons in zip(peers, rows):
+            ports = [port for port, why in zip(peer.ports, reasons) if why is not None]
+            if ports:
+                failed[peer.node] = {"ports": ports, "reason": next(filter(None, reasons))}
         return failed
 
-    async def _connect(self, peer: Peer, port: int) -> Optional[str]:
-        """Why no connection to this port was made; None where the peer itself answered."""
+    async def _reach(self, peer: Peer) -> list[Optional[str]]:
+        """Of each of its ports, why no connection was made; None where the peer itself answered."""
+        try:
+            found = await asyncio.get_running_loop().getaddrinfo(peer.address, 0, type=socket.SOCK_STREAM)
+        except OSError:
+            return ["the name is not known"] * len(peer.ports)
+        family, address = found[0][0], found[0][4][0]
+        reasons: dict[int, Optional[str]] = {}
+        left = list(peer.ports)
+        for _attempt in range(_ATTEMPTS):
+            asked = (self._connect(family, str(address), port, peer.greeting) for port in left)
+            reasons.update(zip(left, await asyncio.gather(*asked)))
+            left = [port for port, why in reasons.items() if why == _NO_ANSWER]
+            # One answer of many that is missing may have come to a port that the kernel chose for us and that
+            # is filtered here; the next choice is another.
+            if len(left) == len(peer.ports) or not left:
+                break
+        return [reasons[port] for port in peer.ports]
+
+    async def _connect(self, family: int, address: str, port: int, greeting: str) -> Optional[str]:
         async with self._free:
-            writer = None
-            try:
-                opened = asyncio.open_connection(peer.address, port)
-                reader, writer = await asyncio.wait_for(opened, CONNECT_SECONDS)
-                greeting = await asyncio.wait_for(reader.readline(), CONNECT_SECONDS)
-            except asyncio.TimeoutError:
-                return "no answer"
-            except (OSError, ValueError) as error:
-                return _why(error)
-            finally:
-                if writer is not None:
-                    _drop(writer)
-        return None if greeting.decode("ascii", "replace").strip() == peer.greeting else "another machine answers"
+            with socket.socket(family, socket.SOCK_STREAM) as connection:
+                connection.setblocking(False)
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+                return await _talk(connection, (address, port), greeting)
 
     def close(self) -> None:
         """Listen no more."""
@@ -133,16 +142,28 @@ def _drop(writer: asyncio.StreamWriter) -> None:
     writer.transport.abort()
 
 
-def _why(error: Exception) -> str:
-    number = getattr(error, "errno", None)
-    if isinstance(error, socket.gaierror):
-        return "the name is not known"
-    return os.strerror(number) if number and number > 0 else str(error)[:200]
+async def _talk(connection: socket.socket, address: tuple[str, int], expected: str) -> Optional[str]:
+    loop = asyncio.get_running_loop()
+    try:
+        await asyncio.wait_for(loop.sock_connect(connection, address), CONNECT_SECONDS)
+        greeting = b""
+        while len(greeting) < len(expected):
+            part = await asyncio.wait_for(loop.sock_recv(connection, 64), CONNECT_SECONDS)
+            if not part:
+                break
+            greeting += part
+    except asyncio.TimeoutError:
+        return _NO_ANSWER
+    except OSError as error:
+        return os.strerror(error.errno or 0)
+    return None if greeting.strip() == expected.encode() else "another machine answers"
 
 
 def _peers(line: bytes) -> list[Peer]:
     """What the asker told: it chose the names, and checked what the nodes said."""
-    return [Peer(node, address, greeting, tuple(ports)) for node, address, greeting, ports in json.loads(line)]
+    return [
+        Peer(node, address, greeting, tuple(ports)) for node, address, greeting, ports in json.loads(line)
+    ]
 
 
 async def _standard_input() -> asyncio.StreamReader:

@@ -1,14 +1,13 @@
 """What runs on a node, and how its answer is cut out of whatever else the login prints.
 
-The command runs below `sh`, between two lines with a word that nobody can guess: banners, profiles and warnings
-before and behind it do no harm.
+The command runs below `sh`, between two lines with a word that nobody can guess: banners, profiles and
+warnings before and behind it do no harm.
 """
 
 from __future__ import annotations
 
 import secrets
 from collections import deque
-from collections.abc import Sequence
 from typing import Optional
 
 from npudoctor.core.messages import _
@@ -20,7 +19,7 @@ LONGEST = 32 << 20  # bytes of one answer; a real one has about 60 KB
 NOT_THERE = (126, 127)  # a shell's words for a program that is missing or cannot be started
 _LINES, _LENGTH = 3, 300  # of what else is printed: kept to say why there is no answer
 
-# One line each: csh and fish hand it to sh as it is. What has a path and is not there is looked for by its name.
+# One line each: csh and fish hand it to sh as it is. A path that is not there is looked for by its name.
 _INSTALLED = 'first=$1; shift; [ -x "$first" ] || first=${first##*/}; '
 # The file comes by standard input, into a folder that nobody else can enter, and is gone when sh ends.
 _CARRIED = (

@@ -11,8 +11,8 @@ from npudoctor.core.frozen import dataclass
 class Request:
     """One command for many nodes. `seconds`: how long one node may take, its login included.
 
-    `user`: None for the one that ssh chooses. `tree`: a topology of ClusterShell, if any. `carried`: a Python
-    program for nodes that have no npudoctor, and the command is what follows its name; it is taken away again.
+    `user`: None for the one that ssh chooses. `tree`: a topology of ClusterShell, if any. `carried`: a
+    program of Python for nodes without npudoctor, taken away again; the command is what follows its name.
     """
 
     nodes: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Nodes out of the files that clusters have: hostfiles, Ansible's inventories, rank tables, lists of node sets.
+"""Nodes out of files that clusters have: hostfiles, Ansible's inventories, rank tables, lists of node sets.
 
 Nothing in them is executed or looked up: an inventory that is a program is for `ansible-inventory --list`,
 whose output is read here as well.
@@ -43,7 +43,7 @@ def _words(text: str) -> Iterable[str]:
 
 
 def _of_lines(lines: Iterable[str]) -> Iterator[str]:
-    """A hostfile of mpirun, Horovod or DeepSpeed, or what `srun --nodelist` takes: one or many nodes a line."""
+    """A hostfile of mpirun, Horovod or DeepSpeed, or what `srun --nodelist` takes: a node or a set a line."""
     for line in lines:
         words = line.partition("#")[0].split()
         if words:
@@ -94,7 +94,7 @@ def _servers(document: Mapping[str, object]) -> Iterable[str]:
 
 
 def _of_yaml(text: str) -> Iterator[str]:
-    import yaml
+    import yaml  # ClusterShell brings it
 
     try:
         document = yaml.safe_load(text)

@@ -47,11 +47,15 @@ class _Answers(EventHandler):  # type: ignore[misc]
         self._turn()
 
     def _tell(self) -> None:
-        told = self._gathering.told() if self._gathering.converses else None
+        if not self._gathering.converses:
+            return
+        told = self._gathering.told()
         if told:
             self.worker.write(told)
         elif told is not None:
             self.worker.set_write_eof()
+        if not self._gathering.awaited:
+            self.worker.abort()
 
 
 def gather(gathering: Gathering, turn: Callable[[], None]) -> None:
@@ -89,3 +93,5 @@ def gather(gathering: Gathering, turn: Callable[[], None]) -> None:
         gathering.stop()
         task.abort(kill=True)
         raise
+    for node in gathering.left:
+        gathering.end(node, timed_out=True)
