@@ -23,7 +23,7 @@ SHELLS = ("bash", "zsh", "fish")
 EXPECTED = {
     "npudoctor che": {"check"},
     "npudoctor check scip": {code for code in known_words().of("names") if code.startswith("scip")},
-    "npudoctor check --format ": {"text", "json"},
+    "npudoctor check --scope ": {"all", "node", "job"},
     "npudoctor check --dea": {"--deadline"},
     "npudoctor check --ignore cloc": {"clock", "clock.unsynchronised", "clock.wrong"},
     "npudoctor check leftov": {"leftovers"},
