@@ -57,7 +57,7 @@ def _section(title: str, *lines: str) -> Iterator[str]:
 def _synopsis(command: Command) -> Iterator[str]:
     name = f"\\fB{_escaped(' '.join(('npudoctor', *command.words)))}\\fR"
     argument = (
-        _("COMMAND [ARGS]...") if command.commands else command.argument.metavar if command.argument else ""
+        "COMMAND [ARGS]..." if command.commands else command.argument.metavar if command.argument else ""
     )
     yield f"{name} [\\fI{_escaped(_('OPTIONS'))}\\fR] {_escaped(argument)}".rstrip()
 
