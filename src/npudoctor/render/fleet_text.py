@@ -2,25 +2,44 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
+from npudoctor import __version__
 from npudoctor.core.messages import _, ngettext
 from npudoctor.fleet.merge import NOT_READY, READY, SILENT, UNDETERMINED, Fleet, FleetFinding
-from npudoctor.fleet.nodes import fold
+from npudoctor.fleet.nodes import fold, is_safe
 from npudoctor.fleet.skew import Deviation, Skew
 from npudoctor.render.columns import paragraph
 from npudoctor.render.printable import printable
-from npudoctor.render.style import PLAIN, Style
+from npudoctor.render.style import BOLD, PLAIN, Style
 
 INDENT, DEEPER = " " * 4, " " * 6
 
 
 def fleet_text(fleet: Fleet, style: Style = PLAIN) -> str:
     """The whole page."""
-    lines = [*_findings(fleet, style), *_skew(fleet), *_open(fleet), *_states(fleet)]
+    title = style.paint(f"npudoctor {__version__}", BOLD)
+    nodes = ngettext("{n} node", "{n} nodes", len(fleet.nodes)).format(n=len(fleet.nodes))
+    lines = [_("{code}: {message}").format(code=title, message=nodes), ""]
+    lines += [*_findings(fleet, style), *_skew(fleet), *_open(fleet), *_states(fleet)]
     kind = {0: "ok", 1: "error"}.get(fleet.exit_code, "open")
     verdict = style.painted(kind, printable(one_line(fleet)), bold=True)
-    return "\n".join([*lines, "", verdict]) + "\n"
+    return "\n".join([*lines, "", verdict, *_next(fleet)]) + "\n"
+
+
+def _next(fleet: Fleet) -> Iterator[str]:
+    """The command that cleans up, for the nodes that need it; odd names are on no line to type."""
+    dirty = {
+        node
+        for finding in fleet.findings
+        if finding.check == "cache-server" and finding.fix and finding.severity != "info"
+        for node in finding.nodes
+    }
+    nodes = fold(node.name for node in fleet.nodes if node.name in dirty and is_safe(node.name))
+    if nodes:
+        command = f"npudoctor fleet fix --cache-server -w {shlex.quote(nodes)}"
+        yield "  " + _("next: {command}").format(command=command)
 
 
 def one_line(fleet: Fleet) -> str:
