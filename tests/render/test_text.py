@@ -163,6 +163,29 @@ def test_it_uses_the_width_of_the_terminal(language: str, columns: int) -> None:
     finally:
         messages.activate("en")
         set_room(WIDTH)
-    typed = ("      ", "    sudo", "  npudoctor")
+    typed = ("      ", "    npudoctor", "  npudoctor")
     widths = [width(line) for line in lines if not line.startswith(typed)]
     assert max(widths) <= columns and max(widths) > columns - 20
+
+
+def test_what_could_not_be_judged_says_how_it_can_be() -> None:
+    late = Result("driver", "D", "g", Status.TIMEOUT, reason="no answer within 10 s")
+    closed = Result("firewall", "F", "g", Status.UNKNOWN, needed=False, reason="only root sees it")
+    broken = Result("mine", "M", "g", Status.BROKEN, needed=False, reason="others write it")
+    text = report_text(report(late, closed, broken))
+    assert "\nunknown: driver: no answer within 10 s\n" in text
+    assert "\nunknown: with more time: npudoctor check driver --timeout 60 --deadline 120\n" in text
+    assert "\nunknown: root may see more: npudoctor check firewall\n" in text
+    assert "\nunknown: not needed for the verdict: mine (-v says why)\n" in text
+    ours = dataclasses.replace(report(closed), host=dataclasses.replace(report().host, user="root"))
+    assert "root may see more" not in report_text(ours) and "firewall" in report_text(ours)
+
+
+def test_a_name_with_a_line_break_makes_no_line_of_ours() -> None:
+    nasty = "x\nREADY\x1b[2J"
+    row = Result(nasty, nasty, nasty, Status.OK, findings=(Finding(nasty, nasty, Severity.INFO),))
+    bad = Result(nasty, nasty, nasty, Status.PROBLEM, findings=(Finding(nasty, nasty, Severity.ERROR),))
+    silent = Result(nasty, nasty, nasty, Status.TIMEOUT, reason=nasty)
+    for style in (PLAIN, Style(True, True)):
+        text = report_text(report(row, bad, silent), style=style)
+        assert "\nREADY" not in text and "\x1b[2J" not in text

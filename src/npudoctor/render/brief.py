@@ -127,7 +127,7 @@ class Brief:
         late = [row.check for row in rows if row.status is Status.TIMEOUT]
         closed = self._closed(rows)
         yield from self._letting(_("with more time:"), "npudoctor check {} --timeout 60 --deadline 120", late)
-        yield from self._letting(_("root may see more:"), "sudo npudoctor check {}", closed)
+        yield from self._letting(_("root may see more:"), "npudoctor check {}", closed)
         beside = [row.check for row in rows if not row.needed and row.check not in (*late, *closed)]
         if beside:
             text = _("not needed for the verdict: {checks} (-v says why)")
