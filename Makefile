@@ -7,7 +7,7 @@ BIN = $(VENV)/bin
 PIP_ARGS ?=
 PYTEST_ARGS ?=
 # Debian packages with the programs that tests set scenes with.
-TEST_PACKAGES = e2fsprogs fish fuse3 g++ iproute2 iptables jq mount nftables perl procps ripgrep tcsh tmux util-linux zsh
+TEST_PACKAGES = e2fsprogs fish fuse3 g++ groff-base iproute2 iptables jq man-db mount nftables perl procps ripgrep tcsh tmux util-linux zsh
 # Those that bring services which a machine would start at its next boot: for machines of CI alone.
 TEST_SERVICES = dbus firewalld munge openssh-server slurm-client slurmctld slurmd ufw
 CATALOGUES = $(wildcard src/npudoctor/locale/*/LC_MESSAGES/*.po)
