@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Optional
 
 import pytest
 
@@ -189,3 +190,16 @@ def test_a_name_with_a_line_break_makes_no_line_of_ours() -> None:
     for style in (PLAIN, Style(True, True)):
         text = report_text(report(row, bad, silent), style=style)
         assert "\nREADY" not in text and "\x1b[2J" not in text
+
+
+def test_what_an_echo_explains_is_named_at_the_cause() -> None:
+    def found(code: str, cause: Optional[str] = None, severity: Severity = Severity.ERROR) -> Result:
+        finding = Finding(f"{code}.x", code, severity, caused_by=cause and f"{cause}.x")
+        return Result(code, code, "g", Status.PROBLEM, findings=(finding,))
+
+    text = report_text(
+        report(found("a"), found("b", "a"), found("c", "b"), found("d", "c", Severity.WARNING))
+    )
+    assert "\n    this also causes b.x, c.x, d.x\n" in text
+    quiet = report_text(report(found("a", None, Severity.INFO), found("b", "a", Severity.INFO)))
+    assert "\ninfo: a.x, b.x (-v says more)\n" in quiet

@@ -11,7 +11,7 @@ from npudoctor.render.text import report_text
 
 _ALONE = re.compile(r"^(error|warning) ([a-z0-9-]+\.[a-z0-9-]+)(?=:|$)", re.MULTILINE)
 _MORE = re.compile(r"^(error|warning) and (\d+) more ([a-z0-9-]+\.[a-z0-9-]+)", re.MULTILINE)
-_NOTES = re.compile(r"^info: (.*(?:\n    .*)*) \(-v says more\)$", re.MULTILINE)
+_NOTES = re.compile(r"^info: ((?:.|\n    )*?)\s+\(-v\s+says\s+more\)$", re.MULTILINE)
 _CODE = re.compile(r"[a-z0-9-]+\.[a-z0-9-]+")
 
 
@@ -31,7 +31,7 @@ def differences(report: Report) -> list[str]:
     wrong = []
     if shown != told:
         wrong.append(f"text {shown - told} JSON {told - shown}")
-    if named != notes:
+    if named - echoes != notes:
         wrong.append(f"notes {notes} named {named}")
     if not all(re.search(rf"\b{re.escape(code)}\b", text) for code in echoes):
         wrong.append(f"echoes {echoes}")

@@ -11,7 +11,7 @@ from npudoctor.core.model import UNANSWERED, Finding, Report, Result, Severity, 
 from npudoctor.core.redact.redact import redact
 from npudoctor.render.columns import beside, paragraph, room, width
 from npudoctor.render.printable import printable
-from npudoctor.render.problems import INDENT, Problems
+from npudoctor.render.problems import INDENT, Problems, echoes_of
 from npudoctor.render.rows import status_words
 from npudoctor.render.style import BOLD, Style, summed
 
@@ -94,7 +94,9 @@ class Brief:
             yield from summed("ok", _(", ").join(counts), self._style)
 
     def _notes(self) -> Iterator[str]:
-        codes = [f.code for f in self._findings() if f.counts and f.weight is Severity.INFO]
+        echoes = echoes_of(self._report)
+        notes = [f.code for f in self._findings() if f.counts and f.weight is Severity.INFO]
+        codes = [code for note in dict.fromkeys(notes) for code in (note, *echoes.get(note, ()))]
         if codes:
             text = _("{codes} (-v says more)").format(codes=self._named(codes))
             yield from summed("info", text, self._style)

@@ -83,7 +83,10 @@ def fix_text(report: FixReport, style: Style = PLAIN) -> str:
 
 
 def _kind(report: FixReport) -> str:
-    return "ok" if report.exit_code == 0 else "error" if report.failed else "warning"
+    if report.exit_code == 0:
+        return "ok"
+    failed = any(done.outcome.status is ActionStatus.FAILED for done in report.actions)
+    return "error" if failed else "warning"
 
 
 def _next(report: FixReport) -> list[str]:

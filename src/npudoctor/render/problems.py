@@ -16,6 +16,22 @@ INDENT = " " * 4
 _ALIKE = 3  # findings of one code that are shown: eight devices often have the same
 
 
+def echoes_of(report: Report) -> dict[str, list[str]]:
+    """The codes that each counting finding explains, those that its echoes explain in turn included."""
+    findings = [finding for row in report.results for finding in row.findings if finding.ignored is None]
+    causes = {finding.code: finding.caused_by for finding in findings if finding.caused_by is not None}
+    counting = {finding.code for finding in findings if finding.counts}
+    echoes: dict[str, list[str]] = {}
+    for finding in findings:
+        cause, seen = finding.caused_by, {finding.code}
+        while cause in causes and cause not in counting and cause not in seen:
+            seen.add(cause)
+            cause = causes[cause]
+        if cause is not None:
+            echoes.setdefault(cause, []).append(finding.code)
+    return echoes
+
+
 class Problems:
     """The findings of one report that count.
 
@@ -28,11 +44,7 @@ class Problems:
     ) -> None:
         self._style, self._commands, self._prose, self._evidence = style, commands, prose, evidence
         self._findings = [finding for row in report.results for finding in row.findings if finding.counts]
-        self._echoes: dict[str, list[str]] = {}
-        for row in report.results:
-            for finding in row.findings:
-                if finding.caused_by is not None and finding.ignored is None:
-                    self._echoes.setdefault(finding.caused_by, []).append(finding.code)
+        self._echoes = echoes_of(report)
 
     def lines(self, least: Severity) -> Iterator[str]:
         """Those that weigh as much; of many of one code the first few, and how many more there are."""
