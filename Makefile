@@ -8,8 +8,8 @@ PIP_ARGS ?=
 PYTEST_ARGS ?=
 # Debian packages with the programs that tests set scenes with.
 TEST_PACKAGES = e2fsprogs fish fuse3 g++ groff-base iproute2 iptables jq man-db mount nftables perl procps ripgrep tcsh tmux util-linux zsh
-# Those that bring services which a machine would start at its next boot: for machines of CI alone.
-TEST_SERVICES = dbus firewalld munge openssh-server slurm-client slurmctld slurmd ufw
+# Those that are large, or bring services which a machine would start at its next boot: for machines of CI alone.
+TEST_SERVICES = chromium dbus firewalld munge openssh-server slurm-client slurmctld slurmd ufw
 CATALOGUES = $(wildcard src/npudoctor/locale/*/LC_MESSAGES/*.po)
 # With those of the package that work it out: without it all answers are the same, only later.
 EXPLAIN = src/npudoctor/explain
@@ -95,6 +95,7 @@ environments: $(VENV)/.installed-test
 bench: $(VENV)/.installed-test
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/logs.py
+	$(BIN)/python benchmarks/fleet.py
 
 docs: $(VENV)/.installed-test
 	$(BIN)/python tools/index.py

@@ -1,4 +1,4 @@
-"""The options with which a container is started to have an accelerator, for all checks that need one."""
+"""The options with which a container is started to have what it lacks, for all checks that miss something."""
 
 from __future__ import annotations
 
@@ -10,11 +10,17 @@ from npudoctor import Fix, Risk, _
 def to_add(paths: Iterable[str]) -> Fix:
     """What to ask for: device nodes are given, the rest is mounted. Nobody can do it from inside."""
     return asked_for(
-        f"--device {path}" if path.startswith("/dev/") else f"-v {path}:{path}:ro" for path in paths
+        ("--device", path) if path.startswith("/dev/") else ("-v", f"{path}:{path}:ro") for path in paths
     )
 
 
-def asked_for(options: Iterable[str]) -> Fix:
-    """The same with the options themselves."""
+def asked_for(options: Iterable[tuple[str, ...]]) -> Fix:
+    """The same with the options themselves, each as its words."""
+    chosen = tuple(dict.fromkeys(options))
     title = _("ask whoever starts the container to add {options}")
-    return Fix(title.format(options=" ".join(dict.fromkeys(options))), risk=Risk.MANUAL, needs_root=False)
+    return Fix(
+        title.format(options=" ".join(" ".join(option) for option in chosen)),
+        risk=Risk.MANUAL,
+        needs_root=False,
+        container=tuple(word for option in chosen for word in option),
+    )

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Optional
 
 from npudoctor import Action, Command, Finding, Fix, Host, Risk, _
+from npudoctor.checks.device._container_options import asked_for
 from npudoctor.facts.leftovers.port_holders import abbreviate
 from npudoctor.host.fs.files import Entry
 from npudoctor.host.process.users import group_of
@@ -75,7 +76,7 @@ def _by_group(host: Host, gid: int, paths: list[str], evidence: tuple[str, ...],
         )
     elif host.system.container():
         text = _("{user} may not open {paths}: start the container with --group-add {gid}, their group")
-        fix = None
+        fix = asked_for([("--group-add", str(gid))])
     return Finding(
         code,
         text.format(user=user, paths=abbreviate(paths), group=group, gid=gid),

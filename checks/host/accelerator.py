@@ -100,7 +100,7 @@ def _given(host: Host, kind: str) -> Fix:
     from npudoctor.checks.device._container_options import asked_for, to_add
 
     if kind == "gpu":
-        options: Fix = asked_for(["--gpus all"])
+        options: Fix = asked_for([("--gpus", "all")])
         return options
     from npudoctor.checks.device.container_mounts import LIBRARIES, missing
     from npudoctor.checks.device.device_nodes import NEEDED

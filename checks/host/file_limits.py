@@ -159,7 +159,8 @@ def _raise_hard_limit(host: Host) -> Fix:
     number, unit = RECOMMENDED, _service(host)
     if host.system.container():
         title = _("ask whoever starts the container to add --ulimit nofile={number}:{number}")
-        return Fix(title.format(number=number), risk=Risk.MANUAL, needs_root=False)
+        words = ("--ulimit", f"nofile={number}:{number}")
+        return Fix(title.format(number=number), risk=Risk.MANUAL, needs_root=False, container=words)
     if _slurm(host):
         title = _("a Slurm job has the limit of the shell that submitted it, or slurmd's: raise it there")
         return Fix(title, (Command(("systemctl", "edit", "slurmd.service")),), risk=Risk.MANUAL)

@@ -92,7 +92,9 @@ def _larger(host: Host, now: int) -> Optional[Fix]:
         title = _(
             "ask whoever starts the container to add --shm-size={size}, or an emptyDir of medium Memory"
         )
-        return Fix(title.format(size=text), risk=Risk.MANUAL, needs_root=False)
+        return Fix(
+            title.format(size=text), risk=Risk.MANUAL, needs_root=False, container=("--shm-size", text)
+        )
     if not _is_tmpfs(host):
         return None
     step = Remount(SHM, size, now)

@@ -86,7 +86,8 @@ class Step(Protocol):
 class Fix:
     """A remedy as data: shown exactly as it will run, and run only by fixing.apply.
 
-    `unproven` marks lines that are shown because nobody could prove the thing dead.
+    `unproven` marks lines that are shown because nobody could prove the thing dead. `container`: what the
+    start of the container lacks, as words of `docker run`; nobody can add it from inside.
     """
 
     title: str
@@ -95,6 +96,7 @@ class Fix:
     risk: Risk = Risk.CAUTION
     needs_root: bool = True
     unproven: bool = False
+    container: tuple[str, ...] = ()
 
     @property
     def commands(self) -> tuple[str, ...]:

@@ -26,7 +26,8 @@ _SIGNS = {
     "broken": "?",
 }
 _STYLE = """
-:root{color-scheme:light dark;--line:#8884;--bad:#c62828;--odd:#b26a00;--good:#2e7d32}
+:root{color-scheme:light dark;--line:#8884;--bad:light-dark(#b3261e,#ff8a80);
+--odd:light-dark(#8a5200,#ffb74d);--good:light-dark(#2e7d32,#81c784)}
 body{font:15px/1.45 system-ui,sans-serif;margin:1.5rem auto;max-width:78rem;padding:0 1rem}
 h1{font-size:1.4rem}h2{font-size:1.1rem;margin-top:2rem}
 .not_ready,.error,.problem{color:var(--bad)}.ready{color:var(--good)}
@@ -37,16 +38,25 @@ th,td{vertical-align:top}
 .map thead th{position:sticky;top:0;background:Canvas;vertical-align:bottom}
 .map thead th span{writing-mode:vertical-rl;font-weight:400}.map td{text-align:center}
 .nodes{font-family:ui-monospace,monospace;font-weight:400;overflow-wrap:anywhere;min-width:14rem}
+td.nodes{max-width:26rem}div.nodes{max-height:6em;overflow:auto}.told{min-width:22rem}
 pre{background:#8882;padding:.5rem;white-space:pre-wrap;overflow-wrap:anywhere}
 input{font:inherit;padding:.3rem;width:100%;max-width:30rem}
 :focus-visible{outline:2px solid Highlight}
-@media print{input,label{display:none}.map{max-height:none;overflow:visible}body{max-width:none}}
+@media print{input,label{display:none}.map,div.nodes{max-height:none;overflow:visible}body{max-width:none}}
 """
+# A row stays when each word stands in it, or names a node of its folded set: node17 is in node[1-37].
 _SCRIPT = """
 const box=document.getElementById('filter'),rows=[...document.querySelectorAll('[data-row]')];
 const texts=rows.map(r=>(r.dataset.row+' '+r.textContent).toLowerCase());
+const sets=rows.map(r=>[...r.querySelectorAll('.nodes')]
+.flatMap(e=>e.textContent.match(/[^,[]*\\[[^\\]]*\\][^,]*/g)||[])
+.map(t=>/^(.*)\\[(.*)\\](.*)$/.exec(t.toLowerCase())).filter(Boolean)
+.map(m=>[m[1],m[3],m[2].split(',').map(p=>{const [a,b]=p.split('-');return [+a,+(b||a),a.length]})]));
+const inSet=(w,[head,tail,spans])=>{if(!w.startsWith(head)||!w.endsWith(tail))return false;
+const n=w.slice(head.length,w.length-tail.length);
+return /^\\d+$/.test(n)&&spans.some(([a,b,l])=>+n>=a&&+n<=b&&(n[0]!=='0'||n.length===l))};
 box.addEventListener('input',()=>{const w=box.value.toLowerCase().split(/\\s+/);
-rows.forEach((r,i)=>{r.hidden=!w.every(x=>texts[i].includes(x))})});
+rows.forEach((r,i)=>{r.hidden=!w.every(x=>texts[i].includes(x)||sets[i].some(s=>inSet(x,s)))})});
 document.addEventListener('keydown',e=>{if(e.key==='/'&&document.activeElement!==box){e.preventDefault();box.focus()}
 if(e.key==='Escape'){box.value='';box.dispatchEvent(new Event('input'));box.blur()}});
 """
@@ -77,7 +87,7 @@ def _head(fleet: Fleet) -> Iterator[str]:
     for state, name in zip(STATES, titles):
         nodes = fleet.names(state)
         yield f'<tr><th class="{state}" scope="row">{_text(name)}</th><td>{len(nodes)}</td>'
-        yield f'<td class="nodes">{_text(fold(nodes))}</td></tr>'
+        yield f'<td><div class="nodes" tabindex="0">{_text(fold(nodes))}</div></td></tr>'
     yield "</tbody></table>\n"
 
 
@@ -92,8 +102,9 @@ def _findings(fleet: Fleet) -> Iterator[str]:
     ):
         yield f'<tr data-row="{finding.severity}">'
         yield f'<td class="{finding.severity}">{_text(finding.code)}</td>'
-        yield f'<td>{len(finding.nodes)}</td><td class="nodes">{_text(fold(finding.nodes))}</td>'
-        yield f"<td>{_text(finding.message)}"
+        yield f'<td>{len(finding.nodes)}</td><td class="nodes">'
+        yield f'<div class="nodes" tabindex="0">{_text(fold(finding.nodes))}</div></td>'
+        yield f'<td class="told">{_text(finding.message)}'
         if finding.fix and finding.fix["commands"]:
             lines = "\n".join(map(_text, finding.fix["commands"]))
             yield f"<br>{_text(finding.fix['title'])}<pre>{lines}</pre>"

@@ -74,10 +74,12 @@ def _finding(finding: Finding) -> dict[str, Any]:
 def _fix(fix: Optional[Fix]) -> Optional[dict[str, Any]]:
     if fix is None:
         return None
+    given = {"container": list(redact_lines(fix.container))} if fix.container else {}
     return {
         "title": redact(fix.title),
         "risk": fix.risk.name.lower(),
         "needs_root": fix.needs_root,
         "commands": list(redact_lines(fix.commands)),
         "undo": list(redact_lines(fix.undo_commands)),
+        **given,
     }

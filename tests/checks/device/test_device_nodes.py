@@ -106,7 +106,7 @@ def test_a_login_that_is_older_than_the_membership() -> None:
 def test_in_a_container_the_group_is_given_from_outside() -> None:
     (finding,) = told(nodes(), GROUPS, CONTAINER).findings
     assert "--group-add 1001" in finding.message
-    assert finding.fix is None
+    assert finding.fix is not None and finding.fix.container == ("--group-add", "1001")
 
 
 def test_only_the_nodes_that_are_closed_are_named() -> None:
@@ -125,6 +125,7 @@ def test_a_node_is_missing(name: str) -> None:
     assert f"/dev/{name}" in finding.message
     (finding,) = told(nodes(), CONTAINER, groups=OURS, without=f"/dev/{name}").findings
     assert finding.fix is not None and finding.fix.title.endswith(f" add --device /dev/{name}")
+    assert finding.fix.container == ("--device", f"/dev/{name}")
 
 
 @pytest.mark.parametrize(("content", "what"), [(folder(), "a folder"), ("", "a plain file")])

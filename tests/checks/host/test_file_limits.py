@@ -170,6 +170,7 @@ def test_a_container_is_started_with_more() -> None:
     (finding,) = told("1024", "4096", 1000, "/.dockerenv").findings
     assert finding.fix is not None and finding.fix.commands == ()
     assert finding.fix.title == "ask whoever starts the container to add --ulimit nofile=512000:512000"
+    assert finding.fix.container == ("--ulimit", "nofile=512000:512000")
     (finding,) = told("1024", "1048576", 1000, "/.dockerenv").findings
     assert finding.fix is not None and finding.fix.commands == ("ulimit -Sn 512000",)
 

@@ -64,6 +64,7 @@ def test_what_would_help() -> None:
     assert (finding.fix.risk, finding.fix.needs_root, finding.fix.undoable) == (Risk.CAUTION, True, True)
     (finding,) = told(MIB, container=True).findings
     assert finding.fix and finding.fix.commands == () and "--shm-size=16g," in finding.fix.title
+    assert finding.fix.container == ("--shm-size", "16g")
 
 
 def test_what_is_no_tmpfs_has_no_size_of_its_own() -> None:

@@ -1,0 +1,90 @@
+"""The page of `fleet report` in a real browser: 1,000 nodes open and filter within a second."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Callable
+
+import pytest
+from tests.fleet.carriers import ready, report
+from tests.support.browser import Browser, find
+
+from npudoctor.fleet.merge import Merger
+from npudoctor.fleet.reading import Found
+from npudoctor.render.fleet_html import fleet_html
+
+pytestmark = pytest.mark.slow
+
+SHOWN = "[...document.querySelectorAll('[data-row]')].filter(row => !row.hidden).map(row => row.textContent)"
+FILTER = """(word => {
+    const began = performance.now(), box = document.getElementById('filter');
+    box.value = word;
+    box.dispatchEvent(new Event('input'));
+    document.body.offsetHeight;
+    return performance.now() - began;
+})"""
+
+
+def page(reports: list[Any], expected: tuple[str, ...] = ()) -> str:
+    merger = Merger(expected)
+    for made in reports:
+        merger.add(Found(made, "-"))
+    return fleet_html(merger.fleet())
+
+
+@pytest.fixture
+def browser(tmp_path: Path, lack: Callable[[str], None]) -> Iterator[Browser]:
+    program = find()
+    if program is None:
+        lack("no Chromium")
+    with Browser(program or "", tmp_path) as found:
+        yield found
+
+
+def test_a_thousand_nodes_open_and_filter_within_a_second(browser: Browser, tmp_path: Path) -> None:
+    made = [report(f"node{n}") if n % 7 == 0 else ready(f"node{n}") for n in range(1, 991)]
+    path = tmp_path / "page.html"
+    path.write_text(page(made, tuple(f"node{n}" for n in range(1, 1001))), encoding="utf-8")
+    browser.open(path)
+    assert browser.run("performance.getEntriesByType('navigation')[0].loadEventEnd") < 1000
+    assert browser.run("document.querySelector('h1').textContent").startswith("not ready: 141 of 1000 nodes")
+    everything = len(browser.run(SHOWN))
+    assert browser.run(f"{FILTER}('node14')") < 1000
+    ill = browser.run(SHOWN)
+    assert browser.run(f"{FILTER}('node15')") < 1000
+    well = browser.run(SHOWN)
+    assert any("cache-server" in row for row in ill) and not any("cache-server" in row for row in well)
+    assert browser.run(f"{FILTER}('node995 silent')") < 1000
+    assert len(browser.run(SHOWN)) == 1
+    browser.run("document.dispatchEvent(new KeyboardEvent('keydown', {key: 'Escape'}))")
+    assert len(browser.run(SHOWN)) == everything
+    browser.run("document.dispatchEvent(new KeyboardEvent('keydown', {key: '/'}))")
+    assert browser.run("document.activeElement.id") == "filter"
+
+
+def test_it_fetches_nothing_and_runs_nothing_of_a_node(browser: Browser, tmp_path: Path) -> None:
+    hostile = report("<img src=x onerror=document.title='owned'>")
+    hostile["msg"] = "</script><script>document.title='owned'</script>"
+    for row in hostile["results"]:
+        for finding in row["findings"]:
+            finding["message"] = '"><svg onload="document.title=\'owned\'">'
+    path = tmp_path / "page.html"
+    path.write_text(page([hostile, ready("b")]), encoding="utf-8")
+    browser.open(path)
+    assert browser.run("document.title").startswith("npudoctor: ")
+    assert browser.run("document.querySelectorAll('img, svg, link, iframe').length") == 0
+    assert browser.run("performance.getEntriesByType('resource').length") == 0
+    assert browser.run("document.body.textContent").count("document.title='owned'") > 0
+
+
+def test_on_paper_nothing_is_cut_off(browser: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.write_text(page([report(f"node{n * 3}") for n in range(300)]), encoding="utf-8")
+    browser.open(path)
+    boxes = "[...document.querySelectorAll('div.nodes, .map')]"
+    cut = f"{boxes}.some(box => box.scrollHeight > box.clientHeight + 2)"
+    browser.picture(tmp_path / "screen.png", 1200, 900)
+    assert browser.run(cut) is True
+    browser.picture(tmp_path / "paper.png", 1200, 900, paper=True)
+    assert browser.run(cut) is False
