@@ -7,7 +7,7 @@ BIN = $(VENV)/bin
 PIP_ARGS ?=
 PYTEST_ARGS ?=
 # Debian packages with the programs that tests set scenes with.
-TEST_PACKAGES = e2fsprogs fish fuse3 g++ iproute2 iptables jq mount nftables perl procps ripgrep tcsh tmux util-linux zsh
+TEST_PACKAGES = e2fsprogs fish fuse3 g++ groff-base iproute2 iptables jq man-db mount nftables perl procps ripgrep tcsh tmux util-linux zsh
 # Those that are large, or bring services which a machine would start at its next boot: for machines of CI alone.
 TEST_SERVICES = chromium dbus firewalld munge openssh-server slurm-client slurmctld slurmd ufw
 CATALOGUES = $(wildcard src/npudoctor/locale/*/LC_MESSAGES/*.po)
@@ -120,7 +120,7 @@ test-deps:
 	else apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $$missing; fi
 
 clean:
-	rm -rf .venv .venv-* build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-* build dist share *.egg-info .mypy_cache .pytest_cache .ruff_cache
 	rm -f $(CATALOGUES:.po=.mo) src/npudoctor/explain/table.json
 	find src checks tests tools build_backend -name __pycache__ -prune -exec rm -rf {} +
 

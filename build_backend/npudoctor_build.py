@@ -1,4 +1,5 @@
-"""The build backend: setuptools, after the message catalogues and the table of `explain` were made.
+"""The build backend: setuptools, after the message catalogues, the table of `explain`, the completion for
+shells and the manual pages were made.
 
 The .po files and the signatures are in git, what is made of them is not. Made here, and not by the Makefile,
 it reaches everybody: `pip install .`, the editable install, the sdist and the wheel.
@@ -28,6 +29,7 @@ __all__ = [
     "build_sdist",
     "build_wheel",
     "compile_catalogues",
+    "compile_share",
     "compile_signatures",
     "get_requires_for_build_editable",
     "get_requires_for_build_sdist",
@@ -50,23 +52,37 @@ def compile_catalogues(root: Path = ROOT) -> list[Path]:
     return compiled
 
 
-def compile_signatures(root: Path = ROOT) -> Path:
-    """Work out what `explain` looks for, and return the file. A process of its own imports the package of
-    this tree: another one may be installed here. What it needs lies where it does for us, which in a build
-    environment of pip's is told by PYTHONPATH."""
-    source = root / "src"
-    code = (
-        "import sys; sys.path[:0] = sys.argv[1:]; "
-        "from npudoctor.explain.signatures.prepared import write; write()"
-    )
+def _run_package(root: Path, code: str) -> None:
+    """Run code that imports the package of this tree, in a process of its own: another one may be installed
+    here. What it needs lies where it does for us, which in a build environment of pip's PYTHONPATH says."""
     ours = [path for path in sys.path if path]
-    subprocess.run([sys.executable, "-I", "-B", "-c", code, str(source), *ours], check=True)
-    return source / "npudoctor" / "explain" / "table.json"
+    start = "import sys; sys.path[:0] = sys.argv[1:]; "
+    subprocess.run([sys.executable, "-I", "-B", "-c", start + code, str(root / "src"), *ours], check=True)
+
+
+def compile_signatures(root: Path = ROOT) -> Path:
+    """Work out what `explain` looks for, and return the file."""
+    _run_package(root, "from npudoctor.explain.signatures.prepared import write; write()")
+    return root / "src" / "npudoctor" / "explain" / "table.json"
+
+
+def compile_share(root: Path = ROOT) -> list[Path]:
+    """Write completion and manual pages, after all else was made, and return the files."""
+    folder = root / "share"
+    shutil.rmtree(folder, ignore_errors=True)
+    for language in ("en", "zh"):
+        code = f"from npudoctor.core import messages; messages.activate({language!r}); "
+        _run_package(
+            root,
+            f"{code}from npudoctor.cli.companions.share import write; write({str(folder)!r}, {language!r})",
+        )
+    return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
 def _prepare() -> None:
     compile_catalogues()
     compile_signatures()
+    compile_share()
     # setuptools never empties its scratch folder: a check that was deleted since would be in the next wheel.
     shutil.rmtree(ROOT / "build" / "lib", ignore_errors=True)
 
@@ -97,5 +113,5 @@ def build_editable(
 
 
 if __name__ == "__main__":
-    for path in (*compile_catalogues(), compile_signatures()):
+    for path in (*compile_catalogues(), compile_signatures(), *compile_share()):
         print(path.relative_to(ROOT))

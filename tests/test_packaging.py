@@ -19,13 +19,27 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+from npudoctor import __version__
+from npudoctor.cli.companions.grammar import all_commands, command_tree
+from npudoctor.cli.companions.share import MANUALS
+from npudoctor.cli.companions.share import PLACES as COMPLETIONS
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parent.parent
-MADE_HERE = (".git", ".venv*", "build", "dist", "*.egg-info", "__pycache__", ".*_cache", "*.mo", "table.json")
+MADE_HERE = (
+    ".git", ".venv*", "build", "dist", "share", "*.egg-info", "__pycache__", ".*_cache", "*.mo", "table.json"
+)  # fmt: skip
+# Completion, and manual pages of npudoctor and of each command, in both languages.
+PAGES = ["-".join(("npudoctor", *command.words)) + ".1" for command in all_commands(command_tree())]
+SHARE = [
+    *(f"share/{path}" for path in COMPLETIONS.values()),
+    *(f"share/{folder}/{page}" for folder in MANUALS.values() for page in PAGES),
+]
+DATA = f"npudoctor-{__version__}.data/data"
 PLACES = {"src/npudoctor": "npudoctor", "checks": "npudoctor/checks"}
 
 
@@ -67,7 +81,7 @@ def expected(tree: Path) -> set[str]:
             if path.is_file() and "__pycache__" not in path.parts:
                 names.add(f"{package}/{path.relative_to(tree / folder).as_posix()}")
     catalogues = {name[: -len("po")] + "mo" for name in names if name.endswith(".po")}
-    return names | catalogues | {"npudoctor/explain/table.json"}
+    return names | catalogues | {"npudoctor/explain/table.json"} | {f"{DATA}/{path}" for path in SHARE}
 
 
 def names_in(wheel: Path) -> set[str]:
@@ -105,7 +119,7 @@ def test_the_sdist_has_the_sources_the_tests_and_the_catalogues(packages: Packag
             if path.is_file() and "__pycache__" not in path.parts:
                 wanted.add(path.relative_to(packages.tree).as_posix())
     wanted |= {name[: -len("po")] + "mo" for name in wanted if name.endswith(".po")}
-    wanted.add("src/npudoctor/explain/table.json")
+    wanted |= {"src/npudoctor/explain/table.json", *SHARE}
     assert sorted(wanted - names) == []
 
 
@@ -200,6 +214,7 @@ def test_the_installed_wheel_answers_as_the_tree_does(
     # A Python's own pip is mostly new enough for today's wheels, and then nothing is fetched.
     for what in ("pip>=22", str(packages.wheel)):
         subprocess.run([*pip, what], cwd=tmp_path, env=environment(), check=True)
+    assert [path for path in SHARE if not (tmp_path / "venv" / path).is_file()] == []
     for arguments in (["--version"], ["list", "--format", "json"], ["schema"]):
         installed = output(str(folder / "npudoctor"), *arguments, cwd=tmp_path)
         assert installed == output(sys.executable, "-m", "npudoctor", *arguments, cwd=tmp_path)

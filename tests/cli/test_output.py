@@ -116,3 +116,26 @@ def test_a_full_disk_leaves_the_old_file(npudoctor: Npudoctor, tmp_path: Path) -
     )  # fmt: skip
     assert done.stdout == "status 74\nold\nreport\n", done
     assert "No space left on device" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "json"),
+    [
+        (("--output", "x.json"), True),
+        (("--output=X.JSON",), True),
+        (("--output", "x.json", "--format", "text"), False),
+        (("--output", "x.txt"), False),
+        (("--output", "json"), False),
+        (("--output", "x.txt", "--format", "json"), True),
+    ],
+)
+@pytest.mark.parametrize("command", [("check", "clock"), ("explain", "EI0006")])
+def test_a_file_that_is_called_json_is_json(
+    npudoctor: Npudoctor, command: tuple[str, ...], arguments: tuple[str, ...], json: bool
+) -> None:
+    """In English as all JSON, whatever LANG says."""
+    done = npudoctor(*command, *arguments, LANG="zh_CN.UTF-8")
+    assert (done.out, done.err) == ("", "")
+    (path,) = (path for path in npudoctor.folder.iterdir() if path.is_file())
+    assert path.read_text().startswith("{") is json
+    assert path.read_text().isascii() is json

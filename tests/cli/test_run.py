@@ -96,7 +96,7 @@ def test_not_ready_says_why_and_starts_nothing(run: Npudoctor) -> None:
     run.drop_in("sick", BAD, scope="JOB")
     done = run("run", "touch", "started")
     assert done.status == 125 and done.out == ""
-    assert "error sick.bad\n      the job would fail\n      - seen\n" in done.err
+    assert "error sick.bad: the job would fail\n    - seen\n" in done.err
     assert done.err.endswith("(sick.bad); the job was not started (--force starts it anyway)\n")
     assert not (run.folder / "started").exists()
     assert run("run", "-q", "touch", "started").err.count("\n") == 1

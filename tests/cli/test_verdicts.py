@@ -57,7 +57,8 @@ def test_text_and_quiet_end_with_the_same_status(npudoctor: Npudoctor) -> None:
     npudoctor.drop_in("sick", BAD)
     text, quiet = npudoctor("check", "sick"), npudoctor("check", "sick", "-q")
     assert (text.status, quiet.status) == (1, 1)
-    assert "it is bad" in text.out and "- seen: 5" in text.out
+    assert "error sick.bad: it is bad\n" in text.out and "seen: 5" not in text.out
+    assert "- seen: 5" in npudoctor("check", "sick", "-v").out
     assert text.out.splitlines()[-1].startswith("NOT READY: 1 error")
     assert quiet.out == "not ready: 1 problem (sick.bad)\n"
 

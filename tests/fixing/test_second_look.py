@@ -116,5 +116,5 @@ def test_what_only_the_callers_shell_can_do(
     assert "no program can change the shell that called it" in action["reason"]
     assert (report.exit_code, report.changed, report.failed) == (1, False, True)
     text = fix_text(report)
-    assert "by hand: x.y" in text and "refused" not in text
+    assert "by hand x.y" in text and "refused" not in text
     assert f"$ {line}" in text

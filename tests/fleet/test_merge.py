@@ -6,12 +6,14 @@ from typing import Any, Optional
 
 import pytest
 
+from npudoctor import __version__
 from npudoctor.fleet.merge import Fleet, Merger
 from npudoctor.fleet.nodes import InvalidNodes, expand, fold
 from npudoctor.fleet.reading import Found, Unreadable
 from npudoctor.render import exports
 from npudoctor.render.fleet_html import fleet_html
 from npudoctor.render.fleet_text import fleet_text
+from npudoctor.render.style import Style
 
 from .carriers import ready, report
 
@@ -29,6 +31,12 @@ def test_findings_are_folded_to_node_sets() -> None:
     fleet = merged(*(report(f"node{n}") for n in (1, 2, 3, 5)), ready("node4"))
     assert "node[1-3,5]: cache-server.orphan-segment" in fleet_text(fleet)
     assert fleet.exit_code == 1 and fleet.names("ready") == ("node4",)
+    lines = fleet_text(fleet).splitlines()
+    assert lines[0] == f"npudoctor {__version__}: 5 nodes"
+    assert lines[-2] == "not ready: 4 of 5 nodes"
+    assert lines[-1] == "  next: npudoctor fleet fix --cache-server -w 'node[1-3,5]'"
+    text = fleet_text(fleet, Style(True, True))
+    assert "\x1b[31m✗\x1b[0m node[1-3,5]: cache-server.orphan-segment" in text
     assert "hccl-ports.dead" not in {finding.code for finding in fleet.findings}  # an echo
 
 

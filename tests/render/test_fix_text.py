@@ -13,6 +13,7 @@ from npudoctor.fixing.report import fix_report
 from npudoctor.fixing.steps.steps import Command, KnownStep, WriteFile
 from npudoctor.render.fix_json import fix_object
 from npudoctor.render.fix_text import fix_text, plan_text
+from npudoctor.render.style import Style
 
 ONE, TWO = Command(("one",), ("un", "one")), Command(("two",), ("un", "two"))
 NEVER = Command(("never",))
@@ -58,7 +59,7 @@ def test_what_the_plan_says_of_undoing(planned: Item, told: list[str], undoable:
     shown = lines(plan_text([planned]))
     assert shown[0] == ("to be undone:" if planned.takes_back else "the plan:")
     assert shown[-len(told) :] == told
-    assert len(shown) == len(told) + 3 + (planned.refusal is not None)
+    assert len(shown) == len(told) + 2 + (planned.refusal is not None)
     report = fix_report([ItemResult(planned, Outcome(ActionStatus.PLANNED))], None, changed=False)
     assert lines(fix_text(report))[-len(told) - 1 : -1] == told
     actions: Any = fix_object(report)["actions"]
@@ -69,8 +70,23 @@ def test_what_the_plan_says_of_undoing(planned: Item, told: list[str], undoable:
 def test_the_answer_says_what_ran_and_not_again_how_to_undo_it(ending: ActionStatus) -> None:
     report = fix_report([ItemResult(item(ONE), Outcome(ending, "because"))], "RUN", changed=True)
     told = lines(fix_text(report))
-    assert told[0].endswith(": x.y")
-    assert told[1:] == ["m", "why: because", "$ one", "journal of this run: RUN", told[-1]]
+    assert told[0].endswith(" x.y: m")
+    assert told[1:] == ["why: because", "$ one", "journal of this run: RUN", told[-1]]
+    assert told[-1].endswith("; next: npudoctor check")
+
+
+def test_what_was_only_shown_says_how_it_is_done() -> None:
+    report = fix_report([ItemResult(item(ONE), Outcome(ActionStatus.PLANNED))], None, changed=False)
+    assert lines(fix_text(report))[-1] == "1 planned; next: npudoctor fix x"
+    back = fix_report([ItemResult(item(ONE, back=True), Outcome(ActionStatus.PLANNED))], None, changed=False)
+    assert lines(fix_text(back))[-1] == "1 planned"
+
+
+def test_on_a_terminal_the_words_are_coloured() -> None:
+    report = fix_report([ItemResult(item(ONE), Outcome(ActionStatus.APPLIED))], "RUN", changed=True)
+    text = fix_text(report, Style(True, True))
+    assert "  \x1b[32mapplied\x1b[0m x.y: m\n" in text and "\x1b[1;32m1 applied\x1b[0m; next: " in text
+    assert "\x1b[33mby hand\x1b[0m x.y" not in plan_text([item(ONE)], Style(True, True))
 
 
 def test_no_plan_is_no_text() -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Optional
 
 import pytest
 
 from npudoctor.core import messages
-from npudoctor.core.model import Finding, Fix, Result, Risk, Severity, Status
-from npudoctor.fixing.steps.steps import Export
-from npudoctor.render.columns import width
+from npudoctor.core.model import UNANSWERED, Finding, Fix, Result, Risk, Severity, Status
+from npudoctor.fixing.steps.steps import Command, Export
+from npudoctor.render.columns import WIDTH, set_room, width
+from npudoctor.render.style import PLAIN, Style
 from npudoctor.render.text import report_text
 
 from .samples import ROWS, healed_by, report
@@ -19,11 +21,11 @@ GOLDEN = Path(__file__).with_name("golden")
 
 
 @pytest.mark.parametrize(
-    ("name", "verbose", "colour"),
-    [("report.txt", False, False), ("verbose.txt", True, False), ("colour.txt", False, True)],
+    ("name", "verbose", "style"),
+    [("report.txt", False, PLAIN), ("verbose.txt", True, PLAIN), ("colour.txt", False, Style(True, True))],
 )
-def test_it_reads_as_it_did(name: str, verbose: bool, colour: bool) -> None:
-    text = report_text(report(), verbose=verbose, colour=colour)
+def test_it_reads_as_it_did(name: str, verbose: bool, style: Style) -> None:
+    text = report_text(report(), verbose=verbose, style=style)
     assert text == (GOLDEN / name).read_text(encoding="utf-8")
 
 
@@ -37,13 +39,48 @@ def test_it_fits_into_80_columns_but_for_what_is_typed(language: str) -> None:
     assert all(width(line) <= 80 for line in lines if not line.startswith("        "))
 
 
-def test_a_skipped_row_that_says_something_is_shown() -> None:
+def test_what_is_only_worth_knowing_is_named_and_shown_to_who_asked_for_it() -> None:
     note = Finding("a.note", "worth a word", severity=Severity.INFO)
     rows = [Result(name, "A", "g", Status.SKIPPED, needed=False, reason="no", findings=findings)
             for name, findings in (("a", (note,)), ("b", ()))]  # fmt: skip
     text = report_text(report(*rows))
-    assert "    info a.note\n      worth a word\n" in text
-    assert "skipped, -v says why: b\n" in text
+    assert "\ninfo: a.note (-v says more)\n" in text and "worth a word" not in text
+    assert "\n2 checks do not apply here (-v says why)\n" in text
+    assert "\ninfo a.note: worth a word\n" in report_text(report(*rows), notes=True)
+
+
+def test_nothing_is_dropped() -> None:
+    """Of each finding that counts the code is there, of each row that has no answer the name."""
+    text = report_text(report())
+    for row in ROWS:
+        for finding in row.findings:
+            assert finding.code in text
+        if row.status in UNANSWERED:
+            assert row.check in text
+
+
+def test_of_many_alike_the_first_are_shown_and_all_are_counted() -> None:
+    findings = tuple(Finding("npu-busy.held", f"NPU {n} is held", Severity.ERROR) for n in range(8))
+    row = Result("npu-busy", "Free", "device", Status.PROBLEM, findings=findings)
+    text = report_text(report(row))
+    assert text.count("error npu-busy.held: NPU ") == 3
+    assert "\nerror and 5 more npu-busy.held (-v shows them)\n" in text
+    assert text.splitlines()[-1] == "NOT READY: 8 errors"
+    assert report_text(report(row), verbose=True).count("is held") == 8
+
+
+def test_errors_come_first() -> None:
+    lines = report_text(report()).splitlines()
+    signs = [line.split()[0] for line in lines if line.startswith(("error ", "warning "))]
+    assert signs == sorted(signs) and set(signs) == {"error", "warning"}
+
+
+def test_a_remedy_of_many_lines_says_how_many_are_left() -> None:
+    fix = Fix("do it", tuple(Command((f"step{n}",)) for n in range(9)))
+    row = Result("x", "X", "g", Status.PROBLEM, findings=(Finding("x.y", "m", Severity.ERROR, fix=fix),))
+    text = report_text(report(row))
+    assert "step2\n      # and 6 more lines (-v shows them)\n" in text
+    assert report_text(report(row), verbose=True).count("step") == 9
 
 
 def test_quiet_is_the_one_line() -> None:
@@ -53,7 +90,7 @@ def test_quiet_is_the_one_line() -> None:
 def test_a_command_is_never_broken() -> None:
     argv = ("/opt/tool", *(f"--long-option-{number}=value with blanks" for number in range(20)))
     text = report_text(report(healed_by(*argv)))
-    assert "        /opt/tool '--long-option-0=value with blanks' '--long" in text
+    assert "\n      /opt/tool '--long-option-0=value with blanks' '--long" in text
 
 
 def last_line(*rows: Result, fail_on: Severity = Severity.ERROR) -> str:
@@ -64,7 +101,7 @@ def test_the_last_line_says_what_to_do_next() -> None:
     ok = Result("a", "A", "g", Status.OK)
     unknown = Result("b", "B", "g", Status.UNKNOWN, reason="no way")
     skipped = Result("c", "C", "g", Status.SKIPPED, needed=False, reason="no")
-    assert last_line(ok) == "READY"
+    assert last_line(ok) == "READY; next: npudoctor run COMMAND"
     assert last_line(ok, unknown) == "UNDETERMINED: no result from b"
     assert last_line(skipped) == "UNDETERMINED: none of the selected checks applies to this machine"
     assert last_line(healed_by("x")) == "NOT READY: 1 error; next, as root: npudoctor fix driver"
@@ -82,14 +119,15 @@ def test_what_no_child_can_do_is_not_promised() -> None:
 
 
 def test_warnings_alone_are_told_and_do_not_decide() -> None:
-    assert last_line(ROWS[2]) == "READY: 1 warning"
+    assert last_line(ROWS[2]).startswith("READY: 1 warning; next, in the job's shell: eval ")
     assert last_line(ROWS[2], fail_on=Severity.WARNING).startswith("NOT READY: 1 warning")
 
 
 def test_an_echo_stands_under_its_cause_only() -> None:
     text = report_text(report())
-    assert text.count("held by what was left behind") == 1
-    assert "      echo hccl-ports.dead: held by what was left behind" in text
+    assert "held by what was left behind" not in text
+    assert "\n    this also causes hccl-ports.dead\n" in text
+    assert "      echo hccl-ports.dead: held by what was left behind" in report_text(report(), verbose=True)
 
 
 def test_a_remedy_without_lines_announces_none() -> None:
@@ -98,3 +136,70 @@ def test_a_remedy_without_lines_announces_none() -> None:
     row = Result("numpy-version", "NumPy suits", "python", Status.PROBLEM, findings=(finding,))
     text = report_text(report(row))
     assert "make a virtual environment\n" in text
+
+
+def test_a_machine_without_accelerators_is_told_what_lets_it_be_judged() -> None:
+    row = Result("accelerator", "A", "host", Status.UNKNOWN, reason="none was found")
+    ok = Result("b", "B", "g", Status.OK)
+    lines = report_text(report(ok, row)).splitlines()
+    assert lines[-2] == "UNDETERMINED: no result from accelerator"
+    assert lines[-1] == "  if it needs no accelerator: npudoctor check --expect none"
+
+
+@pytest.mark.parametrize("fail_on", [Severity.ERROR, Severity.WARNING])
+def test_warnings_alone_are_not_red(fail_on: Severity) -> None:
+    text = report_text(report(ROWS[2], fail_on=fail_on), style=Style(True, True))
+    assert "\x1b[31m" not in text and "\x1b[1;31m" not in text
+    assert "\x1b[33m!\x1b[0m" in text
+    assert "\x1b[1;31mNOT READY" in report_text(report(*ROWS[:2]), style=Style(True, True))
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_it_uses_the_width_of_the_terminal(language: str, columns: int) -> None:
+    messages.activate(language)
+    set_room(columns)
+    try:
+        lines = report_text(report()).splitlines()
+    finally:
+        messages.activate("en")
+        set_room(WIDTH)
+    typed = ("      ", "    npudoctor", "  npudoctor")
+    widths = [width(line) for line in lines if not line.startswith(typed)]
+    assert max(widths) <= columns and max(widths) > columns - 20
+
+
+def test_what_could_not_be_judged_says_how_it_can_be() -> None:
+    late = Result("driver", "D", "g", Status.TIMEOUT, reason="no answer within 10 s")
+    closed = Result("firewall", "F", "g", Status.UNKNOWN, needed=False, reason="only root sees it")
+    broken = Result("mine", "M", "g", Status.BROKEN, needed=False, reason="others write it")
+    text = report_text(report(late, closed, broken))
+    assert "\nunknown: driver: no answer within 10 s\n" in text
+    assert "\nunknown: with more time: npudoctor check driver --timeout 60 --deadline 120\n" in text
+    assert "\nunknown: root may see more: npudoctor check firewall\n" in text
+    assert "\nunknown: not needed for the verdict: mine (-v says why)\n" in text
+    ours = dataclasses.replace(report(closed), host=dataclasses.replace(report().host, user="root"))
+    assert "root may see more" not in report_text(ours) and "firewall" in report_text(ours)
+
+
+def test_a_name_with_a_line_break_makes_no_line_of_ours() -> None:
+    nasty = "x\nREADY\x1b[2J"
+    row = Result(nasty, nasty, nasty, Status.OK, findings=(Finding(nasty, nasty, Severity.INFO),))
+    bad = Result(nasty, nasty, nasty, Status.PROBLEM, findings=(Finding(nasty, nasty, Severity.ERROR),))
+    silent = Result(nasty, nasty, nasty, Status.TIMEOUT, reason=nasty)
+    for style in (PLAIN, Style(True, True)):
+        text = report_text(report(row, bad, silent), style=style)
+        assert "\nREADY" not in text and "\x1b[2J" not in text
+
+
+def test_what_an_echo_explains_is_named_at_the_cause() -> None:
+    def found(code: str, cause: Optional[str] = None, severity: Severity = Severity.ERROR) -> Result:
+        finding = Finding(f"{code}.x", code, severity, caused_by=cause and f"{cause}.x")
+        return Result(code, code, "g", Status.PROBLEM, findings=(finding,))
+
+    text = report_text(
+        report(found("a"), found("b", "a"), found("c", "b"), found("d", "c", Severity.WARNING))
+    )
+    assert "\n    this also causes b.x, c.x, d.x\n" in text
+    quiet = report_text(report(found("a", None, Severity.INFO), found("b", "a", Severity.INFO)))
+    assert "\ninfo: a.x, b.x (-v says more)\n" in quiet

@@ -9,8 +9,10 @@ from npudoctor.core.model import Report, Severity, Status
 from npudoctor.render.report_json import report_object
 from npudoctor.render.text import report_text
 
-_ALONE = re.compile(r"^    (error|warning|info) ([a-z0-9-]+\.[a-z0-9-]+)$", re.MULTILINE)
-_ECHO = re.compile(r"^    ([a-z0-9-]+\.[a-z0-9-]+): an echo\b", re.MULTILINE)
+_ALONE = re.compile(r"^(error|warning) ([a-z0-9-]+\.[a-z0-9-]+)(?=:|$)", re.MULTILINE)
+_MORE = re.compile(r"^(error|warning) and (\d+) more ([a-z0-9-]+\.[a-z0-9-]+)", re.MULTILINE)
+_NOTES = re.compile(r"^info: ((?:.|\n    )*?)\s+\(-v\s+says\s+more\)$", re.MULTILINE)
+_CODE = re.compile(r"[a-z0-9-]+\.[a-z0-9-]+")
 
 
 def differences(report: Report) -> list[str]:
@@ -18,14 +20,21 @@ def differences(report: Report) -> list[str]:
     text, rows = report_text(report), report_object(report)["results"]
     findings = [finding for row in rows for finding in row["findings"]]
     shown = Counter(_ALONE.findall(text))
-    told = Counter((one["severity"], one["code"]) for one in findings if not one["caused_by"])
-    echoes = Counter(one["code"] for one in findings if one["caused_by"])
-    counts = {name: report.counts[f"{name}s"] for name in ("error", "warning", "info")}
+    for severity, count, code in _MORE.findall(text):
+        shown[severity, code] += int(count)
+    heavy = [one for one in findings if one["severity"] != "info" and not one["caused_by"]]
+    told = Counter((one["severity"], one["code"]) for one in heavy)
+    notes = {one["code"] for one in findings if one["severity"] == "info" and not one["caused_by"]}
+    named = {code for line in _NOTES.findall(text) for code in _CODE.findall(line)}
+    echoes = {one["code"] for one in findings if one["caused_by"]}
+    counts = {name: report.counts[f"{name}s"] for name in ("error", "warning")}
     wrong = []
     if shown != told:
         wrong.append(f"text {shown - told} JSON {told - shown}")
-    if Counter(_ECHO.findall(text)) != echoes:
-        wrong.append(f"echoes {echoes} shown {_ECHO.findall(text)}")
+    if named - echoes != notes:
+        wrong.append(f"notes {notes} named {named}")
+    if not all(re.search(rf"\b{re.escape(code)}\b", text) for code in echoes):
+        wrong.append(f"echoes {echoes}")
     if counts != {name: sum(n for (word, _code), n in shown.items() if word == name) for name in counts}:
         wrong.append(f"counted {counts}, shown {shown}")
     return wrong + _of_rows(report)

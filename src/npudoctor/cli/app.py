@@ -28,6 +28,7 @@ COMMANDS = {
     "list": _("List all checks and their codes."),
     "show": _("Print the manual of a check."),
     "schema": _("Print the JSON Schema of a document."),
+    "completion": _("Print what makes Tab complete in bash, zsh or fish."),
 }
 FUNCTIONS = {"list": "list_checks"}  # a function called list would hide the builtin
 CLASSES = {"run": Wrapper}
@@ -70,6 +71,10 @@ def npudoctor(ctx: typer.Context, version: Version = False, lang: Lang = None) -
         output.emit(f"npudoctor {__version__}\n")
         raise typer.Exit(0)
     if ctx.invoked_subcommand is None:
-        typer.echo(ctx.get_help(), err=True)
+        from npudoctor.cli.advice import advice_text
+
+        output.redirect_stdout()
+        usage, title = ctx.get_help().rstrip("\n"), _("Next, on this machine:")
+        output.write_stderr(f"{usage}\n\n{title}\n{advice_text(ctx.obj.variables)}")
         raise typer.Exit(64)
     return None

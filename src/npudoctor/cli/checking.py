@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from npudoctor.cli.arguments.paths import writable
+from npudoctor.cli.arguments.paths import format_for, writable
 from npudoctor.cli.caller import Caller
 from npudoctor.cli.config import UsageError
 from npudoctor.cli.session import open_session
@@ -22,6 +22,7 @@ def check_node(flags: Mapping[str, Any], caller: Caller) -> int:
     verbose, quiet = bool(flags["verbose"]), bool(flags["quiet"])
     if verbose and quiet:
         raise UsageError(_("-v and -q cannot be used together"))
+    flags = {**flags, "format": format_for(flags["format"], flags["output"])}
     if flags["format"] in EXPORTS:
         return _export(flags, caller)
     if flags["format"] not in (None, "text", "json"):
@@ -32,7 +33,8 @@ def check_node(flags: Mapping[str, Any], caller: Caller) -> int:
         target = writable(flags["output"], Files(session.host.disk))
         settings = session.settings(flags["names"] or ())
         report = runner.run(session.loaded, session.host, settings, session.until)
-        deliver_report(report, session.config["format"], target, verbose=verbose, quiet=quiet)
+        notes = bool(settings.select)
+        deliver_report(report, session.config["format"], target, verbose=verbose, quiet=quiet, notes=notes)
     return report.exit_code
 
 

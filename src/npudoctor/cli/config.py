@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Callable, Optional
 
 from npudoctor.core.frozen import dataclass, field
@@ -18,6 +19,7 @@ from npudoctor.host.fs.root_trust import RootTrust
 REASONS = "ignore"
 LONGEST = 86400.0  # a run that may take longer than a day is a mistake
 LONGEST_NAME, LONGEST_LABEL = 254, 63  # of a host, with its last dot
+NEAR = 3  # names that may have been meant
 
 
 class InvalidValue(ValueError):
@@ -223,14 +225,36 @@ def flag_value(key: str, value: object) -> Any:
         raise UsageError(f"--{key.replace('_', '-')}: {invalid}") from invalid
 
 
-def suggestion(name: str, known: Iterator[str] | list[str] | set[str]) -> str:
+def suggestion(name: str, known: Iterable[str]) -> str:
     """What may have been meant, as the end of a sentence; empty when nothing comes near."""
+    # Dashes are left out, or every short option would look like every other.
+    names = {candidate.lstrip("-").casefold(): candidate for candidate in sorted(known)}
+    word = name.lstrip("-").casefold()[:LONGEST_NAME]
+    near = _misspelt(word, names) or _parts(word, names)
+    return _("; did you mean {name}?").format(name=_(", ").join(names[one] for one in near)) if near else ""
+
+
+def _misspelt(word: str, names: Iterable[str]) -> list[str]:
+    """The names that are nearly the word; several only where they are equally near."""
     import difflib  # for errors only
 
-    # Dashes are left out, or every short option would look like every other.
-    near = {candidate.lstrip("-"): candidate for candidate in sorted(known)}
-    close = difflib.get_close_matches(name.lstrip("-"), near, n=1, cutoff=0.7)
-    return _("; did you mean {name}?").format(name=near[close[0]]) if close else ""
+    close = difflib.get_close_matches(word, names, n=NEAR, cutoff=0.7)
+    scores = {one: difflib.SequenceMatcher(None, one, word).ratio() for one in close}
+    return [one for one in close if scores[one] > scores[close[0]] - 0.01]
+
+
+def _parts(word: str, names: Iterable[str]) -> list[str]:
+    """The names of which the word is a part, or the beginning, the shortest first; codes only without ids."""
+    for begins in (False, True):
+        found = [
+            one
+            for one in names
+            if (len(word) >= NEAR and one.startswith(word) if begins else word in re.split("[-._]", one))
+        ]
+        if found:
+            ids = [one for one in found if "." not in one]
+            return sorted(ids or found, key=lambda one: (len(one), one))[:NEAR]
+    return []
 
 
 def _settings(

@@ -45,6 +45,7 @@ def _print(ctx: typer.Context, form: str, flags: dict[str, Optional[str]], write
     from npudoctor.cli.arguments.paths import own_file
     from npudoctor.cli.session import open_session
     from npudoctor.cli.terminal import output
+    from npudoctor.cli.terminal.progress import waiting_for_programs
     from npudoctor.environment import required_changes
     from npudoctor.host import CannotTell
     from npudoctor.host.fs.files import Files
@@ -53,7 +54,8 @@ def _print(ctx: typer.Context, form: str, flags: dict[str, Optional[str]], write
     with open_session(flags, ctx.obj) as session:
         target = own_file(write, Files(session.host.disk), "--write")
         try:
-            required = required_changes(session.host)
+            with waiting_for_programs(session.host, _("interrupted: nothing was set")):
+                required = required_changes(session.host)
             # A file, and a container, meet other variables than those of this shell.
             changes = required.changes if target is None and form != "docker" else required.whole
             text = render_changes(changes, form)

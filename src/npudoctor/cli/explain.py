@@ -51,17 +51,17 @@ def explain(
 ) -> int:
     """Say what a failing log means."""
     from npudoctor.cli import bundle
-    from npudoctor.cli.arguments.paths import writable
+    from npudoctor.cli.arguments.paths import format_for, writable
     from npudoctor.cli.explaining import ExplainRequest, explain_words, installed_on, verify_diagnosis
     from npudoctor.cli.session import load_settings, open_session
-    from npudoctor.cli.terminal.reports import deliver
+    from npudoctor.cli.terminal.reports import deliver, style_for
     from npudoctor.explain.signatures.remedies import remedied
     from npudoctor.host.fs.files import Files, LocalDisk
     from npudoctor.render.explain_json import explain_object
     from npudoctor.render.explain_text import explain_text
 
     started = time.monotonic()
-    flags = {"format": format, "lang": lang, "config": config}
+    flags = {"format": format_for(format, output), "lang": lang, "config": config}
     settings = load_settings({**flags, "deadline": deadline}, ctx.obj)
     seconds = None if deadline is None else settings["deadline"]
     disk = LocalDisk()
@@ -80,6 +80,9 @@ def explain(
         with open_session(flags, ctx.obj) as session:
             bundle.collect(packed, explanation, session)
     deliver(
-        settings["format"], lambda: explain_object(explanation), lambda: explain_text(explanation), target
+        settings["format"],
+        lambda: explain_object(explanation),
+        lambda: explain_text(explanation, style_for(target)),
+        target,
     )
     return explanation.exit_code

@@ -101,7 +101,10 @@ def _about_code(word: str, signatures: tuple[Signature, ...], request: ExplainRe
         broken = loaded.not_loaded(word)
         if broken is not None and not signatures_found:
             raise UsageError(f"{broken.check}: {broken.title}: {broken.reason}")
-        near = loaded.unread() + suggestion(word, codes_of(signatures))
+        ours = {name for check in loaded.checks for name in (check.id, *check.codes)}
+        near = loaded.unread() + (suggestion(word, codes_of(signatures)) or suggestion(word, ours))
+        if any(word == check.id for check in loaded.checks):
+            near = _("; it is a check: npudoctor show {name}").format(name=word)
     if not signatures_found:
         text = _("{name}: not a file, a folder or a known code{suggestion}")
         raise UsageError(text.format(name=word, suggestion=near))
@@ -126,10 +129,10 @@ def _by_check(word: str, loaded: LoadedChecks) -> list[Signature]:
 
 
 def _about_logs(inputs: Inputs, engine: Engine, request: ExplainRequest) -> Explanation:
-    from npudoctor.cli.terminal.progress import Progress
+    from npudoctor.cli.terminal.progress import LogProgress
 
     walk = inputs.walk
-    with Progress() as progress:
+    with LogProgress() as progress:
         evidence = engine.logs(walk.logs, progress=progress.show, until=inputs.until)
     evidence += [_read_once(engine, path, inputs, request) for path in inputs.pipes]
     unread = [
@@ -160,6 +163,7 @@ def _uncounted(walk: Walk) -> Iterator[tuple[str, str]]:
 
 def _read_once(engine: Engine, path: str, inputs: Inputs, request: ExplainRequest) -> Evidence:
     """What a pipe says."""
+    from npudoctor.cli.terminal.progress import stream_waiting
     from npudoctor.explain.reading.reading import failed
     from npudoctor.explain.reading.sources import opened, standard_input
 
@@ -169,8 +173,10 @@ def _read_once(engine: Engine, path: str, inputs: Inputs, request: ExplainReques
         source = standard_input(until) if path == "-" else opened(path, until)
     except Unreadable as why:
         return failed(path, str(why))
+    name = _("standard input") if path == "-" else path
     try:
-        return engine.source(source, until)
+        with stream_waiting(name, lambda: source.bytes):
+            return engine.source(source, until)
     finally:
         source.close()
 

@@ -107,9 +107,12 @@ def _fix_request(
 
 def _carry_out(session: Session, request: FixRequest) -> FixReport:
     import dataclasses
+    import os
     import time
 
     from npudoctor.cli.terminal.answers import confirm, show
+    from npudoctor.cli.terminal.output import complain
+    from npudoctor.cli.terminal.signals import Stopped
     from npudoctor.core.model import Report
     from npudoctor.fixing.engine import FixContext, fix
     from npudoctor.runner import runner
@@ -121,6 +124,19 @@ def _carry_out(session: Session, request: FixRequest) -> FixReport:
             session.loaded, session.host.again(), settings, time.monotonic() + settings.deadline
         )
 
-    context = FixContext(look, session.host.again, confirm)
-    # A run that only shows has the plan as its result.
-    return fix(request, context, lambda items: None if request.only_shows else show(items))
+    begun: list[str] = []
+    context = FixContext(look, session.host.again, confirm, begun.append)
+    try:
+        # A run that only shows has the plan as its result.
+        return fix(request, context, lambda items: None if request.only_shows else show(items))
+    except Stopped:
+        if os.isatty(2):
+            complain(_what_was_done(begun))
+        raise
+
+
+def _what_was_done(begun: Sequence[str]) -> str:
+    """What Ctrl-C left undone. `begun`: the changes of the machine that were begun."""
+    if not any(name.startswith("before ") for name in begun):
+        return _("interrupted: nothing was changed")
+    return _("interrupted: `npudoctor history` shows what was done; the same command again does the rest")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Optional
@@ -23,6 +24,7 @@ from npudoctor.host.process.identity import current_identity
 from npudoctor.host.records import Records
 from npudoctor.registry import registry
 from npudoctor.registry.collector import LoadedChecks
+from npudoctor.runner.check_run import CheckRun
 from npudoctor.runner.runner import DEEP, LIKE, Settings
 
 KNOWLEDGE = "/etc/npudoctor/knowledge.d"  # the rows of a site
@@ -60,6 +62,7 @@ class Session:
             timeout=config["timeout"] + config["wait"],
             deadline=self.deadline + config["wait"],
             explain=self._explain,
+            watch=_watch,
         )
 
     def _explain(self, rows: Sequence[Result]) -> Sequence[Result]:
@@ -157,6 +160,15 @@ def open_session(
         yield Session(config, host, loaded, started + deadline + config["wait"], whole)
     finally:
         (disk if host is None else host).close()
+
+
+def _watch(runs: Sequence[CheckRun], host: Host) -> contextlib.AbstractContextManager[object]:
+    """What shows on a terminal how far the checks are; it is loaded for no one else."""
+    if not os.isatty(2):
+        return contextlib.nullcontext()
+    from npudoctor.cli.terminal.progress import watch
+
+    return watch(runs, host)
 
 
 def _snapshot(path: str, files: Files) -> object:

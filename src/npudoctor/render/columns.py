@@ -8,11 +8,25 @@ from collections.abc import Iterator
 
 from npudoctor.render.printable import printable
 
-WIDTH = 80
+WIDTH = 80  # of a file, a pipe, and wherever nobody says otherwise
+NARROWEST, WIDEST = 40, 120  # in longer lines the eye loses its place
+
+_room = WIDTH
 
 # Where a line may be broken: after a run of blanks, and before each wide character that may begin a line.
 _PIECES = re.compile(r"\s+|[⺀-〿㐀-鿿豈-﫿＀-￯]|[^\s⺀-〿㐀-鿿豈-﫿＀-￯]+")
 _NEVER_FIRST = frozenset("、。，．：；？！）》」』】”’…—,.;:)")
+
+
+def set_room(columns: int) -> None:
+    """How wide the reader's terminal is; the choice holds for the whole process."""
+    global _room
+    _room = max(NARROWEST, min(columns, WIDEST))
+
+
+def room() -> int:
+    """How many columns a line may take."""
+    return _room
 
 
 def width(text: str) -> int:
@@ -25,17 +39,23 @@ def pad(text: str, columns: int) -> str:
     return text + " " * (columns - width(text))
 
 
+def beside(head: str, text: str) -> str:
+    """A text behind what announces it: a wide colon brings its own blank."""
+    return f"{head}{text}" if head.endswith("：") else f"{head} {text}"
+
+
 def paragraph(text: str, first: str, rest: str) -> list[str]:
     """The text made printable and broken into lines; `first` and `rest` stand before them.
 
     A line break in it is spelled out too: a name with one must not look like a line of ours.
     """
-    lines = _wrapped(printable(text), WIDTH - width(rest))
+    lines = _wrapped(printable(text), _room - width(rest), width(first) - width(rest))
     return [(first if number == 0 else rest) + line for number, line in enumerate(lines)]
 
 
-def _wrapped(text: str, columns: int) -> Iterator[str]:
-    line, taken = "", 0
+def _wrapped(text: str, columns: int, ahead: int) -> Iterator[str]:
+    """The lines; the first has `ahead` columns less than the others, or more where that is negative."""
+    line, taken = "", ahead
     for piece in _pieces(text):
         wide = width(piece)
         if line and taken + width(piece.rstrip()) > columns:

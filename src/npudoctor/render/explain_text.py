@@ -12,6 +12,7 @@ from npudoctor.explain.ranking.candidates import Spot
 from npudoctor.explain.ranking.judge import Diagnosis
 from npudoctor.render.columns import paragraph
 from npudoctor.render.printable import printable
+from npudoctor.render.style import PLAIN, Style
 
 INDENT = "  "
 _ERRORS = 6
@@ -20,14 +21,20 @@ _RUNS = 6
 _LONG = 400  # characters of a line that are shown
 
 
-def explain_text(explanation: Explanation) -> str:
+_KINDS = {"environment": "error", "not_environment": "warning", "clean": "ok"}
+
+
+def explain_text(explanation: Explanation, style: Style = PLAIN) -> str:
     """The whole answer."""
-    return "\n".join(_lines(explanation)) + "\n"
+    return "\n".join(_lines(explanation, style)) + "\n"
 
 
-def _lines(explanation: Explanation) -> Iterator[str]:
+def _lines(explanation: Explanation, style: Style) -> Iterator[str]:
     known = explanation.verdict in ("environment", "not_environment")
-    yield from paragraph(_verdict(explanation), "", INDENT)
+    first, *rest = paragraph(_verdict(explanation), "", INDENT)
+    word = first.partition(_(":"))[0]
+    yield first.replace(word, style.painted(_KINDS.get(explanation.verdict, "open"), word, bold=True), 1)
+    yield from rest
     if known:
         yield from _best(explanation.diagnoses[0])
     else:
@@ -48,6 +55,9 @@ def _lines(explanation: Explanation) -> Iterator[str]:
     yield ""
     yield from paragraph(_read(explanation), "", INDENT)
     yield from _unread(explanation)
+    if known and explanation.diagnoses[0].signature.checks:
+        checks = " ".join(explanation.diagnoses[0].signature.checks)
+        yield printable(_("next: {command}").format(command=f"npudoctor check {checks}"))
 
 
 def _verdict(explanation: Explanation) -> str:
@@ -85,10 +95,6 @@ def _best(diagnosis: Diagnosis) -> Iterator[str]:
     yield _("what to do:")
     for step in signature.remedy[language()]:
         yield from paragraph(step, INDENT + "- ", INDENT * 2)
-    if signature.checks:
-        yield ""
-        yield _("to verify:")
-        yield f"{INDENT}$ npudoctor check {' '.join(signature.checks)}"
 
 
 def _errors(errors: tuple[Spot, ...]) -> Iterator[str]:

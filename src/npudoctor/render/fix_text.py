@@ -9,8 +9,9 @@ from npudoctor.core.redact.redact import redact, redact_lines
 from npudoctor.fixing.outcome import ActionStatus
 from npudoctor.fixing.plan import Item, ItemResult
 from npudoctor.fixing.report import FixReport, by_hand
-from npudoctor.render.columns import paragraph
+from npudoctor.render.columns import paragraph, room, width
 from npudoctor.render.printable import printable
+from npudoctor.render.style import PLAIN, Style
 
 INDENT, DEEPER = "  ", "      "
 
@@ -27,14 +28,25 @@ def status_words() -> dict[ActionStatus, str]:
     }
 
 
-def plan_text(items: Sequence[Item]) -> str:
+_KINDS = {
+    ActionStatus.PLANNED: "info",
+    ActionStatus.APPLIED: "ok",
+    ActionStatus.ALREADY: "ok",
+    ActionStatus.DECLINED: "warning",
+    ActionStatus.REFUSED: "warning",
+    ActionStatus.FAILED: "error",
+}
+
+
+def plan_text(items: Sequence[Item], style: Style = PLAIN) -> str:
     """What is about to be asked or done, and what of it can be taken back."""
     lines = [_("to be undone:") if items[0].takes_back else _("the plan:")] if items else []
     for item in items:
         word = _("planned")
         if item.refusal:
             word = _("by hand") if item.by_hand else _("refused")
-        lines += _head(item, word, item.refusal or "")
+        kind = "warning" if item.refusal else "info"
+        lines += _head(item, style.painted(kind, word), word, item.refusal or "")
         lines += what_runs(item)
     return "".join(line + "\n" for line in lines)
 
@@ -57,29 +69,60 @@ def what_runs(item: Item) -> Iterator[str]:
     yield from _command_lines(back)
 
 
-def fix_text(report: FixReport) -> str:
-    """What became of every item, and the one line."""
+def fix_text(report: FixReport, style: Style = PLAIN) -> str:
+    """What became of every item; last the one line and the command to type next."""
     words = status_words()
-    lines = [line for done in report.actions for line in _result_lines(done, words)]
+    lines = [line for done in report.actions for line in _result_lines(done, words, style)]
     if report.run is not None:
         lines.append(_("journal of this run: {run}").format(run=report.run))
-    lines.append(printable(redact(report.msg)))
-    return "\n".join(lines) + "\n"
+    msg = printable(redact(report.msg))
+    closing = [style.painted(_kind(report), msg, bold=True), *_next(report)]
+    if len(closing) > 1 and width(_("; ").join([msg, *closing[1:]])) <= room():
+        closing = [_("; ").join(closing)]
+    return "\n".join([*lines, closing[0], *(f"{INDENT}{line}" for line in closing[1:])]) + "\n"
 
 
-def _result_lines(done: ItemResult, words: dict[ActionStatus, str]) -> Iterator[str]:
+def _kind(report: FixReport) -> str:
+    if report.exit_code == 0:
+        return "ok"
+    failed = any(done.outcome.status is ActionStatus.FAILED for done in report.actions)
+    return "error" if failed else "warning"
+
+
+def _next(report: FixReport) -> list[str]:
+    """What a person types then: the same for real, or the look at what it is now. What a run only shows of an
+    undo is not named: which one it was is not known here."""
+    planned = dict.fromkeys(
+        done.item.check for done in report.actions if done.planned and not done.item.takes_back
+    )
+    if planned:
+        arguments = ["--cache-server" if check == "cache-server" else check for check in planned]
+        command = printable("npudoctor fix " + " ".join(arguments))
+    elif report.changed:
+        command = "npudoctor check"
+    else:
+        return []
+    return [_("next: {command}").format(command=command)]
+
+
+def _result_lines(done: ItemResult, words: dict[ActionStatus, str], style: Style) -> Iterator[str]:
     """A planned item with its undo lines; for the others these were shown with the plan."""
     word = _("by hand") if by_hand(done) else words[done.outcome.status]
-    yield from _head(done.item, word, done.outcome.reason)
+    painted = style.painted(_KINDS[done.outcome.status], word)
+    yield from _head(done.item, painted, word, done.outcome.reason)
     if done.planned:
         yield from what_runs(done.item)
     else:
         yield from _command_lines(done.item.commands)
 
 
-def _head(item: Item, word: str, reason: str) -> Iterator[str]:
-    yield f"{INDENT}{word}: {printable(item.finding.code)}"
-    yield from paragraph(item.finding.message, DEEPER, DEEPER)
+def _head(item: Item, painted: str, word: str, reason: str) -> Iterator[str]:
+    """What becomes of it, what it is, and why; `painted` is the word as it is shown."""
+    finding = item.finding
+    text = _("{code}: {message}").format(code=finding.code, message=finding.message)
+    first, *rest = paragraph(text, f"{INDENT}{word} ", DEEPER)
+    yield first.replace(word, painted, 1)
+    yield from rest
     if reason:
         yield from paragraph(_("why: {reason}").format(reason=redact(reason)), DEEPER, DEEPER)
 

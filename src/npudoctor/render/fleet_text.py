@@ -2,26 +2,44 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
+from npudoctor import __version__
 from npudoctor.core.messages import _, ngettext
 from npudoctor.fleet.merge import NOT_READY, READY, SILENT, UNDETERMINED, Fleet, FleetFinding
-from npudoctor.fleet.nodes import fold
+from npudoctor.fleet.nodes import fold, is_safe
 from npudoctor.fleet.skew import Deviation, Skew
 from npudoctor.render.columns import paragraph
 from npudoctor.render.printable import printable
-from npudoctor.render.rows import Paint
+from npudoctor.render.style import BOLD, PLAIN, Style
 
 INDENT, DEEPER = " " * 4, " " * 6
-_PAINT = {"error": "31", "warning": "33"}
 
 
-def fleet_text(fleet: Fleet, *, colour: bool = False) -> str:
+def fleet_text(fleet: Fleet, style: Style = PLAIN) -> str:
     """The whole page."""
-    paint = Paint(colour)
-    lines = [*_findings(fleet, paint), *_skew(fleet), *_open(fleet), *_states(fleet)]
-    verdict = paint(printable(one_line(fleet)), {0: "32", 1: "31"}.get(fleet.exit_code, "33"))
-    return "\n".join([*lines, "", verdict]) + "\n"
+    title = style.paint(f"npudoctor {__version__}", BOLD)
+    nodes = ngettext("{n} node", "{n} nodes", len(fleet.nodes)).format(n=len(fleet.nodes))
+    lines = [_("{code}: {message}").format(code=title, message=nodes), ""]
+    lines += [*_findings(fleet, style), *_skew(fleet), *_open(fleet), *_states(fleet)]
+    kind = {0: "ok", 1: "error"}.get(fleet.exit_code, "open")
+    verdict = style.painted(kind, printable(one_line(fleet)), bold=True)
+    return "\n".join([*lines, "", verdict, *_next(fleet)]) + "\n"
+
+
+def _next(fleet: Fleet) -> Iterator[str]:
+    """The command that cleans up, for the nodes that need it; odd names are on no line to type."""
+    dirty = {
+        node
+        for finding in fleet.findings
+        if finding.check == "cache-server" and finding.fix and finding.severity != "info"
+        for node in finding.nodes
+    }
+    nodes = fold(node.name for node in fleet.nodes if node.name in dirty and is_safe(node.name))
+    if nodes:
+        command = f"npudoctor fleet fix --cache-server -w {shlex.quote(nodes)}"
+        yield "  " + _("next: {command}").format(command=command)
 
 
 def one_line(fleet: Fleet) -> str:
@@ -40,32 +58,31 @@ def one_line(fleet: Fleet) -> str:
     return text
 
 
-def _findings(fleet: Fleet, paint: Paint) -> Iterator[str]:
+def _findings(fleet: Fleet, style: Style) -> Iterator[str]:
     serious = [finding for finding in fleet.findings if finding.severity != "info"]
-    # Most nodes first: what fifty nodes have is the image's or the network's.
-    serious.sort(key=lambda finding: -len(finding.nodes))
+    # Errors first, and of these most nodes first: what fifty nodes have is the image's or the network's.
+    serious.sort(key=lambda finding: (finding.severity != "error", -len(finding.nodes)))
     if not serious:
         yield _("findings: none")
         return
     yield _("findings:")
     for finding in serious:
-        yield from _finding(finding, paint)
+        yield from _finding(finding, style)
 
 
-def _finding(finding: FleetFinding, paint: Paint) -> Iterator[str]:
-    severity = {"error": _("error"), "warning": _("warning")}[finding.severity]
-    head = f"{fold(finding.nodes)}: {finding.code}"
-    first, *rest = paragraph(head, "  ", INDENT)
-    count = ngettext("{n} node", "{n} nodes", len(finding.nodes)).format(n=len(finding.nodes))
-    yield first
+def _finding(finding: FleetFinding, style: Style) -> Iterator[str]:
+    sign = style.sign(finding.severity)
+    first, *rest = paragraph(f"{fold(finding.nodes)}: {finding.code}", f"{sign} ", INDENT)
+    yield style.painted(finding.severity, sign) + first[len(sign) :]
     yield from rest
-    yield f"{INDENT}{paint(severity, _PAINT[finding.severity])}, {count}"
-    yield from paragraph(finding.message, INDENT, INDENT)
+    count = ngettext("{n} node", "{n} nodes", len(finding.nodes)).format(n=len(finding.nodes))
+    text = _("{count}: {message}").format(count=count, message=finding.message)
+    yield from paragraph(text, INDENT, INDENT)
     if finding.variants > 1:
         yield INDENT + _("({n} different messages; this is the first)").format(n=finding.variants)
     if finding.fix:
-        yield from paragraph(str(finding.fix["title"]), DEEPER, DEEPER)
-        yield from (f"{DEEPER}  {printable(line)}" for line in finding.fix["commands"])
+        yield from paragraph(str(finding.fix["title"]), INDENT, INDENT)
+        yield from (f"{DEEPER}{printable(line)}" for line in finding.fix["commands"])
 
 
 def _skew(fleet: Fleet) -> Iterator[str]:

@@ -4,26 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from npudoctor.core.frozen import dataclass
-from npudoctor.core.messages import _
+from npudoctor.core.messages import _, ngettext
 from npudoctor.core.model import Finding, Fix, Report, Result, Risk, Severity, Status
 from npudoctor.core.redact.redact import redact, redact_lines
-from npudoctor.render.columns import pad, paragraph, width
+from npudoctor.render.columns import beside, pad, paragraph, room, width
 from npudoctor.render.printable import printable
+from npudoctor.render.style import Paint
 
 COLOURS = {Status.OK: "32", Status.PROBLEM: "31", Status.SKIPPED: "2"}
 OPEN = "33"  # neither good nor bad: nobody could tell
 INDENT, DEEPER = " " * 4, " " * 6
-
-
-@dataclass(frozen=True)
-class Paint:
-    """Colours words, on a terminal that wants it."""
-
-    on: bool
-
-    def __call__(self, text: str, colour: str) -> str:
-        return f"\x1b[{colour}m{text}\x1b[0m" if self.on else text
 
 
 def status_words() -> dict[Status, str]:
@@ -95,7 +85,7 @@ class Rows:
             text = _("echo {code}: {message}").format(code=echo.code, message=echo.message)
             yield DEEPER + printable(text)
         if finding.fix is not None:
-            yield from _fix_lines(finding.fix)
+            yield from fix_lines(finding.fix, DEEPER)
 
 
 def _colour(row: Result) -> str:
@@ -107,14 +97,38 @@ def _colour(row: Result) -> str:
     return COLOURS.get(row.status, OPEN)
 
 
-def _fix_lines(fix: Fix) -> Iterator[str]:
+def fix_lines(fix: Fix, indent: str, most: int = 0, prose: int = 0) -> Iterator[str]:
     """The remedy's title with its conditions, and its lines exactly as they are typed: never broken.
 
     Without lines the title says it all: nothing is announced, and there are no conditions of typing it.
+    `most`: only so many lines, and how many are left, a single one beside its title; 0 for all.
+    `prose`: the same for a title without lines.
     """
     if not fix.commands:
-        yield from paragraph(redact(fix.title), DEEPER, DEEPER)
+        lines = paragraph(redact(fix.title), indent, indent)
+        yield from lines[: prose or None]
+        if prose and len(lines) > prose:
+            yield indent + _("... (-v shows all of it)")
         return
+    title = _("{title} ({notes}):").format(title=redact(fix.title), notes=fix_notes(fix))
+    commands = [printable(command) for command in redact_lines(fix.commands)]
+    line = indent + beside(printable(title), commands[0])
+    if most and len(commands) == 1 and width(line) <= room():
+        yield line
+        return
+    yield from paragraph(title, indent, indent)
+    shown = commands if not most or len(commands) <= most else commands[: most - 1]
+    yield from (f"{indent}  {command}" for command in shown)
+    left = len(commands) - len(shown)
+    if left:
+        text = ngettext("and {count} more line (-v shows it)", "and {count} more lines (-v shows them)", left)
+        if not shown:
+            text = ngettext("{count} line (-v shows it)", "{count} lines (-v shows them)", left)
+        yield f"{indent}  # " + text.format(count=left)
+
+
+def fix_notes(fix: Fix) -> str:
+    """Under which conditions its lines are typed."""
     notes = {
         Risk.SAFE: _("safe"),
         Risk.CAUTION: _("with care"),
@@ -122,9 +136,4 @@ def _fix_lines(fix: Fix) -> Iterator[str]:
     }[fix.risk]
     if fix.needs_root:
         notes = _("{risk}, as root").format(risk=notes)
-    if fix.unproven:
-        notes = _("{risk}, not proven").format(risk=notes)
-    title = _("{title} ({notes}):").format(title=redact(fix.title), notes=notes)
-    yield from paragraph(title, DEEPER, DEEPER)
-    for command in redact_lines(fix.commands):
-        yield f"{DEEPER}  {printable(command)}"
+    return _("{risk}, not proven").format(risk=notes) if fix.unproven else notes

@@ -1,96 +1,57 @@
-"""A report for people: sober, in 80 columns, the verdict last."""
+"""A report for people: one screen, or all of it, and the verdict last."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import groupby
 
-from npudoctor.core.frozen import replace
 from npudoctor.core.messages import _, ngettext
-from npudoctor.core.model import Finding, Report, Result, Risk, Severity, Status, Verdict
-from npudoctor.render.columns import paragraph
+from npudoctor.core.model import Finding, Report, Risk, Severity, Status, Verdict
+from npudoctor.render.brief import brief_lines
+from npudoctor.render.columns import paragraph, room, width
+from npudoctor.render.full import full_lines
 from npudoctor.render.printable import printable
-from npudoctor.render.rows import Paint, Rows
+from npudoctor.render.problems import Problems
+from npudoctor.render.style import PLAIN, Style
 
 
-def report_text(report: Report, *, verbose: bool = False, quiet: bool = False, colour: bool = False) -> str:
-    """The report as text; `quiet` leaves only its one line."""
+def report_text(
+    report: Report, *, verbose: bool = False, quiet: bool = False, style: Style = PLAIN, notes: bool = False
+) -> str:
+    """The report as text: one screen, or all of it; `quiet` leaves only its one line.
+
+    `notes`: the reader asked for certain checks, so what is only worth knowing is shown in full too.
+    """
     if quiet:
         return printable(report.msg) + "\n"
-    paint = Paint(colour)
-    lines = [*_head(report), *_body(report, verbose, paint), *_counts(report), *verdict_lines(report, paint)]
+    closing = list(verdict_lines(report, style, whole=not notes))
+    if verbose:
+        lines = [*full_lines(report, style), *closing]
+    else:
+        lines = brief_lines(report, style, closing, notes=notes)
     return "\n".join(lines) + "\n"
 
 
-def _head(report: Report) -> Iterator[str]:
-    """Which machine was judged, and for which interpreter."""
-    host, target = report.host, report.target
-    machine = [host.name, host.distribution, host.machine, _("container") if host.container else None]
-    if target.root is not None:
-        machine = [_("image {root}").format(root=target.root), host.distribution]
-    yield "npudoctor " + report.version + ": " + printable(", ".join(part for part in machine if part))
-    if target.python is not None:
-        text = _("interpreter: {path} ({version})")
-        version = target.python.version or _("version unknown")
-        yield printable(text.format(path=target.python.path, version=version))
+def verdict_lines(report: Report, style: Style, *, whole: bool = False) -> Iterator[str]:
+    """The last lines: the answer, what it rests on, and the command to type next, which is never broken.
 
-
-def _body(report: Report, verbose: bool, paint: Paint) -> Iterator[str]:
-    rows = Rows(report, verbose, paint)
-    shown = [row for row in report.results if verbose or not _hidden(row)]
-    for group, members in groupby(sorted(shown, key=lambda row: row.group), key=lambda row: row.group):
-        yield ""
-        yield printable(group)
-        for row in members:
-            yield from rows.lines(row)
-    skipped = [row.check for row in report.results if _hidden(row)]
-    if skipped and not verbose:
-        yield ""
-        text = _("skipped, -v says why: {checks}").format(checks=", ".join(skipped))
-        yield from paragraph(text, "", "  ")
-
-
-def _hidden(row: Result) -> bool:
-    """Whether a row is only named: one that was skipped without a finding."""
-    return row.status is Status.SKIPPED and not row.findings
-
-
-def _counts(report: Report) -> Iterator[str]:
-    """How many rows ended how; the endings that did not happen are left out."""
-    counts = report.counts
-    endings = [
-        text.format(count=counts[name])
-        for name, text in (
-            ("ok", _("{count} ok")),
-            ("problem", _("{count} with problems")),
-            ("skipped", _("{count} skipped")),
-            ("unknown", _("{count} unknown")),
-            ("timeout", _("{count} timed out")),
-            ("crashed", _("{count} crashed")),
-            ("broken", _("{count} not loaded")),
-        )
-        if counts[name]
-    ]
-    total = len(report.results)
-    head = ngettext("{count} check: {endings}", "{count} checks: {endings}", total)
-    yield ""
-    line = head.format(count=total, endings=_(", ").join(endings)) if endings else _("no checks")
-    yield from paragraph(line, "", "  ")
-
-
-def verdict_lines(report: Report, paint: Paint) -> Iterator[str]:
-    """The last line: the answer, what it rests on, and what to do next."""
-    word, colour = {
-        Verdict.READY: (_("READY"), "32"),
-        Verdict.NOT_READY: (_("NOT READY"), "31"),
-        Verdict.UNDETERMINED: (_("UNDETERMINED"), "33"),
+    `whole`: the machine was judged, and not only what somebody selected.
+    """
+    word, kind = {
+        Verdict.READY: (_("READY"), "ok"),
+        Verdict.NOT_READY: (_("NOT READY"), "error"),
+        Verdict.UNDETERMINED: (_("UNDETERMINED"), "open"),
     }[report.verdict]
-    parts = [part for part in (_count_findings(report), _next(report)) if part]
-    text = _("{verdict}: {text}").format(verdict=word, text=_("; ").join(parts)) if parts else word
-    first, *rest = paragraph(text, "", "  ")
-    yield first.replace(word, paint(word, "1;" + colour), 1)
-    yield from rest
+    if report.verdict is Verdict.NOT_READY and not report.counts["errors"]:
+        kind = "warning"
+    told = _count_findings(report)
+    head = _("{verdict}: {text}").format(verdict=word, text=told) if told else word
+    following = next_lines(report, whole=whole)
+    lines = [printable(_("; ").join([head, *following]))]
+    if width(lines[0]) > room():
+        lines = [*paragraph(head, "", "  "), *(f"  {printable(line)}" for line in following)]
+    yield lines[0].replace(word, style.painted(kind, word, bold=True), 1)
+    yield from lines[1:]
 
 
 def _count_findings(report: Report) -> str:
@@ -113,7 +74,15 @@ def _reason(line: str) -> str:
     return re.split(": |：", line, maxsplit=1)[-1]
 
 
-def _next(report: Report) -> str:
+def next_lines(report: Report, *, whole: bool = False) -> list[str]:
+    """What to type next: what mends, what sets variables, what lets this machine be judged, or the job."""
+    lines = [line for line in (_fixing(report), _setting(report), _expecting(report)) if line]
+    if whole and not lines and report.verdict is Verdict.READY and report.target.root is None:
+        lines.append(_("next: {command}").format(command="npudoctor run COMMAND"))
+    return lines
+
+
+def _fixing(report: Report) -> str:
     """The command that heals, where npudoctor can; other commands are shown with what they are for."""
     healing = [(row, finding) for row in report.results for finding in row.findings if _can_fix(finding)]
     if not healing:
@@ -125,6 +94,29 @@ def _next(report: Report) -> str:
     return (_("next, as root: {command}") if rooted else _("next: {command}")).format(command=command)
 
 
+def _setting(report: Report) -> str:
+    """The line that sets what the shell lacks, where `env` knows the value."""
+    from npudoctor.environment.variable_checks import UNSOURCED, changes_of, findings_of
+
+    if report.target.root is None and any(
+        finding.counts
+        and finding.weight > Severity.INFO
+        and (finding.code in UNSOURCED or changes_of(finding))
+        for finding in findings_of(report)
+    ):
+        return _("next, in the job's shell: {command}").format(command='eval "$(npudoctor env)"')
+    return ""
+
+
+def _expecting(report: Report) -> str:
+    """What makes a machine say something on which no accelerator was found."""
+    if report.verdict is not Verdict.UNDETERMINED or report.target.root is not None:
+        return ""
+    silent = any(row.check == "accelerator" and row.status is Status.UNKNOWN for row in report.results)
+    text = _("if it needs no accelerator: {command}")
+    return text.format(command="npudoctor check --expect none") if silent else ""
+
+
 def _can_fix(finding: Finding) -> bool:
     """Whether `npudoctor fix` could do something: a child can set no variable, and MANUAL is for people."""
     fix = finding.fix
@@ -134,17 +126,8 @@ def _can_fix(finding: Finding) -> bool:
 
 
 def decisive_text(report: Report) -> str:
-    """The rows that make the report not ready, each with its findings, then the verdict."""
-    paint = Paint(False)
+    """What makes the report not ready, with its evidence, as nobody asks again; then the verdict."""
     # Without an error, warnings decided: they were asked to.
     least = Severity.ERROR if report.counts["errors"] else Severity.WARNING
-    rows = Rows(report, False, paint)
-    lines = [line for row in _deciding(report, least) for line in rows.lines(row)]
-    return "\n".join([*lines, *verdict_lines(report, paint)]) + "\n"
-
-
-def _deciding(report: Report, least: Severity) -> Iterator[Result]:
-    for row in report.results:
-        findings = tuple(finding for finding in row.findings if finding.counts and finding.weight >= least)
-        if findings:
-            yield replace(row, findings=findings)
+    lines = [*Problems(report, PLAIN, evidence=True).lines(least), *verdict_lines(report, PLAIN)]
+    return "\n".join(lines) + "\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Callable, Optional, Union
 
 from npudoctor.checking.check import Check
@@ -29,7 +30,7 @@ class Settings:
     """How a run is made. `select` empty: everything. `ignore`: id or code, and the reason if one was given.
 
     `timeout` bounds one check, `deadline` the whole run; both in seconds. `explain` says what the outputs
-    mean that deep checks have seen.
+    mean that deep checks have seen. `watch` makes a context that lasts while the checks are asked.
     """
 
     select: tuple[str, ...] = ()
@@ -40,6 +41,7 @@ class Settings:
     timeout: float = 10.0
     deadline: float = 30.0
     explain: Optional[Callable[[Sequence[Result]], Sequence[Result]]] = None
+    watch: Optional[Callable[[Sequence[CheckRun], Host], AbstractContextManager[object]]] = None
 
     def timeout_of(self, check: Check) -> float:
         """How long a check may take: one that runs the frameworks has a deadline for each of them."""
@@ -56,17 +58,19 @@ def run(loaded: LoadedChecks, host: Host, settings: Settings, until: Optional[fl
     clock, started = time.monotonic(), time.time()
     until = clock + settings.deadline if until is None else until
     started_runs = start_runs(loaded, host, settings, until)
-    workers = Workers([item for item in started_runs if isinstance(item, CheckRun)], host)
-    description = Description(host)
-    workers.drive(until)
+    asked = [item for item in started_runs if isinstance(item, CheckRun)]
+    with settings.watch(asked, host) if settings.watch else nullcontext():  # after all children were forked
+        workers = Workers(asked, host)
+        description = Description(host)
+        workers.drive(until)
+        rows = collect_rows(started_runs, settings, until)
+        machine, target = description.by(until)
     broken = (row for row in loaded.broken if _selected((row.check, row.group), settings.select))
-    rows = collect_rows(started_runs, settings, until)
     rows += [replace(row, reason=row.reason and redact(row.reason)) for row in broken]
     # An ignored finding is no cause: what it would have explained counts again.
     rows = verdict.ignore(rows, settings.ignore)
     rows = verdict.fold(settings.explain(rows) if settings.explain else rows)
     decided, status = verdict.judge(rows, settings.fail_on)
-    machine, target = description.by(until)
     return Report(
         version=__version__,
         started=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),

@@ -34,7 +34,10 @@ Format = Annotated[
     Text, value("--format", "text|json", _("Output format, for people or for programs; default text."))
 ]
 Output = Annotated[
-    Text, value("--output", "FILE", _("Write the result to this file, completely or not at all."))
+    Text,
+    value(
+        "--output", "FILE", _("Write the result to this file, completely or not at all; FILE.json is JSON.")
+    ),
 ]
 Scope = Annotated[
     Text,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Callable, Optional, TypeVar
 
 from npudoctor.cli.config import Config, UsageError, absolute
@@ -78,6 +79,14 @@ def writable(value: Optional[str], files: Files, option: str = "--output") -> Op
     if entry is None or entry.is_file:
         _try(os.path.dirname(real), path, option)
     return real
+
+
+def format_for(
+    format: Optional[str], output: Optional[str], endings: Sequence[str] = ("json",)
+) -> Optional[str]:
+    """The value of --format; where it was left out, what the name of the file of --output says."""
+    ending = (output or "").rpartition(".")[2].lower()
+    return ending if format is None and ending in endings and "." in (output or "") else format
 
 
 def _try(folder: str, path: str, option: str) -> None:

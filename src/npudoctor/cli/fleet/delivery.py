@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Optional
 
-from npudoctor.cli.arguments.paths import writable
+from npudoctor.cli.arguments.paths import format_for, writable
 from npudoctor.cli.caller import Caller
 from npudoctor.cli.config import UsageError
 from npudoctor.cli.fleet.commands import FORMATS, STATES
@@ -50,9 +50,10 @@ def wish_of(
         if value is not None and value not in choices:
             text = _("{value!r} is not one of {choices}")
             raise UsageError(f"{option}: " + text.format(value=value, choices=", ".join(choices)))
-    own = format if format in ("text", "json") else None
+    chosen = format_for(format, target, FORMATS)
+    own = chosen if chosen in ("text", "json") else None
     settings = load_settings({"format": own, "lang": lang, "config": config}, caller)
-    return Wish(format or settings["format"], nodes, _target(target))
+    return Wish(chosen or settings["format"], nodes, _target(target))
 
 
 def _target(path: Optional[str]) -> Optional[str]:
@@ -163,10 +164,10 @@ def _rendered(fleet: Fleet, wish: Wish) -> str:
 
         return fleet_html(fleet)
     if wish.format == "text":
-        from npudoctor.cli.terminal.reports import has_colour
+        from npudoctor.cli.terminal.reports import style_for
         from npudoctor.render.fleet_text import fleet_text
 
-        return fleet_text(fleet, colour=wish.target is None and has_colour())
+        return fleet_text(fleet, style_for(wish.target))
     from npudoctor.render import exports
 
     subjects = exports.subjects(fleet)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-
+from npudoctor.cli.terminal.status_line import LINE, can_show
 from npudoctor.core.messages import _
 from npudoctor.fleet.gathering import Gathering
-from npudoctor.render.columns import width
 
 _SLOWEST = 3  # names
 _AFTER = 2.0  # seconds: who answers sooner is not slow
@@ -17,7 +14,7 @@ class NodeProgress:
     """Done, running, and who takes longest, by name."""
 
     def __init__(self) -> None:
-        self._seen = os.isatty(2)
+        self._seen = can_show()
 
     def show(self, gathering: Gathering) -> None:
         """Draw the line anew."""
@@ -28,18 +25,9 @@ class NodeProgress:
         line = _("{done} of {total} nodes answered").format(done=total - left, total=total)
         if slowest:
             line += _("; slowest: {nodes}").format(nodes=", ".join(slowest[:_SLOWEST]))
-        room = shutil.get_terminal_size().columns - 1
-        while width(line) > room:
-            line = line[:-1]
-        self._write(f"\r\x1b[K{line}")
+        LINE.draw(line)
 
     def clear(self) -> None:
         """Take the line away."""
-        self._write("\r\x1b[K")
-
-    def _write(self, text: str) -> None:
         if self._seen:
-            try:
-                os.write(2, text.encode("utf-8", "replace"))
-            except OSError:
-                self._seen = False
+            LINE.clear()

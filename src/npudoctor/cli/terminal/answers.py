@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 
 def show(items: Sequence[Item]) -> None:
     """The whole plan."""
+    from npudoctor.cli.terminal.reports import style_at
     from npudoctor.render.fix_text import plan_text
 
-    sys.stderr.write(plan_text(items))
+    sys.stderr.write(plan_text(items, style_at(2)))
     sys.stderr.flush()
 
 
@@ -37,8 +38,8 @@ def confirm(item: Item) -> Optional[bool]:
 
 def deliver_fix(report: FixReport, format: str) -> None:
     """Write what became of everything."""
-    from npudoctor.cli.terminal.reports import deliver
+    from npudoctor.cli.terminal.reports import deliver, style_for
     from npudoctor.render.fix_json import fix_object
     from npudoctor.render.fix_text import fix_text
 
-    deliver(format, lambda: fix_object(report), lambda: fix_text(report))
+    deliver(format, lambda: fix_object(report), lambda: fix_text(report, style_for(None)))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from typing import Callable
+from collections.abc import Mapping
+from typing import Callable, Optional
 
 from npudoctor.core.descriptors import open_null, ready
 from npudoctor.core.messages import _, strerror
@@ -76,6 +77,30 @@ def is_terminal() -> bool:
     return os.isatty(_result)
 
 
+def result_descriptor() -> int:
+    """Where the result goes."""
+    return _result
+
+
+def columns(variables: Mapping[str, str], terminal: Optional[int]) -> Optional[int]:
+    """How wide the reader's lines are: COLUMNS, else as wide as the terminal, where there is one."""
+    told = variables.get("COLUMNS", "")
+    if told.isascii() and told.isdigit() and 0 < len(told) < 5 and int(told):
+        return int(told)
+    try:
+        return None if terminal is None else os.get_terminal_size(terminal).columns or None
+    except OSError:
+        return None
+
+
+def shows_symbols(variables: Mapping[str, str]) -> bool:
+    """Whether the terminal's locale has more than ASCII. In the C locale Python says UTF-8 all the same, and
+    sets LC_CTYPE itself."""
+    kind = variables.get("LC_CTYPE", "")
+    locale = variables.get("LC_ALL") or (kind if kind != "C.UTF-8" else "") or variables.get("LANG", "")
+    return all("utf8" in name.lower().replace("-", "") for name in (locale, terminal_encoding()))
+
+
 def complain(line: str) -> None:
     """Say one line on standard error; when that is closed or full there is nobody left to tell."""
     write_stderr(f"npudoctor: {printable(redact(line))}\n")
@@ -84,6 +109,9 @@ def complain(line: str) -> None:
 def write_stderr(text: str) -> None:
     """Write a text for people on standard error, as far as that takes it."""
     encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
+    drawn = sys.modules.get("npudoctor.cli.terminal.status_line")
+    if drawn is not None:
+        drawn.LINE.clear()
     with contextlib.suppress(OSError):
         _write(2, text.encode(encoding, "backslashreplace"))
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import Callable, Optional
+from typing import TYPE_CHECKING, Callable, Optional
 
 from npudoctor.cli.terminal import output
 from npudoctor.core.model import Report
+
+if TYPE_CHECKING:
+    from npudoctor.render.style import Style
 
 
 def deliver(
@@ -25,8 +28,10 @@ def deliver(
         output.save(target, content)
 
 
-def deliver_report(report: Report, format: str, target: Optional[str], *, verbose: bool, quiet: bool) -> None:
-    """Write the report of `check`."""
+def deliver_report(
+    report: Report, format: str, target: Optional[str], *, verbose: bool, quiet: bool, notes: bool = False
+) -> None:
+    """Write the report of `check`; `notes` as in report_text."""
 
     def document() -> object:
         from npudoctor.render.report_json import report_object
@@ -36,11 +41,23 @@ def deliver_report(report: Report, format: str, target: Optional[str], *, verbos
     def text() -> str:
         from npudoctor.render.text import report_text
 
-        return report_text(report, verbose=verbose, quiet=quiet, colour=target is None and has_colour())
+        return report_text(report, verbose=verbose, quiet=quiet, style=style_for(target), notes=notes)
 
     deliver(format, document, text, target)
 
 
-def has_colour() -> bool:
-    """Whether standard output is a terminal that wants colours."""
-    return output.is_terminal() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+def style_for(target: Optional[str]) -> Style:
+    """How a result looks at its place, a file or standard output, and how wide its lines may be."""
+    return style_at(None if target is not None else output.result_descriptor())
+
+
+def style_at(descriptor: Optional[int]) -> Style:
+    """The same for what is written to a descriptor; None for a file."""
+    from npudoctor.render.columns import WIDTH, set_room
+    from npudoctor.render.style import PLAIN, Style
+
+    shown = descriptor is not None and os.isatty(descriptor)
+    set_room(output.columns(os.environ, descriptor if shown else None) or WIDTH)
+    if not shown or os.environ.get("NO_COLOR") or (os.environ.get("TERM") or "dumb") == "dumb":
+        return PLAIN
+    return Style(True, output.shows_symbols(os.environ))

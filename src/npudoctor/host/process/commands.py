@@ -84,7 +84,8 @@ class Commands:
         self._as_root = as_root
         self._may_block = may_block
         self._variables = dict(variables or {})
-        self._running: set[int] = set()
+        # By pid: the program's name, and when it was started, on the steady clock.
+        self._running: dict[int, tuple[str, float]] = {}
         self._starting, self._closed = threading.Lock(), False
         # What else is to be done where the run is broken off, after all that runs was killed.
         self.at_close: list[Callable[[], None]] = []
@@ -101,6 +102,12 @@ class Commands:
             kill_group(pid)
         for clean in list(self.at_close):
             clean()
+
+    def under_way(self) -> list[tuple[str, float]]:
+        """The programs that have not ended yet, by name, and for how many seconds; the longest first."""
+        now = time.monotonic()
+        running = [(name, now - since) for name, since in list(self._running.values())]
+        return sorted(running, key=lambda program: -program[1])
 
     def find(self, name: str) -> Optional[str]:
         """The absolute path of a program in the system's own folders, or None."""
@@ -244,7 +251,7 @@ class Commands:
     ) -> Answer:
         started = time.monotonic()
         try:
-            child = self._start(command, environment, folder)
+            child = self._start(command, environment, folder, as_asked[0])
         except (OSError, ValueError) as error:
             missing = isinstance(error, FileNotFoundError)
             return Answer(
@@ -252,7 +259,7 @@ class Commands:
             )
         ended, output = collect(child, started + timeout, limit, group=group, farewell=farewell)
         left_behind = end(child, ended)
-        self._running.discard(child.pid)
+        self._running.pop(child.pid, None)
         return Answer(
             as_asked,
             ended,
@@ -264,7 +271,7 @@ class Commands:
         )
 
     def _start(
-        self, command: list[str], environment: dict[str, str], folder: Optional[str]
+        self, command: list[str], environment: dict[str, str], folder: Optional[str], name: str
     ) -> subprocess.Popen[bytes]:
         """Start it, so that close() knows of it: OSError when it cannot be, or the run is over."""
         with self._starting:
@@ -281,7 +288,7 @@ class Commands:
                     cwd=folder,
                     start_new_session=True,
                 )
-            self._running.add(child.pid)
+            self._running[child.pid] = (os.path.basename(name), time.monotonic())
         return child
 
 

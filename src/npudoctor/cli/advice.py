@@ -1,0 +1,65 @@
+"""What `npudoctor` alone says beside its help: which command is the next one on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING
+
+from npudoctor.core.messages import _, ngettext
+from npudoctor.render.columns import pad, paragraph, width
+
+if TYPE_CHECKING:
+    from npudoctor.host import Host
+
+SECONDS = 1.0  # that a file system may take to answer: nobody asked for a check
+
+
+def advice_text(variables: Mapping[str, str]) -> str:
+    """The lines to type and what for; never an error, as nothing was asked for."""
+    lines = list(_lines(variables))
+    columns = max(width(command) for command, _why in lines)
+    return "".join(
+        f"{line}\n"
+        for command, why in lines
+        for line in paragraph(why, f"  {pad(command, columns)}  ", " " * (columns + 4))
+    )
+
+
+def _lines(variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    from npudoctor.host import Host, Options
+    from npudoctor.host.fs.files import LocalDisk
+
+    disk = LocalDisk()
+    disk.deadline = min(disk.deadline, SECONDS)
+    with closing(Host(Options(), disk=disk, variables=variables)) as host:
+        yield from check_lines(host)
+    if variables.get("SLURM_JOB_NUM_NODES", "1") not in ("", "1"):
+        yield "npudoctor fleet check --engine slurm", _("checks all nodes of this Slurm job")
+    if _has_logs(variables):
+        yield "npudoctor explain", _("says what the newest logs in this directory mean")
+
+
+def check_lines(host: Host) -> Iterator[tuple[str, str]]:
+    """How this machine is checked, by what it has."""
+    devices = []
+    with suppress(Exception):  # what cannot be looked at is for the check to say
+        npus, gpus = len(host.npus.nodes), len(host.gpus.nodes)
+        if npus:
+            devices.append(ngettext("{count} NPU", "{count} NPUs", npus).format(count=npus))
+        if gpus:
+            devices.append(ngettext("{count} GPU", "{count} GPUs", gpus).format(count=gpus))
+    if devices:
+        text = _("can this machine train on its {devices}?")
+        yield "npudoctor check", text.format(devices=_(", ").join(devices))
+    else:
+        yield "npudoctor check --expect none", _("for a machine without NPU and GPU, like this")
+        yield "npudoctor check --expect npu", _("says why there is none, if there should be one")
+
+
+def _has_logs(variables: Mapping[str, str]) -> bool:
+    from npudoctor.explain.reading.gather import automatic
+
+    with suppress(Exception):  # no advice, then
+        return bool(automatic(variables).found)
+    return False

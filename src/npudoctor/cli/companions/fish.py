@@ -1,0 +1,122 @@
+"""Completion for fish: a line for each option of each command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from npudoctor.cli.companions.grammar import Command, Value, Words, all_commands
+
+_HEAD = """\
+# fish completion for npudoctor: generated from its command line, do not edit.
+
+# The words of the command that stands on the line so far, without the values of options.
+function __npudoctor_at
+    set -l words (commandline -opc)
+    set -e words[1]
+    set -l at
+    set -l skip 0
+    for word in $words
+        if test $skip = 1
+            set skip 0
+            continue
+        end
+        switch "$at $word"
+{walk}
+        end
+    end
+    test "$at" = "$argv[1]"
+end
+
+# Behind `run` and its options stands another command, with its own completion.
+function __npudoctor_command
+    set -l rest
+    set -l skip 1
+    for word in (commandline -opc)[2..-1] (commandline -ct)
+        if set -q rest[1]
+            set -a rest $word
+        else if test $skip = 1
+            set skip 0
+        else if contains -- $word {taking}
+            set skip 1
+        else if not string match -q -- '-*' $word
+            set rest $word
+        end
+    end
+    set -q rest[1]; and complete -C (string join ' ' -- $rest)
+end
+
+complete -c npudoctor -f
+{words}
+"""
+
+
+def fish_completion(root: Command, words: Words) -> str:
+    """The whole file."""
+    commands = list(all_commands(root))
+    walk = "\n".join(line for command in commands for line in _walk(command))
+    lists = "\n".join(
+        f"set -g __npudoctor_{kind} {' '.join(words.of(kind))}" for kind in ("names", "codes", "logs")
+    )
+    lines = [line for command in commands for line in (*_below(command), *_lines(command, words))]
+    (run,) = (one for one in commands if one.argument and one.argument.kind == "command")
+    taking = " ".join(name for option in run.options if option.value for name in option.names)
+    return _HEAD.format(walk=walk, words=lists, taking=taking) + "\n".join(lines) + "\n"
+
+
+def _at(command: Command) -> str:
+    return "".join(f" {word}" for word in command.words)
+
+
+def _walk(command: Command) -> Iterator[str]:
+    taking = [name for option in command.options if option.value for name in option.names]
+    if command.commands and taking:
+        names = " ".join(f"'{_at(command)} {name}'" for name in taking)
+        yield f"            case {names}\n                set skip 1"
+    for below in command.commands:
+        yield f"            case '{_at(below)}'\n                set at '{_at(below)}'"
+
+
+def _condition(command: Command) -> str:
+    return f"""complete -c npudoctor -n "__npudoctor_at '{_at(command)}'\""""
+
+
+def _below(command: Command) -> Iterator[str]:
+    for one in command.commands:
+        yield f"{_condition(command)} -a {one.name} -d {_quoted(one.help)}"
+
+
+def _lines(command: Command, words: Words) -> Iterator[str]:
+    for option in command.options:
+        names = " ".join(
+            f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in option.names
+        )
+        value = "" if option.value is None else f" {_value(option.value, words)}"
+        yield f"{_condition(command)} {names}{value} -d {_quoted(option.help)}"
+    if command.argument is not None:
+        yield f"{_condition(command)} {_argument(command.argument, words)}"
+
+
+def _value(value: Value, words: Words) -> str:
+    if value.kind == "file":
+        return "-r -F"
+    if value.kind in ("folder", "user"):
+        return f'-x -a "(__fish_complete_{"directories" if value.kind == "folder" else "users"})"'
+    return f"-x -a {_values(value, words)}"
+
+
+def _values(value: Value, words: Words) -> str:
+    """What may stand there, as one word of fish; the variable is expanded when Tab is pressed."""
+    if value.choices or not words.of(value.kind):
+        return _quoted(" ".join(value.choices))
+    return f"'$__npudoctor_{value.kind}'"
+
+
+def _argument(value: Value, words: Words) -> str:
+    if value.kind == "command":
+        return "-x -a '(__npudoctor_command)'"
+    files = "-F " if value.kind in ("file", "logs") else ""
+    return f"{files}-a {_values(value, words)}"
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -1,0 +1,102 @@
+"""Manual pages: one for npudoctor, one for each command, in the language spoken now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from npudoctor import __version__
+from npudoctor.cli.companions.grammar import Command, Option, all_commands
+from npudoctor.core.messages import _
+
+
+def manual_pages(root: Command) -> Iterator[tuple[str, str]]:
+    """The name of each file and what is in it."""
+    for command in all_commands(root):
+        yield f"{_page(command)}.1", "\n".join(_lines(command, root)) + "\n"
+
+
+def _page(command: Command) -> str:
+    return "-".join(("npudoctor", *command.words))
+
+
+def _lines(command: Command, root: Command) -> Iterator[str]:
+    # No date: the same sources make the same file.
+    yield f'.TH {_page(command).upper()} 1 "" "npudoctor {__version__}" "npudoctor"'
+    yield from (".ad l", ".nh")  # Chinese has no blanks to stretch, options no place to be broken
+    yield from _section(_("NAME"), f"{_page(command)} \\- {_escaped(command.help)}")
+    yield from _section(_("SYNOPSIS"), *_synopsis(command))
+    if command.commands:
+        yield from _section(_("COMMANDS"))
+        for below in command.commands:
+            yield from (".TP", f"\\fB{_escaped(_page(below))}\\fR(1)", _escaped(below.help))
+    if command.argument is not None and command.argument_help:
+        yield from _section(_("ARGUMENTS"))
+        yield from (".TP", f"\\fI{_escaped(command.argument.metavar)}\\fR", _escaped(command.argument_help))
+    yield from _section(_("OPTIONS"))
+    for option in command.options:
+        yield from (".TP", _names(option), _escaped(option.help))
+    yield from _endings(command)
+    others = [one for one in all_commands(root) if one is not command and _near(one, command)]
+    yield from _section(_("SEE ALSO"), ", ".join(f"\\fB{_escaped(_page(one))}\\fR(1)" for one in others))
+
+
+def _near(one: Command, command: Command) -> bool:
+    """Whether a page names the other: commands of the same group, and the one above."""
+    return (
+        one.words[:-1] == command.words[:-1]
+        or one.words == command.words[:-1]
+        or one.words[:-1] == command.words
+    )
+
+
+def _section(title: str, *lines: str) -> Iterator[str]:
+    yield f".SH {_escaped(title)}"
+    yield from lines
+
+
+def _synopsis(command: Command) -> Iterator[str]:
+    name = f"\\fB{_escaped(' '.join(('npudoctor', *command.words)))}\\fR"
+    argument = (
+        "COMMAND [ARGS]..." if command.commands else command.argument.metavar if command.argument else ""
+    )
+    yield f"{name} [\\fI{_escaped(_('OPTIONS'))}\\fR] {_escaped(argument)}".rstrip()
+
+
+def _names(option: Option) -> str:
+    value = f" \\fI{_escaped(option.value.metavar)}\\fR" if option.value else ""
+    return ", ".join(f"\\fB{_escaped(name)}\\fR{value}" for name in option.names)
+
+
+def _endings(command: Command) -> Iterator[str]:
+    """Which exit status means what."""
+    own: dict[tuple[str, ...], tuple[tuple[str, str], ...]] = {
+        ("check",): (
+            ("0", _("ready")),
+            ("1", _("not ready: an error that is neither ignored nor an echo of another")),
+            ("2", _("undetermined: a needed check could not look")),
+        ),
+        ("fix",): (
+            ("0", _("nothing is left to do")),
+            ("1", _("something is still there, or was only shown")),
+            ("2", _("something could not be proven or looked at")),
+        ),
+        ("explain",): (("0", _("explained, or no failure in it")), ("1", _("a failure that is not known"))),
+        ("run",): (
+            ("125", _("not ready, or npudoctor itself failed: the job was not started")),
+            ("126, 127", _("the command cannot be executed, or was not found; else the status is the job's")),
+        ),
+    }
+    common = (
+        ("64", _("wrong usage or configuration, said in one line")),
+        ("70", _("a bug in npudoctor")),
+        ("74", _("the result could not be written")),
+    )
+    yield from _section(_("EXIT STATUS"))
+    for status, text in (*own.get(command.words, ()), *common):
+        yield from (".TP", f"\\fB{status}\\fR", _escaped(text))
+
+
+def _escaped(text: str) -> str:
+    """A text in which nothing is special to roff."""
+    text = text.replace("\\", "\\e").replace("-", "\\-")
+    return f"\\&{text}" if text.startswith((".", "'")) else text

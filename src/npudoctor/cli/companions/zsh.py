@@ -1,0 +1,115 @@
+"""Completion for zsh, by _arguments: with the help of each option."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from npudoctor.cli.companions.grammar import Command, Option, Value, Words, all_commands
+
+_HEAD = """\
+#compdef npudoctor
+# zsh completion for npudoctor: generated from its command line, do not edit.
+
+"""
+_WORDS = """\
+_npudoctor_{kind}() {{
+  local -a words=({words})
+  compadd -a words
+}}
+
+"""
+_LOGS = """\
+_npudoctor_logs() {
+  _alternative 'files:log:_files' 'codes:code:_npudoctor_log_codes'
+}
+
+"""
+# Not "commands": that is the name under which zsh keeps all programs.
+_GROUP = """\
+_npudoctor{at}() {{
+  local context state line
+  local -a below=(
+{commands}
+  )
+  _arguments -C \\
+{options}
+    '1: :->command' \\
+    '*:: :->rest'
+  case $state in
+    command) _describe command below ;;
+    rest) (( $+functions[_npudoctor{at}_$line[1]] )) && _npudoctor{at}_$line[1] ;;
+  esac
+}}
+
+"""
+_COMMAND = """\
+_npudoctor{at}() {{
+  _arguments -s \\
+{options}{argument}
+}}
+
+"""
+_TAIL = """\
+if [ "$funcstack[1]" = _npudoctor ]; then
+  _npudoctor "$@"
+else
+  compdef _npudoctor npudoctor
+fi
+"""
+
+
+def zsh_completion(root: Command, words: Words) -> str:
+    """The whole file."""
+    lists = {"names": words.of("names"), "codes": words.of("codes"), "log_codes": words.of("logs")}
+    parts = [
+        _HEAD,
+        *(_WORDS.format(kind=kind, words=" ".join(found)) for kind, found in lists.items()),
+        _LOGS,
+    ]
+    return "".join([*parts, *map(_function, all_commands(root)), _TAIL])
+
+
+def _function(command: Command) -> str:
+    at = "".join(f"_{word}" for word in command.words)
+    options = " \\\n".join(f"    {spec}" for option in command.options for spec in _specs(option))
+    if command.commands:
+        below = "\n".join(f"    {_quoted(f'{one.name}:{_plain(one.help)}')}" for one in command.commands)
+        return _GROUP.format(at=at, commands=below, options=options + " \\")
+    told = command.argument is not None and _argument(command.argument)
+    argument = f" \\\n    {told}" if told else ""
+    return _COMMAND.format(at=at, options=options, argument=argument)
+
+
+def _specs(option: Option) -> Iterator[str]:
+    for name in option.names:
+        sign = "=" if option.value and name.startswith("--") else ""
+        value = f":{_plain(option.value.metavar)}:{_action(option.value)}" if option.value else ""
+        yield _quoted(f"*{name}{sign}[{_plain(option.help)}]{value}")
+
+
+def _action(value: Value) -> str:
+    if value.choices:
+        return f"({' '.join(value.choices)})"
+    actions = {"file": "_files", "folder": "_files -/", "user": "_users", "check": "_npudoctor_check"}
+    named = f"_npudoctor_{value.kind}" if value.kind in ("names", "codes", "logs") else " "
+    return actions.get(value.kind, named)
+
+
+def _argument(value: Value) -> str:
+    """What stands without an option before it; the words behind `run` are another command's."""
+    if value.kind == "command":
+        return "'(-)*::command:_normal'"
+    if not (value.choices or value.kind):
+        return ""  # a mere message would keep options from being completed
+    return _quoted(f"*:{_plain(value.metavar)}:{_action(value)}")
+
+
+def _plain(text: str) -> str:
+    """A text in which nothing is special to _arguments."""
+    for special in "\\[]:":
+        text = text.replace(special, f"\\{special}")
+    return text
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"

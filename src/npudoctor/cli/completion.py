@@ -1,0 +1,30 @@
+"""`npudoctor completion`: what a shell evaluates so that Tab completes; the package installs the same."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from npudoctor.cli.arguments import options as o
+from npudoctor.core.messages import _
+
+Shell = Annotated[o.Text, o.argument("[bash|zsh|fish]", _("The shell; default: the one of SHELL."))]
+
+
+def completion(ctx: typer.Context, shell: Shell = None, lang: o.Lang = None) -> int:
+    """Print what makes Tab complete."""
+    import os
+
+    from npudoctor.cli.companions import share
+    from npudoctor.cli.config import UsageError
+    from npudoctor.cli.session import load_settings
+    from npudoctor.cli.terminal import output
+
+    load_settings({"lang": lang}, ctx.obj)
+    chosen = shell or os.path.basename(ctx.obj.variables.get("SHELL", ""))
+    if chosen not in share.PLACES:
+        text = _("no completion for this shell: {name}; known are {shells}")
+        raise UsageError(text.format(name=chosen, shells=", ".join(share.PLACES)))
+    output.emit(share.completion(chosen))
+    return 0

@@ -1,0 +1,204 @@
+"""The short form of a report, one screen: the machine, what is wrong and what to type, the rest in counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _, ngettext
+from npudoctor.core.model import UNANSWERED, Finding, Report, Result, Severity, Status, Target
+from npudoctor.core.redact.redact import redact
+from npudoctor.render.columns import beside, paragraph, room, width
+from npudoctor.render.printable import printable
+from npudoctor.render.problems import INDENT, Problems, echoes_of
+from npudoctor.render.rows import status_words
+from npudoctor.render.style import BOLD, Style, summed
+
+SCREEN = 24  # lines
+
+
+@dataclass(frozen=True)
+class Tightness:
+    """What is left to -v so that a report fits on a screen. `names`: checks that are named in one place;
+    `commands`: lines of one remedy; `prose`: lines of one that is only text."""
+
+    blank: bool = True
+    names: int = 12
+    commands: int = 4
+    prose: int = 12
+
+
+_LEVELS = (
+    Tightness(),
+    Tightness(blank=False, names=4),
+    Tightness(blank=False, names=3, commands=3, prose=3),
+    Tightness(blank=False, names=3, commands=2, prose=3),
+    Tightness(blank=False, names=2, commands=1, prose=1),
+)
+
+
+def brief_lines(report: Report, style: Style, closing: Sequence[str], *, notes: bool = False) -> list[str]:
+    """The whole, which ends with `closing`; tighter where that makes it fit on one screen.
+
+    `notes`: show what is only worth knowing in full, as the reader asked for it.
+    """
+    for level in _LEVELS:
+        page = Brief(report, style, level).page(notes, closing)
+        if len(page) <= SCREEN:
+            return page
+    return Brief(report, style, _LEVELS[0]).page(notes, closing)
+
+
+class Brief:
+    """One report in one style."""
+
+    def __init__(self, report: Report, style: Style, level: Tightness) -> None:
+        self._report, self._style, self._level = report, style, level
+
+    def page(self, notes: bool, closing: Sequence[str]) -> list[str]:
+        """All lines; a blank one between the parts."""
+        level = self._level
+        problems = Problems(self._report, self._style, commands=level.commands, prose=level.prose)
+        shown = problems.lines(Severity.INFO if notes else Severity.WARNING)
+        parts = [list(part) for part in (self._head(), shown, self._rest(notes), closing)]
+        gap = [""] if level.blank else []
+        return [line for number, part in enumerate(filter(None, parts)) for line in (*gap[:number], *part)]
+
+    def _head(self) -> Iterator[str]:
+        """The machine, its devices, the interpreter."""
+        host, target = self._report.host, self._report.target
+        machine = [host.name, host.distribution, host.machine, _("container") if host.container else None]
+        if target.root is not None:
+            machine = [_("image {root}").format(root=target.root), host.distribution]
+        parts = [_(", ").join(part for part in machine if part), _devices(target), _interpreter(target)]
+        title = f"npudoctor {self._report.version}"
+        text = _("; ").join(part for part in parts if part)
+        first, *rest = paragraph(_("{code}: {message}").format(code=title, message=text), "", "  ")
+        yield first.replace(title, self._style.paint(title, BOLD), 1)
+        yield from rest
+
+    def _rest(self, notes: bool) -> Iterator[str]:
+        """What is well, worth knowing, ignored, not judged, and does not apply: a line for each."""
+        yield from self._well()
+        if not notes:
+            yield from self._notes()
+        yield from self._ignored()
+        yield from self._open()
+        yield from self._skipped()
+
+    def _well(self) -> Iterator[str]:
+        groups = Counter(row.group for row in self._report.results if row.status is Status.OK)
+        if groups:
+            counts = (_("{group} {count}").format(group=group, count=n) for group, n in groups.items())
+            yield from summed("ok", _(", ").join(counts), self._style)
+
+    def _notes(self) -> Iterator[str]:
+        echoes = echoes_of(self._report)
+        notes = [f.code for f in self._findings() if f.counts and f.weight is Severity.INFO]
+        codes = [code for note in dict.fromkeys(notes) for code in (note, *echoes.get(note, ()))]
+        if codes:
+            text = _("{codes} (-v says more)").format(codes=self._named(codes))
+            yield from summed("info", text, self._style)
+
+    def _ignored(self) -> Iterator[str]:
+        """What the reader chose to ignore, with the reasons."""
+        told = [
+            _("{code} ({reason})").format(code=f.code, reason=redact(f.ignored.reason))
+            if f.ignored.reason
+            else f.code
+            for f in self._findings()
+            if f.ignored is not None
+        ]
+        if told:
+            yield from paragraph(_("ignored: {codes}").format(codes=self._named(told)), "", INDENT)
+
+    def _findings(self) -> Iterator[Finding]:
+        return (finding for row in self._report.results for finding in row.findings)
+
+    def _open(self) -> Iterator[str]:
+        """What could not be judged: why where the verdict needs it; and how to let it be judged."""
+        rows = [row for row in self._report.results if row.status in UNANSWERED]
+        reasons: dict[str, list[str]] = {}
+        for row in rows:
+            if row.needed:
+                reasons.setdefault(_why(row), []).append(row.check)
+        for why, checks in reasons.items():
+            text = _("{checks}: {why}").format(checks=self._named(checks), why=why)
+            yield from summed("open", text, self._style)
+        late = [row.check for row in rows if row.status is Status.TIMEOUT]
+        closed = self._closed(rows)
+        yield from self._letting(_("with more time:"), "npudoctor check {} --timeout 60 --deadline 120", late)
+        yield from self._letting(_("root may see more:"), "npudoctor check {}", closed)
+        beside = [row.check for row in rows if not row.needed and row.check not in (*late, *closed)]
+        if beside:
+            text = _("not needed for the verdict: {checks} (-v says why)")
+            yield from summed("open", text.format(checks=self._named(beside)), self._style)
+
+    def _closed(self, rows: Sequence[Result]) -> list[str]:
+        """Those of which root might know more."""
+        if self._report.host.user == "root" or self._report.target.root is not None:
+            return []
+        return [row.check for row in rows if row.status is Status.UNKNOWN and row.check != "accelerator"]
+
+    def _letting(self, what: str, command: str, checks: Sequence[str]) -> Iterator[str]:
+        """What could be judged then, and the line to type, which is never broken."""
+        if not checks:
+            return
+        # A command without names judges them all.
+        named = " ".join(checks) if len(checks) <= self._level.names else ""
+        line = printable(" ".join(command.format(named).split()))
+        first, *rest = summed("open", what, self._style)
+        whole = beside(beside(self._style.heading("open"), what), line)
+        if not rest and width(whole) <= room():
+            yield beside(first, line)
+        else:
+            yield from (first, *rest, f"{INDENT}{line}")
+
+    def _skipped(self) -> Iterator[str]:
+        count = self._report.counts["skipped"]
+        if count:
+            text = ngettext(
+                "{count} check does not apply here (-v says why)",
+                "{count} checks do not apply here (-v says why)",
+                count,
+            )
+            yield from paragraph(text.format(count=count), "", INDENT)
+
+    def _named(self, names: Sequence[str]) -> str:
+        """The names, each once; of many the first and how many more there are."""
+        names = list(dict.fromkeys(names))
+        most = self._level.names
+        text = _(", ").join(names[:most])
+        if len(names) <= most:
+            return text
+        more = ngettext("{names} and {count} more", "{names} and {count} more", len(names) - most)
+        return more.format(names=text, count=len(names) - most)
+
+
+def _devices(target: Target) -> str:
+    """How many accelerators there are, and of which model."""
+    if target.root is not None:
+        return ""
+    if target.kind in ("npu", "gpu") and target.devices:
+        words = {
+            "npu": ngettext("{count} NPU", "{count} NPUs", target.devices),
+            "gpu": ngettext("{count} GPU", "{count} GPUs", target.devices),
+        }
+        text = words[target.kind].format(count=target.devices)
+        return _("{devices} ({model})").format(devices=text, model=target.model) if target.model else text
+    return {"npu": _("no NPU"), "gpu": _("no GPU")}.get(target.kind, _("no accelerator"))
+
+
+def _interpreter(target: Target) -> str:
+    if target.python is None:
+        return ""
+    version = target.python.version or _("version unknown")
+    return _("{path} ({version})").format(path=target.python.path, version=version)
+
+
+def _why(row: Result) -> str:
+    if row.status in (Status.UNKNOWN, Status.TIMEOUT) and row.reason:
+        return row.reason
+    word = status_words()[row.status]
+    return _("{status}: {reason}").format(status=word, reason=row.reason) if row.reason else word

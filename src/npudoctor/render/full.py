@@ -1,0 +1,62 @@
+"""The long form of a report (-v): every row of every group, with all that is known of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+
+from npudoctor.core.messages import _, ngettext
+from npudoctor.core.model import Report
+from npudoctor.render.columns import paragraph
+from npudoctor.render.printable import printable
+from npudoctor.render.rows import Rows
+from npudoctor.render.style import Style
+
+
+def full_lines(report: Report, style: Style) -> Iterator[str]:
+    """Which machine was judged and for which interpreter, all rows by group, how many ended how."""
+    yield from _head(report)
+    rows = Rows(report, True, style.paint)
+    for group, members in groupby(
+        sorted(report.results, key=lambda row: row.group), key=lambda row: row.group
+    ):
+        yield ""
+        yield printable(group)
+        for row in members:
+            yield from rows.lines(row)
+    yield ""
+    yield from _counts(report)
+
+
+def _head(report: Report) -> Iterator[str]:
+    host, target = report.host, report.target
+    machine = [host.name, host.distribution, host.machine, _("container") if host.container else None]
+    if target.root is not None:
+        machine = [_("image {root}").format(root=target.root), host.distribution]
+    yield "npudoctor " + report.version + ": " + printable(", ".join(part for part in machine if part))
+    if target.python is not None:
+        text = _("interpreter: {path} ({version})")
+        version = target.python.version or _("version unknown")
+        yield printable(text.format(path=target.python.path, version=version))
+
+
+def _counts(report: Report) -> Iterator[str]:
+    """How many rows ended how; the endings that did not happen are left out."""
+    counts = report.counts
+    endings = [
+        text.format(count=counts[name])
+        for name, text in (
+            ("ok", _("{count} ok")),
+            ("problem", _("{count} with problems")),
+            ("skipped", _("{count} skipped")),
+            ("unknown", _("{count} unknown")),
+            ("timeout", _("{count} timed out")),
+            ("crashed", _("{count} crashed")),
+            ("broken", _("{count} not loaded")),
+        )
+        if counts[name]
+    ]
+    total = len(report.results)
+    head = ngettext("{count} check: {endings}", "{count} checks: {endings}", total)
+    line = head.format(count=total, endings=_(", ").join(endings)) if endings else _("no checks")
+    yield from paragraph(line, "", "  ")

@@ -1,0 +1,82 @@
+"""What is wrong, errors first: the value that was seen, and the line to type."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from npudoctor.core.messages import _, ngettext
+from npudoctor.core.model import Finding, Report, Severity
+from npudoctor.render.columns import paragraph
+from npudoctor.render.printable import printable
+from npudoctor.render.rows import fix_lines
+from npudoctor.render.style import BOLD, Style, kind_of, signed
+
+INDENT = " " * 4
+_ALIKE = 3  # findings of one code that are shown: eight devices often have the same
+
+
+def echoes_of(report: Report) -> dict[str, list[str]]:
+    """The codes that each counting finding explains, those that its echoes explain in turn included."""
+    findings = [finding for row in report.results for finding in row.findings if finding.ignored is None]
+    causes = {finding.code: finding.caused_by for finding in findings if finding.caused_by is not None}
+    counting = {finding.code for finding in findings if finding.counts}
+    echoes: dict[str, list[str]] = {}
+    for finding in findings:
+        cause, seen = finding.caused_by, {finding.code}
+        while cause in causes and cause not in counting and cause not in seen:
+            seen.add(cause)
+            cause = causes[cause]
+        if cause is not None:
+            echoes.setdefault(cause, []).append(finding.code)
+    return echoes
+
+
+class Problems:
+    """The findings of one report that count.
+
+    `commands`: how many lines of a remedy are shown, and `prose`: of one that is only text; 0 for all.
+    `evidence`: show it, and every finding.
+    """
+
+    def __init__(
+        self, report: Report, style: Style, *, commands: int = 0, prose: int = 0, evidence: bool = False
+    ) -> None:
+        self._style, self._commands, self._prose, self._evidence = style, commands, prose, evidence
+        self._findings = [finding for row in report.results for finding in row.findings if finding.counts]
+        self._echoes = echoes_of(report)
+
+    def lines(self, least: Severity) -> Iterator[str]:
+        """Those that weigh as much; of many of one code the first few, and how many more there are."""
+        shown: Counter[tuple[str, Severity]] = Counter()
+        findings = [finding for finding in self._findings if finding.weight >= least]
+        for finding in sorted(findings, key=lambda finding: -finding.weight):
+            kind = (finding.code, finding.weight)
+            shown[kind] += 1
+            if shown[kind] <= _ALIKE or self._evidence:
+                yield from self._finding(finding)
+        for (code, severity), count in shown.items():
+            if count > _ALIKE and not self._evidence:
+                yield from self._more(code, severity, count - _ALIKE)
+
+    def _more(self, code: str, severity: Severity, count: int) -> Iterator[str]:
+        text = ngettext(
+            "and {count} more {code} (-v shows it)", "and {count} more {code} (-v shows them)", count
+        )
+        return signed(kind_of(severity), text.format(count=count, code=code), self._style)
+
+    def _finding(self, finding: Finding) -> Iterator[str]:
+        text = _("{code}: {message}").format(code=finding.code, message=finding.message)
+        first, *rest = signed(kind_of(finding.weight), text, self._style)
+        yield first.replace(finding.code, self._style.paint(finding.code, BOLD), 1)
+        yield from rest
+        if self._evidence:
+            yield from (f"{INDENT}- {printable(line)}" for line in finding.evidence)
+        yield from self._caused(self._echoes.pop(finding.code, ()))
+        if finding.fix is not None:
+            yield from fix_lines(finding.fix, INDENT, self._commands, self._prose)
+
+    def _caused(self, echoes: Sequence[str]) -> Iterator[str]:
+        if echoes:
+            text = _("this also causes {codes}").format(codes=_(", ").join(dict.fromkeys(echoes)))
+            yield from paragraph(text, INDENT, INDENT)

@@ -1,0 +1,85 @@
+"""How a text looks: plain words, or symbols and colours where a terminal can show them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _
+from npudoctor.core.model import Severity
+from npudoctor.render.columns import beside, paragraph
+
+BOLD, DIM, RED, GREEN, YELLOW, CYAN = "1", "2", "31", "32", "33", "36"
+
+# Of these every font of a terminal has one, and each takes one column in Chinese terminals too.
+_SYMBOLS = {"error": "✗", "warning": "!", "info": "i", "ok": "✓", "open": "?"}
+_COLOURS = {"error": RED, "warning": YELLOW, "info": CYAN, "ok": GREEN, "open": YELLOW}
+
+
+@dataclass(frozen=True)
+class Paint:
+    """Colours words, on a terminal that wants it."""
+
+    on: bool
+
+    def __call__(self, text: str, colour: str) -> str:
+        return f"\x1b[{colour}m{text}\x1b[0m" if self.on and text else text
+
+
+@dataclass(frozen=True)
+class Style:
+    """What the reader's terminal can show. Both are off for a file, a pipe, NO_COLOR and TERM=dumb."""
+
+    colour: bool = False
+    symbols: bool = False
+
+    @property
+    def paint(self) -> Paint:
+        """What colours words."""
+        return Paint(self.colour)
+
+    def sign(self, kind: str) -> str:
+        """How a line of this kind begins: error, warning, info, ok or open (nobody could tell)."""
+        return _SYMBOLS[kind] if self.symbols else _words()[kind]
+
+    def heading(self, kind: str) -> str:
+        """The same before a line that sums up many."""
+        return self.sign(kind) if self.symbols else _("{word}:").format(word=self.sign(kind))
+
+    def painted(self, kind: str, text: str, *, bold: bool = False) -> str:
+        """The text in the colour of its kind."""
+        return self.paint(text, f"{BOLD};{_COLOURS[kind]}" if bold else _COLOURS[kind])
+
+
+PLAIN = Style()
+
+
+def signed(kind: str, text: str, style: Style) -> Iterator[str]:
+    """A paragraph with its severity before it."""
+    return _headed(style.sign(kind), kind, text, style)
+
+
+def summed(kind: str, text: str, style: Style) -> Iterator[str]:
+    """The same for one that sums up many."""
+    return _headed(style.heading(kind), kind, text, style)
+
+
+def _headed(sign: str, kind: str, text: str, style: Style) -> Iterator[str]:
+    first, *rest = paragraph(text, beside(sign, ""), " " * 4)
+    yield style.painted(kind, sign) + first[len(sign) :]
+    yield from rest
+
+
+def kind_of(severity: Severity) -> str:
+    """The kind of a line about a finding of this severity."""
+    return {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "info"}[severity]
+
+
+def _words() -> dict[str, str]:
+    return {
+        "error": _("error"),
+        "warning": _("warning"),
+        "info": _("info"),
+        "ok": _("ok"),
+        "open": _("unknown"),
+    }

@@ -1,0 +1,54 @@
+"""`npudoctor` alone says what to do next on this machine, on standard error, and stays a usage error."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from npudoctor.cli.advice import check_lines
+from npudoctor.testing import device, fake_host
+
+from .command import Npudoctor
+
+
+def advice(run: Npudoctor, *arguments: str, **variables: str) -> list[str]:
+    done = run(*arguments, **variables)
+    assert (done.status, done.out) == (64, "")
+    lines = done.err.splitlines()
+    return [line.strip() for line in lines[lines.index("Next, on this machine:") + 1 :]]
+
+
+def commands(nodes: Sequence[str]) -> list[str]:
+    return [command for command, _why in check_lines(fake_host({f"/dev/{name}": device() for name in nodes}))]
+
+
+def test_the_machines_own_devices_decide() -> None:
+    """On a machine with them it is checked; one without is what only its owner can judge."""
+    assert commands(["davinci0", "davinci1", "davinci_manager"]) == ["npudoctor check"]
+    assert commands([]) == ["npudoctor check --expect none", "npudoctor check --expect npu"]
+    npus = [f"davinci{number}" for number in range(8)]
+    ((_command, why),) = check_lines(fake_host({f"/dev/{name}": device() for name in npus}))
+    assert why == "can this machine train on its 8 NPUs?"
+
+
+def test_help_comes_first_and_advice_last(npudoctor: Npudoctor) -> None:
+    lines = advice(npudoctor)
+    assert lines and all(line.startswith("npudoctor check") for line in lines)
+    assert npudoctor().err.startswith("Usage: npudoctor [OPTIONS] COMMAND")
+    assert max(map(len, npudoctor().err.splitlines())) <= 80
+
+
+def test_a_slurm_job_of_many_nodes_is_checked_as_one(npudoctor: Npudoctor) -> None:
+    command = "npudoctor fleet check --engine slurm"
+    assert any(command in line for line in advice(npudoctor, SLURM_JOB_NUM_NODES="4"))
+    assert not any(command in line for line in advice(npudoctor, SLURM_JOB_NUM_NODES="1"))
+
+
+def test_logs_in_this_directory_are_explained(npudoctor: Npudoctor) -> None:
+    assert not any("explain" in line for line in advice(npudoctor))
+    (npudoctor.folder / "train.log").write_text("EI0006\n")
+    assert any(line.startswith("npudoctor explain ") for line in advice(npudoctor))
+
+
+def test_it_speaks_chinese(npudoctor: Npudoctor) -> None:
+    assert "npudoctor check" in npudoctor("--lang", "zh").err
+    assert "本机" in npudoctor("--lang", "zh").err
