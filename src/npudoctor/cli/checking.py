@@ -24,5 +24,6 @@ def check_node(flags: Mapping[str, Any], caller: Caller) -> int:
         target = writable(flags["output"], Files(session.host.disk))
         settings = session.settings(flags["names"] or ())
         report = runner.run(session.loaded, session.host, settings, session.until)
-        deliver_report(report, session.config["format"], target, verbose=verbose, quiet=quiet)
+        form, named = session.config["format"], bool(flags["names"])
+        deliver_report(report, form, target, verbose=verbose, quiet=quiet, advice=named)
     return report.exit_code

@@ -25,8 +25,10 @@ def deliver(
         output.save(target, content)
 
 
-def deliver_report(report: Report, format: str, target: Optional[str], *, verbose: bool, quiet: bool) -> None:
-    """Write the report of `check`."""
+def deliver_report(
+    report: Report, format: str, target: Optional[str], *, verbose: bool, quiet: bool, advice: bool
+) -> None:
+    """Write the report of `check`; `advice`: with all of the advice that the text has in one line else."""
 
     def document() -> object:
         from npudoctor.render.report_json import report_object
@@ -36,7 +38,8 @@ def deliver_report(report: Report, format: str, target: Optional[str], *, verbos
     def text() -> str:
         from npudoctor.render.text import report_text
 
-        return report_text(report, verbose=verbose, quiet=quiet, colour=target is None and has_colour())
+        colour = target is None and has_colour()
+        return report_text(report, verbose=verbose, quiet=quiet, colour=colour, advice=advice)
 
     deliver(format, document, text, target)
 

@@ -1,0 +1,51 @@
+"""The advice is one line in the report, unless somebody asked for more; it never decides."""
+
+from __future__ import annotations
+
+import pytest
+
+from npudoctor.core.model import Finding, Result, Severity, Status
+from npudoctor.registry.registry import load_all
+from npudoctor.render.advice import ADVICE
+from npudoctor.render.text import report_text
+
+from .samples import report
+
+HINT = Finding("swap-space.eager", "the kernel swaps early", Severity.INFO)
+
+
+def _row(status: Status, *findings: Finding, check: str = "swap-space") -> Result:
+    return Result(check, "No memory is swapped out", ADVICE, status, needed=False, findings=findings)
+
+
+WELL = Result("clock", "The clock is right", "host", Status.OK)
+
+
+@pytest.mark.parametrize(
+    ("rows", "line"),
+    [
+        ([_row(Status.OK, HINT)], "tuning: 1 suggestion for more speed: npudoctor check tuning"),
+        ([_row(Status.OK, HINT), _row(Status.UNKNOWN, HINT, check="interface-mtu")], "tuning: 2 suggestions"),
+        ([_row(Status.OK), _row(Status.SKIPPED)], "tuning: no suggestion"),
+        ([_row(Status.SKIPPED)], None),
+    ],
+)
+def test_one_line_for_all_of_it(rows: list[Result], line: str) -> None:
+    lines = report_text(report(WELL, *rows), advice=False).splitlines()
+    found = [text for text in lines if text.startswith(ADVICE)]
+    assert [text[: len(line)] for text in found] == [line] if line else found == []
+    assert not any("swap-space" in text or "swaps" in text for text in lines)
+
+
+def test_verbose_and_selected_show_it_whole() -> None:
+    rows = [WELL, _row(Status.OK, HINT)]
+    for text in (report_text(report(*rows)), report_text(report(*rows), verbose=True, advice=False)):
+        assert "info swap-space.eager\n      the kernel swaps early" in text
+
+
+def test_it_is_information_and_nobody_needs_it() -> None:
+    checks = [check for check in load_all({"NPUDOCTOR_CHECKS_DIR": ""}).checks if check.group == ADVICE]
+    assert len(checks) == 10
+    for check in checks:
+        assert check.advisory and not check.quick, check.id
+        assert set(check.codes.values()) == {Severity.INFO}, check.id
