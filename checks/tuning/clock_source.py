@@ -39,10 +39,8 @@ def clock_source(host: Host) -> Iterator[Union[Finding, Facts]]:
     Frameworks, profilers and loggers ask for the time very often. With tsc, arm's arch_sys_counter or
     kvm-clock that is a few instructions; with these it is a system call and an access to a slow chip.
 
-    ## What it is worth
-
-    One report: 4.5 microseconds for each reading with hpet, 0.1 with tsc. How often a job reads the time is
-    its own affair: no source states a figure for training.
+    What it is worth: One report: 4.5 microseconds for each reading with hpet, 0.1 with tsc. How often a job
+    reads the time is its own affair: no source states a figure for training.
 
     ## Fix safety
 

@@ -40,9 +40,7 @@ def interface_mtu(host: Host) -> Iterator[Union[Finding, Facts]]:
     vanish, and connections hang after their first bytes. Change a whole network, never one node. In
     networks of a cloud the provider says how much is possible.
 
-    ## What it is worth
-
-    The sources state no figure for training.
+    What it is worth: The sources state no figure for training.
 
     ## Fix safety
 

@@ -39,9 +39,7 @@ def iommu_translation(host: Host) -> Iterator[Union[Finding, Facts]]:
     It is not right for all: translation is what keeps a device away from memory that is not its own. Ask
     whoever is responsible for security.
 
-    ## What it is worth
-
-    The sources state no figure.
+    What it is worth: The sources state no figure.
 
     ## Fix safety
 

@@ -36,9 +36,7 @@ def irq_affinity(host: Host) -> Iterator[Union[Finding, Facts]]:
     What arrives is then fetched across the link between the sockets. Traffic over RDMA (RoCE, the NPUs' own
     ports) raises few interrupts and gains little; data loading, checkpoints and collectives over TCP gain.
 
-    ## What it is worth
-
-    ESnet: TCP may be up to twice as slow from the wrong socket, at 40 and 100 Gb/s.
+    What it is worth: ESnet: TCP may be up to twice as slow from the wrong socket, at 40 and 100 Gb/s.
 
     ## Fix safety
 

@@ -42,9 +42,8 @@ def network_buffers(host: Host) -> Iterator[Union[Finding, Facts]]:
     takes 0.1 ms, the kernel's own values suffice to 200 Gb/s; many connections at once hide the limit too.
     More memory is taken only by connections that need it.
 
-    ## What it is worth
-
-    The message states at which round trip the limit begins. No source states a figure for training.
+    What it is worth: The message states at which round trip the limit begins. No source states a figure for
+    training.
 
     ## Fix safety
 

@@ -36,9 +36,7 @@ def numa_balancing(host: Host) -> Iterator[Union[Finding, Facts]]:
     be off where jobs are bound to nodes, as they are with numactl, `CPU_AFFINITY_CONF` of torch_npu, or
     Slurm's binding; NVIDIA's guides say the same. Jobs that nobody binds may run better with it: measure.
 
-    ## What it is worth
-
-    The sources state no figure.
+    What it is worth: The sources state no figure.
 
     ## Fix safety
 

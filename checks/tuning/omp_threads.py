@@ -41,10 +41,8 @@ def omp_threads(host: Host) -> Iterator[Union[Finding, Facts]]:
     The best number is the job's own: 1 is often too few for data preparation, and one for each CPU leaves
     none for the data loader's processes. Half of what is shown is a good second try.
 
-    ## What it is worth
-
-    The sources state no figure; PyTorch's launcher says "tune the variable for optimal performance in your
-    application".
+    What it is worth: The sources state no figure; PyTorch's launcher says "tune the variable for optimal
+    performance in your application".
 
     ## Fix safety
 

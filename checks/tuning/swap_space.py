@@ -51,9 +51,7 @@ def swap_space(host: Host) -> Iterator[Union[Finding, Facts]]:
     Some want swap: without any, a node that runs out of memory kills a process at once. A low value keeps
     that reserve. Kubernetes nodes have none as a rule.
 
-    ## What it is worth
-
-    The sources state no figure.
+    What it is worth: The sources state no figure.
 
     ## Fix safety
 

@@ -44,9 +44,7 @@ def transparent_hugepages(host: Host) -> Iterator[Union[Finding, Facts]]:
     vendors to use `never`, since large pages make them larger and compacting memory makes them stutter. A
     node that only trains has no such services; on a shared one ask before.
 
-    ## What it is worth
-
-    No source that we know of states a figure for training.
+    What it is worth: No source that we know of states a figure for training.
 
     ## Fix safety
 
