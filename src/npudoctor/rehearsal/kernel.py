@@ -1,0 +1,97 @@
+"""The calls of the system that Python lacks: namespaces, mounts, System V segments, signals of a parent's end."""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import signal
+import socket
+import struct
+
+KINDS = {
+    "user": 0x10000000, "mnt": 0x00020000, "pid": 0x20000000, "ipc": 0x08000000,
+    "net": 0x40000000, "uts": 0x04000000, "cgroup": 0x02000000,
+}  # fmt: skip
+READ_ONLY, NO_SUID, NO_DEVICES, NO_EXEC = 1, 2, 4, 8
+REMOUNT, BIND, RECURSIVE, PRIVATE = 1 << 5, 1 << 12, 1 << 14, 1 << 18
+CREATE, EXCLUSIVE = 0o1000, 0o2000
+_SET_ATTRIBUTES, _AT_RECURSIVE, _HERE = 442, 0x8000, -100  # mount_setattr(2) has one number on all machines
+_PARENT_DEATH, _NO_NEW_PRIVILEGES = 1, 38  # prctl(2)
+_GET_FLAGS, _SET_FLAGS, _UP = 0x8913, 0x8914, 1  # of an interface
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.shmat.restype = ctypes.c_void_p
+_libc.shmget.argtypes = [ctypes.c_int, ctypes.c_size_t, ctypes.c_int]
+_libc.shmat.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_int]
+_libc.mount.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p]
+
+
+def _checked(result: object, what: str) -> int:
+    """The result of a call; OSError when it failed."""
+    if result is None or result in (-1, ctypes.c_size_t(-1).value):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), what)
+    assert isinstance(result, int)
+    return result
+
+
+def unshare(*kinds: str) -> None:
+    """Leave these namespaces for new ones; a new pid namespace is entered by the next child."""
+    flags = 0
+    for kind in kinds:
+        flags |= KINDS[kind]
+    _checked(_libc.unshare(flags), f"unshare {' '.join(kinds)}")
+
+
+def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
+    """mount(2)."""
+    words = [word.encode() or None for word in (source, target, kind)]
+    _checked(_libc.mount(*words, flags, options.encode() or None), f"mount {target}")
+
+
+def bind_read_only(source: str, target: str) -> None:
+    """Show a tree at another place, with what is mounted below it, so that nobody can write there."""
+    mount(source, target, flags=BIND | RECURSIVE)
+    wanted = struct.pack("QQQQ", READ_ONLY, 0, 0, 0)
+    attributes = ctypes.create_string_buffer(wanted, len(wanted))
+    size = ctypes.c_size_t(len(wanted))
+    _checked(
+        _libc.syscall(_SET_ATTRIBUTES, _HERE, target.encode(), _AT_RECURSIVE, attributes, size),
+        f"mount_setattr {target}",
+    )
+
+
+def die_with_parent() -> None:
+    """Be killed when the parent ends, however it ends."""
+    _libc.prctl(_PARENT_DEATH, signal.SIGKILL, 0, 0, 0)
+
+
+def no_new_privileges() -> None:
+    """No program that is started from now on gains rights: no sudo, no setuid."""
+    _libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+
+
+def name_machine(name: str) -> None:
+    """The host name of our UTS namespace."""
+    _checked(_libc.sethostname(name.encode(), len(name)), "sethostname")
+
+
+def switch_on(interface: str) -> None:
+    """As `ip link set dev INTERFACE up`."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        request = struct.pack("16sH14x", interface.encode(), 0)
+        flags = struct.unpack_from("16sH", fcntl.ioctl(asking, _GET_FLAGS, request))[1]
+        fcntl.ioctl(asking, _SET_FLAGS, struct.pack("16sH14x", interface.encode(), flags | _UP))
+
+
+def key_of(path: str) -> int:
+    """The C library's key of a file for 'a', as the cache server takes it; unsigned."""
+    return int(_libc.ftok(path.encode(), ord("a"))) & 0xFFFFFFFF
+
+
+def make_segment(key: int, size: int) -> int:
+    """A new System V segment, attached to this process; its shmid, which may be 0. No page of it is touched."""
+    shmid = _checked(_libc.shmget(ctypes.c_int(key).value, size, CREATE | EXCLUSIVE | 0o600), "shmget")
+    _checked(_libc.shmat(shmid, None, 0), "shmat")
+    return shmid

@@ -1,0 +1,129 @@
+"""Runs a piece of work in namespaces of its own, which end with it: nothing is left, whoever is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Callable
+
+from npudoctor.core.messages import _, strerror
+from npudoctor.rehearsal import kernel
+
+INNER = ("mnt", "pid", "ipc", "net", "uts", "cgroup")
+LACKING = 2  # the status of work that could not begin, with its reason in the pipe
+_REASON = 4096  # bytes
+
+
+class Lacking(Exception):
+    """What a rehearsal needs and this machine does not have or allow; one line."""
+
+
+def run_apart(work: Callable[[], int]) -> int:
+    """The work's status, from a process that is the first of its pid namespace.
+
+    Raises Lacking with the reason where the kernel does not allow the namespaces, or where the work raises it.
+    """
+    asking, answering = os.pipe()
+    telling, told = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(telling)
+        os.close(answering)
+        _outer(work, asking, told)
+    os.close(told)
+    os.close(asking)
+    try:
+        return _accompany(pid, answering, telling)
+    except BaseException:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)  # our own child; all that it started ends with it
+        os.waitpid(pid, 0)
+        raise
+
+
+def _accompany(pid: int, answering: int, telling: int) -> int:
+    """Give the child its users, hear why it could not begin, and wait for its end."""
+    with open(telling, "rb") as pipe, open(answering, "wb", buffering=0) as answer:
+        if pipe.read(1) == b"u":
+            _map_users(pid)
+            with suppress(BrokenPipeError):
+                answer.write(b"m")
+        reason = pipe.read(_REASON).decode("utf-8", "replace")
+    status = os.waitpid(pid, 0)[1]
+    if reason:
+        raise Lacking(reason)
+    return -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+
+
+def _map_users(pid: int) -> None:
+    """As root: everybody, each as himself. Everybody else maps himself alone, and may do so only by himself."""
+    if os.geteuid() != 0:
+        return
+    for name in ("uid_map", "gid_map"):
+        with open(f"/proc/self/{name}", encoding="ascii") as file:
+            ranges = [line.split() for line in file]
+        lines = "".join(f"{first} {first} {count}\n" for first, _outside, count in ranges)
+        with open(f"/proc/{pid}/{name}", "w", encoding="ascii") as file:
+            file.write(lines)
+
+
+def _outer(work: Callable[[], int], asking: int, told: int) -> None:
+    """In the child: enter the namespaces, and let a child of ours be their first process. Never returns."""
+    status = LACKING
+    try:
+        kernel.die_with_parent()
+        user, group = os.geteuid(), os.getegid()
+        kernel.unshare("user")
+        os.write(told, b"u")
+        os.read(asking, 1)
+        if user != 0:
+            _map_self(user, group)
+        kernel.unshare(*INNER)
+        pid = os.fork()
+        if pid == 0:
+            _first(work, told)
+        os.close(told)
+        ended = os.waitpid(pid, 0)[1]
+        status = 128 + os.WTERMSIG(ended) if os.WIFSIGNALED(ended) else os.WEXITSTATUS(ended)
+    except BaseException as error:
+        _tell(told, error)
+    finally:
+        os._exit(status)
+
+
+def _map_self(user: int, group: int) -> None:
+    for name, line in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+        with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
+            file.write(line)
+
+
+def _first(work: Callable[[], int], told: int) -> None:
+    """The first process of the new pid namespace: when it ends, the kernel kills all others in it."""
+    status = LACKING
+    try:
+        kernel.die_with_parent()
+        os.set_inheritable(told, False)
+        status = work()
+    except BaseException as error:
+        _tell(told, error)
+    finally:
+        os._exit(status)
+
+
+def _tell(told: int, error: BaseException) -> None:
+    """Why it could not begin, or what went wrong, for the process that prints."""
+    text = str(error)
+    if isinstance(error, OSError) and error.errno:
+        what = f" ({error.filename})" if error.filename else ""
+        text = _("the kernel does not allow the private namespaces: {why}").format(why=strerror(error.errno)) + what
+    elif not isinstance(error, Lacking):
+        text = f"{type(error).__name__}: {error}"
+    with suppress(OSError):
+        os.write(told, text.encode()[:_REASON] or b"?")
+
+
+def described(names: Sequence[str] = INNER) -> str:
+    """The kinds, for the line that says how a machine is made."""
+    return ", ".join(("user", *names))
