@@ -50,6 +50,11 @@ def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str
     _checked(_libc.mount(*words, flags, options.encode() or None), f"mount {target}")
 
 
+def unmount(target: str) -> None:
+    """umount(2)."""
+    _checked(_libc.umount2(target.encode(), 0), f"umount {target}")
+
+
 def bind_read_only(source: str, target: str) -> None:
     """Show a tree at another place, with what is mounted below it, so that nobody can write there."""
     mount(source, target, flags=BIND | RECURSIVE)

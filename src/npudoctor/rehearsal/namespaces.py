@@ -94,7 +94,11 @@ def _outer(work: Callable[[], int], asking: int, told: int) -> None:
 
 
 def _map_self(user: int, group: int) -> None:
-    for name, line in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+    for name, line in (
+        ("setgroups", "deny"),
+        ("uid_map", f"{user} {user} 1"),
+        ("gid_map", f"{group} {group} 1"),
+    ):
         with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
             file.write(line)
 
@@ -117,7 +121,10 @@ def _tell(told: int, error: BaseException) -> None:
     text = str(error)
     if isinstance(error, OSError) and error.errno:
         what = f" ({error.filename})" if error.filename else ""
-        text = _("the kernel does not allow the private namespaces: {why}").format(why=strerror(error.errno)) + what
+        text = (
+            _("the kernel does not allow the private namespaces: {why}").format(why=strerror(error.errno))
+            + what
+        )
     elif not isinstance(error, Lacking):
         text = f"{type(error).__name__}: {error}"
     with suppress(OSError):

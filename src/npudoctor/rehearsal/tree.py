@@ -17,11 +17,25 @@ PLACE = "/sys"
 # Folders of which we need to change a part: made anew, with what this machine has in them shown one by one.
 MIRRORED = ("/usr", "/usr/local")
 # What tells of the real machine's accelerators and has no place in a made-up one.
-HIDDEN = frozenset(("/usr/local/Ascend", "/usr/local/sbin/npu-smi", "/usr/local/bin/npu-smi", "/usr/bin/npu-smi"))
+HIDDEN = frozenset(
+    ("/usr/local/Ascend", "/usr/local/sbin/npu-smi", "/usr/local/bin/npu-smi", "/usr/bin/npu-smi")
+)
 SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32", "usr", "nix", "gnu")
 COPIED = ("ld.so.cache", "ld.so.conf", "localtime", "os-release", "protocols", "services")
 DEVICES = ("null", "zero", "full", "random", "urandom")
-EMPTY = ("/dev/shm", "/home", "/opt", "/proc", "/root", "/run", "/sys", "/tmp", "/var/lib", "/var/tmp", "/mnt")
+EMPTY = (
+    "/dev/shm",
+    "/home",
+    "/opt",
+    "/proc",
+    "/root",
+    "/run",
+    "/sys",
+    "/tmp",
+    "/var/lib",
+    "/var/tmp",
+    "/mnt",
+)
 
 
 def build(shared_memory: str = "64g") -> None:
@@ -122,7 +136,11 @@ def bind_device(source: str, target: str) -> None:
 def _copy_settings(names: Iterable[str]) -> None:
     """What the C library reads of /etc, and nobody's secret."""
     for name in names:
-        with suppress(OSError), open(f"/etc/{name}", "rb") as source, open(f"{PLACE}/etc/{name}", "wb") as target:
+        with (
+            suppress(OSError),
+            open(f"/etc/{name}", "rb") as source,
+            open(f"{PLACE}/etc/{name}", "wb") as target,
+        ):
             target.write(source.read(1 << 22))
     with suppress(OSError):
         _show("/etc/alternatives")

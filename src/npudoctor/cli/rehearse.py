@@ -1,0 +1,84 @@
+"""`npudoctor rehearse`: a sick machine to look at, built and removed again; nothing of the real one is touched."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from npudoctor.cli.arguments import options as o
+from npudoctor.core.messages import _
+
+FAILED, LACKING = 1, 2
+Name = Annotated[o.Text, o.argument("FAULT", _("What is to be wrong: a name of --list, or a code."))]
+Rest = Annotated[o.Texts, o.argument("[-- OPTIONS OF check]...", _("For the reports of both checks."))]
+Listing = Annotated[bool, o.switch("--list", help=_("List the faults that can be rehearsed."))]
+
+
+def rehearse(
+    ctx: typer.Context,
+    name: Name = None,
+    options: Rest = None,
+    listing: Listing = False,
+    format: o.Format = None,
+    lang: o.Lang = None,
+) -> int:
+    """Build a sick machine, check it, fix it, and check it again."""
+    from npudoctor.cli.config import UsageError
+    from npudoctor.cli.session import load_settings
+    from npudoctor.core.messages import language
+
+    config = load_settings({"format": format, "lang": lang}, ctx.obj)
+    if listing:
+        return _list(config["format"])
+    if config["format"] != "text":
+        raise UsageError(_("--format belongs to --list, or behind -- to check"))
+    return _perform(_fault(name), ["--lang", language(), *(options or ())])
+
+
+def _fault(name: object):  # type: ignore[no-untyped-def]
+    from npudoctor.cli.config import UsageError, suggestion
+    from npudoctor.rehearsal.fault import FAULTS
+    from npudoctor.rehearsal.faults import MODULES
+
+    assert MODULES
+    if name is None:
+        raise UsageError(_("name a fault: npudoctor rehearse --list"))
+    for fault in FAULTS.values():
+        if name in (fault.name, fault.code):
+            return fault
+    known = {known for fault in FAULTS.values() for known in (fault.name, fault.code)}
+    text = _("no such fault: {name}{suggestion}")
+    raise UsageError(text.format(name=name, suggestion=suggestion(str(name), known)))
+
+
+def _perform(fault, options):  # type: ignore[no-untyped-def]
+    from npudoctor.cli.terminal import output
+    from npudoctor.rehearsal.namespaces import Lacking, described
+    from npudoctor.rehearsal.play import rehearse as play
+
+    def say(line: str) -> None:
+        output.write_stderr(f"npudoctor rehearse: {line}\n")
+
+    kind = _("real in its namespaces") if fault.real else _("made-up files and tools, in namespaces")
+    say(f"{fault.name}: {fault.title}")
+    say(
+        _("{kind}; private: {names}; nothing of this machine is changed").format(kind=kind, names=described())
+    )
+    try:
+        return play(fault, options, say)
+    except Lacking as error:
+        output.complain(_("cannot rehearse {fault}: {why}").format(fault=fault.name, why=error))
+        return LACKING
+
+
+def _list(format: str) -> int:
+    from npudoctor.cli.terminal.reports import deliver
+    from npudoctor.rehearsal.fault import FAULTS
+    from npudoctor.rehearsal.faults import MODULES
+    from npudoctor.render.rehearsals import rehearsals_object, rehearsals_text
+
+    assert MODULES
+    faults = list(FAULTS.values())
+    deliver(format, lambda: rehearsals_object(faults), lambda: rehearsals_text(faults))
+    return 0
