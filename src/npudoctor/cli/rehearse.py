@@ -1,15 +1,19 @@
-"""`npudoctor rehearse`: a sick machine to look at, built and removed again; nothing of the real one is touched."""
+"""`npudoctor rehearse`: a sick machine to look at; nothing of the real one is touched."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
 from npudoctor.cli.arguments import options as o
 from npudoctor.core.messages import _
 
-FAILED, LACKING = 1, 2
+if TYPE_CHECKING:
+    from npudoctor.rehearsal.fault import Fault
+
+LACKING = 2
 Name = Annotated[o.Text, o.argument("FAULT", _("What is to be wrong: a name of --list, or a code."))]
 Rest = Annotated[o.Texts, o.argument("[-- OPTIONS OF check]...", _("For the reports of both checks."))]
 Listing = Annotated[bool, o.switch("--list", help=_("List the faults that can be rehearsed."))]
@@ -36,12 +40,10 @@ def rehearse(
     return _perform(_fault(name), ["--lang", language(), *(options or ())])
 
 
-def _fault(name: object):  # type: ignore[no-untyped-def]
+def _fault(name: Optional[str]) -> Fault:
     from npudoctor.cli.config import UsageError, suggestion
-    from npudoctor.rehearsal.fault import FAULTS
-    from npudoctor.rehearsal.faults import MODULES
+    from npudoctor.rehearsal.faults import FAULTS
 
-    assert MODULES
     if name is None:
         raise UsageError(_("name a fault: npudoctor rehearse --list"))
     for fault in FAULTS.values():
@@ -49,10 +51,10 @@ def _fault(name: object):  # type: ignore[no-untyped-def]
             return fault
     known = {known for fault in FAULTS.values() for known in (fault.name, fault.code)}
     text = _("no such fault: {name}{suggestion}")
-    raise UsageError(text.format(name=name, suggestion=suggestion(str(name), known)))
+    raise UsageError(text.format(name=name, suggestion=suggestion(name, known)))
 
 
-def _perform(fault, options):  # type: ignore[no-untyped-def]
+def _perform(fault: Fault, options: Sequence[str]) -> int:
     from npudoctor.cli.terminal import output
     from npudoctor.rehearsal.namespaces import Lacking, described
     from npudoctor.rehearsal.play import rehearse as play
@@ -74,11 +76,9 @@ def _perform(fault, options):  # type: ignore[no-untyped-def]
 
 def _list(format: str) -> int:
     from npudoctor.cli.terminal.reports import deliver
-    from npudoctor.rehearsal.fault import FAULTS
-    from npudoctor.rehearsal.faults import MODULES
+    from npudoctor.rehearsal.faults import FAULTS
     from npudoctor.render.rehearsals import rehearsals_object, rehearsals_text
 
-    assert MODULES
     faults = list(FAULTS.values())
     deliver(format, lambda: rehearsals_object(faults), lambda: rehearsals_text(faults))
     return 0

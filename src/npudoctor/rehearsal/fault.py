@@ -7,8 +7,8 @@ from typing import Callable
 from npudoctor.core.frozen import dataclass
 from npudoctor.rehearsal.stage import Stage
 
-# How a finding is answered: `fix` mends it, the lines that it shows mend it when somebody types them, or nothing
-# that could be typed does.
+# How a finding is answered: `fix` mends it, the lines that it shows mend it when somebody types them, or
+# nothing that could be typed does.
 FIX, TYPED, NOTHING = "fix", "typed", "nothing"
 
 
@@ -16,8 +16,9 @@ FIX, TYPED, NOTHING = "fix", "typed", "nothing"
 class Fault:
     """`code`: the finding that must be there. `makes` breaks a machine that has nothing but a Python.
 
-    `real`: the kernel itself is in that state; else files, tools and devices are made up. `programs` must be
-    installed. `options` of check and fix; `seconds` that must pass before it is old enough.
+    `by_root`: only root can mend it. `real`: the kernel itself is in that state; else files, tools and
+    devices are made up. `programs` must be installed. `options` of check. `seconds` must pass before it is
+    old enough.
     """
 
     name: str
@@ -25,6 +26,7 @@ class Fault:
     title: str
     makes: Callable[[Stage], None]
     remedy: str = NOTHING
+    by_root: bool = False
     real: bool = True
     programs: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
@@ -48,7 +50,7 @@ def fault(name: str, code: str, title: str, **more: object) -> Callable[[Callabl
     return add
 
 
-def job_variable(name: str, code: str, title: str, remedy: str = TYPED, **variables: str) -> None:
+def job_variable(name: str, code: str, title: str, *, remedy: str = TYPED, **variables: str) -> None:
     """A fault that is a few variables of the job's shell, on a machine with two NPUs."""
 
     def makes(stage: Stage) -> None:

@@ -1,4 +1,4 @@
-"""The calls of the system that Python lacks: namespaces, mounts, System V segments, signals of a parent's end."""
+"""The calls of the system that Python lacks: namespaces, mounts, System V segments."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ READ_ONLY, NO_SUID, NO_DEVICES, NO_EXEC = 1, 2, 4, 8
 REMOUNT, BIND, RECURSIVE, PRIVATE = 1 << 5, 1 << 12, 1 << 14, 1 << 18
 CREATE, EXCLUSIVE = 0o1000, 0o2000
 _SET_ATTRIBUTES, _AT_RECURSIVE, _HERE = 442, 0x8000, -100  # mount_setattr(2) has one number on all machines
-_PARENT_DEATH, _NO_NEW_PRIVILEGES = 1, 38  # prctl(2)
+_PARENT_DEATH, _NAME, _NO_NEW_PRIVILEGES, _AMBIENT, _RAISE = 1, 15, 38, 47, 2  # prctl(2)
+_CAPABILITIES, _NET_ADMIN = 0x20080522, 12  # capabilities(7): the version of the calls
 _GET_FLAGS, _SET_FLAGS, _UP = 0x8913, 0x8914, 1  # of an interface
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -32,8 +33,7 @@ def _checked(result: object, what: str) -> int:
     if result is None or result in (-1, ctypes.c_size_t(-1).value):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), what)
-    assert isinstance(result, int)
-    return result
+    return result  # type: ignore[return-value]
 
 
 def unshare(*kinds: str) -> None:
@@ -72,6 +72,22 @@ def die_with_parent() -> None:
     _libc.prctl(_PARENT_DEATH, signal.SIGKILL, 0, 0, 0)
 
 
+def name_process(name: str) -> None:
+    """What ps shows of us; at most 15 letters."""
+    _libc.prctl(_NAME, name.encode(), 0, 0, 0)
+
+
+def keep_network_rights() -> None:
+    """Let the program that is executed next change our network: who is not root loses that right else."""
+    head = struct.pack("Ii", _CAPABILITIES, 0)
+    sets = ctypes.create_string_buffer(24)  # twice: effective, permitted, inheritable
+    _checked(_libc.capget(head, sets), "capget")
+    words = list(struct.unpack("6I", sets.raw))
+    words[2], words[5] = words[1], words[4]
+    _checked(_libc.capset(head, struct.pack("6I", *words)), "capset")
+    _checked(_libc.prctl(_AMBIENT, _RAISE, _NET_ADMIN, 0, 0), "prctl PR_CAP_AMBIENT")
+
+
 def no_new_privileges() -> None:
     """No program that is started from now on gains rights: no sudo, no setuid."""
     _libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
@@ -96,7 +112,7 @@ def key_of(path: str) -> int:
 
 
 def make_segment(key: int, size: int) -> int:
-    """A new System V segment, attached to this process; its shmid, which may be 0. No page of it is touched."""
+    """A new System V segment that this process has attached; its shmid, which may be 0."""
     shmid = _checked(_libc.shmget(ctypes.c_int(key).value, size, CREATE | EXCLUSIVE | 0o600), "shmget")
     _checked(_libc.shmat(shmid, None, 0), "shmat")
     return shmid

@@ -23,7 +23,7 @@ class Lacking(Exception):
 def run_apart(work: Callable[[], int]) -> int:
     """The work's status, from a process that is the first of its pid namespace.
 
-    Raises Lacking with the reason where the kernel does not allow the namespaces, or where the work raises it.
+    Raises Lacking where the kernel does not allow the namespaces, or where the work raises it.
     """
     asking, answering = os.pipe()
     telling, told = os.pipe()
@@ -35,30 +35,30 @@ def run_apart(work: Callable[[], int]) -> int:
     os.close(told)
     os.close(asking)
     try:
-        return _accompany(pid, answering, telling)
+        reason = _accompany(pid, answering, telling)
     except BaseException:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)  # our own child; all that it started ends with it
         os.waitpid(pid, 0)
         raise
-
-
-def _accompany(pid: int, answering: int, telling: int) -> int:
-    """Give the child its users, hear why it could not begin, and wait for its end."""
-    with open(telling, "rb") as pipe, open(answering, "wb", buffering=0) as answer:
-        if pipe.read(1) == b"u":
-            _map_users(pid)
-            with suppress(BrokenPipeError):
-                answer.write(b"m")
-        reason = pipe.read(_REASON).decode("utf-8", "replace")
     status = os.waitpid(pid, 0)[1]
     if reason:
         raise Lacking(reason)
     return -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
 
+def _accompany(pid: int, answering: int, telling: int) -> str:
+    """Give the child its users, and hear until its end why it could not begin; empty where it could."""
+    with open(telling, "rb") as pipe, open(answering, "wb", buffering=0) as answer:
+        if pipe.read(1) == b"u":
+            _map_users(pid)
+            with suppress(BrokenPipeError):
+                answer.write(b"m")
+        return pipe.read(_REASON).decode("utf-8", "replace")
+
+
 def _map_users(pid: int) -> None:
-    """As root: everybody, each as himself. Everybody else maps himself alone, and may do so only by himself."""
+    """As root: everybody, each as himself. Who is not root may map only himself, from inside."""
     if os.geteuid() != 0:
         return
     for name in ("uid_map", "gid_map"):

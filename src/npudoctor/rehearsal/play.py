@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any, Callable, Optional
 
 from npudoctor.core.messages import _
@@ -22,8 +23,15 @@ AS_EXPECTED, OTHERWISE = 0, 1
 # Lines that change the shell itself: said again before each program that it starts.
 _OF_THE_SHELL = ("export ", "unset ", "ulimit ", "umask ", "cd ")
 _UNANSWERED = ("unknown", "timeout", "crashed", "broken")
-# npudoctor as we are, wherever it was found, whatever the variables of the sick shell say.
-_START = "import sys; sys.path[:] = {path!r}; from npudoctor.__main__ import main; sys.exit(main())"
+# npudoctor as we are, wherever it and its checks were found, whatever the variables of the sick shell say.
+_START = """
+import sys
+sys.path[:] = {path!r}
+import npudoctor
+npudoctor.__path__ += {checks!r}
+from npudoctor.__main__ import main
+sys.exit(main())
+"""
 Say = Callable[[str], None]
 
 
@@ -33,13 +41,17 @@ def rehearse(fault: Fault, options: Sequence[str], say: Say) -> int:
     missing = [program for program in fault.programs if shutil.which(program, path=PATH) is None]
     if missing:
         raise Lacking(_("not installed: {programs}").format(programs=", ".join(missing)))
-    start = [
-        sys.executable,
-        "-I",
-        "-c",
-        _START.format(path=[path for path in sys.path if path.startswith("/")]),
-    ]
-    return run_apart(lambda: _play(fault, [*start], options, say))
+    return run_apart(lambda: _play(fault, _start(), options, say))
+
+
+def _start() -> list[str]:
+    """argv of npudoctor up to its command."""
+    import npudoctor
+
+    path = [path for path in sys.path if path.startswith("/")]
+    path.append(os.path.dirname(npudoctor.__path__[0]))
+    checks = [os.path.dirname(folder) for folder in import_module("npudoctor.checks").__path__]
+    return [sys.executable, "-I", "-c", _START.format(path=path, checks=checks)]
 
 
 def _play(fault: Fault, start: list[str], options: Sequence[str], say: Say) -> int:
@@ -76,25 +88,32 @@ class _Play:
         there, answered = self._look()
         mended = FIX
         lines = ((there or {}).get("fix") or {}).get("commands") or []
-        if there is not None and lines:
+        if there is not None and lines and self._remedy == TYPED:
             mended = TYPED
             self._type(lines)
-        if there is not None:
             there, answered = self._look()
         self._show("check", *self._options)
-        return self._end(mended if there is None and answered else NOTHING, there is None)
+        return self._end(mended if there is None and answered else NOTHING)
 
-    def _end(self, mended: str, gone: bool) -> int:
+    def _end(self, mended: str) -> int:
         """What the rehearsal showed, and whether that is what it is known for."""
         texts = {
             FIX: _("{code} was found, and npudoctor fix mended it"),
             TYPED: _("{code} was found, and the lines that it shows mended it"),
-            NOTHING: _("{code} was found; no line that could be typed mends it"),
+            NOTHING: _("{code} was found; nothing that could be typed here mends it"),
         }
-        as_expected = mended == self._fault.remedy and gone is (mended != NOTHING)
-        text = texts[mended] if as_expected else _("{code} was found, but not mended as it should be")
-        self._say(text.format(code=self._fault.code))
-        return AS_EXPECTED if as_expected else OTHERWISE
+        if self._remedy == NOTHING != self._fault.remedy:
+            texts[NOTHING] = _("{code} was found; only root can mend it")
+        self._say(texts[mended].format(code=self._fault.code))
+        if mended != self._remedy:
+            self._say(_("that is not how it should have ended: the rehearsal failed"))
+        return AS_EXPECTED if mended == self._remedy else OTHERWISE
+
+    @property
+    def _remedy(self) -> str:
+        """What mends it for this user."""
+        fault = self._fault
+        return NOTHING if fault.by_root and not self._stage.root else fault.remedy
 
     def _show(self, command: str, *options: str) -> None:
         """Run the doctor for people: its report goes to our standard output, the line to standard error."""
@@ -130,11 +149,13 @@ class _Play:
                 subprocess.run(self._in_shell([], line), check=False, stdout=2, **self._how())
 
     def _in_shell(self, words: Sequence[str], line: str = "") -> list[str]:
-        """argv of a shell in which all was typed that was, and which becomes the doctor, or does this line."""
+        """argv of the shell in which all was typed: it becomes the doctor, or does this line."""
         last = line or 'exec "$@"'
         return ["/bin/sh", "-c", "\n".join([*self._shell, last]), "sh", *self._start, *words]
 
     def _how(self) -> dict[str, Any]:
+        if self._stage.gone:
+            os.makedirs(self._stage.folder, exist_ok=True)
         return {"cwd": self._stage.folder, "env": self._stage.variables, "stdin": subprocess.DEVNULL,
                 "preexec_fn": self._enter}  # fmt: skip
 

@@ -85,7 +85,7 @@ class Stage:
         self.write(f"{ENVIRONMENT}/bin/{name}", text, 0o755)
 
     def package(self, name: str, version: str, *requires: str, code: Optional[str] = "") -> None:
-        """An installed distribution: its metadata as pip leaves it, and a module; no module where it is None."""
+        """An installed distribution: metadata as pip leaves it, and a module unless that is None."""
         module = name.replace("-", "_").lower()
         info = f"{self.packages}/{module}-{version}.dist-info"
         lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}"]
@@ -127,6 +127,16 @@ class Stage:
         for name, text in (("vendor", vendor), ("device", device), ("class", kind)):
             self.write(f"{card}/{name}", text + "\n")
 
+    def network(self) -> None:
+        """An interface with an address that another node could reach, and nobody at its other end."""
+        try:
+            self.run("ip", "link", "add", "eth0", "type", "dummy")
+        except Lacking:
+            self.run("ip", "link", "add", "eth0", "type", "veth", "peer", "name", "switch")
+            self.run("ip", "link", "set", "dev", "switch", "up")
+        self.run("ip", "address", "add", f"{ADDRESS}/24", "dev", "eth0")
+        self.run("ip", "link", "set", "dev", "eth0", "up")
+
     def remove_device(self, name: str) -> None:
         """Take a node away again."""
         self.unmount(f"/dev/{name}")
@@ -139,7 +149,13 @@ class Stage:
     def run(self, *argv: str) -> None:
         """A program of this machine, asked to change the sick one; Lacking when it fails."""
         done = subprocess.run(
-            argv, env={"PATH": PATH}, capture_output=True, text=True, check=False, timeout=_WAIT
+            argv,
+            env={"PATH": PATH},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_WAIT,
+            preexec_fn=kernel.keep_network_rights,
         )
         if done.returncode:
             why = " ".join(done.stderr.split())[:200]
@@ -162,7 +178,7 @@ class Stage:
         os.utime(path, (then, then), follow_symlinks=False)
 
     def stay(self, work: Callable[[], object]) -> int:
-        """A process that does this first and stays until the machine is gone; its pid, once it has done it."""
+        """A process that does this first and stays until the machine is gone; its pid, once that is done."""
         pid, done = self._child(work)
         if not done:
             os.waitpid(pid, 0)
@@ -182,6 +198,7 @@ class Stage:
         if pid == 0:
             with suppress(BaseException):
                 os.close(reading)
+                kernel.name_process("python3")
                 work()
                 os.write(writing, b"x")
                 while True:

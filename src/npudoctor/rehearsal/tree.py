@@ -1,4 +1,4 @@
-"""The file tree of a sick machine: our own, in memory, with the programs of this one shown in it read-only."""
+"""The file tree of a sick machine: our own, in memory, in which the programs of this one are read-only."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from importlib import import_module
 
 from npudoctor.core.messages import _, strerror
 from npudoctor.rehearsal import kernel
@@ -98,12 +99,11 @@ def _show(path: str) -> None:
 def _own_places() -> Iterator[str]:
     """Where our Python, its packages and npudoctor itself lie, the outermost first."""
     import npudoctor
-    import npudoctor.checks
 
     program = os.path.realpath(sys.executable)
     prefixes = (sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix)
     found = {*prefixes, os.path.dirname(program), os.path.dirname(sys.executable), *sys.path}
-    found |= {*npudoctor.__path__, *npudoctor.checks.__path__}
+    found |= {*npudoctor.__path__, *import_module("npudoctor.checks").__path__}
     real = {os.path.abspath(path) for path in found if path.startswith("/")}
     yield from sorted((path for path in real if os.path.exists(path) and path != "/"), key=len)
 

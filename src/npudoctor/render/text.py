@@ -22,7 +22,12 @@ def report_text(
     if quiet:
         return printable(report.msg) + "\n"
     paint = Paint(colour)
-    lines = [*_head(report), *_body(report, verbose, advice, paint), *_counts(report), *verdict_lines(report, paint)]
+    lines = [
+        *_head(report),
+        *_body(report, verbose, advice, paint),
+        *_counts(report),
+        *verdict_lines(report, paint),
+    ]
     return "\n".join(lines) + "\n"
 
 

@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
-
 from npudoctor.core.messages import _
 from npudoctor.rehearsal.fault import TYPED, fault
 from npudoctor.rehearsal.stage import Stage
 
 _EDGE = "+----------------------+---------------+----------------------------------------------------+"
+_HEAD = f"""\
++-------------------------------------------------------------------------------------------+
+| npu-smi 25.5.0                  Version: 25.5.0                                          |
+{_EDGE}
+| NPU   Name           | Health        | Power(W)    Temp(C)           Hugepages-Usage(page)|
+| Chip                 | Bus-Id        | AICore(%)   Memory-Usage(MB)  HBM-Usage(MB)        |
+"""
+_CHIP = """\
+| {number:<5} 910B2          | {health:<13} | 93.1        42                0    / 0             |
+| 0                    | 0000:{bus:02X}:00.0  | 0           0    / 0          3315 / 65536         |
+"""
+_PROCESSES = f"""\
+{_EDGE}
+| NPU     Chip         | Process id    | Process name             | Process memory(MB)      |
+"""
 
 
 def screen(*healths: str) -> str:
     """What npu-smi prints of chips with these states."""
-    lines = [
-        "+" + "-" * 91 + "+",
-        f"| npu-smi 25.5.0                  Version: {'25.5.0':<48}|",
-        _EDGE,
-        "| NPU   Name           | Health        | Power(W)    Temp(C)           Hugepages-Usage(page)|",
-        "| Chip                 | Bus-Id        | AICore(%)   Memory-Usage(MB)  HBM-Usage(MB)        |",
-        _EDGE.replace("-", "="),
+    line = _EDGE.replace("-", "=") + "\n"
+    chips = [
+        _CHIP.format(number=number, health=health, bus=number + 0x61) for number, health in enumerate(healths)
     ]
-    for number, health in enumerate(healths):
-        lines += [
-            f"| {number:<5} 910B2          | {health:<13} | 93.1        42                0    / 0             |",
-            f"| 0                    | 0000:{number + 0x61:02X}:00.0  | 0           0    / 0          3315 / 65536         |",
-            _EDGE.replace("-", "="),
-        ]
-    head = "| NPU     Chip         | Process id    | Process name             | Process memory(MB)      |"
-    none = "| No running processes found in NPU 0 |"
-    return "\n".join([*lines, _EDGE, head, _EDGE.replace("-", "="), none, _EDGE.replace("-", "=")])
+    none = "| No running processes found in NPU 0 |\n"
+    return line.join([_HEAD, *chips, _PROCESSES, none, ""]).rstrip("\n")
 
 
 @fault(
@@ -96,7 +99,8 @@ def _nccl(stage: Stage) -> None:
     stage.variables["NCCL_DEBUG"] = "LOUD"
 
 
-@fault("no-gpu-node", "gpu-nodes.missing", _("/dev/nvidiactl is missing"), real=False)
+@fault("no-gpu-node", "gpu-nodes.missing", _("a container was not given /dev/nvidiactl"), real=False)
 def _control(stage: Stage) -> None:
+    stage.write("/.dockerenv", "")
     stage.gpus()
     stage.remove_device("nvidiactl")

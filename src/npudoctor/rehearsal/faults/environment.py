@@ -16,12 +16,14 @@ job_variable(
     "log-folder-closed",
     "log-directory.not-writable",
     _("CANN's log folder cannot be written"),
+    remedy=NOTHING,
     ASCEND_PROCESS_LOG_PATH="/usr/bin",
 )
 job_variable(
     "cache-folder-missing",
     "compile-cache.missing",
     _("the folder for compiled operators does not exist"),
+    remedy=NOTHING,
     ASCEND_CACHE_PATH="/data/cache",
 )
 job_variable(
@@ -48,8 +50,13 @@ def _hash_seed(stage: Stage) -> None:
     stage.variables["PYTHONHASHSEED"] = "abc"
 
 
-@fault("shadowed-package", "source-shadowing.standard-library", _("a random.py in the job's folder hides Python's own"),
-       real=False)  # fmt: skip
+@fault(
+    "shadowed-package",
+    "source-shadowing.standard-library",
+    _("PYTHONPATH leads to a random.py that hides Python's own"),
+    remedy=TYPED,
+    real=False,
+)
 def _shadow(stage: Stage) -> None:
     stage.package("torch", "2.5.1")
     stage.write(f"{stage.home}/src/random.py", "")
@@ -83,7 +90,7 @@ def _mismatch(stage: Stage) -> None:
 def _scipy(stage: Stage) -> None:
     stage.npus()
     stage.package("mindspore", "2.5.0")
-    stage.package("scipy", "1.4.1")
+    stage.package("scipy", "1.3.3")
     stage.package("numpy", "1.26.4")
 
 
@@ -97,9 +104,3 @@ def _scipy(stage: Stage) -> None:
 def _import(stage: Stage) -> None:
     text = "libgomp.so.1: cannot open shared object file: No such file or directory"
     stage.package("torch", "2.5.1", code=f"raise ImportError({text!r})\n")
-
-
-@fault("numpy-missing", "numpy-version.missing", _("MindSpore without NumPy"), remedy=NOTHING, real=False)
-def _numpy(stage: Stage) -> None:
-    stage.npus()
-    stage.package("mindspore", "2.5.0")

@@ -9,7 +9,7 @@ import time
 
 from npudoctor.core.messages import _
 from npudoctor.rehearsal import kernel
-from npudoctor.rehearsal.fault import FIX, TYPED, fault
+from npudoctor.rehearsal.fault import FIX, fault
 from npudoctor.rehearsal.stage import NAME, Stage
 
 GIB = 1 << 30
@@ -25,14 +25,14 @@ HOUR = 3600.0
     seconds=11.0,
 )
 def _cache_server(stage: Stage) -> None:
-    folder = "/tmp/mindspore"  # noqa: S108  (of the rehearsal's own machine)
+    folder = "/tmp/mindspore"
     os.makedirs(f"{folder}/cache/log", 0o700)
     os.chmod(folder, 0o700)
     stage.leave_behind(lambda: _serve(f"{folder}/cache_server_p{PORT}", f"{folder}/cache/log"))
 
 
 def _serve(path: str, logs: str) -> None:
-    """What the server does when it starts: the socket, the segment with its key, the lines that prove both."""
+    """What the server does when it starts: the socket, the segment, the log that proves both."""
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(f"//{path}")
     os.chmod(path, 0o600)
@@ -56,17 +56,6 @@ def _serve(path: str, logs: str) -> None:
 
 
 @fault(
-    "left-over-shared-memory",
-    "shared-memory.unproven",
-    _("a job left a large file of NCCL in /dev/shm"),
-    remedy=TYPED,
-)
-def _shared_memory(stage: Stage) -> None:
-    stage.fill("/dev/shm/nccl-Ab3dEf", GIB)
-    stage.older("/dev/shm/nccl-Ab3dEf", 2 * HOUR)
-
-
-@fault(
     "dead-extension-build",
     "temp-files.stale-lock",
     _("a build of a PyTorch extension died and left its lock: every later process waits for it"),
@@ -82,7 +71,6 @@ def _extension(stage: Stage) -> None:
     "unattached-segment",
     "shared-memory.unattached",
     _("a program ended and left a System V segment"),
-    remedy=TYPED,
 )
 def _segment(stage: Stage) -> None:
     stage.leave_behind(lambda: kernel.make_segment(0x51C4, 64 << 20))

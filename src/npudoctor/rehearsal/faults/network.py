@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from npudoctor.core.messages import _
-from npudoctor.rehearsal.fault import FIX, NOTHING, fault
+from npudoctor.rehearsal.fault import FIX, TYPED, fault
 from npudoctor.rehearsal.namespaces import Lacking
 from npudoctor.rehearsal.stage import ADDRESS, PEER, Stage
 
@@ -15,13 +15,18 @@ RESERVED = "/proc/sys/net/ipv4/ip_local_reserved_ports"
 def _two_nodes(stage: Stage) -> None:
     """The first rank of a job on two nodes of two NPUs each."""
     stage.npus()
-    stage.run("ip", "address", "add", f"{ADDRESS}/24", "dev", "lo")
+    stage.network()
     stage.variables.update(MASTER_ADDR=ADDRESS, MASTER_PORT="29500", RANK="0", WORLD_SIZE="4")
     stage.variables.update(LOCAL_RANK="0", LOCAL_WORLD_SIZE="2")
 
 
-@fault("port-held", "hccl-ports.held", _("another process listens on a port that HCCL needs"), programs=("ip",),
-       remedy=NOTHING)  # fmt: skip
+@fault(
+    "port-held",
+    "hccl-ports.held",
+    _("another process listens on a port that HCCL needs"),
+    programs=("ip",),
+    remedy=TYPED,
+)
 def _held(stage: Stage) -> None:
     _two_nodes(stage)
     stage.listen(29500)
@@ -32,6 +37,7 @@ def _held(stage: Stage) -> None:
     "hccl-ports.ephemeral",
     _("the kernel may give HCCL's ports to any outgoing connection"),
     remedy=FIX,
+    by_root=True,
     programs=("ip",),
 )
 def _ephemeral(stage: Stage) -> None:
@@ -88,8 +94,13 @@ def _unknown_master(stage: Stage) -> None:
     stage.variables["MASTER_ADDR"] = "node-17"
 
 
-@fault("rank-out-of-range", "rank-env.out-of-range", _("the job has four ranks, and this is number four"),
-       programs=("ip",))  # fmt: skip
+@fault(
+    "rank-out-of-range",
+    "rank-env.out-of-range",
+    _("the job has four ranks, and this is number four"),
+    remedy=TYPED,
+    programs=("ip",),
+)
 def _rank(stage: Stage) -> None:
     _two_nodes(stage)
     stage.variables["RANK"] = "4"
