@@ -56,11 +56,29 @@ def unmount(target: str) -> None:
 
 
 def bind_read_only(source: str, target: str) -> None:
-    """Show a tree at another place, with what is mounted below it, so that nobody can write there."""
+    """Show a tree or a device at another place, with what is mounted below it; nobody can change it there.
+
+    A device itself can still be written to: /dev/null goes on swallowing.
+    """
     mount(source, target, flags=BIND | RECURSIVE)
-    wanted = struct.pack("QQQQ", READ_ONLY, 0, 0, 0)
-    attributes = ctypes.create_string_buffer(wanted, len(wanted))
-    size = ctypes.c_size_t(len(wanted))
+    close(target)
+
+
+def close(target: str) -> None:
+    """Make what is mounted there, and below it, read-only."""
+    _set_attributes(target, READ_ONLY, 0)
+
+
+def open_again(folder: str) -> None:
+    """Make one folder of what was closed writable."""
+    mount(folder, folder, flags=BIND)
+    _set_attributes(folder, 0, READ_ONLY)
+
+
+def _set_attributes(target: str, wanted: int, unwanted: int) -> None:
+    packed = struct.pack("QQQQ", wanted, unwanted, 0, 0)
+    attributes = ctypes.create_string_buffer(packed, len(packed))
+    size = ctypes.c_size_t(len(packed))
     _checked(
         _libc.syscall(_SET_ATTRIBUTES, _HERE, target.encode(), _AT_RECURSIVE, attributes, size),
         f"mount_setattr {target}",

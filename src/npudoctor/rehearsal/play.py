@@ -17,7 +17,7 @@ from npudoctor.core.messages import _
 from npudoctor.rehearsal import kernel, tree
 from npudoctor.rehearsal.fault import FIX, NOTHING, TYPED, Fault
 from npudoctor.rehearsal.namespaces import Lacking, run_apart
-from npudoctor.rehearsal.stage import PATH, Stage
+from npudoctor.rehearsal.stage import SYSTEM, Stage
 
 AS_EXPECTED, OTHERWISE = 0, 1
 # Lines that change the shell itself: said again before each program that it starts.
@@ -38,7 +38,7 @@ Say = Callable[[str], None]
 def rehearse(fault: Fault, options: Sequence[str], say: Say) -> int:
     """0 where it was found, and gone after what is said to mend it; 1 otherwise. `options`: of check, for its
     reports. Raises Lacking where the machine cannot be built."""
-    missing = [program for program in fault.programs if shutil.which(program, path=PATH) is None]
+    missing = [program for program in fault.programs if shutil.which(program, path=SYSTEM) is None]
     if missing:
         raise Lacking(_("not installed: {programs}").format(programs=", ".join(missing)))
     return run_apart(lambda: _play(fault, _start(), options, say))

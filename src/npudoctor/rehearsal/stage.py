@@ -13,10 +13,12 @@ from typing import Callable, Optional
 from npudoctor.core.messages import _
 from npudoctor.rehearsal import kernel
 from npudoctor.rehearsal.namespaces import Lacking
+from npudoctor.rehearsal.tree import bind_device
 
 ENVIRONMENT = "/opt/train"  # the job's Python, a virtual environment of the one that runs us
 ASCEND = "/usr/local/Ascend"
-PATH = f"{ENVIRONMENT}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+SYSTEM = "/usr/sbin:/usr/bin:/sbin:/bin"
+PATH = f"{ENVIRONMENT}/bin:/usr/local/sbin:/usr/local/bin:{SYSTEM}"
 ADDRESS, PEER = "192.0.2.10", "192.0.2.11"
 NAME = "rehearsal"
 _WAIT = 10.0  # seconds for a program that sets the scene
@@ -118,9 +120,7 @@ class Stage:
 
     def device(self, name: str) -> None:
         """A character device below /dev: the node of /dev/null, as no namespace may make one."""
-        with open(f"/dev/{name}", "x"):
-            pass
-        kernel.mount("/dev/null", f"/dev/{name}", flags=kernel.BIND)
+        bind_device("/dev/null", f"/dev/{name}")
 
     def _card(self, number: int, vendor: str, device: str, kind: str) -> None:
         card = f"/sys/bus/pci/devices/0000:{number + 0x61:02x}:00.0"
@@ -150,7 +150,7 @@ class Stage:
         """A program of this machine, asked to change the sick one; Lacking when it fails."""
         done = subprocess.run(
             argv,
-            env={"PATH": PATH},
+            env={"PATH": SYSTEM},
             capture_output=True,
             text=True,
             check=False,

@@ -51,10 +51,18 @@ def build(shared_memory: str = "64g") -> None:
                 _show(path)
         _make_rest(shared_memory)
         os.chroot(PLACE)
-        kernel.mount("proc", "/proc", "proc", kernel.NO_SUID | kernel.NO_DEVICES | kernel.NO_EXEC)
+        _mount_proc()
     except OSError as error:
         text = _("cannot build a private machine here: {why} ({what})")
         raise Lacking(text.format(why=strerror(error.errno or 0), what=error.filename)) from error
+
+
+def _mount_proc() -> None:
+    """The user root in here is root to much of /proc, whatever namespace it is in: only the settings of our
+    network may be changed."""
+    kernel.mount("proc", "/proc", "proc", kernel.NO_SUID | kernel.NO_DEVICES | kernel.NO_EXEC)
+    kernel.close("/proc")
+    kernel.open_again("/proc/sys/net")
 
 
 def _show_system() -> None:
@@ -130,7 +138,7 @@ def bind_device(source: str, target: str) -> None:
     """A device node: no namespace may make one, so one of this machine's is shown."""
     with open(target, "x"):
         pass
-    kernel.mount(source, target, flags=kernel.BIND)
+    kernel.bind_read_only(source, target)
 
 
 def _copy_settings(names: Iterable[str]) -> None:
