@@ -136,4 +136,4 @@ def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(play, "SYSTEM", "/nonexistent")
     assert shutil.which("ip", path="/nonexistent") is None
     with pytest.raises(Lacking, match="not installed: ip"):
-        play.rehearse(FAULTS["port-held"], (), lambda line: None)
+        play.rehearse(FAULTS["port-held"], (), play.Voice(print, print))

@@ -57,10 +57,14 @@ def _fault(name: Optional[str]) -> Fault:
 def _perform(fault: Fault, options: Sequence[str]) -> int:
     from npudoctor.cli.terminal import output
     from npudoctor.rehearsal.namespaces import Lacking, described
+    from npudoctor.rehearsal.play import Voice
     from npudoctor.rehearsal.play import rehearse as play
 
     def say(line: str) -> None:
         output.write_stderr(f"npudoctor rehearse: {line}\n")
+
+    def report(text: str) -> None:
+        output.emit(text, output.terminal_encoding())
 
     kind = _("real in its namespaces") if fault.real else _("made-up files and tools, in namespaces")
     say(f"{fault.name}: {fault.title}")
@@ -68,7 +72,7 @@ def _perform(fault: Fault, options: Sequence[str]) -> int:
         _("{kind}; private: {names}; nothing of this machine is changed").format(kind=kind, names=described())
     )
     try:
-        return play(fault, options, say)
+        return play(fault, options, Voice(say, report))
     except Lacking as error:
         output.complain(_("cannot rehearse {fault}: {why}").format(fault=fault.name, why=error))
         return LACKING

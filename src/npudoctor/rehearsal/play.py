@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, Callable, Optional
 
+from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
 from npudoctor.rehearsal import kernel, tree
 from npudoctor.rehearsal.fault import FIX, NOTHING, TYPED, Fault
@@ -32,16 +33,23 @@ npudoctor.__path__ += {checks!r}
 from npudoctor.__main__ import main
 sys.exit(main())
 """
-Say = Callable[[str], None]
 
 
-def rehearse(fault: Fault, options: Sequence[str], say: Say) -> int:
+@dataclass(frozen=True)
+class Voice:
+    """Where things go: `say` takes a line of what is done, `report` the text of a report."""
+
+    say: Callable[[str], None]
+    report: Callable[[str], None]
+
+
+def rehearse(fault: Fault, options: Sequence[str], voice: Voice) -> int:
     """0 where it was found, and gone after what is said to mend it; 1 otherwise. `options`: of check, for its
     reports. Raises Lacking where the machine cannot be built."""
     missing = [program for program in fault.programs if shutil.which(program, path=SYSTEM) is None]
     if missing:
         raise Lacking(_("not installed: {programs}").format(programs=", ".join(missing)))
-    return run_apart(lambda: _play(fault, _start(), options, say))
+    return run_apart(lambda: _play(fault, _start(), options, voice))
 
 
 def _start() -> list[str]:
@@ -54,7 +62,7 @@ def _start() -> list[str]:
     return [sys.executable, "-I", "-c", _START.format(path=path, checks=checks)]
 
 
-def _play(fault: Fault, start: list[str], options: Sequence[str], say: Say) -> int:
+def _play(fault: Fault, start: list[str], options: Sequence[str], voice: Voice) -> int:
     """In the namespaces."""
     tree.build()
     kernel.no_new_privileges()
@@ -62,18 +70,19 @@ def _play(fault: Fault, start: list[str], options: Sequence[str], say: Say) -> i
     stage.begin()
     fault.makes(stage)
     if fault.seconds:
-        say(_("waiting {seconds:g} s: what is younger is not judged").format(seconds=fault.seconds))
+        voice.say(_("waiting {seconds:g} s: what is younger is not judged").format(seconds=fault.seconds))
         time.sleep(fault.seconds)
-    return _Play(fault, stage, start, options, say).run()
+    return _Play(fault, stage, start, options, voice).run()
 
 
 class _Play:
     """One rehearsal, from the first check to the last."""
 
     def __init__(
-        self, fault: Fault, stage: Stage, start: list[str], options: Sequence[str], say: Say
+        self, fault: Fault, stage: Stage, start: list[str], options: Sequence[str], voice: Voice
     ) -> None:
-        self._fault, self._stage, self._start, self._say = fault, stage, start, say
+        self._fault, self._stage, self._start = fault, stage, start
+        self._say, self._report = voice.say, voice.report
         self._options = options
         self._shell: list[str] = []  # what was typed into the shell of the job
 
@@ -116,10 +125,11 @@ class _Play:
         return NOTHING if fault.by_root and not self._stage.root else fault.remedy
 
     def _show(self, command: str, *options: str) -> None:
-        """Run the doctor for people: its report goes to our standard output, the line to standard error."""
+        """Run the doctor for people."""
         words = self._words(command, options)
         self._say("$ npudoctor " + " ".join(words))
-        subprocess.run(self._in_shell(words), check=False, **self._how())
+        done = subprocess.run(self._in_shell(words), check=False, stdout=subprocess.PIPE, **self._how())
+        self._report(done.stdout.decode("utf-8", "replace"))
 
     def _look(self) -> tuple[Optional[dict[str, Any]], bool]:
         """The finding, None where it is not there; and whether the check could answer."""
