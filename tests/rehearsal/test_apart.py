@@ -15,7 +15,7 @@ import pytest
 
 from npudoctor.rehearsal import kernel, tree
 from npudoctor.rehearsal.namespaces import Lacking, run_apart
-from npudoctor.rehearsal.play import _start
+from npudoctor.rehearsal.play import own_command
 from npudoctor.rehearsal.stage import Stage
 
 WELL, ILL = 0, 9
@@ -80,6 +80,36 @@ def _writable(folder: str) -> Iterator[str]:
             yield from _writable(path)
         elif not _refused(path):
             yield path
+
+
+def test_older_kernels_close_one_mount_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel, "_SET_ATTRIBUTES", 100_000)
+    assert inside(lambda stage: _everywhere_closed()) == WELL
+    assert inside(lambda stage: not list(_writable("/proc"))) == WELL
+
+
+def test_the_settings_of_its_own_network_may_be_changed() -> None:
+    path = "/proc/sys/net/ipv4/ip_local_port_range"
+    before = Path(path).read_text()
+
+    def work(stage: Stage) -> bool:
+        Path(path).write_text("40000 50000")
+        return Path(path).read_text().split() == ["40000", "50000"]
+
+    if os.geteuid() == 0:  # for others they belong to nobody
+        assert inside(work) == WELL
+    assert Path(path).read_text() == before
+
+
+@pytest.mark.parametrize("limit", ["user", "net"])
+def test_where_it_is_not_allowed_it_says_so(limit: str, need: Callable[..., None]) -> None:
+    need("unshare")
+    shut = f'echo 0 > /proc/sys/user/max_{limit}_namespaces && exec "$@"'
+    command = ["unshare", "-Ur", "sh", "-c", shut, "sh", *own_command(), "rehearse", "slow-clock"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("npudoctor: cannot rehearse slow-clock: the kernel does not allow")
 
 
 def test_devices_stay_as_they_are_and_do_their_work() -> None:
@@ -160,7 +190,7 @@ def _gone(pids: set[int]) -> bool:
 def test_a_kill_in_the_middle_leaves_nothing(number: int) -> None:
     mounts, segments = Path("/proc/self/mountinfo").read_text(), Path("/proc/sysvipc/shm").read_text()
     temporary = set(os.listdir("/tmp"))
-    command = [*_start(), "rehearse", "dead-cache-server"]
+    command = [*own_command(), "rehearse", "dead-cache-server"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         lines = [process.stderr.readline() for _number in range(3)]

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Callable
 
 import pytest
@@ -16,9 +17,14 @@ from npudoctor.checking.index import load_index
 from npudoctor.rehearsal.fault import FIX, NOTHING, TYPED, Fault
 from npudoctor.rehearsal.faults import FAULTS
 from npudoctor.rehearsal.namespaces import Lacking, run_apart
-from npudoctor.rehearsal.play import _start
+from npudoctor.rehearsal.play import own_command
 
 USER = 12345
+ROOT = Path(__file__).resolve().parents[2]
+START = (
+    "import sys; sys.path += {folders!r}; import npudoctor; npudoctor.__path__.append({root!r})\n"
+    "from npudoctor.__main__ import main; sys.exit(main())"
+)
 ALLOWED: list[str] = []
 
 
@@ -37,7 +43,7 @@ def namespaces(lack: Callable[[str], None]) -> None:
 
 def perform(words: Sequence[str], start: Sequence[str] = ()) -> tuple[int, list[set[str]], str]:
     """The status, the codes of both reports, and what was said on standard error."""
-    command = [*(start or _start()), "rehearse", *words, "--", "--format", "json"]
+    command = [*(start or own_command()), "rehearse", *words, "--", "--format", "json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     return done.returncode, list(map(_codes, _reports(done.stdout))), done.stderr
 
@@ -86,12 +92,14 @@ def test_it_is_found_and_mended(fault: Fault, need: Callable[..., None]) -> None
 
 def _as_user() -> list[str]:
     """argv of npudoctor as an ordinary user; empty where there is no Python that this user may start."""
-    way = ["setpriv", "--reuid", f"{USER}", "--regid", f"{USER}", "--clear-groups"]
+    way = ["setpriv", "--reuid", f"{USER}", "--regid", f"{USER}", "--clear-groups", "env", "-C", "/"]
+    # By env: setpriv itself may still start what only root may.
     for program in (sys.executable, "/usr/bin/python3"):
         command = [*way, program, "-c", "import sys; print(sys.version_info[:2])"]
         done = subprocess.run(command, capture_output=True, text=True, cwd="/", check=False)
         if done.stdout.strip() == str(sys.version_info[:2]):
-            return [*way, "env", "-C", "/", program, *_start()[1:]]
+            folders = [path for path in sys.path if path.endswith("-packages")] + [str(ROOT / "src")]
+            return [*way, program, "-I", "-c", START.format(folders=folders, root=str(ROOT))]
     return []
 
 

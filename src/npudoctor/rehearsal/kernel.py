@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import fcntl
 import os
+import re
 import signal
 import socket
 import struct
+from collections.abc import Iterator
 
 KINDS = {
     "user": 0x10000000, "mnt": 0x00020000, "pid": 0x20000000, "ipc": 0x08000000,
@@ -15,6 +18,8 @@ KINDS = {
 }  # fmt: skip
 READ_ONLY, NO_SUID, NO_DEVICES, NO_EXEC = 1, 2, 4, 8
 REMOUNT, BIND, RECURSIVE, PRIVATE = 1 << 5, 1 << 12, 1 << 14, 1 << 18
+_SAME_FLAGS, _RELATIVE_TIMES = 1 | 2 | 4 | 8 | 1024 | 2048, 1 << 21  # as statvfs and mount number them
+_OCTAL = re.compile(r"\\([0-7]{3})")
 CREATE, EXCLUSIVE = 0o1000, 0o2000
 _SET_ATTRIBUTES, _AT_RECURSIVE, _HERE = 442, 0x8000, -100  # mount_setattr(2) has one number on all machines
 _PARENT_DEATH, _NAME, _NO_NEW_PRIVILEGES, _AMBIENT, _RAISE = 1, 15, 38, 47, 2  # prctl(2)
@@ -76,13 +81,33 @@ def open_again(folder: str) -> None:
 
 
 def _set_attributes(target: str, wanted: int, unwanted: int) -> None:
+    """For a mount and all below it; before Linux 5.12 one after the other."""
     packed = struct.pack("QQQQ", wanted, unwanted, 0, 0)
     attributes = ctypes.create_string_buffer(packed, len(packed))
     size = ctypes.c_size_t(len(packed))
-    _checked(
-        _libc.syscall(_SET_ATTRIBUTES, _HERE, target.encode(), _AT_RECURSIVE, attributes, size),
-        f"mount_setattr {target}",
-    )
+    try:
+        _checked(
+            _libc.syscall(_SET_ATTRIBUTES, _HERE, target.encode(), _AT_RECURSIVE, attributes, size),
+            f"mount_setattr {target}",
+        )
+    except OSError as error:
+        if error.errno != errno.ENOSYS:
+            raise
+        for path in _mounts_below(target):
+            mount("none", path, flags=REMOUNT | BIND | _flags(path) & ~unwanted | wanted)
+
+
+def _mounts_below(target: str) -> Iterator[str]:
+    """What is mounted there and below; the names as they are, the kernel writes blanks in octal."""
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+        paths = [_OCTAL.sub(lambda found: chr(int(found[1], 8)), line.split()[4]) for line in file]
+    yield from dict.fromkeys(path for path in paths if path == target or path.startswith(f"{target}/"))
+
+
+def _flags(path: str) -> int:
+    """The flags of a mount, which must stay: in a user namespace they are locked."""
+    found = os.statvfs(path).f_flag
+    return found & _SAME_FLAGS | (_RELATIVE_TIMES if found & os.ST_RELATIME else 0)
 
 
 def die_with_parent() -> None:

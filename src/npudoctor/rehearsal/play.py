@@ -49,10 +49,10 @@ def rehearse(fault: Fault, options: Sequence[str], voice: Voice) -> int:
     missing = [program for program in fault.programs if shutil.which(program, path=SYSTEM) is None]
     if missing:
         raise Lacking(_("not installed: {programs}").format(programs=", ".join(missing)))
-    return run_apart(lambda: _play(fault, _start(), options, voice))
+    return run_apart(lambda: _play(fault, own_command(), options, voice))
 
 
-def _start() -> list[str]:
+def own_command() -> list[str]:
     """argv of npudoctor up to its command."""
     import npudoctor
 

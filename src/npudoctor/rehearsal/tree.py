@@ -16,11 +16,9 @@ from npudoctor.rehearsal.namespaces import Lacking
 # Where it is built: every machine has this folder, and what lies in it does not matter in there.
 PLACE = "/sys"
 # Folders of which we need to change a part: made anew, with what this machine has in them shown one by one.
-MIRRORED = ("/usr", "/usr/local")
+MIRRORED = ("/usr", "/usr/local", "/usr/local/bin", "/usr/local/sbin")
 # What tells of the real machine's accelerators and has no place in a made-up one.
-HIDDEN = frozenset(
-    ("/usr/local/Ascend", "/usr/local/sbin/npu-smi", "/usr/local/bin/npu-smi", "/usr/bin/npu-smi")
-)
+HIDDEN = frozenset(("/usr/local/Ascend", "/usr/local/sbin/npu-smi", "/usr/local/bin/npu-smi"))
 SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32", "usr", "nix", "gnu")
 COPIED = ("ld.so.cache", "ld.so.conf", "localtime", "os-release", "protocols", "services")
 DEVICES = ("null", "zero", "full", "random", "urandom")
