@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from npudoctor.rehearsal import kernel
 INNER = ("mnt", "pid", "ipc", "net", "uts", "cgroup")
 LACKING = 2  # the status of work that could not begin, with its reason in the pipe
 _REASON = 4096  # bytes
+_ASKS = b"\0"  # the child wants its users; a reason never begins so
 
 
 class Lacking(Exception):
@@ -50,11 +52,13 @@ def run_apart(work: Callable[[], int]) -> int:
 def _accompany(pid: int, answering: int, telling: int) -> str:
     """Give the child its users, and hear until its end why it could not begin; empty where it could."""
     with open(telling, "rb") as pipe, open(answering, "wb", buffering=0) as answer:
-        if pipe.read(1) == b"u":
+        first = pipe.read(1)
+        if first == _ASKS:
+            first = b""
             _map_users(pid)
             with suppress(BrokenPipeError):
                 answer.write(b"m")
-        return pipe.read(_REASON).decode("utf-8", "replace")
+        return (first + pipe.read(_REASON)).decode("utf-8", "replace")
 
 
 def _map_users(pid: int) -> None:
@@ -76,7 +80,7 @@ def _outer(work: Callable[[], int], asking: int, told: int) -> None:
         kernel.die_with_parent()
         user, group = os.geteuid(), os.getegid()
         kernel.unshare("user")
-        os.write(told, b"u")
+        os.write(told, _ASKS)
         os.read(asking, 1)
         if user != 0:
             _map_self(user, group)
@@ -120,11 +124,10 @@ def _tell(told: int, error: BaseException) -> None:
     """Why it could not begin, or what went wrong, for the process that prints."""
     text = str(error)
     if isinstance(error, OSError) and error.errno:
-        what = f" ({error.filename})" if error.filename else ""
-        text = (
-            _("the kernel does not allow the private namespaces: {why}").format(why=strerror(error.errno))
-            + what
-        )
+        full = error.errno == errno.ENOSPC
+        why = _("a limit in /proc/sys/user is reached") if full else strerror(error.errno)
+        text = _("the kernel does not allow the private namespaces: {why}").format(why=why)
+        text += f" ({error.filename})" if error.filename else ""
     elif not isinstance(error, Lacking):
         text = f"{type(error).__name__}: {error}"
     with suppress(OSError):
