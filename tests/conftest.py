@@ -94,13 +94,13 @@ def _lack(reason: str) -> None:
     pytest.skip(reason)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def lack() -> Callable[[str], None]:
     """`lack("no FUSE")` skips the test; in CI it fails: a test that does not run there hides something."""
     return _lack
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def need() -> Callable[..., None]:
     """`need("ipcs", "ss")`: go on only where these programs are installed; `make test-deps` installs them."""
 

@@ -44,7 +44,7 @@ def test_both_at_once_and_a_pair() -> None:
     assert (set(reach.deaf), set(reach.mute)) == ({"node7"}, {"node3"})
     (pair,) = reach.blocked
     assert (pair.sources, pair.targets) == (("node1",), ("node2",))
-    assert pair.text == "node1 cannot connect to node2 on 60000-60015: no answer"
+    assert (pair.ports, pair.reason) == (PORTS, TIMEOUT)
 
 
 def test_two_halves_that_do_not_meet_are_two_sentences() -> None:

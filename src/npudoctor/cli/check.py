@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from npudoctor.cli.arguments import options as o
+from npudoctor.core.messages import _
+
+FORMATS = ("text", "json", "junit", "prometheus", "nagios", "npd")
+
+Format = Annotated[
+    o.Text,
+    o.value("--format", "|".join(FORMATS), _("Output format, for people or for programs; default text.")),
+]
 
 
 def check(
     ctx: typer.Context,
     names: o.Names = None,
-    format: o.Format = None,
+    format: Format = None,
     output: o.Output = None,
     scope: o.Scope = None,
     expect: o.Expect = None,

@@ -14,12 +14,20 @@ from npudoctor.core.messages import _
 from npudoctor.host.fs.files import Files
 from npudoctor.runner import runner
 
+EXPORTS = ("junit", "prometheus", "nagios", "npd")
+
 
 def check_node(flags: Mapping[str, Any], caller: Caller) -> int:
     """Judge this node and deliver the report; the exit status is the verdict."""
     verbose, quiet = bool(flags["verbose"]), bool(flags["quiet"])
     if verbose and quiet:
         raise UsageError(_("-v and -q cannot be used together"))
+    if flags["format"] in EXPORTS:
+        return _export(flags, caller)
+    if flags["format"] not in (None, "text", "json"):
+        choices = ", ".join(("text", "json", *EXPORTS))
+        text = _("{value!r} is not one of {choices}")
+        raise UsageError("--format: " + text.format(value=flags["format"], choices=choices))
     with open_session(flags, caller) as session:
         target = writable(flags["output"], Files(session.host.disk))
         settings = session.settings(flags["names"] or ())
@@ -27,3 +35,20 @@ def check_node(flags: Mapping[str, Any], caller: Caller) -> int:
         form, named = session.config["format"], bool(flags["names"])
         deliver_report(report, form, target, verbose=verbose, quiet=quiet, advice=named)
     return report.exit_code
+
+
+def _export(flags: Mapping[str, Any], caller: Caller) -> int:
+    """In a form that other programs define, which may define the exit status too."""
+    from npudoctor.cli.terminal.exported import deliver_export, refuse
+
+    try:
+        # Programs get English unless told otherwise, as in JSON.
+        with open_session({**flags, "format": "json"}, caller) as session:
+            target = writable(flags["output"], Files(session.host.disk))
+            settings = session.settings(flags["names"] or ())
+            report = runner.run(session.loaded, session.host, settings, session.until)
+            return deliver_export(report, flags["format"], target)
+    except UsageError as error:
+        if flags["format"] != "nagios":
+            raise
+        return refuse(str(error))

@@ -2,37 +2,38 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from typing import Callable, Optional
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
-from npudoctor.fleet.reading import Found, Item, Unreadable, find_reports
-from npudoctor.fleet.remote import Frame, new_mark, why_no_answer
+from npudoctor.fleet.remote import NOT_THERE, Frame, new_mark, why_no_answer
+from npudoctor.fleet.request import Request
 
 
 @dataclass(frozen=True)
-class Request:
-    """One command for many nodes. `seconds`: how long one node may take, its login included.
+class Answer:
+    """What became of one node. `text`: all that the command printed, None when it did not end.
 
-    `user`: None for the one that ssh chooses. `tree`: a topology of ClusterShell, if any.
+    `why`: what to say when there is no text, or when the text is not what was asked for.
+    `reached`: whether the command was started there. `missing`: whether there is no such program.
     """
 
-    nodes: tuple[str, ...]
-    command: tuple[str, ...]
-    seconds: float
-    fanout: int
-    connect_seconds: float
-    user: Optional[str] = None
-    tree: Optional[str] = None
+    node: str
+    text: Optional[str]
+    why: str
+    reached: bool
+    missing: bool = False
 
 
 class Gathering:
-    """The answers so far. `take` is called with each node's item as soon as it is known."""
+    """The answers so far. `take` is called with each node's as soon as it is known."""
 
-    def __init__(self, request: Request, take: Callable[[Item], None]) -> None:
+    # Whether the command reads what is told to all nodes while it runs.
+    converses = False
+
+    def __init__(self, request: Request, take: Callable[[Answer], None]) -> None:
         self.request = request
         self.mark = new_mark()
         self._take = take
@@ -62,31 +63,37 @@ class Gathering:
             frame = self._frames[node] = Frame(self.mark)
         return frame
 
+    def hear(self, node: str, line: bytes) -> None:
+        """A line that this node printed."""
+        self.frame(node).add(line)
+
     def place(self, node: str, frame: Frame) -> None:
         """These lines turned out to be those of this node."""
         self._frames[node] = frame
 
-    def end(self, node: str, code: Optional[int] = None, timed_out: bool = False) -> None:
-        """Nothing more comes from this node. `code`: the status of what connected us."""
+    def told(self) -> Optional[bytes]:
+        """What all nodes are to be told now, b"" once that was all; None for nothing."""
+        return None
+
+    @property
+    def awaited(self) -> bool:
+        """Whether an answer that still may come would change anything."""
+        return bool(self._left)
+
+    def end(self, node: str, code: Optional[int] = None, timed_out: bool = False, why: str = "") -> None:
+        """Nothing more comes from this node. `code`: of what connected us; `why`: where more is known."""
         if node not in self._left:
             return
         del self._left[node]
         self._begun.pop(node, None)
         frame = self._frames.pop(node, None) or Frame(self.mark)
-        self._take(self._item(node, frame, code, timed_out))
+        whole = frame.ended and not frame.too_long
+        why = why if why and not frame.begun else why_no_answer(frame, code, timed_out)
+        missing = frame.status in NOT_THERE
+        self._take(Answer(node, frame.text() if whole else None, why, frame.begun, missing))
 
     def stop(self) -> None:
         """Nobody waits any more: whoever has not answered has not."""
         for node in self.left:
             del self._left[node]
-            self._take(Unreadable(node, node, _("stopped before it answered")))
-
-    def _item(self, node: str, frame: Frame, code: Optional[int], timed_out: bool) -> Item:
-        if frame.ended and not frame.too_long:
-            try:
-                document = json.loads(frame.text())
-            except (ValueError, RecursionError):
-                document = None
-            for item in find_reports(document, node, node):
-                return Found(item.report, node, node) if isinstance(item, Found) else item
-        return Unreadable(node, node, why_no_answer(frame, code, timed_out), unreachable=not frame.begun)
+            self._take(Answer(node, None, _("stopped before it answered"), reached=True))

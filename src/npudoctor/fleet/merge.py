@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Optional
 
 from npudoctor.core.frozen import dataclass, field
+from npudoctor.core.messages import _
 from npudoctor.core.redact.redact import redact
 from npudoctor.fleet.reading import Found, Item
 from npudoctor.fleet.skew import Comparison, Skew, facts_of, looked_at
@@ -100,8 +102,10 @@ class Merger:
 
     def __init__(self, expected: Sequence[str] = ()) -> None:
         self._expected = tuple(expected)
-        # A node may report with its domain while Slurm knows it without.
-        self._short = {name.split(".")[0]: name for name in expected}
+        # A node may report with its domain while Slurm knows it without; two of one name are told apart.
+        hosts = Counter(map(_host, expected))
+        self._known = frozenset(expected)
+        self._short = {_host(name): name for name in expected if hosts[_host(name)] == 1}
         self._drafts: dict[str, _Draft] = {}
         self._failures: list[Failure] = []
         self._superseded: dict[str, int] = {}
@@ -125,7 +129,9 @@ class Merger:
         report = found.report
         name = found.node or _dict(report.get("host")).get("name")
         if not isinstance(name, str) or not name.strip():
-            self._failures.append(Failure(None, found.source, "the report does not say of which node it is"))
+            self._failures.append(
+                Failure(None, found.source, _("the report does not say of which node it is"))
+            )
             return False
         name = self._called(name[:300])
         started = _text(report.get("started"))[:40]
@@ -142,7 +148,7 @@ class Merger:
         nodes = {name: draft.node for name, draft in self._drafts.items()}
         for name in self._expected:
             if name not in nodes:
-                nodes[name] = Node(name, SILENT, "no report", error="no report")
+                nodes[name] = Node(name, SILENT, _("no report"), error=_("no report"))
         comparison = Comparison()
         for name, draft in self._drafts.items():
             if draft.node.error is None:
@@ -151,9 +157,7 @@ class Merger:
         return Fleet(ordered, self._findings(), comparison.skews(), tuple(self._failures), self._superseded)
 
     def _called(self, name: str) -> str:
-        if name in self._short.values():
-            return name
-        return self._short.get(name.split(".")[0], name)
+        return name if name in self._known else self._short.get(_host(name), name)
 
     def _draft(self, name: str, started: str, found: Found) -> _Draft:
         report = found.report
@@ -247,6 +251,12 @@ def natural(name: str) -> tuple[tuple[int, int, str], ...]:
             digits = ""
         parts.append((1, 0, char))
     return tuple(parts)
+
+
+def _host(name: str) -> str:
+    """The name without its domain; an address is one word."""
+    host = name.partition(".")[0]
+    return name if host.isdecimal() else host
 
 
 def _dict(value: object) -> dict[str, Any]:

@@ -10,18 +10,16 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Optional
 
 from npudoctor.core.frozen import dataclass, field
-from npudoctor.core.messages import _
-from npudoctor.fleet.nodes import fold
 
 Ports = frozenset[int]
 
 
 @dataclass(frozen=True)
 class Side:
-    """What one node did. `bound`: the ports on which it listened; `held`: those that something else has, and why.
+    """What one node did. `bound`: the ports on which it listened; `held`: why it could not on the others.
 
-    `failed`: by node, the ports that could not be reached there, and why the first could not. `error`: why the
-    node took no part.
+    `failed`: by node, the ports that could not be reached there, and why the first could not.
+    `error`: why the node took no part.
     """
 
     node: str
@@ -39,16 +37,6 @@ class Blocked:
     targets: tuple[str, ...]
     ports: Ports
     reason: str
-
-    @property
-    def text(self) -> str:
-        """The sentence for people."""
-        return _("{sources} cannot connect to {targets} on {ports}: {reason}").format(
-            sources=fold(self.sources),
-            targets=fold(self.targets),
-            ports=port_text(self.ports),
-            reason=self.reason,
-        )
 
 
 @dataclass(frozen=True)

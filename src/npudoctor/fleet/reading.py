@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, Optional, Union
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _, strerror
+from npudoctor.fleet.gathering import Answer
 
 REPORT = "npudoctor.report/1"
 LONGEST = 32 << 20  # bytes of one report; a real one has about 60 KB
@@ -221,6 +222,17 @@ def find_reports(document: object, source: str, name: Optional[str], depth: int 
             yield from find_reports(part, source, name, depth + 1)
     elif isinstance(document, dict):
         yield from _in_table(document, source, name, depth)
+
+
+def report_in(answer: Answer) -> Item:
+    """The report of a node that was asked for one, or why there is none."""
+    try:
+        document = None if answer.text is None else json.loads(answer.text)
+    except (ValueError, RecursionError):
+        document = None
+    for item in find_reports(document, answer.node, answer.node):
+        return Found(item.report, answer.node, answer.node) if isinstance(item, Found) else item
+    return Unreadable(answer.node, answer.node, answer.why, unreachable=not answer.reached)
 
 
 def _in_table(document: dict[str, Any], source: str, name: Optional[str], depth: int) -> Iterator[Item]:

@@ -1,33 +1,45 @@
 """What runs on a node, and how its answer is cut out of whatever else the login prints.
 
-The command runs below `sh`, between two lines with a word that nobody can guess: banners, profiles and warnings
-before and behind it do no harm.
+The command runs below `sh`, between two lines with a word that nobody can guess: banners, profiles and
+warnings before and behind it do no harm.
 """
 
 from __future__ import annotations
 
 import secrets
 from collections import deque
-from collections.abc import Sequence
 from typing import Optional
 
 from npudoctor.core.messages import _
 from npudoctor.core.redact.redact import redact
 from npudoctor.fixing.steps.shell import quote
+from npudoctor.fleet.request import Request
 
 LONGEST = 32 << 20  # bytes of one answer; a real one has about 60 KB
 NOT_THERE = (126, 127)  # a shell's words for a program that is missing or cannot be started
 _LINES, _LENGTH = 3, 300  # of what else is printed: kept to say why there is no answer
 
-# One line: csh and fish hand it to sh as it is. What has a path and is not there is looked for by its name.
-_BEGIN = (
-    'mark=$1; first=$2; shift 2; [ -x "$first" ] || first=${first##*/}; '
-    'exec 3<&0; echo; echo "$mark begin ${SLURMD_NODENAME:-}"; "$first" "$@" </dev/null 3<&- & job=$!; '
+# One line each: csh and fish hand it to sh as it is. A path that is not there is looked for by its name.
+_INSTALLED = 'first=$1; shift; [ -x "$first" ] || first=${first##*/}; '
+# The file comes by standard input, into a folder that nobody else can enter, and is gone when sh ends.
+_CARRIED = (
+    "size=$1; shift; umask 077; first=; "
+    "for python in python3 python3.13 python3.12 python3.11 python3.10 python3.9; do "
+    '"$python" -c "import sys; sys.exit(sys.version_info < (3, 9))" </dev/null >/dev/null 2>&1 '
+    "&& first=$python && break; done; "
+    'dir=$(mktemp -d "${TMPDIR:-/tmp}/npudoctor.XXXXXXXX") || exit 1; '
+    "trap 'rm -rf \"$dir\"' 0; trap 'exit 143' 1 2 15; "
+    'head -c "$size" >"$dir/npudoctor.pyz"; set -- "$dir/npudoctor.pyz" "$@"; '
+    '[ -n "$first" ] || { echo "there is no Python 3.9 or newer" >&2; first=/nonexistent; }; '
 )
+_BEGIN = 'echo; echo "$mark begin ${SLURMD_NODENAME:-}"; '
+_TALKING = '"$first" "$@"; status=$?; '
+_ALONE = 'exec 3<&0; "$first" "$@" </dev/null 3<&- & job=$!; '
 # Over ssh it ends when the connection does, whatever became of us. srun ends by itself what it started, and
 # its tasks have no standard input to tell them.
 _WATCH = "{ cat <&3; kill $job; } >/dev/null 2>&1 & watch=$!; "
-_END = 'wait $job; status=$?; echo; echo "$mark end $status"; '
+_WAIT = "wait $job; status=$?; "
+_END = 'echo; echo "$mark end $status"; '
 _UNWATCH = "kill $watch 2>/dev/null; "
 
 
@@ -36,14 +48,28 @@ def new_mark() -> str:
     return f"npudoctor-{secrets.token_hex(8)}"
 
 
-def script(watched: bool) -> str:
-    """What `sh -c` runs; its arguments are the mark and the command."""
-    return "".join((_BEGIN, _WATCH if watched else "", _END, _UNWATCH if watched else "", "exit 0"))
+def script(*, watched: bool, talking: bool = False, carried: bool = False) -> str:
+    """What `sh -c` runs; its arguments are the mark, the size of a carried file, and the command.
+
+    `watched`: it ends when its standard input does. `talking`: the command reads that itself.
+    """
+    job = (_TALKING,) if talking else (_ALONE, _WATCH, _WAIT) if watched else (_ALONE, _WAIT)
+    program = _CARRIED if carried else _INSTALLED
+    ending = (_UNWATCH,) if watched and not talking else ()
+    return "".join(("mark=$1; shift; ", program, _BEGIN, *job, _END, *ending, "exit 0"))
 
 
-def remote_line(command: Sequence[str], mark: str) -> str:
-    """The line for a login shell that runs a command of ours on a node, framed by the mark."""
-    return " ".join(map(quote, ("sh", "-c", script(watched=True), "sh", mark, *command)))
+def words(request: Request, mark: str, *, watched: bool, talking: bool) -> tuple[str, ...]:
+    """The words of the command that runs the request on a node, framed by the mark."""
+    carried = bool(request.carried)
+    size = (str(len(request.carried)),) if carried else ()
+    text = script(watched=watched, talking=talking, carried=carried)
+    return ("sh", "-c", text, "sh", mark, *size, *request.command)
+
+
+def remote_line(request: Request, mark: str, *, talking: bool) -> str:
+    """The same as a line for a login shell."""
+    return " ".join(map(quote, words(request, mark, watched=True, talking=talking)))
 
 
 class Frame:

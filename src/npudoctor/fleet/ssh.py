@@ -7,7 +7,9 @@ from typing import Any, Callable, Optional
 from ClusterShell.Event import EventHandler
 from ClusterShell.Task import task_self
 
+from npudoctor.fixing.steps.shell import quote
 from npudoctor.fleet.gathering import Gathering
+from npudoctor.fleet.programs import trusted_program
 from npudoctor.fleet.remote import remote_line
 
 # Nobody is there who could answer a question. A host key that is not known is a reason, and never a question.
@@ -20,27 +22,40 @@ class _Answers(EventHandler):  # type: ignore[misc]
 
     def __init__(self, gathering: Gathering, turn: Callable[[], None]) -> None:
         self._gathering, self._turn = gathering, turn
-        self._codes: dict[str, Optional[int]] = {}
+        self.worker: Any = None
 
     def ev_pickup(self, worker: Any, node: str) -> None:
         self._gathering.begin(node)
 
     def ev_read(self, worker: Any, node: str, sname: str, msg: bytes) -> None:
-        frame = self._gathering.frame(node)
         if sname == "stdout":
-            frame.add(msg)
+            self._gathering.hear(node, msg)
+            self._tell()
         else:
-            frame.noise(msg)
+            self._gathering.frame(node).noise(msg)
 
     def ev_hup(self, worker: Any, node: str, rc: Optional[int]) -> None:
         self._gathering.end(node, rc)
+        self._tell()
 
     def ev_close(self, worker: Any, timedout: bool) -> None:
         for node in worker.iter_keys_timeout() if timedout else ():
             self._gathering.end(str(node), timed_out=True)
 
     def ev_timer(self, timer: Any) -> None:
+        self._tell()
         self._turn()
+
+    def _tell(self) -> None:
+        if not self._gathering.converses:
+            return
+        told = self._gathering.told()
+        if told:
+            self.worker.write(told)
+        elif told is not None:
+            self.worker.set_write_eof()
+        if not self._gathering.awaited:
+            self.worker.abort()
 
 
 def gather(gathering: Gathering, turn: Callable[[], None]) -> None:
@@ -50,6 +65,7 @@ def gather(gathering: Gathering, turn: Callable[[], None]) -> None:
     """
     request = gathering.request
     task = task_self()
+    task.set_info("ssh_path", quote(trusted_program("ssh")))
     for stream in ("stdout_msgtree", "stderr_msgtree"):
         task.set_default(stream, False)
     task.set_info("ssh_options", _OPTIONS)
@@ -61,17 +77,21 @@ def gather(gathering: Gathering, turn: Callable[[], None]) -> None:
         task.load_topology(request.tree)
     handler = _Answers(gathering, turn)
     task.timer(TURN, interval=TURN, handler=handler, autoclose=True)
-    task.shell(
-        remote_line(request.command, gathering.mark),
+    handler.worker = task.shell(
+        remote_line(request, gathering.mark, talking=gathering.converses),
         nodes=",".join(request.nodes),
         handler=handler,
         timeout=request.seconds,
         stderr=True,
         tree=request.tree is not None,
     )
+    if request.carried:
+        handler.worker.write(request.carried)
     try:
         task.run()
     except BaseException:
         gathering.stop()
         task.abort(kill=True)
         raise
+    for node in gathering.left:
+        gathering.end(node, timed_out=True)

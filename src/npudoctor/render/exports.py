@@ -11,6 +11,7 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.fleet.merge import Fleet
 from npudoctor.render.printable import printable
 
+NPD_BYTES = 79  # of node-problem-detector's 80, one is the end of the line
 _NUMBERS = {"ready": 1, "not_ready": 0, "undetermined": -1, "silent": -1}
 
 
@@ -138,13 +139,30 @@ def _cell(text: str) -> str:
 
 
 def nagios(subject: Subject, seconds: float) -> tuple[int, str]:
-    """Status and line of a plug-in: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN."""
+    """Status and text of a plug-in: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN; numbers on the first line."""
     warnings = sum(severity == "warning" for _check, _code, severity, _message in subject.findings)
     errors = sum(severity == "error" for _check, _code, severity, _message in subject.findings)
     status = {"not_ready": 2, "undetermined": 3, "silent": 3}.get(subject.state, 1 if warnings else 0)
     word = ("OK", "WARNING", "CRITICAL", "UNKNOWN")[status]
-    message = printable(subject.msg).replace("|", "/")
-    return (
-        status,
-        f"{word}: {message} | 'errors'={errors};;0 'warnings'={warnings};0 'seconds'={seconds:.2f}s\n",
+    numbers = f"'errors'={errors};;0 'warnings'={warnings};0 'seconds'={seconds:.2f}s"
+    lines = [f"{word}: {_piped(subject.msg)} | {numbers}"]
+    lines += (
+        f"{code}: {_piped(message)}"
+        for _check, code, severity, message in subject.findings
+        if severity in ("error", "warning")
     )
+    return status, "\n".join(lines) + "\n"
+
+
+def _piped(text: str) -> str:
+    """Nagios takes what follows a bar for numbers."""
+    return printable(text).replace("|", "/")
+
+
+def npd(subject: Subject) -> str:
+    """The line for node-problem-detector, which keeps 80 bytes of it: the code that decides comes first."""
+    order = ("error", "warning") if subject.state == "not_ready" else ()
+    told = sorted((row for row in subject.findings if row[2] in order), key=lambda row: order.index(row[2]))
+    text = f"{told[0][1]}: {told[0][3]}" if told else subject.msg
+    line = printable(text).encode("utf-8")[:NPD_BYTES]
+    return line.decode("utf-8", "ignore") + "\n"

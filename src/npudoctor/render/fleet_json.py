@@ -15,9 +15,12 @@ SCHEMA = "npudoctor.fleet/1"
 
 
 def fleet_object(
-    fleet: Fleet, started: str, seconds: float, reports: Iterable[object] = ()
+    fleet: Fleet, started: str, seconds: float, reports: Iterable[object] = (), engine: str = "report"
 ) -> dict[str, Any]:
-    """The document. `reports`: those of the nodes, as they came but without secrets."""
+    """The document. `reports`: those of the nodes, as they came but without secrets.
+
+    `engine`: what brought them, ssh or slurm, or report for files.
+    """
     errors = [
         {"node": failure.node, "source": failure.source, "error": failure.error} for failure in fleet.failures
     ]
@@ -32,7 +35,7 @@ def fleet_object(
         "version": __version__,
         "started": started,
         "seconds": round(seconds, 3),
-        "engine": "report",
+        "engine": engine,
         "verdict": fleet.verdict,
         "exit_code": fleet.exit_code,
         "changed": False,

@@ -14,8 +14,12 @@ from npudoctor.core.messages import _
 
 COMMANDS = {
     "check": _("Check many nodes at once over ssh or Slurm, and merge their reports."),
+    "fix": _("Clean up many nodes: one plan, one answer, a journal on each node."),
+    "pairs": _("Try the connections between all nodes on the ports that the job will use."),
     "report": _("Merge the reports of many nodes, however they came."),
 }
+# What `fleet pairs` starts on each node.
+HIDDEN = {"part": _("Take part in fleet pairs.")}
 FORMATS = ("text", "json", "jsonl", "html", "junit", "prometheus", "csv")
 STATES = ("ready", "not-ready", "undetermined", "silent")
 
@@ -38,8 +42,11 @@ def add_fleet(app: typer.Typer, argv: Sequence[str], help: str) -> None:
         subcommand_metavar="COMMAND [ARGS]...",
         no_args_is_help=False,
     )
-    for name in argv[:1] if argv[:1] and argv[0] in COMMANDS else COMMANDS:
+    known = {**COMMANDS, **HIDDEN}
+    for name in argv[:1] if argv[:1] and argv[0] in known else COMMANDS:
         function = getattr(import_module(f"npudoctor.cli.fleet.{name}"), name)
-        text = COMMANDS[name]
-        group.command(name, cls=StrictCommand, help=text, short_help=text)(evaluate_hints(function))
+        text = known[name]
+        group.command(name, cls=StrictCommand, help=text, short_help=text, hidden=name in HIDDEN)(
+            evaluate_hints(function)
+        )
     app.add_typer(group, name="fleet", cls=Group, help=help, short_help=help)

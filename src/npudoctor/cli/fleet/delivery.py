@@ -66,8 +66,8 @@ def _target(path: Optional[str]) -> Optional[str]:
 class Delivery:
     """The reports so far; `expected`: the nodes that must be among them. A context, as it has a spool."""
 
-    def __init__(self, wish: Wish, expected: Sequence[str] = ()) -> None:
-        self._wish, self._started = wish, time.time()
+    def __init__(self, wish: Wish, expected: Sequence[str] = (), engine: str = "report") -> None:
+        self._wish, self._started, self._engine = wish, time.time(), engine
         self._merger = Merger(expected)
         self._spool = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115  (until the context ends)
 
@@ -115,7 +115,8 @@ class Delivery:
             stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._started))
             answers = (document for document in self._documents() if "unreachable" not in document)
             reports = (document.get("report", document) for document in answers)
-            return json_text(fleet_object(fleet, stamp, max(0.0, time.time() - self._started), reports))
+            seconds = max(0.0, time.time() - self._started)
+            return json_text(fleet_object(fleet, stamp, seconds, reports, self._engine))
         return _rendered(fleet, wish)
 
     def _documents(self) -> Iterator[dict[str, Any]]:

@@ -1,0 +1,174 @@
+"""What the commands that ask nodes share: whom they ask, by what, and for how long."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Callable, Optional
+
+from npudoctor.cli.arguments import options as o
+from npudoctor.cli.caller import Caller
+from npudoctor.cli.config import UsageError
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _
+from npudoctor.fleet.gathering import Gathering
+from npudoctor.fleet.request import Request
+
+FANOUT, CONNECT_SECONDS, SECONDS = 64, 10.0, 60.0
+CARRYING = 16  # nodes at once that a file is carried to: it is held in memory for each
+
+On = Annotated[
+    o.Text,
+    o.value("-w", "NODES", _("The nodes, as node[1-512,600] or @group; default: those of the Slurm job.")),
+]
+From = Annotated[
+    o.Text,
+    o.value(
+        "--from",
+        "FILE",
+        _("Read the nodes from a hostfile, an Ansible inventory or a rank table (- for stdin)."),
+    ),
+]
+Engine = Annotated[o.Text, o.value("--engine", "ssh|slurm", _("What reaches the nodes; default ssh."))]
+Fanout = Annotated[
+    o.Text, o.value("--fanout", "NUMBER", _("How many nodes are asked at the same time; default 64."))
+]
+Login = Annotated[
+    o.Text, o.value("--login", "NAME", _("The user to log in as; default: as ssh is configured."))
+]
+Connect = Annotated[
+    o.Text, o.value("--connect-timeout", "SECONDS", _("Seconds that a connection may take; default 10."))
+]
+NodeTimeout = Annotated[
+    o.Text, o.value("--node-timeout", "SECONDS", _("Seconds that one node may take; default 60."))
+]
+Program = Annotated[
+    o.Text,
+    o.value(
+        "--program", "PATH", _("npudoctor on the nodes; default: the path that it has here, else its name.")
+    ),
+]
+Tree = Annotated[
+    o.Text,
+    o.value("--tree", "FILE", _("Reach the nodes through the gateways of this topology of ClusterShell.")),
+]
+
+
+@dataclass(frozen=True)
+class Asking:
+    """Whom to ask, and how."""
+
+    nodes: tuple[str, ...]
+    engine: str
+    program: tuple[str, ...]
+    template: Request
+
+    def request(self, words: Sequence[str], nodes: Optional[Sequence[str]] = None, **changes: Any) -> Request:
+        """This command of npudoctor for all nodes, or for some of them."""
+        import dataclasses
+
+        chosen = self.nodes if nodes is None else tuple(nodes)
+        command = (*self.program, *words)
+        return dataclasses.replace(self.template, nodes=chosen, command=command, **changes)
+
+    def gather(self, gathering: Gathering) -> None:
+        """Ask, and show on a terminal how far it is. Stopped and CannotTell pass through."""
+        from npudoctor.cli.fleet.progress import NodeProgress
+
+        progress = NodeProgress()
+        try:
+            _engine(self.engine)(gathering, lambda: progress.show(gathering))
+        finally:
+            progress.clear()
+
+
+def asking_of(params: Mapping[str, Any], caller: Caller) -> Asking:
+    """What the options ask for; UsageError for what cannot be."""
+    engine = params["engine"] or "ssh"
+    _engine(engine)
+    template = Request(
+        (),
+        (),
+        seconds_of("--node-timeout", params["node_timeout"], SECONDS),
+        int(seconds_of("--fanout", params["fanout"], FANOUT)) or 1,
+        seconds_of("--connect-timeout", params["connect_timeout"], CONNECT_SECONDS),
+        params["login"],
+        _readable("--tree", params["tree"]),
+    )
+    return Asking(
+        _nodes(params["on"], params["source"], caller), engine, _program(params["program"]), template
+    )
+
+
+def _nodes(on: Optional[str], source: Optional[str], caller: Caller) -> tuple[str, ...]:
+    from npudoctor.fleet.nodes import InvalidNodes, expand
+    from npudoctor.fleet.sources import nodes_in
+
+    if on is not None and source is not None:
+        raise UsageError(_("-w and --from exclude each other"))
+    asked = on if on is not None else caller.variables.get("SLURM_JOB_NODELIST", "")
+    try:
+        if source is not None:
+            return nodes_in(_content(source))
+        names = expand(asked, groups=on is not None) if asked else ()
+    except InvalidNodes as error:
+        raise UsageError(f"--from: {error}" if source is not None else str(error)) from error
+    if not names:
+        raise UsageError(_("no nodes are named: -w NODES or --from FILE"))
+    return names
+
+
+def _content(source: str) -> bytes:
+    """What the file holds, or standard input for -."""
+    from npudoctor.core.messages import strerror
+    from npudoctor.fleet.sources import LONGEST
+
+    if source == "-":
+        return sys.stdin.buffer.read(LONGEST + 1)
+    try:
+        with open(_readable("--from", source) or "", "rb") as file:
+            return file.read(LONGEST + 1)
+    except OSError as error:
+        raise UsageError(f"--from: {source}: {strerror(error.errno)}") from error
+
+
+def _readable(option: str, path: Optional[str]) -> Optional[str]:
+    if path is not None and not os.path.isfile(path):
+        raise UsageError(_("{option}: {path} is not a regular file").format(option=option, path=path))
+    return path
+
+
+def _engine(name: str) -> Callable[[Gathering, Callable[[], None]], None]:
+    if name == "ssh":
+        from npudoctor.fleet import ssh
+
+        return ssh.gather
+    if name == "slurm":
+        from npudoctor.fleet import slurm
+
+        return slurm.gather
+    text = _("{value!r} is not one of {choices}")
+    raise UsageError("--engine: " + text.format(value=name, choices="ssh, slurm"))
+
+
+def seconds_of(option: str, value: Optional[str], default: float, most: float = 86400.0) -> float:
+    """The number of an option, above 0; UsageError for anything else."""
+    try:
+        number = default if value is None else float(value)
+    except ValueError:
+        number = math.nan
+    if not 0 < number <= most:
+        raise UsageError(_("{option}: {value!r} is not a number above 0").format(option=option, value=value))
+    return number
+
+
+def _program(path: Optional[str]) -> tuple[str, ...]:
+    """The command on the nodes: most clusters share the file system that we were started from."""
+    if path is not None:
+        return (path,)
+    own = os.path.abspath(sys.argv[0])
+    if os.path.basename(own) == "__main__.py":
+        return (sys.executable, "-m", "npudoctor")
+    return (own,)

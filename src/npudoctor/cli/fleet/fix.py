@@ -1,0 +1,113 @@
+"""`npudoctor fleet fix`: one plan for all nodes, one answer, one journal on each of them."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import Annotated, Optional
+
+import typer
+
+from npudoctor.cli.arguments import options as o
+from npudoctor.cli.config import UsageError
+from npudoctor.cli.fix import CacheServer, Owner, Risk
+from npudoctor.cli.fleet import asking as a
+from npudoctor.core.messages import _
+from npudoctor.fleet.fixes import FleetFix, NodeFix, fix_in, fold_fixes
+
+Yes = Annotated[bool, o.switch("--yes", "-y", help=_("Do not ask; apply the safe fixes on all nodes."))]
+
+
+def fix(
+    ctx: typer.Context,
+    cache_server: CacheServer = False,
+    dry_run: o.DryRun = False,
+    yes: Yes = False,
+    risk: Risk = None,
+    owner: Owner = None,
+    on: a.On = None,
+    source: a.From = None,
+    engine: a.Engine = None,
+    fanout: a.Fanout = None,
+    login: a.Login = None,
+    connect_timeout: a.Connect = None,
+    node_timeout: a.NodeTimeout = None,
+    program: a.Program = None,
+    tree: a.Tree = None,
+    format: o.Format = None,
+    lang: o.Lang = None,
+    config: o.ConfigFile = None,
+) -> int:
+    """Clean up many nodes at once."""
+    from npudoctor.cli.session import load_settings
+    from npudoctor.cli.terminal.signals import Stopped
+
+    if not cache_server:
+        raise UsageError(_("fleet fix cleans up what is named: --cache-server"))
+    if risk not in (None, "safe", "caution"):
+        raise UsageError(_("--risk: {value} is not one of safe, caution").format(value=risk))
+    settings = load_settings({"format": format, "lang": lang, "config": config}, ctx.obj)
+    run = _Run(a.asking_of(ctx.params, ctx.obj), _words(risk, owner or ()), settings["format"])
+    try:
+        if not yes:
+            run.ask("--dry-run", run.asking.nodes)
+        if yes or (run.fleet.planned and not dry_run and run.agreed()):
+            run.ask("--yes", run.asking.nodes if yes else run.fleet.planned)
+    except Stopped:
+        run.deliver()
+        raise
+    return run.deliver()
+
+
+def _words(risk: Optional[str], owners: Sequence[str]) -> tuple[str, ...]:
+    """The command for each node, but for the word that says whether it shows or does."""
+    named = [word for owner in owners for word in ("--owner", owner)]
+    return ("fix", "--cache-server", "--format", "json", *(("--risk", risk) if risk else ()), *named)
+
+
+class _Run:
+    """The answers so far."""
+
+    def __init__(self, asking: a.Asking, words: Sequence[str], format: str) -> None:
+        self.asking, self._words, self._format = asking, words, format
+        self._started = time.time()
+        self._answers: list[NodeFix] = []
+
+    @property
+    def fleet(self) -> FleetFix:
+        """All answers as one."""
+        return fold_fixes(self._answers, self.asking.nodes)
+
+    def ask(self, word: str, nodes: Sequence[str]) -> None:
+        """Have these nodes show or do it."""
+        from npudoctor.fleet.gathering import Gathering
+
+        request = self.asking.request((*self._words, word), nodes)
+        self.asking.gather(Gathering(request, lambda answer: self._answers.append(fix_in(answer))))
+
+    def agreed(self) -> bool:
+        """Ask the person at the terminal, with all lines in view; no when nobody is there."""
+        from npudoctor.render.fleet_fix import fleet_fix_text
+
+        if not sys.stdin or not sys.stdin.isatty():
+            return False
+        question = _("do this on {n} nodes? [y/N] ").format(n=len(self.fleet.planned))
+        sys.stderr.write(fleet_fix_text(self.fleet) + question)
+        sys.stderr.flush()
+        return sys.stdin.readline().strip().lower() in ("y", "yes", "是")
+
+    def deliver(self) -> int:
+        """Write the result; the exit status says whether something is left."""
+        from npudoctor.cli.terminal.reports import deliver
+        from npudoctor.render.fleet_fix import fleet_fix_object, fleet_fix_text
+
+        fleet = self.fleet
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._started))
+        seconds = max(0.0, time.time() - self._started)
+        deliver(
+            self._format,
+            lambda: fleet_fix_object(fleet, stamp, seconds, self.asking.engine),
+            lambda: fleet_fix_text(fleet),
+        )
+        return fleet.exit_code

@@ -1,0 +1,104 @@
+"""`npudoctor fleet pairs`: does each node reach each other node on the ports that the job will use."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Optional
+
+import typer
+
+from npudoctor.cli.arguments import options as o
+from npudoctor.cli.caller import Caller
+from npudoctor.cli.config import UsageError
+from npudoctor.cli.fleet import asking as a
+from npudoctor.core.messages import _
+from npudoctor.fleet.request import Request
+
+_MOST = 1024  # ports: each is tried from every node to every other
+
+Ports = Annotated[
+    o.Text,
+    o.value(
+        "--ports",
+        "PORTS",
+        _("The ports, as 60000-60015,29500; default: those that the job's variables name, else 60000-60015."),
+    ),
+]
+Interface = Annotated[
+    o.Text, o.value("--interface", "NAME", _("Reach each node by its address on this interface."))
+]
+
+
+def pairs(
+    ctx: typer.Context,
+    ports: Ports = None,
+    interface: Interface = None,
+    on: a.On = None,
+    source: a.From = None,
+    engine: a.Engine = None,
+    login: a.Login = None,
+    connect_timeout: a.Connect = None,
+    node_timeout: a.NodeTimeout = None,
+    program: a.Program = None,
+    format: o.Format = None,
+    lang: o.Lang = None,
+    config: o.ConfigFile = None,
+) -> int:
+    """Try the connections between all nodes."""
+    from npudoctor.cli.session import load_settings
+    from npudoctor.cli.terminal.reports import deliver
+    from npudoctor.fleet.meeting import Meeting
+    from npudoctor.fleet.pairs import judge
+    from npudoctor.render.fleet_pairs import pairs_object, pairs_text
+
+    settings = load_settings({"format": format, "lang": lang, "config": config}, ctx.obj)
+    asking = a.asking_of({**ctx.params, "fanout": None, "tree": None}, ctx.obj)
+    asked = _ports(ports, ctx.obj)
+    meeting = Meeting(_request(asking, asked, interface, node_timeout), asked)
+    started = time.time()
+    asking.gather(meeting)
+    reach = judge(meeting.sides)
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started))
+    seconds = max(0.0, time.time() - started)
+    deliver(
+        settings["format"],
+        lambda: pairs_object(reach, asked, stamp, seconds, asking.engine),
+        lambda: pairs_text(reach, asked),
+    )
+    return reach.exit_code
+
+
+def _ports(text: Optional[str], caller: Caller) -> tuple[int, ...]:
+    from npudoctor.core.ports import parse_spans
+    from npudoctor.facts.job.ports import BASE, RANGE
+
+    named = caller.variables.get(RANGE, "").replace(" ", "")
+    base = caller.variables.get(BASE, "")
+    if text is None and not named and base.isdecimal():
+        named = f"{base}-{int(base[:9]) + 15}"
+    option = "--ports" if text is not None else RANGE if caller.variables.get(RANGE) else BASE
+    try:
+        spans = parse_spans(text if text is not None else named or "60000-60015")
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}") from error
+    ports = sorted({port for first, last in spans for port in range(first, last + 1)})
+    if not ports:
+        raise UsageError(_("{option}: no port is named").format(option=option))
+    if len(ports) > _MOST:
+        raise UsageError(_("{option}: more than {count} ports").format(option=option, count=_MOST))
+    return tuple(ports)
+
+
+def _request(
+    asking: a.Asking, ports: tuple[int, ...], interface: Optional[str], limit: Optional[str]
+) -> Request:
+    """All nodes at once, each for as long as the slowest may take: one whose attempts are all eaten."""
+    from npudoctor.fleet.pairs import port_text
+    from npudoctor.fleet.part import AT_ONCE, CONNECT_SECONDS
+
+    rounds = len(asking.nodes) * len(ports) // AT_ONCE + 1
+    seconds = asking.template.seconds + (0 if limit else 3 * rounds * CONNECT_SECONDS)
+    words = ["fleet", "part", "--ports", port_text(ports), "--seconds", str(seconds)]
+    if interface is not None:
+        words += ["--interface", interface]
+    return asking.request(words, seconds=seconds, fanout=len(asking.nodes))

@@ -1,0 +1,48 @@
+"""`npudoctor fleet part`: what `fleet pairs` starts on each node; nobody types it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Optional
+
+import typer
+
+from npudoctor.cli.arguments import options as o
+from npudoctor.cli.config import UsageError
+from npudoctor.cli.fleet.asking import seconds_of
+from npudoctor.core.messages import _
+
+Ports = Annotated[str, o.value("--ports", "PORTS", _("The ports to listen on."))]
+Seconds = Annotated[o.Text, o.value("--seconds", "SECONDS", _("How long to take part at most; default 60."))]
+Interface = Annotated[o.Text, o.value("--interface", "NAME", _("Tell the others this interface's address."))]
+
+
+def part(ctx: typer.Context, ports: Ports, seconds: Seconds = None, interface: Interface = None) -> int:
+    """Take part in fleet pairs."""
+    import asyncio
+
+    from npudoctor.core.ports import parse_spans
+    from npudoctor.fleet.part import take_part
+
+    try:
+        spans = parse_spans(ports)
+    except ValueError as error:
+        raise UsageError(f"--ports: {error}") from error
+    listed = sorted({port for first, last in spans for port in range(first, last + 1)})
+    limit = seconds_of("--seconds", seconds, 60.0)
+    asyncio.run(take_part(listed, limit, _address(interface)))
+    return 0
+
+
+def _address(interface: Optional[str]) -> Optional[str]:
+    """Its first address, one of IPv4 before those of IPv6; UsageError where it has none."""
+    from npudoctor.host.network.sockets import addresses_of
+
+    if interface is None:
+        return None
+    for address in addresses_of(interface):
+        return address
+    raise UsageError(
+        _("{option}: there is no interface {name} with an address").format(
+            option="--interface", name=interface
+        )
+    )

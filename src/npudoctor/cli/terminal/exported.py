@@ -1,0 +1,40 @@
+"""Brings a report to programs that say how they read it: JUnit, Prometheus, Nagios, node-problem-detector."""
+
+from __future__ import annotations
+
+import time
+from typing import Optional
+
+from npudoctor.cli.terminal import output
+from npudoctor.core.model import Report
+from npudoctor.fleet.merge import Merger
+from npudoctor.fleet.reading import Found
+from npudoctor.render import exports
+from npudoctor.render.report_json import report_object
+
+
+def refuse(why: str) -> int:
+    """A usage error as Nagios wants it: 64 would be out of its bounds."""
+    output.emit(f"UNKNOWN: {why}\n")
+    return 3
+
+
+def deliver_export(report: Report, format: str, target: Optional[str]) -> int:
+    """Write the report; the exit status is the verdict's, or what Nagios calls it."""
+    merger = Merger()
+    merger.add(Found(report_object(report), "-", report.host.name or "localhost"))
+    (subject,) = exports.subjects(merger.fleet())
+    status, content = report.exit_code, ""
+    if format == "junit":
+        content = exports.junit([subject])
+    elif format == "prometheus":
+        content = exports.prometheus([subject], time.time())
+    elif format == "nagios":
+        status, content = exports.nagios(subject, report.seconds)
+    else:
+        content = exports.npd(subject)
+    if target is None:
+        output.emit(content)
+    else:
+        output.save(target, content)
+    return status

@@ -1,0 +1,121 @@
+"""Nodes out of files that clusters have: hostfiles, Ansible's inventories, rank tables, lists of node sets.
+
+Nothing in them is executed or looked up: an inventory that is a program is for `ansible-inventory --list`,
+whose output is read here as well.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from npudoctor.core.lazy import pattern
+from npudoctor.core.messages import _
+from npudoctor.fleet.nodes import InvalidNodes, expand
+
+LONGEST = 16 << 20  # bytes
+_SECTION = pattern(r"\[([^\]]+)\]\s*(?:[#;].*)?")
+_YAML = pattern(r"(?m)\A(?:\s*(?:#[^\n]*)?\n)*(?:---|[A-Za-z_][\w-]*:[ \t]*(?:#[^\n]*)?$)")
+_RANGE = pattern(r"\[(\w+):(\w+)(?::(\d+))?\]")
+_SLOTS = pattern(r":\d+\Z")
+_ADDRESS = pattern(r"(?:^|\s)ansible_(?:ssh_)?host\s*=\s*[\"']?([^\s\"']+)")
+
+
+def nodes_in(content: bytes) -> tuple[str, ...]:
+    """The nodes that a file names, each once, in its order; InvalidNodes when it is none of these files."""
+    if len(content) > LONGEST:
+        raise InvalidNodes(_("the file is larger than {count} MiB").format(count=LONGEST >> 20))
+    text = content.decode("utf-8-sig", "replace")
+    names = dict.fromkeys(name for words in _words(text) for name in expand(words))
+    if not names:
+        raise InvalidNodes(_("the file names no node"))
+    return tuple(names)
+
+
+def _words(text: str) -> Iterable[str]:
+    if text.lstrip().startswith("{"):
+        return _of_json(text)
+    lines = [line.strip() for line in text.splitlines()]
+    if any(_SECTION.fullmatch(line) for line in lines):
+        return _of_ini(lines)
+    return _of_yaml(text) if _YAML.match(text) else _of_lines(lines)
+
+
+def _of_lines(lines: Iterable[str]) -> Iterator[str]:
+    """A hostfile of mpirun, Horovod or DeepSpeed, or what `srun --nodelist` takes: a node or a set a line."""
+    for line in lines:
+        words = line.partition("#")[0].split()
+        if words:
+            yield _SLOTS.sub("", words[0])
+
+
+def _of_ini(lines: Iterable[str]) -> Iterator[str]:
+    in_hosts = True
+    for line in lines:
+        section = _SECTION.fullmatch(line)
+        if section is not None:
+            in_hosts = ":" not in section[1]  # [group:vars], [group:children]
+        elif in_hosts and line and line[0] not in "#;":
+            address = _ADDRESS.search(line)
+            yield address[1] if address else _ranges(line.split()[0])
+
+
+def _ranges(host: str) -> str:
+    """Ansible's web[01:50] as a node set."""
+
+    def spelled(match: Any) -> str:
+        first, last, step = match.groups()
+        if first.isdecimal() and last.isdecimal():
+            return f"[{first}-{last}{f'/{step}' if step else ''}]"
+        letters = range(ord(first), ord(last) + 1, int(step or 1)) if len(first) == len(last) == 1 else ()
+        return "[" + ",".join(map(chr, letters)) + "]"
+
+    return _RANGE.sub(spelled, host)
+
+
+def _of_json(text: str) -> Iterator[str]:
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidNodes(_("the file is not JSON: {why}").format(why=error)) from error
+    if "server_list" in document or "group_list" in document:
+        return iter(_servers(document))
+    hosts = _table(_table(document.get("_meta")).get("hostvars"))
+    groups = [_table(group).get("hosts") for group in document.values()]
+    named = dict.fromkeys([*hosts, *(str(name) for names in groups for name in names or ())])
+    return (_address(_table(hosts.get(name)), name) for name in named)
+
+
+def _servers(document: Mapping[str, object]) -> Iterable[str]:
+    from npudoctor.facts.job.rank_table_model import RankTableReader
+
+    return dict.fromkeys(server.id for server in RankTableReader().table(document).servers if server.id)
+
+
+def _of_yaml(text: str) -> Iterator[str]:
+    import yaml  # ClusterShell brings it
+
+    try:
+        document = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError) as error:
+        raise InvalidNodes(_("the file is not YAML: {why}").format(why=str(error).split("\n")[0])) from error
+    seen: set[int] = set()
+    left = list(_table(document).values())
+    while left:
+        group = left.pop(0)
+        if not isinstance(group, dict) or id(group) in seen:
+            continue
+        seen.add(id(group))  # an alias may lead back
+        for name, variables in _table(group.get("hosts")).items():
+            yield _address(_table(variables), _ranges(str(name)))
+        left += _table(group.get("children")).values()
+
+
+def _address(variables: Mapping[str, object], name: str) -> str:
+    address = variables.get("ansible_host", variables.get("ansible_ssh_host"))
+    return str(address) if address else name
+
+
+def _table(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,106 @@
+"""What `fleet fix` plans and did: for people, and as npudoctor.fleet-fix/1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from npudoctor import __version__
+from npudoctor.core.messages import _, ngettext
+from npudoctor.fixing.outcome import ActionStatus
+from npudoctor.fleet.fixes import FleetAction, FleetFix
+from npudoctor.fleet.nodes import fold
+from npudoctor.render.columns import paragraph
+from npudoctor.render.fix_text import DEEPER, INDENT, status_words
+from npudoctor.render.printable import printable
+
+SCHEMA = "npudoctor.fleet-fix/1"
+
+
+def fleet_fix_text(fleet: FleetFix) -> str:
+    """Each action with its nodes and the lines that run there, who gave no answer, and the one line."""
+    lines = [line for action in fleet.actions for line in _action_lines(action)]
+    reasons: dict[str, list[str]] = {}
+    for node in fleet.nodes:
+        if node.error is not None:
+            reasons.setdefault(node.error, []).append(node.node)
+    for reason, names in sorted(reasons.items(), key=lambda item: -len(item[1])):
+        lines += paragraph(
+            _("no answer from {nodes}: {why}").format(nodes=fold(names), why=reason), INDENT, DEEPER
+        )
+    return "\n".join([*lines, one_line(fleet)]) + "\n"
+
+
+def _action_lines(action: FleetAction) -> Iterator[str]:
+    word = status_words()[ActionStatus(action.status)]
+    count = ngettext("{n} node", "{n} nodes", len(action.nodes)).format(n=len(action.nodes))
+    yield from paragraph(f"{word}: {action.code}: {fold(action.nodes)} ({count})", INDENT, DEEPER)
+    yield from paragraph(action.message, DEEPER, DEEPER)
+    if action.items > 1:
+        yield DEEPER + _("({n} of these; this is the first)").format(n=action.items)
+    if action.reason:
+        yield from paragraph(_("why: {reason}").format(reason=action.reason), DEEPER, DEEPER)
+    for commands, nodes in action.lines:
+        if len(action.lines) > 1:
+            yield from paragraph(f"{fold(nodes)}:", DEEPER, DEEPER)
+        yield from (f"{DEEPER}$ {printable(command)}" for command in commands)
+
+
+def one_line(fleet: FleetFix) -> str:
+    """What became of all nodes, with numbers."""
+    silent = sum(node.error is not None for node in fleet.nodes)
+    left = sum(node.exit_code == 1 for node in fleet.nodes)
+    changed = sum(node.changed for node in fleet.nodes)
+    parts = [ngettext("{n} node", "{n} nodes", len(fleet.nodes)).format(n=len(fleet.nodes))]
+    if changed:
+        parts.append(_("changed {n}").format(n=changed))
+    if left:
+        parts.append(_("something left on {n}").format(n=left))
+    if silent:
+        parts.append(_("no answer from {n}").format(n=silent))
+    if len(parts) == 1:
+        parts.append(_("nothing to do") if fleet.exit_code == 0 else _("not all could be judged"))
+    return ", ".join(parts)
+
+
+def fleet_fix_object(fleet: FleetFix, started: str, seconds: float, engine: str) -> dict[str, Any]:
+    """The document."""
+    groups = {
+        "done": [node.node for node in fleet.nodes if node.exit_code == 0],
+        "left": [node.node for node in fleet.nodes if node.exit_code == 1],
+        "undetermined": [node.node for node in fleet.nodes if node.exit_code == 2 and node.error is None],
+        "silent": [node.node for node in fleet.nodes if node.error is not None],
+    }
+    return {
+        "schema": SCHEMA,
+        "version": __version__,
+        "started": started,
+        "seconds": round(seconds, 3),
+        "engine": engine,
+        "exit_code": fleet.exit_code,
+        "changed": fleet.any("changed"),
+        "would_change": fleet.any("would_change"),
+        "failed": fleet.any("failed"),
+        "msg": one_line(fleet),
+        "nodes": {name: fold(names) for name, names in groups.items()},
+        "actions": [_object(action) for action in fleet.actions],
+        "reports": [
+            {"node": node.node, "error": node.error}
+            if node.document is None
+            else {"node": node.node, "report": node.document}
+            for node in fleet.nodes
+        ],
+    }
+
+
+def _object(action: FleetAction) -> dict[str, Any]:
+    return {
+        "check": action.check,
+        "code": action.code,
+        "status": action.status,
+        "message": action.message,
+        "reason": action.reason,
+        "items": action.items,
+        "nodes": fold(action.nodes),
+        "lines": [{"commands": list(commands), "nodes": fold(nodes)} for commands, nodes in action.lines],
+    }

@@ -1,0 +1,127 @@
+"""Who reaches whom: for people, and as npudoctor.pairs/1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from npudoctor import __version__
+from npudoctor.core.messages import _, ngettext
+from npudoctor.fleet.nodes import fold
+from npudoctor.fleet.pairs import Blocked, Reach, port_text
+from npudoctor.render.columns import paragraph
+
+SCHEMA = "npudoctor.pairs/1"
+INDENT, DEEPER = "  ", "    "
+
+
+def pairs_text(reach: Reach, ports: Iterable[int]) -> str:
+    """What is blocked, who took no part, and the one line."""
+    asked = port_text(ports)
+    lines = [line for text in _sentences(reach, asked) for line in paragraph(text, INDENT, DEEPER)]
+    return "\n".join([*lines, one_line(reach, asked)]) + "\n"
+
+
+def _sentences(reach: Reach, ports: str) -> Iterator[str]:
+    for why, nodes in _by_reason(reach.deaf):
+        count = ngettext(
+            "{nodes} accepts nothing on {ports}: {why}",
+            "{nodes} accept nothing on {ports}: {why}",
+            len(nodes),
+        )
+        yield count.format(nodes=fold(nodes), ports=ports, why=reason_text(why))
+    for why, nodes in _by_reason(reach.mute):
+        count = ngettext(
+            "{nodes} reaches nobody on {ports}: {why}", "{nodes} reach nobody on {ports}: {why}", len(nodes)
+        )
+        yield count.format(nodes=fold(nodes), ports=ports, why=reason_text(why))
+    yield from map(_blocked, reach.blocked)
+    for side in reach.sides:
+        for why, held in _by_reason({str(port): why for port, why in side.held.items()}):
+            yield _("{node} cannot listen on {ports}: {why}").format(
+                node=side.node, ports=port_text(map(int, held)), why=reason_text(why)
+            )
+    for why, nodes in _by_reason({side.node: side.error or "" for side in reach.silent}):
+        yield _("{nodes} took no part: {why}").format(nodes=fold(nodes), why=why)
+
+
+def _blocked(blocked: Blocked) -> str:
+    return _("{sources} cannot connect to {targets} on {ports}: {reason}").format(
+        sources=fold(blocked.sources),
+        targets=fold(blocked.targets),
+        ports=port_text(blocked.ports),
+        reason=reason_text(blocked.reason),
+    )
+
+
+def reason_text(reason: str) -> str:
+    """A node's reason in the reader's language, where it is one that our own program gives."""
+    known = {
+        "no answer": _("no answer, as a firewall that drops gives none"),
+        "the name is not known": _("the name is not known there"),
+        "another machine answers": _("something else answers under its address"),
+        "Connection refused": _("refused"),
+    }
+    return known.get(reason, reason)
+
+
+def _by_reason(reasons: Mapping[str, str]) -> list[tuple[str, list[str]]]:
+    groups: dict[str, list[str]] = {}
+    for name, why in reasons.items():
+        groups.setdefault(why, []).append(name)
+    return sorted(groups.items(), key=lambda item: -len(item[1]))
+
+
+def one_line(reach: Reach, ports: str) -> str:
+    """The verdict, with the numbers behind it."""
+    taking = len(reach.sides) - len(reach.silent)
+    numbers = {"nodes": taking, "ports": ports, "attempts": reach.attempts}
+    if reach.exit_code == 0:
+        return _("all {nodes} nodes reach each other on {ports} ({attempts} connections)").format(**numbers)
+    if reach.exit_code == 1:
+        return _(
+            "not all of {nodes} nodes reach each other on {ports} ({attempts} connections tried)"
+        ).format(**numbers)
+    text = _("{nodes} nodes reach each other on {ports}; {silent} took no part")
+    return text.format(silent=len(reach.silent), **numbers)
+
+
+def pairs_object(
+    reach: Reach, ports: Iterable[int], started: str, seconds: float, engine: str
+) -> dict[str, Any]:
+    """The document."""
+    asked = sorted(ports)
+    return {
+        "schema": SCHEMA,
+        "version": __version__,
+        "started": started,
+        "seconds": round(seconds, 3),
+        "engine": engine,
+        "ports": asked,
+        "exit_code": reach.exit_code,
+        "changed": False,
+        "failed": reach.exit_code != 0,
+        "msg": one_line(reach, port_text(asked)),
+        "attempts": reach.attempts,
+        "nodes": {
+            "taking_part": fold(side.node for side in reach.sides if side.error is None),
+            "silent": fold(side.node for side in reach.silent),
+        },
+        "deaf": [{"nodes": fold(nodes), "reason": why} for why, nodes in _by_reason(reach.deaf)],
+        "mute": [{"nodes": fold(nodes), "reason": why} for why, nodes in _by_reason(reach.mute)],
+        "blocked": [
+            {
+                "sources": fold(row.sources),
+                "targets": fold(row.targets),
+                "ports": sorted(row.ports),
+                "reason": row.reason,
+            }
+            for row in reach.blocked
+        ],
+        "held": [
+            {"node": side.node, "port": port, "reason": why}
+            for side in reach.sides
+            for port, why in sorted(side.held.items())
+        ],
+        "errors": [{"node": side.node, "error": side.error} for side in reach.silent],
+    }
