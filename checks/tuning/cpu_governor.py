@@ -79,7 +79,8 @@ def _back(found: dict[str, str]) -> str:
     """One line where all had the same governor, else one part for each governor."""
     governors = sorted(set(filter(None, found.values())))
     if len(governors) == 1:
-        return writing(governors[0], _all("*"))[-1]
+        line: str = writing(governors[0], _all("*"))[-1]
+        return line
     parts = []
     for governor in governors:
         paths = [_all(name[len("policy") :]) for name, value in found.items() if value == governor]

@@ -84,7 +84,7 @@ def _far(host: Host, link: Link, cpus: str) -> dict[int, str]:
 
 def _finding(host: Host, link: Link, cpus: str, far: dict[int, str]) -> Finding:
     text = _("{count} interrupts of {port} are handled by CPUs of another NUMA node than its card's ({cpus})")
-    return advise(
+    finding: Finding = advise(
         host,
         "irq-affinity.other-node",
         text.format(count=len(far), port=link.name, cpus=cpus),
@@ -92,6 +92,7 @@ def _finding(host: Host, link: Link, cpus: str, far: dict[int, str]) -> Finding:
         [Command(("sh", "-c", _bound(dict.fromkeys(far, cpus))), undo=("sh", "-c", _bound(far)))],
         *(f"IRQ {number}: {allowed}" for number, allowed in list(far.items())[:8]),
     )
+    return finding
 
 
 def _bound(wanted: dict[int, str]) -> str:

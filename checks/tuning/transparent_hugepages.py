@@ -75,4 +75,5 @@ def transparent_hugepages(host: Host) -> Iterator[Union[Finding, Facts]]:
 def _finding(host: Host, code: str, message: str, wanted: str, mode: str) -> Finding:
     title = _("use {wanted} until the next boot, unless a database or the like shares this machine")
     steps = [write_setting(f"{FOLDER}/enabled", wanted, mode)]
-    return advise(host, code, message, title.format(wanted=wanted), steps)
+    finding: Finding = advise(host, code, message, title.format(wanted=wanted), steps)
+    return finding

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Optional
 
@@ -21,10 +21,10 @@ LARGE = {READ: "4096\t131072\t67108864\n", WRITE: "4096\t16384\t67108864\n"}
 
 
 def _asked(
-    files: dict[str, str], speed: str = "100000", ports: Optional[list[Interface]] = None, **more: Content
+    files: Mapping[str, Content], speed: str = "100000", ports: Optional[list[Interface]] = None
 ) -> Asked:
     ports = [interface("eth0", "192.0.2.1/24")] if ports is None else ports
-    return judge(network_buffers, {**files, **port("eth0", speed), **more}, ports)
+    return judge(network_buffers, {**port("eth0", speed), **files}, ports)
 
 
 def scene(tmp: Path) -> Iterator[Asked]:
@@ -62,7 +62,7 @@ def test_skipped_for_slow_ports(speed: str) -> None:
 def test_skipped_for_what_is_no_card() -> None:
     assert _asked(USUAL, ports=[interface("eth0", "192.0.2.1/24", kind="veth")]).status is Status.SKIPPED
     assert _asked(USUAL, ports=[interface("eth0", state="down")]).status is Status.SKIPPED
-    assert _asked(USUAL, **{"/sys/class/net/eth0/speed": unreadable()}).status is Status.SKIPPED
+    assert _asked({**USUAL, "/sys/class/net/eth0/speed": unreadable()}).status is Status.SKIPPED
 
 
 @pytest.mark.parametrize("value", ["", "4096", "a b c", "1 2 -3", "1 2 " + "9" * 30])
