@@ -26,6 +26,7 @@ def test_the_list(npudoctor: Npudoctor) -> None:
         (("npu-health.alrm",), "npu-health.alarm"),
         (("slow-clock", "--format", "json"), "--format"),
         (("--lsit",), "--list"),
+        (("slow-clock", "--", "--output", "x.json"), "redirect standard output"),
     ],
 )
 def test_bad_usage_is_one_line(npudoctor: Npudoctor, words: tuple[str, ...], said: str) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from npudoctor.core.model import Finding, Result, Severity, Status
+from npudoctor.core.model import ADVICE, Finding, Result, Severity, Status
 from npudoctor.registry.registry import load_all
-from npudoctor.render.advice import ADVICE
 from npudoctor.render.text import report_text
 
 from .samples import report
@@ -31,7 +30,7 @@ WELL = Result("clock", "The clock is right", "host", Status.OK)
     ],
 )
 def test_one_line_for_all_of_it(rows: list[Result], line: str) -> None:
-    lines = report_text(report(WELL, *rows), advice=False).splitlines()
+    lines = report_text(report(WELL, *rows)).splitlines()
     found = [text for text in lines if text.startswith(ADVICE)]
     assert [text[: len(line)] for text in found] == [line] if line else found == []
     assert not any("swap-space" in text or "swaps" in text for text in lines)
@@ -39,7 +38,7 @@ def test_one_line_for_all_of_it(rows: list[Result], line: str) -> None:
 
 def test_verbose_and_selected_show_it_whole() -> None:
     rows = [WELL, _row(Status.OK, HINT)]
-    for text in (report_text(report(*rows)), report_text(report(*rows), verbose=True, advice=False)):
+    for text in (report_text(report(*rows), notes=True), report_text(report(*rows), verbose=True)):
         assert "info swap-space.eager\n      the kernel swaps early" in text
 
 

@@ -33,7 +33,7 @@ def check_node(flags: Mapping[str, Any], caller: Caller) -> int:
         settings = session.settings(flags["names"] or ())
         report = runner.run(session.loaded, session.host, settings, session.until)
         form, named = session.config["format"], bool(flags["names"])
-        deliver_report(report, form, target, verbose=verbose, quiet=quiet, advice=named)
+        deliver_report(report, form, target, verbose=verbose, quiet=quiet, notes=named)
     return report.exit_code
 
 

@@ -37,6 +37,8 @@ def rehearse(
         return _list(config["format"])
     if config["format"] != "text":
         raise UsageError(_("--format belongs to --list, or behind -- to check"))
+    if any(word.startswith("--o") for word in options or ()):
+        raise UsageError(_("--output would write into the private machine: redirect standard output instead"))
     return _perform(_fault(name), ["--lang", language(), *(options or ())])
 
 

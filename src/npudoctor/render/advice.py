@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from npudoctor.core.messages import _, ngettext
-from npudoctor.core.model import Result, Status
-
-ADVICE = "tuning"  # a group whose findings are information only and never decide
+from npudoctor.core.model import ADVICE, Result, Status
 
 
 def advice_line(rows: Sequence[Result]) -> str:

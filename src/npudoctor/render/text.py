@@ -8,23 +8,26 @@ from itertools import groupby
 
 from npudoctor.core.frozen import replace
 from npudoctor.core.messages import _, ngettext
-from npudoctor.core.model import Finding, Report, Result, Risk, Severity, Status, Verdict
-from npudoctor.render.advice import ADVICE, advice_line
+from npudoctor.core.model import ADVICE, Finding, Report, Result, Risk, Severity, Status, Verdict
+from npudoctor.render.advice import advice_line
 from npudoctor.render.columns import paragraph
 from npudoctor.render.printable import printable
 from npudoctor.render.rows import Paint, Rows
 
 
 def report_text(
-    report: Report, *, verbose: bool = False, quiet: bool = False, colour: bool = False, advice: bool = True
+    report: Report, *, verbose: bool = False, quiet: bool = False, colour: bool = False, notes: bool = False
 ) -> str:
-    """The report as text; `quiet` leaves only its one line. Without `advice` that group is one line too."""
+    """The report as text; `quiet` leaves only its one line.
+
+    `notes`: the reader asked for certain checks, so advice is shown in full too, and not as one line.
+    """
     if quiet:
         return printable(report.msg) + "\n"
     paint = Paint(colour)
     lines = [
         *_head(report),
-        *_body(report, verbose, advice, paint),
+        *_body(report, verbose or notes, verbose, paint),
         *_counts(report),
         *verdict_lines(report, paint),
     ]
@@ -44,16 +47,16 @@ def _head(report: Report) -> Iterator[str]:
         yield printable(text.format(path=target.python.path, version=version))
 
 
-def _body(report: Report, verbose: bool, advice: bool, paint: Paint) -> Iterator[str]:
+def _body(report: Report, advice: bool, verbose: bool, paint: Paint) -> Iterator[str]:
     rows = Rows(report, verbose, paint)
-    told = [row for row in report.results if verbose or advice or row.group != ADVICE]
+    told = [row for row in report.results if advice or row.group != ADVICE]
     shown = [row for row in told if verbose or not _hidden(row)]
     for group, members in groupby(sorted(shown, key=lambda row: row.group), key=lambda row: row.group):
         yield ""
         yield printable(group)
         for row in members:
             yield from rows.lines(row)
-    line = "" if verbose or advice else advice_line(report.results)
+    line = "" if advice else advice_line(report.results)
     yield from ["", line] if line else []
     skipped = [row.check for row in told if _hidden(row)]
     if skipped and not verbose:

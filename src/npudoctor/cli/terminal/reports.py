@@ -26,9 +26,9 @@ def deliver(
 
 
 def deliver_report(
-    report: Report, format: str, target: Optional[str], *, verbose: bool, quiet: bool, advice: bool
+    report: Report, format: str, target: Optional[str], *, verbose: bool, quiet: bool, notes: bool = False
 ) -> None:
-    """Write the report of `check`; `advice`: with all of the advice that the text has in one line else."""
+    """Write the report of `check`; `notes` as in report_text."""
 
     def document() -> object:
         from npudoctor.render.report_json import report_object
@@ -39,7 +39,7 @@ def deliver_report(
         from npudoctor.render.text import report_text
 
         colour = target is None and has_colour()
-        return report_text(report, verbose=verbose, quiet=quiet, colour=colour, advice=advice)
+        return report_text(report, verbose=verbose, quiet=quiet, colour=colour, notes=notes)
 
     deliver(format, document, text, target)
 
