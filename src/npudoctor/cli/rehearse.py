@@ -30,7 +30,6 @@ def rehearse(
     """Build a sick machine, check it, fix it, and check it again."""
     from npudoctor.cli.config import UsageError
     from npudoctor.cli.session import load_settings
-    from npudoctor.core.messages import language
 
     config = load_settings({"format": format, "lang": lang}, ctx.obj)
     if listing:
@@ -39,7 +38,7 @@ def rehearse(
         raise UsageError(_("--format belongs to --list, or behind -- to check"))
     if any(word.startswith("--o") for word in options or ()):
         raise UsageError(_("--output would write into the private machine: redirect standard output instead"))
-    return _perform(_fault(name), ["--lang", language(), *(options or ())])
+    return _perform(_fault(name), options or ())
 
 
 def _fault(name: Optional[str]) -> Fault:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import select
 import signal
 from collections.abc import Sequence
 from contextlib import suppress
@@ -29,10 +30,14 @@ def run_apart(work: Callable[[], int]) -> int:
     """
     asking, answering = os.pipe()
     telling, told = os.pipe()
+    parent = os.getpid()
     pid = os.fork()
     if pid == 0:
         os.close(telling)
         os.close(answering)
+        kernel.die_with_parent()
+        if os.getppid() != parent:  # it ended before we said so
+            os._exit(LACKING)
         _outer(work, asking, told)
     os.close(told)
     os.close(asking)
@@ -77,7 +82,6 @@ def _outer(work: Callable[[], int], asking: int, told: int) -> None:
     """In the child: enter the namespaces, and let a child of ours be their first process. Never returns."""
     status = LACKING
     try:
-        kernel.die_with_parent()
         user, group = os.geteuid(), os.getegid()
         kernel.unshare("user")
         os.write(told, _ASKS)
@@ -85,9 +89,11 @@ def _outer(work: Callable[[], int], asking: int, told: int) -> None:
         if user != 0:
             _map_self(user, group)
         kernel.unshare(*INNER)
+        alive, held = os.pipe()  # of the second end this process alone is the holder
         pid = os.fork()
         if pid == 0:
-            _first(work, told)
+            os.close(held)
+            _first(work, told, alive)
         os.close(told)
         ended = os.waitpid(pid, 0)[1]
         status = 128 + os.WTERMSIG(ended) if os.WIFSIGNALED(ended) else os.WEXITSTATUS(ended)
@@ -107,12 +113,13 @@ def _map_self(user: int, group: int) -> None:
             file.write(line)
 
 
-def _first(work: Callable[[], int], told: int) -> None:
+def _first(work: Callable[[], int], told: int, alive: int) -> None:
     """The first process of the new pid namespace: when it ends, the kernel kills all others in it."""
     status = LACKING
     try:
         kernel.die_with_parent()
-        os.set_inheritable(told, False)
+        if select.select([alive], [], [], 0)[0]:  # it ended before we said so; nobody's pid is seen from here
+            os._exit(LACKING)
         status = work()
     except BaseException as error:
         _tell(told, error)

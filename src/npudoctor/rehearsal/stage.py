@@ -10,7 +10,7 @@ import time
 from contextlib import suppress
 from typing import Callable, Optional
 
-from npudoctor.core.messages import _
+from npudoctor.core.messages import _, language
 from npudoctor.rehearsal import kernel
 from npudoctor.rehearsal.namespaces import Lacking
 from npudoctor.rehearsal.tree import bind_device
@@ -31,7 +31,7 @@ class Stage:
         self.home = "/root" if os.geteuid() == 0 else "/home/trainer"
         self.job = f"{self.home}/job"
         self.variables = {"HOME": self.home, "USER": "root" if os.geteuid() == 0 else "trainer", "PATH": PATH,
-                          "LANG": "C.UTF-8", "SHELL": "/bin/sh"}  # fmt: skip
+                          "LANG": "C.UTF-8", "NPUDOCTOR_LANG": language(), "SHELL": "/bin/sh"}  # fmt: skip
         self.limits: list[tuple[int, int]] = []  # of the shell: a resource and its largest value
         self.folder = self.job
         self.gone = False  # the folder is removed under the shell
