@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from npudoctor.core.messages import _, ngettext
-from npudoctor.core.model import ADVICE, Result, Status
+from npudoctor.core.messages import ngettext
+from npudoctor.core.model import ADVICE, Result
 
 
 def advice_line(rows: Sequence[Result]) -> str:
-    """What its rows say together; empty where none of them applies here."""
-    rows = [row for row in rows if row.group == ADVICE]
-    count = sum(finding.ignored is None for row in rows for finding in row.findings)
-    if count:
-        text = ngettext(
-            "tuning: {count} suggestion for more speed: npudoctor check tuning",
-            "tuning: {count} suggestions for more speed: npudoctor check tuning",
-            count,
-        )
-        return text.format(count=count)
-    return _("tuning: no suggestion") if any(row.status is not Status.SKIPPED for row in rows) else ""
+    """What its rows say together; empty where they say nothing."""
+    advised = (finding for row in rows if row.group == ADVICE for finding in row.findings)
+    count = sum(finding.counts for finding in advised)
+    text = ngettext(
+        "tuning: {count} suggestion for more speed: npudoctor check tuning",
+        "tuning: {count} suggestions for more speed: npudoctor check tuning",
+        count,
+    )
+    return text.format(count=count) if count else ""
