@@ -54,9 +54,10 @@ def omp_threads(host: Host) -> Iterator[Union[Finding, Facts]]:
       optimizations.
     - OpenMP specification, OMP_NUM_THREADS.
     """
-    cpus, ranks = _cpus(host), _ranks(host)
+    ranks = _ranks(host)
     if ranks < 2:
         raise Skip(_("one rank runs here: all CPUs are its own"))
+    cpus = _cpus(host)
     value = host.variables.get(NAME, "").strip()
     threads = _threads(value)
     yield Facts({"cpus": cpus, "ranks": ranks, "threads": threads})

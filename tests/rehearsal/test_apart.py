@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -161,6 +162,11 @@ def test_what_the_work_raises_is_told() -> None:
     assert run_apart(lambda: 7) == 7
     with pytest.raises(Lacking, match="ZeroDivisionError"):
         run_apart(lambda: 1 // 0)
+
+
+def test_a_process_that_fails_says_why() -> None:
+    with pytest.raises(Lacking, match="a process that sets the scene failed: bind"):
+        inside(lambda stage: stage.stay(lambda: socket.socket().bind(("127.0.0.1", 99999))) > 0)
 
 
 def _descendants(pid: int) -> set[int]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from typing import Callable, Optional
 
 from npudoctor.core.messages import _, language
@@ -21,6 +21,7 @@ SYSTEM = "/usr/sbin:/usr/bin:/sbin:/bin"
 PATH = f"{ENVIRONMENT}/bin:/usr/local/sbin:/usr/local/bin:{SYSTEM}"
 ADDRESS, PEER = "192.0.2.10", "192.0.2.11"
 NAME = "rehearsal"
+_DONE, _REASON = b"\0", 1000  # what such a process says; bytes of why it failed
 _WAIT = 10.0  # seconds for a program that sets the scene
 
 
@@ -179,38 +180,45 @@ class Stage:
 
     def stay(self, work: Callable[[], object]) -> int:
         """A process that does this first and stays until the machine is gone; its pid, once that is done."""
-        pid, done = self._child(work)
-        if not done:
+        reading, writing = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.close(reading)
+            _do_and_stay(work, writing)
+        os.close(writing)
+        with open(reading, "rb", buffering=0) as pipe:
+            said = pipe.read(_REASON)
+        if said != _DONE:
             os.waitpid(pid, 0)
-            raise OSError(0, "a process of the rehearsal did not start")
+            why = said.decode("utf-8", "replace")
+            raise Lacking(_("a process that sets the scene failed: {why}").format(why=why))
         return pid
 
     def leave_behind(self, work: Callable[[], object]) -> int:
         """What a process that was killed leaves; its pid, which nobody has any more."""
-        pid, _done = self._child(work)
-        os.kill(pid, 9)
+        pid = self.stay(work)
+        os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         return pid
-
-    def _child(self, work: Callable[[], object]) -> tuple[int, bool]:
-        reading, writing = os.pipe()
-        pid = os.fork()
-        if pid == 0:
-            with suppress(BaseException):
-                os.close(reading)
-                kernel.name_process("python3")
-                work()
-                os.write(writing, b"x")
-                while True:
-                    time.sleep(60)
-            os._exit(1)
-        os.close(writing)
-        with open(reading, "rb", buffering=0) as pipe:
-            return pid, bool(pipe.read(1))
 
     def listen(self, *ports: int) -> None:
         """A process that listens on these TCP ports of all addresses."""
         self.stay(lambda: _listening(ports))
+
+
+def _do_and_stay(work: Callable[[], object], told: int) -> None:
+    """In the child; never returns."""
+    try:
+        kernel.name_process("python3")
+        work()
+        os.write(told, _DONE)
+        os.close(told)
+        while True:
+            signal.pause()
+    except Exception as error:
+        os.write(told, str(error).encode()[:_REASON] or b"?")
+    finally:
+        os._exit(1)
 
 
 _held: list[socket.socket] = []
