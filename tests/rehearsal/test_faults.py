@@ -103,7 +103,7 @@ def test_it_is_found_and_mended(fault: Fault, need: Callable[..., None]) -> None
 
 
 def _as_user() -> list[str]:
-    """argv of npudoctor as an ordinary user; what only root may enter is opened for it, in a mount namespace."""
+    """argv of npudoctor as an ordinary user, to whom a mount namespace opens what only root may enter."""
     hidden = {
         path for path in (str(ROOT), sys.prefix, sys.base_prefix) if path.startswith(("/root/", "/tmp/"))
     }
