@@ -7,9 +7,9 @@ BIN = $(VENV)/bin
 PIP_ARGS ?=
 PYTEST_ARGS ?=
 # Debian packages with the programs that tests set scenes with.
-TEST_PACKAGES = e2fsprogs fish fuse3 g++ iproute2 iptables mount nftables perl procps ripgrep tcsh tmux util-linux zsh
+TEST_PACKAGES = e2fsprogs fish fuse3 g++ iproute2 iptables jq mount nftables perl procps ripgrep tcsh tmux util-linux zsh
 # Those that bring services which a machine would start at its next boot: for machines of CI alone.
-TEST_SERVICES = dbus firewalld munge slurm-client slurmctld slurmd ufw
+TEST_SERVICES = dbus firewalld munge openssh-server slurm-client slurmctld slurmd ufw
 CATALOGUES = $(wildcard src/npudoctor/locale/*/LC_MESSAGES/*.po)
 # With those of the package that work it out: without it all answers are the same, only later.
 EXPLAIN = src/npudoctor/explain
@@ -36,7 +36,7 @@ help:
 	@echo "make release-check  what only a release waits for: every sentence is there in Chinese"
 	@echo "make messages   bring the message catalogues up to date"
 	@echo "make environments  breaks real environments, imports them, runs what is shown (an hour)"
-	@echo "make package    build sdist and wheel into dist/"
+	@echo "make package    build sdist, wheel and the one file npudoctor.pyz into dist/"
 	@echo "make test-deps  install the Debian packages that the tests need (as root)"
 	@echo "make clean      remove all that was made here"
 
@@ -105,7 +105,9 @@ messages: $(VENV)/.installed-test
 	$(BIN)/python build_backend/npudoctor_build.py
 
 package: $(VENV)/.installed-test
+	rm -rf dist
 	$(BIN)/python -m build --outdir dist --config-setting=--global-option=--quiet
+	$(BIN)/python tools/one_file.py dist/npudoctor-*.whl dist/npudoctor.pyz
 
 test-deps:
 	@wanted="$(TEST_PACKAGES) $(if $(CI),$(TEST_SERVICES))"; missing=$$(for package in $$wanted; do \

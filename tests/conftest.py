@@ -113,6 +113,14 @@ def need() -> Callable[..., None]:
     return programs
 
 
+@pytest.fixture(scope="session")
+def one_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """npudoctor.pyz."""
+    from tests.support.one_file import provide
+
+    return provide(tmp_path_factory.mktemp("one-file"))
+
+
 @pytest.fixture(autouse=True)
 def _only_as_root(request: pytest.FixtureRequest) -> None:
     if request.node.get_closest_marker("needs_root") and os.geteuid() != 0:

@@ -159,6 +159,20 @@ def test_fix_without_an_answer_is_not_done(cluster: Cluster) -> None:
     assert "no answer from node8: cannot be reached" in done.stdout
 
 
+def test_a_node_without_npudoctor_gets_one_and_loses_it_again(cluster: Cluster, one_file: Path) -> None:
+    carried = cluster.folder / "npudoctor.pyz"
+    carried.write_bytes(one_file.read_bytes())
+    push = ("-w", "node[1,6]", "--push", "--file", str(carried), "--format", "json")
+    told = documents(cluster.run("fleet", "check", *push, "--", "--expect", "none").stdout)
+    assert told["nodes"]["ready"] == "node[1,6]", told
+    done = cluster.run("fleet", "fix", "--cache-server", *push, "--dry-run")
+    assert done.returncode == 0, done
+    assert cluster.shell("node6", "ls -d /tmp/npudoctor* 2>/dev/null | wc -l") == "0\n"
+    for words in (("--push",), ("--push", "--file", "/etc/passwd"), ("--push", "--file", "/nowhere")):
+        refused = cluster.run("fleet", "check", "-w", "node6", *words)
+        assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (64, "", 1), refused
+
+
 def test_stopped_it_ends_what_runs_there(cluster: Cluster) -> None:
     words = ("fleet", "check", "-w", "node[1,7]", "--format", "jsonl", "--", "--expect", "none")
     asked = subprocess.Popen(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -103,8 +104,30 @@ def missing(node: Node) -> None:
     node.play("--tags", "fix", "-e", json.dumps({"npudoctor_fix": ["no-such-check"]}))
 
 
+def collected(node: Node) -> None:
+    """Installed from wheels, one node of three that answers: all three are in what is merged."""
+    Path("/tmp/wheels").mkdir()
+    for name in ("dist", "deps"):
+        for wheel in Path(os.environ["NPUDOCTOR_WHEELS"], name).glob("*.whl"):
+            shutil.copy(wheel, "/tmp/wheels")
+    Path("/tmp/reports").mkdir()
+    away = "ansible_connection=ssh ansible_host=127.0.0.9"
+    hosts = f"[all]\nlocalhost ansible_connection=local\nnode2 {away}\nnode3 {away}\n"
+    Path("/tmp/hosts").write_text(hosts)
+    settings = {
+        "npudoctor_wheelhouse": "/tmp/wheels", "npudoctor_prefix": "/tmp/own",
+        "npudoctor_collect": "/tmp/reports",
+        "npudoctor_python": sys.executable, "npudoctor_controller": [sys.executable, "-m", "npudoctor"],
+        "npudoctor_command": ["/tmp/own/bin/npudoctor"], "npudoctor_formats": ["json", "html"],
+    }  # fmt: skip
+    node.play("-i", "/tmp/hosts", "--tags", "install,check", "-e", json.dumps(settings))
+    merged = json.loads(Path("/tmp/reports/fleet.json").read_text())
+    page = Path("/tmp/reports/fleet.html").read_text()
+    node.plays[-1]["merged"] = [merged["nodes"], merged["exit_code"], "<html" in page]
+
+
 SCENES: dict[str, Callable[[Node], None]] = {
-    scene.__name__: scene for scene in (mended, held, unseen, missing)
+    scene.__name__: scene for scene in (mended, held, unseen, missing, collected)
 }
 
 

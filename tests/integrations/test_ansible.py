@@ -37,6 +37,7 @@ Plays = list[dict[str, Any]]
 def plays(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Plays]]:
     """All scenes, each in namespaces of its own, played at the same time."""
     ansible = _installed(tmp_path_factory.mktemp("ansible"))
+    os.environ["NPUDOCTOR_WHEELS"] = str(_wheels(tmp_path_factory.mktemp("wheels")))
     running = {name: _start(name, ansible, tmp_path_factory.mktemp(name)) for name in SCENES}
     try:
         yield {name: _ended(name, play) for name, play in running.items()}
@@ -59,8 +60,24 @@ def _installed(folder: Path) -> Path:
     return folder / "bin" / "ansible-playbook"
 
 
+def _wheels(folder: Path) -> Path:
+    """A wheelhouse: npudoctor's own wheel in dist, what it needs in deps."""
+    pip = [sys.executable, "-m", "pip", "wheel", "-q", "--wheel-dir"]
+    subprocess.run([*pip, str(folder / "dist"), "--no-deps", str(ROOT)], check=True)
+    subprocess.run([*pip, str(folder / "deps"), str(ROOT)], check=True)
+    return folder
+
+
 def _start(name: str, ansible: Path, fresh: Path) -> subprocess.Popen[str]:
-    keep = outermost([ROOT, Path(sys.prefix), Path(sys.base_prefix), ansible.parents[1]])
+    keep = outermost(
+        [
+            ROOT,
+            Path(sys.prefix),
+            Path(sys.base_prefix),
+            ansible.parents[1],
+            Path(os.environ["NPUDOCTOR_WHEELS"]),
+        ]
+    )
     kept = [str(path) for path in keep if Path("/tmp") in path.parents]
     words = [sys.executable, "-m", "tests.integrations.node", name, str(ansible), str(fresh), *kept]
     pipe = subprocess.PIPE
@@ -116,6 +133,14 @@ def test_a_missing_program_and_a_bad_name_fail_in_words(plays: dict[str, Plays])
     assert "No such file" in check["said"]
     assert fix["recap"]["failed"] == "1"
     assert "no-such-check" in fix["said"]
+
+
+def test_it_installs_and_merges_all_nodes(plays: dict[str, Plays]) -> None:
+    (play,) = plays["collected"]
+    states, status, has_page = play["merged"]
+    assert states == {"ready": "localhost", "not_ready": "", "undetermined": "", "silent": "node[2-3]"}, play
+    assert (status, has_page) == (2, True)
+    assert "npudoctor, by ansible-core 2." in play["said"]
 
 
 @pytest.mark.parametrize("name", SCENES)

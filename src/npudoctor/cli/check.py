@@ -37,6 +37,7 @@ def check(
     wait: o.Wait = None,
     user: o.User = None,
     job: o.Job = None,
+    like: o.Like = None,
     lang: o.Lang = None,
     config: o.ConfigFile = None,
     verbose: o.Verbose = False,

@@ -9,9 +9,9 @@ import typer
 from npudoctor.cli.arguments import options as o
 from npudoctor.core.messages import _
 
-Document = Annotated[
-    str, o.argument("[report|fix|explain|history|fleet]", _("The document to print; default report."))
-]
+DOCUMENTS = ("report", "fix", "explain", "history", "snapshot", "diff", "fleet", "fleet-fix", "pairs")
+
+Document = Annotated[str, o.argument(f"[{'|'.join(DOCUMENTS)}]", _("The document to print; default report."))]
 
 
 def schema(ctx: typer.Context, document: Document = "report", lang: o.Lang = None) -> int:
@@ -23,7 +23,7 @@ def schema(ctx: typer.Context, document: Document = "report", lang: o.Lang = Non
     from npudoctor.cli.terminal import output
 
     load_settings({"lang": lang}, ctx.obj)
-    known = {"report", "fix", "explain", "history", "fleet"}
+    known = set(DOCUMENTS)
     if document not in known:
         text = _("no such document: {name}{suggestion}")
         raise UsageError(text.format(name=document, suggestion=suggestion(document, known)))

@@ -23,7 +23,7 @@ from npudoctor.host.process.identity import current_identity
 from npudoctor.host.records import Records
 from npudoctor.registry import registry
 from npudoctor.registry.collector import LoadedChecks
-from npudoctor.runner.runner import DEEP, Settings
+from npudoctor.runner.runner import DEEP, LIKE, Settings
 
 KNOWLEDGE = "/etc/npudoctor/knowledge.d"  # the rows of a site
 DEEP_SECONDS = 300.0  # the default deadline where the frameworks are imported
@@ -48,6 +48,8 @@ class Session:
         # --expect is answered too, whatever else is selected.
         if select and config.origin.get("expect") == "--expect" and config["expect"] in ("npu", "gpu"):
             select += ("accelerator",)
+        if select and self.host.options.like is not None:  # and so is --like
+            select += (LIKE,)
         return Settings(
             select=select,
             ignore=self._ignored(),
@@ -125,6 +127,7 @@ def open_session(
         examined = examined_variables(
             flags, caller.variables, files, as_root=identity.is_root, seconds=seconds
         )
+        like = flags.get("like")
         options = Options(
             config["expect"],
             program(config, Files(disk, root or "/"), root),
@@ -138,6 +141,8 @@ def open_session(
             only_user=owner(flags),
             only_job=job(flags),
             until=started + deadline + config["wait"],
+            like=None if like is None else _snapshot(str(like), files),
+            like_path=str(like or ""),
         )
         host = Host(
             options,
@@ -150,6 +155,13 @@ def open_session(
         yield Session(config, host, loaded, started + deadline + config["wait"], whole)
     finally:
         (disk if host is None else host).close()
+
+
+def _snapshot(path: str, files: Files) -> object:
+    """The snapshot of --like; only who names one pays for reading it."""
+    from npudoctor.cli.snapshots import read_snapshot
+
+    return read_snapshot(path, files, "--like")
 
 
 def _deadline(config: Config, flags: Mapping[str, object]) -> float:

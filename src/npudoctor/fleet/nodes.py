@@ -61,6 +61,6 @@ def _library() -> Any:
     try:
         from ClusterShell import NodeSet
     except ImportError as error:
-        text = _("node sets need ClusterShell: pip install 'npudoctor[fleet]'")
+        text = _("node sets need ClusterShell, which is not installed beside npudoctor")
         raise InvalidNodes(text) from error
     return NodeSet

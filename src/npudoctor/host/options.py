@@ -18,6 +18,7 @@ class Options:
     somebody who must not make root run something by them. `peers`: the addresses of the job's other nodes.
     `wait`: how long, in seconds, a file that is still being written may take. `only_user` and `only_job`
     (of Slurm) limit leftovers to one owner or job. `until`: when the run must be over, on the steady clock.
+    `like`: the snapshot of --like (facts.snapshot.document), None without it; `like_path`: its file.
     """
 
     expect: str = "auto"
@@ -33,3 +34,5 @@ class Options:
     only_user: Optional[str] = None
     only_job: Optional[str] = None
     until: float = math.inf
+    like: Optional[object] = None
+    like_path: str = ""

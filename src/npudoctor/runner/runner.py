@@ -21,6 +21,7 @@ from npudoctor.runner.description import Description
 from npudoctor.runner.verdict import one_line
 
 DEEP = "deep"  # a profile, and the group of the checks that only it asks: they run something of the job
+LIKE = "like-snapshot"  # has a row only where a snapshot was given, or where it was asked for by name
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,8 @@ def start_runs(
 ) -> list[Union[Result, CheckRun]]:
     """The runs of the selected checks; a row for each that is not run in this scope or profile."""
     selected = [check for check in loaded.checks if _selected(check.names, settings.select)]
+    if host.options.like is None and LIKE not in settings.select:
+        selected = [check for check in selected if check.id != LIKE]
     reasons = {check.id: _not_asked(check, settings) for check in selected}
     # All children are forked before any thread starts.
     ask_of = {

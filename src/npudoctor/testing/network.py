@@ -49,7 +49,7 @@ class FakeNetwork(Network):
 
 
 def interface(name: str, *addresses: str, **more: Any) -> Interface:
-    """An interface with addresses such as "192.0.2.1/24"; `more`: up, state, kind, loopback, master."""
+    """An interface with addresses such as "192.0.2.1/24"; `more`: up, state, kind, loopback, master, mtu."""
     parts = [address.partition("/") for address in addresses]
     scopes = {"fe80": "link", "127.": "host", "::1": "host"}
     own = tuple(

@@ -100,6 +100,7 @@ Wait = Annotated[
 ]
 User = Annotated[Text, value("--user", "NAME", _("Only leftovers of this user."))]
 Job = Annotated[Text, value("--job", "SLURM_JOB_ID", _("Only leftovers of this Slurm job."))]
+Like = Annotated[Text, value("--like", "FILE", _("Also compare the node with this snapshot of a good one."))]
 JobScope = Annotated[
     Text,
     value("--scope", "all|node|job", _("Check the machine, this shell and its job, or both; default job.")),

@@ -11,7 +11,7 @@ from typing import Any, Optional
 
 _NAMES = (
     "format output scope expect profile fail-on deadline timeout python root env-of source peers wait user"
-    " job lang config"
+    " job like lang config"
 )
 VALUES = {f"--{name}": name.replace("-", "_") for name in _NAMES.split()}
 LISTS = {"--ignore": "ignore"}

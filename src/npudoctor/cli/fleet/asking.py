@@ -13,7 +13,7 @@ from npudoctor.cli.caller import Caller
 from npudoctor.cli.config import UsageError
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
-from npudoctor.fleet.gathering import Gathering
+from npudoctor.fleet.gathering import Answer, Gathering
 from npudoctor.fleet.request import Request
 
 FANOUT, CONNECT_SECONDS, SECONDS = 64, 10.0, 60.0
@@ -55,6 +55,17 @@ Tree = Annotated[
     o.value("--tree", "FILE", _("Reach the nodes through the gateways of this topology of ClusterShell.")),
 ]
 
+Push = Annotated[
+    bool,
+    o.switch(
+        "--push", help=_("Carry npudoctor to nodes that have none, as one file, and take it away again.")
+    ),
+]
+File = Annotated[
+    o.Text,
+    o.value("--file", "FILE", _("The npudoctor.pyz that --push carries; default: the one that runs.")),
+]
+
 
 @dataclass(frozen=True)
 class Asking:
@@ -64,6 +75,7 @@ class Asking:
     engine: str
     program: tuple[str, ...]
     template: Request
+    carried: bytes
 
     def request(self, words: Sequence[str], nodes: Optional[Sequence[str]] = None, **changes: Any) -> Request:
         """This command of npudoctor for all nodes, or for some of them."""
@@ -72,6 +84,38 @@ class Asking:
         chosen = self.nodes if nodes is None else tuple(nodes)
         command = (*self.program, *words)
         return dataclasses.replace(self.template, nodes=chosen, command=command, **changes)
+
+    def ask(
+        self, words: Sequence[str], take: Callable[[Answer], None], nodes: Optional[Sequence[str]] = None
+    ) -> None:
+        """Ask for the answers to a command; nodes without npudoctor get one by --push and are asked again."""
+        missing: dict[str, Answer] = {}
+
+        def sort(answer: Answer) -> None:
+            if answer.missing and self.carried:
+                missing[answer.node] = answer
+            else:
+                take(answer)
+
+        def replace(answer: Answer) -> None:
+            del missing[answer.node]
+            take(answer)
+
+        try:
+            self.gather(Gathering(self.request(words, nodes), sort))
+            if missing:
+                self.gather(Gathering(self._carrying(words, tuple(missing)), replace))
+        finally:
+            for answer in missing.values():  # stopped before they could be asked again
+                take(answer)
+
+    def _carrying(self, words: Sequence[str], nodes: tuple[str, ...]) -> Request:
+        import dataclasses
+
+        fanout = min(self.template.fanout, CARRYING)
+        return dataclasses.replace(
+            self.template, nodes=nodes, command=tuple(words), carried=self.carried, fanout=fanout
+        )
 
     def gather(self, gathering: Gathering) -> None:
         """Ask, and show on a terminal how far it is. Stopped and CannotTell pass through."""
@@ -97,9 +141,27 @@ def asking_of(params: Mapping[str, Any], caller: Caller) -> Asking:
         params["login"],
         _readable("--tree", params["tree"]),
     )
-    return Asking(
-        _nodes(params["on"], params["source"], caller), engine, _program(params["program"]), template
-    )
+    nodes = _nodes(params["on"], params["source"], caller)
+    carried = _carried(params.get("file")) if params.get("push") else b""
+    return Asking(nodes, engine, _program(params["program"]), template, carried)
+
+
+def _carried(path: Optional[str]) -> bytes:
+    """The one file; UsageError where there is none, or where it is something else."""
+    import zipfile
+
+    from npudoctor.core.messages import strerror
+
+    file = path if path is not None else os.path.abspath(sys.argv[0])
+    try:
+        if zipfile.is_zipfile(file):
+            with open(file, "rb") as stream:
+                return stream.read()
+    except OSError as error:
+        raise UsageError(f"--file: {file}: {strerror(error.errno)}") from error
+    if path is None:
+        raise UsageError(_("--push carries npudoctor.pyz, and this is not it: name it by --file"))
+    raise UsageError(_("--file: {path} is not npudoctor.pyz").format(path=path))
 
 
 def _nodes(on: Optional[str], source: Optional[str], caller: Caller) -> tuple[str, ...]:

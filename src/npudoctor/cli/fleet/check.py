@@ -32,6 +32,8 @@ def check(
     node_timeout: a.NodeTimeout = None,
     program: a.Program = None,
     tree: a.Tree = None,
+    push: a.Push = False,
+    file: a.File = None,
     nodes: Nodes = None,
     format: Format = None,
     output: o.Output = None,
@@ -42,15 +44,14 @@ def check(
     """Check many nodes at once."""
     from npudoctor.cli.fleet.delivery import Delivery, wish_of
     from npudoctor.cli.terminal.signals import Stopped
-    from npudoctor.fleet.gathering import Gathering
     from npudoctor.fleet.reading import report_in
 
     wish = wish_of(format, nodes, output, lang, config, ctx.obj)
     asking = a.asking_of(ctx.params, ctx.obj)
-    request = asking.request(("check", "--format", "json", *_checked(options or ())))
+    words = ("check", "--format", "json", *_checked(options or ()))
     with Delivery(wish, asking.nodes, asking.engine) as delivery:
         try:
-            asking.gather(Gathering(request, lambda answer: delivery.take(report_in(answer))))
+            asking.ask(words, lambda answer: delivery.take(report_in(answer)))
         except Stopped:
             delivery.deliver()
             raise

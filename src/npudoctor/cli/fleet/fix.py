@@ -35,6 +35,8 @@ def fix(
     node_timeout: a.NodeTimeout = None,
     program: a.Program = None,
     tree: a.Tree = None,
+    push: a.Push = False,
+    file: a.File = None,
     format: o.Format = None,
     lang: o.Lang = None,
     config: o.ConfigFile = None,
@@ -81,10 +83,7 @@ class _Run:
 
     def ask(self, word: str, nodes: Sequence[str]) -> None:
         """Have these nodes show or do it."""
-        from npudoctor.fleet.gathering import Gathering
-
-        request = self.asking.request((*self._words, word), nodes)
-        self.asking.gather(Gathering(request, lambda answer: self._answers.append(fix_in(answer))))
+        self.asking.ask((*self._words, word), lambda answer: self._answers.append(fix_in(answer)), nodes)
 
     def agreed(self) -> bool:
         """Ask the person at the terminal, with all lines in view; no when nobody is there."""

@@ -88,15 +88,18 @@ def write_stderr(text: str) -> None:
         _write(2, text.encode(encoding, "backslashreplace"))
 
 
-def save(path: str, text: str, errors: str = "backslashreplace") -> None:
-    """Replace a file as a whole, or leave it as it was; write to a pipe or device. Lost when that fails."""
+def save(path: str, text: str, errors: str = "backslashreplace", mode: int = 0o644) -> None:
+    """Replace a file as a whole, or leave it as it was; write to a pipe or device. Lost when that fails.
+
+    `mode`: of a file that is put there.
+    """
     content = text.encode("utf-8", errors)
     own = path.rpartition("/proc/self/fd/")[2]
     try:
         if own.isdigit():
             _write(int(own), content)
         else:
-            write_in_child(lambda: _save(path, content), path)
+            write_in_child(lambda: _save(path, content, mode), path)
     except OSError as error:
         raise Lost(f"{path}: {strerror(error.errno)}") from error
 
@@ -113,12 +116,12 @@ def write_in_child(work: Callable[[], None], path: str) -> None:
         raise Lost(text.format(path=path, seconds=WRITING)) from late
 
 
-def _save(path: str, content: bytes) -> None:
+def _save(path: str, content: bytes, mode: int) -> None:
     from npudoctor.cli.terminal.destinations import open_stream
 
     stream = open_stream(path)
     if stream is None:
-        put_file(path, content)
+        put_file(path, content, mode=mode)
         return
     try:
         _write(stream, content)

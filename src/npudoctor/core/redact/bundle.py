@@ -61,6 +61,11 @@ _PLAIN = re.compile(r"[\"']?(?:[-+]?[\d.,]{0,6}|true|false|[01])[\"']?$")
 _LEAST = 6  # characters of a value that is looked for everywhere
 
 
+def helps_support(name: str) -> bool:
+    """Whether a variable is one of those that tell how a job is set up, and not somebody's own."""
+    return _ALLOWED.match(name) is not None
+
+
 class BundleRedactor(Redactor):
     """`variables` are the caller's: what they hold under telling names is hidden wherever it stands."""
 

@@ -79,20 +79,29 @@ def memory_group(host: Host) -> Optional[MemoryGroup]:
 
 def _memory_groups(host: Host) -> Iterator[MemoryGroup]:
     files = host.running_files
-    for line in (files.text(f"/proc/{host.options.env_of or 'self'}/cgroup") or "").split("\n"):
+    for folder, unified in group_folders(host, "memory"):
+        names = (
+            ("memory.max", "memory.current")
+            if unified
+            else ("memory.limit_in_bytes", "memory.usage_in_bytes")
+        )
+        limit, used = (_number((files.text(f"{folder}/{name}") or "").strip()) for name in names)
+        if limit is not None and limit < UNLIMITED and used is not None:
+            yield MemoryGroup(folder, limit, used - _reclaimable(host, folder), _kills(host, folder))
+
+
+def group_folders(host: Host, controller: str) -> Iterator[tuple[str, bool]]:
+    """The folders of our control group of a controller and all above it, and whether they are version 2."""
+    for line in (host.running_files.text(f"/proc/{host.options.env_of or 'self'}/cgroup") or "").split("\n"):
         number, _colon, rest = line.partition(":")
         controllers, _colon, path = rest.partition(":")
-        if number == "0" and not controllers:
-            folders, names = f"{CGROUPS}{path}", ("memory.max", "memory.current")
-        elif "memory" in controllers.split(","):
-            folders, names = f"{CGROUPS}/memory{path}", ("memory.limit_in_bytes", "memory.usage_in_bytes")
-        else:
+        unified = number == "0" and not controllers
+        if not unified and controller not in controllers.split(","):
             continue
-        while folders.startswith(CGROUPS) and len(folders) >= len(CGROUPS):
-            limit, used = (_number((files.text(f"{folders}/{name}") or "").strip()) for name in names)
-            if limit is not None and limit < UNLIMITED and used is not None:
-                yield MemoryGroup(folders, limit, used - _reclaimable(host, folders), _kills(host, folders))
-            folders = folders.rpartition("/")[0]
+        folder = f"{CGROUPS}{path}" if unified else f"{CGROUPS}/{controller}{path}"
+        while folder.startswith(CGROUPS) and len(folder) >= len(CGROUPS):
+            yield folder, unified
+            folder = folder.rpartition("/")[0]
 
 
 def _reclaimable(host: Host, folder: str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
+import sys
 from collections.abc import Iterable
 from typing import Optional
 
@@ -13,7 +14,8 @@ from npudoctor.core.messages import _, strerror
 from npudoctor.host.network.netlink import GET_ADDRESS, GET_LINK, Message, dump
 
 _UP, _LOOPBACK = 0x1, 0x8
-_NAME, _MASTER, _STATE, _INFO = 3, 10, 16, 18  # IFLA_IFNAME, IFLA_MASTER, IFLA_OPERSTATE, IFLA_LINKINFO
+# IFLA_IFNAME, IFLA_MTU, IFLA_MASTER, IFLA_OPERSTATE, IFLA_LINKINFO
+_NAME, _MTU, _MASTER, _STATE, _INFO = 3, 4, 10, 16, 18
 _KIND = 1  # IFLA_INFO_KIND
 _ADDRESS, _LOCAL, _LABEL, _FLAGS = 1, 2, 3, 8  # IFA_ADDRESS, IFA_LOCAL, IFA_LABEL, IFA_FLAGS
 _STATES = ("unknown", "notpresent", "down", "lowerlayerdown", "testing", "dormant", "up")
@@ -48,7 +50,10 @@ class Address:
 @dataclass(frozen=True)
 class Interface:
     """A network interface. `up`: switched on; `state`: the kernel's operstate, "unknown" where the driver
-    does not say; `kind`: "" for a card, else bridge, veth, vlan, bond...; `master`: what it is a port of."""
+    does not say; `kind`: "" for a card, else bridge, veth, vlan, bond...; `master`: what it is a port of.
+
+    `mtu`: in bytes, 0 where the kernel does not say. /sys may be that of another namespace.
+    """
 
     name: str
     index: int = 0
@@ -58,6 +63,7 @@ class Interface:
     kind: str = ""
     master: str = ""
     addresses: tuple[Address, ...] = ()
+    mtu: int = 0
 
     @property
     def alive(self) -> bool:
@@ -130,6 +136,7 @@ def _link(fixed: bytes, attributes: dict[int, bytes]) -> Interface:
         _STATES[state] if state < len(_STATES) else "unknown",
         bool(flags & _LOOPBACK),
         _text(nested(attributes.get(_INFO, b"")).get(_KIND, b"")),
+        mtu=int.from_bytes(attributes.get(_MTU, b"")[:4], sys.byteorder),
     )
 
 

@@ -1,0 +1,286 @@
+"""Two snapshots side by side: what differs, what nobody can compare, what each node has for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Optional, Union
+
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _
+from npudoctor.core.redact.bundle import helps_support
+from npudoctor.core.redact.prefilter import HIDDEN
+from npudoctor.facts.python.frameworks import FRAMEWORKS
+from npudoctor.facts.snapshot.document import CHECK, Snapshot, Unread
+from npudoctor.facts.snapshot.sections import OPEN, Section
+from npudoctor.facts.snapshot.values import Value
+
+# What a difference is about.
+VERSION, DEVICE, NETWORK, VARIABLE, LIMIT, PACKAGE, SYSTEM, OTHER = (
+    *("version", "device", "network", "variable", "limit", "package", "system", "other"),
+)
+_KINDS = {
+    "accelerator": DEVICE,
+    "network": NETWORK,
+    "hccn": NETWORK,
+    "variables": VARIABLE,
+    "limits": LIMIT,
+    "cgroup": LIMIT,
+}
+_VERSIONS = {
+    "cann": {"version", "component"},
+    "driver": {"NPU driver", "NPU firmware", "GPU driver", "CUDA of frameworks"},
+    "python": {"version"},
+}
+# With another release of one of these a job is another job: frameworks and what extends them.
+STACK = frozenset(
+    (
+        *FRAMEWORKS,
+        *("triton", "flash-attn", "mindspeed", "mindspeed-llm", "mindformers", "megatron-core", "deepspeed"),
+        *("te", "hccl", "apex", "sglang", "torchair", "nvidia-nccl-cu11", "nvidia-nccl-cu12"),
+    )
+)
+
+# Each rank and each launch has its own; a good node of yesterday has another one, and both are right.
+_RANKS = frozenset(
+    "RANK RANK_ID LOCAL_RANK NODE_RANK GROUP_RANK ROLE_RANK DEVICE_ID ASCEND_DEVICE_ID MASTER_ADDR"
+    " MASTER_PORT HCCL_IF_IP POD_IP CM_CHIEF_IP CM_WORKER_IP TORCHELASTIC_RUN_ID".split()
+)
+# Who is logged in, and where: the shell's, not the job's.
+_SHELLS = frozenset(
+    "HOME USER LOGNAME HOST HOSTNAME PWD OLDPWD SHLVL SHELL TERM TERM_PROGRAM TERM_PROGRAM_VERSION TMUX"
+    " TERMINFO NPUDOCTOR_LANG".split()
+)
+_OF_A_LAUNCH = ("SLURM_", "OMPI_", "PMI_", "PMIX_", "XDG_", "LC_")
+# Leaves of the facts of checks that are addresses, names and numbers of this very node or moment.
+_LEAVES = frozenset(
+    "address addresses gateway netdetect pid pids uid user name home working_directory seconds holder"
+    " holders free available used".split()
+)
+# Checks that measure the moment: space, processes, leftovers, who uses what.
+_OF_THE_MOMENT = frozenset(
+    (
+        *("disk-space", "memory", "shm-size", "stale-processes", "shared-memory", "cache-server"),
+        *("temp-files", "temporary-folders", "working-directory", "identity", "gpu-busy", "npu-busy"),
+        *("hccl-ports", "package-files", "framework-modules", "framework-imports", "framework-selftest"),
+        *("source-shadowing", "master-address", "rank-env", "like-snapshot"),
+    )
+)
+# A section of a snapshot says the same, and more: told once.
+_MAPPED = frozenset(("accelerator", "cann-install", "driver-firmware", "interpreter"))
+_IN_SECTIONS = frozenset(
+    (
+        *("hccl-env", "nccl-env", "training-env", "log-settings", "paddle-flags", "python-variables"),
+        *("package-requirements", "torch-family", "torch-npu", "vllm-ascend", "paddle-npu", "file-limits"),
+        *("hccn-config", "cann-env", "scipy-version", "numpy-version", "conflicting-packages", "setuptools"),
+        *("protobuf-implementation", "cann-driver", "import-limits", "library-path", "virtual-environment"),
+        *("mindspore-cann", "paddle-cpu", "device-visibility", "gpu-visibility", "soc-match", "te-topi"),
+    )
+)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A fact with two values; None: that node was looked at and has none."""
+
+    section: str
+    fact: str
+    kind: str
+    first: Value
+    second: Value
+
+
+@dataclass(frozen=True)
+class Uncompared:
+    """What could not be compared. `fact` "": a whole section. `which`: 1 or 2, the side that does not tell.
+
+    Not `decides`: neither side can tell it from its place, so that it is no sign of a difference.
+    """
+
+    section: str
+    fact: str
+    which: int
+    reason: str
+    decides: bool = True
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What came of it. `own`: what each node has for itself, and what is hidden, by section and fact."""
+
+    differences: tuple[Difference, ...]
+    uncompared: tuple[Uncompared, ...]
+    own: tuple[tuple[str, str], ...]
+    alike: int
+
+    @property
+    def exit_code(self) -> int:
+        """0 alike, 1 different, 2 unknown."""
+        return 1 if self.differences else 2 if any(one.decides for one in self.uncompared) else 0
+
+
+class _Side:
+    """One of the two, what it could not read found by name: a file may list a great many."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.whole, self.sections, self.unread = snapshot.whole, snapshot.sections, snapshot.unread
+        self._unread = {(one.section, one.fact): one for one in snapshot.unread}
+
+    def why_unread(self, section: str, fact: str) -> Optional[Unread]:
+        """Why a fact is not there although the node may have it; None where nothing hindered."""
+        return self._unread.get((section, fact)) or self._unread.get((section, ""))
+
+
+Outcome = Union[Difference, Uncompared, bool]  # True: alike; False: each node's own
+
+
+def compare(one_side: Snapshot, other_side: Snapshot) -> Comparison:
+    """Everything that at least one of them tells."""
+    first, second = _Side(one_side), _Side(other_side)
+    differences: list[Difference] = []
+    uncompared: list[Uncompared] = []
+    own: list[tuple[str, str]] = []
+    alike = 0
+    for section in _sections(first, second):
+        for fact in _facts(section, first, second):
+            outcome = _compare(section, fact, first, second)
+            if isinstance(outcome, Difference):
+                differences.append(outcome)
+            elif isinstance(outcome, Uncompared):
+                uncompared.append(outcome)
+            elif outcome:
+                alike += 1
+            else:
+                own.append((section, fact))
+    uncompared += list(_still_unread(first, second, uncompared))
+    return Comparison(tuple(differences), _folded(uncompared), tuple(own), alike)
+
+
+def _sections(first: _Side, second: _Side) -> Iterator[str]:
+    left_out = _OF_THE_MOMENT | _MAPPED
+    if first.whole and second.whole:
+        left_out |= _IN_SECTIONS
+    for section in dict.fromkeys((*first.sections, *second.sections)):
+        if not section.startswith(CHECK) or section[len(CHECK) :] not in left_out:
+            yield section
+
+
+def _facts(section: str, first: _Side, second: _Side) -> list[str]:
+    names = dict.fromkeys((*first.sections.get(section, ()), *second.sections.get(section, ())))
+    return list(names)
+
+
+def _compare(section: str, fact: str, first: _Side, second: _Side) -> Outcome:
+    if is_own(section, fact):
+        return False
+    values = []
+    for which, side in ((1, first), (2, second)):
+        value = _value(section, fact, side)
+        if isinstance(value, Unread):
+            return Uncompared(section, fact, which, value.reason)
+        values.append(value)
+    if HIDDEN in values and None not in values:
+        return False
+    if values[0] == values[1]:
+        return True
+    return Difference(section, fact, kind_of(section, fact), *values)
+
+
+def _value(section: str, fact: str, side: _Side) -> Union[Value, Unread]:
+    """The value on one side, None where it has none, or why nobody knows."""
+    table = side.sections.get(section)
+    if table is not None and fact in table:
+        return table[fact]
+    unread = side.why_unread(section, fact)
+    if unread is not None:
+        return unread
+    of_check = section.startswith(CHECK)
+    if table is None or not (of_check or (side.whole and section in OPEN)):
+        return Unread(section, fact, _("not in a report") if not side.whole else _("not in this snapshot"))
+    return None
+
+
+def _still_unread(first: _Side, second: _Side, known: list[Uncompared]) -> Iterator[Uncompared]:
+    """What a side could not read and of which no fact came up above: nobody knows whether it is alike."""
+    told = {(one.section, one.fact) for one in known} | {(one.section, "") for one in known}
+    compared = set(_sections(first, second))
+    for which, side, other in ((1, first, second), (2, second, first)):
+        for one in side.unread:
+            if one.section in compared and (one.section, one.fact) not in told:
+                told.add((one.section, one.fact))
+                theirs = other.why_unread(one.section, one.fact)
+                from_here = one.advisory and theirs is not None and theirs.advisory
+                decides = not from_here and not one.section.startswith(CHECK)
+                yield Uncompared(one.section, one.fact, which, one.reason, decides)
+
+
+def _folded(uncompared: list[Uncompared]) -> tuple[Uncompared, ...]:
+    """Many facts of a section for one reason are one: a report holds no packages."""
+    groups: dict[tuple[str, int, str, bool], list[Uncompared]] = {}
+    for one in uncompared:
+        groups.setdefault((one.section, one.which, one.reason, one.decides), []).append(one)
+    folded: list[Uncompared] = []
+    for (section, which, reason, decides), members in groups.items():
+        whole = len(members) > 3 or any(not one.fact for one in members)
+        folded += [Uncompared(section, "", which, reason, decides)] if whole else members
+    return tuple(folded)
+
+
+def is_own(section: str, fact: str) -> bool:
+    """Whether a fact is another one on every node, or at every moment: no difference that anybody means."""
+    if section == "variables":
+        return not helps_support(fact) or fact in _RANKS | _SHELLS or fact.startswith(_OF_A_LAUNCH)
+    if section == "python":
+        return fact == "chosen by"
+    return (section == "hccn" or section.startswith(CHECK)) and fact.rpartition(" ")[2] in _LEAVES | _RANKS
+
+
+def kind_of(section: str, fact: str) -> str:
+    """What a difference is about."""
+    if fact in _VERSIONS.get(section, ()):
+        return VERSION
+    if section == "packages":
+        return VERSION if fact in STACK else PACKAGE
+    if section.startswith(CHECK):
+        return OTHER
+    return _KINDS.get(section, SYSTEM)
+
+
+def only_in(mine: Value, other: Value) -> Optional[list[str]]:
+    """The entries of a list that the other has not; None where these are not two lists.
+
+    A colon makes a list of a text: PATH, LD_LIBRARY_PATH.
+    """
+    parts, others = _entries(mine), _entries(other)
+    if parts is None or others is None:
+        return None
+    known = frozenset(others)
+    return [part for part in parts if part not in known]
+
+
+def _entries(value: Value) -> Optional[list[str]]:
+    if isinstance(value, tuple):
+        return list(value)
+    return value.split(":") if isinstance(value, str) and value.count("/") > 1 and ":" in value else None
+
+
+def compare_section(section: Section, wanted: Snapshot) -> Comparison:
+    """One section of this machine, first, with the same of a snapshot, second."""
+    here = Snapshot("", "", True, {section.name: _facts_of(section)}, tuple(_unread_of(section)))
+    table = wanted.sections.get(section.name)
+    unread = tuple(one for one in wanted.unread if one.section == section.name)
+    there = Snapshot(
+        wanted.node, wanted.started, wanted.whole, {} if table is None else {section.name: table}, unread
+    )
+    return compare(here, there)
+
+
+def _facts_of(section: Section) -> dict[str, Value]:
+    return {fact.name: fact.value for fact in section.facts if not fact.unread}
+
+
+def _unread_of(section: Section) -> Iterator[Unread]:
+    for fact in section.facts:
+        if fact.unread:
+            yield Unread(section.name, fact.name, fact.unread, fact.advisory)
+    if section.failed:
+        yield Unread(section.name, "", section.failed, section.advisory)

@@ -1,0 +1,227 @@
+"""A snapshot, or a report, read back from a file that anybody may have written."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _
+from npudoctor.core.redact.redact import redact_value
+from npudoctor.facts.snapshot.values import Value
+
+SNAPSHOT, REPORT = "npudoctor.snapshot/1", "npudoctor.report/1"
+LARGEST = 4 << 20  # bytes of a file; a snapshot of a large environment has about 100 KB
+MOST = 20_000  # facts of a section
+MOST_SECTIONS = 400
+LONGEST = 16_384  # characters of a value; a search path of libraries may have several thousand
+LONGEST_NAME = 300
+DEEPEST = 6  # tables within the facts of a check
+LONGEST_NUMBER = 40  # digits; Python takes minutes to read one of a million
+CHECK = "check "  # before the id of a check, in the name of its section
+LOOKED = frozenset(("ok", "problem", "skipped"))
+
+
+class Unreadable(ValueError):
+    """The text is no snapshot and no report; the message completes a sentence that names the file."""
+
+
+@dataclass(frozen=True)
+class Unread:
+    """What could not be read. `fact` "": nothing more of that section. `advisory`: see Fact."""
+
+    section: str
+    fact: str
+    reason: str
+    advisory: bool = False
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What a file tells of a node. `sections`: those that it has, an empty one too.
+
+    Not `whole`: it is a report, which tells only some facts of each section.
+    """
+
+    node: str
+    started: str
+    whole: bool
+    sections: Mapping[str, Mapping[str, Value]]
+    unread: tuple[Unread, ...] = ()
+
+
+def parse(content: bytes) -> Snapshot:
+    """The snapshot or report that a file holds; Unreadable when it is neither."""
+    document = load(content)
+    schema = document.get("schema")
+    if schema == SNAPSHOT:
+        return of_object(document)
+    if schema == REPORT:
+        return _of_report(document)
+    text = _("its schema is {schema}, not {known}")
+    raise Unreadable(text.format(schema=_word(schema) or "-", known=f"{SNAPSHOT}, {REPORT}"))
+
+
+def load(content: bytes) -> dict[str, Any]:
+    """The JSON object of a file, whatever is wrong with it found in bounded time."""
+    if len(content) > LARGEST:
+        raise Unreadable(_("it is larger than {most} bytes").format(most=LARGEST))
+    try:
+        document = json.loads(
+            content.decode("utf-8-sig"), parse_int=_integer, parse_float=_number, parse_constant=_constant
+        )
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(_("it is not valid JSON")) from error
+    if not isinstance(document, dict):
+        raise Unreadable(_("it is not a JSON object"))
+    return document
+
+
+def _integer(digits: str) -> int:
+    return int(_short(digits))
+
+
+def _number(digits: str) -> float:
+    number = float(_short(digits))
+    if not math.isfinite(number):  # 1e999: no JSON could carry it on
+        raise ValueError("a number is too large")
+    return number
+
+
+def _short(digits: str) -> str:
+    if len(digits) > LONGEST_NUMBER:
+        raise ValueError("a number is too long")
+    return digits
+
+
+def _constant(name: str) -> float:
+    raise ValueError(f"{name} is not JSON")
+
+
+def of_object(document: Mapping[str, Any]) -> Snapshot:
+    """A snapshot from its document; what is not of its type is passed over."""
+    sections = {
+        _name(section): dict(_plain(table))
+        for section, table in list(_table(document, "facts").items())[:MOST_SECTIONS]
+        if isinstance(table, dict)
+    }
+    checks = list(_table(document, "checks").items())[:MOST_SECTIONS]
+    sections.update({CHECK + _name(check): dict(_flat(table)) for check, table in checks})
+    rows = document.get("unread")
+    unread = tuple(_unread(row) for row in (rows if isinstance(rows, list) else [])[:MOST] if _is_row(row))
+    host = _table(document, "host")
+    return Snapshot(_word(host.get("name")), _word(document.get("started")), True, sections, unread)
+
+
+def _is_row(row: object) -> bool:
+    return isinstance(row, dict) and isinstance(row.get("section"), str)
+
+
+def _unread(row: Mapping[str, Any]) -> Unread:
+    reason = str(redact_value(_word(row.get("reason"), LONGEST_NAME)))
+    return Unread(_name(row["section"]), _word(row.get("fact")), reason, row.get("advisory") is True)
+
+
+def _of_report(document: Mapping[str, Any]) -> Snapshot:
+    """The facts that a report tells, under the names that a snapshot has for them."""
+    host, target = _table(document, "host"), _table(document, "target")
+    python = _table(target, "python")
+    checks, unread = _rows(document)
+    sections: dict[str, Mapping[str, Value]] = {
+        "system": _told(kernel=host.get("release"), architecture=host.get("machine"),
+                        distribution=host.get("distribution"), container=host.get("container")),
+        "python": _told(path=python.get("path"), version=python.get("version")),
+        "accelerator": dict(_accelerators(checks.get("accelerator", {}))),
+        "cann": dict(_plain(_active_cann(checks.get("cann-install", {})))),
+        "driver": dict(_plain(_drivers(checks))),
+    }  # fmt: skip
+    sections.update({CHECK + _name(check): dict(_flat(table)) for check, table in checks.items()})
+    return Snapshot(_word(host.get("name")), _word(document.get("started")), False, sections, tuple(unread))
+
+
+def _rows(document: Mapping[str, Any]) -> tuple[dict[str, Mapping[str, Any]], list[Unread]]:
+    """The facts of each check, and which of them could not look."""
+    rows = document.get("results")
+    checks: dict[str, Mapping[str, Any]] = {}
+    unread = []
+    for row in (rows if isinstance(rows, list) else [])[:MOST_SECTIONS]:
+        if isinstance(row, dict) and isinstance(row.get("check"), str):
+            checks[row["check"]] = _table(row, "facts")
+            if row.get("status") not in LOOKED:
+                told = {**row, "section": CHECK + row["check"], "fact": "", "advisory": not row.get("needed")}
+                unread.append(_unread(told))
+    return checks, unread
+
+
+def _accelerators(table: Mapping[str, Any]) -> Iterator[tuple[str, Value]]:
+    for kind in ("npu", "gpu"):
+        found = table.get(kind)
+        if isinstance(found, dict) and isinstance(found.get("nodes"), list):
+            yield f"{kind.upper()}s", len(found["nodes"])
+            yield from _plain({f"{kind.upper()} models": found.get("models")})
+
+
+def _active_cann(table: Mapping[str, Any]) -> dict[str, Any]:
+    active, rows = table.get("active"), table.get("installs")
+    for row in rows if isinstance(rows, list) else ():
+        if isinstance(row, dict) and row.get("path") == active:
+            return {"version": row.get("version"), "path": active}
+    return {}
+
+
+def _drivers(checks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    pair = checks.get("driver-firmware", {})
+    told = {"NPU driver": pair.get("driver"), "NPU firmware": pair.get("firmware")}
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def _told(**values: object) -> Mapping[str, Value]:
+    return dict(_plain({name: value for name, value in values.items() if value is not None}))
+
+
+def _plain(table: Mapping[str, Any]) -> Iterator[tuple[str, Value]]:
+    """The entries of a section that are facts."""
+    for name, value in list(table.items())[:MOST]:
+        ok, plain = _value(value)
+        if ok:
+            yield _name(name), plain
+
+
+def _flat(table: object, before: str = "", depth: int = 0) -> Iterator[tuple[str, Value]]:
+    """The facts of a check, whose tables have tables: each leaf by its way."""
+    if not isinstance(table, dict) or depth > DEEPEST:
+        return
+    for name, value in list(table.items())[:MOST]:
+        way = f"{before}{_name(name)}"
+        if isinstance(value, dict):
+            yield from _flat(value, f"{way} ", depth + 1)
+        else:
+            shown = redact_value({name: value})
+            ok, plain = _value(shown[name] if isinstance(shown, dict) else None)
+            yield way, plain if ok else json.dumps(value, sort_keys=True)[:LONGEST]
+
+
+def _value(value: object) -> tuple[bool, Value]:
+    """Whether it is the value of a fact, and the value, its texts bounded and without secrets."""
+    if value is None or isinstance(value, (bool, int, float)):
+        return True, value
+    if isinstance(value, str):
+        return True, str(redact_value(value[:LONGEST]))
+    if isinstance(value, list) and len(value) <= MOST and all(isinstance(part, str) for part in value):
+        return True, tuple(str(redact_value(part[:LONGEST])) for part in value)
+    return False, None
+
+
+def _table(document: Mapping[str, Any], key: str) -> dict[str, Any]:
+    table = document.get(key)
+    return table if isinstance(table, dict) else {}
+
+
+def _name(text: str) -> str:
+    return text[:LONGEST_NAME]
+
+
+def _word(value: object, most: int = 100) -> str:
+    return value[:most] if isinstance(value, str) else ""

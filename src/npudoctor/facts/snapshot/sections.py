@@ -1,0 +1,163 @@
+"""The facts of a node by section, each with its value or with why it could not be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Callable
+
+from npudoctor.core.errors import CannotTell, NotRunning
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _
+from npudoctor.core.redact.bundle import helps_support
+from npudoctor.core.redact.prefilter import HIDDEN
+from npudoctor.core.redact.redact import redact, redact_value
+from npudoctor.facts.snapshot.kernel import cgroup, limits, network, sysctls, system
+from npudoctor.facts.snapshot.values import Fact, Value, fact, not_running
+from npudoctor.host.host import Host
+
+Reader = Callable[[Host], Iterator[Fact]]
+
+
+@dataclass(frozen=True)
+class Section:
+    """One section: what was read, and what was not. `failed`: why it ended before it was complete, or "".
+
+    `crashed`: that was a defect of ours. `advisory`: it cannot be seen from here, whatever the node has.
+    """
+
+    name: str
+    facts: tuple[Fact, ...]
+    failed: str = ""
+    crashed: bool = False
+    advisory: bool = False
+
+
+def read_section(name: str, host: Host) -> Section:
+    """Read one section. Whatever goes wrong in it is said in it: no section stops another."""
+    facts: list[Fact] = []
+    try:
+        for one in READERS[name](host):
+            facts.append(_shown(name, one))
+    except NotRunning:
+        return Section(name, tuple(facts), not_running(), advisory=True)
+    except CannotTell as error:
+        return Section(name, tuple(facts), redact(error.reason), advisory=error.advisory)
+    except Exception as error:
+        return Section(name, tuple(facts), redact(f"{type(error).__name__}: {error}"), crashed=True)
+    return Section(name, tuple(facts))
+
+
+def _shown(section: str, one: Fact) -> Fact:
+    """The fact without secrets. Names of packages do not announce any: secretstorage has a version too."""
+    if section == "variables" and isinstance(one.value, str):
+        return Fact(one.name, _value_of(one.name, one.value))
+    return Fact(one.name, _plain(one.value), redact(one.unread) if one.unread else "", one.advisory)
+
+
+def _plain(value: Value) -> Value:
+    if isinstance(value, tuple):
+        return tuple(redact(part) for part in value)
+    return redact(value) if isinstance(value, str) else value
+
+
+def _value_of(name: str, value: str) -> str:
+    """Of a variable that is somebody's own only the name is told, as in a bundle of `explain --collect`."""
+    if not helps_support(name):
+        return HIDDEN
+    shown = redact_value({name: value})
+    return str(shown[name]) if isinstance(shown, dict) else HIDDEN
+
+
+def _cann(host: Host) -> Iterator[Fact]:
+    from npudoctor.facts.cann.in_use import product_version
+    from npudoctor.facts.cann.installations import installs_of
+
+    installs = installs_of(host)
+    active = installs[0] if installs else None
+    yield fact("version", lambda: product_version(host, active) if active else None)
+    yield Fact("component", active.component if active else None)
+    yield Fact("path", active.path if active else None)
+    yield Fact("kind", active.kind if active else None)
+    yield Fact("architecture", active.arch if active else None)
+    yield Fact("installed", tuple(install.label for install in installs))
+
+
+def _driver(host: Host) -> Iterator[Fact]:
+    from npudoctor.facts.gpu.cuda import module_version, runtimes
+    from npudoctor.host.devices.driver import package
+
+    def version(kind: str) -> Value:
+        found = package(host.files, kind)
+        return found.version if found else None
+
+    yield fact("NPU driver", lambda: version("driver"))
+    yield fact("NPU firmware", lambda: version("firmware"))
+    yield fact("GPU driver", lambda: module_version(host.running_files))
+    yield fact("CUDA of frameworks", lambda: tuple(f"{one.framework} {one.cuda}" for one in runtimes(host)))
+
+
+def _accelerator(host: Host) -> Iterator[Fact]:
+    for kind, found in (("NPU", host.npus), ("GPU", host.gpus)):
+        yield Fact(f"{kind}s", len(found.nodes))
+        yield Fact(f"{kind} models", found.models, found.unread or "")
+        yield Fact(f"{kind} kernel driver", found.bound, found.unread or "")
+
+
+def _python(host: Host) -> Iterator[Fact]:
+    interpreter = host.interpreter
+    yield Fact("path", interpreter.path)
+    yield Fact("chosen by", interpreter.chosen_by)
+    layout = interpreter.layout()
+    yield Fact("version", layout.version)
+    yield Fact("machine", layout.machine)
+    yield Fact("search path", layout.search_path)
+
+
+def _packages(host: Host) -> Iterator[Fact]:
+    """The first copy of each on the search path, which is the one that is imported."""
+    from npudoctor.host.python.interpreter import normal
+
+    for copy in sorted(host.interpreter.all_installed(), key=lambda one: normal(one.name)):
+        yield Fact(normal(copy.name), copy.version or "?")
+    host.interpreter.be_sure_without("torch")
+
+
+def _variables(host: Host) -> Iterator[Fact]:
+    yield from (Fact(name, value) for name, value in sorted(host.variables.items()))
+
+
+def _hccn(host: Host) -> Iterator[Fact]:
+    if not host.npu_wanted() or not host.hccn.devices():
+        return
+    program = host.hccn.program()
+    if program is None:
+        raise CannotTell(_("hccn_tool was not found"), advisory=True)
+    if not host.identity.is_root:
+        raise CannotTell(_("only root may ask hccn_tool"), advisory=True)
+    if not host.commands.may_run(program):
+        text = _("{path} is not run as root: it or a folder above it is writable by other users")
+        raise CannotTell(text.format(path=program), advisory=True)
+    for port in host.hccn.ports():
+        for name, reply in port.replies.items():
+            label = f"NPU {port.device} {name}"
+            if reply.kind not in ("told", "unset"):
+                yield Fact(label, unread=reply.kind)
+            yield from (Fact(f"NPU {port.device} {key}", value) for key, value in reply.values.items())
+
+
+READERS: dict[str, Reader] = {
+    "system": system,
+    "accelerator": _accelerator,
+    "driver": _driver,
+    "cann": _cann,
+    "python": _python,
+    "packages": _packages,
+    "variables": _variables,
+    "limits": limits,
+    "cgroup": cgroup,
+    "sysctls": sysctls,
+    "network": network,
+    "hccn": _hccn,
+}
+# A fact that is not there does not exist on the node; in the others every fact is always told.
+OPEN = frozenset(("packages", "variables", "network", "hccn"))

@@ -1,0 +1,146 @@
+"""Two snapshots compared, for people: grouped by section, in 80 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from npudoctor.core.messages import _, ngettext
+from npudoctor.core.redact.bundle import helps_support
+from npudoctor.facts.snapshot.compare import Comparison, Difference, Uncompared, only_in
+from npudoctor.facts.snapshot.document import CHECK, Snapshot
+from npudoctor.facts.snapshot.values import Value
+from npudoctor.render.columns import WIDTH, pad, paragraph, width
+from npudoctor.render.printable import printable
+
+INDENT, DEEPER = "  ", " " * 6
+SHOWN = 2000  # characters of one value
+NAMES = 24  # columns of the names of facts, at most
+OWN = 12  # names of facts that each node has for itself
+
+
+def diff_text(names: tuple[str, str], sides: tuple[Snapshot, Snapshot], comparison: Comparison) -> str:
+    """The whole answer."""
+    lines = [
+        *(line for which in (0, 1) for line in _side("AB"[which], names[which], sides[which])),
+        *_differences(comparison.differences),
+        *_uncompared(comparison.uncompared),
+        *_own(comparison.own),
+        "",
+        *paragraph(one_line(comparison), "", INDENT),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def one_line(comparison: Comparison) -> str:
+    """The answer with the numbers behind it."""
+    count = len(comparison.differences)
+    unknown = len(comparison.uncompared)
+    if count:
+        text = ngettext("different: {count} fact", "different: {count} facts", count).format(count=count)
+    elif comparison.exit_code:
+        text = _("undetermined: no difference was found, but not everything could be compared")
+    else:
+        text = _("alike")
+    alike = ngettext("{count} fact is alike", "{count} facts are alike", comparison.alike)
+    parts = [text, alike.format(count=comparison.alike)]
+    if unknown:
+        parts.append(
+            ngettext("{count} not comparable", "{count} not comparable", unknown).format(count=unknown)
+        )
+    return "; ".join(parts)
+
+
+def _side(letter: str, name: str, side: Snapshot) -> Iterator[str]:
+    words = [
+        name,
+        side.node,
+        side.started,
+        "" if side.whole else _("a report: it tells less than a snapshot"),
+    ]
+    yield from paragraph(", ".join(word for word in words if word), f"{letter}: ", "   ")
+
+
+def _differences(differences: Sequence[Difference]) -> Iterator[str]:
+    for section, group in groupby(differences, key=lambda one: one.section):
+        members = list(group)
+        yield ""
+        yield printable(_title(section))
+        columns = min(NAMES, max(width(printable(one.fact)) for one in members))
+        for one in members:
+            yield from _difference(one, columns)
+
+
+def _title(section: str) -> str:
+    if section.startswith(CHECK):
+        return _("check {id}").format(id=section[len(CHECK) :])
+    titles = {
+        "system": _("system"),
+        "accelerator": _("accelerators"),
+        "driver": _("drivers"),
+        "cann": "CANN",
+        "python": "Python",
+        "packages": _("Python packages"),
+        "variables": _("variables"),
+        "limits": _("limits"),
+        "cgroup": _("control groups"),
+        "sysctls": _("kernel settings"),
+        "network": _("network interfaces"),
+        "hccn": _("network ports of the NPUs"),
+    }
+    return titles.get(section, section)
+
+
+def _difference(one: Difference, columns: int) -> Iterator[str]:
+    name, first, second = printable(one.fact), value_text(one.first), value_text(one.second)
+    half = (WIDTH - columns - len(INDENT) - 4) // 2
+    if width(name) <= columns and max(map(width, (printable(first), printable(second)))) <= half:
+        yield f"{INDENT}{pad(name, columns)}  {pad(printable(first), half)}  {printable(second)}".rstrip()
+        return
+    yield from paragraph(name, INDENT, INDENT)
+    yield from _long(one.first, one.second)
+
+
+def _long(first: Value, second: Value) -> Iterator[str]:
+    """Two values too long for a line; of two lists only what one of them has alone."""
+    mine, theirs = only_in(first, second), only_in(second, first)
+    if mine is None or theirs is None:
+        for letter, value in (("A", first), ("B", second)):
+            yield from paragraph(value_text(value), f"{INDENT}  {letter}: ", DEEPER + " ")
+        return
+    if not mine and not theirs:
+        yield from paragraph(_("the same entries in another order, or more than once"), DEEPER, DEEPER)
+    for text, entries in ((_("only in A: {entry}"), mine), (_("only in B: {entry}"), theirs)):
+        for entry in entries:
+            yield from paragraph(text.format(entry=entry[:SHOWN]), INDENT + "  ", DEEPER + "  ")
+
+
+def value_text(value: Value) -> str:
+    """A value as a message shows it."""
+    if value is None or value == ():
+        return _("none")
+    if isinstance(value, bool):
+        return _("yes") if value else _("no")
+    return (", ".join(value) if isinstance(value, tuple) else str(value) or '""')[:SHOWN]
+
+
+def _uncompared(uncompared: Sequence[Uncompared]) -> Iterator[str]:
+    if not uncompared:
+        return
+    yield ""
+    yield _("could not be compared:")
+    for one in uncompared:
+        what = f"{_title(one.section)}: {one.fact}" if one.fact else _title(one.section)
+        yield from paragraph(f"{what} ({'AB'[one.which - 1]}: {one.reason})", INDENT, INDENT + INDENT)
+
+
+def _own(own: Sequence[tuple[str, str]]) -> Iterator[str]:
+    if not own:
+        return
+    # Those of a job first: the others are whatever else the shell has.
+    names = sorted((fact for _section, fact in own), key=lambda name: not helps_support(name))
+    more = ["..."] if len(names) > OWN else []
+    yield ""
+    text = _("not compared, as each node or shell has its own or the value is hidden ({count}): {names}")
+    text = text.format(count=len(names), names=", ".join(names[:OWN] + more))
+    yield from paragraph(text, "", INDENT)

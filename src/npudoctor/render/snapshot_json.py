@@ -1,0 +1,72 @@
+"""A snapshot as npudoctor.snapshot/1: within this major version keys are only ever added."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from npudoctor.core.messages import _
+from npudoctor.core.model import UNANSWERED
+from npudoctor.core.redact.bundle import BundleRedactor
+from npudoctor.facts.snapshot.document import CHECK, SNAPSHOT
+from npudoctor.render.json_text import json_text
+from npudoctor.render.report_json import report_object
+from npudoctor.runner.snapshot import TakenSnapshot
+
+
+def snapshot_text(taken: TakenSnapshot, redactor: BundleRedactor) -> str:
+    """The document as text, without what the caller's variables hold under telling names."""
+    return redactor.known(json_text(snapshot_object(taken)))
+
+
+def snapshot_object(taken: TakenSnapshot) -> dict[str, Any]:
+    """The document as plain data."""
+    report = report_object(taken.report)
+    unread = list(_unread(taken))
+    facts = {
+        name: {fact.name: _value(fact.value) for fact in section.facts if not fact.unread}
+        for name, section in taken.sections.items()
+    }
+    return {
+        "schema": SNAPSHOT,
+        **{key: report[key] for key in ("version", "started", "seconds", "host", "target", "verdict")},
+        "changed": False,
+        "failed": False,
+        "msg": _("{facts} facts, {unread} could not be read").format(
+            facts=sum(map(len, facts.values())), unread=len(unread)
+        ),
+        "facts": facts,
+        "checks": {row["check"]: row["facts"] for row in report["results"] if row["facts"]},
+        "findings": [
+            {
+                "check": row["check"],
+                "code": one["code"],
+                "severity": one["severity"],
+                "message": one["message"],
+            }
+            for row in report["results"]
+            for one in row["findings"]
+        ],
+        "unread": unread,
+    }
+
+
+def _value(value: object) -> object:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _unread(taken: TakenSnapshot) -> Iterator[dict[str, Any]]:
+    """What could not be read, of the sections and of the checks, each with the reason."""
+    for name, section in taken.sections.items():
+        for fact in section.facts:
+            if fact.unread:
+                yield _row(name, fact.name, fact.unread, fact.advisory)
+        if section.failed:
+            yield {**_row(name, None, section.failed, section.advisory), "crashed": section.crashed}
+    for row in taken.report.results:
+        if row.status in UNANSWERED:
+            yield _row(CHECK + row.check, None, row.reason or row.status.value, not row.needed)
+
+
+def _row(section: str, fact: object, reason: str, advisory: bool) -> dict[str, Any]:
+    return {"section": section, "fact": fact, "reason": reason, "advisory": advisory}

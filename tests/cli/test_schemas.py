@@ -1,0 +1,111 @@
+"""The published schemas: an id, a word on every field, the same files in docs; the jq of docs/json.md."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Callable
+
+import jsonschema
+import pytest
+
+from .command import Npudoctor
+
+DOCS = Path(__file__).parents[2] / "docs"
+SCHEMAS = {
+    path.name[: -len("-1.json")]: json.loads(path.read_text("utf-8"))
+    for path in (files("npudoctor.render") / "schemas").iterdir()
+    if path.name.endswith(".json")
+}
+LINES = re.findall(r"^(jq .*)$", (DOCS / "json.md").read_text(), re.MULTILINE)
+
+
+def fields(node: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every property that documents can have, however deep; conditions repeat some, and are left out."""
+    if not isinstance(node, dict):
+        return
+    for name, field in node.get("properties", {}).items():
+        if isinstance(field, dict):
+            yield f"{path}.{name}", field
+            yield from fields(field, f"{path}.{name}")
+    for key in ("items", "additionalProperties"):
+        yield from fields(node.get(key), f"{path}[]")
+    for name, part in node.get("$defs", {}).items():
+        yield from fields(part, f"#{name}")
+
+
+@pytest.mark.parametrize("name", sorted(SCHEMAS))
+def test_every_field_is_described(name: str) -> None:
+    schema = SCHEMAS[name]
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert schema["$id"] == f"urn:npudoctor:schema:{name}:1"
+    found = dict(fields(schema))
+    assert len(found) > 5
+    assert [path for path, field in found.items() if not field.get("description")] == []
+
+
+@pytest.mark.parametrize("name", sorted(SCHEMAS))
+def test_it_is_published_and_printed(npudoctor: Npudoctor, name: str) -> None:
+    published = (DOCS / f"schema/{name}-1.json").read_text("utf-8")
+    assert json.loads(published) == SCHEMAS[name]
+    assert npudoctor("schema", name).out == published
+    for page in ("json.md", "json.zh.md"):
+        assert f"(schema/{name}-1.json)" in (DOCS / page).read_text("utf-8")
+
+
+def test_real_documents_are_valid(npudoctor: Npudoctor) -> None:
+    (npudoctor.folder / "log").write_text("Traceback (most recent call last):\nModuleNotFoundError: te\n")
+    npudoctor("check", "--expect", "none", "--format", "json", "--output", "report.json")
+    npudoctor("snapshot", "good.json")
+    asked = {
+        "report": ("check", "--expect", "npu", "--format", "json"),
+        "fix": ("fix", "--cache-server", "--dry-run", "--format", "json"),
+        "explain": ("explain", "log", "--format", "json"),
+        "history": ("history", "--format", "json"),
+        "fleet": ("fleet", "report", "report.json", "--format", "json"),
+        "snapshot": ("snapshot",),
+        "diff": ("diff", "good.json", "good.json", "--format", "json"),
+    }
+    for name, words in asked.items():
+        document = npudoctor(*words).json
+        jsonschema.validate(document, SCHEMAS[name])
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate({**document, "schema": "npudoctor.other/1"}, SCHEMAS[name])
+
+
+@pytest.fixture
+def report(npudoctor: Npudoctor, need: Callable[..., None]) -> Path:
+    """A real report: an error, a fix, a check that timed out."""
+    need("jq")
+    words = ("check", "--expect", "npu", "--format", "json", "--output", "report.json")
+    assert npudoctor(*words).status == 1
+    return npudoctor.folder
+
+
+@pytest.mark.parametrize("line", LINES, ids=range(len(LINES)))
+def test_the_lines_for_jq_run(report: Path, line: str) -> None:
+    done = subprocess.run(["sh", "-c", line], cwd=report, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_lines_for_jq_answer(report: Path) -> None:
+    assert len(LINES) == 5
+    document = json.loads((report / "report.json").read_text())
+    document["results"][0].update(status="unknown", reason="nobody knows", needed=True)
+    (report / "report.json").write_text(json.dumps(document))
+    verdict, deciding, typed, unjudged, slowest = (
+        subprocess.run(["sh", "-c", line], cwd=report, capture_output=True, text=True, check=True).stdout
+        for line in LINES
+    )
+    assert verdict == f"{document['host']['name']}: not_ready: {document['msg']}\n"
+    assert deciding.startswith("accelerator.missing: ") and deciding.count("\n") == 1
+    assert unjudged.splitlines()[0] == f"{document['results'][0]['check']}: nobody knows"
+    assert slowest.count("\n") == 5
+    fixes = [row["fix"] for result in document["results"] for row in result["findings"] if row["fix"]]
+    assert all(
+        line.startswith("# ") or any(line in fix["commands"] for fix in fixes) for line in typed.splitlines()
+    )
