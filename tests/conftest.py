@@ -31,11 +31,12 @@ def pytest_configure() -> None:
 # They play with the same real users and with all processes of the machine: two at a time would meet.
 _ALONE = tuple(f"tests/{folder}/" for folder in ("checks/leftovers", "fixing", "proof", "torture"))
 # Each has namespaces of its own, and mostly waits for servers and clients.
-_BY_TEST = ("tests/real/test_real_mindspore.py",)
+_BY_TEST = ("tests/real/test_real_mindspore.py", "tests/rehearsal/test_faults.py")
 # Seconds that a test takes at most times, by what its path begins with; others take a tenth of one.
 _SECONDS = {
     "tests/test_packaging.py": 6.0,
     "tests/real/": 20.0,
+    "tests/rehearsal/": 1.5,
     "tests/checks/network/test_firewall": 8.0,
     "tests/cli/": 1.5,
     "tests/checks/deep/": 1.5,

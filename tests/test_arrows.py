@@ -23,7 +23,7 @@ ORDER = (
     ("registry",),
     ("runner",),
     ("environment", "explain", "launch"),
-    ("fleet",),
+    ("fleet", "rehearsal"),
     ("render",),
     ("cli",),
 )

@@ -12,7 +12,8 @@ from tests.support import ipc
 from tests.support.machine import PORT, Machine, told
 from tests.support.others import forked
 
-from npudoctor.core.model import Finding, Fix, Report, Result, Risk, Severity, Status, Verdict
+from npudoctor.core.frozen import replace
+from npudoctor.core.model import ADVICE, Finding, Fix, Report, Result, Risk, Severity, Status, Verdict
 from npudoctor.fixing.engine import FixContext, FixReport, fix
 from npudoctor.fixing.journal import Journal
 from npudoctor.fixing.outcome import ActionStatus
@@ -290,6 +291,14 @@ def test_which_findings_are_items() -> None:
         Severity.WARNING, Severity.WARNING, Severity.INFO,
     ]  # fmt: skip
     assert items_of(report, host, FixRequest(codes=frozenset({"x.other"}))) == []
+
+
+def test_advice_is_an_item_only_by_name() -> None:
+    report = report_of(fake_host(), finding(Fix("t", TRUE, risk=Risk.MANUAL), Severity.INFO))
+    (row,) = report.results
+    report = replace(report, results=(replace(row, group=ADVICE),))
+    named = FixRequest(select=("x",))
+    assert [items_of(report, fake_host(), asked) != [] for asked in (FixRequest(), named)] == [False, True]
 
 
 def test_a_note_that_is_left_to_a_person_decides_nothing() -> None:

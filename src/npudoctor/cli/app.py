@@ -23,6 +23,7 @@ COMMANDS = {
     "run": _("Check, set the environment and start the job; exits with the job's status."),
     "explain": _("Explain a failing log or a code, and say what to do."),
     "fleet": _("Check many nodes, or merge their reports: who is ready, what is wrong where."),
+    "rehearse": _("Build a sick machine, check it, fix it, check it again; this one stays as it is."),
     "snapshot": _("Write down all facts of this node, to compare them or to paste them into an issue."),
     "diff": _("Compare two snapshots; exits with 1 when they differ, 2 when something is unknown."),
     "list": _("List all checks and their codes."),

@@ -11,6 +11,9 @@ from npudoctor.core.frozen import dataclass, field
 # What a check may need besides variables and distributions; checking.needs knows how to look for each.
 THINGS = ("cann", "driver", "npu", "gpu", "framework", "packages")
 
+# The group of checks that only advise: in reports and plans it stands back unless somebody asked for it.
+ADVICE = "tuning"
+
 
 class Severity(enum.IntEnum):
     """How bad a finding is; ordered."""

@@ -7,7 +7,7 @@ from typing import Optional
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
-from npudoctor.core.model import UNANSWERED, Finding, Report, Risk, Severity, Step
+from npudoctor.core.model import ADVICE, UNANSWERED, Finding, Report, Risk, Severity, Step
 from npudoctor.fixing.actions.apply import for_a_shell, why_forbidden
 from npudoctor.fixing.outcome import ActionStatus, Outcome
 from npudoctor.fixing.steps.steps import RemoveFiles, RemoveUnused, SignalProcess
@@ -122,7 +122,7 @@ class ItemResult:
 
 
 def items_of(report: Report, host: Host, request: FixRequest) -> list[Item]:
-    """The items among the findings that count, in the order in which they must be done."""
+    """The items among the findings that count, in the order in which they are done; advice by name only."""
     return [
         Item(
             row.check,
@@ -131,6 +131,7 @@ def items_of(report: Report, host: Host, request: FixRequest) -> list[Item]:
             decides=finding.weight > Severity.INFO or request.by_name,
         )
         for row in report.results
+        if request.by_name or row.group != ADVICE
         for finding in row.findings
         if finding.counts
         and (not request.codes or finding.code in request.codes)

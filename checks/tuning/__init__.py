@@ -1,0 +1,1 @@
+"""Advice: settings that cost speed and break nothing. Information only; never decides a verdict."""

@@ -1,0 +1,54 @@
+"""The fast Ethernet ports of this machine, for the advice about the network."""
+
+from __future__ import annotations
+
+from npudoctor import Host
+from npudoctor.checks.tuning._settings import read_or_empty
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass
+
+NET = "/sys/class/net"
+ETHERNET = "1"  # ARPHRD_ETHER
+FAST = 25_000  # Mb/s: what trains over slower ports does not wait for these settings
+
+
+@dataclass(frozen=True)
+class Link:
+    """A port with a carrier. `speed` in Mb/s; `device` has the MTU: itself, or the bond that it is in."""
+
+    name: str
+    device: str
+    speed: int
+
+
+def fast_links(host: Host) -> list[Link]:
+    """Ports of cards, in the kernel's order; empty in a container that has only a virtual one."""
+    links = []
+    for interface in host.network.interfaces():
+        folder = f"{NET}/{interface.name}"
+        if interface.kind or interface.inner or not interface.alive or not _is_card(host, folder):
+            continue
+        speed = _number(host, f"{folder}/speed")
+        if speed >= FAST:
+            links.append(Link(interface.name, interface.master or interface.name, speed))
+    return links
+
+
+def mtu_of(host: Host, device: str) -> int:
+    """Bytes; 0 where the kernel does not say."""
+    return _number(host, f"{NET}/{device}/mtu")
+
+
+def _is_card(host: Host, folder: str) -> bool:
+    if read_or_empty(host, f"{folder}/type") != ETHERNET:
+        return False
+    return host.running_files.stat(f"{folder}/device") is not None
+
+
+def _number(host: Host, path: str) -> int:
+    """A driver that cannot say answers with an error or -1: 0."""
+    try:
+        text = read_or_empty(host, path)
+    except CannotTell:
+        return 0
+    return int(text[:9]) if text.isascii() and text.isdigit() else 0

@@ -1,0 +1,59 @@
+"""What the advice of this group shares: reading one setting, the lines that change it and take it back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from npudoctor import Command, Finding, Fix, Host, Risk, Skip, Step, _
+
+NODES = "/sys/devices/system/node"
+MOST_CPUS = 1 << 16  # no kernel numbers more: a longer list is not one of CPUs
+
+
+def read_setting(host: Host, path: str) -> str:
+    """Its words with single spaces, as the kernel shows them; skips the check where the kernel has none."""
+    text = host.running_files.text(path)
+    if text is None:
+        raise Skip(_("{path} does not exist: nothing to set here").format(path=path))
+    return " ".join(text.split())
+
+
+def read_or_empty(host: Host, path: str) -> str:
+    """The same of one that may be missing without a word: empty then."""
+    return " ".join((host.running_files.text(path) or "").split())
+
+
+def writing(value: str, *paths: str) -> tuple[str, ...]:
+    """The argv that writes one value into files of the kernel; the paths may hold a `*` for the shell."""
+    if len(paths) == 1 and "*" not in paths[0]:
+        return ("sh", "-c", f"echo {value} > {paths[0]}")
+    return ("sh", "-c", f"echo {value} | tee {' '.join(paths)}")
+
+
+def write_setting(path: str, value: str, before: str) -> Command:
+    """The line for one file of the kernel, and the one that takes it back."""
+    return Command(writing(value, path), undo=writing(before, path))
+
+
+def advise(host: Host, code: str, message: str, title: str, steps: Sequence[Step], *evidence: str) -> Finding:
+    """One piece of advice; its lines are shown only, as a person knows what else runs here."""
+    if host.system.container():  # /proc and /sys show the machine's setting, which nobody changes from inside
+        title = _("on the host, not in this container: {title}").format(title=title)
+    return Finding(code, message, evidence=evidence, fix=Fix(title, tuple(steps), risk=Risk.MANUAL))
+
+
+def numa_nodes(host: Host) -> list[str]:
+    """The NUMA nodes that have memory or CPUs online, by number; empty where the kernel does not say."""
+    return [f"node{number}" for number in sorted(expand(read_or_empty(host, f"{NODES}/online")))]
+
+
+def expand(text: str) -> set[int]:
+    """A list of the kernel such as 0-3,8 as numbers; what is no such list is empty."""
+    return set(_numbers(text))
+
+
+def _numbers(text: str) -> Iterator[int]:
+    for part in text.split(","):
+        first, _dash, last = part.strip().partition("-")
+        if first.isascii() and first.isdigit() and (not last or (last.isascii() and last.isdigit())):
+            yield from range(int(first[:6]), min(int((last or first)[:6]), MOST_CPUS) + 1)

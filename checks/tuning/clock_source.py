@@ -1,0 +1,68 @@
+"""Is reading the time cheap?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Union
+
+from npudoctor import INFO, Facts, Finding, Host, Scope, _, check
+from npudoctor.checks.tuning._settings import advise, read_or_empty, read_setting, write_setting
+
+FOLDER = "/sys/devices/system/clocksource/clocksource0"
+CURRENT, AVAILABLE = f"{FOLDER}/current_clocksource", f"{FOLDER}/available_clocksource"
+# Each reading of them is a system call and an access to a chip, or a page of the hypervisor.
+SLOW = ("hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit", "xen")
+FAST = "tsc"
+
+
+@check(
+    "clock-source",
+    scope=Scope.NODE,
+    needs=("npu", "gpu"),
+    advisory=True,
+    quick=False,
+    codes={"clock-source.slow": INFO},
+)
+def clock_source(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """The kernel's clock source is a fast one.
+
+    ## What it does
+
+    Reads which counter the kernel takes the time from. Whether the time is right is the question of the
+    check `clock`.
+
+    - `clock-source.slow`: it is hpet, acpi_pm, xen or the timer's tick. A kernel chooses these by itself
+      only when it found that the processor's own counter (tsc) goes wrong; its log says when.
+
+    ## Why it matters
+
+    Frameworks, profilers and loggers ask for the time very often. With tsc, arm's arch_sys_counter or
+    kvm-clock that is a few instructions; with these it is a system call and an access to a slow chip.
+
+    What it is worth: One report: 4.5 microseconds for each reading with hpet, 0.1 with tsc. How often a job
+    reads the time is its own affair: no source states a figure for training.
+
+    ## Fix safety
+
+    Shown only. A counter that the kernel has found unstable must not be forced: then times jump. It holds
+    until the next boot.
+
+    ## References
+
+    - Red Hat Enterprise Linux for Real Time, reference guide, timestamping: hardware clocks.
+    - deeperf.com, "A performance issue caused by the TSC clock source missing in Linux" (the figure).
+    - Documentation/timers/timekeeping.rst of the kernel.
+    """
+    now = read_setting(host, CURRENT)
+    others = read_or_empty(host, AVAILABLE).split()
+    yield Facts({"current": now, "available": others})
+    if now not in SLOW:
+        return
+    text = _("the kernel takes the time from {now}, where each reading is slow; available: {others}")
+    message = text.format(now=now, others=", ".join(others) or "-")
+    if FAST in others:
+        title = _("use tsc until the next boot, if `dmesg | grep -i clocksource` does not call it unstable")
+        yield advise(host, "clock-source.slow", message, title, [write_setting(CURRENT, FAST, now)])
+    else:
+        title = _("`dmesg | grep -i -e tsc -e clocksource` says why the kernel does not offer tsc")
+        yield advise(host, "clock-source.slow", message, title, ())

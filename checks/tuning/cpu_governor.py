@@ -1,0 +1,88 @@
+"""Do the processors run at full speed whenever there is work?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Union
+
+from npudoctor import INFO, Command, Facts, Finding, Host, Scope, Skip, _, check
+from npudoctor.checks.tuning._settings import advise, read_or_empty, writing
+
+POLICIES = "/sys/devices/system/cpu/cpufreq"
+WANTED = "performance"
+
+
+@check(
+    "cpu-governor",
+    scope=Scope.NODE,
+    needs=("npu", "gpu"),
+    advisory=True,
+    quick=False,
+    codes={"cpu-governor.saves-power": INFO},
+)
+def cpu_governor(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """The CPU frequency governor is performance.
+
+    ## What it does
+
+    Reads the governor of each frequency policy of the CPUs. Skipped where the kernel does not set
+    frequencies: most virtual machines, and servers whose firmware keeps that to itself.
+
+    - `cpu-governor.saves-power`: a governor other than `performance` is in use. With intel_pstate and
+      amd_pstate `powersave` is not the lowest frequency, but a slower way up.
+
+    ## Why it matters
+
+    One CPU thread feeds each accelerator. While that thread waits for its frequency to rise, short
+    operators leave the accelerator idle. A model whose operators take long gains nothing.
+
+    What it is worth: Huawei measured 0.9 to 1.2 % more tokens per second (Llama-7B and Qwen2-7B, Atlas 800T
+    A2, the server's power policy, inference); for training its guide states no figure. It costs power while
+    the node is idle.
+
+    ## Fix safety
+
+    Shown only: who pays for power and cooling decides. It holds until the next boot.
+
+    ## References
+
+    - CANN 8.5.0, software installation guide, BIOS configuration: power policy Performance.
+    - Documentation/admin-guide/pm/cpufreq.rst and intel_pstate.rst of the kernel.
+    """
+    files = host.running_files
+    names = [name for name in files.names(POLICIES) if name.startswith("policy")]
+    found = {name: read_or_empty(host, f"{POLICIES}/{name}/scaling_governor") for name in sorted(names)}
+    governors = sorted(set(filter(None, found.values())))
+    if not governors:
+        raise Skip(_("the kernel does not set CPU frequencies here"))
+    yield Facts({"governors": governors})
+    others = [governor for governor in governors if governor != WANTED]
+    if others:
+        text = _(
+            "the CPU frequency governor is {governors}, not performance: short operators may wait for the CPU"
+        )
+        yield advise(
+            host,
+            "cpu-governor.saves-power",
+            text.format(governors=", ".join(others)),
+            _("keep the CPUs at full speed until the next boot"),
+            [Command(writing(WANTED, _all("*")), undo=("sh", "-c", _back(found)))],
+            *(f"{governor}: {sum(value == governor for value in found.values())}" for governor in governors),
+        )
+
+
+def _all(policy: str) -> str:
+    return f"{POLICIES}/policy{policy}/scaling_governor"
+
+
+def _back(found: dict[str, str]) -> str:
+    """One line where all had the same governor, else one part for each governor."""
+    governors = sorted(set(filter(None, found.values())))
+    if len(governors) == 1:
+        line: str = writing(governors[0], _all("*"))[-1]
+        return line
+    parts = []
+    for governor in governors:
+        paths = [_all(name[len("policy") :]) for name, value in found.items() if value == governor]
+        parts.append(writing(governor, *paths)[-1])
+    return "; ".join(parts)

@@ -1,0 +1,86 @@
+"""Does what accelerators read and write go through the IOMMU's tables?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Union
+
+from npudoctor import INFO, Command, Facts, Finding, Host, Scope, Skip, Unknown, _, check
+from npudoctor.checks.tuning._settings import advise, read_or_empty
+from npudoctor.host.devices.accelerators import PCI
+
+IDENTITY = "identity"
+
+
+@check(
+    "iommu-translation",
+    scope=Scope.NODE,
+    needs=("npu", "gpu"),
+    advisory=True,
+    quick=False,
+    codes={"iommu-translation.on": INFO},
+)
+def iommu_translation(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """The IOMMU passes accelerators through.
+
+    ## What it does
+
+    Reads the kind of the IOMMU group of each accelerator on the PCI bus: `identity` is passed through,
+    `DMA` and `DMA-FQ` are translated. Skipped where no IOMMU is on, as in most virtual machines.
+
+    - `iommu-translation.on`: what an accelerator reads and writes is translated page by page.
+
+    ## Why it matters
+
+    On bare metal NVIDIA does not support copies between GPUs over PCIe while an IOMMU translates: they are
+    slow, or hang. Huawei describes NPUs whose copies over a PCIe switch are slow because an IOMMU that is
+    on turns ACS on, which sends them through the processor.
+
+    It is not right for all: translation is what keeps a device away from memory that is not its own. Ask
+    whoever is responsible for security.
+
+    What it is worth: The sources state no figure.
+
+    ## Fix safety
+
+    Shown only: it is a parameter of the kernel's command line, and needs a reboot.
+
+    ## References
+
+    - NVIDIA, NCCL User Guide, troubleshooting, GPU Direct; NIM documentation, PCIe multi-GPU systems:
+      iommu=pt.
+    - Huawei, MindCluster ToolBox: low cross-ring PIX bandwidth due to ACS triggered by IOMMU.
+    - Documentation/admin-guide/kernel-parameters.txt, iommu.passthrough;
+      ABI/testing/sysfs-kernel-iommu_groups.
+    """
+    cards = [*host.npus.cards, *host.gpus.cards]
+    if not cards:
+        raise Skip(_("no accelerator is on the PCI bus here"))
+    grouped = [card for card in cards if host.running_files.stat(f"{PCI}/{card}/iommu_group") is not None]
+    if not grouped:
+        raise Skip(_("no IOMMU is on"))
+    kinds = {card: read_or_empty(host, f"{PCI}/{card}/iommu_group/type") for card in grouped}
+    if not any(kinds.values()):
+        raise Unknown(_("this kernel does not tell the kind of an IOMMU group"))
+    yield Facts({"groups": kinds})
+    translated = [card for card, kind in kinds.items() if kind and kind != IDENTITY]
+    if translated:
+        text = _("memory accesses of {count} accelerators are translated by the IOMMU, not passed through")
+        yield advise(
+            host,
+            "iommu-translation.on",
+            text.format(count=len(translated)),
+            *_remedy(host),
+            *(f"{card}: {kinds[card]}" for card in translated[:8]),
+        )
+
+
+def _remedy(host: Host) -> tuple[str, list[Command]]:
+    """The title and the lines: by grubby where it is installed, else in words."""
+    word = "iommu=pt" if host.system.machine == "x86_64" else "iommu.passthrough=1"
+    if not host.commands.find("grubby"):
+        text = _("add {word} to GRUB_CMDLINE_LINUX in /etc/default/grub, run update-grub, and reboot")
+        return text.format(word=word), []
+    start = ("grubby", "--update-kernel=ALL")
+    step = Command((*start, f"--args={word}"), undo=(*start, f"--remove-args={word}"))
+    return _("pass them through from the next boot on"), [step]

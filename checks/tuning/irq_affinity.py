@@ -1,0 +1,104 @@
+"""Are the interrupts of fast network ports handled beside their card?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Union
+
+from npudoctor import INFO, Command, Facts, Finding, Host, Scope, Skip, _, check
+from npudoctor.checks.tuning._links import NET, Link, fast_links
+from npudoctor.checks.tuning._settings import NODES, advise, expand, numa_nodes, read_or_empty
+
+IRQ = "/proc/irq"
+MOST = 1024  # interrupts of one port: no card has more
+
+
+@check(
+    "irq-affinity",
+    scope=Scope.NODE,
+    needs=("npu", "gpu"),
+    advisory=True,
+    quick=False,
+    codes={"irq-affinity.other-node": INFO},
+)
+def irq_affinity(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """Network interrupts are handled on the card's NUMA node.
+
+    ## What it does
+
+    For each Ethernet port of 25 Gb/s and more whose card belongs to a NUMA node, reads which CPUs handle
+    its interrupts.
+
+    - `irq-affinity.other-node`: some are handled by CPUs of another node.
+
+    ## Why it matters
+
+    What arrives is then fetched across the link between the sockets. Traffic over RDMA (RoCE, the NPUs' own
+    ports) raises few interrupts and gains little; data loading, checkpoints and collectives over TCP gain.
+
+    What it is worth: ESnet: TCP may be up to twice as slow from the wrong socket, at 40 and 100 Gb/s.
+
+    ## Fix safety
+
+    Shown only. It holds until the next boot; a running irqbalance moves them again, so stop it first, or
+    give it the policy instead.
+
+    ## References
+
+    - ESnet, fasterdata.es.net, interrupt binding.
+    - Huawei Kunpeng, performance tuning: binding NIC interrupts to NUMA cores.
+    - Documentation/core-api/irq/irq-affinity.rst of the kernel.
+    """
+    if len(numa_nodes(host)) < 2:
+        raise Skip(_("this machine has one NUMA node"))
+    links = [(link, _cpus_beside(host, link)) for link in fast_links(host)]
+    beside = [(link, cpus) for link, cpus in links if cpus]
+    if not beside:
+        raise Skip(_("no Ethernet port of 25 Gb/s or more whose NUMA node is known"))
+    counts = {}
+    for link, cpus in beside:
+        far = _far(host, link, cpus)
+        counts[link.name] = len(far)
+        if far:
+            yield _finding(host, link, cpus, far)
+    yield Facts({"elsewhere": counts})
+
+
+def _cpus_beside(host: Host, link: Link) -> str:
+    """The CPUs of the node of its card, as the kernel lists them; empty where it has no node."""
+    node = read_or_empty(host, f"{NET}/{link.name}/device/numa_node")
+    return read_or_empty(host, f"{NODES}/node{node}/cpulist") if node.isascii() and node.isdigit() else ""
+
+
+def _far(host: Host, link: Link, cpus: str) -> dict[int, str]:
+    """Its interrupts that go to other CPUs, each with the CPUs that it may go to now."""
+    near, far = expand(cpus), {}
+    names = host.running_files.names(f"{NET}/{link.name}/device/msi_irqs", MOST)
+    for number in sorted(int(name) for name in names if name.isascii() and name.isdigit()):
+        now = read_or_empty(host, f"{IRQ}/{number}/effective_affinity_list")
+        allowed = read_or_empty(host, f"{IRQ}/{number}/smp_affinity_list")
+        if allowed and not expand(now or allowed) <= near:
+            far[number] = allowed
+    return far
+
+
+def _finding(host: Host, link: Link, cpus: str, far: dict[int, str]) -> Finding:
+    text = _("{count} interrupts of {port} are handled by CPUs of another NUMA node than its card's ({cpus})")
+    finding: Finding = advise(
+        host,
+        "irq-affinity.other-node",
+        text.format(count=len(far), port=link.name, cpus=cpus),
+        _("bind them to the card's node; a running irqbalance would move them again: stop it before"),
+        [Command(("sh", "-c", _bound(dict.fromkeys(far, cpus))), undo=("sh", "-c", _bound(far)))],
+        *(f"IRQ {number}: {allowed}" for number, allowed in list(far.items())[:8]),
+    )
+    return finding
+
+
+def _bound(wanted: dict[int, str]) -> str:
+    """A loop for each list of CPUs."""
+    parts = []
+    for cpus in sorted(set(wanted.values())):
+        irqs = " ".join(str(number) for number, value in wanted.items() if value == cpus)
+        parts.append(f"for irq in {irqs}; do echo {cpus} > {IRQ}/$irq/smp_affinity_list; done")
+    return "; ".join(parts)

@@ -1,0 +1,99 @@
+"""May one TCP connection fill a fast port?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Optional, Union
+
+from npudoctor import INFO, Facts, Finding, Host, Scope, SetKernel, Skip, Unknown, _, check
+from npudoctor.checks.tuning._links import fast_links
+from npudoctor.checks.tuning._settings import advise, read_setting
+from npudoctor.core.sizes import size_text
+
+NAMES = ("net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem")
+ROUND_TRIP = 0.001  # seconds: a large cluster under load
+STEPS = tuple(mebibytes << 20 for mebibytes in (16, 64, 128))
+
+
+@check(
+    "network-buffers",
+    scope=Scope.NODE,
+    needs=("npu", "gpu"),
+    advisory=True,
+    quick=False,
+    codes={"network-buffers.small": INFO},
+)
+def network_buffers(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """One TCP connection may fill the fastest port.
+
+    ## What it does
+
+    Compares the largest buffers that the kernel gives a TCP connection (the third number of
+    `net.ipv4.tcp_rmem` and `net.ipv4.tcp_wmem`) with what is under way at the speed of the fastest Ethernet
+    port during a round trip of 1 ms. Half of a buffer holds data, the rest is the kernel's. Asked from 25
+    Gb/s on.
+
+    - `network-buffers.small`: one connection cannot fill the port at that round trip.
+
+    ## Why it matters
+
+    It concerns checkpoints, datasets over the network, and collectives over TCP (Gloo, NCCL without RDMA,
+    HCCL's set-up does not count). RDMA does not use these buffers. Within one rack, where a round trip
+    takes 0.1 ms, the kernel's own values suffice to 200 Gb/s; many connections at once hide the limit too.
+    More memory is taken only by connections that need it.
+
+    What it is worth: The message states at which round trip the limit begins. No source states a figure for
+    training.
+
+    ## Fix safety
+
+    Shown only. It holds until the next boot, in this network namespace, for connections made from then on.
+
+    ## References
+
+    - Documentation/networking/ip-sysctl.rst of the kernel, tcp_rmem, tcp_wmem, tcp_adv_win_scale.
+    - ESnet, fasterdata.es.net, Linux host tuning (64 MiB); openEuler, A-Tune, network-intensive (16 MiB).
+    """
+    links = fast_links(host)
+    if not links:
+        raise Skip(_("no Ethernet port of 25 Gb/s or more is up here"))
+    fastest = max(links, key=lambda link: link.speed)
+    found = {name: read_setting(host, _path(name)) for name in NAMES}
+    limits = {name: _largest(value) for name, value in found.items()}
+    unread = [name for name, limit in limits.items() if limit is None]
+    if unread:
+        raise Unknown(_("{path} does not hold three numbers").format(path=_path(unread[0])))
+    yield Facts({"port": fastest.name, "speed": fastest.speed, "limits": limits})
+    bytes_a_second = fastest.speed * 125_000
+    for name, limit in limits.items():
+        if limit is not None and limit // 2 < bytes_a_second * ROUND_TRIP:
+            text = _(
+                "with {name} at {size} a connection fills {port} ({speed} Gb/s) up to {time} ms of round trip"
+            )
+            words = {"port": fastest.name, "speed": f"{fastest.speed / 1000:g}", "name": name}
+            time = f"{limit / 2 / bytes_a_second * 1000:.2g}"
+            yield advise(
+                host,
+                "network-buffers.small",
+                text.format(**words, time=time, size=size_text(limit)),
+                _("allow more until the next boot, if jobs here send much over TCP"),
+                [SetKernel(name, _raised(found[name], 2 * bytes_a_second * ROUND_TRIP), found[name])],
+            )
+
+
+def _path(name: str) -> str:
+    return "/proc/sys/" + name.replace(".", "/")
+
+
+def _largest(value: str) -> Optional[int]:
+    """The third of three numbers, in bytes."""
+    words = value.split()
+    if len(words) != 3 or not all(word.isascii() and word.isdigit() and len(word) < 16 for word in words):
+        return None
+    return int(words[2])
+
+
+def _raised(value: str, least: float) -> str:
+    """The same with the smallest usual size that suffices; more than the largest is nobody's advice."""
+    size = next((step for step in STEPS if step >= least), STEPS[-1])
+    return " ".join([*value.split()[:2], str(size)])

@@ -1,0 +1,64 @@
+"""Does the kernel move the memory of jobs between sockets by itself?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Union
+
+from npudoctor import INFO, Facts, Finding, Host, Scope, SetKernel, Skip, _, check
+from npudoctor.checks.tuning._settings import advise, numa_nodes, read_setting
+
+NAME = "kernel.numa_balancing"
+PATH = "/proc/sys/kernel/numa_balancing"
+
+
+@check(
+    "numa-balancing",
+    scope=Scope.NODE,
+    needs=("npu", "gpu"),
+    advisory=True,
+    quick=False,
+    codes={"numa-balancing.on": INFO},
+)
+def numa_balancing(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """Automatic NUMA balancing is off.
+
+    ## What it does
+
+    Reads `kernel.numa_balancing`, on machines with several NUMA nodes.
+
+    - `numa-balancing.on`: the kernel takes pages away from running processes again and again, to see by the
+      page fault which processor uses them.
+
+    ## Why it matters
+
+    These faults hit the threads that feed the accelerators. The kernel's documentation says that it should
+    be off where jobs are bound to nodes, as they are with numactl, `CPU_AFFINITY_CONF` of torch_npu, or
+    Slurm's binding; NVIDIA's guides say the same. Jobs that nobody binds may run better with it: measure.
+
+    What it is worth: The sources state no figure.
+
+    ## Fix safety
+
+    Shown only. It holds until the next boot.
+
+    ## References
+
+    - Documentation/admin-guide/sysctl/kernel.rst of the kernel, numa_balancing.
+    - NVIDIA, CUDA C++ Best Practices Guide, NUMA best practices; Grace Performance Tuning Guide.
+    - openEuler, A-Tune, profile network-intensive: kernel.numa_balancing = 0.
+    """
+    value = read_setting(host, PATH)
+    nodes = numa_nodes(host)
+    if len(nodes) < 2:
+        raise Skip(_("this machine has one NUMA node"))
+    yield Facts({"value": value, "nodes": len(nodes)})
+    if value != "0":
+        text = _("the kernel moves memory between {count} NUMA nodes by itself ({name} is {value})")
+        yield advise(
+            host,
+            "numa-balancing.on",
+            text.format(count=len(nodes), name=NAME, value=value),
+            _("turn it off until the next boot, if jobs here are bound to NUMA nodes"),
+            [SetKernel(NAME, "0", value)],
+        )

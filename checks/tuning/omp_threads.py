@@ -1,0 +1,109 @@
+"""Do the ranks of a node start more threads than it has CPUs?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Optional, Union
+
+from npudoctor import INFO, Facts, Finding, Host, Scope, Skip, Unknown, _, change_variable, check
+from npudoctor.checks.tuning._settings import expand
+
+NAME = "OMP_NUM_THREADS"
+RANKS = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
+
+
+@check(
+    "omp-threads",
+    scope=Scope.JOB,
+    needs=("npu", "gpu"),
+    advisory=True,
+    quick=False,
+    codes={"omp-threads.unset": INFO, "omp-threads.too-many": INFO, "omp-threads.not-a-number": INFO},
+)
+def omp_threads(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """The ranks of a node share its CPUs.
+
+    ## What it does
+
+    Multiplies `OMP_NUM_THREADS` by the ranks of this node (as the launcher says, else one for each
+    accelerator), and compares that with the CPUs that this shell may use.
+
+    - `omp-threads.unset`: it is not set, and several ranks would run here. torchrun then sets 1 itself;
+      mpirun, srun and own scripts do not.
+    - `omp-threads.too-many`: all ranks together may start more threads than there are CPUs.
+    - `omp-threads.not-a-number`: OpenMP does not know the value, and takes its own.
+
+    ## Why it matters
+
+    Without the variable each rank starts as many threads as there are CPUs, for every operator on the CPU:
+    eight ranks on 192 CPUs may have 1536 threads, which then wait for each other.
+
+    The best number is the job's own: 1 is often too few for data preparation, and one for each CPU leaves
+    none for the data loader's processes. Half of what is shown is a good second try.
+
+    What it is worth: The sources state no figure; PyTorch's launcher says "tune the variable for optimal
+    performance in your application".
+
+    ## Fix safety
+
+    The line changes the variable of the shell that starts the job.
+
+    ## References
+
+    - PyTorch, torch.distributed.run (torchrun), OMP_NUM_THREADS; Performance Tuning Guide, CPU specific
+      optimizations.
+    - OpenMP specification, OMP_NUM_THREADS.
+    """
+    ranks = _ranks(host)
+    if ranks < 2:
+        raise Skip(_("one rank runs here: all CPUs are its own"))
+    cpus = _cpus(host)
+    value = host.variables.get(NAME, "").strip()
+    threads = _threads(value)
+    yield Facts({"cpus": cpus, "ranks": ranks, "threads": threads})
+    words = {"name": NAME, "value": value, "cpus": cpus, "ranks": ranks}
+    if not value:
+        text = _("{name} is not set: each of {ranks} ranks may start {cpus} threads on the {cpus} CPUs")
+        yield _finding("omp-threads.unset", text.format(**words), host, cpus // ranks)
+    elif threads is None:
+        text = _("{name} is {value}, which OpenMP does not know: each rank may start {cpus} threads")
+        yield _finding("omp-threads.not-a-number", text.format(**words), host, cpus // ranks)
+    elif threads * ranks > cpus and threads > 1:
+        text = _("{name} is {value}: {ranks} ranks may start {all} threads on {cpus} CPUs")
+        message = text.format(**words, all=threads * ranks)
+        yield _finding("omp-threads.too-many", message, host, cpus // ranks)
+
+
+def _finding(code: str, message: str, host: Host, share: int) -> Finding:
+    title = _("give each rank its share of the CPUs")
+    return Finding(
+        code, message, fix=change_variable(title, NAME, str(max(1, share)), host.variables.get(NAME))
+    )
+
+
+def _cpus(host: Host) -> int:
+    """How many CPUs the examined process may use."""
+    path = f"/proc/{host.options.env_of or 'self'}/status"
+    for line in (host.running_files.text(path) or "").splitlines():
+        if line.startswith("Cpus_allowed_list:"):
+            count = len(expand(line.partition(":")[2]))
+            if count:
+                return count
+    raise Unknown(_("{path} does not list the allowed CPUs").format(path=path))
+
+
+def _ranks(host: Host) -> int:
+    """Those of this node: as a launcher counted them, else one for each accelerator."""
+    for name in RANKS:
+        value = host.variables.get(name, "")
+        if value.isascii() and value.isdigit():
+            return int(value[:6])
+    return len(host.npus.nodes) or len(host.gpus.nodes)
+
+
+def _threads(value: str) -> Optional[int]:
+    """The first of a list of numbers from 1, one for each level; None for what OpenMP does not know."""
+    words = [word.strip() for word in value.split(",")]
+    if not all(word.isascii() and word.isdigit() and int(word[:9]) for word in words):
+        return None
+    return int(words[0][:9])

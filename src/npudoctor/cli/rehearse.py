@@ -1,0 +1,89 @@
+"""`npudoctor rehearse`: a sick machine to look at; nothing of the real one is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from npudoctor.cli.arguments import options as o
+from npudoctor.core.messages import _
+
+if TYPE_CHECKING:
+    from npudoctor.rehearsal.fault import Fault
+
+LACKING = 2
+Name = Annotated[o.Text, o.argument("FAULT", _("What is to be wrong: a name of --list, or a code."))]
+Rest = Annotated[o.Texts, o.argument("[-- OPTIONS OF check]...", _("For the reports of both checks."))]
+Listing = Annotated[bool, o.switch("--list", help=_("List the faults that can be rehearsed."))]
+
+
+def rehearse(
+    ctx: typer.Context,
+    name: Name = None,
+    options: Rest = None,
+    listing: Listing = False,
+    format: o.Format = None,
+    lang: o.Lang = None,
+) -> int:
+    """Build a sick machine, check it, fix it, and check it again."""
+    from npudoctor.cli.config import UsageError
+    from npudoctor.cli.session import load_settings
+
+    config = load_settings({"format": format, "lang": lang}, ctx.obj)
+    if listing:
+        return _list(config["format"])
+    if config["format"] != "text":
+        raise UsageError(_("--format belongs to --list, or behind -- to check"))
+    if any(word.startswith("--o") for word in options or ()):
+        raise UsageError(_("--output would write into the private machine: redirect standard output instead"))
+    return _perform(_fault(name), options or ())
+
+
+def _fault(name: Optional[str]) -> Fault:
+    from npudoctor.cli.config import UsageError, suggestion
+    from npudoctor.rehearsal.faults import FAULTS
+
+    if name is None:
+        raise UsageError(_("name a fault: npudoctor rehearse --list"))
+    for fault in FAULTS.values():
+        if name in (fault.name, fault.code):
+            return fault
+    known = {known for fault in FAULTS.values() for known in (fault.name, fault.code)}
+    text = _("no such fault: {name}{suggestion}")
+    raise UsageError(text.format(name=name, suggestion=suggestion(name, known)))
+
+
+def _perform(fault: Fault, options: Sequence[str]) -> int:
+    from npudoctor.cli.terminal import output
+    from npudoctor.rehearsal.namespaces import Lacking, described
+    from npudoctor.rehearsal.play import Voice
+    from npudoctor.rehearsal.play import rehearse as play
+
+    def say(line: str) -> None:
+        output.write_stderr(f"npudoctor rehearse: {line}\n")
+
+    def report(text: str) -> None:
+        output.emit(text, output.terminal_encoding())
+
+    kind = _("real in its namespaces") if fault.real else _("made-up files and tools, in namespaces")
+    say(f"{fault.name}: {fault.title}")
+    say(
+        _("{kind}; private: {names}; nothing of this machine is changed").format(kind=kind, names=described())
+    )
+    try:
+        return play(fault, options, Voice(say, report))
+    except Lacking as error:
+        output.complain(_("cannot rehearse {fault}: {why}").format(fault=fault.name, why=error))
+        return LACKING
+
+
+def _list(format: str) -> int:
+    from npudoctor.cli.terminal.reports import deliver
+    from npudoctor.rehearsal.faults import FAULTS
+    from npudoctor.render.rehearsals import rehearsals_object, rehearsals_text
+
+    faults = list(FAULTS.values())
+    deliver(format, lambda: rehearsals_object(faults), lambda: rehearsals_text(faults))
+    return 0

@@ -1,0 +1,117 @@
+"""Ports, rules and tables of the network of a job."""
+
+from __future__ import annotations
+
+import json
+
+from npudoctor.core.messages import _
+from npudoctor.rehearsal.fault import FIX, TYPED, fault
+from npudoctor.rehearsal.namespaces import Lacking
+from npudoctor.rehearsal.stage import ADDRESS, PEER, Stage
+
+RESERVED = "/proc/sys/net/ipv4/ip_local_reserved_ports"
+
+
+def _two_nodes(stage: Stage) -> None:
+    """The first rank of a job on two nodes of two NPUs each."""
+    stage.npus()
+    stage.network()
+    stage.variables.update(MASTER_ADDR=ADDRESS, MASTER_PORT="29500", RANK="0", WORLD_SIZE="4")
+    stage.variables.update(LOCAL_RANK="0", LOCAL_WORLD_SIZE="2")
+
+
+@fault(
+    "port-held",
+    "hccl-ports.held",
+    _("another process listens on a port that HCCL needs"),
+    programs=("ip",),
+    remedy=TYPED,
+)
+def _held(stage: Stage) -> None:
+    _two_nodes(stage)
+    stage.listen(29500)
+
+
+@fault(
+    "ports-not-reserved",
+    "hccl-ports.ephemeral",
+    _("the kernel may give HCCL's ports to any outgoing connection"),
+    remedy=FIX,
+    by_root=True,
+    programs=("ip",),
+)
+def _ephemeral(stage: Stage) -> None:
+    _two_nodes(stage)
+    stage.variables["HCCL_IF_BASE_PORT"] = "50000"
+
+
+@fault(
+    "firewall",
+    "firewall.blocked",
+    _("a firewall rule drops the port at which the ranks meet"),
+    remedy=FIX,
+    programs=("ip", "nft"),
+    options=("--peers", PEER),
+)
+def _firewall(stage: Stage) -> None:
+    if not stage.root:
+        raise Lacking(_("only root may see firewall rules: run this rehearsal as root"))
+    _two_nodes(stage)
+    stage.run("nft", "add", "table", "inet", "filter")
+    stage.run("nft", "add chain inet filter input { type filter hook input priority 0; }")
+    stage.run("nft", "add", "rule", "inet", "filter", "input", "tcp", "dport", "29500", "drop")
+
+
+@fault("rank-table-not-json", "rank-table.not-json", _("the rank table is cut short"))
+def _rank_table(stage: Stage) -> None:
+    stage.npus()
+    table = json.dumps({"status": "completed", "version": "1.0", "server_count": "2", "server_list": []})
+    stage.write(f"{stage.job}/hccl.json", table[:40])
+    stage.variables.update(RANK_TABLE_FILE=f"{stage.job}/hccl.json", RANK_ID="0")
+
+
+@fault(
+    "rank-table-missing",
+    "rank-table.missing",
+    _("RANK_TABLE_FILE names a file that does not exist"),
+)
+def _no_rank_table(stage: Stage) -> None:
+    stage.npus()
+    stage.variables.update(RANK_TABLE_FILE=f"{stage.job}/hccl.json", RANK_ID="0")
+
+
+@fault(
+    "master-loopback", "master-address.loopback", _("localhost is the master of two nodes"), programs=("ip",)
+)
+def _loopback(stage: Stage) -> None:
+    _two_nodes(stage)
+    stage.variables["MASTER_ADDR"] = "127.0.0.1"
+
+
+@fault("master-unknown", "master-address.unresolvable", _("nobody knows the master's name"), programs=("ip",))
+def _unknown_master(stage: Stage) -> None:
+    _two_nodes(stage)
+    stage.variables["MASTER_ADDR"] = "node-17"
+
+
+@fault(
+    "rank-out-of-range",
+    "rank-env.out-of-range",
+    _("the job has four ranks, and this is number four"),
+    remedy=TYPED,
+    programs=("ip",),
+)
+def _rank(stage: Stage) -> None:
+    _two_nodes(stage)
+    stage.variables["RANK"] = "4"
+
+
+@fault(
+    "wrong-interface",
+    "socket-interfaces.missing",
+    _("GLOO_SOCKET_IFNAME names an interface that does not exist"),
+    programs=("ip",),
+)
+def _interface(stage: Stage) -> None:
+    _two_nodes(stage)
+    stage.variables["GLOO_SOCKET_IFNAME"] = "ens17f9"

@@ -1,0 +1,177 @@
+"""What happens on the sick machine: it is checked, mended as far as it can be, and checked again."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, Callable, Optional
+
+from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _
+from npudoctor.rehearsal import kernel, tree
+from npudoctor.rehearsal.fault import FIX, NOTHING, TYPED, Fault
+from npudoctor.rehearsal.namespaces import Lacking, run_apart
+from npudoctor.rehearsal.stage import SYSTEM, Stage
+
+AS_EXPECTED, OTHERWISE = 0, 1
+# Lines that change the shell itself: said again before each program that it starts.
+_OF_THE_SHELL = ("export ", "unset ", "ulimit ", "umask ", "cd ")
+_UNANSWERED = ("unknown", "timeout", "crashed", "broken")
+# npudoctor as we are, wherever it and its checks were found, whatever the variables of the sick shell say.
+_START = """
+import sys
+sys.path[:] = {path!r}
+import npudoctor
+npudoctor.__path__ += {checks!r}
+from npudoctor.__main__ import main
+sys.exit(main())
+"""
+
+
+@dataclass(frozen=True)
+class Voice:
+    """Where things go: `say` takes a line of what is done, `report` the text of a report."""
+
+    say: Callable[[str], None]
+    report: Callable[[str], None]
+
+
+def rehearse(fault: Fault, options: Sequence[str], voice: Voice) -> int:
+    """0 where it was found, and gone after what is said to mend it; 1 otherwise. `options`: of check, for its
+    reports. Raises Lacking where the machine cannot be built."""
+    missing = [program for program in fault.programs if shutil.which(program, path=SYSTEM) is None]
+    if missing:
+        raise Lacking(_("not installed: {programs}").format(programs=", ".join(missing)))
+    return run_apart(lambda: _play(fault, own_command(), options, voice))
+
+
+def own_command() -> list[str]:
+    """argv of npudoctor up to its command."""
+    import npudoctor
+
+    path = [path for path in sys.path if path.startswith("/")]
+    path.append(os.path.dirname(npudoctor.__path__[0]))
+    checks = [os.path.dirname(folder) for folder in import_module("npudoctor.checks").__path__]
+    return [sys.executable, "-I", "-c", _START.format(path=path, checks=checks)]
+
+
+def _play(fault: Fault, start: list[str], options: Sequence[str], voice: Voice) -> int:
+    """In the namespaces."""
+    tree.build()
+    kernel.no_new_privileges()
+    stage = Stage()
+    stage.begin()
+    fault.makes(stage)
+    if fault.seconds:
+        voice.say(_("waiting {seconds:g} s: what is younger is not judged").format(seconds=fault.seconds))
+        time.sleep(fault.seconds)
+    return _Play(fault, stage, start, options, voice).run()
+
+
+class _Play:
+    """One rehearsal, from the first check to the last."""
+
+    def __init__(
+        self, fault: Fault, stage: Stage, start: list[str], options: Sequence[str], voice: Voice
+    ) -> None:
+        self._fault, self._stage, self._start = fault, stage, start
+        self._say, self._report = voice.say, voice.report
+        self._options = options
+        self._shell: list[str] = []  # what was typed into the shell of the job
+
+    def run(self) -> int:
+        code = self._fault.code
+        self._show("check", *self._options)
+        finding = self._look()[0]
+        if finding is None:
+            self._say(_("{code} was not found: the rehearsal failed").format(code=code))
+            return OTHERWISE
+        self._show("fix", "--yes", "--risk", "caution")
+        there, answered = self._look()
+        mended = FIX
+        lines = ((there or {}).get("fix") or {}).get("commands") or []
+        if there is not None and lines and self._remedy == TYPED:
+            mended = TYPED
+            self._type(lines)
+            there, answered = self._look()
+        self._show("check", *self._options)
+        return self._end(mended if there is None and answered else NOTHING)
+
+    def _end(self, mended: str) -> int:
+        """What the rehearsal showed, and whether that is what it is known for."""
+        texts = {
+            FIX: _("{code} was found, and npudoctor fix mended it"),
+            TYPED: _("{code} was found, and the lines that it shows mended it"),
+            NOTHING: _("{code} was found; nothing that could be typed here mends it"),
+        }
+        if self._remedy == NOTHING != self._fault.remedy:
+            texts[NOTHING] = _("{code} was found; only root can mend it")
+        self._say(texts[mended].format(code=self._fault.code))
+        if mended != self._remedy:
+            self._say(_("that is not how it should have ended: the rehearsal failed"))
+        return AS_EXPECTED if mended == self._remedy else OTHERWISE
+
+    @property
+    def _remedy(self) -> str:
+        """What mends it for this user."""
+        fault = self._fault
+        return NOTHING if fault.by_root and not self._stage.root else fault.remedy
+
+    def _show(self, command: str, *options: str) -> None:
+        """Run the doctor for people."""
+        words = self._words(command, options)
+        self._say("$ npudoctor " + " ".join(words))
+        done = subprocess.run(self._in_shell(words), check=False, stdout=subprocess.PIPE, **self._how())
+        self._report(done.stdout.decode("utf-8", "replace"))
+
+    def _look(self) -> tuple[Optional[dict[str, Any]], bool]:
+        """The finding, None where it is not there; and whether the check could answer."""
+        words = self._words("check", ("--format", "json"))
+        done = subprocess.run(self._in_shell(words), check=False, stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, **self._how())  # fmt: skip
+        try:
+            rows = json.loads(done.stdout)["results"]
+        except ValueError as error:
+            raise Lacking(_("npudoctor gave no report in the private machine")) from error
+        own = [row for row in rows if row["check"] == self._fault.check]
+        found = [one for row in own for one in row["findings"] if one["code"] == self._fault.code]
+        answered = all(row["status"] not in _UNANSWERED for row in own)
+        return (found[0] if found else None), answered
+
+    def _words(self, command: str, options: Sequence[str]) -> list[str]:
+        own = self._fault.options if command == "check" else ()
+        return [command, self._fault.check, *own, *options]
+
+    def _type(self, lines: Sequence[str]) -> None:
+        """As somebody would who reads them."""
+        for line in lines:
+            self._say(f"$ {line}")
+            if line.startswith(_OF_THE_SHELL):
+                self._shell.append(line)
+            else:
+                subprocess.run(self._in_shell([], line), check=False, stdout=2, **self._how())
+
+    def _in_shell(self, words: Sequence[str], line: str = "") -> list[str]:
+        """argv of the shell in which all was typed: it becomes the doctor, or does this line."""
+        last = line or 'exec "$@"'
+        return ["/bin/sh", "-c", "\n".join([*self._shell, last]), "sh", *self._start, *words]
+
+    def _how(self) -> dict[str, Any]:
+        if self._stage.gone:
+            os.makedirs(self._stage.folder, exist_ok=True)
+        return {"cwd": self._stage.folder, "env": self._stage.variables, "stdin": subprocess.DEVNULL,
+                "preexec_fn": self._enter}  # fmt: skip
+
+    def _enter(self) -> None:
+        """In the child: the limits of the sick shell, and its folder without a name."""
+        for what, most in self._stage.limits:
+            resource.setrlimit(what, (most, resource.getrlimit(what)[1]))
+        if self._stage.gone:
+            os.rmdir(self._stage.folder)

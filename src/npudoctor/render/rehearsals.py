@@ -1,0 +1,44 @@
+"""The faults that can be rehearsed, as a table and as npudoctor.rehearsals/1."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from npudoctor.core.messages import _
+from npudoctor.rehearsal.fault import FIX, NOTHING, TYPED, Fault
+from npudoctor.render.columns import pad, paragraph, width
+
+SCHEMA = "npudoctor.rehearsals/1"
+
+
+def rehearsals_object(faults: Sequence[Fault]) -> dict[str, Any]:
+    """The document as plain data."""
+    rows = [
+        {
+            "name": fault.name,
+            "code": fault.code,
+            "title": fault.title,
+            "remedy": fault.remedy,
+            "real": fault.real,
+            "programs": list(fault.programs),
+        }
+        for fault in faults
+    ]
+    return {"schema": SCHEMA, "faults": rows}
+
+
+def rehearsals_text(faults: Sequence[Fault]) -> str:
+    """Name and code, then what is wrong and how it ends."""
+    ends = {
+        FIX: _("fix mends it"),
+        TYPED: _("the lines that are shown mend it"),
+        NOTHING: _("nothing to type mends it"),
+    }
+    widest = max(width(fault.name) for fault in faults)
+    lines = []
+    for fault in faults:
+        lines.append(f"{pad(fault.name, widest)}  {fault.code}")
+        kind = _("real") if fault.real else _("made up")
+        lines += paragraph(f"{fault.title} ({kind}; {ends[fault.remedy]})", " " * 4, " " * 4)
+    return "\n".join(lines) + "\n"

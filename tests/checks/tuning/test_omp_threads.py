@@ -1,0 +1,81 @@
+"""omp-threads: unset, a share, too many, nonsense; who counts the ranks; and this process's own CPUs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Optional
+
+import pytest
+from tests.checks.tuning.tuned_machine import judge
+
+from npudoctor import Status
+from npudoctor.checks.tuning.omp_threads import NAME, omp_threads
+from npudoctor.testing import OUR_PID, Asked, Content, device
+
+STATUS = f"/proc/{OUR_PID}/status"
+
+
+def _asked(value: Optional[str], cpus: str = "0-63", devices: int = 8, **variables: str) -> Asked:
+    files: dict[str, Content] = {f"/dev/davinci{number}": device() for number in range(devices)}
+    files[STATUS] = f"Name:\tpython\nCpus_allowed_list:\t{cpus}\n"
+    own = {} if value is None else {NAME: value}
+    return judge(omp_threads, files, variables={**own, **variables})
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    """Each way of putting it."""
+    yield _asked(None)
+    yield _asked("16")
+    yield _asked("many")
+    yield _asked("1", devices=1)
+    yield _asked("1", cpus="")
+
+
+@pytest.mark.parametrize("value", ["1", "8", "8,2", " 4 "])
+def test_a_share_is_quiet(value: str) -> None:
+    assert _asked(value).codes == []
+
+
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [
+        (None, "unset"), ("", "unset"), ("9", "too-many"), ("64", "too-many"),
+        ("0", "not-a-number"), ("-1", "not-a-number"), ("many", "not-a-number"), ("4;4", "not-a-number"),
+    ],
+)  # fmt: skip
+def test_what_is_said(value: Optional[str], code: str) -> None:
+    (finding,) = _asked(value).findings
+    assert finding.code == f"omp-threads.{code}" and finding.fix is not None
+    assert finding.fix.commands == ("export OMP_NUM_THREADS=8",)
+    back = "unset OMP_NUM_THREADS" if value is None else f"export OMP_NUM_THREADS={value}"
+    assert finding.fix.undo_commands[0].replace("'", "") == back
+
+
+def test_the_launcher_counts_the_ranks() -> None:
+    assert _asked("16", LOCAL_WORLD_SIZE="4").codes == []
+    assert _asked("16", LOCAL_WORLD_SIZE="5").codes == ["omp-threads.too-many"]
+    assert _asked("64", LOCAL_WORLD_SIZE="1").status is Status.SKIPPED
+    assert _asked("16", LOCAL_WORLD_SIZE="x").facts["ranks"] == 8
+
+
+def test_one_thread_each_is_the_least_there_is() -> None:
+    assert _asked("1", cpus="0-3").codes == []
+    (finding,) = _asked(None, cpus="0-3").findings
+    assert finding.fix is not None and finding.fix.commands == ("export OMP_NUM_THREADS=1",)
+
+
+def test_one_device_has_all_cpus() -> None:
+    assert _asked(None, devices=1).status is Status.SKIPPED
+
+
+@pytest.mark.parametrize("cpus", ["", "all", "9" * 40 + "x"])
+def test_cannot_tell(cpus: str) -> None:
+    assert _asked("8", cpus=cpus).status is Status.UNKNOWN
+
+
+def test_this_process_is_counted_right() -> None:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    cpus = next(line.partition(":")[2].strip() for line in lines if line.startswith("Cpus_allowed_list"))
+    assert _asked("1", cpus=cpus).facts["cpus"] == len(os.sched_getaffinity(0))
