@@ -95,11 +95,16 @@ class Brief:
 
     def _notes(self) -> Iterator[str]:
         echoes = echoes_of(self._report)
-        notes = [f.code for f in self._findings() if f.counts and f.weight is Severity.INFO]
+        rows = [row for row in self._report.results if row.group != ADVICE]
+        findings = (finding for row in rows for finding in row.findings)
+        notes = [f.code for f in findings if f.counts and f.weight is Severity.INFO]
         codes = [code for note in dict.fromkeys(notes) for code in (note, *echoes.get(note, ()))]
         if codes:
             text = _("{codes} (-v says more)").format(codes=self._named(codes))
             yield from summed("info", text, self._style)
+        line = advice_line(self._report.results)
+        if line:
+            yield from summed("info", line, self._style)
 
     def _ignored(self) -> Iterator[str]:
         """What the reader chose to ignore, with the reasons."""
