@@ -139,6 +139,38 @@ def test_the_prolog_drains_and_the_reason_is_not_lost(slurm: Run) -> None:
     assert told[1:5] == ["drain Prolog error", f"drain {SICK}", "idle none", "localhost"]
 
 
+def test_a_job_that_lives_beside_another_harms_it_not_and_is_not_harmed(slurm: Run) -> None:
+    """It holds the ports of the job to come, and cache servers of two users live in it."""
+    told = slurm(
+        """
+        cat >lives.py <<'X'
+        import pathlib, socket, sys, time
+        sys.path.insert(0, sys.argv[1])
+        from tests.support.machine import Machine, older
+        held = [socket.create_server(("", port)) for port in range(60000, 60016)]
+        machine = Machine()
+        machine.tmp = pathlib.Path("/tmp")
+        theirs = machine.server(50100, "--uid", "4711", "--folder", "u4711", "--log-folder", "u4711/log")
+        for server in (theirs, machine.server(50200)):
+            older(server.socket, 600)
+        pathlib.Path("up").touch()
+        time.sleep(60)
+        X
+        sed -i 's/^        //' lives.py
+        mount -t tmpfs -o mode=1777 tmpfs /tmp
+        srun -Q $PYTHON lives.py $ROOT >lives.txt 2>&1 &
+        for _ in $(seq 100); do [ -e up ] && break; sleep 0.1; done; ls up
+        srun hostname; echo "job $?"
+        for _ in $(seq 100); do [ "$(squeue -h -t CG,R | wc -l)" = 1 ] && break; sleep 0.1; done
+        reason | cut -d ' ' -f 2; ipcs -m | grep -c '^0x'; ss -Hltn | grep -c ':600[01]'
+        """,
+        health=False,
+        Prolog="prolog.sh",
+        Epilog="epilog.sh",
+    )
+    assert told == ["up", "localhost", "job 0", "none", "2", "16"]
+
+
 def test_another_prologs_error_is_not_ours(slurm: Run) -> None:
     told = slurm(
         """
@@ -225,8 +257,10 @@ def test_the_engine_asks_inside_and_outside_of_an_allocation(slurm: Run) -> None
         health=False,
     )
     assert told[:4] == ["2", "0", "2", "64"]
-    unknown, outside, inside, drained = map(json.loads, told[4:])
-    assert unknown == {"node": "node9", "error": "Slurm does not know it", "unreachable": True}
+    *both, inside, drained = map(json.loads, told[4:])
+    outside, unknown = sorted(both, key=lambda row: str(row["node"]))
+    # The only node of this Slurm is called localhost, and so it takes every name for it.
+    assert unknown["node"] == "node9" and "Slurm started this on localhost" in unknown["error"]
     assert outside["report"]["exit_code"] == inside["report"]["exit_code"] == 0
     assert drained["error"] == "Slurm starts no jobs on it (state drain: test)"
 

@@ -7,6 +7,7 @@ warnings before and behind it do no harm.
 from __future__ import annotations
 
 import secrets
+import time
 from collections import deque
 from typing import Optional
 
@@ -32,7 +33,7 @@ _CARRIED = (
     'head -c "$size" >"$dir/npudoctor.pyz"; set -- "$dir/npudoctor.pyz" "$@"; '
     '[ -n "$first" ] || { echo "there is no Python 3.9 or newer" >&2; first=/nonexistent; }; '
 )
-_BEGIN = 'echo; echo "$mark begin"; '
+_BEGIN = 'echo; echo "$mark begin $(date +%s)"; '
 _TALKING = '"$first" "$@"; status=$?; '
 _ALONE = 'exec 3<&0; "$first" "$@" </dev/null 3<&- & job=$!; '
 # It ends when the connection does, whatever became of us.
@@ -79,6 +80,8 @@ class Frame:
         self._answer: Optional[list[bytes]] = None
         self._size = 0
         self._noise: deque[bytes] = deque(maxlen=_LINES)
+        self._heard_at = 0.0  # of our clock, in seconds since the epoch
+        self._node_time = b""  # of the node's clock, in whole ones
         self.status: Optional[int] = None
 
     @property
@@ -95,7 +98,8 @@ class Frame:
         """One line of standard output."""
         if self._answer is None:
             if line.startswith(self._begin):
-                self._answer = []
+                self._answer, self._heard_at = [], time.time()
+                self._node_time = line[len(self._begin) :].strip()
             else:
                 self.noise(line)
         elif line.startswith(self._end):
@@ -104,6 +108,17 @@ class Frame:
         elif not self.ended and self._size <= LONGEST:
             self._size += len(line) + 1
             self._answer.append(line)
+
+    def ahead(self, asked_at: float) -> Optional[float]:
+        """How many seconds the node's clock is at least ahead of ours, below 0 behind.
+
+        It told its time after we asked, at `asked_at` of our clock, and before we heard of it; so long as it
+        lies between the two, nothing is known against it. None where it told no time.
+        """
+        if not self._node_time.isdigit() or len(self._node_time) > 12:
+            return None
+        told = int(self._node_time)
+        return max(0.0, told - self._heard_at) or min(0.0, told + 1 - asked_at)
 
     def noise(self, line: bytes) -> None:
         """A line of standard error, or of what comes before the answer."""

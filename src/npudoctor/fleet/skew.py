@@ -8,6 +8,7 @@ from typing import Any, Optional
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.redact.redact import redact_value
 
+IN_STEP = 1.5  # seconds: a node tells whole ones
 LONGEST = 200  # characters of a value
 MOST = 400  # facts of one node; a real one has about 40
 
@@ -76,6 +77,11 @@ def facts_of(report: Mapping[str, Any]) -> dict[str, str]:
     return {name: facts[name] for name in list(facts)[:MOST]}
 
 
+def clock_text(ahead: float) -> str:
+    """How a node's clock stands to ours, as a value to compare: seconds that are certain."""
+    return "in step" if abs(ahead) <= IN_STEP else f"{ahead:+.0f} s"
+
+
 def looked_at(report: Mapping[str, Any], statuses: Mapping[str, str]) -> frozenset[str]:
     """The checks that looked: where one of these tells no value, there is none."""
     if report.get("profile") == "quick" or report.get("scope") == "node":
@@ -95,6 +101,9 @@ def _all(report: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield from _entry(fact, _at(tables.get(check), keys))
     yield from _entry("CANN", _cann(tables))
     yield from _named(tables)
+    mtu = _at(tables.get("interface-mtu"), ("mtu",))
+    for interface, value in list(mtu.items())[:MOST] if isinstance(mtu, dict) else ():
+        yield from _entry(f"MTU of {interface}"[:LONGEST], value)
     for name in ("tls", "mtu"):
         values = sorted(set(_leaves(tables.get("hccn-config"), name)))
         yield from _entry(f"device {name.upper()}", " ".join(values) or None)

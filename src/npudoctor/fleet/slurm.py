@@ -50,6 +50,11 @@ _STEP = (
     "SLURM_STEP_NUM_NODES SLURM_STEP_NUM_TASKS SLURM_STEP_TASKS_PER_NODE SLURM_STEP_NODELIST SLURM_GTIDS "
     "SLURM_CPUS_PER_TASK PMI_RANK PMI_SIZE"
 )
+_NODE = "@node@"  # in the words of srun: the node
+# A Slurm whose only node is called localhost takes every name for it.
+_CHECK_NODE = (
+    f'[ "$SLURMD_NODENAME" = {_NODE} ] || {{ echo "Slurm started this on $SLURMD_NODENAME" >&2; exit 1; }}; '
+)
 _ALLOCATION = "SLURM_JOB_NUM_NODES SLURM_JOB_NODELIST SLURM_NODELIST SLURM_JOB_CPUS_PER_NODE"
 
 
@@ -82,7 +87,7 @@ def gather(gathering: Gathering, turn: Callable[[], None]) -> None:
 
 
 def _command(gathering: Gathering, variables: Mapping[str, str]) -> tuple[str, ...]:
-    """The words of srun, but for the node."""
+    """The words of srun; where the node stands in them, `_NODE` does."""
     request = gathering.request
     inside = _JOB in variables
     dropped = (*_OF_THE_STREAMS, *_OF_THE_SHAPE, *(_OF_THE_JOB if inside else ()))
@@ -92,12 +97,17 @@ def _command(gathering: Gathering, variables: Mapping[str, str]) -> tuple[str, .
     return (
         *(trusted_program("env"), *unset, "SLURM_OVERLAP=1", trusted_program("srun")),
         *("--quiet", "--job-name=npudoctor", "--nodes=1", "--ntasks=1", "--mpi=none"),
-        *(f"--immediate={math.ceil(request.connect_seconds)}", f"--time={minutes}", "--kill-on-bad-exit=0"),
+        *(
+            f"--nodelist={_NODE}",
+            f"--immediate={math.ceil(request.connect_seconds)}",
+            f"--time={minutes}",
+            "--kill-on-bad-exit=0",
+        ),
         *words(
             request,
             gathering.mark,
             talking=gathering.converses,
-            before=f"unset {_STEP}{'' if inside else ' ' + _ALLOCATION}; ",
+            before=f"{_CHECK_NODE}unset {_STEP}{'' if inside else ' ' + _ALLOCATION}; ",
         ),
     )
 
@@ -106,9 +116,7 @@ class _Srun(ExecClient):  # type: ignore[misc]
     """The srun of one node. It is never killed while it can end its step: what it started would stay."""
 
     def _build_cmd(self) -> tuple[list[str], None]:
-        words = list(self.command)
-        at = words.index("--quiet")
-        return [*words[:at], f"--nodelist={self.key}", *words[at:]], None
+        return [word.replace(_NODE, self.key) for word in self.command], None
 
     def _close(self, abort: bool, timeout: bool) -> None:
         self.worker.ending.forget_ended()

@@ -20,29 +20,25 @@ _SILENT = "*"  # how they end where slurmd does not answer
 def closed_nodes(nodes: Sequence[str]) -> Mapping[str, str]:
     """Those of the nodes that Slurm gives no job, each with a sentence that says why.
 
-    Empty where Slurm does not tell: then srun will say what is the matter.
+    A node that Slurm does not tell us about is not among them: it may be hidden from us, and srun will say.
     """
     try:
-        command = [trusted_program("sinfo"), "-h", "-N", "-n", fold(nodes), "-o", "%N %t %E"]
+        command = [trusted_program("sinfo"), "-a", "-h", "-N", "-n", fold(nodes), "-o", "%N %t %E"]
         told = subprocess.run(command, capture_output=True, timeout=_SECONDS, stdin=subprocess.DEVNULL)
     except (CannotTell, OSError, subprocess.TimeoutExpired):
         return {}
-    return {} if told.returncode else closed_in(told.stdout.decode("utf-8", "replace"), nodes)
+    return closed_in(told.stdout.decode("utf-8", "replace"), nodes)
 
 
 def closed_in(text: str, nodes: Sequence[str]) -> Mapping[str, str]:
-    """The same out of what `sinfo -h -N -o "%N %t %E"` printed."""
-    closed = dict.fromkeys(nodes, _("Slurm does not know it"))
+    """The same out of what `sinfo -h -N -o "%N %t %E"` printed: a line for each partition of a node."""
+    closed, asked = {}, frozenset(nodes)
     for line in text.splitlines():
         node, _blank, rest = line.partition(" ")
         state, _blank, reason = rest.partition(" ")
-        if node not in closed or not state:
-            continue
         why = _why_closed(state, reason.strip())
-        if why:
+        if why and node in asked:
             closed[node] = why
-        else:
-            del closed[node]
     return closed
 
 
