@@ -67,7 +67,7 @@ def cpu_governor(host: Host) -> Iterator[Union[Finding, Facts]]:
             text.format(governors=", ".join(others)),
             _("keep the CPUs at full speed until the next boot"),
             [Command(writing(WANTED, _all("*")), undo=("sh", "-c", _back(found)))],
-            *(f"`{governor}`: {sum(value == governor for value in found.values())}" for governor in governors),
+            *(f"`{one}`: {sum(value == one for value in found.values())}" for one in governors),
         )
 
 
