@@ -25,7 +25,7 @@ EXPECTED = {
     "npudoctor check scip": {code for code in known_words().of("names") if code.startswith("scip")},
     "npudoctor check --scope ": {"all", "node", "job"},
     "npudoctor check --dea": {"--deadline"},
-    "npudoctor check --ignore cloc": {"clock", "clock.unsynchronised", "clock.wrong"},
+    "npudoctor check --ignore clock.": {"clock.unsynchronised", "clock.wrong"},
     "npudoctor check leftov": {"leftovers"},
     "npudoctor fix leftovers": set(),
     "npudoctor show clock.": {"clock.unsynchronised", "clock.wrong"},
