@@ -10,7 +10,7 @@ from npudoctor.core.frozen import dataclass, field
 from npudoctor.core.messages import _
 from npudoctor.core.redact.redact import redact
 from npudoctor.fleet.reading import Found, Item
-from npudoctor.fleet.skew import Comparison, Skew, clock_text, facts_of, looked_at
+from npudoctor.fleet.skew import NOWHERE, Comparison, Gap, Looked, Skew, Told, clock_text, facts_of, looked_at
 
 READY, NOT_READY, UNDETERMINED, SILENT = "ready", "not_ready", "undetermined", "silent"
 STATES = (READY, NOT_READY, UNDETERMINED, SILENT)
@@ -67,6 +67,7 @@ class Fleet:
     skew: tuple[Skew, ...]
     failures: tuple[Failure, ...]
     superseded: Mapping[str, int] = field(default_factory=dict)
+    uncompared: tuple[Gap, ...] = ()
 
     def names(self, state: str) -> tuple[str, ...]:
         """The nodes in this state."""
@@ -92,7 +93,7 @@ class _Draft:
     __slots__ = ("facts", "findings", "looked", "node")
 
     def __init__(
-        self, node: Node, findings: dict[str, tuple[Any, ...]], facts: dict[str, str], looked: frozenset[str]
+        self, node: Node, findings: dict[str, tuple[Any, ...]], facts: dict[str, Told], looked: Looked
     ) -> None:
         self.node, self.findings, self.facts, self.looked = node, findings, facts, looked
 
@@ -122,7 +123,7 @@ class Merger:
                 self._failures.append(Failure(name, item.source, _short(item.error)))
                 if name is not None and name not in self._drafts:
                     node = Node(name, state, _short(item.error), source=item.source, error=_short(item.error))
-                    self._drafts[name] = _Draft(node, {}, {}, frozenset())
+                    self._drafts[name] = _Draft(node, {}, {}, NOWHERE)
 
     def add(self, found: Found) -> bool:
         """Add one report; False when a newer one of this node is known."""
@@ -154,7 +155,9 @@ class Merger:
             if draft.node.error is None:
                 comparison.add(name, draft.facts, draft.looked)
         ordered = tuple(nodes[name] for name in sorted(nodes, key=natural))
-        return Fleet(ordered, self._findings(), comparison.skews(), tuple(self._failures), self._superseded)
+        skew, gaps = comparison.skews()
+        failures = tuple(self._failures)
+        return Fleet(ordered, self._findings(), skew, failures, self._superseded, gaps)
 
     def _called(self, name: str) -> str:
         return name if name in self._known else self._short.get(_host(name), name)
@@ -175,7 +178,7 @@ class Merger:
         if state not in _STATUS_OF or report.get("exit_code") != _STATUS_OF[state] or not rows:
             state = UNDETERMINED
         shared = self._share(tuple(rows))
-        looked = self._share(looked_at(report, dict(rows)))
+        looked = self._share(looked_at(report))
         node = Node(
             name,
             state,
@@ -187,7 +190,7 @@ class Merger:
         )
         told = facts_of(report)
         if found.ahead is not None:
-            told["clock"] = clock_text(found.ahead)
+            told["clock"] = Told(clock_text(found.ahead))
         facts = {self._share(fact): self._share(value) for fact, value in told.items()}
         return _Draft(node, findings, facts, looked)
 

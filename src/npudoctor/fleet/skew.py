@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Optional
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, Optional
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.redact.redact import redact_value
@@ -11,6 +11,7 @@ from npudoctor.core.redact.redact import redact_value
 IN_STEP = 1.5  # seconds: a node tells whole ones
 LONGEST = 200  # characters of a value
 MOST = 400  # facts of one node; a real one has about 40
+MOST_ROWS = 1000
 
 # Facts of the report itself, by where they stand.
 _OF_REPORT = {
@@ -29,6 +30,7 @@ _OF_CHECK = {
     "driver (GPU)": ("accelerator", "gpu", "driver"),
     "firmware": ("driver-firmware", "firmware"),
     "HCCL interface": ("hccl-interface", "interface"),
+    "HCCL default interface": ("socket-interfaces", "hccl_default"),
     "rank table digest": ("rank-table", "digest"),
     "rank table template": ("rank-table", "template"),
     "rank table servers": ("rank-table", "servers"),
@@ -36,6 +38,7 @@ _OF_CHECK = {
     "clock synchronised": ("clock", "synchronised"),
     "open files, soft limit": ("file-limits", "soft"),
 }
+_LISTED = frozenset(("HCCL interface", "HCCL default interface"))
 # Checks whose facts hold a table by name: each entry is a fact.
 _TABLES = {
     "hccl-env": ("variables",),
@@ -51,7 +54,27 @@ _TABLES = {
 _OWN = frozenset(
     "HCCL_IF_IP RANK RANK_ID LOCAL_RANK NODE_RANK GROUP_RANK DEVICE_ID ASCEND_DEVICE_ID POD_IP".split()
 )
-_LOOKED = frozenset(("ok", "problem", "skipped"))
+
+
+class Told(NamedTuple):
+    """A value of one node. `check`: which tells it, "" for the report itself.
+
+    `listed`: the check lists all that there is, so that an answer without it means that there is none.
+    """
+
+    value: str
+    check: str = ""
+    listed: bool = False
+
+
+class Looked(NamedTuple):
+    """The checks that came to an end at one node: with an answer, or because they do not apply there."""
+
+    answered: frozenset[str]
+    skipped: frozenset[str]
+
+
+NOWHERE = Looked(frozenset(), frozenset())
 
 
 @dataclass(frozen=True)
@@ -71,9 +94,17 @@ class Skew:
     others: tuple[Deviation, ...]
 
 
-def facts_of(report: Mapping[str, Any]) -> dict[str, str]:
+@dataclass(frozen=True)
+class Gap:
+    """Facts that other nodes told and these did not: they could not be compared."""
+
+    facts: tuple[str, ...]
+    nodes: tuple[str, ...]
+
+
+def facts_of(report: Mapping[str, Any]) -> dict[str, Told]:
     """The comparable facts of a report as short texts without secrets."""
-    facts = dict(_all(report))
+    facts = {fact: Told(value, check, listed) for fact, check, listed, value in _all(report)}
     return {name: facts[name] for name in list(facts)[:MOST]}
 
 
@@ -82,45 +113,66 @@ def clock_text(ahead: float) -> str:
     return "in step" if abs(ahead) <= IN_STEP else f"{ahead:+.0f} s"
 
 
-def looked_at(report: Mapping[str, Any], statuses: Mapping[str, str]) -> frozenset[str]:
-    """The checks that looked: where one of these tells no value, there is none."""
-    if report.get("profile") == "quick" or report.get("scope") == "node":
-        return frozenset()
-    return frozenset(check for check, status in statuses.items() if status in _LOOKED)
+def looked_at(report: Mapping[str, Any]) -> Looked:
+    """Which checks came to an end. One that profile or scope left out was skipped too, and did not look."""
+    ended: dict[str, set[str]] = {"ok": set(), "problem": set(), "skipped": set()}
+    for row in _rows(report):
+        status = row.get("status")
+        left_out = report.get("profile") == "quick" or report.get("scope") not in ("all", row.get("scope"))
+        if isinstance(status, str) and status in ended and not (status == "skipped" and left_out):
+            ended[status].add(row["check"])
+    return Looked(frozenset(ended["ok"] | ended["problem"]), frozenset(ended["skipped"]))
 
 
-def _all(report: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for fact, path in _OF_REPORT.items():
-        yield from _entry(fact, _at(report, path))
+def _rows(report: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     rows = report.get("results")
-    tables: dict[str, Any] = {}
-    for row in rows if isinstance(rows, list) else ():
-        if isinstance(row, dict) and row.get("facts") and isinstance(row.get("check"), str):
-            tables[row["check"]] = row["facts"]
+    for row in rows[:MOST_ROWS] if isinstance(rows, list) else ():
+        if isinstance(row, dict) and isinstance(row.get("check"), str):
+            yield row
+
+
+def _all(report: Mapping[str, Any]) -> Iterator[tuple[str, str, bool, str]]:
+    """Fact, check, whether it is an entry of a list, value."""
+    for fact, path in _OF_REPORT.items():
+        for value in _texts(fact, _at(report, path)):
+            yield fact, "", False, value
+    tables = {row["check"]: row["facts"] for row in _rows(report) if row.get("facts")}
     for fact, (check, *keys) in _OF_CHECK.items():
-        yield from _entry(fact, _at(tables.get(check), keys))
-    yield from _entry("CANN", _cann(tables))
+        for value in _texts(fact, _at(tables.get(check), keys)):
+            yield fact, check, fact in _LISTED, value
+    for value in _texts("CANN", _cann(tables)):
+        yield "CANN", "cann-install", False, value
     yield from _named(tables)
-    for name in ("tls", "mtu"):
-        values = sorted(set(_leaves(tables.get("hccn-config"), name)))
-        yield from _entry(f"device {name.upper()}", " ".join(values) or None)
+    for fact, check, values in _sets(tables):
+        for value in _texts(fact, " ".join(sorted(set(values))) or None):
+            yield fact, check, False, value
 
 
-def _named(tables: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _sets(tables: Mapping[str, Any]) -> Iterator[tuple[str, str, Iterable[str]]]:
+    """What each NPU or interface of a node has: all values that occur there."""
+    yield "device TLS", "hccn-config", _leaves(tables.get("hccn-config"), "tls")
+    yield "device MTU", "hccn-config", _leaves(tables.get("hccn-config"), "mtu")
+    table = _at(tables.get("socket-interfaces"), ("mtu",))
+    values = list(table.values())[:MOST] if isinstance(table, dict) else []
+    yield "interface MTU", "socket-interfaces", [str(one)[:20] for one in values if type(one) is int]
+
+
+def _named(tables: Mapping[str, Any]) -> Iterator[tuple[str, str, bool, str]]:
     """Variables, frameworks, interfaces: each entry is a fact."""
     for check, path in _TABLES.items():
         table = _at(tables.get(check), path)
         if isinstance(table, dict):
             for name, value in list(table.items())[:MOST]:
                 if name not in _OWN:
-                    yield from _entry(name[:LONGEST], value)
+                    for text in _texts(name[:LONGEST], value):
+                        yield name[:LONGEST], check, True, text
 
 
 def _cann(tables: Mapping[str, Any]) -> object:
     install = tables.get("cann-install")
     active = _at(install, ("active",))
     rows = _at(install, ("installs",))
-    for row in rows if isinstance(rows, list) else ():
+    for row in rows[:MOST] if isinstance(rows, list) else ():
         if isinstance(row, dict) and row.get("path") == active:
             return row.get("version")
     return _at(tables.get("cann-driver"), ("cann",))
@@ -134,16 +186,17 @@ def _at(value: Any, path: Any) -> Any:
     return value
 
 
-def _entry(fact: str, value: object) -> Iterator[tuple[str, str]]:
+def _texts(fact: str, value: object) -> Iterator[str]:
+    """The value as a text, or nothing."""
     if isinstance(value, bool):
-        yield fact, "yes" if value else "no"
+        yield "yes" if value else "no"
     elif isinstance(value, (int, float)):
-        yield fact, str(value)[:LONGEST]
+        yield str(value)[:LONGEST]
     elif isinstance(value, list) and all(isinstance(part, str) for part in value[:MOST]):
-        yield from _entry(fact, " ".join(value[:MOST]))
+        yield from _texts(fact, " ".join(value[:MOST]))
     elif isinstance(value, str) and value:
         shown = redact_value({fact: value[:LONGEST]})
-        yield fact, str(shown[fact]) if isinstance(shown, dict) else ""
+        yield str(shown[fact]) if isinstance(shown, dict) else ""
 
 
 def _leaves(value: object, name: str, depth: int = 0) -> Iterator[str]:
@@ -161,47 +214,64 @@ class Comparison:
 
     def __init__(self) -> None:
         self._nodes: dict[str, dict[str, list[str]]] = {}
-        self._without: dict[frozenset[str], list[str]] = {}
+        self._tellers: dict[str, dict[str, bool]] = {}  # by fact: the checks that tell it, and whether listed
+        self._looked: dict[Looked, list[str]] = {}
+        self._count = 0
 
-    def add(self, node: str, facts: Mapping[str, str], looked: frozenset[str]) -> None:
+    def add(self, node: str, facts: Mapping[str, Told], looked: Looked) -> None:
         """The facts of one node, and which checks looked there."""
-        for fact, value in facts.items():
+        self._count += 1
+        for fact, (value, check, listed) in facts.items():
             self._nodes.setdefault(fact, {}).setdefault(value, []).append(node)
-        self._without.setdefault(looked, []).append(node)
+            self._tellers.setdefault(fact, {})[check] = listed
+        self._looked.setdefault(looked, []).append(node)
 
-    def skews(self) -> tuple[Skew, ...]:
-        """What differs, fewest deviating nodes first: one node unlike all others is the likely cause."""
-        found = [skew for fact in self._nodes for skew in self._skew(fact)]
-        return tuple(sorted(found, key=lambda skew: (sum(len(o.nodes) for o in skew.others), skew.fact)))
+    def skews(self) -> tuple[tuple[Skew, ...], tuple[Gap, ...]]:
+        """What differs, fewest deviating nodes first, as one node unlike all others is the likely cause.
 
-    def _skew(self, fact: str) -> Iterator[Skew]:
+        And what could not be compared, by the nodes that do not tell it.
+        """
+        found: list[Skew] = []
+        open_facts: dict[str, list[str]] = {}
+        for fact in self._nodes:
+            none, unknown = self._without(fact)
+            found += self._skew(fact, none)
+            for node in unknown:
+                open_facts.setdefault(node, []).append(fact)
+        found.sort(key=lambda skew: (sum(len(other.nodes) for other in skew.others), skew.fact))
+        return tuple(found), _gaps(open_facts)
+
+    def _skew(self, fact: str, none: list[str]) -> Iterator[Skew]:
         values: dict[Optional[str], list[str]] = dict(self._nodes[fact].items())
-        unset = self._unset(fact)
-        if unset:
-            values[None] = unset
+        if none:
+            values[None] = none
         if len(values) < 2:
             return
         ranked = sorted(values.items(), key=lambda item: (-len(item[1]), item[0] is None, item[0] or ""))
         first, *others = (Deviation(value, tuple(nodes)) for value, nodes in ranked)
         yield Skew(fact, first, tuple(others))
 
-    def _unset(self, fact: str) -> list[str]:
-        """Nodes that were looked at and have no such variable or package."""
-        check = _check_of(fact)
-        if check is None:
-            return []
+    def _without(self, fact: str) -> tuple[list[str], list[str]]:
+        """The nodes that have no such thing, and those of which nobody knows."""
         known = {node for nodes in self._nodes[fact].values() for node in nodes}
-        return [
-            node
-            for looked, nodes in self._without.items()
-            if check in looked
-            for node in nodes
-            if node not in known
-        ]
+        answers: tuple[list[str], list[str]] = [], []
+        if len(known) < self._count:
+            for looked, nodes in self._looked.items():
+                exists_not = _has_none(self._tellers[fact], looked)
+                answers[0 if exists_not else 1].extend(node for node in nodes if node not in known)
+        return answers
 
 
-def _check_of(fact: str) -> Optional[str]:
-    """The check that tells a variable, where its silence means that it is not set."""
-    if fact in _OWN or not fact.replace("_", "").isalnum() or fact != fact.upper():
-        return None
-    return "hccl-env" if fact.startswith("HCCL_") else "nccl-env" if fact.startswith("NCCL_") else None
+def _has_none(tellers: Mapping[str, bool], looked: Looked) -> bool:
+    """Whether a node without a value has none: all that could tell one looked, and are not silent about it."""
+    return all(
+        check in looked.skipped or (listed and check in looked.answered) for check, listed in tellers.items()
+    )
+
+
+def _gaps(open_facts: Mapping[str, list[str]]) -> tuple[Gap, ...]:
+    nodes: dict[tuple[str, ...], list[str]] = {}
+    for node, facts in open_facts.items():
+        nodes.setdefault(tuple(facts), []).append(node)
+    ranked = sorted(nodes.items(), key=lambda item: (-len(item[1]), item[1]))
+    return tuple(Gap(facts, tuple(names)) for facts, names in ranked)

@@ -70,6 +70,7 @@ def fleet_object(
             }
             for skew in fleet.skew
         ],
+        "uncompared": [{"nodes": fold(gap.nodes), "facts": list(gap.facts)} for gap in fleet.uncompared],
         "reports": [*reports, *errors],
     }
 

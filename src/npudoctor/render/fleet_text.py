@@ -69,26 +69,32 @@ def _finding(finding: FleetFinding, paint: Paint) -> Iterator[str]:
 
 
 def _skew(fleet: Fleet) -> Iterator[str]:
-    if not fleet.skew:
-        yield _("skew: none")
-        return
-    yield _("skew:")
+    yield _("skew:") if fleet.skew else _("skew: none")
     for skew in fleet.skew:
         yield from _one_skew(skew)
+    if fleet.uncompared:
+        yield _("no value to compare:")
+    for gap in fleet.uncompared:
+        yield from paragraph(f"{fold(gap.nodes)}: {', '.join(gap.facts)}", "  ", INDENT)
 
 
 def _one_skew(skew: Skew) -> Iterator[str]:
     majority = ngettext("{value} on {n} node", "{value} on {n} nodes", len(skew.majority.nodes))
-    text = majority.format(value=_value(skew.majority), n=len(skew.majority.nodes))
+    text = majority.format(value=value_text(skew.fact, skew.majority), n=len(skew.majority.nodes))
     yield from paragraph(f"{skew.fact}: {text}", "  ", INDENT)
     for other in skew.others:
         yield from paragraph(
-            _("{value} on {nodes}").format(value=_value(other), nodes=fold(other.nodes)), INDENT, DEEPER
+            _("{value} on {nodes}").format(value=value_text(skew.fact, other), nodes=fold(other.nodes)),
+            INDENT,
+            DEEPER,
         )
 
 
-def _value(deviation: Deviation) -> str:
-    return _("not set") if deviation.value is None else deviation.value
+def value_text(fact: str, deviation: Deviation) -> str:
+    """The value, or that there is none: a variable is not set, anything else is not there."""
+    if deviation.value is not None:
+        return deviation.value
+    return _("not set") if fact.isupper() and "_" in fact else _("none")
 
 
 def _open(fleet: Fleet) -> Iterator[str]:
