@@ -37,7 +37,10 @@ class Node:
 
 @dataclass(frozen=True)
 class FleetFinding:
-    """One code on all nodes that have it. `message` is the first node's; `variants`: how many there are."""
+    """One code on all nodes that have it. `message` and `fix` are the first node's.
+
+    `variants`, `fixes`: how many different ones there are; a fix names what lies on that node alone.
+    """
 
     code: str
     check: str
@@ -47,6 +50,7 @@ class FleetFinding:
     fix: Optional[Mapping[str, Any]]
     nodes: tuple[str, ...]
     variants: int
+    fixes: int = 1
 
 
 @dataclass(frozen=True)
@@ -227,22 +231,26 @@ class Merger:
         nodes: dict[tuple[str, str], list[str]] = {}
         first: dict[tuple[str, str], tuple[Any, ...]] = {}
         messages: dict[tuple[str, str], set[str]] = {}
+        fixes: dict[tuple[str, str], set[Any]] = {}
         for name, draft in self._drafts.items():
             for code, found in draft.findings.items():
                 key = (code, found[1])
                 nodes.setdefault(key, []).append(name)
                 first.setdefault(key, found)
                 messages.setdefault(key, set()).add(found[2])
+                fixes.setdefault(key, set()).add(found[4])
         order = sorted(nodes, key=lambda key: (-_SEVERITIES[key[1]], -len(nodes[key]), key))
-        return tuple(_finding(key, first[key], nodes[key], messages[key]) for key in order)
+        return tuple(
+            _finding(key, first[key], nodes[key], len(messages[key]), len(fixes[key])) for key in order
+        )
 
 
 def _finding(
-    key: tuple[str, str], kept: tuple[Any, ...], nodes: list[str], messages: set[str]
+    key: tuple[str, str], kept: tuple[Any, ...], nodes: list[str], variants: int, fixes: int
 ) -> FleetFinding:
     check, severity, message, action, fix = kept
     told = fix and {"title": fix[0], "risk": fix[1], "needs_root": fix[2], "commands": list(fix[3])}
-    return FleetFinding(key[0], check, severity, message, action, told, tuple(nodes), len(messages))
+    return FleetFinding(key[0], check, severity, message, action, told, tuple(nodes), variants, fixes)
 
 
 def natural(name: str) -> tuple[tuple[int, int, str], ...]:

@@ -263,7 +263,7 @@ class Comparison:
 
 
 def _has_none(tellers: Mapping[str, bool], looked: Looked) -> bool:
-    """Whether a node without a value has none: all that could tell one looked, and are not silent about it."""
+    """Whether a node without a value has none: all that could tell one looked, and know of none."""
     return all(
         check in looked.skipped or (listed and check in looked.answered) for check, listed in tellers.items()
     )

@@ -59,6 +59,8 @@ def fleet_object(
                 "nodes": fold(finding.nodes),
                 "action": finding.action,
                 "fix": finding.fix,
+                "fixes": finding.fixes,
+                "first": finding.nodes[0],
             }
             for finding in fleet.findings
         ],

@@ -64,8 +64,16 @@ def _finding(finding: FleetFinding, paint: Paint) -> Iterator[str]:
     if finding.variants > 1:
         yield INDENT + _("({n} different messages; this is the first)").format(n=finding.variants)
     if finding.fix:
-        yield from paragraph(str(finding.fix["title"]), DEEPER, DEEPER)
+        yield from paragraph(fix_title(finding), DEEPER, DEEPER)
         yield from (f"{DEEPER}  {printable(line)}" for line in finding.fix["commands"])
+
+
+def fix_title(finding: FleetFinding) -> str:
+    """What the fix does, and on which node alone, where the lines differ from node to node."""
+    title = str(finding.fix and finding.fix["title"])
+    if finding.fixes == 1:
+        return title
+    return _("on {node} (other nodes need other lines): {title}").format(node=finding.nodes[0], title=title)
 
 
 def _skew(fleet: Fleet) -> Iterator[str]:
@@ -97,20 +105,26 @@ def value_text(fact: str, deviation: Deviation) -> str:
     return _("not set") if fact.isupper() and "_" in fact else _("none")
 
 
-def _open(fleet: Fleet) -> Iterator[str]:
-    """Who gave no answer, by name and with the reason."""
-    reasons: dict[str, list[str]] = {}
+def reasons(fleet: Fleet) -> list[tuple[str, list[str]]]:
+    """Why there is no verdict, and of whom: nodes, or files. What most have comes first."""
+    found: dict[str, list[str]] = {}
     for node in fleet.nodes:
         if node.state in (UNDETERMINED, SILENT):
-            reasons.setdefault(node.error or node.msg or _("no reason given"), []).append(node.name)
+            found.setdefault(node.error or node.msg or _("no reason given"), []).append(node.name)
     for failure in fleet.failures:
         if failure.node is None:
-            reasons.setdefault(failure.error, []).append(failure.source)
-    if not reasons:
+            found.setdefault(failure.error, []).append(failure.source)
+    return sorted(found.items(), key=lambda item: -len(item[1]))
+
+
+def _open(fleet: Fleet) -> Iterator[str]:
+    """Who gave no answer, by name and with the reason."""
+    open_reasons = reasons(fleet)
+    if not open_reasons:
         yield _("unreadable, silent, undetermined: none")
         return
     yield _("unreadable, silent, undetermined:")
-    for reason, names in sorted(reasons.items(), key=lambda item: -len(item[1])):
+    for reason, names in open_reasons:
         yield from paragraph(f"{fold(names)}: {reason}", "  ", INDENT)
 
 
