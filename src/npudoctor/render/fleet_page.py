@@ -24,7 +24,7 @@ input{font:inherit;padding:.3rem;width:100%;max-width:30rem}
 :focus-visible{outline:2px solid Highlight}
 @media print{.bar{display:none}.map thead th{position:static}
 .wide,.map,.nodes{max-height:none;overflow:visible}
-body{max-width:none;font-size:11px}.nodes,.told,.value{min-width:0;max-width:none}tr{break-inside:avoid}}
+body{max-width:none;font-size:11px}.nodes,.told,.value{min-width:0;max-width:none}.told{width:50%}tr{break-inside:avoid}}
 """
 # A row stays when each word stands in it, or names a node of a folded set: node17 is in node[1-37], and
 # rack2n5 in rack[1-2]n[1,5]. More than four brackets no node has: as an expression they could take for ever.
