@@ -10,7 +10,7 @@ from npudoctor.core.frozen import dataclass, field
 from npudoctor.core.messages import _
 from npudoctor.core.redact.redact import redact
 from npudoctor.fleet.reading import Found, Item
-from npudoctor.fleet.skew import NOWHERE, Comparison, Gap, Looked, Skew, Told, clock_text, facts_of, looked_at
+from npudoctor.fleet.skew import NOWHERE, Comparison, Gap, Looked, Skew, Told, clock_text, facts_of
 
 READY, NOT_READY, UNDETERMINED, SILENT = "ready", "not_ready", "undetermined", "silent"
 STATES = (READY, NOT_READY, UNDETERMINED, SILENT)
@@ -176,13 +176,13 @@ class Merger:
             check, status = _text(row.get("check"))[:100], row.get("status")
             rows.append((check, status if status in STATUSES else "unknown"))
             listed = row.get("findings")
-            for finding in (listed if isinstance(listed, list) else [])[:MOST_FINDINGS]:
-                self._note(check, _dict(finding), findings)
+            if listed and isinstance(listed, list):
+                for finding in listed[:MOST_FINDINGS]:
+                    self._note(check, _dict(finding), findings)
         state = _text(report.get("verdict"))
         if state not in _STATUS_OF or report.get("exit_code") != _STATUS_OF[state] or not rows:
             state = UNDETERMINED
         shared = self._share(tuple(rows))
-        looked = self._share(looked_at(report))
         node = Node(
             name,
             state,
@@ -192,11 +192,11 @@ class Merger:
             shared,
             self._share(tuple(sorted(findings))),
         )
-        told = facts_of(report)
+        told, looked = facts_of(report)
         if found.ahead is not None:
             told["clock"] = Told(clock_text(found.ahead))
         facts = {self._share(fact): self._share(value) for fact, value in told.items()}
-        return _Draft(node, findings, facts, looked)
+        return _Draft(node, findings, facts, self._share(looked))
 
     def _note(self, check: str, finding: dict[str, Any], findings: dict[str, tuple[Any, ...]]) -> None:
         code, severity = _text(finding.get("code"))[:200], _text(finding.get("severity"))

@@ -50,6 +50,9 @@ _TABLES = {
     "torch-family": (),
     "socket-interfaces": ("interfaces",),
 }
+_TELLING = frozenset(("cann-install", "cann-driver", "hccn-config", *_TABLES)).union(
+    check for check, *_keys in _OF_CHECK.values()
+)
 # Each node has its own.
 _OWN = frozenset(
     "HCCL_IF_IP RANK RANK_ID LOCAL_RANK NODE_RANK GROUP_RANK DEVICE_ID ASCEND_DEVICE_ID POD_IP".split()
@@ -102,10 +105,13 @@ class Gap:
     nodes: tuple[str, ...]
 
 
-def facts_of(report: Mapping[str, Any]) -> dict[str, Told]:
-    """The comparable facts of a report as short texts without secrets."""
-    facts = {fact: Told(value, check, listed) for fact, check, listed, value in _all(report)}
-    return {name: facts[name] for name in list(facts)[:MOST]}
+def facts_of(report: Mapping[str, Any]) -> tuple[dict[str, Told], Looked]:
+    """The comparable facts of a report as short texts without secrets, and which checks looked."""
+    rows = _rows(report)
+    facts = {fact: Told(value, check, listed) for fact, check, listed, value in _all(report, rows)}
+    if len(facts) > MOST:
+        facts = {name: facts[name] for name in list(facts)[:MOST]}
+    return facts, _looked(report, rows)
 
 
 def clock_text(ahead: float) -> str:
@@ -113,30 +119,36 @@ def clock_text(ahead: float) -> str:
     return "in step" if abs(ahead) <= IN_STEP else f"{ahead:+.0f} s"
 
 
-def looked_at(report: Mapping[str, Any]) -> Looked:
+def _looked(report: Mapping[str, Any], rows: Iterable[dict[str, Any]]) -> Looked:
     """Which checks came to an end. One that profile or scope left out was skipped too, and did not look."""
-    ended: dict[str, set[str]] = {"ok": set(), "problem": set(), "skipped": set()}
-    for row in _rows(report):
+    quick, scope = report.get("profile") == "quick", report.get("scope")
+    answered, skipped = [], []
+    for row in rows:
         status = row.get("status")
-        left_out = report.get("profile") == "quick" or report.get("scope") not in ("all", row.get("scope"))
-        if isinstance(status, str) and status in ended and not (status == "skipped" and left_out):
-            ended[status].add(row["check"])
-    return Looked(frozenset(ended["ok"] | ended["problem"]), frozenset(ended["skipped"]))
+        if status == "skipped":
+            if not quick and scope in ("all", row.get("scope")):
+                skipped.append(row["check"])
+        elif status in ("ok", "problem"):
+            answered.append(row["check"])
+    return Looked(frozenset(answered), frozenset(skipped))
 
 
-def _rows(report: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _rows(report: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The rows of the checks that tell facts."""
     rows = report.get("results")
-    for row in rows[:MOST_ROWS] if isinstance(rows, list) else ():
-        if isinstance(row, dict) and isinstance(row.get("check"), str):
-            yield row
+    return [
+        row
+        for row in (rows[:MOST_ROWS] if isinstance(rows, list) else ())
+        if isinstance(row, dict) and isinstance(row.get("check"), str) and row["check"] in _TELLING
+    ]
 
 
-def _all(report: Mapping[str, Any]) -> Iterator[tuple[str, str, bool, str]]:
+def _all(report: Mapping[str, Any], rows: Iterable[dict[str, Any]]) -> Iterator[tuple[str, str, bool, str]]:
     """Fact, check, whether it is an entry of a list, value."""
     for fact, path in _OF_REPORT.items():
         for value in _texts(fact, _at(report, path)):
             yield fact, "", False, value
-    tables = {row["check"]: row["facts"] for row in _rows(report) if row.get("facts")}
+    tables = {row["check"]: row["facts"] for row in rows if row.get("facts")}
     for fact, (check, *keys) in _OF_CHECK.items():
         for value in _texts(fact, _at(tables.get(check), keys)):
             yield fact, check, fact in _LISTED, value
