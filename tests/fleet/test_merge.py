@@ -131,6 +131,18 @@ def test_what_must_be_alike_is_compared() -> None:
     assert not fleet.uncompared
 
 
+def test_names_without_end_are_bounded_and_said() -> None:
+    liars = [
+        ready(f"liar{n}", hccl_env={"variables": {f"X_{n}_{k}": "1" for k in range(5000)}}) for n in range(20)
+    ]
+    good = [ready(f"n{n}", hccl_env={"variables": {"HCCL_CONNECT_TIMEOUT": "600"}}) for n in range(300)]
+    fleet = merged(*good, *liars, ready("odd", hccl_env={"variables": {"HCCL_CONNECT_TIMEOUT": "120"}}))
+    text = fleet_text(fleet)
+    assert "all that came after the first 500 names" in " ".join(text.split())
+    assert len(fleet.skew) <= 510
+    assert "HCCL_CONNECT_TIMEOUT: 600 on 300 nodes" in text and "120 on odd" in text
+
+
 EVIL = "\x1b]0;x\x07<script>alert(1)</script>\u202e[1-9],$(id)"
 
 

@@ -6,12 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Optional
 
 from npudoctor.core.frozen import dataclass
+from npudoctor.core.messages import _
 from npudoctor.core.redact.redact import redact_value
 
 IN_STEP = 1.5  # seconds: a node tells whole ones
 LONGEST = 200  # characters of a value
 MOST = 400  # facts of one node; a real one has about 40
 MOST_ROWS = 1000
+MOST_NAMES = 500  # variables, packages and the like of all nodes together; a real fleet has about 100
 
 # Facts of the report itself, by where they stand.
 _OF_REPORT = {
@@ -228,12 +230,18 @@ class Comparison:
         self._nodes: dict[str, dict[str, list[str]]] = {}
         self._tellers: dict[str, dict[str, bool]] = {}  # by fact: the checks that tell it, and whether listed
         self._looked: dict[Looked, list[str]] = {}
-        self._count = 0
+        self._count = self._names = 0
+        self._left_out: dict[str, None] = {}
 
     def add(self, node: str, facts: Mapping[str, Told], looked: Looked) -> None:
         """The facts of one node, and which checks looked there."""
         self._count += 1
         for fact, (value, check, listed) in facts.items():
+            if fact not in self._nodes and listed:
+                self._names += 1
+                if self._names > MOST_NAMES:
+                    self._left_out[node] = None
+                    continue
             self._nodes.setdefault(fact, {}).setdefault(value, []).append(node)
             self._tellers.setdefault(fact, {})[check] = listed
         self._looked.setdefault(looked, []).append(node)
@@ -250,6 +258,9 @@ class Comparison:
             found += self._skew(fact, none)
             for node in unknown:
                 open_facts.setdefault(node, []).append(fact)
+        for node in self._left_out:
+            text = _("all that came after the first {n} names of variables and packages")
+            open_facts.setdefault(node, []).append(text.format(n=MOST_NAMES))
         found.sort(key=lambda skew: (sum(len(other.nodes) for other in skew.others), skew.fact))
         return tuple(found), _gaps(open_facts)
 
