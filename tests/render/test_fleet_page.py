@@ -110,7 +110,7 @@ def test_a_fix_of_one_node_is_told_as_its_own(browser: Browser, tmp_path: Path) 
         browser.open(path)
         shown = browser.run("document.body.innerText")
         assert ("on node0 (other nodes need other lines)" in shown) is told
-    assert "no report" in browser.run("document.querySelector('.map').innerText"), "no blank cells"
+    assert "no report" in browser.run("document.querySelector('.map').textContent"), "no blank cells"
 
 
 def test_on_paper_nothing_is_cut_off(browser: Browser, tmp_path: Path) -> None:

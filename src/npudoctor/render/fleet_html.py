@@ -10,22 +10,23 @@ from collections.abc import Iterable, Iterator
 from html import escape
 
 from npudoctor.core.messages import _, language
-from npudoctor.fleet.merge import NOT_READY, READY, SILENT, STATES, UNDETERMINED, Fleet, FleetFinding, Node
+from npudoctor.fleet.merge import NOT_READY, READY, SILENT, STATES, UNDETERMINED, Fleet, FleetFinding
 from npudoctor.fleet.nodes import fold
 from npudoctor.fleet.skew import Deviation
 from npudoctor.render.fleet_page import SCRIPT, STYLE
 from npudoctor.render.fleet_text import fix_title, one_line, reasons, value_text
 from npudoctor.render.printable import printable
 
-_SIGNS = {
-    "ok": "·",
-    "problem": "!",
-    "skipped": "",
-    "unknown": "?",
-    "timeout": "?",
-    "crashed": "?",
-    "broken": "?",
+_CELLS = {
+    "ok": "<td>·</td>",
+    "problem": '<td class="problem">!</td>',
+    "skipped": "<td></td>",
+    **{
+        status: f'<td class="unknown">{sign}</td>'
+        for status, sign in (("unknown", "?"), ("timeout", "?"), ("crashed", "?"), ("broken", "?"))
+    },
 }
+SHORT = 90  # characters of a node set, about three lines
 _ILL_FIRST = (NOT_READY, UNDETERMINED, SILENT, READY)
 
 
@@ -39,8 +40,11 @@ def _text(text: str) -> str:
 
 
 def _nodes(names: Iterable[str]) -> str:
-    text = _text(fold(names)).replace(",", ",<wbr>")
-    return f'<div class="nodes" tabindex="0">{text}</div>'
+    """A set; a long one scrolls in its box, which the keyboard then must reach."""
+    text = _text(fold(names))
+    if len(text) <= SHORT:
+        return f'<div class="nodes">{text}</div>'
+    return f'<div class="nodes many" tabindex="0">{text.replace(",", ",<wbr>")}</div>'
 
 
 def _head(fleet: Fleet) -> Iterator[str]:
@@ -117,22 +121,31 @@ def _value(fact: str, deviation: Deviation) -> str:
 
 def _map(fleet: Fleet) -> Iterator[str]:
     """Only checks that are not well somewhere have a column. Nodes that are ill come first."""
-    groups: dict[tuple[str, tuple[tuple[str, str], ...]], list[Node]] = {}
-    for node in fleet.nodes:
-        groups.setdefault((node.state, node.rows), []).append(node)
     checks = sorted(
-        {check for _state, rows in groups for check, status in rows if status not in ("ok", "skipped")}
+        {
+            check
+            for rows in {node.rows for node in fleet.nodes}
+            for check, status in rows
+            if status not in ("ok", "skipped")
+        }
     )
+    groups: dict[tuple[str, str], list[str]] = {}
+    cells: dict[tuple[tuple[str, str], ...], str] = {}
+    for node in fleet.nodes:
+        if node.rows not in cells:
+            cells[node.rows] = _cells(checks, node.rows)
+        groups.setdefault((node.state, cells[node.rows]), []).append(node.name)
     yield f"<section><h2>{_text(_('Nodes by checks'))}</h2>\n<p>"
     yield _text(_("· well, ! problem, ? could not be judged, blank: does not apply or was not asked"))
     yield '</p>\n<div class="map" tabindex="0"><table><thead>'
     yield f'<tr><th colspan="3">{_text(_("nodes"))}</th>'
     yield "".join(f'<th scope="col"><span>{_text(check)}</span></th>' for check in checks)
     yield "</tr></thead><tbody>\n"
-    for (state, rows), nodes in sorted(groups.items(), key=lambda item: _ILL_FIRST.index(item[0][0])):
-        yield f'<tr data-row="{state}"><th scope="row">{_nodes(node.name for node in nodes)}</th>'
+    names = _state_names()
+    for (state, signs), nodes in sorted(groups.items(), key=lambda item: _ILL_FIRST.index(item[0][0])):
+        yield f'<tr data-row="{state}"><th scope="row">{_nodes(nodes)}</th>'
         yield f'<td class="count">{len(nodes)}</td>'
-        yield f'<td class="state {state}">{_text(_state_names()[state])}</td>{_cells(checks, rows)}</tr>\n'
+        yield f'<td class="state {state}">{_text(names[state])}</td>{signs}</tr>\n'
     yield "</tbody></table></div></section>\n"
 
 
@@ -141,11 +154,7 @@ def _cells(checks: list[str], rows: tuple[tuple[str, str], ...]) -> str:
     if not rows:
         return f'<td colspan="{len(checks)}">{_text(_("no report"))}</td>' if checks else ""
     statuses = dict(rows)
-    return "".join(_cell(check, statuses.get(check, "skipped")) for check in checks)
-
-
-def _cell(check: str, status: str) -> str:
-    return f'<td class="sign {status}" title="{_text(check)}: {status}">{_SIGNS[status]}</td>'
+    return "".join(_CELLS[statuses.get(check, "skipped")] for check in checks)
 
 
 def _open(fleet: Fleet) -> Iterator[str]:

@@ -8,14 +8,17 @@ STYLE = r"""
 body{font:15px/1.45 system-ui,sans-serif;margin:1.5rem auto;max-width:78rem;padding:0 1rem}
 h1{font-size:1.4rem}h2{font-size:1.1rem;margin-top:2rem}
 .not_ready,.error,.problem{color:var(--bad)}.ready{color:var(--good)}
-.undetermined,.silent,.warning,.unknown,.timeout,.crashed,.broken{color:var(--odd)}
+.undetermined,.silent,.warning,.unknown{color:var(--odd)}
 table{border-collapse:collapse}th,td{border:1px solid var(--line);padding:.2rem .5rem;text-align:left}
 th,td{vertical-align:top}.count{text-align:right}.state{white-space:nowrap}
-.wide{overflow-x:auto}.map{overflow:auto;max-height:75vh}
+.wide{overflow-x:auto}
+.map{overflow:auto;max-height:75vh;content-visibility:auto;contain-intrinsic-size:auto 75vh}
 .map thead th{position:sticky;top:0;background:Canvas;vertical-align:bottom}
-.map thead span{writing-mode:vertical-rl;font-weight:400}.map .sign{text-align:center}
+.map thead span{writing-mode:vertical-rl;font-weight:400}
+.map td{text-align:center}.map td.count{text-align:right}
 .nodes{font-family:ui-monospace,monospace;font-weight:400;overflow-wrap:anywhere;min-width:14rem;
-max-width:36rem;max-height:6em;overflow:auto}.whole .nodes{max-width:none}output{margin-left:1rem;opacity:.7}
+max-width:36rem}.many{max-height:6em;overflow:auto}.whole .nodes{max-width:none}
+output{margin-left:1rem;opacity:.7}
 .told{min-width:22rem}.value{overflow-wrap:anywhere;min-width:9rem;max-width:24rem}
 pre{background:#8882;padding:.5rem;white-space:pre-wrap;overflow-wrap:anywhere}
 .bar{position:sticky;top:0;background:Canvas;padding:.4rem 0;z-index:1}
@@ -23,7 +26,7 @@ input{font:inherit;padding:.3rem;width:100%;max-width:30rem}
 .empty::after{content:"\2013"}
 :focus-visible{outline:2px solid Highlight}
 @media print{.bar{display:none}.map thead th{position:static}
-.wide,.map,.nodes{max-height:none;overflow:visible}
+.wide,.map,.many{max-height:none;overflow:visible;content-visibility:visible}
 body{max-width:none;font-size:11px}.nodes,.told,.value{min-width:0;max-width:none}.told{width:50%}tr{break-inside:avoid}}
 """
 # A row stays when each word stands in it, or names a node of a folded set: node17 is in node[1-37], and
