@@ -4,6 +4,8 @@
   and at most 200 MiB: nodes are addresses of the loopback, in a network of their own, with real sshd (root).
 - `fleet report` reads, merges, compares and draws the page of 10,000 reports in at most 3 times the time that
   `json.loads` takes for them, in at most 600 MiB.
+- The page of 1,000 nodes, no two of them alike, 24 checks ill somewhere, opens in Chromium within a second,
+  and so does each filter.
 
 FLEET_BENCH_NODES (256) and FLEET_BENCH_REPORTS (10000) are how many.
 """
@@ -20,13 +22,28 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 SSH_RATIO, SSH_MEMORY, ROUNDS = 1.2, 200, 3
 REPORT_RATIO, REPORT_MEMORY = 3.0, 600
+PAGE_NODES, PAGE_ILL, PAGE_SECONDS = 1000, 24, 1.0
 FANOUT = "64"
 BIN = Path(sys.executable).parent
 LOADS = "import json, sys\nfor line in open(sys.argv[1], encoding='utf-8'): json.loads(line)"
+FILTERS = ("node17", "node9 error", "disk-space.full-500", "6.77", "nothing has this", "")
+FILTER = """word => {
+    const began = performance.now(), box = document.getElementById('filter');
+    box.value = word;
+    box.dispatchEvent(new Event('input'));
+    document.querySelector('.map').scrollIntoView();
+    document.querySelector('.map').scrollHeight;
+    return performance.now() - began;
+}"""
+ILL: dict[str, object] = {
+    "code": "disk-space.full", "severity": "error", "evidence": [], "device": None, "action": "none",
+    "caused_by": None, "ignored": None, "fix": None,
+}  # fmt: skip
 SSHD = """\
 HostKey {folder}/host
 AuthorizedKeysFile {folder}/key.pub
@@ -49,7 +66,7 @@ def main() -> int:
     """Measure both."""
     folder = Path(tempfile.mkdtemp(prefix="npudoctor-fleet-"))
     try:
-        return max(_reports(folder), _nodes(folder))
+        return max(_reports(folder), _page(folder), _nodes(folder))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -79,22 +96,76 @@ def _reports(folder: Path) -> int:
     return _told("fleet report", what, ratio, REPORT_RATIO, memory, REPORT_MEMORY, max(theirs), max(ours))
 
 
+def _real_report() -> dict[str, Any]:
+    command = [str(BIN / "npudoctor"), "check", "--expect", "none", "--format", "json"]
+    report: dict[str, Any] = json.loads(subprocess.run(command, capture_output=True, check=False).stdout)
+    return report
+
+
 def _write_reports(path: Path, count: int) -> None:
     """This machine's real report under many names; one in fifty is ill, one in 97 has another kernel."""
-    command = [str(BIN / "npudoctor"), "check", "--expect", "none", "--format", "json"]
-    report = json.loads(subprocess.run(command, capture_output=True, check=False).stdout)
+    report = _real_report()
     well = report["results"][0]["findings"]
-    ill: dict[str, object] = {
-        "code": "disk-space.full", "severity": "error", "evidence": [], "device": None, "action": "none",
-        "caused_by": None, "ignored": None, "fix": None,
-    }  # fmt: skip
     release = report["host"]["release"]
     with path.open("w", encoding="utf-8") as file:
         for number in range(count):
             sick = number % 50 == 0
             report["host"].update(name=f"node{number}", release=release if number % 97 else "6.2")
-            report["results"][0]["findings"] = [{**ill, "message": f"{number} MiB left"}] if sick else well
+            report["results"][0]["findings"] = [{**ILL, "message": f"{number} MiB left"}] if sick else well
             report.update(verdict="not_ready" if sick else "ready", exit_code=int(sick))
+            file.write(json.dumps(report) + "\n")
+
+
+def _page(folder: Path) -> int:
+    """Seconds until the page is loaded, and until it is laid out again after each of some filters."""
+    sys.path.insert(0, str(ROOT))
+    from tests.support.browser import Browser, find
+
+    chromium = find()
+    if chromium is None:
+        print("bench: the page of fleet report: could not measure: needs Chromium")
+        return 2
+    reports, page = folder / "thousand.jsonl", folder / "thousand.html"
+    _write_unlike(reports, PAGE_NODES)
+    words = [
+        str(BIN / "npudoctor"),
+        "fleet",
+        "report",
+        str(reports),
+        "--format",
+        "html",
+        "--output",
+        str(page),
+    ]
+    _timed(words, statuses=(0, 1, 2))
+    with Browser(chromium, folder) as browser:
+        browser.call(
+            "Emulation.setDeviceMetricsOverride", width=1280, height=900, deviceScaleFactor=1, mobile=False
+        )
+        browser.open(page)
+        opened = browser.run("performance.getEntriesByType('navigation')[0].loadEventEnd") / 1000
+        filtered = [browser.run(f"({FILTER})({json.dumps(word)})") / 1000 for word in FILTERS]
+    kept = max(opened, *filtered) <= PAGE_SECONDS
+    print(
+        f"{'ok  ' if kept else 'MISS'} the page of {PAGE_NODES} nodes: opens in {opened:.2f} s,"
+        f" filters in {max(filtered):.2f} s (at most {PAGE_SECONDS:g}); {page.stat().st_size >> 10} KiB",
+        flush=True,
+    )
+    return 0 if kept else 1
+
+
+def _write_unlike(path: Path, count: int) -> None:
+    """Reports of which each has rows, and a finding, that no other has: no row of the page is shared."""
+    report = _real_report()
+    rows = report["results"]
+    with path.open("w", encoding="utf-8") as file:
+        for number in range(count):
+            for place, row in enumerate(rows[:PAGE_ILL]):
+                row["status"] = "problem" if number >> (place % 12) & 1 else "ok"
+            own = {**ILL, "code": f"disk-space.full-{number}", "message": f"{number} MiB left"}
+            rows[0]["findings"] = [own]
+            report["host"].update(name=f"node{number}", release=f"6.{number // 5}")
+            report.update(verdict="not_ready", exit_code=1)
             file.write(json.dumps(report) + "\n")
 
 

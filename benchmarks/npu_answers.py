@@ -98,6 +98,7 @@ case "$1 $3 $4" in
 "-i -netdetect -g") echo "netdetect address: 192.0.2.1" ;;
 "-i -gateway -g") echo "default gateway:192.0.2.1, Iface:eth$2" ;;
 "-i -tls -g") echo "dev_id:$2, {_TLS}" ;;
+"-i -mtu -g") echo "mtu:4096" ;;
 *) echo "Command execute failed!"; exit 1 ;;
 esac
 """

@@ -16,9 +16,9 @@ from benchmarks.promise import CannotMeasureError
 TOOLS = "/usr/local/Ascend/driver/tools"
 NPU_SMI, HCCN_TOOL = f"{TOOLS}/npu-smi", f"{TOOLS}/hccn_tool"
 CHAIN = f"{TOOLS}/one-device"
-"""Asks hccn_tool the six questions about one device, one after the other."""
+"""Asks hccn_tool the seven questions about one device, one after the other."""
 
-QUESTIONS = ("ip", "link", "net_health", "netdetect", "gateway", "tls")
+QUESTIONS = ("ip", "link", "net_health", "netdetect", "gateway", "tls", "mtu")
 NODES = (*(f"davinci{number}" for number in range(NPUS)), "davinci_manager", "devmm_svm", "hisi_hdc")
 PATIENCE = 60
 CLONE_NEWNS = 0x00020000

@@ -264,7 +264,7 @@ def _finding(
 
 def facts(machine: Machine) -> Mapping[str, object]:
     """What each port has, for machines."""
-    names = ("address", "netmask", "gateway", "netdetect", "link", "health", "tls")
+    names = ("address", "netmask", "gateway", "netdetect", "link", "health", "tls", "mtu")
     found: dict[str, object] = {}
     for port in machine.ports:
         told = {name: port.get(name) for name in names if port.get(name)}

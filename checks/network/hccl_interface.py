@@ -103,7 +103,8 @@ def hccl_interface(host: Host) -> Iterator[Union[Finding, Facts]]:
         yield _pasted(value, meant) if meant else _bad_value(value, why, _better(host))
         return
     owner, own = _owner(host, address, zone)
-    yield Facts({"address": address, "interface": owner.name if owner else None})
+    name, mtu = (owner.name, owner.mtu or None) if owner else (None, None)
+    yield Facts({"address": address, "interface": name, "mtu": mtu})
     if owner is None or own is None:
         severity = INFO if meant_for_other_machines(host) else ERROR
         yield _not_ours(value, host.network.interfaces(), _better(host), severity)

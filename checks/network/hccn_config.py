@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 # Cards for inference have no port; the questions to an Ascend 950 are known from documents only.
 WITHOUT_PORT = ("Ascend 310", "Ascend 310P")
 OTHER_SYNTAX = "Ascend 950"
+# Without an answer to these the check cannot tell; the MTU is only a fact.
+JUDGED = ("ip", "link", "net_health", "netdetect", "gateway", "tls")
 
 
 @check(
@@ -43,8 +45,9 @@ def hccn_config(host: Host) -> Iterator[Union[Finding, Facts]]:
     ## What it does
 
     Reads /etc/hccn.conf, and asks hccn_tool for each NPU whose device node is here: `-ip`, `-link`,
-    `-net_health`, `-netdetect`, `-gateway`, `-tls`, each with `-g`, which changes nothing. Eight NPUs are
-    asked side by side; one that does not answer a question is not asked the next.
+    `-net_health`, `-netdetect`, `-gateway`, `-tls`, `-mtu`, each with `-g`, which changes nothing. Eight NPUs
+    are asked side by side; one that does not answer a question is not asked the next. The MTU is not judged:
+    `npudoctor fleet report` compares it between nodes.
 
     - `hccn-config.tls-differs`: TLS is on for some NPUs and off for others.
     - `hccn-config.duplicate-address`, `hccn-config.no-address`: two NPUs have one address; some have one and
@@ -142,9 +145,9 @@ def _silent(ports: Sequence[Port]) -> str:
     What every NPU refuses alike is a question that this driver does not know, and a port without an address
     need not have a health.
     """
-    asked = [(port.device, question, reply) for port in ports for question, reply in port.replies.items()]
-    alike = {name for name in (ports[0].replies if ports else ()) if _not_known(ports, name)}
-    if ports and len(alike) == len(ports[0].replies):
+    asked = [(port.device, name, port.replies[name]) for port in ports for name in JUDGED]
+    alike = {name for name in JUDGED if ports and _not_known(ports, name)}
+    if len(alike) == len(JUDGED):
         alike = set()  # it refuses everything: that is no matter of one question
     missing = [
         (device, name, reply)

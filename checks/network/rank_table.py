@@ -209,6 +209,7 @@ def _of_the_table(host: Host, path: str, look: RankTableFile) -> Iterator[Union[
     yield Facts(
         {
             "path": path,
+            "digest": look.digest,
             "template": table.version or table.template,
             "servers": len(table.servers),
             "ranks": len(table.devices),

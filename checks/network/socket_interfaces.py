@@ -114,11 +114,26 @@ def socket_interfaces(host: Host) -> Iterator[Union[Finding, Facts]]:
         cap = _cap(host, variable)
         for finding in _judge(host, variable, chosen, several):
             yield _at_most(finding, cap)
-    yield Facts({"interfaces": {name: [one.name for one in chosen] for name, chosen in picks.items()}})
+    yield _facts(host, picks)
     together = list(_together(host, picks, several))
     yield from together
     if not picks and not together:
         raise Skip(_("no variable names an interface"))
+
+
+def _facts(host: Host, picks: Mapping[str, Sequence[Interface]]) -> Facts:
+    """`hccl_default`: the interface that HCCL takes where no variable names one; None where one does."""
+    from npudoctor.facts.job.interface_names import default_order
+
+    default = default_order(host.network.interfaces())[:1] if _left_to_hccl(host) else []
+    used = [*default, *(one for chosen in picks.values() for one in chosen)]
+    return Facts(
+        {
+            "interfaces": {name: [one.name for one in chosen] for name, chosen in picks.items()},
+            "hccl_default": default[0].name if default else None,
+            "mtu": {one.name: one.mtu for one in used if one.mtu},
+        }
+    )
 
 
 def _concerns(host: Host, variable: str) -> bool:

@@ -45,7 +45,32 @@ def test_every_field_is_described(name: str) -> None:
     assert schema["$id"] == f"urn:npudoctor:schema:{name}:1"
     found = dict(fields(schema))
     assert len(found) > 5
-    assert [path for path, field in found.items() if not field.get("description")] == []
+    assert [path for path, field in found.items() if not field.get("description", "").endswith(".")] == []
+    null = {path: field["description"] for path, field in found.items() if may_be_null(schema, field)}
+    assert [path for path, text in null.items() if "null" not in text] == []
+    seconds = {path: field["description"] for path, field in found.items() if path.endswith(".seconds")}
+    assert [path for path, text in seconds.items() if "in seconds" not in text] == []
+
+
+def may_be_null(schema: dict[str, Any], field: dict[str, Any]) -> bool:
+    """Whether null is valid for the field itself."""
+    if "$ref" in field:
+        field = schema["$defs"][field["$ref"].rpartition("/")[2]]
+    options = [field, *field.get("anyOf", []), *field.get("oneOf", [])]
+    return any("null" in one.get("type", []) or None in one.get("enum", []) for one in options)
+
+
+@pytest.mark.parametrize("name", sorted(SCHEMAS))
+def test_a_reader_passes_over_what_later_versions_add(name: str) -> None:
+    def closed(node: Any) -> bool:
+        parts = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+        shut = isinstance(node, dict) and False in (
+            node.get("additionalProperties"),
+            node.get("unevaluatedProperties"),
+        )
+        return shut or any(map(closed, parts))
+
+    assert not closed(SCHEMAS[name])
 
 
 @pytest.mark.parametrize("name", sorted(SCHEMAS))

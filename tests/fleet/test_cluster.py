@@ -9,9 +9,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Callable
 
+import jsonschema
 import pytest
 from tests.real import cann_tree
 
@@ -75,6 +77,10 @@ def cluster(
 def documents(text: str) -> dict[str, Any]:
     document = json.loads(text)
     assert isinstance(document, dict)
+    for each in (document, *(row for row in document.get("reports", []) if "schema" in row)):
+        name = each["schema"].partition(".")[2].replace("/", "-")
+        schema = (files("npudoctor.render") / f"schemas/{name}.json").read_text("utf-8")
+        jsonschema.validate(each, json.loads(schema))
     return document
 
 

@@ -76,6 +76,81 @@ def test_skew_names_the_majority_and_the_deviants() -> None:
     assert "skew: none" in fleet_text(merged(ready("a"), ready("b")))
 
 
+def with_row(node: str, check: str, status: str, facts: dict[str, Any], **more: Any) -> dict[str, Any]:
+    made = ready(node)
+    made["results"].append({"check": check, "status": status, "scope": "job", "facts": facts, "findings": []})
+    return {**made, **more}
+
+
+CANN = {"installs": [{"path": "/cann", "version": "8.0.0"}], "active": "/cann"}
+
+
+@pytest.mark.parametrize(
+    "check, status, facts, more, told",
+    [
+        ("cann-install", "skipped", {}, {}, "none on odd"),
+        ("cann-install", "unknown", {}, {}, "odd: CANN"),
+        ("cann-install", "ok", {**CANN, "installs": [{"path": "/cann", "version": None}]}, {}, "odd: CANN"),
+        ("cann-install", "skipped", {}, {"profile": "quick"}, "odd: CANN"),
+        ("cann-install", "skipped", {}, {"scope": "node"}, "odd: CANN"),
+        ("clock", "ok", {}, {}, "odd: CANN"),
+    ],
+)
+def test_who_tells_no_value_is_named(
+    check: str, status: str, facts: dict[str, Any], more: dict[str, Any], told: str
+) -> None:
+    good = [with_row(f"n{n}", "cann-install", "ok", CANN) for n in range(3)]
+    fleet = merged(*good, with_row("odd", check, status, facts, **more))
+    text = fleet_text(fleet)
+    assert told in text and told.replace("none on odd", "CANN: 8.0.0 on 3 nodes") in text
+    assert ("no value to compare:" in text) == (told == "odd: CANN") == bool(fleet.uncompared)
+    page = fleet_html(fleet)
+    assert "CANN" in page and "odd" in page
+
+
+def test_what_must_be_alike_is_compared() -> None:
+    facts: dict[str, Any] = {
+        "rank_table": {"digest": "ab12", "servers": 2},
+        "hccn_config": {"npu/0": {"tls": "0", "mtu": "4096"}, "npu/1": {"tls": "0", "mtu": "4096"}},
+        "socket_interfaces": {"interfaces": {}, "hccl_default": "eth0", "mtu": {"eth0": 9000}},
+        "package_requirements": {"frameworks": {"torch": "2.1.0"}},
+        "nccl_env": {"variables": {"NCCL_DEBUG": "WARN"}},
+    }
+    other: dict[str, Any] = {
+        "rank_table": {"digest": "cd34", "servers": 2},
+        "hccn_config": {"npu/0": {"tls": "1", "mtu": "4096"}, "npu/1": {"tls": "0", "mtu": "1500"}},
+        "socket_interfaces": {"interfaces": {}, "hccl_default": "enp1s0", "mtu": {"enp1s0": 1500}},
+        "package_requirements": {"frameworks": {}},
+        "nccl_env": {"variables": {}},
+    }
+    fleet = merged(*(ready(f"n{n}", **facts) for n in range(3)), ready("odd", **other))
+    told = {skew.fact: (skew.majority.value, skew.others[0].value) for skew in fleet.skew}
+    assert told == {
+        "rank table digest": ("ab12", "cd34"),
+        "device TLS": ("0", "0 1"),
+        "device MTU": ("4096", "1500 4096"),
+        "HCCL default interface": ("eth0", "enp1s0"),
+        "interface MTU": ("9000", "1500"),
+        "torch": ("2.1.0", None),
+        "NCCL_DEBUG": ("WARN", None),
+    }
+    assert "torch: 2.1.0 on 3 nodes\n    none on odd" in fleet_text(fleet)
+    assert "NCCL_DEBUG: WARN on 3 nodes\n    not set on odd" in fleet_text(fleet)
+    assert not fleet.uncompared
+
+
+def test_names_without_end_are_bounded_and_said() -> None:
+    liars = [
+        ready(f"liar{n}", hccl_env={"variables": {f"X_{n}_{k}": "1" for k in range(5000)}}) for n in range(20)
+    ]
+    good = [ready(f"n{n}", hccl_env={"variables": {"HCCL_CONNECT_TIMEOUT": "600"}}) for n in range(300)]
+    fleet = merged(*good, *liars, ready("odd", hccl_env={"variables": {"HCCL_CONNECT_TIMEOUT": "120"}}))
+    text = fleet_text(fleet)
+    assert "all that came after the first 500 names" in " ".join(text.split())
+    assert len(fleet.skew) <= 510
+    assert "HCCL_CONNECT_TIMEOUT: 600 on 300 nodes" in text and "120 on odd" in text
+
+
 EVIL = "\x1b]0;x\x07<script>alert(1)</script>\u202e[1-9],$(id)"
 
 

@@ -61,7 +61,7 @@ def test_a_thousand_nodes_open_and_are_filtered(browser: Browser, tmp_path: Path
 
 
 def test_it_fetches_nothing_and_runs_nothing_of_a_node(browser: Browser, tmp_path: Path) -> None:
-    hostile = report("<img src=x onerror=document.title='owned'>")
+    hostile = report("<img src=x onerror=document.title='owned'>[1][")
     hostile["msg"] = "</script><script>document.title='owned'</script>"
     for row in hostile["results"]:
         for finding in row["findings"]:
@@ -73,6 +73,44 @@ def test_it_fetches_nothing_and_runs_nothing_of_a_node(browser: Browser, tmp_pat
     assert browser.run("document.querySelectorAll('img, svg, link, iframe').length") == 0
     assert browser.run("performance.getEntriesByType('resource').length") == 0
     assert browser.run("document.body.textContent").count("document.title='owned'") > 0
+    browser.run(f"{FILTER}('owned')")
+    assert len(browser.run(SHOWN)) > 0, "the script bears such names"
+
+
+def test_nodes_of_two_numbers_and_of_fixed_width_are_found(browser: Browser, tmp_path: Path) -> None:
+    names = [f"rack{rack}n{slot}" for rack in (1, 2, 5) for slot in (1, 3, 4)] + [
+        "gpu008",
+        "gpu009",
+        "gpu010",
+    ]
+    path = tmp_path / "page.html"
+    path.write_text(page([report(name) for name in names]), encoding="utf-8")
+    browser.open(path)
+    assert "rack[1-2,5]n[1,3-4]" in browser.run("document.body.textContent")
+    for name in names:
+        browser.run(f"{FILTER}('{name.upper()} orphan')")
+        assert any("orphan-segment" in row for row in browser.run(SHOWN)), name
+    for name in ("rack3n3", "rack2n2", "gpu011", "gpu08"):
+        browser.run(f"{FILTER}('{name}')")
+        assert browser.run(SHOWN) == [] and browser.run("document.getElementById('shown').value")[0] == "0"
+
+
+def test_a_fix_of_one_node_is_told_as_its_own(browser: Browser, tmp_path: Path) -> None:
+    made = [report(f"node{n}") for n in range(3)]
+    path = tmp_path / "page.html"
+    for text, told in (("ipcrm -m 5", False), ("ipcrm -m 99", True)):
+        finding = next(one for row in made[2]["results"] for one in row["findings"] if one["fix"])
+        finding["fix"]["commands"] = [text]
+        for other in made[:2]:
+            same = next(
+                one for row in other["results"] for one in row["findings"] if one["code"] == finding["code"]
+            )
+            same["fix"]["commands"] = ["ipcrm -m 5"]
+        path.write_text(page(made, ("node9",)), encoding="utf-8")
+        browser.open(path)
+        shown = browser.run("document.body.innerText")
+        assert ("on node0 (other nodes need other lines)" in shown) is told
+    assert "no report" in browser.run("document.querySelector('.map').textContent"), "no blank cells"
 
 
 def test_on_paper_nothing_is_cut_off(browser: Browser, tmp_path: Path) -> None:
@@ -85,3 +123,5 @@ def test_on_paper_nothing_is_cut_off(browser: Browser, tmp_path: Path) -> None:
     assert browser.run(cut) is True
     browser.picture(tmp_path / "paper.png", 1200, 900, paper=True)
     assert browser.run(cut) is False
+    browser.picture(tmp_path / "a4.png", 794, 1123, paper=True)
+    assert browser.run("document.documentElement.scrollWidth <= innerWidth") is True

@@ -72,6 +72,7 @@ def ports(**changes: str) -> dict[Union[str, tuple[str, ...]], Union[str, Answer
             "gateway": f"default gateway:198.51.100.1, Iface:eth{number}\n",
             "tls": f"dev_id:{number}, tls switch[0](0:disable, 1:enable), tls preconfigured[1]"
             "(0:non-preset, 1:preset)\n",
+            "mtu": "mtu:4096\n",
         }
         for question, text in told.items():
             argv = (TOOL, "-i", str(number), f"-{question}", "-g")

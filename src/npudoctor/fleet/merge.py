@@ -10,7 +10,7 @@ from npudoctor.core.frozen import dataclass, field
 from npudoctor.core.messages import _
 from npudoctor.core.redact.redact import redact
 from npudoctor.fleet.reading import Found, Item
-from npudoctor.fleet.skew import Comparison, Skew, clock_text, facts_of, looked_at
+from npudoctor.fleet.skew import NOWHERE, Comparison, Gap, Looked, Skew, Told, clock_text, facts_of
 
 READY, NOT_READY, UNDETERMINED, SILENT = "ready", "not_ready", "undetermined", "silent"
 STATES = (READY, NOT_READY, UNDETERMINED, SILENT)
@@ -37,7 +37,10 @@ class Node:
 
 @dataclass(frozen=True)
 class FleetFinding:
-    """One code on all nodes that have it. `message` is the first node's; `variants`: how many there are."""
+    """One code on all nodes that have it. `message` and `fix` are the first node's.
+
+    `variants`, `fixes`: how many different ones there are; a fix names what lies on that node alone.
+    """
 
     code: str
     check: str
@@ -47,6 +50,7 @@ class FleetFinding:
     fix: Optional[Mapping[str, Any]]
     nodes: tuple[str, ...]
     variants: int
+    fixes: int = 1
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,7 @@ class Fleet:
     skew: tuple[Skew, ...]
     failures: tuple[Failure, ...]
     superseded: Mapping[str, int] = field(default_factory=dict)
+    uncompared: tuple[Gap, ...] = ()
 
     def names(self, state: str) -> tuple[str, ...]:
         """The nodes in this state."""
@@ -92,7 +97,7 @@ class _Draft:
     __slots__ = ("facts", "findings", "looked", "node")
 
     def __init__(
-        self, node: Node, findings: dict[str, tuple[Any, ...]], facts: dict[str, str], looked: frozenset[str]
+        self, node: Node, findings: dict[str, tuple[Any, ...]], facts: dict[str, Told], looked: Looked
     ) -> None:
         self.node, self.findings, self.facts, self.looked = node, findings, facts, looked
 
@@ -122,7 +127,7 @@ class Merger:
                 self._failures.append(Failure(name, item.source, _short(item.error)))
                 if name is not None and name not in self._drafts:
                     node = Node(name, state, _short(item.error), source=item.source, error=_short(item.error))
-                    self._drafts[name] = _Draft(node, {}, {}, frozenset())
+                    self._drafts[name] = _Draft(node, {}, {}, NOWHERE)
 
     def add(self, found: Found) -> bool:
         """Add one report; False when a newer one of this node is known."""
@@ -154,7 +159,9 @@ class Merger:
             if draft.node.error is None:
                 comparison.add(name, draft.facts, draft.looked)
         ordered = tuple(nodes[name] for name in sorted(nodes, key=natural))
-        return Fleet(ordered, self._findings(), comparison.skews(), tuple(self._failures), self._superseded)
+        skew, gaps = comparison.skews()
+        failures = tuple(self._failures)
+        return Fleet(ordered, self._findings(), skew, failures, self._superseded, gaps)
 
     def _called(self, name: str) -> str:
         return name if name in self._known else self._short.get(_host(name), name)
@@ -169,13 +176,13 @@ class Merger:
             check, status = _text(row.get("check"))[:100], row.get("status")
             rows.append((check, status if status in STATUSES else "unknown"))
             listed = row.get("findings")
-            for finding in (listed if isinstance(listed, list) else [])[:MOST_FINDINGS]:
-                self._note(check, _dict(finding), findings)
+            if listed and isinstance(listed, list):
+                for finding in listed[:MOST_FINDINGS]:
+                    self._note(check, _dict(finding), findings)
         state = _text(report.get("verdict"))
         if state not in _STATUS_OF or report.get("exit_code") != _STATUS_OF[state] or not rows:
             state = UNDETERMINED
         shared = self._share(tuple(rows))
-        looked = self._share(looked_at(report, dict(rows)))
         node = Node(
             name,
             state,
@@ -185,11 +192,11 @@ class Merger:
             shared,
             self._share(tuple(sorted(findings))),
         )
-        told = facts_of(report)
+        told, looked = facts_of(report)
         if found.ahead is not None:
-            told["clock"] = clock_text(found.ahead)
+            told["clock"] = Told(clock_text(found.ahead))
         facts = {self._share(fact): self._share(value) for fact, value in told.items()}
-        return _Draft(node, findings, facts, looked)
+        return _Draft(node, findings, facts, self._share(looked))
 
     def _note(self, check: str, finding: dict[str, Any], findings: dict[str, tuple[Any, ...]]) -> None:
         code, severity = _text(finding.get("code"))[:200], _text(finding.get("severity"))
@@ -224,22 +231,26 @@ class Merger:
         nodes: dict[tuple[str, str], list[str]] = {}
         first: dict[tuple[str, str], tuple[Any, ...]] = {}
         messages: dict[tuple[str, str], set[str]] = {}
+        fixes: dict[tuple[str, str], set[Any]] = {}
         for name, draft in self._drafts.items():
             for code, found in draft.findings.items():
                 key = (code, found[1])
                 nodes.setdefault(key, []).append(name)
                 first.setdefault(key, found)
                 messages.setdefault(key, set()).add(found[2])
+                fixes.setdefault(key, set()).add(found[4])
         order = sorted(nodes, key=lambda key: (-_SEVERITIES[key[1]], -len(nodes[key]), key))
-        return tuple(_finding(key, first[key], nodes[key], messages[key]) for key in order)
+        return tuple(
+            _finding(key, first[key], nodes[key], len(messages[key]), len(fixes[key])) for key in order
+        )
 
 
 def _finding(
-    key: tuple[str, str], kept: tuple[Any, ...], nodes: list[str], messages: set[str]
+    key: tuple[str, str], kept: tuple[Any, ...], nodes: list[str], variants: int, fixes: int
 ) -> FleetFinding:
     check, severity, message, action, fix = kept
     told = fix and {"title": fix[0], "risk": fix[1], "needs_root": fix[2], "commands": list(fix[3])}
-    return FleetFinding(key[0], check, severity, message, action, told, tuple(nodes), len(messages))
+    return FleetFinding(key[0], check, severity, message, action, told, tuple(nodes), variants, fixes)
 
 
 def natural(name: str) -> tuple[tuple[int, int, str], ...]:

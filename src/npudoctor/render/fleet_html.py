@@ -6,71 +6,45 @@ whole: the script only filters. Nodes that are alike share one row of the map.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from html import escape
 
 from npudoctor.core.messages import _, language
-from npudoctor.fleet.merge import STATES, Fleet, Node
+from npudoctor.fleet.merge import NOT_READY, READY, SILENT, STATES, UNDETERMINED, Fleet, FleetFinding
 from npudoctor.fleet.nodes import fold
 from npudoctor.fleet.skew import Deviation
-from npudoctor.render.fleet_text import one_line
+from npudoctor.render.fleet_page import SCRIPT, STYLE
+from npudoctor.render.fleet_text import fix_title, one_line, reasons, value_text
 from npudoctor.render.printable import printable
 
-_SIGNS = {
-    "ok": "·",
-    "problem": "!",
-    "skipped": "",
-    "unknown": "?",
-    "timeout": "?",
-    "crashed": "?",
-    "broken": "?",
+_CELLS = {
+    "ok": "<td>·</td>",
+    "problem": '<td class="problem">!</td>',
+    "skipped": "<td></td>",
+    **{
+        status: f'<td class="unknown">{sign}</td>'
+        for status, sign in (("unknown", "?"), ("timeout", "?"), ("crashed", "?"), ("broken", "?"))
+    },
 }
-_STYLE = """
-:root{color-scheme:light dark;--line:#8884;--bad:light-dark(#b3261e,#ff8a80);
---odd:light-dark(#8a5200,#ffb74d);--good:light-dark(#2e7d32,#81c784)}
-body{font:15px/1.45 system-ui,sans-serif;margin:1.5rem auto;max-width:78rem;padding:0 1rem}
-h1{font-size:1.4rem}h2{font-size:1.1rem;margin-top:2rem}
-.not_ready,.error,.problem{color:var(--bad)}.ready{color:var(--good)}
-.undetermined,.silent,.warning,.unknown,.timeout,.crashed,.broken{color:var(--odd)}
-table{border-collapse:collapse}th,td{border:1px solid var(--line);padding:.2rem .5rem;text-align:left}
-th,td{vertical-align:top}
-.map{overflow:auto;max-height:75vh}
-.map thead th{position:sticky;top:0;background:Canvas;vertical-align:bottom}
-.map thead th span{writing-mode:vertical-rl;font-weight:400}.map td{text-align:center}
-.nodes{font-family:ui-monospace,monospace;font-weight:400;overflow-wrap:anywhere;min-width:14rem}
-td.nodes{max-width:26rem}div.nodes{max-height:6em;overflow:auto}.told{min-width:22rem}
-pre{background:#8882;padding:.5rem;white-space:pre-wrap;overflow-wrap:anywhere}
-input{font:inherit;padding:.3rem;width:100%;max-width:30rem}
-:focus-visible{outline:2px solid Highlight}
-@media print{input,label{display:none}.map,div.nodes{max-height:none;overflow:visible}body{max-width:none}}
-"""
-# A row stays when each word stands in it, or names a node of its folded set: node17 is in node[1-37].
-_SCRIPT = """
-const box=document.getElementById('filter'),rows=[...document.querySelectorAll('[data-row]')];
-const texts=rows.map(r=>(r.dataset.row+' '+r.textContent).toLowerCase());
-const sets=rows.map(r=>[...r.querySelectorAll('.nodes')]
-.flatMap(e=>e.textContent.match(/[^,[]*\\[[^\\]]*\\][^,]*/g)||[])
-.map(t=>/^(.*)\\[(.*)\\](.*)$/.exec(t.toLowerCase())).filter(Boolean)
-.map(m=>[m[1],m[3],m[2].split(',').map(p=>{const [a,b]=p.split('-');return [+a,+(b||a),a.length]})]));
-const inSet=(w,[head,tail,spans])=>{if(!w.startsWith(head)||!w.endsWith(tail))return false;
-const n=w.slice(head.length,w.length-tail.length);
-return /^\\d+$/.test(n)&&spans.some(([a,b,l])=>+n>=a&&+n<=b&&(n[0]!=='0'||n.length===l))};
-box.addEventListener('input',()=>{const w=box.value.toLowerCase().split(/\\s+/);
-rows.forEach((r,i)=>{r.hidden=!w.every(x=>texts[i].includes(x)||sets[i].some(s=>inSet(x,s)))})});
-document.addEventListener('keydown',e=>{if(e.key==='/'&&document.activeElement!==box){e.preventDefault();box.focus()}
-if(e.key==='Escape'){box.value='';box.dispatchEvent(new Event('input'));box.blur()}});
-"""
+SHORT = 90  # characters of a node set, about three lines
+_ILL_FIRST = (NOT_READY, UNDETERMINED, SILENT, READY)
 
 
 def fleet_html(fleet: Fleet) -> str:
     """The page."""
-    return "".join(
-        (*_head(fleet), *_findings(fleet), *_skew(fleet), *_map(fleet), *_failures(fleet), *_foot())
-    )
+    return "".join((*_head(fleet), *_findings(fleet), *_skew(fleet), *_map(fleet), *_open(fleet), *_foot()))
 
 
 def _text(text: str) -> str:
     return escape(printable(text))
+
+
+def _nodes(names: Iterable[str]) -> str:
+    """A set; a long one scrolls in its box, which the keyboard then must reach."""
+    text = _text(fold(names))
+    if len(text) <= SHORT:
+        return f'<div class="nodes">{text}</div>'
+    return f'<div class="nodes many" tabindex="0">{text.replace(",", ",<wbr>")}</div>'
 
 
 def _head(fleet: Fleet) -> Iterator[str]:
@@ -79,91 +53,118 @@ def _head(fleet: Fleet) -> Iterator[str]:
     yield f'<!doctype html>\n<html lang="{language()}"><head><meta charset="utf-8">'
     yield f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
     yield '<meta name="viewport" content="width=device-width">'
-    yield f"<title>npudoctor: {title}</title><style>{_STYLE}</style></head><body>\n"
+    yield f"<title>npudoctor: {title}</title><style>{STYLE}</style></head><body>\n"
     yield f'<h1 class="{fleet.verdict}">{title}</h1>\n'
-    yield f'<label for="filter">{_text(_("Filter (press /)"))}</label><br><input id="filter" type="search">\n'
-    yield "<table><tbody>"
-    titles = (_("ready"), _("not ready"), _("undetermined"), _("silent"))
-    for state, name in zip(STATES, titles):
+    yield f'<div class="bar"><label for="filter">{_text(_("Filter (press /)"))}</label> '
+    yield '<output id="shown" for="filter"></output><br><input id="filter" type="search"></div>\n'
+    yield '<div class="wide whole"><table><tbody>'
+    for state, name in _state_names().items():
         nodes = fleet.names(state)
-        yield f'<tr><th class="{state}" scope="row">{_text(name)}</th><td>{len(nodes)}</td>'
-        yield f'<td><div class="nodes" tabindex="0">{_text(fold(nodes))}</div></td></tr>'
-    yield "</tbody></table>\n"
-
-
-def _findings(fleet: Fleet) -> Iterator[str]:
-    yield f"<h2>{_text(_('Findings'))}</h2>\n"
-    if not fleet.findings:
-        yield f"<p>{_text(_('none'))}</p>\n"
-        return
-    yield "<table><tbody>\n"
-    for finding in sorted(
-        fleet.findings, key=lambda finding: (finding.severity == "info", -len(finding.nodes))
-    ):
-        yield f'<tr data-row="{finding.severity}">'
-        yield f'<td class="{finding.severity}">{_text(finding.code)}</td>'
-        yield f'<td>{len(finding.nodes)}</td><td class="nodes">'
-        yield f'<div class="nodes" tabindex="0">{_text(fold(finding.nodes))}</div></td>'
-        yield f'<td class="told">{_text(finding.message)}'
-        if finding.fix and finding.fix["commands"]:
-            lines = "\n".join(map(_text, finding.fix["commands"]))
-            yield f"<br>{_text(finding.fix['title'])}<pre>{lines}</pre>"
-        yield "</td></tr>\n"
-    yield "</tbody></table>\n"
-
-
-def _skew(fleet: Fleet) -> Iterator[str]:
-    yield f"<h2>{_text(_('Skew'))}</h2>\n"
-    if not fleet.skew:
-        yield f"<p>{_text(_('none'))}</p>\n"
-        return
-    yield "<table><tbody>\n"
-    for skew in fleet.skew:
-        yield f'<tr data-row="skew"><th scope="row">{_text(skew.fact)}</th>'
-        yield f"<td>{_value(skew.majority)} ({len(skew.majority.nodes)})</td><td>"
-        yield "<br>".join(
-            f'{_value(other)}: <span class="nodes">{_text(fold(other.nodes))}</span>' for other in skew.others
-        )
-        yield "</td></tr>\n"
-    yield "</tbody></table>\n"
-
-
-def _value(deviation: Deviation) -> str:
-    return f"<b>{_text(_('not set') if deviation.value is None else deviation.value)}</b>"
-
-
-def _map(fleet: Fleet) -> Iterator[str]:
-    """Only checks that are not well somewhere have a column."""
-    groups: dict[tuple[str, tuple[tuple[str, str], ...]], list[Node]] = {}
-    for node in fleet.nodes:
-        groups.setdefault((node.state, node.rows), []).append(node)
-    checks = sorted(
-        {check for _state, rows in groups for check, status in rows if status not in ("ok", "skipped")}
-    )
-    yield f"<h2>{_text(_('Nodes by checks'))}</h2>\n"
-    yield f'<div class="map" tabindex="0"><table><thead><tr><th>{_text(_("nodes"))}</th>'
-    yield "".join(f'<th scope="col"><span>{_text(check)}</span></th>' for check in checks)
-    yield "</tr></thead><tbody>\n"
-    for (state, rows), nodes in groups.items():
-        statuses = dict(rows)
-        name = _text(fold(node.name for node in nodes))
-        yield f'<tr data-row="{state}"><th scope="row" class="nodes {state}">{name}</th>'
-        for check in checks:
-            status = statuses.get(check, "")
-            yield f'<td class="{status}" title="{_text(check)}: {status}">{_SIGNS.get(status, "")}</td>'
-        yield "</tr>\n"
+        yield f'<tr><th class="state {state}" scope="row">{_text(name)}</th>'
+        yield f'<td class="count">{len(nodes)}</td><td>{_nodes(nodes)}</td></tr>'
     yield "</tbody></table></div>\n"
 
 
-def _failures(fleet: Fleet) -> Iterator[str]:
-    if fleet.failures:
-        yield f"<h2>{_text(_('Unreadable or unreachable'))}</h2>\n<table><tbody>\n"
-        for failure in fleet.failures:
-            name = failure.node or failure.source
-            yield f'<tr data-row="silent"><td class="nodes">{_text(name)}</td>'
-            yield f"<td>{_text(failure.error)}</td></tr>\n"
-        yield "</tbody></table>\n"
+def _state_names() -> dict[str, str]:
+    return dict(zip(STATES, (_("ready"), _("not ready"), _("undetermined"), _("silent"))))
+
+
+def _table(title: str, rows: list[str]) -> Iterator[str]:
+    yield f"<section><h2>{_text(title)}</h2>\n"
+    if rows:
+        yield f'<div class="wide"><table><tbody>\n{"".join(rows)}</tbody></table></div>\n'
+    else:
+        yield f"<p>{_text(_('none'))}</p>\n"
+    yield "</section>\n"
+
+
+def _findings(fleet: Fleet) -> Iterator[str]:
+    ranked = sorted(fleet.findings, key=lambda finding: (finding.severity == "info", -len(finding.nodes)))
+    yield from _table(_("Findings"), ["".join(_finding(finding)) for finding in ranked])
+
+
+def _finding(finding: FleetFinding) -> Iterator[str]:
+    yield f'<tr data-row="{finding.severity}"><td class="{finding.severity}">{_text(finding.code)}</td>'
+    yield f'<td class="count">{len(finding.nodes)}</td><td>{_nodes(finding.nodes)}</td>'
+    yield f'<td class="told">{_text(finding.message)}'
+    if finding.variants > 1:
+        text = _("({n} different messages; this is the first)").format(n=finding.variants)
+        yield f"<br><small>{_text(text)}</small>"
+    if finding.fix and finding.fix["commands"]:
+        lines = "\n".join(map(_text, finding.fix["commands"]))
+        yield f"<br>{_text(fix_title(finding))}<pre>{lines}</pre>"
+    yield "</td></tr>\n"
+
+
+def _skew(fleet: Fleet) -> Iterator[str]:
+    rows = []
+    for skew in fleet.skew:
+        others = "".join(
+            f'<div class="value">{_value(skew.fact, other)}:</div>{_nodes(other.nodes)}'
+            for other in skew.others
+        )
+        head = f'<tr data-row="skew"><th scope="row">{_text(skew.fact)}</th>'
+        most = f'<td><div class="value">{_value(skew.fact, skew.majority)}</div></td>'
+        rows.append(f'{head}{most}<td class="count">{len(skew.majority.nodes)}</td><td>{others}</td></tr>\n')
+    yield from _table(_("Skew"), rows)
+    if fleet.uncompared:
+        rows = [
+            f'<tr data-row="skew"><td>{_nodes(gap.nodes)}</td><td>{_text(", ".join(gap.facts))}</td></tr>\n'
+            for gap in fleet.uncompared
+        ]
+        yield from _table(_("No value to compare"), rows)
+
+
+def _value(fact: str, deviation: Deviation) -> str:
+    return f"<b>{_text(value_text(fact, deviation))}</b>"
+
+
+def _map(fleet: Fleet) -> Iterator[str]:
+    """Only checks that are not well somewhere have a column. Nodes that are ill come first."""
+    checks = sorted(
+        {
+            check
+            for rows in {node.rows for node in fleet.nodes}
+            for check, status in rows
+            if status not in ("ok", "skipped")
+        }
+    )
+    groups: dict[tuple[str, str], list[str]] = {}
+    cells: dict[tuple[tuple[str, str], ...], str] = {}
+    for node in fleet.nodes:
+        if node.rows not in cells:
+            cells[node.rows] = _cells(checks, node.rows)
+        groups.setdefault((node.state, cells[node.rows]), []).append(node.name)
+    yield f"<section><h2>{_text(_('Nodes by checks'))}</h2>\n<p>"
+    yield _text(_("· well, ! problem, ? could not be judged, blank: does not apply or was not asked"))
+    yield '</p>\n<div class="map" tabindex="0"><table><thead>'
+    yield f'<tr><th colspan="3">{_text(_("nodes"))}</th>'
+    yield "".join(f'<th scope="col"><span>{_text(check)}</span></th>' for check in checks)
+    yield "</tr></thead><tbody>\n"
+    names = _state_names()
+    for (state, signs), nodes in sorted(groups.items(), key=lambda item: _ILL_FIRST.index(item[0][0])):
+        yield f'<tr data-row="{state}"><th scope="row">{_nodes(nodes)}</th>'
+        yield f'<td class="count">{len(nodes)}</td>'
+        yield f'<td class="state {state}">{_text(names[state])}</td>{signs}</tr>\n'
+    yield "</tbody></table></div></section>\n"
+
+
+def _cells(checks: list[str], rows: tuple[tuple[str, str], ...]) -> str:
+    """A blank one says that the check does not apply, so a node without a report must not have them."""
+    if not rows:
+        return f'<td colspan="{len(checks)}">{_text(_("no report"))}</td>' if checks else ""
+    statuses = dict(rows)
+    return "".join(_CELLS[statuses.get(check, "skipped")] for check in checks)
+
+
+def _open(fleet: Fleet) -> Iterator[str]:
+    """Who gave no answer or no verdict, and why."""
+    rows = [
+        f'<tr data-row="open"><td>{_nodes(names)}</td><td class="told">{_text(reason)}</td></tr>\n'
+        for reason, names in reasons(fleet)
+    ]
+    yield from _table(_("Unreadable, silent, undetermined"), rows)
 
 
 def _foot() -> Iterator[str]:
-    yield f"<script>{_SCRIPT}</script></body></html>\n"
+    yield f"<script>{SCRIPT}</script></body></html>\n"

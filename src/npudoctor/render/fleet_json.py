@@ -59,6 +59,8 @@ def fleet_object(
                 "nodes": fold(finding.nodes),
                 "action": finding.action,
                 "fix": finding.fix,
+                "fixes": finding.fixes,
+                "first": finding.nodes[0],
             }
             for finding in fleet.findings
         ],
@@ -70,6 +72,7 @@ def fleet_object(
             }
             for skew in fleet.skew
         ],
+        "uncompared": [{"nodes": fold(gap.nodes), "facts": list(gap.facts)} for gap in fleet.uncompared],
         "reports": [*reports, *errors],
     }
 

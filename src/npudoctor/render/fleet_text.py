@@ -81,47 +81,67 @@ def _finding(finding: FleetFinding, style: Style) -> Iterator[str]:
     if finding.variants > 1:
         yield INDENT + _("({n} different messages; this is the first)").format(n=finding.variants)
     if finding.fix:
-        yield from paragraph(str(finding.fix["title"]), INDENT, INDENT)
+        yield from paragraph(fix_title(finding), INDENT, INDENT)
         yield from (f"{DEEPER}{printable(line)}" for line in finding.fix["commands"])
 
 
+def fix_title(finding: FleetFinding) -> str:
+    """What the fix does, and on which node alone, where the lines differ from node to node."""
+    title = str(finding.fix and finding.fix["title"])
+    if finding.fixes == 1:
+        return title
+    return _("on {node} (other nodes need other lines): {title}").format(node=finding.nodes[0], title=title)
+
+
 def _skew(fleet: Fleet) -> Iterator[str]:
-    if not fleet.skew:
-        yield _("skew: none")
-        return
-    yield _("skew:")
+    yield _("skew:") if fleet.skew else _("skew: none")
     for skew in fleet.skew:
         yield from _one_skew(skew)
+    if fleet.uncompared:
+        yield _("no value to compare:")
+    for gap in fleet.uncompared:
+        yield from paragraph(f"{fold(gap.nodes)}: {', '.join(gap.facts)}", "  ", INDENT)
 
 
 def _one_skew(skew: Skew) -> Iterator[str]:
     majority = ngettext("{value} on {n} node", "{value} on {n} nodes", len(skew.majority.nodes))
-    text = majority.format(value=_value(skew.majority), n=len(skew.majority.nodes))
+    text = majority.format(value=value_text(skew.fact, skew.majority), n=len(skew.majority.nodes))
     yield from paragraph(f"{skew.fact}: {text}", "  ", INDENT)
     for other in skew.others:
         yield from paragraph(
-            _("{value} on {nodes}").format(value=_value(other), nodes=fold(other.nodes)), INDENT, DEEPER
+            _("{value} on {nodes}").format(value=value_text(skew.fact, other), nodes=fold(other.nodes)),
+            INDENT,
+            DEEPER,
         )
 
 
-def _value(deviation: Deviation) -> str:
-    return _("not set") if deviation.value is None else deviation.value
+def value_text(fact: str, deviation: Deviation) -> str:
+    """The value, or that there is none: a variable is not set, anything else is not there."""
+    if deviation.value is not None:
+        return deviation.value
+    return _("not set") if fact.isupper() and "_" in fact else _("none")
+
+
+def reasons(fleet: Fleet) -> list[tuple[str, list[str]]]:
+    """Why there is no verdict, and of whom: nodes, or files. What most have comes first."""
+    found: dict[str, list[str]] = {}
+    for node in fleet.nodes:
+        if node.state in (UNDETERMINED, SILENT):
+            found.setdefault(node.error or node.msg or _("no reason given"), []).append(node.name)
+    for failure in fleet.failures:
+        if failure.node is None:
+            found.setdefault(failure.error, []).append(failure.source)
+    return sorted(found.items(), key=lambda item: -len(item[1]))
 
 
 def _open(fleet: Fleet) -> Iterator[str]:
     """Who gave no answer, by name and with the reason."""
-    reasons: dict[str, list[str]] = {}
-    for node in fleet.nodes:
-        if node.state in (UNDETERMINED, SILENT):
-            reasons.setdefault(node.error or node.msg or _("no reason given"), []).append(node.name)
-    for failure in fleet.failures:
-        if failure.node is None:
-            reasons.setdefault(failure.error, []).append(failure.source)
-    if not reasons:
+    open_reasons = reasons(fleet)
+    if not open_reasons:
         yield _("unreadable, silent, undetermined: none")
         return
     yield _("unreadable, silent, undetermined:")
-    for reason, names in sorted(reasons.items(), key=lambda item: -len(item[1])):
+    for reason, names in open_reasons:
         yield from paragraph(f"{fold(names)}: {reason}", "  ", INDENT)
 
 

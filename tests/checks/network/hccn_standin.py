@@ -21,6 +21,7 @@ WELL = {
     "netdetect": "netdetect address: 198.51.100.1",
     "gateway": "default gateway:198.51.100.1, Iface:eth{n}",
     "tls": TLS,
+    "mtu": "mtu:4096",
 }
 SCRIPT = """#!/bin/sh
 echo "+ $2 $3" >> {log}

@@ -65,10 +65,10 @@ def machine(
     network = FakeNetwork(
         [
             interface("lo", "127.0.0.1/8", "::1/128", state="unknown"),
-            interface("eth0", "192.0.2.1/24", "2001:db8::1/64", "fe80::1/64"),
+            interface("eth0", "192.0.2.1/24", "2001:db8::1/64", "fe80::1/64", mtu=9000),
             interface("eth0x", up=False, state="down"),
             interface("eth10", "10.0.0.1/16"),
-            interface("data0", "198.51.100.1/24"),
+            interface("data0", "198.51.100.1/24", mtu=1500),
             interface("tired0", "203.0.113.1/24", state="lowerlayerdown"),
             interface("bare0", "fe80::2/64"),
             interface("docker0", "172.17.0.1/16", kind="bridge"),

@@ -60,7 +60,7 @@ def test_quiet_on_a_healthy_machine(tool: Tool, files: Mapping[str, Content], pe
     assert (asked.status, asked.codes) == (Status.OK, [])
     assert asked.facts["npu/2"] == {
         "address": "198.51.100.12", "netmask": "255.255.255.0", "gateway": "198.51.100.1",
-        "netdetect": "198.51.100.1", "link": "UP", "health": "Success", "tls": "0",
+        "netdetect": "198.51.100.1", "link": "UP", "health": "Success", "tls": "0", "mtu": "4096",
     }  # fmt: skip
 
 
@@ -113,6 +113,14 @@ def test_a_failure_with_status_0_that_all_say_is_no_matter(tool: Tool, question:
     assert asked.facts["npu/0"][f"-{question}"] == "strange"  # type: ignore[index]
     tool.says(5, question, "internal error")
     assert told(tool.host()).status is Status.UNKNOWN, "one is other than the rest"
+
+
+@pytest.mark.parametrize("text, status", [("mtu: lots", 0), ("", 1), ("Command execute failed!", 1)])
+def test_the_mtu_is_only_a_fact(tool: Tool, text: str, status: int) -> None:
+    tool.says(3, "mtu", text, status)
+    asked = told(tool.host())
+    assert (asked.status, asked.codes) == (Status.OK, [])
+    assert "mtu" not in asked.facts["npu/3"] and "-mtu" in asked.facts["npu/3"]  # type: ignore[operator]
 
 
 @pytest.mark.parametrize("question", ["ip", "link"])
@@ -168,7 +176,7 @@ def test_without_the_tool_the_file_is_judged() -> None:
 def test_root_that_cannot_read_the_file_cannot_tell(tool: Tool) -> None:
     asked = told(tool.host({"/etc/hccn.conf": unreadable()}))
     assert (asked.status, asked.advisory, asked.codes) == (Status.UNKNOWN, False, [])
-    assert len(tool.asked()) == 48, "the ports are judged"
+    assert len(tool.asked()) == 56, "the ports are judged"
 
 
 def test_an_ascend_950_is_known_from_documents_only(tool: Tool) -> None:
@@ -283,7 +291,7 @@ def test_devices_that_are_not_ours_do_not_matter(tool: Tool) -> None:
     """In a container with some of the NPUs, the file tells of all."""
     asked = told(tool.host({**file(address_7="198.51.100.10", address_6="x"), **CONTAINER}, devices=[0, 1]))
     assert (asked.status, asked.codes) == (Status.OK, [])
-    assert len(tool.asked()) == 12
+    assert len(tool.asked()) == 14
 
 
 @pytest.mark.parametrize("script", ["exec sleep 1000\n", "echo nothing\n", "exit 3\n", "kill -KILL $$\n"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import time
 from collections.abc import Iterator
@@ -34,7 +35,8 @@ def test_quiet_about_a_healthy_table(name: str) -> None:
 @pytest.mark.parametrize("before", [b"", b"\xef\xbb\xbf", b" \r\n\t"])
 def test_a_mark_of_utf_8_and_blanks_are_what_hccl_bears(before: bytes) -> None:
     content = before + json.dumps(table()).encode() + b"\n"
-    assert judged(content).codes == []
+    asked = judged(content)
+    assert asked.codes == [] and asked.facts["digest"] == hashlib.sha256(content).hexdigest()
 
 
 def test_skipped_without_a_table() -> None:

@@ -44,7 +44,15 @@ def told(variables: dict[str, str], **more: Any) -> Asked:
 def test_quiet_when_well(name: str, value: str, chosen: list[str]) -> None:
     asked = told({**SEVERAL, "HCCL_IF_IP": "192.0.2.1", name: value})
     assert (asked.status, asked.codes) == (Status.OK, [])
-    assert asked.facts == {"interfaces": {name: chosen}}
+    assert asked.facts["interfaces"] == {name: chosen}
+
+
+def test_facts_name_what_hccl_takes_and_its_mtu() -> None:
+    asked = told({})
+    assert asked.status is Status.SKIPPED
+    assert asked.facts == {"interfaces": {}, "hccl_default": "data0", "mtu": {"data0": 1500}}
+    asked = told({HCCL: "=eth0"})
+    assert asked.facts == {"interfaces": {HCCL: ["eth0"]}, "hccl_default": None, "mtu": {"eth0": 9000}}
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,8 @@ MISSING, UNREADABLE, NOT_JSON, TOO_LARGE = "missing", "unreadable", "not-json", 
 class RankTableFile:
     """One look at the file. `fault` is why it is no table: one of the four words above, with `why`.
 
-    `link`: the path names a symbolic link. `more`: something follows the table.
+    `link`: the path names a symbolic link. `more`: something follows the table. `digest`: of its bytes, as
+    sha256sum prints it; "" where it is no table.
     """
 
     table: Mapping[str, object]
@@ -33,6 +34,7 @@ class RankTableFile:
     why: str = ""
     link: bool = False
     more: bool = False
+    digest: str = ""
 
     @property
     def initializing(self) -> bool:
@@ -109,7 +111,10 @@ def parse_table(content: bytes, link: bool = False) -> RankTableFile:
         return RankTableFile({}, NOT_JSON, _("it is nested too deeply"), link)
     if not isinstance(table, dict):
         return RankTableFile({}, NOT_JSON, _("it does not begin with a brace"), link)
-    return RankTableFile(table, link=link, more=bool(text[end:].strip(" \t\r\n")))
+    import hashlib
+
+    digest = hashlib.sha256(content).hexdigest()
+    return RankTableFile(table, link=link, more=bool(text[end:].strip(" \t\r\n")), digest=digest)
 
 
 def _refuse(constant: str) -> float:

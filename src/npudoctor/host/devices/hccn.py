@@ -17,7 +17,7 @@ from npudoctor.host.process.commands import FOLDERS, Answer, Commands
 
 NAME = "hccn_tool"
 NODE = "/dev/davinci"
-QUESTIONS = ("ip", "link", "net_health", "netdetect", "gateway", "tls")
+QUESTIONS = ("ip", "link", "net_health", "netdetect", "gateway", "tls", "mtu")
 SIDE_BY_SIDE = 8  # devices at the same time; the questions about one follow each other
 ONE, ALL = 0.4, 0.85  # parts of the time of a check: for one answer, for all
 OUTPUT = 64 << 10
@@ -33,6 +33,7 @@ _WORDS = {
     "netdetect": {"netdetect address": "netdetect", "netdetect addr": "netdetect"},
     "gateway": {"default gateway": "gateway"},
     "tls": {},
+    "mtu": {"mtu": "mtu"},
 }
 _MAY_BE_UNSET = ("ip", "netdetect", "gateway")
 _NOT_PRESET = "preset there"  # "Get ipconf failed, because no ip was preset there!"
@@ -79,6 +80,8 @@ def parse(question: str, text: str) -> dict[str, str]:
 def _sound(name: str, value: str) -> bool:
     if name in ("link", "health"):
         return len(value) < 32 and value.replace(" ", "").isalpha() and value.isascii()
+    if name == "mtu":
+        return len(value) < 6 and value.isdecimal() and value.isascii()
     return all(letter in "0123456789abcdefABCDEF.:" for letter in value)
 
 
