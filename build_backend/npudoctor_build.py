@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 import polib
+from npudoctor_archives import steady
 from setuptools import build_meta
 from setuptools.build_meta import (
     get_requires_for_build_editable,
@@ -74,7 +75,9 @@ def _prepare() -> None:
 def build_sdist(sdist_directory: str, config_settings: Settings = None) -> str:
     """Build the source distribution."""
     _prepare()
-    return build_meta.build_sdist(sdist_directory, config_settings)
+    name = build_meta.build_sdist(sdist_directory, config_settings)
+    steady(Path(sdist_directory) / name)
+    return name
 
 
 def build_wheel(
@@ -82,7 +85,9 @@ def build_wheel(
 ) -> str:
     """Build the wheel."""
     _prepare()
-    return build_meta.build_wheel(wheel_directory, config_settings, metadata_directory)
+    name = build_meta.build_wheel(wheel_directory, config_settings, metadata_directory)
+    steady(Path(wheel_directory) / name)
+    return name
 
 
 def build_editable(

@@ -1,28 +1,29 @@
 """Build npudoctor.pyz: npudoctor and all that it needs in one file, for Python 3.9 and newer.
 
-It runs on x86-64 and on aarch64: what is compiled (psutil) is there for both, the rest are the wheels that
-pip chooses for the oldest Python. Not shiv or pex: both unpack into a folder of the user's home that stays,
-and neither holds two machines in one file. Two builds of one commit are the same bytes.
+It runs on x86-64 and on aarch64: what is compiled (psutil) is there for both, the rest are the wheels of the
+oldest Python. Not shiv or pex: both unpack into a folder of the user's home that stays, and neither holds two
+machines in one file. Two builds of one commit are the same bytes.
 
-    python tools/one_file.py WHEEL TARGET
+    python tools/one_file.py WHEEL TARGET [SBOM]
 """
 
 from __future__ import annotations
 
 import os
 import stat
-import subprocess
 import sys
 import tempfile
 import zipfile
 from pathlib import Path
+from typing import Optional
+
+from carried import MACHINES, download
+from sbom import bill
 
 ROOT = Path(__file__).resolve().parent.parent
-MACHINES = ("x86_64", "aarch64")
 OLDEST = "3.9"
 # Not in it: rich and what it brings, which typer does without.
-LEFT_OUT = {"rich", "pygments", "markdown_it_py", "mdurl"}
-EXTRAS = ["ClusterShell>=1.9.3", "tomli>=1.1"]  # pip asks the Python that runs it whether tomli is needed
+LEFT_OUT = {"rich", "pygments", "markdown-it-py", "mdurl"}
 # In words that the oldest Python understands.
 MAIN = b"""import sys
 if sys.version_info < (3, 9):
@@ -34,10 +35,16 @@ sys.exit(main())
 SHEBANG = b"#!/usr/bin/env python3\n"
 
 
-def main(wheel: Path, target: Path) -> None:
-    """Write the file; the wheel is npudoctor's own."""
+def main(wheel: Path, target: Path, sbom: Optional[Path] = None) -> None:
+    """Write the file, and where told the bill of its materials; the wheel is npudoctor's own."""
     with tempfile.TemporaryDirectory() as scratch:
-        members = dict(_members(Path(scratch), wheel))
+        folders = {machine: Path(scratch) / machine for machine in MACHINES}
+        for machine, folder in folders.items():
+            download("one-file", OLDEST, machine, folder, LEFT_OUT)
+        members = _members(wheel, folders)
+        if sbom:
+            carried = (path for folder in folders.values() for path in folder.glob("*.whl"))
+            sbom.write_text(bill(wheel, carried), encoding="utf-8")
     members["__main__.py"] = MAIN
     members["npudoctor_start.py"] = (ROOT / "tools/one_file_start.py").read_bytes()
     with target.open("wb") as file:
@@ -51,29 +58,15 @@ def main(wheel: Path, target: Path) -> None:
     target.chmod(0o755)
 
 
-def _members(scratch: Path, wheel: Path) -> dict[str, bytes]:
+def _members(wheel: Path, folders: dict[str, Path]) -> dict[str, bytes]:
     """By name in the archive: what all machines share below all/, the rest below the machine's name."""
-    found: dict[str, bytes] = {}
-    for machine in MACHINES:
-        folder = scratch / machine
-        _download(folder, machine, wheel)
+    found = _contents(wheel, "all", pure=True)
+    for machine, folder in folders.items():
         for path in sorted(folder.glob("*.whl")):
             name, *_version, platform = path.stem.split("-")
-            if name.lower() in LEFT_OUT:
-                continue
             place = "all" if platform == "any" or name.lower() == "pyyaml" else machine
             found.update(_contents(path, place, pure=place == "all"))
     return found
-
-
-def _download(folder: Path, machine: str, wheel: Path) -> None:
-    platforms = [f"manylinux{tag}_{machine}" for tag in ("2014", "_2_17", "_2_28")]
-    options = [word for platform in platforms for word in ("--platform", platform)]
-    subprocess.run(
-        [sys.executable, "-m", "pip", "download", "-qqq", "--only-binary=:all:", "--python-version", OLDEST,
-         "--implementation", "cp", *options, "--dest", str(folder), str(wheel), *EXTRAS],
-        check=True,
-    )  # fmt: skip
 
 
 def _contents(path: Path, place: str, *, pure: bool) -> dict[str, bytes]:
@@ -87,6 +80,6 @@ def _contents(path: Path, place: str, *, pure: bool) -> dict[str, bytes]:
 
 
 if __name__ == "__main__":
-    built, written = map(Path, sys.argv[1:3])
-    main(built, written)
+    built, written, *more = map(Path, sys.argv[1:])
+    main(built, written, *more)
     print(f"{written}: {os.path.getsize(written) >> 10} KiB")
