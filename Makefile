@@ -16,9 +16,6 @@ EXPLAIN = src/npudoctor/explain
 SIGNATURES := $(wildcard src/npudoctor/knowledge/signatures/*/*.toml) $(addprefix $(EXPLAIN)/, \
 	$(shell sed -n '/^_CODE = /,/^$$/s/.*"\(.*\.py\)".*/\1/p' $(EXPLAIN)/signatures/prepared.py))
 
-# What packages carry: the newest of each, for each Python, with its hashes.
-LOCK = pip compile --quiet --upgrade --universal --generate-hashes --python-version 3.9 --no-header --no-annotate pyproject.toml
-
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .PHONY: help run test lint format bench docs messages package wheelhouse locked clean test-deps scenarios torture explain-score \
@@ -119,7 +116,7 @@ package wheelhouse: export SOURCE_DATE_EPOCH ?= $(or $(shell git log -1 --format
 
 package: $(VENV)/.installed-package
 	rm -rf dist
-	$(BIN)/python -m build --outdir dist --config-setting=--global-option=--quiet
+	PIP_CONSTRAINT=$(CURDIR)/tools/locked/build.txt $(BIN)/python -m build --outdir dist --config-setting=--global-option=--quiet
 	$(BIN)/twine check --strict dist/npudoctor-*
 	$(BIN)/python tools/one_file.py dist/npudoctor-*.whl dist/npudoctor.pyz dist/npudoctor.cdx.json
 	cd dist && sha256sum -- npudoctor* >SHA256SUMS
@@ -130,8 +127,7 @@ wheelhouse: package
 
 locked: $(VENV)/.installed-package
 	$(BIN)/python -m pip install --quiet uv
-	$(BIN)/uv $(LOCK) --extra fleet -o tools/locked/one-file.txt
-	$(BIN)/uv $(LOCK) --extra fast --extra fleet --extra gpu --extra secrets -o tools/locked/wheelhouse.txt
+	$(BIN)/python tools/lock.py
 
 test-deps:
 	@wanted="$(TEST_PACKAGES) $(if $(CI),$(TEST_SERVICES))"; missing=$$(for package in $$wanted; do \

@@ -1,7 +1,7 @@
 """Rewrites an sdist or a wheel so that a second build of the same files is the same bytes.
 
-What setuptools leaves in them is of the machine: times of files, owners, the umask of the checkout. Only where
-SOURCE_DATE_EPOCH says what time to write instead (`make package` takes it from the last commit).
+setuptools leaves in them what hangs on the machine: times of files, owners, the umask of the checkout. Only
+where SOURCE_DATE_EPOCH says what time to write instead (`make package` takes it from the last commit).
 """
 
 from __future__ import annotations
@@ -42,13 +42,16 @@ def _wheel(path: Path, moment: int) -> bytes:
 
 def _sdist(path: Path, moment: int) -> bytes:
     written = io.BytesIO()
-    with tarfile.open(path) as before, gzip.GzipFile("", "wb", fileobj=written, mtime=moment) as packed:
-        with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as after:
-            for old in sorted(before, key=lambda member: member.name):
-                entry = tarfile.TarInfo(old.name)
-                entry.type, entry.size, entry.linkname = old.type, old.size, old.linkname
-                entry.mtime, entry.mode = moment, 0o755 if old.isdir() else _mode(old.mode)
-                after.addfile(entry, before.extractfile(old) if old.isfile() else None)
+    with (
+        tarfile.open(path) as before,
+        gzip.GzipFile("", "wb", fileobj=written, mtime=moment) as packed,
+        tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as after,
+    ):
+        for old in sorted(before, key=lambda member: member.name):
+            entry = tarfile.TarInfo(old.name)
+            entry.type, entry.size, entry.linkname = old.type, old.size, old.linkname
+            entry.mtime, entry.mode = moment, 0o755 if old.isdir() else _mode(old.mode)
+            after.addfile(entry, before.extractfile(old) if old.isfile() else None)
     return written.getvalue()
 
 

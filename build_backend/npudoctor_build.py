@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Optional
 
 import polib
-from npudoctor_archives import steady
 from setuptools import build_meta
 from setuptools.build_meta import (
     get_requires_for_build_editable,
@@ -23,6 +22,8 @@ from setuptools.build_meta import (
     prepare_metadata_for_build_editable,
     prepare_metadata_for_build_wheel,
 )
+
+from npudoctor_archives import steady
 
 __all__ = [
     "build_editable",

@@ -1,8 +1,8 @@
 """The wheels that npudoctor carries to machines without an index, as tools/locked pins them.
 
-`make locked` writes the pins: one version and its hashes for each Python. What a build carries thus hangs on the
-commit alone, not on the day, and nothing but what was pinned reaches a node, where root runs it. pip itself
-judges the markers of a pin by the Python that it runs on, so they are judged here, for the one that is meant.
+`make locked` writes the pins: one version and its hashes for each Python. What a build carries thus hangs on
+the commit alone, not on the day, and nothing but what was pinned reaches a node, where root runs it. pip
+judges markers by the Python that runs it, so they are judged here, for the one that is meant.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ MACHINES = ("x86_64", "aarch64")
 PLATFORMS = ("manylinux2014", "manylinux_2_17", "manylinux_2_24", "manylinux_2_28")
 
 
-def pins(name: str, python: str, machine: str) -> list[str]:
-    """The lines of tools/locked/NAME.txt that are meant for this Python ("3.9") on this machine."""
-    environment = {
+def environment(python: str, machine: str) -> dict[str, str]:
+    """What markers ask about CPython of this version ("3.9") on this machine; no extra is asked for."""
+    return {
+        "extra": "",
         "implementation_name": "cpython",
         "os_name": "posix",
         "platform_machine": machine,
@@ -32,18 +33,22 @@ def pins(name: str, python: str, machine: str) -> list[str]:
         "python_version": python,
         "sys_platform": "linux",
     }
+
+
+def pins(name: str, python: str, machine: str) -> list[str]:
+    """The lines of tools/locked/NAME.txt that are meant for this Python on this machine."""
     chosen = []
     for line in (LOCKED / f"{name}.txt").read_text(encoding="utf-8").replace("\\\n", " ").splitlines():
         wanted, *hashes = line.split(" --hash=")
         pinned = Requirement(wanted)
-        if pinned.marker is None or pinned.marker.evaluate(environment):
+        if pinned.marker is None or pinned.marker.evaluate(environment(python, machine)):
             options = "".join(f" --hash={one.strip()}" for one in hashes)
             chosen.append(f"{pinned.name}{pinned.specifier}{options}")
     return chosen
 
 
 def download(name: str, python: str, machine: str, folder: Path, leave_out: Collection[str] = ()) -> None:
-    """The wheels of these pins into a folder; ends with pip's words when one is missing or is another file."""
+    """The wheels of these pins into a folder; ends with pip's words when one is missing or is another."""
     wanted = folder / "wanted.txt"
     folder.mkdir(parents=True, exist_ok=True)
     lines = [line for line in pins(name, python, machine) if line.split("==")[0] not in leave_out]

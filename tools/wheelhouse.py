@@ -1,6 +1,7 @@
 """Build the wheelhouse: npudoctor and all that it and its extras need, for pip on machines without an index.
 
-One tar for x86_64 and aarch64, CPython 3.9 to 3.13; pip chooses in it. Two builds of one commit are the same bytes.
+One tar for x86_64 and aarch64, CPython 3.9 to 3.13; pip chooses in it. Two builds of one commit are the same
+bytes.
 
     python tools/wheelhouse.py WHEEL TARGET.tar
 """
