@@ -83,7 +83,7 @@ def test_another_file_than_the_pinned_one_is_not_carried(
 
 
 def run(*words: Any, **options: Any) -> str:
-    done = subprocess.run(
+    done: subprocess.CompletedProcess[str] = subprocess.run(
         list(map(str, words)), capture_output=True, text=True, check=False, **{"env": MOMENT, **options}
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -35,7 +35,7 @@ def part(ctx: typer.Context, ports: Ports, seconds: Seconds = None, interface: I
 
 def _address(interface: Optional[str]) -> Optional[str]:
     """Its first address, one of IPv4 before those of IPv6; UsageError where it has none."""
-    from npudoctor.host.network.sockets import addresses_of
+    from npudoctor.host.network.interfaces import addresses_of
 
     if interface is None:
         return None
