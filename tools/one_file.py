@@ -1,8 +1,7 @@
 """Build npudoctor.pyz: npudoctor and all that it needs in one file, for Python 3.9 and newer.
 
-It runs on x86-64 and on aarch64: what is compiled (psutil) is there for both, the rest are the wheels of the
-oldest Python. Not shiv or pex: both unpack into a folder of the user's home that stays, and neither holds two
-machines in one file. Two builds of one commit are the same bytes.
+Nothing in it is compiled, so it runs on every machine: the wheels are those of the oldest Python. Not shiv or
+pex: both unpack into a folder of the user's home that stays. Two builds of one commit are the same bytes.
 
     python tools/one_file.py WHEEL TARGET [SBOM]
 """
@@ -14,14 +13,17 @@ import stat
 import sys
 import tempfile
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Optional
 
-from carried import MACHINES, download
+from carried import download
 from sbom import bill
 
 ROOT = Path(__file__).resolve().parent.parent
-OLDEST = "3.9"
+OLDEST, MACHINE = "3.9", "x86_64"
+PACKED, COMPILED = "lib/", (".so",)
+WITHOUT = {"pyyaml"}  # they do without what is compiled of them
 # Not in it: rich and what it brings, which typer does without.
 LEFT_OUT = {"rich", "pygments", "markdown-it-py", "mdurl"}
 # In words that the oldest Python understands.
@@ -38,12 +40,11 @@ SHEBANG = b"#!/usr/bin/env python3\n"
 def main(wheel: Path, target: Path, sbom: Optional[Path] = None) -> None:
     """Write the file, and where told the bill of its materials; the wheel is npudoctor's own."""
     with tempfile.TemporaryDirectory() as scratch:
-        folders = {machine: Path(scratch) / machine for machine in MACHINES}
-        for machine, folder in folders.items():
-            download("one-file", OLDEST, machine, folder, LEFT_OUT)
-        members = _members(wheel, folders)
+        folder = Path(scratch)
+        download("one-file", OLDEST, MACHINE, folder, LEFT_OUT)
+        carried = sorted(folder.glob("*.whl"))
+        members = {name: content for path in (wheel, *carried) for name, content in _contents(path)}
         if sbom:
-            carried = (path for folder in folders.values() for path in folder.glob("*.whl"))
             sbom.write_text(bill(wheel, carried), encoding="utf-8")
     members["__main__.py"] = MAIN
     members["npudoctor_start.py"] = (ROOT / "tools/one_file_start.py").read_bytes()
@@ -58,25 +59,14 @@ def main(wheel: Path, target: Path, sbom: Optional[Path] = None) -> None:
     target.chmod(0o755)
 
 
-def _members(wheel: Path, folders: dict[str, Path]) -> dict[str, bytes]:
-    """By name in the archive: what all machines share below all/, the rest below the machine's name."""
-    found = _contents(wheel, "all", pure=True)
-    for machine, folder in folders.items():
-        for path in sorted(folder.glob("*.whl")):
-            name, *_version, platform = path.stem.split("-")
-            place = "all" if platform == "any" or name.lower() == "pyyaml" else machine
-            found.update(_contents(path, place, pure=place == "all"))
-    return found
-
-
-def _contents(path: Path, place: str, *, pure: bool) -> dict[str, bytes]:
-    """The files of a wheel; of one that also works without its compiled part only the others."""
+def _contents(path: Path) -> Iterator[tuple[str, bytes]]:
+    """What is needed of a wheel."""
     with zipfile.ZipFile(path) as archive:
-        return {
-            f"{place}/{name}": archive.read(name)
-            for name in archive.namelist()
-            if not name.endswith("/") and not (pure and name.endswith(".so")) and ".data/scripts/" not in name
-        }
+        for name in archive.namelist():
+            if name.endswith(COMPILED) and path.name.split("-")[0] not in WITHOUT:
+                raise SystemExit(f"{path.name}: {name} is compiled")
+            if not name.endswith((*COMPILED, "/", ".po", ".pyi")) and ".data/" not in name:
+                yield f"{PACKED}{name}", archive.read(name)
 
 
 if __name__ == "__main__":
