@@ -36,6 +36,8 @@ _BY_TEST = ("tests/real/test_real_mindspore.py",)
 _SECONDS = {
     "tests/test_packaging.py": 6.0,
     "tests/real/": 20.0,
+    "tests/fleet/test_slurm": 4.0,
+    "tests/integrations/test_slurm": 4.0,
     "tests/checks/network/test_firewall": 8.0,
     "tests/cli/": 1.5,
     "tests/checks/deep/": 1.5,

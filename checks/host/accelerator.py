@@ -16,7 +16,7 @@ NODES = {"npu": "/dev/davinciN", "gpu": "/dev/nvidiaN"}
     "accelerator",
     scope=Scope.NODE,
     tags={"ascend", "nvidia"},
-    codes={"accelerator.missing": ERROR},
+    codes={"accelerator.missing": ERROR, "accelerator.fewer": ERROR},
     always=True,
 )
 def accelerator(host: Host) -> Iterator[Union[Finding, Facts]]:
@@ -28,7 +28,8 @@ def accelerator(host: Host) -> Iterator[Union[Finding, Facts]]:
     The PCI bus, the kernel's driver of each card and the installed driver explain why nodes are missing.
     No tool is run. It is asked in every scope and profile.
 
-    - `--expect npu` or `--expect gpu`: `accelerator.missing` where there is none.
+    - `--expect npu` or `--expect gpu`: `accelerator.missing` where there is none. `--expect npu=8`:
+      `accelerator.fewer` where there are less, as after one has fallen off the bus.
     - `--expect auto`, the default: found is fine; hardware without device nodes is `missing`, as its
       driver is not at work; nothing at all is "cannot tell", since nobody said what this machine is for.
     - `--expect none`: nothing is looked for.
@@ -54,6 +55,8 @@ def accelerator(host: Host) -> Iterator[Union[Finding, Facts]]:
     if wanted != "auto":
         if not kinds[wanted].usable:
             yield _missing(host, kinds[wanted])
+        elif len(kinds[wanted].nodes) < host.options.expect_count:
+            yield _fewer(host, kinds[wanted], host.options.expect_count)
         return
     if any(accelerators.usable for accelerators in kinds.values()):
         return
@@ -77,6 +80,17 @@ def _facts(accelerators: Accelerators) -> dict[str, object]:
         "models": list(accelerators.models),
         "driver": accelerators.driver,
     }
+
+
+def _fewer(host: Host, accelerators: Accelerators, wanted: int) -> Finding:
+    action = Action.CONFIG if host.system.container() else Action.ISOLATE
+    text = _("this machine shows {count} of the {wanted} {kind}s that are expected")
+    return Finding(
+        "accelerator.fewer",
+        text.format(count=len(accelerators.nodes), wanted=wanted, kind=accelerators.kind.upper()),
+        evidence=accelerators.evidence,
+        action=action,
+    )
 
 
 def _missing(host: Host, accelerators: Accelerators) -> Finding:

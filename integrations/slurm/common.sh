@@ -21,6 +21,15 @@ doctor() {
     esac
 }
 
+# The verdict on this node. Only npudoctor's own line is one: a Python that does not find it ends with 1, too.
+verdict() {
+    doctor check $CHECK --lang en -q
+    case $status:$said in
+    0:ready* | 1:"not ready"*) ;;
+    0:* | 1:*) said="no verdict, status $status: $said" status=70 ;;
+    esac
+}
+
 # The findings that decide, as Slurm's reason: `npudoctor: cache-server.orphan-segment, ...`.
 reason() {
     codes=$(printf '%s\n' "$said" | sed -n 's/^[^(]*(\(.*\)).*$/\1/p')

@@ -5,20 +5,32 @@ here=${0%/*}
 . "$here/common.sh"
 node=${SLURMD_NODENAME:-$(hostname -s)}
 
-shown=$(timeout 10 scontrol -o show node "$node") || exit 0 # slurmctld does not answer: nothing can be done
-theirs=$(printf '%s\n' "$shown" | sed -n 's/.* Reason=\(.*\) \[[^]]*\].*/\1/p')
-state=$(printf '%s\n' "$shown" | sed -n 's/.* State=\([^ ]*\).*/\1/p')
+# The node's reason and state now; we end where slurmctld does not answer, as nothing can be done.
+look() {
+    shown=$(timeout 10 scontrol -o show node "$node") || exit 0
+    theirs=$(printf '%s\n' "$shown" | sed -n 's/.* Reason=\(.*\) \[[^]]*\].*/\1/p')
+    state=$(printf '%s\n' "$shown" | sed -n 's/.* State=\([^ ]*\).*/\1/p')
+}
+
+# Somebody else's reason stays, whatever we think.
+leave_others_alone() {
+    case $theirs in
+    "" | npudoctor:*) ;;
+    *) exit 0 ;;
+    esac
+}
+
+look
 # What prolog.sh drained bears Slurm's words until we say ours.
 if [ "$theirs" = "Prolog error" ] && [ -s "$STATE/reason" ]; then
     theirs=$(cat "$STATE/reason")
     scontrol update "NodeName=$node" State=DRAIN "Reason=$theirs"
 fi
-case $theirs in
-"" | npudoctor:*) ;;
-*) exit 0 ;; # somebody else's reason, whatever we think
-esac
+leave_others_alone
 
-doctor check $CHECK --lang en -q
+verdict
+look # the doctor takes seconds, in which somebody may have drained the node
+leave_others_alone
 if drains; then
     [ "$(reason)" = "$theirs" ] || scontrol update "NodeName=$node" State=DRAIN "Reason=$(reason)"
 elif [ "$status" = 0 ]; then

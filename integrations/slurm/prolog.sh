@@ -4,7 +4,7 @@
 here=${0%/*}
 . "$here/common.sh"
 
-doctor check $CHECK --lang en -q
+verdict
 drains || {
     rm -f "$STATE/reason" # whatever fails next is somebody else's
     exit 0

@@ -58,6 +58,10 @@ class Cluster:
         """Before it starts, this node runs these lines."""
         (self.folder / f"node{node}.sh").write_text(script)
 
+    def on_login(self, script: str) -> None:
+        """Before the nodes are made, the login node runs these lines."""
+        (self.folder / "login.sh").write_text(script)
+
     def __enter__(self) -> Cluster:
         namespaces = ("--mount", "--net", "--pid", "--ipc", "--uts", "--fork", "--kill-child", "--mount-proc")
         kept = (str(self.folder), str(ROOT), sys.prefix)

@@ -4,7 +4,8 @@
 #
 # KEEP are folders that nodes see although they lie in /tmp, of which each node has its own.
 #
-# FOLDER has sshd.conf, and may have NODE.sh (run on the node before its sshd starts) and NODE.conf (its sshd.conf).
+# FOLDER has sshd.conf, and may have NODE.sh (run on the node before its sshd starts), NODE.conf (its sshd.conf), and
+# login.sh (run on the login node, which is 10.77.0.1, before the nodes are made).
 # It says "up" once every sshd listens, and stays until it is killed, and all of it with it.
 set -e
 count=$1 folder=$2
@@ -21,9 +22,11 @@ ip addr add 10.77.0.1/16 dev br0
 ip link set br0 up
 {
     echo "127.0.0.1 localhost"
+    echo "10.77.0.1 login"
     for ((i = 1; i <= count; i++)); do echo "10.77.1.$i node$i"; done
 } >/run/hosts
 mount --bind /run/hosts /etc/hosts
+[ ! -e "$folder/login.sh" ] || . "$folder/login.sh"
 
 node() {
     name=node$1

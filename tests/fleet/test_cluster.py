@@ -64,7 +64,7 @@ def cluster(
     made.on(MISSING, f"mount -t tmpfs tmpfs {Path(sys.executable).parent}\n")
     (folder / f"node{HANGING}.conf").write_text(made.configuration("ForceCommand sleep 600\n"))
     made.on(UNREACHABLE, "ip link set eth0 down\n")
-    (folder / "noise").write_text("WELCOME TO THE CLUSTER\n" * 91_000)
+    (folder / "noise").write_text(("WELCOME TO THE CLUSTER " * 10 + "\n") * 9_100)
     noise = f'cat {folder}/noise; cat {folder}/noise >&2; exec sh -c "$SSH_ORIGINAL_COMMAND"'
     (folder / f"node{NOISY}.conf").write_text(made.configuration(f"ForceCommand {noise}\n"))
     made.on(FULL, "mount -o remount,size=300M /tmp; fallocate -l 290M /tmp/full\n")

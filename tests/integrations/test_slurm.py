@@ -36,6 +36,7 @@ well() { umount /tmp; }
 DOCTOR = """#!/bin/sh
 [ ! -e {folder}/hang ] || sleep 300
 [ ! -e {folder}/open ] || exit 2
+[ ! -e {folder}/broken ] || exec {python} -c "import nonsense"
 NPUDOCTOR_EXPECT=none exec {python} -m npudoctor "$@"
 """
 
@@ -92,6 +93,33 @@ def test_the_reason_of_others_is_kept(slurm: Run) -> None:
     assert told == ["drain fan is loud", "drain fan is loud"]
 
 
+def test_the_reason_of_others_that_comes_while_we_ask_is_kept(slurm: Run) -> None:
+    told = slurm(
+        """
+        sick
+        printf '#!/bin/sh\\nsleep 1\\necho "not ready: 1 problem (a.b)"\\nexit 1\\n' >npudoctor
+        SLURMD_NODENAME=localhost slurm/health.sh & sleep 0.5
+        scontrol update NodeName=localhost State=DRAIN Reason="fan is loud"
+        wait $!; reason
+        """,
+        health=False,
+    )
+    assert told == ["drain fan is loud"]
+
+
+def test_a_broken_doctor_is_no_verdict(slurm: Run) -> None:
+    """A Python that does not find npudoctor ends with 1, as a sick node does."""
+    told = slurm(
+        """
+        touch broken
+        srun hostname; SLURMD_NODENAME=localhost slurm/health.sh; becomes "idle none"
+        """,
+        health=False,
+        Prolog="prolog.sh",
+    )
+    assert told == ["localhost", "idle none"]
+
+
 def test_the_prolog_drains_and_the_reason_is_not_lost(slurm: Run) -> None:
     told = slurm(
         """
@@ -109,6 +137,38 @@ def test_the_prolog_drains_and_the_reason_is_not_lost(slurm: Run) -> None:
     )
     assert told[0].startswith("job ") and told[0] != "job 0"
     assert told[1:5] == ["drain Prolog error", f"drain {SICK}", "idle none", "localhost"]
+
+
+def test_a_job_that_lives_beside_another_harms_it_not_and_is_not_harmed(slurm: Run) -> None:
+    """It holds the ports of the job to come, and cache servers of two users live in it."""
+    told = slurm(
+        """
+        cat >lives.py <<'X'
+        import pathlib, socket, sys, time
+        sys.path.insert(0, sys.argv[1])
+        from tests.support.machine import Machine, older
+        held = [socket.create_server(("", port)) for port in range(60000, 60016)]
+        machine = Machine()
+        machine.tmp = pathlib.Path("/tmp")
+        theirs = machine.server(50100, "--uid", "4711", "--folder", "u4711", "--log-folder", "u4711/log")
+        for server in (theirs, machine.server(50200)):
+            older(server.socket, 600)
+        pathlib.Path("up").touch()
+        time.sleep(60)
+        X
+        sed -i 's/^        //' lives.py
+        mount -t tmpfs -o mode=1777 tmpfs /tmp
+        srun -Q $PYTHON lives.py $ROOT >lives.txt 2>&1 &
+        for _ in $(seq 100); do [ -e up ] && break; sleep 0.1; done; ls up
+        srun hostname; echo "job $?"
+        for _ in $(seq 100); do [ "$(squeue -h -t CG,R | wc -l)" = 1 ] && break; sleep 0.1; done
+        reason | cut -d ' ' -f 2; ipcs -m | grep -c '^0x'; ss -Hltn | grep -c ':600[01]'
+        """,
+        health=False,
+        Prolog="prolog.sh",
+        Epilog="epilog.sh",
+    )
+    assert told == ["up", "localhost", "job 0", "none", "2", "16"]
 
 
 def test_another_prologs_error_is_not_ours(slurm: Run) -> None:
@@ -136,7 +196,7 @@ def test_a_doctor_that_hangs_holds_nothing(slurm: Run) -> None:
     told = slurm(
         """
         touch hang
-        began=$SECONDS; srun hostname; [ $((SECONDS - began)) -lt 10 ] && echo bounded; reason
+        began=$SECONDS; srun hostname; [ $((SECONDS - began)) -lt 10 ] && echo bounded; becomes "idle none"
         """,
         health=False,
         Prolog="prolog.sh",
@@ -197,10 +257,12 @@ def test_the_engine_asks_inside_and_outside_of_an_allocation(slurm: Run) -> None
         health=False,
     )
     assert told[:4] == ["2", "0", "2", "64"]
-    unknown, outside, inside, drained = map(json.loads, told[4:])
-    assert unknown == {"node": "node9", "error": "Slurm does not know it", "unreachable": True}
+    *both, inside, drained = map(json.loads, told[4:])
+    outside, unknown = sorted(both, key=lambda row: str(row["node"]))
+    # The only node of this Slurm is called localhost, and so it takes every name for it.
+    assert unknown["node"] == "node9" and "Slurm started this on localhost" in unknown["error"]
     assert outside["report"]["exit_code"] == inside["report"]["exit_code"] == 0
-    assert drained["error"] == "Slurm says that it is drained"
+    assert drained["error"] == "Slurm starts no jobs on it (state drain: test)"
 
 
 def test_the_engine_ends_a_step_that_hangs(slurm: Run) -> None:

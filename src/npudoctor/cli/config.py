@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Callable, Optional
 
 from npudoctor.core.frozen import dataclass, field
+from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _
 from npudoctor.host import CannotTell
 from npudoctor.host.fs.files import Files
@@ -29,6 +30,9 @@ class ConfigKey:
 
     parse: Callable[[Any, bool], Any]
     default: Any = None
+
+
+_COUNT = pattern(r"[1-9][0-9]{0,3}")
 
 
 def _one_of(*choices: str) -> Callable[[Any, bool], str]:
@@ -132,12 +136,22 @@ def _ignored(raw: Any, in_file: bool) -> dict[str, Optional[str]]:
     return {name.strip(): reason.strip() or None for name, _equal, reason in pairs}
 
 
+def _expectation(raw: Any, in_file: bool) -> str:
+    """auto, npu, gpu, none; npu=8 and gpu=8 for so many."""
+    kind, equal, count = raw.partition("=") if isinstance(raw, str) else ("", "", "")
+    known = kind in (("npu", "gpu") if equal else ("auto", "npu", "gpu", "none"))
+    if not known or (equal and not _COUNT.fullmatch(count)):
+        text = _("{value!r} is not one of {choices}")
+        raise InvalidValue(text.format(value=raw, choices="auto, npu, gpu, none, npu=8, gpu=8"))
+    return str(raw)
+
+
 # What the schema of the report names too.
 SCOPES = ("all", "node", "job")
 PROFILES = ("full", "quick", "deep")
 
 KEYS: dict[str, ConfigKey] = {
-    "expect": ConfigKey(_one_of("auto", "npu", "gpu", "none"), "auto"),
+    "expect": ConfigKey(_expectation, "auto"),
     "scope": ConfigKey(_one_of(*SCOPES), "all"),
     "profile": ConfigKey(_one_of(*PROFILES), "full"),
     "fail_on": ConfigKey(_one_of("error", "warning"), "error"),

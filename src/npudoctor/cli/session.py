@@ -46,7 +46,7 @@ class Session:
         config = self.config
         select = tuple(self.resolve(names, self.loaded.names()))
         # --expect is answered too, whatever else is selected.
-        if select and config.origin.get("expect") == "--expect" and config["expect"] in ("npu", "gpu"):
+        if select and config.origin.get("expect") == "--expect" and config["expect"][:3] in ("npu", "gpu"):
             select += ("accelerator",)
         if select and self.host.options.like is not None:  # and so is --like
             select += (LIKE,)
@@ -128,8 +128,9 @@ def open_session(
             flags, caller.variables, files, as_root=identity.is_root, seconds=seconds
         )
         like = flags.get("like")
+        kind, _equal, count = config["expect"].partition("=")
         options = Options(
-            config["expect"],
+            kind,
             program(config, Files(disk, root or "/"), root),
             root,
             timeout=min(config["timeout"], config["deadline"]),
@@ -143,6 +144,7 @@ def open_session(
             until=started + deadline + config["wait"],
             like=None if like is None else _snapshot(str(like), files),
             like_path=str(like or ""),
+            expect_count=int(count or 0),
         )
         host = Host(
             options,

@@ -18,6 +18,7 @@ class Answer:
 
     `why`: what to say when there is no text, or when the text is not what was asked for.
     `reached`: whether the command was started there. `missing`: whether there is no such program.
+    `ahead`: how many seconds its clock is at least ahead of ours, below 0 behind; None where it told no time.
     """
 
     node: str
@@ -25,6 +26,7 @@ class Answer:
     why: str
     reached: bool
     missing: bool = False
+    ahead: Optional[float] = None
 
 
 class Gathering:
@@ -39,6 +41,7 @@ class Gathering:
         self._take = take
         self._frames: dict[str, Frame] = {}
         self._begun: dict[str, float] = {}
+        self._asked: dict[str, float] = {}
         self._left = dict.fromkeys(request.nodes)
 
     @property
@@ -54,7 +57,7 @@ class Gathering:
 
     def begin(self, node: str) -> None:
         """This node is being asked."""
-        self._begun[node] = time.monotonic()
+        self._begun[node], self._asked[node] = time.monotonic(), time.time()
 
     def frame(self, node: str) -> Frame:
         """Where the lines of this node go."""
@@ -66,10 +69,6 @@ class Gathering:
     def hear(self, node: str, line: bytes) -> None:
         """A line that this node printed."""
         self.frame(node).add(line)
-
-    def place(self, node: str, frame: Frame) -> None:
-        """These lines turned out to be those of this node."""
-        self._frames[node] = frame
 
     def told(self) -> Optional[bytes]:
         """What all nodes are to be told now, b"" once that was all; None for nothing."""
@@ -86,11 +85,14 @@ class Gathering:
             return
         del self._left[node]
         self._begun.pop(node, None)
+        asked = self._asked.pop(node, 0.0)
         frame = self._frames.pop(node, None) or Frame(self.mark)
         whole = frame.ended and not frame.too_long
         why = why if why and not frame.begun else why_no_answer(frame, code, timed_out)
         missing = frame.status in NOT_THERE
-        self._take(Answer(node, frame.text() if whole else None, why, frame.begun, missing))
+        self._take(
+            Answer(node, frame.text() if whole else None, why, frame.begun, missing, frame.ahead(asked))
+        )
 
     def stop(self) -> None:
         """Nobody waits any more: whoever has not answered has not."""

@@ -10,7 +10,7 @@ from npudoctor.core.frozen import dataclass, field
 from npudoctor.core.messages import _
 from npudoctor.core.redact.redact import redact
 from npudoctor.fleet.reading import Found, Item
-from npudoctor.fleet.skew import Comparison, Skew, facts_of, looked_at
+from npudoctor.fleet.skew import Comparison, Skew, clock_text, facts_of, looked_at
 
 READY, NOT_READY, UNDETERMINED, SILENT = "ready", "not_ready", "undetermined", "silent"
 STATES = (READY, NOT_READY, UNDETERMINED, SILENT)
@@ -185,7 +185,10 @@ class Merger:
             shared,
             self._share(tuple(sorted(findings))),
         )
-        facts = {self._share(fact): self._share(value) for fact, value in facts_of(report).items()}
+        told = facts_of(report)
+        if found.ahead is not None:
+            told["clock"] = clock_text(found.ahead)
+        facts = {self._share(fact): self._share(value) for fact, value in told.items()}
         return _Draft(node, findings, facts, looked)
 
     def _note(self, check: str, finding: dict[str, Any], findings: dict[str, tuple[Any, ...]]) -> None:

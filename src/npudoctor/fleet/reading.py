@@ -35,12 +35,14 @@ _POD = pattern(r"\[?(?:pod/)?([^/\]\s]+)")
 class Found:
     """One report as it came. `source`: the file, "-", or the node.
 
-    `node`: who was asked, where that is known for sure, whatever the report calls itself.
+    `node`: who was asked, where that is known for sure, whatever the report calls itself. `ahead`: how many
+    seconds its clock is at least ahead of ours, or behind; None where nobody knows.
     """
 
     report: dict[str, Any]
     source: str
     node: Optional[str] = None
+    ahead: Optional[float] = None
 
 
 @dataclass(frozen=True)
@@ -231,7 +233,9 @@ def report_in(answer: Answer) -> Item:
     except (ValueError, RecursionError):
         document = None
     for item in find_reports(document, answer.node, answer.node):
-        return Found(item.report, answer.node, answer.node) if isinstance(item, Found) else item
+        if isinstance(item, Found):
+            return Found(item.report, answer.node, answer.node, answer.ahead)
+        return item
     return Unreadable(answer.node, answer.node, answer.why, unreachable=not answer.reached)
 
 

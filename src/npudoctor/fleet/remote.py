@@ -7,6 +7,7 @@ warnings before and behind it do no harm.
 from __future__ import annotations
 
 import secrets
+import time
 from collections import deque
 from typing import Optional
 
@@ -32,11 +33,10 @@ _CARRIED = (
     'head -c "$size" >"$dir/npudoctor.pyz"; set -- "$dir/npudoctor.pyz" "$@"; '
     '[ -n "$first" ] || { echo "there is no Python 3.9 or newer" >&2; first=/nonexistent; }; '
 )
-_BEGIN = 'echo; echo "$mark begin ${SLURMD_NODENAME:-}"; '
+_BEGIN = 'echo; echo "$mark begin $(date +%s)"; '
 _TALKING = '"$first" "$@"; status=$?; '
 _ALONE = 'exec 3<&0; "$first" "$@" </dev/null 3<&- & job=$!; '
-# Over ssh it ends when the connection does, whatever became of us. srun ends by itself what it started, and
-# its tasks have no standard input to tell them.
+# It ends when the connection does, whatever became of us.
 _WATCH = "{ cat <&3; kill $job; } >/dev/null 2>&1 & watch=$!; "
 _WAIT = "wait $job; status=$?; "
 _END = 'echo; echo "$mark end $status"; '
@@ -48,40 +48,41 @@ def new_mark() -> str:
     return f"npudoctor-{secrets.token_hex(8)}"
 
 
-def script(*, watched: bool, talking: bool = False, carried: bool = False) -> str:
+def script(*, talking: bool = False, carried: bool = False) -> str:
     """What `sh -c` runs; its arguments are the mark, the size of a carried file, and the command.
 
-    `watched`: it ends when its standard input does. `talking`: the command reads that itself.
+    It ends when its standard input does; `talking`: the command reads that itself.
     """
-    job = (_TALKING,) if talking else (_ALONE, _WATCH, _WAIT) if watched else (_ALONE, _WAIT)
+    job = (_TALKING,) if talking else (_ALONE, _WATCH, _WAIT)
     program = _CARRIED if carried else _INSTALLED
-    ending = (_UNWATCH,) if watched and not talking else ()
+    ending = () if talking else (_UNWATCH,)
     return "".join(("mark=$1; shift; ", program, _BEGIN, *job, _END, *ending, "exit 0"))
 
 
-def words(request: Request, mark: str, *, watched: bool, talking: bool) -> tuple[str, ...]:
-    """The words of the command that runs the request on a node, framed by the mark."""
+def words(request: Request, mark: str, *, talking: bool, before: str = "") -> tuple[str, ...]:
+    """The words of the command that runs the request on a node, framed by the mark. `before`: lines of sh."""
     carried = bool(request.carried)
     size = (str(len(request.carried)),) if carried else ()
-    text = script(watched=watched, talking=talking, carried=carried)
-    return ("sh", "-c", text, "sh", mark, *size, *request.command)
+    text = before + script(talking=talking, carried=carried)
+    return ("/bin/sh", "-c", text, "sh", mark, *size, *request.command)
 
 
 def remote_line(request: Request, mark: str, *, talking: bool) -> str:
     """The same as a line for a login shell."""
-    return " ".join(map(quote, words(request, mark, watched=True, talking=talking)))
+    return " ".join(map(quote, words(request, mark, talking=talking)))
 
 
 class Frame:
     """Cuts the answer of one node out of its lines."""
 
     def __init__(self, mark: str) -> None:
-        self._begin, self._end = f"{mark} begin ".encode(), f"{mark} end ".encode()
+        self._begin, self._end = f"{mark} begin".encode(), f"{mark} end ".encode()
         self._answer: Optional[list[bytes]] = None
         self._size = 0
         self._noise: deque[bytes] = deque(maxlen=_LINES)
+        self._heard_at = 0.0  # of our clock, in seconds since the epoch
+        self._node_time = b""  # of the node's clock, in whole ones
         self.status: Optional[int] = None
-        self.node = ""  # as Slurm calls it, where Slurm started the command
 
     @property
     def ended(self) -> bool:
@@ -97,7 +98,8 @@ class Frame:
         """One line of standard output."""
         if self._answer is None:
             if line.startswith(self._begin):
-                self._answer, self.node = [], line[len(self._begin) :].decode("ascii", "replace").strip()
+                self._answer, self._heard_at = [], time.time()
+                self._node_time = line[len(self._begin) :].strip()
             else:
                 self.noise(line)
         elif line.startswith(self._end):
@@ -106,6 +108,17 @@ class Frame:
         elif not self.ended and self._size <= LONGEST:
             self._size += len(line) + 1
             self._answer.append(line)
+
+    def ahead(self, asked_at: float) -> Optional[float]:
+        """How many seconds the node's clock is at least ahead of ours, below 0 behind.
+
+        It told its time after we asked, at `asked_at` of our clock, and before we heard of it; so long as it
+        lies between the two, nothing is known against it. None where it told no time.
+        """
+        if not self._node_time.isdigit() or len(self._node_time) > 12:
+            return None
+        told = int(self._node_time)
+        return max(0.0, told - self._heard_at) or min(0.0, told + 1 - asked_at)
 
     def noise(self, line: bytes) -> None:
         """A line of standard error, or of what comes before the answer."""

@@ -8,6 +8,7 @@ from typing import Any, Optional
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.redact.redact import redact_value
 
+IN_STEP = 1.5  # seconds: a node tells whole ones
 LONGEST = 200  # characters of a value
 MOST = 400  # facts of one node; a real one has about 40
 
@@ -74,6 +75,11 @@ def facts_of(report: Mapping[str, Any]) -> dict[str, str]:
     """The comparable facts of a report as short texts without secrets."""
     facts = dict(_all(report))
     return {name: facts[name] for name in list(facts)[:MOST]}
+
+
+def clock_text(ahead: float) -> str:
+    """How a node's clock stands to ours, as a value to compare: seconds that are certain."""
+    return "in step" if abs(ahead) <= IN_STEP else f"{ahead:+.0f} s"
 
 
 def looked_at(report: Mapping[str, Any], statuses: Mapping[str, str]) -> frozenset[str]:

@@ -1,193 +1,173 @@
-"""Asks nodes by srun, inside an allocation or outside one: no ssh, and Slurm ends what it started."""
+"""Asks nodes by srun, inside an allocation or outside one: no ssh, and Slurm ends what it started.
+
+One srun for each node: of one for all, Slurm aborts every task when one node does not answer, and outside an
+allocation it waits until all nodes are free at the same time.
+"""
 
 from __future__ import annotations
 
-import contextlib
+import math
 import os
-import selectors
-import signal
-import subprocess
 import time
-from collections.abc import Mapping, Sequence
-from typing import Callable
+from collections.abc import Mapping
+from typing import Any, Callable, Optional
 
-from npudoctor.core.errors import CannotTell
-from npudoctor.core.lazy import pattern
-from npudoctor.core.messages import _, strerror
+from ClusterShell.Worker.Exec import ExecClient, ExecWorker
+
+from npudoctor.fleet.answers import ask_all
 from npudoctor.fleet.gathering import Gathering
-from npudoctor.fleet.nodes import fold
 from npudoctor.fleet.programs import trusted_program
-from npudoctor.fleet.remote import LONGEST, Frame, words
+from npudoctor.fleet.remote import words
+from npudoctor.fleet.slurm_states import closed_nodes
 
-TURN = 1.0  # seconds between two looks at the progress
-_CHUNK = 1 << 16
-_PATIENCE = 20.0  # seconds in which slurmctld answers
-_FREE = frozenset(("idle", "mixed", "planned"))
-# In an allocation of ours a node of it may be in any of these.
-_STARTS = _FREE | frozenset(("allocated", "completing", "drained", "draining", "reserved"))
-_LABEL = pattern(r" *(\d+): ?")  # of `srun --label`: the number of the task
+_JOB = "SLURM_JOB_ID"  # that of the allocation that we run in
+_ENDING_SECONDS = 5.0  # how long all sruns together may take to end their steps, before they are killed
+_SPARE_SECONDS = 30.0  # between our time limit and that of Slurm, which ends the step if nobody else can
+
+# Variables that srun reads as options of its own, and that are another step's: how its tasks are spread, what
+# each of them gets, where their output goes. No option takes them back. What a site must choose stays:
+# SLURM_PARTITION, SLURM_ACCOUNT, SLURM_QOS, SLURM_RESERVATION, SLURM_GRES.
+_OF_THE_STREAMS = (
+    "SLURM_LABELIO SLURM_UNBUFFEREDIO SLURM_STDINMODE SLURM_STDOUTMODE SLURM_STDERRMODE SLURM_OPEN_MODE "
+    "SLURM_MULTI_PROG SLURM_PROLOG SLURM_EPILOG SLURM_DEBUG SLURM_BCAST SLURM_HET_SIZE SLURM_WORKING_DIR "
+    "SLURM_REMOTE_CWD SLURM_TEST_EXEC SLURM_EXIT_ERROR SLURM_EXIT_IMMEDIATE SLURM_DEPENDENCY SLURM_SIGNAL"
+).split()
+_OF_THE_SHAPE = (
+    "SLURM_NNODES SLURM_NPROCS SLURM_NTASKS SLURM_NTASKS_PER_CORE SLURM_NTASKS_PER_GPU SLURM_NTASKS_PER_NODE "
+    "SLURM_NTASKS_PER_SOCKET SLURM_DISTRIBUTION SLURM_DIST_PLANESIZE SLURM_SPREAD_JOB SLURM_USE_MIN_NODES "
+    "SLURM_CORE_SPEC SLURM_THREAD_SPEC SLURM_THREADS SLURM_THREADS_PER_CORE SLURM_HINT SLURM_CPU_BIND "
+    "SLURM_MEM_BIND SLURM_GPU_BIND SLURM_CPUS_PER_GPU SRUN_CPUS_PER_TASK SLURM_CPUS_PER_TASK SLURM_EXACT "
+    "SLURM_RESV_PORTS SLURM_NETWORK"
+).split()
+# Of the whole job, too much for a step of one node. Outside an allocation they are a person's wish.
+_OF_THE_JOB = (
+    "SLURM_GPUS SLURM_GPUS_PER_TASK SLURM_GPUS_PER_NODE SLURM_STEP_GRES SLURM_MEM_PER_CPU SLURM_MEM_PER_GPU "
+    "SLURM_MEM_PER_NODE SLURM_TIMELIMIT SLURM_EXCLUSIVE"
+).split()
+# What Slurm tells a task about its step, and so about our question; the job that is judged is another one.
+_STEP = (
+    "SLURM_PROCID SLURM_LOCALID SLURM_NODEID SLURM_NTASKS SLURM_NPROCS SLURM_NNODES SLURM_TASKS_PER_NODE "
+    "SLURM_STEP_NUM_NODES SLURM_STEP_NUM_TASKS SLURM_STEP_TASKS_PER_NODE SLURM_STEP_NODELIST SLURM_GTIDS "
+    "SLURM_CPUS_PER_TASK PMI_RANK PMI_SIZE"
+)
+_NODE = "@node@"  # in the words of srun: the node
+# A Slurm whose only node is called localhost takes every name for it.
+_CHECK_NODE = (
+    f'[ "$SLURMD_NODENAME" = {_NODE} ] || {{ echo "Slurm started this on $SLURMD_NODENAME" >&2; exit 1; }}; '
+)
+_ALLOCATION = "SLURM_JOB_NUM_NODES SLURM_JOB_NODELIST SLURM_NODELIST SLURM_JOB_CPUS_PER_NODE"
 
 
 def gather(gathering: Gathering, turn: Callable[[], None]) -> None:
-    """Ask all nodes by one srun, and return when it ended. `turn` is called about once a second.
-
-    A single node that Slurm starts no step on keeps srun from all: of such the state is told at once.
-    """
-    nodes = _usable(gathering, os.environ)
-    if not nodes:
-        return
-    for node in nodes:
-        gathering.begin(node)
-    command = _command(gathering, nodes, os.environ)
-    try:
-        srun = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise CannotTell(_("srun cannot be started: {why}").format(why=strerror(error.errno))) from error
-    tasks = _Tasks(gathering, srun)
-    with srun:
-        try:
-            tasks.follow(turn)
-        except BaseException:
-            gathering.stop()
-            os.killpg(srun.pid, signal.SIGTERM)  # srun ends its tasks on all nodes
-            raise
-    for node in gathering.left:
-        gathering.end(node, srun.returncode, tasks.over, tasks.why_not)
-
-
-def _usable(gathering: Gathering, variables: Mapping[str, str]) -> list[str]:
-    """The nodes that Slurm starts a step on now; of the others it is told why not."""
-    inside = "SLURM_JOB_ID" in variables
-    states = _states(gathering.request.nodes)
-    usable = []
-    for node in gathering.request.nodes:
-        state = states.get(node, "")
-        name = state.rstrip("*~#!%$@^-+")
-        if name in _STARTS and not state.endswith("*") and (inside or name in _FREE):
-            usable.append(node)
-        else:
-            why = (
-                _("Slurm says that it is {state}").format(state=state)
-                if state
-                else _("Slurm does not know it")
-            )
+    """Ask all nodes, as `ask_all` says. In an allocation by steps of it, else by a job for each node."""
+    command = _command(gathering, os.environ)
+    ending = _Ending()
+    if _JOB not in os.environ:
+        for node, why in closed_nodes(gathering.request.nodes).items():
             gathering.end(node, why=why)
-    return usable
 
-
-def _states(nodes: Sequence[str]) -> dict[str, str]:
-    """What sinfo says of each node it knows."""
-    command = [trusted_program("sinfo"), "--noheader", "--Node", "--format=%N %T", f"--nodes={fold(nodes)}"]
-    try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_PATIENCE, check=False
+    def start(task: Any, handler: Any) -> Any:
+        worker = _Sruns(
+            ",".join(gathering.left),
+            handler=handler,
+            timeout=gathering.request.seconds,
+            command=command,
+            stderr=True,
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise CannotTell(_("Slurm does not answer: {why}").format(why=error)) from error
-    if done.returncode:
-        raise CannotTell(_("Slurm does not answer: {why}").format(why=done.stderr.strip()[:200]))
-    rows = (line.split(maxsplit=1) for line in done.stdout.splitlines())
-    return {row[0]: row[1].strip() for row in rows if len(row) == 2}
+        worker.ending = ending
+        task.schedule(worker)
+        return worker
+
+    if not gathering.left:
+        return
+    try:
+        ask_all(gathering, turn, start)
+    finally:
+        ending.wait()
 
 
-def _command(gathering: Gathering, nodes: Sequence[str], variables: Mapping[str, str]) -> list[str]:
+def _command(gathering: Gathering, variables: Mapping[str, str]) -> tuple[str, ...]:
+    """The words of srun; where the node stands in them, `_NODE` does."""
     request = gathering.request
-    # In an allocation its own steps may hold all of the nodes; outside one nobody waits for a queue.
-    place = (
-        ("--overlap",)
-        if "SLURM_JOB_ID" in variables
-        else (f"--immediate={max(1, int(request.connect_seconds))}",)
+    inside = _JOB in variables
+    dropped = (*_OF_THE_STREAMS, *_OF_THE_SHAPE, *(_OF_THE_JOB if inside else ()))
+    unset = [word for name in dropped if name in variables for word in ("-u", name)]
+    minutes = math.ceil((request.seconds + _SPARE_SECONDS) / 60)
+    # SLURM_OVERLAP: an older Slurm does not know the option, and shares without it.
+    return (
+        *(trusted_program("env"), *unset, "SLURM_OVERLAP=1", trusted_program("srun")),
+        *("--quiet", "--job-name=npudoctor", "--nodes=1", "--ntasks=1", "--mpi=none"),
+        *(
+            f"--nodelist={_NODE}",
+            f"--immediate={math.ceil(request.connect_seconds)}",
+            f"--time={minutes}",
+            "--kill-on-bad-exit=0",
+        ),
+        *words(
+            request,
+            gathering.mark,
+            talking=gathering.converses,
+            before=f"{_CHECK_NODE}unset {_STEP}{'' if inside else ' ' + _ALLOCATION}; ",
+        ),
     )
-    return [
-        *(trusted_program("srun"), "--label", *place, "--no-kill", "--kill-on-bad-exit=0", "--wait=0"),
-        *("--nodelist", fold(nodes), "--nodes", str(len(nodes)), "--ntasks", str(len(nodes))),
-        "--ntasks-per-node=1",
-        *words(request, gathering.mark, watched=False, talking=gathering.converses),
-    ]
 
 
-class _Tasks:
-    """Whose line is whose: srun numbers its tasks, and the first line of an answer names the node."""
+class _Srun(ExecClient):  # type: ignore[misc]
+    """The srun of one node. It is never killed while it can end its step: what it started would stay."""
 
-    def __init__(self, gathering: Gathering, srun: subprocess.Popen[bytes]) -> None:
-        self._gathering, self._srun = gathering, srun
-        self._frames: dict[str, Frame] = {}
-        self._errors = Frame(gathering.mark)
-        self._until = time.monotonic() + gathering.request.seconds
+    def _build_cmd(self) -> tuple[list[str], None]:
+        return [word.replace(_NODE, self.key) for word in self.command], None
 
-    @property
-    def over(self) -> bool:
-        """Whether the nodes had their time."""
-        return time.monotonic() >= self._until
-
-    @property
-    def why_not(self) -> str:
-        """What srun itself said, for nodes that said nothing; "" where they had their time."""
-        if self.over:
-            return ""
-        said = self._errors.last_words()
-        return _("srun ended with status {status}: {why}").format(status=self._srun.returncode, why=said)
-
-    def follow(self, turn: Callable[[], None]) -> None:
-        """Read until srun has closed both streams, or the time is over."""
-        output, errors = (stream.fileno() for stream in (self._srun.stdout, self._srun.stderr) if stream)
-        rest = {output: b"", errors: b""}
-        shown = time.monotonic()
-        self._write(self._gathering.request.carried)
-        with selectors.DefaultSelector() as selector:
-            for descriptor in rest:
-                selector.register(descriptor, selectors.EVENT_READ)
-            while selector.get_map() and not self.over and self._gathering.awaited:
-                for key, _events in selector.select(TURN):
-                    chunk = os.read(key.fd, _CHUNK)
-                    if not chunk:
-                        selector.unregister(key.fd)
-                    *lines, rest[key.fd] = (rest[key.fd] + chunk).split(b"\n")
-                    rest[key.fd] = rest[key.fd][-LONGEST:]
-                    for line in lines:
-                        self._line(line, key.fd == output)
-                self._tell()
-                if time.monotonic() - shown > TURN:
-                    shown = time.monotonic()
-                    turn()
-            if selector.get_map():
-                os.killpg(self._srun.pid, signal.SIGTERM)
-
-    def _tell(self) -> None:
-        told = self._gathering.told() if self._gathering.converses else None
-        if told:
-            self._write(told)
-        elif told is not None and self._srun.stdin is not None:
-            self._srun.stdin.close()
-
-    def _write(self, data: bytes) -> None:
-        """srun hands its standard input to all tasks."""
-        if data and self._srun.stdin is not None:
-            with contextlib.suppress(BrokenPipeError):
-                self._srun.stdin.write(data)
-                self._srun.stdin.flush()
-
-    def _line(self, line: bytes, is_output: bool) -> None:
-        text = line[:40].decode("ascii", "replace")
-        label = _LABEL.match(text)
-        if label is None:
-            self._errors.noise(line)
+    def _close(self, abort: bool, timeout: bool) -> None:
+        self.worker.ending.forget_ended()
+        if not abort or self.popen.poll() is not None:
+            super()._close(abort, timeout)
             return
-        frame = self._frames.setdefault(label[1], Frame(self._gathering.mark))
-        if not is_output:
-            frame.noise(line[label.end() :])
-            return
-        if frame.node in self._gathering.left:
-            self._gathering.hear(frame.node, line[label.end() :])
-        elif not frame.begun:
-            frame.add(line[label.end() :])
-            if frame.node in self._gathering.left:
-                self._gathering.place(frame.node, frame)
-        if frame.ended:
-            self._gathering.end(frame.node)
+        stdin = self.streams.get(self.worker.SNAME_STDIN)
+        self.worker.ending.begin(self.popen, stdin.fd if stdin else None)
+        self.streams.clear()
+        self.invalidate()
+        if timeout:
+            self.worker._on_node_timeout(self.key)
+        self.worker._check_fini()
+
+
+class _Sruns(ExecWorker):  # type: ignore[misc]
+    """One for each node."""
+
+    SHELL_CLASS = _Srun
+    ending: _Ending
+
+
+class _Ending:
+    """The sruns that were told to end their steps, and did not yet.
+
+    Their standard input stays open: at its end the command would be ended on the node, but not what it
+    started, and Slurm cannot find that any more without control groups.
+    """
+
+    def __init__(self) -> None:
+        self._sruns: list[tuple[Any, Optional[int]]] = []
+
+    def begin(self, srun: Any, stdin: Optional[int]) -> None:
+        """Tell it to end."""
+        srun.terminate()
+        self._sruns.append((srun, None if stdin is None else os.dup(stdin)))
+
+    def forget_ended(self) -> None:
+        """Let go of what needs no waiting any more."""
+        for srun, stdin in self._sruns:
+            if srun.poll() is not None and stdin is not None:
+                os.close(stdin)
+        self._sruns = [row for row in self._sruns if row[0].returncode is None]
+
+    def wait(self) -> None:
+        """Wait for all; whoever hangs is killed, and Slurm's time limit ends its step."""
+        until = time.monotonic() + _ENDING_SECONDS
+        while self._sruns and time.monotonic() < until:
+            time.sleep(0.02)
+            self.forget_ended()
+        for srun, _stdin in self._sruns:
+            srun.kill()
+            srun.wait()
+        self.forget_ended()

@@ -10,7 +10,8 @@ from npudoctor.core.frozen import dataclass
 
 @dataclass(frozen=True)
 class Options:
-    """What the user said that checks may ask about. `expect`: auto, npu, gpu, none.
+    """What the user said that checks may ask about. `expect`: auto, npu, gpu, none; `expect_count`: how many
+    of these at least, 0 where no number was said.
 
     `timeout` is how long one check may take, in seconds: whatever a check waits for must end before.
     `tmp` is where cache servers keep their sockets and logs. `knowledge` is where a site keeps its rows.
@@ -36,3 +37,4 @@ class Options:
     until: float = math.inf
     like: Optional[object] = None
     like_path: str = ""
+    expect_count: int = 0

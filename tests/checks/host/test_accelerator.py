@@ -10,6 +10,7 @@ import pytest
 
 from npudoctor import Action, Status
 from npudoctor.checks.host.accelerator import accelerator
+from npudoctor.host import Options
 from npudoctor.testing import Asked, Content, ask, device, fake_host, link, unreadable
 
 NPU = {"/dev/davinci0": device(), "/dev/davinci1": device(), "/dev/davinci_manager": device()}
@@ -155,9 +156,20 @@ def test_a_container_without_one_is_told_what_to_ask_for() -> None:
     assert finding.fix is None
 
 
+@pytest.mark.parametrize(
+    ("count", "codes"), [(0, []), (1, []), (2, []), (3, ["accelerator.fewer"]), (8, ["accelerator.fewer"])]
+)
+def test_so_many_are_expected(count: int, codes: list[str]) -> None:
+    asked = ask(accelerator, fake_host(NPU, expect="npu", options=Options(expect_count=count)))
+    assert asked.codes == codes
+    if codes:
+        assert asked.findings[0].message == f"this machine shows 2 of the {count} NPUs that are expected"
+
+
 def scene(tmp: Path) -> Iterator[Asked]:
     passed_on = card("0x19e5", "0x120000", "0xd802", bound="vfio-pci")
     bus: dict[str, Content] = {"/sys/bus/pci/devices": unreadable()}
     for files in ({}, NPU_CARD, passed_on, bus, {"/.dockerenv": ""}, {"/dev": unreadable()}):
         yield ask(accelerator, fake_host(files, expect="npu"))
     yield ask(accelerator, fake_host())
+    yield ask(accelerator, fake_host(NPU, expect="npu", options=Options(expect_count=8)))

@@ -44,7 +44,7 @@ Expect = Annotated[
     Text,
     value(
         "--expect",
-        "auto|npu|gpu|none",
+        "auto|npu[=N]|gpu[=N]|none",
         _("Accelerator this node must have; checked even when checks are selected; default auto."),
     ),
 ]

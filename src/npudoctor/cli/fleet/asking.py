@@ -118,12 +118,18 @@ class Asking:
         )
 
     def gather(self, gathering: Gathering) -> None:
-        """Ask, and show on a terminal how far it is. Stopped and CannotTell pass through."""
+        """Ask, and show on a terminal how far it is. UsageError where ssh or srun cannot be started.
+
+        Stopped passes through.
+        """
         from npudoctor.cli.fleet.progress import NodeProgress
+        from npudoctor.core.errors import CannotTell
 
         progress = NodeProgress()
         try:
             _engine(self.engine)(gathering, lambda: progress.show(gathering))
+        except CannotTell as error:
+            raise UsageError(f"--engine {self.engine}: {error}") from error
         finally:
             progress.clear()
 
@@ -132,6 +138,9 @@ def asking_of(params: Mapping[str, Any], caller: Caller) -> Asking:
     """What the options ask for; UsageError for what cannot be."""
     engine = params["engine"] or "ssh"
     _engine(engine)
+    for option in ("login", "tree") if engine == "slurm" else ():
+        if params[option] is not None:
+            raise UsageError(_("{option} is for --engine ssh").format(option=f"--{option}"))
     template = Request(
         (),
         (),

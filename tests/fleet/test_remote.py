@@ -1,0 +1,43 @@
+"""What a node's clock is known to be, by when it was asked and when its answer came."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from npudoctor.fleet.merge import Merger
+from npudoctor.fleet.reading import Found
+from npudoctor.fleet.remote import Frame
+
+from .carriers import ready
+
+MARK = "npudoctor-0123456789abcdef"
+
+
+@pytest.mark.parametrize(
+    ("shift", "told"), [(0, "in step"), (1, "in step"), (90, "+90 s"), (-90, "-90 s"), (86400, "+86400 s")]
+)
+def test_a_clock_that_is_off_is_a_deviation(shift: int, told: str) -> None:
+    frame, asked = Frame(MARK), time.time() - 5  # five seconds until somebody had time for it
+    frame.add(f"{MARK} begin {int(time.time()) + shift}".encode())
+    ahead = frame.ahead(asked)
+    assert ahead is not None and frame.begun
+    merger = Merger()
+    for number in range(3):
+        merger.add(Found(ready(f"node{number}"), "", f"node{number}", 0.0))
+    merger.add(Found(ready("late"), "", "late", ahead - 5 * (shift < 0)))
+    skews = {skew.fact: [(other.value, other.nodes) for other in skew.others] for skew in merger.fleet().skew}
+    if told == "in step":
+        assert skews == {}
+    else:
+        ((value, nodes),) = skews["clock"]
+        assert nodes == ("late",) and value is not None
+        assert abs(int(value.split()[0]) - shift) <= 6
+
+
+@pytest.mark.parametrize("time_told", ["", "soon", "-5", "9" * 40, "\x1b[31m"])
+def test_who_tells_no_time_has_none(time_told: str) -> None:
+    frame = Frame(MARK)
+    frame.add(f"{MARK} begin {time_told}".encode())
+    assert frame.ahead(0.0) is None
