@@ -92,6 +92,24 @@ def test_a_signal_ends_it_and_nothing_is_left(
     assert_left_nothing(room)
 
 
+def test_without_pidfd_it_is_cleaned_up_too(one_file: Path, tmp_path: Path) -> None:
+    """Linux before 5.3."""
+    (tmp_path / "room").mkdir()
+    code = (
+        "import os, runpy, sys; del os.pidfd_open; sys.argv[:] = sys.argv[1:]; "
+        "runpy.run_path(sys.argv[0], run_name='__main__')"
+    )
+    command = [sys.executable, "-c", code, str(one_file), "explain", "-"]
+    variables = {**os.environ, "TMPDIR": str(tmp_path / "room")}
+    with subprocess.Popen(command, env=variables, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        until = time.monotonic() + 20
+        while not list((tmp_path / "room").glob("*/lib/yaml/tokens.py")) and time.monotonic() < until:
+            time.sleep(0.01)
+        running.kill()
+        running.communicate(timeout=20)
+    assert_left_nothing(tmp_path / "room")
+
+
 def test_a_job_does_not_outlive_a_killed_npudoctor(one_file: Path, tmp_path: Path) -> None:
     (tmp_path / "room").mkdir()
     variables = {**os.environ, "TMPDIR": str(tmp_path / "room")}
