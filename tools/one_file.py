@@ -26,13 +26,23 @@ PACKED, COMPILED = "lib/", (".so",)
 WITHOUT = {"pyyaml"}  # they do without what is compiled of them
 # Not in it: rich and what it brings, which typer does without.
 LEFT_OUT = {"rich", "pygments", "markdown-it-py", "mdurl"}
-# In words that the oldest Python understands.
+# In words that the oldest Python understands. Its own status for a traceback, 1, would mean "not ready".
 MAIN = b"""import sys
 if sys.version_info < (3, 9):
     sys.stderr.write("npudoctor: Python 3.9 or newer is needed, and this is %s\\n" % sys.version.split()[0])
     sys.exit(70)
-from npudoctor_start import main
-sys.exit(main())
+import _signal
+if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+try:
+    from npudoctor_start import main
+    status = main()
+except (ImportError, MemoryError, OSError) as error:
+    if sys.argv[1:2] == ["env"]:
+        sys.stdout.write("false\\n")
+    sys.stderr.write("npudoctor: %s: %s\\n" % (type(error).__name__, error))
+    status = 70
+sys.exit(status)
 """
 SHEBANG = b"#!/usr/bin/env python3\n"
 

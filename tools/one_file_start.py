@@ -8,7 +8,6 @@ folder away when this one has ended, however it did.
 import contextlib
 import os
 import select
-import shutil
 import signal
 import stat
 import sys
@@ -39,7 +38,7 @@ def main() -> int:
         return run()
     finally:
         if os.getpid() == us:
-            shutil.rmtree(folder, ignore_errors=True)
+            remove(folder)
 
 
 def unpack(archive: str) -> Optional[str]:
@@ -57,7 +56,7 @@ def unpack(archive: str) -> Optional[str]:
         except OSError as error:
             why.append(f"{place}: {error.strerror}")
             if folder:
-                shutil.rmtree(folder, ignore_errors=True)
+                remove(folder)
     if sys.argv[1:2] == ["env"]:
         os.write(1, b"false\n")  # what a shell evaluates fails too
     text = f"npudoctor: no folder to unpack into ({'; '.join(why)}); name one with TMPDIR\n"
@@ -98,10 +97,11 @@ def watched_folder(place: str) -> str:
             watch: Optional[int] = os.pidfd_open(us)
         except (AttributeError, OSError):  # Linux before 5.3
             watch = None
-        child = os.fork()
-        if not child:
-            leave_behind(folder, us, watch)
-        os.waitpid(child, 0)
+        with contextlib.suppress(OSError):  # no process is left for this user: our own end will have to do
+            child = os.fork()
+            if not child:
+                leave_behind(folder, us, watch)
+            os.waitpid(child, 0)
         if watch is not None:
             os.close(watch)
     finally:
@@ -115,14 +115,22 @@ def leave_behind(folder: str, process: int, watch: Optional[int]) -> None:
         os.setsid()
         if not os.fork():
             os.chdir("/")
-            for number in map(int, os.listdir("/proc/self/fd")):
+            for number in descriptors():
                 if number != watch:
                     with contextlib.suppress(OSError):  # the list itself was read by one
                         os.close(number)
             wait_for(process, watch)
-            shutil.rmtree(folder, ignore_errors=True)
+            remove(folder)
     finally:
         os._exit(0)
+
+
+def descriptors() -> list[int]:
+    """Those that are open; where none is left to list them by, all that can be."""
+    try:
+        return [int(number) for number in os.listdir("/proc/self/fd")]
+    except OSError:
+        return list(range(256))
 
 
 def wait_for(process: int, watch: Optional[int]) -> None:
@@ -136,6 +144,18 @@ def wait_for(process: int, watch: Optional[int]) -> None:
         while True:
             os.kill(process, 0)
             time.sleep(1)
+
+
+def remove(folder: str) -> None:
+    """With one descriptor, however few `ulimit -n` allows; nobody else can enter what is removed."""
+    for place, folders, files in os.walk(folder, topdown=False):
+        with contextlib.suppress(OSError):
+            for name in files:
+                os.unlink(os.path.join(place, name))
+            for name in folders:
+                os.rmdir(os.path.join(place, name))
+    with contextlib.suppress(OSError):
+        os.rmdir(folder)
 
 
 def write(archive: str, folder: str) -> None:

@@ -127,6 +127,20 @@ def test_a_job_does_not_outlive_a_killed_npudoctor(one_file: Path, tmp_path: Pat
     assert_left_nothing(tmp_path / "room")
 
 
+@pytest.mark.parametrize("limit", ["-n 5", "-n 6", "-f 1", "-v 66000"])
+def test_limits_that_leave_little_room_are_said_in_a_line(one_file: Path, tmp_path: Path, limit: str) -> None:
+    """Status 1 without the line of the verdict would be taken for one."""
+    (tmp_path / "room").mkdir()
+    command = f"ulimit {limit}; exec /usr/bin/python3 -I {one_file} check --expect none -q --lang en"
+    done = subprocess.run(
+        ["bash", "-c", command], env={"PATH": "/usr/bin:/bin", "TMPDIR": str(tmp_path / "room")},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 70 or done.stdout.count("\n") == 1, done
+    assert "Traceback" not in done.stderr
+    assert_left_nothing(tmp_path / "room")
+
+
 def test_a_module_of_the_job_does_not_take_the_place_of_ours(one_file: Path, tmp_path: Path) -> None:
     for name in ("click", "yaml", "packaging", "npudoctor"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('not ours')\n")

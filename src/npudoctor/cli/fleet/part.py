@@ -9,6 +9,7 @@ import typer
 from npudoctor.cli.arguments import options as o
 from npudoctor.cli.config import UsageError
 from npudoctor.cli.fleet.asking import seconds_of
+from npudoctor.core.errors import CannotTell
 from npudoctor.core.messages import _
 
 Ports = Annotated[str, o.value("--ports", "PORTS", _("The ports to listen on."))]
@@ -39,8 +40,11 @@ def _address(interface: Optional[str]) -> Optional[str]:
 
     if interface is None:
         return None
-    for address in addresses_of(interface):
-        return address
+    try:
+        for address in addresses_of(interface):
+            return address
+    except CannotTell as error:
+        raise UsageError(f"--interface: {error}") from error
     raise UsageError(
         _("{option}: there is no interface {name} with an address").format(
             option="--interface", name=interface

@@ -111,7 +111,7 @@ def interface_addresses() -> frozenset[str]:
 
 
 def addresses_of(name: str) -> list[str]:
-    """The addresses that getifaddrs() lists under this name, those of IPv4 first; none where there is none."""
+    """The addresses that getifaddrs() lists under this name, those of IPv4 first; maybe none."""
     own = [
         address
         for interface in interfaces()
