@@ -6,7 +6,6 @@ import json
 import os
 import re
 import stat
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -225,16 +224,3 @@ def test_an_image_has_a_snapshot(npudoctor: Npudoctor, tmp_path: Path) -> None:
         "like-snapshot"
     )
     assert "not running" not in str(row["reason"]) and "openEuler 22.03 here" in str(row["findings"])
-
-
-def test_it_takes_about_as_long_as_a_check(npudoctor: Npudoctor) -> None:
-    def least(*argv: str) -> float:
-        times = []
-        for _round in range(4):
-            began = time.monotonic()
-            npudoctor(*argv)
-            times.append(time.monotonic() - began)
-        return min(times)
-
-    # Typer reads the line of one and not of the other: 0.1 s.
-    assert least("snapshot", "a.json") < 1.5 * least("check", "--format", "json", "--expect", "none") + 0.3
