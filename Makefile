@@ -18,7 +18,7 @@ SIGNATURES := $(wildcard src/npudoctor/knowledge/signatures/*/*.toml) $(addprefi
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help run test lint format bench docs messages package clean test-deps scenarios torture explain-score \
+.PHONY: help run test lint format bench docs messages package wheelhouse locked clean test-deps scenarios torture explain-score \
 	explain-signatures environments new-check release-check
 
 help:
@@ -36,7 +36,9 @@ help:
 	@echo "make release-check  what only a release waits for: every sentence is there in Chinese"
 	@echo "make messages   bring the message catalogues up to date"
 	@echo "make environments  breaks real environments, imports them, runs what is shown (an hour)"
-	@echo "make package    build sdist, wheel and the one file npudoctor.pyz into dist/"
+	@echo "make package    build sdist, wheel, the one file npudoctor.pyz, their sums and SBOM into dist/"
+	@echo "make wheelhouse the same, and all wheels for pip on machines without an index"
+	@echo "make locked     pin what packages carry: the newest versions of today"
 	@echo "make test-deps  install the Debian packages that the tests need (as root)"
 	@echo "make clean      remove all that was made here"
 
@@ -54,6 +56,10 @@ $(VENV)/.installed: $(STAMP_NEEDS)
 
 $(VENV)/.installed-test: $(STAMP_NEEDS)
 	$(BIN)/python -m pip install --quiet $(PIP_ARGS) --editable ".[test]"
+	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-package: $(STAMP_NEEDS)
+	$(BIN)/python -m pip install --quiet $(PIP_ARGS) --editable ".[package]"
 	@touch $@ $(VENV)/.installed
 
 $(VENV)/.installed-dev: $(STAMP_NEEDS)
@@ -105,10 +111,23 @@ messages: $(VENV)/.installed-test
 	$(BIN)/python tools/messages.py
 	$(BIN)/python build_backend/npudoctor_build.py
 
-package: $(VENV)/.installed-test
+# The time that files in packages bear, so that two builds of one commit are the same bytes.
+package wheelhouse: export SOURCE_DATE_EPOCH ?= $(or $(shell git log -1 --format=%ct 2>/dev/null),315532800)
+
+package: $(VENV)/.installed-package
 	rm -rf dist
-	$(BIN)/python -m build --outdir dist --config-setting=--global-option=--quiet
-	$(BIN)/python tools/one_file.py dist/npudoctor-*.whl dist/npudoctor.pyz
+	PIP_CONSTRAINT=$(CURDIR)/tools/locked/build.txt $(BIN)/python -m build --outdir dist --config-setting=--global-option=--quiet
+	$(BIN)/twine check --strict dist/npudoctor-*
+	$(BIN)/python tools/one_file.py dist/npudoctor-*.whl dist/npudoctor.pyz dist/npudoctor.cdx.json
+	cd dist && sha256sum -- npudoctor* >SHA256SUMS
+
+wheelhouse: package
+	$(BIN)/python tools/wheelhouse.py dist/npudoctor-*.whl "$$(ls dist/npudoctor-*.whl | cut -d- -f1,2)-wheelhouse.tar"
+	cd dist && sha256sum -- npudoctor* >SHA256SUMS
+
+locked: $(VENV)/.installed-package
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/python tools/lock.py
 
 test-deps:
 	@wanted="$(TEST_PACKAGES) $(if $(CI),$(TEST_SERVICES))"; missing=$$(for package in $$wanted; do \

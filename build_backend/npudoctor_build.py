@@ -24,6 +24,8 @@ from setuptools.build_meta import (
     prepare_metadata_for_build_wheel,
 )
 
+from npudoctor_archives import steady
+
 __all__ = [
     "build_editable",
     "build_sdist",
@@ -90,7 +92,9 @@ def _prepare() -> None:
 def build_sdist(sdist_directory: str, config_settings: Settings = None) -> str:
     """Build the source distribution."""
     _prepare()
-    return build_meta.build_sdist(sdist_directory, config_settings)
+    name = build_meta.build_sdist(sdist_directory, config_settings)
+    steady(Path(sdist_directory) / name)
+    return name
 
 
 def build_wheel(
@@ -98,7 +102,9 @@ def build_wheel(
 ) -> str:
     """Build the wheel."""
     _prepare()
-    return build_meta.build_wheel(wheel_directory, config_settings, metadata_directory)
+    name = build_meta.build_wheel(wheel_directory, config_settings, metadata_directory)
+    steady(Path(wheel_directory) / name)
+    return name
 
 
 def build_editable(

@@ -56,8 +56,9 @@ def build(tree: Path, out: Path, *options: str) -> None:
     isolation = [] if Version(version("packaging")) < Version("24.2") else ["--no-isolation"]
     command = [sys.executable, "-m", "build", *isolation, *options, "--outdir", str(out), str(tree)]
     done = subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", check=False
-    )
+        command, env={**os.environ, "SOURCE_DATE_EPOCH": "1700000000"},
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stdout
 
 
@@ -99,6 +100,23 @@ def check_files() -> list[Path]:
 
 def test_every_file_is_in_the_wheel(packages: Packages) -> None:
     assert names_in(packages.wheel) == expected(packages.tree)
+
+
+@pytest.mark.slow
+def test_a_second_build_elsewhere_is_the_same_bytes(packages: Packages, tmp_path: Path) -> None:
+    """Of a checkout by somebody with another umask, a year later."""
+    tree = tmp_path / "somewhere" / "else"
+    shutil.copytree(packages.tree, tree, ignore=shutil.ignore_patterns(*MADE_HERE))
+    for path in (tree, *tree.rglob("*")):
+        path.chmod(0o700 if path.is_dir() or os.access(path, os.X_OK) else 0o600)
+        os.utime(path, (1731000000, 1731000000))
+    umask = os.umask(0o077)
+    try:
+        build(tree, tmp_path / "out")
+    finally:
+        os.umask(umask)
+    for first in (packages.sdist, packages.wheel):
+        assert (tmp_path / "out" / first.name).read_bytes() == first.read_bytes(), first.name
 
 
 def test_a_deleted_file_is_not_in_the_next_wheel(packages: Packages, tmp_path: Path) -> None:

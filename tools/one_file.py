@@ -1,43 +1,61 @@
 """Build npudoctor.pyz: npudoctor and all that it needs in one file, for Python 3.9 and newer.
 
-It runs on x86-64 and on aarch64: what is compiled (psutil) is there for both, the rest are the wheels that
-pip chooses for the oldest Python. Not shiv or pex: both unpack into a folder of the user's home that stays,
-and neither holds two machines in one file. Two builds of one commit are the same bytes.
+Nothing in it is compiled, so it runs on every machine: the wheels are those of the oldest Python. Not shiv or
+pex: both unpack into a folder of the user's home that stays. Two builds of one commit are the same bytes.
 
-    python tools/one_file.py WHEEL TARGET
+    python tools/one_file.py WHEEL TARGET [SBOM]
 """
 
 from __future__ import annotations
 
 import os
 import stat
-import subprocess
 import sys
 import tempfile
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Optional
+
+from carried import download
+from sbom import bill
 
 ROOT = Path(__file__).resolve().parent.parent
-MACHINES = ("x86_64", "aarch64")
-OLDEST = "3.9"
+OLDEST, MACHINE = "3.9", "x86_64"
+PACKED, COMPILED = "lib/", (".so",)
+WITHOUT = {"pyyaml"}  # they do without what is compiled of them
 # Not in it: rich and what it brings, which typer does without.
-LEFT_OUT = {"rich", "pygments", "markdown_it_py", "mdurl"}
-EXTRAS = ["ClusterShell>=1.9.3", "tomli>=1.1"]  # pip asks the Python that runs it whether tomli is needed
-# In words that the oldest Python understands.
+LEFT_OUT = {"rich", "pygments", "markdown-it-py", "mdurl"}
+# In words that the oldest Python understands. Its own status for a traceback, 1, would mean "not ready".
 MAIN = b"""import sys
 if sys.version_info < (3, 9):
     sys.stderr.write("npudoctor: Python 3.9 or newer is needed, and this is %s\\n" % sys.version.split()[0])
     sys.exit(70)
-from npudoctor_start import main
-sys.exit(main())
+import _signal
+if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+try:
+    from npudoctor_start import main
+    status = main()
+except (ImportError, MemoryError, OSError) as error:
+    if sys.argv[1:2] == ["env"]:
+        sys.stdout.write("false\\n")
+    sys.stderr.write("npudoctor: %s: %s\\n" % (type(error).__name__, error))
+    status = 70
+sys.exit(status)
 """
 SHEBANG = b"#!/usr/bin/env python3\n"
 
 
-def main(wheel: Path, target: Path) -> None:
-    """Write the file; the wheel is npudoctor's own."""
+def main(wheel: Path, target: Path, sbom: Optional[Path] = None) -> None:
+    """Write the file, and where told the bill of its materials; the wheel is npudoctor's own."""
     with tempfile.TemporaryDirectory() as scratch:
-        members = dict(_members(Path(scratch), wheel))
+        folder = Path(scratch)
+        download("one-file", OLDEST, MACHINE, folder, LEFT_OUT)
+        carried = sorted(folder.glob("*.whl"))
+        members = {name: content for path in (wheel, *carried) for name, content in _contents(path)}
+        if sbom:
+            sbom.write_text(bill(wheel, carried), encoding="utf-8")
     members["__main__.py"] = MAIN
     members["npudoctor_start.py"] = (ROOT / "tools/one_file_start.py").read_bytes()
     with target.open("wb") as file:
@@ -51,42 +69,17 @@ def main(wheel: Path, target: Path) -> None:
     target.chmod(0o755)
 
 
-def _members(scratch: Path, wheel: Path) -> dict[str, bytes]:
-    """By name in the archive: what all machines share below all/, the rest below the machine's name."""
-    found: dict[str, bytes] = {}
-    for machine in MACHINES:
-        folder = scratch / machine
-        _download(folder, machine, wheel)
-        for path in sorted(folder.glob("*.whl")):
-            name, *_version, platform = path.stem.split("-")
-            if name.lower() in LEFT_OUT:
-                continue
-            place = "all" if platform == "any" or name.lower() == "pyyaml" else machine
-            found.update(_contents(path, place, pure=place == "all"))
-    return found
-
-
-def _download(folder: Path, machine: str, wheel: Path) -> None:
-    platforms = [f"manylinux{tag}_{machine}" for tag in ("2014", "_2_17", "_2_28")]
-    options = [word for platform in platforms for word in ("--platform", platform)]
-    subprocess.run(
-        [sys.executable, "-m", "pip", "download", "-qqq", "--only-binary=:all:", "--python-version", OLDEST,
-         "--implementation", "cp", *options, "--dest", str(folder), str(wheel), *EXTRAS],
-        check=True,
-    )  # fmt: skip
-
-
-def _contents(path: Path, place: str, *, pure: bool) -> dict[str, bytes]:
-    """The files of a wheel; of one that also works without its compiled part only the others."""
+def _contents(path: Path) -> Iterator[tuple[str, bytes]]:
+    """What is needed of a wheel."""
     with zipfile.ZipFile(path) as archive:
-        return {
-            f"{place}/{name}": archive.read(name)
-            for name in archive.namelist()
-            if not name.endswith("/") and not (pure and name.endswith(".so")) and ".data/scripts/" not in name
-        }
+        for name in archive.namelist():
+            if name.endswith(COMPILED) and path.name.split("-")[0] not in WITHOUT:
+                raise SystemExit(f"{path.name}: {name} is compiled")
+            if not name.endswith((*COMPILED, "/", ".po", ".pyi")) and ".data/" not in name:
+                yield f"{PACKED}{name}", archive.read(name)
 
 
 if __name__ == "__main__":
-    built, written = map(Path, sys.argv[1:3])
-    main(built, written)
+    built, written, *more = map(Path, sys.argv[1:])
+    main(built, written, *more)
     print(f"{written}: {os.path.getsize(written) >> 10} KiB")

@@ -28,7 +28,8 @@ from npudoctor.fixing.steps.steps import (
     RemoveSocket,
     RestoreSocket,
 )
-from npudoctor.host.network.sockets import Listener, Sockets, interface_addresses
+from npudoctor.host.network.interfaces import interface_addresses
+from npudoctor.host.network.sockets import Listener, Sockets
 
 SOMEBODY = 61234
 Meanwhile = Callable[[], object]

@@ -165,18 +165,44 @@ def test_fix_without_an_answer_is_not_done(cluster: Cluster) -> None:
     assert "no answer from node8: cannot be reached" in done.stdout
 
 
+def assert_left_nothing(cluster: Cluster, node: str) -> None:
+    """What takes the folders away may be a moment behind."""
+    until = time.monotonic() + 10
+    count = "ls -d /tmp/npudoctor* /var/tmp/npudoctor* 2>/dev/null | wc -l"
+    while cluster.shell(node, count) != "0\n":
+        assert time.monotonic() < until
+        time.sleep(0.1)
+
+
 def test_a_node_without_npudoctor_gets_one_and_loses_it_again(cluster: Cluster, one_file: Path) -> None:
     carried = cluster.folder / "npudoctor.pyz"
     carried.write_bytes(one_file.read_bytes())
+    cluster.shell("node6", "mount -t tmpfs tmpfs /var/tmp")  # it is this machine's
     push = ("-w", "node[1,6]", "--push", "--file", str(carried), "--format", "json")
     told = documents(cluster.run("fleet", "check", *push, "--", "--expect", "none").stdout)
     assert told["nodes"]["ready"] == "node[1,6]", told
     done = cluster.run("fleet", "fix", "--cache-server", *push, "--dry-run")
     assert done.returncode == 0, done
-    assert cluster.shell("node6", "ls -d /tmp/npudoctor* 2>/dev/null | wc -l") == "0\n"
+    assert_left_nothing(cluster, "node6")
+    cluster.shell("node6", "umount /var/tmp")
     for words in (("--push",), ("--push", "--file", "/etc/passwd"), ("--push", "--file", "/nowhere")):
         refused = cluster.run("fleet", "check", "-w", "node6", *words)
         assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (64, "", 1), refused
+
+
+def test_a_full_disk_is_no_reason_to_say_nothing(cluster: Cluster, one_file: Path) -> None:
+    carried = cluster.folder / "npudoctor.pyz"
+    carried.write_bytes(one_file.read_bytes())
+    push = ("fleet", "check", "-w", "node6", "--push", "--file", str(carried), "--format", "json")
+    fill = "umask 077; head -c 64k /dev/zero >/tmp/x; mount -o remount,size=64k"
+    cluster.shell("node6", f"mount -t tmpfs tmpfs /var/tmp; {fill} /tmp")
+    told = documents(cluster.run(*push, "--", "--expect", "none").stdout)
+    assert told["nodes"]["silent"] == "", told
+    assert_left_nothing(cluster, "node6")
+    cluster.shell("node6", "for place in /var/tmp /dev/shm; do mount -t tmpfs -o size=4k tmpfs $place; done")
+    told = documents(cluster.run(*push, "--", "--expect", "none").stdout)
+    assert "no folder with room" in json.dumps(told["reports"]), told
+    cluster.shell("node6", "umount /dev/shm /var/tmp /var/tmp; mount -o remount,size=50% /tmp; rm /tmp/x")
 
 
 def test_stopped_it_ends_what_runs_there(cluster: Cluster) -> None:

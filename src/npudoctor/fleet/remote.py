@@ -22,16 +22,22 @@ _LINES, _LENGTH = 3, 300  # of what else is printed: kept to say why there is no
 
 # One line each: csh and fish hand it to sh as it is. A path that is not there is looked for by its name.
 _INSTALLED = 'first=$1; shift; [ -x "$first" ] || first=${first##*/}; '
-# The file comes by standard input, into a folder that nobody else can enter, and is gone when sh ends.
+# The file comes by standard input, into a folder that nobody else can enter, and is gone when sh ends. Where
+# /tmp is full is found out before: standard input comes but once.
 _CARRIED = (
     "size=$1; shift; umask 077; first=; "
     "for python in python3 python3.13 python3.12 python3.11 python3.10 python3.9; do "
     '"$python" -c "import sys; sys.exit(sys.version_info < (3, 9))" </dev/null >/dev/null 2>&1 '
     "&& first=$python && break; done; "
-    'dir=$(mktemp -d "${TMPDIR:-/tmp}/npudoctor.XXXXXXXX") || exit 1; '
-    "trap 'rm -rf \"$dir\"' 0; trap 'exit 143' 1 2 15; "
-    'head -c "$size" >"$dir/npudoctor.pyz"; set -- "$dir/npudoctor.pyz" "$@"; '
+    "dir=; trap 'rm -rf \"$dir\"' 0; trap 'exit 143' 1 2 15; "
+    'for place in "${TMPDIR:-/tmp}" /tmp /var/tmp /dev/shm; do '
+    'dir=$(mktemp -d "$place/npudoctor.XXXXXXXX" 2>/dev/null) || continue; '
+    'head -c "$size" /dev/zero >"$dir/npudoctor.pyz" 2>/dev/null && break; '
+    'rm -rf "$dir"; dir=; done; '
     '[ -n "$first" ] || { echo "there is no Python 3.9 or newer" >&2; first=/nonexistent; }; '
+    'if [ -n "$dir" ]; then head -c "$size" >"$dir/npudoctor.pyz"; else '
+    'echo "there is no folder with room for npudoctor.pyz" >&2; first=/nonexistent; fi; '
+    'set -- "$dir/npudoctor.pyz" "$@"; '
 )
 _BEGIN = 'echo; echo "$mark begin $(date +%s)"; '
 _TALKING = '"$first" "$@"; status=$?; '

@@ -14,7 +14,8 @@ from npudoctor.host.clock import Clock
 from npudoctor.host.devices.accelerators import Accelerators, find_gpus, find_npus
 from npudoctor.host.fs.files import Disk, Files, LocalDisk
 from npudoctor.host.libraries.elf import Libraries
-from npudoctor.host.network.sockets import Sockets, interface_addresses
+from npudoctor.host.network.interfaces import interface_addresses
+from npudoctor.host.network.sockets import Sockets
 from npudoctor.host.options import Options as Options
 from npudoctor.host.process.commands import Commands
 from npudoctor.host.process.identity import Identity, current_identity

@@ -7,10 +7,11 @@ import subprocess
 import sys
 from typing import Any, Callable
 
+import psutil
 import pytest
 
 from npudoctor.host import Host
-from npudoctor.host.network.interfaces import Interface, interfaces, is_inner, parse_interfaces
+from npudoctor.host.network.interfaces import Interface, is_inner, parse_interfaces
 from npudoctor.host.network.netlink import attributes, parse, split
 from npudoctor.host.network.routes import parse_route, route_to
 from npudoctor.testing import FakeNetwork, interface
@@ -76,6 +77,27 @@ def test_real_links_and_addresses(need: Callable[..., None]) -> None:
 
 
 @pytest.mark.needs_root
+def test_the_addresses_of_a_name_are_those_that_getifaddrs_lists_under_it(need: Callable[..., None]) -> None:
+    need("unshare", "ip")
+    code = """
+import json, psutil, sys
+from npudoctor.host.network.interfaces import addresses_of
+told = psutil.net_if_addrs()
+asked = ("eth0", "eth0:1", "br0", "lo", "nowhere")
+rows = [[row for row in told.get(name, ()) if row.family in (2, 10)] for name in asked]
+listed = [[row.address.partition("%")[0] for row in of_name] for of_name in rows]
+print(json.dumps([[addresses_of(name) for name in asked], listed]))
+"""
+    done = subprocess.run(
+        ["unshare", "--net", "sh", "-c", SCENE + 'exec "$@"', "sh", sys.executable, "-c", code],
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    ours, listed = json.loads(done.stdout)
+    assert [sorted(addresses) for addresses in ours] == [sorted(addresses) for addresses in listed]
+    assert ours[1] == ["192.0.2.2"] and ours[0][0] == "192.0.2.1" and ":" in ours[0][-1] and ours[4] == []
+
+
+@pytest.mark.needs_root
 def test_the_kernel_says_the_way(need: Callable[..., None]) -> None:
     need("unshare", "ip")
     asked = ("192.0.2.9", "8.8.8.8", "192.0.2.2", "10.9.1.1", "8.8.8.8<10.1.0.1", "8.8.8.8<172.16.0.1",
@@ -95,8 +117,8 @@ def test_the_kernel_says_the_way(need: Callable[..., None]) -> None:
 
 def test_it_agrees_with_getifaddrs() -> None:
     """Here, without root."""
-    found = {own.text for one in interfaces() for own in one.addresses}
-    assert found == Host().sockets.own_addresses()
+    rows = [row for rows in psutil.net_if_addrs().values() for row in rows if row.family in (2, 10)]
+    assert Host().sockets.own_addresses() == {row.address.partition("%")[0] for row in rows}
 
 
 def test_the_way_to_ourselves() -> None:

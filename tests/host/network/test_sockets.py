@@ -18,13 +18,13 @@ from tests.support.others import let_through
 
 from npudoctor.host import CannotTell
 from npudoctor.host.fs.files import LocalDisk
+from npudoctor.host.network.interfaces import interface_addresses
 from npudoctor.host.network.sockets import (
     Listener,
     Sockets,
     TcpSocket,
     answer_of,
     collapse,
-    interface_addresses,
     parse_tcp,
     parse_unix,
     probe,

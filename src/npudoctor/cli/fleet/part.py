@@ -9,6 +9,7 @@ import typer
 from npudoctor.cli.arguments import options as o
 from npudoctor.cli.config import UsageError
 from npudoctor.cli.fleet.asking import seconds_of
+from npudoctor.core.errors import CannotTell
 from npudoctor.core.messages import _
 
 Ports = Annotated[str, o.value("--ports", "PORTS", _("The ports to listen on."))]
@@ -35,12 +36,15 @@ def part(ctx: typer.Context, ports: Ports, seconds: Seconds = None, interface: I
 
 def _address(interface: Optional[str]) -> Optional[str]:
     """Its first address, one of IPv4 before those of IPv6; UsageError where it has none."""
-    from npudoctor.host.network.sockets import addresses_of
+    from npudoctor.host.network.interfaces import addresses_of
 
     if interface is None:
         return None
-    for address in addresses_of(interface):
-        return address
+    try:
+        for address in addresses_of(interface):
+            return address
+    except CannotTell as error:
+        raise UsageError(f"--interface: {error}") from error
     raise UsageError(
         _("{option}: there is no interface {name} with an address").format(
             option="--interface", name=interface

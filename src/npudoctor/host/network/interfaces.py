@@ -105,6 +105,22 @@ def interfaces() -> list[Interface]:
         raise CannotTell(_("cannot query the kernel for interfaces: {why}").format(why=why)) from error
 
 
+def interface_addresses() -> frozenset[str]:
+    """Every address of every interface of this network namespace, without zone ids."""
+    return frozenset(address.text for interface in interfaces() for address in interface.addresses)
+
+
+def addresses_of(name: str) -> list[str]:
+    """The addresses that getifaddrs() lists under this name, those of IPv4 first; maybe none."""
+    own = [
+        address
+        for interface in interfaces()
+        for address in interface.addresses
+        if name == (address.label or interface.name)
+    ]
+    return [address.text for address in sorted(own, key=lambda address: address.ipv6)]
+
+
 def parse_interfaces(links: Iterable[Message], addresses: Iterable[Message]) -> list[Interface]:
     """The kernel's lists of links and of addresses, put together."""
     interfaces = [(_link(fixed, attributes), attributes.get(_MASTER, b"")) for fixed, attributes in links]

@@ -170,25 +170,3 @@ class Sockets:
             raise CannotTell(
                 _("/proc/net/{name} cannot be read: {why}").format(name=name, why=why)
             ) from error
-
-
-def interface_addresses() -> frozenset[str]:
-    """Every address of every interface of this network namespace, zone ids cut off."""
-    return frozenset(address for addresses in _by_interface().values() for address in addresses)
-
-
-def addresses_of(interface: str) -> list[str]:
-    """The addresses of one interface, those of IPv4 first; none where there is no such interface."""
-    return _by_interface().get(interface, [])
-
-
-def _by_interface() -> dict[str, list[str]]:
-    import socket
-
-    import psutil
-
-    families = (socket.AF_INET, socket.AF_INET6)
-    return {
-        name: [row.address.partition("%")[0] for family in families for row in rows if row.family == family]
-        for name, rows in psutil.net_if_addrs().items()
-    }

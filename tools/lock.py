@@ -1,0 +1,47 @@
+"""Pin what packages are built with and what they carry, in tools/locked.
+
+For each Python the newest version that suits it, with the hashes of its files. By uv, which resolves for
+other Pythons and machines than the one it runs on; `make locked` installs it.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).resolve().parent.parent
+UV = "uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-annotate"
+OLDEST = "3.9"
+EXTRAS = {"one-file": ("fleet",), "wheelhouse": ("fast", "fleet", "gpu", "secrets")}
+
+
+def main() -> None:
+    """Write the three files."""
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]["requires"]
+    lock("build", "-", stdin="\n".join(build))
+    for name, extras in EXTRAS.items():
+        lock(name, "pyproject.toml", *(f"--extra={extra}" for extra in extras))
+
+
+def lock(name: str, *source: str, stdin: str = "") -> None:
+    """One of them; the source is a file with requirements, - for those of standard input."""
+    command = [
+        sys.executable,
+        "-m",
+        *UV.split(),
+        f"--python-version={OLDEST}",
+        *source,
+        "--output-file",
+        f"tools/locked/{name}.txt",
+    ]
+    subprocess.run(command, cwd=ROOT, input=stdin, text=True, stdout=subprocess.DEVNULL, check=True)
+
+
+if __name__ == "__main__":
+    main()
