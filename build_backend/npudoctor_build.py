@@ -47,7 +47,7 @@ ROOT = Path(__file__).resolve().parent.parent
 def compile_catalogues(root: Path = ROOT) -> list[Path]:
     """Compile every catalogue of the package and return the .mo files."""
     compiled = []
-    for source in sorted(root.glob("src/npudoctor/locale/*/LC_MESSAGES/npudoctor.po")):
+    for source in sorted(root.glob("src/npudoctor/locale/*/LC_MESSAGES/*.po")):
         target = source.with_suffix(".mo")
         polib.pofile(str(source), encoding="utf-8").save_as_mofile(str(target))
         compiled.append(target)

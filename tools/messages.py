@@ -2,7 +2,8 @@
 --release also what is not translated yet.
 
 Messages are the arguments of _() and its kin, the titles of checks (first line of the docstring), and the
-help of commands and options. A catalogue is sorted and names files, not lines: a change moves nothing else.
+help of commands and options; in the catalogue `manuals` each block of the rest of a check's docstring.
+A catalogue is sorted and names files, not lines: a change moves nothing else.
 Not Babel (33 MB): titles and help would need a plug-in as long as `messages_in`, and it would save `updated`.
 """
 
@@ -82,14 +83,15 @@ class NotConstant(Exception):
     """A text that no catalogue can know, as it is put together before it is looked up."""
 
 
-def extract(root: Path = ROOT) -> dict[str, Message]:
+def extract(root: Path = ROOT, domain: str = "npudoctor") -> dict[str, Message]:
     """All messages of the sources, by msgid."""
-    borrowed = "tools/messages.py"
-    messages = {msgid: Message(msgid, files={borrowed}) for msgid in BORROWED}
+    spoken = domain == "npudoctor"
+    messages = {msgid: Message(msgid, files={"tools/messages.py"}) for msgid in BORROWED if spoken}
     for folder in SOURCES:
         for path in sorted((root / folder).rglob("*.py")):
             name = path.relative_to(root).as_posix()
-            for msgid, plural in messages_in(ast.parse(path.read_text(encoding="utf-8"), name), name):
+            tree = ast.parse(path.read_text(encoding="utf-8"), name)
+            for msgid, plural in messages_in(tree, name) if spoken else manuals_in(tree):
                 message = messages.setdefault(msgid, Message(msgid))
                 message.plural = message.plural or plural
                 message.files.add(name)
@@ -108,6 +110,14 @@ def messages_in(tree: ast.AST, name: str = "?") -> Iterator[tuple[str, str]]:
                 yield first.rstrip("."), ""  # as Check.title has it
             elif first and decorators & {"command", "callback"}:
                 yield first, ""
+
+
+def manuals_in(tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """Each block of the manuals of a file's checks; parted as npudoctor.render.listing does."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and "check" in map(_last_name, node.decorator_list):
+            body = (ast.get_docstring(node) or "").partition("\n")[2].strip("\n")
+            yield from ((block, "") for block in body.split("\n\n") if block)
 
 
 def _call(node: ast.Call, name: str) -> Iterator[tuple[str, str]]:
@@ -203,13 +213,12 @@ def main() -> int:
     )
     parser.add_argument("--release", action="store_true", help="as --check; fail also when one is missing")
     options = parser.parse_args()
+    paths = sorted(ROOT.glob("src/npudoctor/locale/*/LC_MESSAGES/*.po"))
     try:
-        messages = extract()
+        return max([_judge(path, extract(domain=path.stem), options) for path in paths], default=0)
     except NotConstant as error:
         print(error, file=sys.stderr)
         return 1
-    paths = sorted(ROOT.glob("src/npudoctor/locale/*/LC_MESSAGES/npudoctor.po"))
-    return max([_judge(path, messages, options) for path in paths], default=0)
 
 
 def _judge(path: Path, messages: dict[str, Message], options: argparse.Namespace) -> int:

@@ -11,19 +11,21 @@ if TYPE_CHECKING:
 LANGUAGES = {"en": "en", "zh": "zh_CN"}
 
 _catalogue: Optional[NullTranslations] = None
+_manuals: Optional[NullTranslations] = None
 _language = "en"
 
 
 def activate(language: str) -> None:
     """Speak this language ("en" or "zh") from now on; the choice holds for the whole process."""
-    global _catalogue, _language
-    _language = language
-    if language == "en":
-        _catalogue = None
-        return
+    global _catalogue, _manuals, _language
+    _language, _manuals = language, None
+    _catalogue = None if language == "en" else _opened("npudoctor", language)
+
+
+def _opened(domain: str, language: str) -> NullTranslations:
     import gettext
 
-    _catalogue = gettext.translation("npudoctor", catalogues(), [LANGUAGES[language]], fallback=True)
+    return gettext.translation(domain, catalogues(), [LANGUAGES[language]], fallback=True)
 
 
 def catalogues() -> str:
@@ -50,6 +52,17 @@ def language_of(variables: Mapping[str, str]) -> str:
 def _(message: str) -> str:
     """The sentence in the language spoken now; placeholders are filled by the caller's str.format."""
     return _catalogue.gettext(message) if _catalogue and message else message
+
+
+def manual(block: str) -> str:
+    """A block of a check's manual in the language spoken now. These have a catalogue of their own, as long
+    as all else that is said, which nothing but a manual opens."""
+    global _manuals
+    if _language == "en":
+        return block
+    if _manuals is None:
+        _manuals = _opened("manuals", _language)
+    return _manuals.gettext(block)
 
 
 def strerror(number: Optional[int]) -> str:

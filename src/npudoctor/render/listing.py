@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from npudoctor.checking.check import Check
+from npudoctor.core import messages
 from npudoctor.core.messages import _
 from npudoctor.registry.collector import LoadedChecks
 from npudoctor.render.printable import printable
@@ -51,7 +52,13 @@ def manual_text(check: Check) -> str:
     lines += ["", _("Codes:")]
     width = max(len(code) for code in check.codes)
     lines += [f"  {code:{width}}  {severity.name.lower()}" for code, severity in check.codes.items()]
+    lines += ["", *manual(check).split("\n")]
+    return "\n".join(printable(line) for line in lines).rstrip() + "\n"
+
+
+def manual(check: Check) -> str:
+    """What a check's docstring says below its title: Markdown, in the language spoken now."""
     from inspect import cleandoc  # takes longer than to list all checks
 
-    body = cleandoc(check.manual).split("\n")[1:]
-    return "\n".join(printable(line) for line in [*lines, *body]).rstrip() + "\n"
+    body = cleandoc(check.manual).partition("\n")[2].strip("\n")
+    return "\n\n".join(messages.manual(block) for block in body.split("\n\n"))
