@@ -59,6 +59,21 @@ def test_a_manual_is_shown_by_id_and_by_code(npudoctor: Npudoctor) -> None:
     assert "\n    ##" not in by_id.out  # the docstring's indentation is not the reader's
 
 
+def test_a_manual_and_a_code_are_explained_in_chinese(npudoctor: Npudoctor) -> None:
+    manual = npudoctor("show", "cache-server", "--lang", "zh").out
+    headings = [line for line in manual.splitlines() if line.startswith("## ")]
+    assert headings == ["## 检查内容", "## 为何重要", "## 修复安全性", "## 参考"]
+    said = npudoctor("explain", "cache-server.orphan-socket", "--lang", "zh").out
+    assert "cache-server.orphan-socket" in said and "killed" not in said
+
+
+def test_a_code_is_explained_by_what_the_manual_says_of_it(npudoctor: Npudoctor) -> None:
+    done = npudoctor("explain", "cache-server.orphan-spill", "--format", "json", "--lang", "en").json
+    cause = done["diagnoses"][0]["cause"]
+    assert cause.startswith("Its socket, and the folder of data") and "The memory is gone until" in cause
+    assert "\n" not in cause
+
+
 # A process for each check, but what they all need is loaded once.
 SHOW_EACH = """
 import json, os, subprocess, sys, tempfile

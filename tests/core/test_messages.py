@@ -24,7 +24,8 @@ from ..speaking import scene_of  # noqa: TID252
 
 ROOT = Path(__file__).resolve().parents[2]
 CATALOGUE = ROOT / "src/npudoctor/locale/zh_CN/LC_MESSAGES/npudoctor.po"
-ENTRIES = list(polib.pofile(str(CATALOGUE), encoding="utf-8"))
+MANUALS = CATALOGUE.with_name("manuals.po")
+ENTRIES = [entry for path in (CATALOGUE, MANUALS) for entry in polib.pofile(str(path), encoding="utf-8")]
 LOADED = registry.load_all({"NPUDOCTOR_CHECKS_DIR": ""})
 
 CHINESE = re.compile("[\u3400-\u4dbf\u4e00-\u9fff]")

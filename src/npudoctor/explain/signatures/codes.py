@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from inspect import cleandoc
 
+from npudoctor.core import messages
+from npudoctor.core.lazy import pattern
 from npudoctor.explain.signatures.signatures import Signature
+
+_ITEMS, _COLON = pattern(r"^- ", re.MULTILINE), pattern(": ?|：")
+# A blank with Chinese, or its punctuation, at both sides; or with such punctuation at one.
+_WITHIN_CHINESE = pattern(
+    "(?<=[\u2e80-\u9fff\uff00-\uffef]) (?=[\u2e80-\u9fff\uff00-\uffef])|(?<=[\u3000-\u303f\uff00-\uffef]) "
+)
 
 
 def codes_of(signatures: Sequence[Signature]) -> set[str]:
@@ -21,7 +31,9 @@ def found_by(word: str, signatures: Sequence[Signature]) -> list[Signature]:
 
 def of_check(code: str, check: str, title: str, manual: str) -> Signature:
     """The code of a finding, explained by the manual of its check."""
-    cause = _part(manual, "Why it matters") or _part(manual, "What it does") or title
+    why = _part(manual, "Why it matters") or _part(manual, "What it does")
+    cause = _one_line(f"{_item(manual, code)} {why}") or title
+    title = messages._("{code}, of the check: {title}").format(code=code, title=title)
     ask = f"npudoctor check {check}"
     both = (ask, f"npudoctor show {check}")
     return Signature(
@@ -30,7 +42,7 @@ def of_check(code: str, check: str, title: str, manual: str) -> Signature:
         environment=True,
         weight=100,
         patterns=(),
-        title={"en": f"{code}: {title}", "zh": f"{code}: {title}"},
+        title={"en": title, "zh": title},
         cause={"en": cause, "zh": cause},
         remedy={"en": both, "zh": both},
         checks=(check,),
@@ -40,6 +52,25 @@ def of_check(code: str, check: str, title: str, manual: str) -> Signature:
 
 
 def _part(manual: str, heading: str) -> str:
-    """The text under a heading of a manual, as one paragraph."""
-    _before, found, after = manual.partition(f"## {heading}")
-    return " ".join(after.split("\n## ")[0].split("## ")[0].split()) if found else ""
+    """The text under a heading of a manual, in the language spoken now."""
+    _before, found, after = cleandoc(manual).partition(f"## {heading}\n")
+    return _spoken(after.partition("\n## ")[0]) if found else ""
+
+
+def _item(manual: str, code: str) -> str:
+    """What a list of the manual says of a code: "- `CODE`: ...", or of several before the colon."""
+    names = (f"`{code}`", f"`{code.partition('.')[2]}`")
+    for item in _ITEMS.split(_spoken(cleandoc(manual)))[1:]:
+        head, _colon, text = _COLON.sub("\0", item.split("\n\n")[0], 1).partition("\0")
+        if any(name in head for name in names):
+            return text[:1].upper() + text[1:]
+    return ""
+
+
+def _spoken(text: str) -> str:
+    return "\n\n".join(map(messages.manual, text.strip("\n").split("\n\n")))
+
+
+def _one_line(block: str) -> str:
+    """Lines joined: by a blank, which Chinese does not have between two of its characters."""
+    return _WITHIN_CHINESE.sub("", " ".join(block.split()))
