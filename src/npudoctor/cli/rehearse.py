@@ -60,9 +60,11 @@ def _perform(fault: Fault, options: Sequence[str]) -> int:
     from npudoctor.rehearsal.namespaces import Lacking, described
     from npudoctor.rehearsal.play import Voice
     from npudoctor.rehearsal.play import rehearse as play
+    from npudoctor.render.columns import paragraph
 
     def say(line: str) -> None:
-        output.write_stderr(f"npudoctor rehearse: {line}\n")
+        lines = paragraph(line, "npudoctor rehearse: ", "  ")
+        output.write_stderr("".join(f"{line}\n" for line in lines))
 
     def report(text: str) -> None:
         output.emit(text, output.terminal_encoding())

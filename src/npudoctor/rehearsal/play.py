@@ -128,8 +128,10 @@ class _Play:
         """Run the doctor for people."""
         words = self._words(command, options)
         self._say("$ npudoctor " + " ".join(words))
-        done = subprocess.run(self._in_shell(words), check=False, stdout=subprocess.PIPE, **self._how())
-        self._report(done.stdout.decode("utf-8", "replace"))
+        # A terminal is the doctor's own, for its width and its colours; a program gets all by one door.
+        stdout = None if os.isatty(1) else subprocess.PIPE
+        done = subprocess.run(self._in_shell(words), check=False, stdout=stdout, **self._how())
+        self._report((done.stdout or b"").decode("utf-8", "replace"))
 
     def _look(self) -> tuple[Optional[dict[str, Any]], bool]:
         """The finding, None where it is not there; and whether the check could answer."""

@@ -16,6 +16,7 @@ _room = WIDTH
 # Where a line may be broken: after a run of blanks, and before each wide character that may begin a line.
 _PIECES = re.compile(r"\s+|[⺀-〿㐀-鿿豈-﫿＀-￯]|[^\s⺀-〿㐀-鿿豈-﫿＀-￯]+")
 _NEVER_FIRST = frozenset("、。，．：；？！）》」』】”’…—,.;:)")
+_NEVER_LAST = frozenset("（《「『【“‘")
 
 
 def set_room(columns: int) -> None:
@@ -71,7 +72,7 @@ def _pieces(text: str) -> Iterator[str]:
     """What must stay together: words, single wide characters, punctuation with what it follows."""
     held = ""
     for piece in _PIECES.findall(text):
-        if held and piece[0] not in _NEVER_FIRST:
+        if held and piece[0] not in _NEVER_FIRST and held[-1] not in _NEVER_LAST:
             yield held
             held = ""
         held += piece

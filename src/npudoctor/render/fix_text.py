@@ -36,6 +36,7 @@ _KINDS = {
     ActionStatus.REFUSED: "warning",
     ActionStatus.FAILED: "error",
 }
+_DONE = frozenset((ActionStatus.APPLIED, ActionStatus.ALREADY, ActionStatus.DECLINED))
 
 
 def plan_text(items: Sequence[Item], style: Style = PLAIN) -> str:
@@ -46,8 +47,8 @@ def plan_text(items: Sequence[Item], style: Style = PLAIN) -> str:
         if item.refusal:
             word = _("by hand") if item.by_hand else _("refused")
         kind = "warning" if item.refusal else "info"
-        lines += _head(item, style.painted(kind, word), word, item.refusal or "")
-        lines += what_runs(item)
+        lines += _head(style.painted(kind, word), word, _about(item))
+        lines += () if item.refusal else what_runs(item)
     return "".join(line + "\n" for line in lines)
 
 
@@ -106,25 +107,30 @@ def _next(report: FixReport) -> list[str]:
 
 
 def _result_lines(done: ItemResult, words: dict[ActionStatus, str], style: Style) -> Iterator[str]:
-    """A planned item with its undo lines; for the others these were shown with the plan."""
+    """What was not done, or is only planned, with all that is known of it; of the others the plan has told
+    what is wrong, and how it is undone."""
     word = _("by hand") if by_hand(done) else words[done.outcome.status]
     painted = style.painted(_KINDS[done.outcome.status], word)
-    yield from _head(done.item, painted, word, done.outcome.reason)
-    if done.planned:
+    told = not done.item.refusal and done.outcome.status in _DONE
+    yield from _head(painted, word, done.item.finding.code if told else _about(done.item))
+    if done.outcome.reason:
+        yield from paragraph(_("why: {reason}").format(reason=redact(done.outcome.reason)), DEEPER, DEEPER)
+    if done.item.refusal or done.planned:
         yield from what_runs(done.item)
     else:
         yield from _command_lines(done.item.commands)
 
 
-def _head(item: Item, painted: str, word: str, reason: str) -> Iterator[str]:
-    """What becomes of it, what it is, and why; `painted` is the word as it is shown."""
-    finding = item.finding
-    text = _("{code}: {message}").format(code=finding.code, message=finding.message)
+def _head(painted: str, word: str, text: str) -> Iterator[str]:
+    """What becomes of it, and what it is; `painted` is the word as it is shown."""
     first, *rest = paragraph(text, f"{INDENT}{word} ", DEEPER)
     yield first.replace(word, painted, 1)
     yield from rest
-    if reason:
-        yield from paragraph(_("why: {reason}").format(reason=redact(reason)), DEEPER, DEEPER)
+
+
+def _about(item: Item) -> str:
+    finding = item.finding
+    return _("{code}: {message}").format(code=finding.code, message=finding.message)
 
 
 def _command_lines(commands: Sequence[str]) -> Iterator[str]:
