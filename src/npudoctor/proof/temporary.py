@@ -114,4 +114,6 @@ def _makes(host: Host, process: Process) -> bool:
         return True
     maps = host.processes.maps(process.pid)
     # The first process of a hardened machine hides itself even from root, and makes nothing of the kind.
-    return process.pid != 1 if maps is None else EMBEDDED in maps
+    if maps is None:
+        return process.pid != 1 and host.processes.still_runs(process.pid)
+    return EMBEDDED in maps

@@ -11,8 +11,6 @@ from npudoctor.facts.leftovers.cache_server import CONTAINER, SPILL, SpillFolder
 from npudoctor.host import Host
 from npudoctor.host.process.processes import Process, parse_uids
 
-_LOOKS, _MOMENT = 5, 0.05  # seconds between two looks at a process that may be ending
-
 
 def users(host: Host, process: Process) -> frozenset[int]:
     """The uids that a process acts as. By its status, as /proc gives the folder of a process that must not
@@ -51,30 +49,11 @@ def users_of(host: Host, folder: SpillFolder) -> Optional[str]:
         if process.gone or pid == processes.self_pid:  # we hold the folder while we empty it
             continue
         opened = processes.open_files(pid)
-        if opened is None and folder.entry.uid in users(host, process):
-            opened = _asked_again(host, pid)
-            if opened is None:
-                return unreadable.format(pid=pid)
-        if opened is None:
-            continue
-        if any(_inside(host, folder, pid, number, target) for number, target in opened):
+        if opened is None and folder.entry.uid in users(host, process) and processes.still_runs(pid):
+            return unreadable.format(pid=pid)
+        if any(_inside(host, folder, pid, number, target) for number, target in opened or ()):
             return _("process {pid} has it open").format(pid=pid)
     return next((unreadable.format(pid=pid) for pid in hidden(host)), None)
-
-
-def _asked_again(host: Host, pid: int) -> Optional[list[tuple[int, str]]]:
-    """What a process has open that did not show it; None when it stays so.
-
-    One that is ending shows nothing for a moment, and then is gone.
-    """
-    for _look in range(_LOOKS):
-        if not host.processes.still_runs(pid):
-            return []
-        host.clock.wait_until(host.clock.steady() + _MOMENT)
-        opened = host.processes.open_files(pid)
-        if opened is not None:
-            return opened
-    return None if host.processes.still_runs(pid) else []
 
 
 def _inside(host: Host, folder: SpillFolder, pid: int, number: int, target: str) -> bool:

@@ -298,6 +298,48 @@ def test_a_main_thread_that_ended_and_threads_that_cannot_be_read() -> None:
     assert Processes(MemoryDisk(files)).open_files(7) is None
 
 
+BUSY = """
+import mmap, sys, threading, time
+memory = mmap.mmap(-1, 200 << 20)
+memory.write(bytes(200 << 20))
+for number in range(8):
+    threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_real_process_that_is_just_ending_is_not_one_that_hides_itself() -> None:
+    """For milliseconds it is no zombie yet, and its maps, descriptors and control groups show nothing."""
+    child = subprocess.Popen([sys.executable, "-c", BUSY], stdout=subprocess.PIPE)
+    assert child.stdout is not None and child.stdout.readline() == b"ready\n"
+    child.kill()
+    looks = 0
+    while looks < 5000 and not (now := Processes(LocalDisk()).now(child.pid) or pytest.fail()).gone:
+        processes = Processes(LocalDisk())
+        unseen = processes.maps(child.pid) is None or processes.open_files(child.pid) is None
+        assert not (unseen and now.exiting and processes.still_runs(child.pid))
+        looks += 1
+    child.wait()
+    child.stdout.close()
+    assert looks
+
+
+def test_what_hangs_at_its_end_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("npudoctor.host.process.processes.time.sleep", slept.append)
+    exiting = STAT.replace(" 4194624 ", " 4194628 ").replace(" S ", " D ")
+    files = {"/proc/7/stat": exiting, "/proc/8/stat": exiting.replace(" D ", " Z "), **process_files(9)}
+    files.update({f"/proc/8/task/{task}/stat": exiting for task in (8, 81, 82)})
+    processes = Processes(MemoryDisk(files))
+    assert processes.still_runs(9) and slept == [], "not ending"
+    assert processes.still_runs(7) and sum(slept) == pytest.approx(1, abs=0.03)
+    assert processes.still_runs(7) and processes.still_runs(8) and sum(slept) == pytest.approx(1, abs=0.03)
+    files["/proc/8/task/82/stat"] = STAT
+    slept.clear()
+    assert Processes(MemoryDisk(files)).still_runs(8) and slept == [], "a thread of it lives on"
+
+
 def test_maps_that_are_longer_than_is_read_are_unseen(monkeypatch: pytest.MonkeyPatch) -> None:
     processes = Processes(MemoryDisk(process_files(7, maps=MAPS)))
     monkeypatch.setattr("npudoctor.host.process.processes.MAPS_LIMIT", len(MAPS) + 1)

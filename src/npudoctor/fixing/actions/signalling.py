@@ -22,6 +22,7 @@ from npudoctor.proof.ending import Endings
 
 SPARE = 64  # descriptors for all else that is open
 TURN = 0.05  # seconds between two looks at a process that we have no descriptor of
+ENDING = 1.0  # seconds for the end of one that is just ending
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ def _still_stale(step: SignalProcess, left: Sequence[HeldProcess], fresh: Host) 
         pid = held.mark.pid
         reason = endings.why_not(pid)
         child = endings.unproven_child(pid, among)
-        if not _same(held.mark, step.owner, fresh):
+        if not _same(held, step.owner, fresh):
             continue  # it ended by itself in between, which is a reason too
         if reason:
             raise Refused(reason)
@@ -118,13 +119,16 @@ def _still_stale(step: SignalProcess, left: Sequence[HeldProcess], fresh: Host) 
     return living
 
 
-def _same(mark: ProcessMark, owner: int, fresh: Host) -> bool:
+def _same(held: HeldProcess, owner: int, fresh: Host) -> bool:
     """Whether it still runs, with the same user and control groups; Refused when with others."""
+    mark = held.mark
     seen = (fresh.processes.owner(mark.pid), fresh.processes.cgroups(mark.pid))
     now = fresh.processes.now(mark.pid)  # last: what one says that ended since is nothing
     if now is None or now.gone or now.started != mark.started:
         return False
     if seen != (owner, mark.cgroups):
+        if now.exiting and not _remaining([held], ENDING, fresh):
+            return False  # one that is just ending is in no control group any more
         raise Refused(_("process {pid} changed its user or its control group").format(pid=mark.pid))
     return True
 
@@ -135,7 +139,7 @@ def _send(
     for held in living:
         pid = held.mark.pid
         try:
-            if _same(held.mark, owner, fresh):
+            if _same(held, owner, fresh):
                 with changing(at, f"signal {number.name[3:]} to {pid}"):
                     _signal(held, number)
         except ProcessLookupError:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import threading
+import time
 from collections.abc import Iterator
 from functools import cache
 from typing import Callable, Optional
@@ -21,6 +22,8 @@ from npudoctor.host.fs.files import Disk, Entry
 
 _MAPPED = pattern(r"^\S+ \S+ \S+ \S+ (\d+)\s+/SYSV([0-9a-f]{8})", re.MULTILINE)
 MAPS_LIMIT = 64 << 20
+EXITING = 0x4  # PF_EXITING in the flags of /proc/PID/stat
+TURN, PATIENCE = 0.02, 1.0  # seconds between two looks at one that is ending, and for all such looks
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,8 @@ class Process:
     """One process as /proc/PID/stat says. `started` counts clock ticks since boot; `uid` is its owner's.
 
     `cpu`: the clock ticks that it has used. `threads`: how many of it live; a zombie's may, without it.
-    `group`: the pid of the process group's leader; 0 where that is not told.
+    `group`: the pid of the process group's leader; 0 where that is not told. `exiting`: its main thread is
+    about to end, or did.
     """
 
     pid: int
@@ -41,6 +45,7 @@ class Process:
     cpu: int = 0
     threads: int = 1
     group: int = 0
+    exiting: bool = False
 
     @property
     def gone(self) -> bool:
@@ -59,7 +64,8 @@ def parse_stat(pid: int, text: str, uid: int) -> Process:
     fields = tail.split()
     parent, session, threads, started = (int(fields[number]) for number in (1, 3, 17, 19))
     cpu, name, group = int(fields[11]) + int(fields[12]), head.partition("(")[2], int(fields[2])
-    return Process(pid, name, fields[0], parent, session, started, uid, cpu, threads, group)
+    exiting = bool(int(fields[6]) & EXITING)
+    return Process(pid, name, fields[0], parent, session, started, uid, cpu, threads, group, exiting)
 
 
 def parse_uids(status: bytes) -> frozenset[int]:
@@ -94,6 +100,7 @@ class Processes:
         self._details: dict[tuple[str, int], Optional[bytes]] = {}
         self._opened: Optional[dict[int, Optional[list[tuple[int, str]]]]] = None
         self._lock, self._opening = threading.Lock(), threading.Lock()
+        self._patience = PATIENCE
 
     def all(self) -> dict[int, Process]:
         """Every process by pid, as they were at the first look."""
@@ -107,9 +114,30 @@ class Processes:
         return self._read(pid)
 
     def still_runs(self, pid: int) -> bool:
-        """Whether it runs now: one that ended after it was listed uses nothing any more."""
-        process = self.now(pid)
-        return process is not None and not process.gone
+        """Whether it runs now: one that ended after it was listed uses nothing any more.
+
+        One that is just ending hides its memory, its files and its control groups, and is waited for.
+        """
+        while True:
+            process = self.now(pid)
+            if process is None or process.gone:
+                return False
+            if self._patience <= 0 or not self._ends(process):
+                return True
+            time.sleep(TURN)
+            self._patience -= TURN
+
+    def _ends(self, process: Process) -> bool:
+        """Whether its main thread is about to end; where that has ended, whether all others are."""
+        others = self._threads(process.pid) if process.headless else ()
+        return process.exiting and all(self._exits(process.pid, task) for task in others)
+
+    def _exits(self, pid: int, task: str) -> bool:
+        try:
+            text = self._disk.read(f"/proc/{pid}/task/{task}/stat", 1 << 16).decode("utf-8", "replace")
+            return parse_stat(pid, text, 0).exiting
+        except (OSError, IndexError, ValueError):
+            return True  # it ended while it was read
 
     def hidden(self, pid: int) -> bool:
         """Whether a pid that /proc does not show is alive nevertheless (hidepid)."""
@@ -250,8 +278,7 @@ class Processes:
 
     def _conceals(self, process: Process) -> bool:
         """Whether threads outlive the main one, still: at the end of a process they all go at once."""
-        now = self.now(process.pid) if process.headless else None
-        return now is not None and not now.gone
+        return process.headless and self.still_runs(process.pid)
 
     def _maps(self, path: str) -> Optional[bytes]:
         try:
