@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from inspect import cleandoc
 from pathlib import Path
 
 import polib
@@ -58,10 +59,16 @@ def translations() -> Iterator[tuple[str, str]]:
             yield entry.msgid, text
 
 
+def references() -> set[str]:
+    """The last blocks of the manuals, in which a document has the title that it has."""
+    return {cleandoc(check.manual).rpartition("## References\n\n")[2] for check in LOADED.checks}
+
+
 def test_every_translation_is_chinese() -> None:
+    titles = references()
     latin = [
-        text for _msgid, text in translations()
-        if re.search("[A-Za-z]", PLACEHOLDER.sub("", text)) and not CHINESE.search(text)
+        text for msgid, text in translations()
+        if msgid not in titles and re.search("[A-Za-z]", PLACEHOLDER.sub("", text)) and not CHINESE.search(text)
     ]  # fmt: skip
     assert latin == []
 
@@ -88,7 +95,7 @@ def test_one_word_for_each_thing(word: str) -> None:
 def test_options_variables_and_paths_are_not_translated() -> None:
     changed = [
         (text, lost) for msgid, text in translations()
-        if (lost := [token for token in UNTRANSLATED.findall(msgid) if token not in text])
+        if (lost := [token for token in UNTRANSLATED.findall(msgid) if token.rstrip(".") not in text])
     ]  # fmt: skip
     assert changed == []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Optional
 
@@ -75,10 +76,19 @@ def _perform(fault: Fault, options: Sequence[str]) -> int:
         _("{kind}; private: {names}; nothing of this machine is changed").format(kind=kind, names=described())
     )
     try:
-        return play(fault, options, Voice(say, report))
+        return play(fault, options, Voice(say, report, _terminal()))
     except Lacking as error:
         output.complain(_("cannot rehearse {fault}: {why}").format(fault=fault.name, why=error))
         return LACKING
+
+
+def _terminal() -> Optional[dict[str, str]]:
+    """What the doctor in the private machine is told of the terminal that this one has."""
+    from npudoctor.cli.terminal import output
+
+    if not output.is_terminal() or output.terminal_encoding().lower() not in ("utf-8", "utf8"):
+        return None
+    return {name: os.environ[name] for name in ("TERM", "NO_COLOR") if name in os.environ}
 
 
 def _list(format: str) -> int:

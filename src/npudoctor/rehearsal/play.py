@@ -37,10 +37,15 @@ sys.exit(main())
 
 @dataclass(frozen=True)
 class Voice:
-    """Where things go: `say` takes a line of what is done, `report` the text of a report."""
+    """Where things go: `say` takes a line of what is done, `report` the text of a report.
+
+    `terminal`: the variables by which the doctor knows how to speak on the terminal that standard output is;
+    None where it is none, or one that does not read UTF-8.
+    """
 
     say: Callable[[str], None]
     report: Callable[[str], None]
+    terminal: Optional[dict[str, str]] = None
 
 
 def rehearse(fault: Fault, options: Sequence[str], voice: Voice) -> int:
@@ -67,6 +72,7 @@ def _play(fault: Fault, start: list[str], options: Sequence[str], voice: Voice) 
     tree.build()
     kernel.no_new_privileges()
     stage = Stage()
+    stage.variables.update(voice.terminal or {})
     stage.begin()
     fault.makes(stage)
     if fault.seconds:
@@ -82,7 +88,7 @@ class _Play:
         self, fault: Fault, stage: Stage, start: list[str], options: Sequence[str], voice: Voice
     ) -> None:
         self._fault, self._stage, self._start = fault, stage, start
-        self._say, self._report = voice.say, voice.report
+        self._say, self._report, self._terminal = voice.say, voice.report, voice.terminal
         self._options = options
         self._shell: list[str] = []  # what was typed into the shell of the job
 
@@ -129,7 +135,7 @@ class _Play:
         words = self._words(command, options)
         self._say("$ npudoctor " + " ".join(words))
         # A terminal is the doctor's own, for its width and its colours; a program gets all by one door.
-        stdout = None if os.isatty(1) else subprocess.PIPE
+        stdout = subprocess.PIPE if self._terminal is None else None
         done = subprocess.run(self._in_shell(words), check=False, stdout=stdout, **self._how())
         self._report((done.stdout or b"").decode("utf-8", "replace"))
 
