@@ -95,11 +95,12 @@ class Truth:
         for identity, thing in now.items():
             self.known.setdefault(identity, thing)
 
-    def wrongs(self, now: Inventory) -> list[str]:
-        """Every difference that is not explained."""
-        return [said for identity in self.known for said in self._wrong(identity, now.get(identity))]
+    def wrongs(self, now: Inventory, killed: bool = False) -> list[str]:
+        """Every difference that is not explained. A removal that was killed may have taken the socket of a
+        server that had just started from its name: the next one gives it back."""
+        return [said for identity in self.known for said in self._wrong(identity, now.get(identity), killed)]
 
-    def _wrong(self, identity: Identity, now: Optional[Thing]) -> Iterator[str]:
+    def _wrong(self, identity: Identity, now: Optional[Thing], killed: bool) -> Iterator[str]:
         before = self.known[identity]
         if identity in self.mortal or identity in self.swept or f"{before.where}/".startswith(self.blind):
             return
@@ -107,5 +108,10 @@ class Truth:
             yield f"vanished: {before}"
         elif now.state != before.state:
             yield f"changed: {before} is now {now}"
-        elif now.where != before.where and not self.moving:
+        elif now.where != before.where and not self.moving and not (killed and _parked(before, now)):
             yield f"moved: {before} is now {now.where}"
+
+
+def _parked(before: Thing, now: Thing) -> bool:
+    folder, _slash, name = before.where.rpartition("/")
+    return now.where.startswith(f"{folder}/.{name}.npudoctor.")

@@ -105,7 +105,7 @@ def _disturbed(scene: Scene) -> list[str]:
 def _judged(scene: Scene, ended: Ended, run: str) -> list[str]:
     """What a run did that it may not have done."""
     now = inventory((TMP, SPILL), HOSTILE)
-    wrongs = scene.truth.wrongs(now)
+    wrongs = scene.truth.wrongs(now, ended.killed)
     mortal = scene.truth.mortal
     folders = {identity[2:] for identity in (*mortal, *now) if identity[0] == "folder"}  # or not removed
     for kind, device, inode, mtime in ended.unlinked:
@@ -116,7 +116,8 @@ def _judged(scene: Scene, ended: Ended, run: str) -> list[str]:
     wrongs += [f"process {pid} is gone" for pid, began in scene.alive.items() if kin.began(pid) != began]
     if not scene.truth.moving:
         for one in scene.living:
-            if not one.stopped and not answers(one.server.socket):
+            parked = list(one.server.socket.parent.glob(f".{one.server.socket.name}.npudoctor.*"))
+            if not one.stopped and not (ended.killed and parked) and not answers(one.server.socket):
                 wrongs.append(f"the server of {one.server.socket} answers no more")
     for dead in scene.dead:
         wrongs += [f"client {client.pid} of segment {dead.shmid} lost its rows"

@@ -12,7 +12,7 @@ from npudoctor.host.process.identity import user_name
 from npudoctor.proof.creator import Life, creator_life
 from npudoctor.proof.segment import SegmentKind, SegmentState, candidate, created_together, judge_segment
 from npudoctor.proof.snapshot import YOUNG, Snapshot
-from npudoctor.proof.socket import SocketState, State, is_recorded, judge_socket
+from npudoctor.proof.socket import SocketState, State, judge_socket, was_displaced
 from npudoctor.proof.spill import ProvenSpill, SpillState, judge_spills, named_too_often, unlogged_folders
 
 UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
@@ -89,11 +89,11 @@ def judge_leftovers(snapshot: Snapshot) -> Leftovers:
             for socket_file in dead
             if id(socket_file) not in used
         ),
-        displaced=tuple(state.file for state in parked if is_recorded(snapshot, state.file)),
+        displaced=tuple(state.file for state in parked if was_displaced(snapshot, state.file)),
         unproven_sockets=(
             *(state for state in states if _worth_showing(snapshot, state)),
             *in_use,
-            *(state for state in parked if not is_recorded(snapshot, state.file)),
+            *(state for state in parked if not was_displaced(snapshot, state.file)),
         ),
         spills=tuple(
             ProvenSpill(state.folder, state.log) for state in spills if state.folder and not state.why

@@ -94,6 +94,15 @@ def is_recorded(snapshot: Snapshot, socket_file: SocketFile) -> bool:
     )
 
 
+def was_displaced(snapshot: Snapshot, socket_file: SocketFile) -> bool:
+    """Whether a removal of ours, which was killed, took it from its name as far as our journal can tell: also
+    another file than the one it was after, when a server had just started there."""
+    return any(
+        record.step.get("path") == socket_file.original
+        for record in snapshot.host.records.steps("RemoveSocket")
+    )
+
+
 def why_untrusted(parents: Sequence[Parent], owner: int, euid: int) -> Optional[str]:
     """Why the way to an entry of `owner` is not to be trusted; None when it is.
 
