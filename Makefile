@@ -18,7 +18,7 @@ SIGNATURES := $(wildcard src/npudoctor/knowledge/signatures/*/*.toml) $(addprefi
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help run test lint format bench docs messages package wheelhouse locked clean test-deps scenarios torture explain-score \
+.PHONY: help run test lint format bench docs site messages package wheelhouse locked clean test-deps scenarios torture explain-score \
 	explain-signatures environments new-check release-check
 
 help:
@@ -32,6 +32,7 @@ help:
 	@echo "make explain-score FILE=x.jsonl   the scores of explain on a file of cases, or a folder of whole logs"
 	@echo "make explain-signatures FILE=...  the signatures that fire on healthy logs of these, or on none"
 	@echo "make docs       rewrite the index of checks and the generated pages of docs"
+	@echo "make site       the documentation site in both languages, into site/"
 	@echo "make new-check ID=driver-version GROUP=cann   write the skeleton of a check and of its test"
 	@echo "make release-check  what only a release waits for: every sentence is there in Chinese"
 	@echo "make messages   bring the message catalogues up to date"
@@ -107,6 +108,16 @@ docs: $(VENV)/.installed-test
 	$(BIN)/python tools/index.py
 	$(BIN)/python tools/readme.py
 
+# Its tools have a virtual environment of their own: they are large, and nothing else needs them.
+$(VENV)-site/.installed: tools/locked/site.txt
+	$(PYTHON) -m venv $(VENV)-site
+	$(VENV)-site/bin/python -m pip install --quiet --require-hashes --requirement tools/locked/site.txt
+	@touch $@
+
+site: $(VENV)/.installed $(VENV)-site/.installed
+	$(BIN)/python tools/site.py $(VENV)-site/bin/mkdocs site
+	@echo "site/index.html, site/zh/index.html"
+
 messages: $(VENV)/.installed-test
 	$(BIN)/python tools/messages.py
 	$(BIN)/python build_backend/npudoctor_build.py
@@ -139,7 +150,7 @@ test-deps:
 	else apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $$missing; fi
 
 clean:
-	rm -rf .venv .venv-* build dist share *.egg-info .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-* build dist site share *.egg-info .mypy_cache .pytest_cache .ruff_cache
 	rm -f $(CATALOGUES:.po=.mo) src/npudoctor/explain/table.json
 	find src checks tests tools build_backend -name __pycache__ -prune -exec rm -rf {} +
 

@@ -1,4 +1,4 @@
-"""Pin what packages are built with and what they carry, in tools/locked.
+"""Pin what packages are built with and what they carry, and what builds the site, in tools/locked.
 
 For each Python the newest version that suits it, with the hashes of its files. By uv, which resolves for
 other Pythons and machines than the one it runs on; `make locked` installs it.
@@ -18,13 +18,15 @@ else:
 ROOT = Path(__file__).resolve().parent.parent
 UV = "uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-annotate"
 OLDEST = "3.9"
+SITE = ("mkdocs-material", "jieba")  # jieba parts Chinese into words, for the search
 EXTRAS = {"one-file": ("fleet",), "wheelhouse": ("fast", "fleet", "gpu", "secrets")}
 
 
 def main() -> None:
-    """Write the three files."""
+    """Write the four files."""
     build = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]["requires"]
     lock("build", "-", stdin="\n".join(build))
+    lock("site", "-", stdin="\n".join(SITE))
     for name, extras in EXTRAS.items():
         lock(name, "pyproject.toml", *(f"--extra={extra}" for extra in extras))
 

@@ -68,7 +68,8 @@ def test_every_translation_is_chinese() -> None:
     titles = references()
     latin = [
         text for msgid, text in translations()
-        if msgid not in titles and re.search("[A-Za-z]", PLACEHOLDER.sub("", text)) and not CHINESE.search(text)
+        if msgid not in titles
+        and re.search("[A-Za-z]", PLACEHOLDER.sub("", text)) and not CHINESE.search(text)
     ]  # fmt: skip
     assert latin == []
 
