@@ -9,6 +9,7 @@ opens without network, the search too; a link that leads nowhere ends the build.
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import re
@@ -67,7 +68,7 @@ CHECKS, FAILURES = ("Checks", "检查项"), ("Failures", "故障")
 OTHER = {"en": ("zh", "中文"), "zh": ("en", "English")}
 _LINK = re.compile(r"\[([^\[\]]*)\]\(([^)\s]+)\)")
 _CODE = re.compile(r"`([a-z][a-z0-9.-]+)`")
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#])")
+_SPECIAL = re.compile(r"([\\`*_{}\[\]|#])")
 # A name of Python in YAML: places in Chinese pages are named by their headings, as in the repository.
 SLUGIFY = "!!python/object/apply:pymdownx.slugs.slugify {kwds: {case: lower}}"
 _WIDE = re.compile("[\u2e80-\u9fff\uff00-\uffef]")
@@ -247,7 +248,10 @@ class Site:
 def escaped(text: str) -> str:
     """A sentence of ours as Markdown; what stands between backquotes stays as it is."""
     parts = re.split(r"(`[^`]*`)", text)
-    return "".join(part if part.startswith("`") else _SPECIAL.sub(r"\\\1", part) for part in parts)
+    return "".join(
+        part if part.startswith("`") else html.escape(_SPECIAL.sub(r"\\\1", part), quote=False)
+        for part in parts
+    )
 
 
 def spaced(text: str) -> str:
