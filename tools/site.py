@@ -63,7 +63,7 @@ PAGES = {
     },
 }
 # For those who develop npudoctor, and written in English alone.
-ENGLISH = ("architecture", "benchmarks", "changelog")
+ENGLISH = ("benchmarks", "changelog")
 CHECKS, FAILURES = ("Checks", "检查项"), ("Failures", "故障")
 OTHER = {"en": ("zh", "中文"), "zh": ("en", "English")}
 _LINK = re.compile(r"\[([^\[\]]*)\]\(([^)\s]+)\)")
