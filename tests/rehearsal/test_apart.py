@@ -199,7 +199,7 @@ def test_a_kill_in_the_middle_leaves_nothing(number: int) -> None:
     command = [*own_command(), "rehearse", "dead-cache-server"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
-        lines = [process.stderr.readline() for _number in range(3)]
+        lines = [process.stderr.readline() for _number in range(5)]
         assert "waiting" in lines[-1], lines  # the segment, the socket and a process are there now
         below = _descendants(process.pid)
         assert len(below) >= 2
