@@ -87,7 +87,7 @@ def why_not_applicable(needs: Sequence[str], host: Host) -> Optional[str]:
         here = any(_here(need, host) for need in sorted(needs, key=_cost))
     except (CannotTell, NotRunning):
         return None
-    return None if here else "; ".join(_reasons(needs, host))
+    return None if here else _("; ").join(_reasons(needs, host))
 
 
 def _here(need: str, host: Host) -> bool:

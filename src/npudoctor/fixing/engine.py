@@ -217,5 +217,5 @@ def _answer(results: Sequence[ItemResult], report: Report, run: Optional[str], *
     msg = ""
     if silent and not results:
         text = _("found nothing to fix, but could not check everything: {reasons}")
-        msg = text.format(reasons="; ".join(silent[:REASONS] + (["..."] if silent[REASONS:] else [])))
+        msg = text.format(reasons=_("; ").join(silent[:REASONS] + (["..."] if silent[REASONS:] else [])))
     return fix_report(results, run, changed=changed, unproven=unproven, msg=msg)

@@ -74,7 +74,7 @@ def judge_segment(snapshot: Snapshot, segment: Segment, sockets: Sequence[Socket
     if doubts:
         young = len(doubts) == len(unclear) and all(state.ready_in for state in unclear)
         ready_in = max(state.ready_in for state in unclear) if young else 0.0
-        return SegmentState(segment, SegmentKind.UNPROVEN, why="; ".join(doubts), ready_in=ready_in)
+        return SegmentState(segment, SegmentKind.UNPROVEN, why=_("; ").join(doubts), ready_in=ready_in)
     return _proven(snapshot, segment, mine)
 
 
@@ -91,7 +91,7 @@ def _proven(snapshot: Snapshot, segment: Segment, mine: Sequence[SocketState]) -
     if log is not None and not against_b:
         return SegmentState(segment, kind, "B", log=log)
     reasons += against_b or [_("no socket has its key, and no log of its creator mentions it")]
-    return SegmentState(segment, SegmentKind.UNPROVEN, why="; ".join(dict.fromkeys(reasons)))
+    return SegmentState(segment, SegmentKind.UNPROVEN, why=_("; ").join(dict.fromkeys(reasons)))
 
 
 def _against_a(segment: Segment, socket_file: SocketFile) -> Iterator[str]:

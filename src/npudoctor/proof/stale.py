@@ -82,7 +82,7 @@ class StaleJudge:
         if any(lives):
             return Staleness(False, next(filter(None, lives)))
         over = [*map(_job_over, jobs), *(_container_over(name) for name, _kind in containers)]
-        return Staleness(True, "; ".join(over))
+        return Staleness(True, _("; ").join(over))
 
     def job_lives(self, job: str) -> str:
         """What may still look after a Slurm job on this node; empty when nothing does."""

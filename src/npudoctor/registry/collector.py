@@ -54,7 +54,7 @@ class LoadedChecks:
         if not reasons:
             return ""
         shown = reasons[:UNREAD] + (["..."] if len(reasons) > UNREAD else [])
-        return _("; not loaded: {reasons}").format(reasons="; ".join(shown))
+        return _("; not loaded: {reasons}").format(reasons=_("; ").join(shown))
 
 
 class Collector:

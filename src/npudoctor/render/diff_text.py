@@ -48,7 +48,7 @@ def one_line(comparison: Comparison) -> str:
         parts.append(
             ngettext("{count} not comparable", "{count} not comparable", unknown).format(count=unknown)
         )
-    return "; ".join(parts)
+    return _("; ").join(parts)
 
 
 def _side(letter: str, name: str, side: Snapshot) -> Iterator[str]:

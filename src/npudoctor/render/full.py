@@ -33,7 +33,8 @@ def _head(report: Report) -> Iterator[str]:
     machine = [host.name, host.distribution, host.machine, _("container") if host.container else None]
     if target.root is not None:
         machine = [_("image {root}").format(root=target.root), host.distribution]
-    yield "npudoctor " + report.version + ": " + printable(", ".join(part for part in machine if part))
+    text = printable(_(", ").join(part for part in machine if part))
+    yield _("{code}: {message}").format(code=f"npudoctor {report.version}", message=text)
     if target.python is not None:
         text = _("interpreter: {path} ({version})")
         version = target.python.version or _("version unknown")

@@ -52,7 +52,7 @@ class Rows:
         """The row's line, then its reason and findings."""
         word = pad(self._words[row.status], self._column)
         title = row.title if row.status is Status.OK or self._verbose else ""
-        took = f" ({row.seconds:.1f} s)" if self._verbose else ""
+        took = f" ({row.seconds:.1f} s)" if self._verbose and row.seconds >= 0.05 else ""
         before = f"  {word}  {pad(printable(row.check), self._names)}  "
         first, *rest = paragraph(f"{title}{took}", before, " " * width(before))
         yield first.replace(word, self._paint(word, _colour(row)), 1).rstrip()
