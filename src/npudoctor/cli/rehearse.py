@@ -58,6 +58,7 @@ def _fault(name: Optional[str]) -> Fault:
 
 def _perform(fault: Fault, options: Sequence[str]) -> int:
     from npudoctor.cli.terminal import output
+    from npudoctor.cli.terminal.reports import style_at
     from npudoctor.rehearsal.namespaces import Lacking, described
     from npudoctor.rehearsal.play import Voice
     from npudoctor.rehearsal.play import rehearse as play
@@ -70,6 +71,7 @@ def _perform(fault: Fault, options: Sequence[str]) -> int:
     def report(text: str) -> None:
         output.emit(text, output.terminal_encoding())
 
+    style_at(2)  # so wide are its lines
     kind = _("real in its namespaces") if fault.real else _("made-up files and tools, in namespaces")
     say(f"{fault.name}: {fault.title}")
     say(
