@@ -54,10 +54,10 @@ def namespaces(lack: Callable[[str], None]) -> None:
 
 
 def perform(words: Sequence[str], start: Sequence[str] = ()) -> tuple[int, list[set[str]], str]:
-    """The status, the codes of both reports, and what was said on standard error."""
+    """The status, the codes of both reports, and what was said on standard error, its lines unfolded."""
     command = [*(start or own_command()), "rehearse", *words, "--", "--format", "json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    return done.returncode, list(map(_codes, _reports(done.stdout))), done.stderr
+    return done.returncode, list(map(_codes, _reports(done.stdout))), done.stderr.replace("\n  ", " ")
 
 
 def _reports(text: str) -> list[Any]:
