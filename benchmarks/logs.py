@@ -21,7 +21,7 @@ from pathlib import Path
 
 AT_MOST = 1.0
 MEMORY = 200  # MiB, of all processes together
-PAIRS = 5
+PAIRS = 3
 
 
 def start() -> int:

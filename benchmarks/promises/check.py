@@ -46,5 +46,5 @@ PROMISE = Promise(
     theirs=Command("msprechecker==0.4.0", PRECHECK, frozenset({0}), is_a_precheck),
     at_most=0.9,
     aim=0.6,
-    runs=9,
+    runs=15,
 )

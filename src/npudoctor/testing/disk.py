@@ -65,6 +65,8 @@ class MemoryDisk:
     def __init__(self, files: Mapping[str, Content], euid: int = 0) -> None:
         self._euid = euid
         self._nodes: dict[str, Node] = {"/": folder()}
+        self._inodes = {"/": 2}
+        self._names: dict[str, set[str]] = {}  # by folder
         self.spaces: dict[str, Space] = {}
         for path, content in files.items():
             self.put(path, content)
@@ -76,10 +78,12 @@ class MemoryDisk:
         elif isinstance(content, bytes):
             content = Node(content)
         self._nodes[path] = content
-        parent = path.rsplit("/", 1)[0]
-        while parent and parent not in self._nodes:
-            self._nodes[parent] = folder()
-            parent = parent.rsplit("/", 1)[0]
+        while path not in self._inodes:
+            self._inodes[path] = len(self._inodes) + 2
+            path, name = path.rsplit("/", 1)
+            path = path or "/"
+            self._names.setdefault(path, set()).add(name)
+            self._nodes.setdefault(path, folder())
 
     def has(self, path: str) -> bool:
         """Whether it was given, readable or not."""
@@ -87,10 +91,9 @@ class MemoryDisk:
 
     def lstat(self, path: str) -> Entry:
         node = self._node(path)
-        inode = sorted(self._nodes).index(path) + 2
         moment = int(node.mtime * 1e9)
         return Entry(
-            node.kind | node.permissions, inode, 0xFE00, node.nlink, node.uid, node.gid,
+            node.kind | node.permissions, self._inodes[path], 0xFE00, node.nlink, node.uid, node.gid,
             len(node.content), moment, moment, node.held or len(node.content),
         )  # fmt: skip
 
@@ -103,9 +106,7 @@ class MemoryDisk:
     def names(self, path: str, most: int = 0) -> list[str]:
         if not stat.S_ISDIR(self._node(path).kind):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
-        prefix = path.rstrip("/") + "/"
-        below = (name[len(prefix) :] for name in self._nodes if name.startswith(prefix) and name != "/")
-        return sorted({name.split("/", 1)[0] for name in below})[: most or None]
+        return sorted(self._names.get(path if path == "/" else path.rstrip("/"), ()))[: most or None]
 
     def owners(self, path: str) -> list[tuple[str, int, int]]:
         nodes = ((name, self._node(f"{path.rstrip('/')}/{name}")) for name in self.names(path))
