@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from typing import Optional
 
-_PRODUCT = re.compile(
+from npudoctor.core.lazy import pattern
+
+_PRODUCT = pattern(
     r"(\d+)\.(\d+)\.(RC\d+|T\d+|\d+)((?:\.\d+)*)(?:[.-](alpha|beta|rc)\.?(\d+))?(?:\.SPC(\d+))?\Z",
     re.IGNORECASE,
 )
 _STAGES = {"alpha": 0, "beta": 1, "rc": 2}
 _FINAL = 3
 _LONGEST = 99  # characters of a version; digits without end are no number to Python either
-_CLAUSE = re.compile(r"(>=|<=|==|>|<)?\s*(\d+(?:\.\d+)*)\s*\Z")
+_CLAUSE = pattern(r"(>=|<=|==|>|<)?\s*(\d+(?:\.\d+)*)\s*\Z")
 
 
 def sort_key(product: Optional[str]) -> Optional[tuple[tuple[int, ...], ...]]:

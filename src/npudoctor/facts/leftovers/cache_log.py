@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import BinaryIO, Optional
 
 from npudoctor.core.frozen import dataclass, replace
+from npudoctor.core.lazy import pattern
 from npudoctor.facts.leftovers.cache_server import LOG, SPILL, SocketPlaces, find_places
 from npudoctor.host.fs.disk import Entry, entry_of
 from npudoctor.host.fs.walk import Parent, open_directory
@@ -31,16 +32,16 @@ TELLING = (b"Creation of shared memory", b"CachePool will use disk", b"listening
 
 # Digits are counted, and a line must begin like one: anybody may put a "log" into /tmp, and neither a number
 # of a thousand digits nor a line quoted inside another one may get anywhere.
-_LINE = re.compile(
+_LINE = pattern(
     r"^\[\w+\] MD\((?P<pid>[0-9]{1,10}),[^,()\n]*,(?:dataset-cache-server|cache_server)\):"
     r"(?P<when>[0-9]{4}-[0-9]{2}-[0-9]{2}-[0-9]{2}:[0-9]{2}:[0-9]{2})\.[0-9]{3}\.[0-9]{3} "  # local time
     r"\[[^\]\n]*\] [^\]\n]*\] (?P<text>[^\n]*)",
     re.MULTILINE,
 )
-_MACHINE = re.compile(r"^Running on machine: (.+)$", re.MULTILINE)
-_KEY = re.compile(r"Creation of shared memory successful\. Shared memory key (-?[0-9]{1,10})\Z")
-_PORT = re.compile(r"Cache server has started successfully and is listening on port ([0-9]{1,5})\Z")
-_FOLDER = re.compile(r"CachePool will use disk folder: (/[^\0]+)\Z")
+_MACHINE = pattern(r"^Running on machine: (.+)$", re.MULTILINE)
+_KEY = pattern(r"Creation of shared memory successful\. Shared memory key (-?[0-9]{1,10})\Z")
+_PORT = pattern(r"Cache server has started successfully and is listening on port ([0-9]{1,5})\Z")
+_FOLDER = pattern(r"CachePool will use disk folder: (/[^\0]+)\Z")
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -16,17 +15,18 @@ from itertools import islice
 from typing import Optional, TypeVar
 
 from npudoctor.core.frozen import dataclass, field
+from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _, strerror
 from npudoctor.host.fs.disk import Entry, entry_of
 from npudoctor.host.fs.walk import Parent, files_in, open_directory
 
 PROGRAMS = ("dataset-cache-server", "cache_server")
-SOCKET = re.compile(r"cache_server_p([0-9]{1,5})\Z")
+SOCKET = pattern(r"cache_server_p([0-9]{1,5})\Z")
 # What our own removal renames a socket to before it unlinks it; see fixing/actions/removal.py.
-PARKED = re.compile(r"\.(cache_server_p[0-9]{1,5})\.npudoctor\.[0-9a-f]+\Z")
-LOG = re.compile(r"(mindspore|dataset-cache-server|cache_server)\..*\.log\.[A-Z]+\.[0-9-]+\.([0-9]{1,10})\Z")
-SPILL = re.compile(r"[a-z0-9]{36}\Z")
-CONTAINER = re.compile(r"IMG[0-9]{5}\.LB\Z")
+PARKED = pattern(r"\.(cache_server_p[0-9]{1,5})\.npudoctor\.[0-9a-f]+\Z")
+LOG = pattern(r"(mindspore|dataset-cache-server|cache_server)\..*\.log\.[A-Z]+\.[0-9-]+\.([0-9]{1,10})\Z")
+SPILL = pattern(r"[a-z0-9]{36}\Z")
+CONTAINER = pattern(r"IMG[0-9]{5}\.LB\Z")
 
 # Anybody may fill /tmp. Of one other owner so much is looked at, and OTHERS times that of all others
 # together; the rest is counted.

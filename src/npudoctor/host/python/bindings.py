@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from typing import Optional
 
+from npudoctor.core.lazy import pattern
 from npudoctor.host.python.syntax import parse_source
 
 # Names come from elsewhere, or are made while it runs.
-_DYNAMIC = re.compile(r"__getattr__|__path__|globals\(|sys\.modules|\bexec\(|import \*")
+_DYNAMIC = pattern(r"__getattr__|__path__|globals\(|sys\.modules|\bexec\(|import \*")
 
 
 def bindings(text: str) -> Optional[frozenset[str]]:

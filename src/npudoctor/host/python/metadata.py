@@ -5,19 +5,19 @@ Not importlib.metadata, 23 ms to import: it knows no --root, and opens files on 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import Optional
 
+from npudoctor.core.lazy import pattern
 from npudoctor.host.fs.files import Files
 
 METADATA_LIMIT = 1 << 20
 
 # The folder of an installed distribution's metadata; the last form is that of a development install.
 _FORMS = (
-    re.compile(r"(?P<name>.+?)-(?P<version>\d[^-]*)(?:-.*)?\.(?:dist-info|egg-info|egg)\Z"),
-    re.compile(r"(?P<name>[^-]+)-(?P<version>[^-]+)(?:-.*)?\.(?:dist-info|egg-info|egg)\Z"),
-    re.compile(r"(?P<name>[^-]+?)(?P<version>)\.egg-info\Z"),
+    pattern(r"(?P<name>.+?)-(?P<version>\d[^-]*)(?:-.*)?\.(?:dist-info|egg-info|egg)\Z"),
+    pattern(r"(?P<name>[^-]+)-(?P<version>[^-]+)(?:-.*)?\.(?:dist-info|egg-info|egg)\Z"),
+    pattern(r"(?P<name>[^-]+?)(?P<version>)\.egg-info\Z"),
 )
 
 

@@ -9,6 +9,7 @@ from typing import Optional
 
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
+from npudoctor.core.lazy import pattern
 from npudoctor.host.fs.archives import members
 from npudoctor.host.fs.files import Files
 from npudoctor.host.python.interpreter import Layout
@@ -17,9 +18,9 @@ from npudoctor.host.python.site_folders import is_site, reached_from
 TEXT_LIMIT = 1 << 20
 _SOURCES = (".py", ".pyc")
 # A package that says itself where its parts lie, or that passes for another one.
-_OPEN = re.compile(r"__path__|declare_namespace|sys\.modules")
-_FINDER = re.compile(r"__editable___\w+_finder\.py\Z")
-_MAPPING = re.compile(r"^(MAPPING|NAMESPACES)\b[^=\n]*=[ \t]*(\{.*\})[ \t\r]*$", re.MULTILINE)
+_OPEN = pattern(r"__path__|declare_namespace|sys\.modules")
+_FINDER = pattern(r"__editable___\w+_finder\.py\Z")
+_MAPPING = pattern(r"^(MAPPING|NAMESPACES)\b[^=\n]*=[ \t]*(\{.*\})[ \t\r]*$", re.MULTILINE)
 
 
 @dataclass(frozen=True)

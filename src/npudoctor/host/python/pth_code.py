@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 
+from npudoctor.core.lazy import pattern
 from npudoctor.host.python.syntax import parse_source
 
 # Modules that such lines use and that lead to no folder for packages.
@@ -72,12 +73,13 @@ _PYTEST_COV = re.escape(
     r"""os.environ.items() if k.startswith(\'COV_CORE\')),\n    exc\n   )\n  )\n')"""
 )
 _LENGTH = r"import sys; sys\.__plen = len\(sys\.path\)"
-_KNOWN = re.compile("|".join((_NAMESPACE, _PRECEDENCE, r"import _virtualenv", _LENGTH, _ORDER, _PYTEST_COV)))
+_KNOWN = tuple(map(pattern, (_NAMESPACE, _PRECEDENCE, r"import _virtualenv", _LENGTH, _ORDER, _PYTEST_COV)))
 
 
 def leads_nowhere(line: str) -> bool:
     """Whether it surely adds nothing."""
-    return _KNOWN.fullmatch(line.strip()) is not None or _is_harmless(line, frozenset(), frozenset(), 0)
+    line = line.strip()
+    return any(known.fullmatch(line) for known in _KNOWN) or _is_harmless(line, frozenset(), frozenset(), 0)
 
 
 def puts_first(line: str) -> bool:

@@ -9,13 +9,13 @@ anything.
 from __future__ import annotations
 
 import ast
-import re
 from typing import Optional
 
+from npudoctor.core.lazy import pattern
 from npudoctor.host.fs.files import Files
 from npudoctor.host.python.syntax import parse_source
 
-_LINE = re.compile(r"import\s+([A-Za-z_]\w*)\s*;?\s*")
+_LINE = pattern(r"import\s+([A-Za-z_]\w*)\s*;?\s*")
 LIMIT = 1 << 18  # bytes of a source
 _STANDARD = frozenset(
     "__future__ abc collections contextlib functools importlib importlib.abc importlib.util "

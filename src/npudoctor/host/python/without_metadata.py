@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Optional
 
 from npudoctor.core.errors import CannotTell
+from npudoctor.core.lazy import pattern
 from npudoctor.host.fs.files import Files
 
 # Where a package is called otherwise than its distribution, by PEP 503 name.
@@ -38,9 +39,9 @@ _ALIKE = (
     ),
 )
 # Libraries of CUDA lie in folders below nvidia/, and are no modules: nvidia-cudnn-cu12 is nvidia/cudnn.
-_NVIDIA = re.compile(r"nvidia-(\w[\w-]*?)(?:-cu\d+)?\Z")
+_NVIDIA = pattern(r"nvidia-(\w[\w-]*?)(?:-cu\d+)?\Z")
 _PLACES = ("version.py", "_version.py", "version/__init__.py", "__about__.py", "__init__.py")
-_VERSION = re.compile(
+_VERSION = pattern(
     r"""^[ \t]*(?:full_version|__version__|version)\b[^=\n]*=[ \t]*["'](\d[\w.+!-]*)["']""", re.M
 )
 _LIMIT = 1 << 18
