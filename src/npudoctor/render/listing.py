@@ -9,6 +9,7 @@ from npudoctor.core import messages
 from npudoctor.core.messages import _
 from npudoctor.registry.collector import LoadedChecks
 from npudoctor.render.printable import printable
+from npudoctor.render.rows import severity_words
 
 SCHEMA = "npudoctor.list/1"
 
@@ -51,7 +52,8 @@ def manual_text(check: Check) -> str:
         lines.append(_("tags: {tags}").format(tags=", ".join(check.tags)))
     lines += ["", _("Codes:")]
     width = max(len(code) for code in check.codes)
-    lines += [f"  {code:{width}}  {severity.name.lower()}" for code, severity in check.codes.items()]
+    words = severity_words()
+    lines += [f"  {code:{width}}  {words[severity]}" for code, severity in check.codes.items()]
     lines += ["", *manual(check).split("\n")]
     return "\n".join(printable(line) for line in lines).rstrip() + "\n"
 
