@@ -11,7 +11,7 @@ from npudoctor import ERROR, INFO, WARNING, Action, Facts, Finding, Host, Scope,
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.sizes import size_text
 from npudoctor.facts.job.working_directory import working_directory
-from npudoctor.host.fs.files import Space
+from npudoctor.host.fs.files import Entry, Space
 
 MIB, GIB = 1 << 20, 1 << 30
 FULL, LOW = 16 * MIB, GIB
@@ -142,10 +142,12 @@ def _owners(host: Host) -> Iterator[Finding]:
 
 
 def _owner_lines(host: Host, folder: str) -> tuple[str, ...]:
-    """A line for each of the biggest owners, with the biggest thing of each; links are not followed."""
+    """A line for each of the biggest owners, with the biggest thing of each; links are not followed, and
+    what is mounted below takes room elsewhere."""
     held: Counter[int] = Counter()
     biggest: dict[int, tuple[int, str]] = {}
     todo, seen, all_seen = deque([folder]), 0, True
+    place = _entry(host, folder, follow=True)
     while todo:
         path = todo.popleft()
         for name in _names(host, path):
@@ -156,13 +158,12 @@ def _owner_lines(host: Host, folder: str) -> tuple[str, ...]:
                 break
             below = f"{path}/{name}"
             entry = _entry(host, below)
-            if entry is None:
+            if entry is None or (place is not None and entry.dev != place.dev):
                 continue
-            uid, size, is_dir = entry
-            held[uid] += size
-            if size > biggest.get(uid, (-1, ""))[0]:
-                biggest[uid] = (size, below)
-            if is_dir:
+            held[entry.uid] += entry.held
+            if entry.held > biggest.get(entry.uid, (-1, ""))[0]:
+                biggest[entry.uid] = (entry.held, below)
+            if entry.is_dir:
                 todo.append(below)
     from npudoctor.host.process.users import user_names
 
@@ -180,12 +181,12 @@ def _names(host: Host, path: str) -> list[str]:
         return []  # somebody's closed folder: its owner counts by what can be seen
 
 
-def _entry(host: Host, path: str) -> Optional[tuple[int, int, bool]]:
+def _entry(host: Host, path: str, follow: bool = False) -> Optional[Entry]:
+    files = host.running_files
     try:
-        entry = host.running_files.lstat(path)
+        return files.stat(path) if follow else files.lstat(path)
     except CannotTell:
         return None
-    return None if entry is None else (entry.uid, entry.held, entry.is_dir)
 
 
 def _line(uid: int, size: int, biggest: tuple[int, str], names: dict[int, str]) -> str:

@@ -88,7 +88,7 @@ ODD = {
 
 def python(lines: str) -> str:
     """A shell line that becomes Python with these lines, and then the command."""
-    return f"exec {sys.executable} -c 'import os, sys\n{lines}' \"$@\""
+    return f"exec {shlex.quote(sys.executable)} -c 'import os, sys\n{lines}' \"$@\""
 
 
 def variables(values: Mapping[str, str]) -> str:

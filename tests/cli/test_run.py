@@ -127,11 +127,12 @@ def test_it_asks_about_the_job_quickly_unless_told(run: Npudoctor) -> None:
 
 def test_the_interpreter_is_the_commands(run: Npudoctor, trusted: Path) -> None:
     script = run.folder / "launcher"
-    script.write_text(f"#!{sys.executable}\nprint('hello')\n")
+    python = os.path.realpath(sys.executable)  # the kernel takes no path with a blank behind "#!"
+    script.write_text(f"#!{python}\nprint('hello')\n")
     script.chmod(0o755)
-    for words in ([sys.executable, "-V"], ["./launcher"], ["env", "true"]):
+    for words in ([python, "-V"], ["./launcher"], ["env", "true"]):
         told = run("run", "-v", *words, PATH="/usr/bin:/bin").err
-        assert (f"interpreter: {sys.executable} " in told) == (words[0] != "env")
+        assert (f"interpreter: {python} " in told) == (words[0] != "env")
 
 
 def test_the_variables_of_a_script_are_the_jobs(run: Npudoctor) -> None:

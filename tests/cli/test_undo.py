@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Sequence
 from importlib.resources import files
@@ -122,10 +123,10 @@ def test_the_name_of_a_run(drop_ins: Path) -> None:
 
 @pytest.mark.parametrize(("said", "status", "left"), [("y\\n", 0, []), ("n\\n", 1, ["a.conf", "one"])])
 def test_at_a_terminal_the_lines_are_in_view(drop_ins: Path, said: str, status: int, left: list[str]) -> None:
-    program = f"{sys.executable} -m npudoctor undo"
+    program = f"{shlex.quote(sys.executable)} -m npudoctor undo"
     lines = [
         MEND.format(code="sick.bad"),
-        ASKED.format(said=said, python=sys.executable, program=program),
+        ASKED.format(said=said, python=shlex.quote(sys.executable), program=program),
         "ls /run/lock",
     ]
     _fixed, asked, folder = run(drop_ins, lines)
@@ -136,8 +137,8 @@ def test_at_a_terminal_the_lines_are_in_view(drop_ins: Path, said: str, status: 
 
 
 def test_before_it_is_asked_a_fix_says_what_cannot_be_undone(drop_ins: Path) -> None:
-    program = f"{sys.executable} -m npudoctor fix sick.odd"
-    (asked,) = run(drop_ins, [ASKED.format(said="n\\n", python=sys.executable, program=program)])
+    program = f"{shlex.quote(sys.executable)} -m npudoctor fix sick.odd"
+    (asked,) = run(drop_ins, [ASKED.format(said="n\\n", python=shlex.quote(sys.executable), program=program)])
     question = asked.out.replace("\r", "").split("two is missing: do this?")[0]
     assert question.endswith("      $ touch /run/lock/two\n      this cannot be undone\n")
 
@@ -151,7 +152,7 @@ def test_a_journal_that_is_not_believed_is_named(drop_ins: Path) -> None:
 
 def test_a_run_that_was_killed_while_its_program_ran(drop_ins: Path) -> None:
     """What is not known is said, and is offered to be undone all the same."""
-    program = f"{sys.executable} -m npudoctor fix sick.bad --yes --risk caution"
+    program = f"{shlex.quote(sys.executable)} -m npudoctor fix sick.bad --yes --risk caution"
     begun = f"touch /run/slow; {program} & while [ ! -e /run/lock/one ]; do sleep 0.05; done; "
     lines = [
         begun + "npudoctor history; kill -9 $!; wait $!",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Callable
@@ -136,6 +137,7 @@ def test_ports_that_any_connection_may_take(tmp_path: Path, need: Need, reserved
 @pytest.mark.needs_root
 def test_ports_that_another_reserved_since_stay_reserved(tmp_path: Path, need: Need) -> None:
     need("unshare", "sysctl")
+    program = shlex.quote(sys.executable)
     lines = [
         RANGE, FIX.format(code="hccl-ports.ephemeral"),
         "sysctl -qw net.ipv4.ip_local_reserved_ports=9000,40000-40031", UNDO,
@@ -159,8 +161,9 @@ def test_a_fix_that_was_killed_midway_is_finished_by_the_next(tmp_path: Path, ne
         "from npudoctor.cli.main import run; "
         "run(['fix', 'hccl-ports.ephemeral', '--yes', '--risk', 'caution'])"
     )
+    program = shlex.quote(sys.executable)
     lines = [
-        RANGE, f'{sys.executable} -c "{kill}"', "cat /etc/sysctl.d/*", CHECK.format(id="hccl-ports"),
+        RANGE, f'{program} -c "{kill}"', "cat /etc/sysctl.d/*", CHECK.format(id="hccl-ports"),
         FIX.format(code="hccl-ports.ephemeral"),
         "cat /proc/sys/net/ipv4/ip_local_reserved_ports /etc/sysctl.d/*", UNDO, UNDO, UNDO,
         "cat /proc/sys/net/ipv4/ip_local_reserved_ports; ls /etc/sysctl.d",
@@ -179,6 +182,7 @@ def test_a_fix_that_was_killed_midway_is_finished_by_the_next(tmp_path: Path, ne
 @pytest.mark.needs_root
 def test_the_file_for_the_next_boot_is_one_that_sysctl_reads(tmp_path: Path, need: Need) -> None:
     need("unshare", "sysctl")
+    program = shlex.quote(sys.executable)
     lines = [
         RANGE,
         FIX.format(code="hccl-ports.ephemeral"),

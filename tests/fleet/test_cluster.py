@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import shlex
 import subprocess
 import sys
 import time
@@ -36,7 +37,7 @@ X
 """
 # A server of its own IPC namespace is killed; what it left is older than a start takes.
 _DEAD_SERVER = f"""cd /
-PYTHONPATH={ROOT} {sys.executable} - <<'X'
+PYTHONPATH={shlex.quote(str(ROOT))} {shlex.quote(sys.executable)} - <<'X'
 import pathlib, time
 from tests.support.machine import Machine, older
 machine = Machine()
@@ -63,7 +64,7 @@ def cluster(
     made.on(FIREWALLED, _FILTER)
     made.on(OLD_CANN, f"mount --bind {folder}/old {folder}/cann\n")
     made.on(LEFTOVERS, _DEAD_SERVER)
-    made.on(MISSING, f"mount -t tmpfs tmpfs {Path(sys.executable).parent}\n")
+    made.on(MISSING, f"mount -t tmpfs tmpfs {shlex.quote(str(Path(sys.executable).parent))}\n")
     (folder / f"node{HANGING}.conf").write_text(made.configuration("ForceCommand sleep 600\n"))
     made.on(UNREACHABLE, "ip link set eth0 down\n")
     (folder / "noise").write_text(("WELCOME TO THE CLUSTER " * 10 + "\n") * 9_100)
@@ -132,7 +133,7 @@ def test_a_port_that_is_held_is_said(cluster: Cluster) -> None:
     listen = (
         "import socket, sys; s = socket.create_server(('', 61005)); print(1, flush=True); sys.stdin.read()"
     )
-    command = cluster.enter("ssh", "node2", f'{sys.executable} -c "{listen}"')
+    command = cluster.enter("ssh", "node2", f'{shlex.quote(sys.executable)} -c "{listen}"')
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None and holder.stdout.readline() == b"1\n"
         done = cluster.run("fleet", "pairs", "-w", "node[1-2]", "--ports", "61004-61005")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -24,7 +25,7 @@ CUT_OFF_IN_A_JOB, HANGING, DRAINED, CUT_OFF = range(3, 7)
 # Instead of npudoctor: nothing for ever, from what it started; or what a step finds.
 _HANGS = f"""#!/bin/sh
 [ "$(hostname)" != node{HANGING} ] || %s sleep 600
-exec {PROGRAM} "$@"
+exec {shlex.quote(str(PROGRAM))} "$@"
 """
 _TELLS = """#!/bin/sh
 env >{folder}/variables.$(hostname)
@@ -61,7 +62,7 @@ def cluster(
 def words(cluster: SlurmCluster, *more: str, program: str = "hangs") -> str:
     """A line of sh: the check by Slurm of nodes of which one may hang."""
     options = ("--engine", "slurm", "--connect-timeout", "5", "--program", f"{cluster.folder}/{program}")
-    return " ".join((str(PROGRAM), "fleet", "check", *options, *more))
+    return " ".join((shlex.quote(str(PROGRAM)), "fleet", "check", *options, *more))
 
 
 def document(lines: list[str]) -> Any:
@@ -137,7 +138,7 @@ def test_a_step_that_asks_from_inside_a_step(cluster: SlurmCluster) -> None:
 @pytest.mark.slow
 @pytest.mark.needs_root
 def test_the_job_that_is_judged_is_not_the_step_that_asks(cluster: SlurmCluster) -> None:
-    ask = f"{PROGRAM} fleet check --engine slurm --program {cluster.folder}/tells"
+    ask = f"{shlex.quote(str(PROGRAM))} fleet check --engine slurm --program {cluster.folder}/tells"
 
     def told() -> dict[str, str]:
         lines = (cluster.folder / "variables.node1").read_text().splitlines()
@@ -215,7 +216,7 @@ def test_a_busy_node_is_not_waited_for_and_no_job_stays_queued(cluster: SlurmClu
 @pytest.mark.needs_root
 @pytest.mark.parametrize("inside", [True, False])
 def test_pairs_meet_over_slurm(cluster: SlurmCluster, inside: bool) -> None:
-    ask = f"{PROGRAM} fleet pairs --engine slurm --ports 61000-61003"
+    ask = f"{shlex.quote(str(PROGRAM))} fleet pairs --engine slurm --ports 61000-61003"
     line = f"salloc -Q -N2 -w node[1-2] {ask}" if inside else f"{ask} -w node[1-2]"
     assert cluster.lines(line) == ["all 2 nodes reach each other on 61000-61003 (8 connections)"]
 
@@ -226,7 +227,7 @@ def test_a_program_is_carried_over_slurm(cluster: SlurmCluster) -> None:
     """Through the standard input of the step, however large, and nothing of it stays."""
     (cluster.folder / "carry.py").write_text(_CARRY.format(folder=cluster.folder))
     (cluster.folder / "program").write_text("print('carried')\n#" + "x" * 3_000_000)
-    told = cluster.lines(f"{sys.executable} {cluster.folder}/carry.py")
+    told = cluster.lines(f"{shlex.quote(sys.executable)} {cluster.folder}/carry.py")
     assert sorted(told) == ["node1 carried", "node2 carried"]
     # Nodes have a /tmp of their own; ssh shows what lies there.
     assert "npudoctor." not in cluster.shell("node1", "ls /tmp")

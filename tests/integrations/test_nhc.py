@@ -7,6 +7,7 @@ ONLINE_NODE. The real NHC does much more; that its helpers drain and resume, the
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 import time
@@ -35,7 +36,7 @@ die() {{
 {lines}
 eval $ONLINE_NODE "'$HOSTNAME'"
 """
-REAL = f'#!/bin/sh\nexec {sys.executable} -m npudoctor "$@"\n'
+REAL = f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m npudoctor "$@"\n'
 
 Run = Callable[..., list[str]]
 
@@ -49,7 +50,7 @@ def nhc(tmp_path: Path) -> Run:
         program.write_text(doctor)
         program.chmod(0o755)
         environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "NPUDOCTOR": str(program), **variables}
-        script = NHC.format(file=FILE, lines=line)
+        script = NHC.format(file=shlex.quote(str(FILE)), lines=line)
         done = subprocess.run(
             ["bash", "-c", script], env=environment, capture_output=True, text=True, cwd=tmp_path, check=False
         )

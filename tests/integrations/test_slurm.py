@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Callable
 
 import pytest
+from tests.support.over import mount_over
 from tests.support.slurm import CONFIGURATION, STAGE
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_root]
@@ -29,9 +31,12 @@ SchedulerParameters=nohold_on_prolog_fail
 LINES = """
 reason() { sinfo -h -N -o "%t %E" | sort -u | tr -d "*"; }
 becomes() { for _ in $(seq 200); do [ "$(reason)" = "$1" ] && break; sleep 0.1; done; reason; }
-sick() { mount -t tmpfs -o size=64m tmpfs /tmp && fallocate -l 63m /tmp/full; }
-well() { umount /tmp; }
-"""
+sick() {
+@OVER@
+fallocate -l 63m /tmp/full
+}
+well() { umount -R /tmp; }
+""".replace("@OVER@", mount_over("/tmp", "size=64m"))
 # The doctor as these programs find it; what it does is in the file `how`: the real one, or one that hangs.
 DOCTOR = """#!/bin/sh
 [ ! -e {folder}/hang ] || sleep 300
@@ -49,7 +54,7 @@ def slurm(trusted: Path, need: Callable[..., None]) -> Iterator[Run]:
     need("munged", "slurmctld", "slurmd", "srun", "unshare", "ip")
     shutil.copytree(PROGRAMS, trusted / "slurm")
     doctor = trusted / "npudoctor"
-    doctor.write_text(DOCTOR.format(folder=trusted, python=sys.executable))
+    doctor.write_text(DOCTOR.format(folder=trusted, python=shlex.quote(sys.executable)))
     doctor.chmod(0o755)
     settings = trusted / "slurm/npudoctor.conf"
     text = settings.read_text().replace("/opt/npudoctor/bin/npudoctor", str(doctor))

@@ -6,6 +6,7 @@ A network namespace, so that its ports are nobody's; a pid namespace, so that no
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 import textwrap
@@ -52,9 +53,10 @@ def cluster(tmp_path: Path, need: Callable[..., None]) -> Iterator[Callable[[str
     (tmp_path / "checks.d/counts.py").chmod(0o644)
     (tmp_path / "notes.py").write_text(NOTES)
     (tmp_path / "home").mkdir()
+    python = shlex.quote(sys.executable)
     variables = {
         "PATH": os.environ["PATH"], "HOME": str(tmp_path / "home"), "CONF": str(tmp_path / "slurm.conf"),
-        "WORK": str(tmp_path), "RUN": f"{sys.executable} -m npudoctor run", "PYTHON": sys.executable,
+        "WORK": str(tmp_path), "RUN": f"{python} -m npudoctor run", "PYTHON": sys.executable,
         "NPUDOCTOR_CHECKS_DIR": str(tmp_path / "checks.d"), "NPUDOCTOR_EXPECT": "none",
     }  # fmt: skip
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -73,7 +74,7 @@ def run(folder: Path, lines: Sequence[str], variables: Mapping[str, str] = {}) -
     root = folder / "root"
     root.mkdir()
     names = ("unshare", "-m", "-n", "-i", "-p", "-C", "-f", "sh", "-c", BUILD, "sh", str(root), *OWN, "--")
-    program = f'npudoctor() {{ {sys.executable} -m npudoctor "$@"; }}\n'
+    program = f'npudoctor() {{ {shlex.quote(sys.executable)} -m npudoctor "$@"; }}\n'
     argv = [*names, sys.executable, "-c", DRIVE, json.dumps([program + line for line in lines])]
     environment = {"PATH": os.environ["PATH"], "HOME": "/root", "NPUDOCTOR_CHECKS_DIR": "", **variables}
     done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=120, check=False)

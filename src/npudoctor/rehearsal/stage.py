@@ -13,7 +13,7 @@ from typing import Callable, Optional
 from npudoctor.core.messages import _, language
 from npudoctor.rehearsal import kernel
 from npudoctor.rehearsal.namespaces import Lacking
-from npudoctor.rehearsal.tree import bind_device
+from npudoctor.rehearsal.tree import bind_device, own_places, show
 
 ENVIRONMENT = "/opt/train"  # the job's Python, a virtual environment of the one that runs us
 ASCEND = "/usr/local/Ascend"
@@ -163,10 +163,18 @@ class Stage:
             raise Lacking(_("{command} failed: {why}").format(command=" ".join(argv[:3]), why=why))
 
     def small_file_system(self, path: str, size: str, read_only: bool = False) -> None:
-        """Mount memory of this size there."""
+        """Mount memory of this size there. What npudoctor runs from stays where it is: many a clone, or
+        what pip installed for a try, lies below /tmp."""
         os.makedirs(path, exist_ok=True)
-        flags = kernel.NO_SUID | kernel.NO_DEVICES | (kernel.READ_ONLY if read_only else 0)
+        flags = kernel.NO_SUID | kernel.NO_DEVICES
+        places = {place: os.open(place, os.O_PATH) for place in own_places() if place.startswith(f"{path}/")}
         kernel.mount("small", path, "tmpfs", flags, f"mode=1777,size={size}")
+        for place, descriptor in places.items():
+            if not os.path.exists(place):
+                show(f"/proc/self/fd/{descriptor}", place)
+            os.close(descriptor)
+        if read_only:
+            kernel.mount("small", path, flags=flags | kernel.REMOUNT | kernel.BIND | kernel.READ_ONLY)
 
     def fill(self, path: str, size: int) -> None:
         """A file that really takes this many bytes."""

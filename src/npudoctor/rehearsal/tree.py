@@ -41,12 +41,12 @@ def build(shared_memory: str = "64g") -> None:
     """Build it and make it this process's root; raises Lacking where the kernel does not let us."""
     try:
         kernel.mount("none", "/", flags=kernel.RECURSIVE | kernel.PRIVATE)
-        own = list(_own_places())
+        own = list(own_places())
         kernel.mount("rehearsal", PLACE, "tmpfs", kernel.NO_SUID, "mode=755,size=2g")
         _show_system()
         for path in own:
             if not _is_there(path):
-                _show(path)
+                show(path, PLACE + path)
         _make_rest(shared_memory)
         os.chroot(PLACE)
         _mount_proc()
@@ -75,7 +75,7 @@ def _show_system() -> None:
 def _mirror(path: str) -> None:
     """A folder as it is; one of those that we change, part by part."""
     if path not in MIRRORED:
-        _show(path)
+        show(path, PLACE + path)
         return
     os.makedirs(PLACE + path, exist_ok=True)
     for name in sorted(os.listdir(path)):
@@ -88,21 +88,21 @@ def _mirror(path: str) -> None:
             _mirror(part)
 
 
-def _show(path: str) -> None:
-    """Show one folder or file of this machine at its place, read-only."""
-    kind = os.stat(path).st_mode
+def show(source: str, target: str) -> None:
+    """Show one folder or file of this machine there, read-only."""
+    kind = os.stat(source).st_mode
     if stat.S_ISDIR(kind):
-        os.makedirs(PLACE + path, exist_ok=True)
+        os.makedirs(target, exist_ok=True)
     elif stat.S_ISREG(kind):
-        os.makedirs(PLACE + os.path.dirname(path), exist_ok=True)
-        with open(PLACE + path, "x"):
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        with open(target, "x"):
             pass
     else:
         return
-    kernel.bind_read_only(path, PLACE + path)
+    kernel.bind_read_only(source, target)
 
 
-def _own_places() -> Iterator[str]:
+def own_places() -> Iterator[str]:
     """Where our Python, its packages and npudoctor itself lie, the outermost first."""
     import npudoctor
 
@@ -149,4 +149,4 @@ def _copy_settings(names: Iterable[str]) -> None:
         ):
             target.write(source.read(1 << 22))
     with suppress(OSError):
-        _show("/etc/alternatives")
+        show("/etc/alternatives", f"{PLACE}/etc/alternatives")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Optional
 
 import pytest
+from tests.support.over import mount_over
 
 from npudoctor import Status
 from npudoctor.checks.host import disk_space as module
@@ -101,20 +103,20 @@ def test_a_dead_mount_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("program", [LOCALLY, IN_A_CHILD])
 def test_a_real_one_that_is_full_and_read_only(program: str) -> None:
     script = (
-        "mount -t tmpfs -o size=64m tmpfs /tmp && fallocate -l 64m /tmp/data; mount -o remount,ro /tmp && "
-        f"exec {sys.executable} -c '{program}'"
+        f"{mount_over('/tmp', 'size=64m')}\nfallocate -l 64m /tmp/data || true\nmount -o remount,ro /tmp\n"
+        f"exec {shlex.quote(sys.executable)} -c '{program}'"
     )
-    done = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, text=True)
+    done = subprocess.run(["unshare", "-m", "sh", "-ec", script], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("0 True\n", "")
 
 
 @pytest.mark.needs_root
 def test_a_real_one_that_is_full() -> None:
     script = (
-        "mount -t tmpfs -o size=64m,nr_inodes=50 tmpfs /tmp && fallocate -l 60m /tmp/data && "
-        f"exec {sys.executable} -m npudoctor check disk-space --format json"
+        f"{mount_over('/tmp', 'size=64m,nr_inodes=50')}\nfallocate -l 60m /tmp/data\n"
+        f"exec {shlex.quote(sys.executable)} -m npudoctor check disk-space --format json"
     )
-    done = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, text=True)
+    done = subprocess.run(["unshare", "-m", "sh", "-ec", script], capture_output=True, text=True)
     (row,) = json.loads(done.stdout)["results"]
     codes = [finding["code"] for finding in row["findings"]]
     assert codes == ["disk-space.full", "disk-space.no-inodes", "disk-space.tmp-owners"]

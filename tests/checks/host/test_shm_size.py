@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -93,7 +94,8 @@ def test_not_there_and_cannot_tell() -> None:
     ("size", "codes"), [("64m", ["shm-size.small"]), ("512m", ["shm-size.below-usual"]), ("2g", [])]
 )
 def test_a_real_one(size: str, codes: list[str]) -> None:
-    script = f"mount -t tmpfs -o size={size} tmpfs /dev/shm && exec {sys.executable} -m npudoctor check "
+    program = shlex.quote(sys.executable)
+    script = f"mount -t tmpfs -o size={size} tmpfs /dev/shm && exec {program} -m npudoctor check "
     done = subprocess.run(
         ["unshare", "-m", "sh", "-c", script + "shm-size --format json"], capture_output=True, text=True
     )
@@ -105,7 +107,7 @@ def test_a_real_one(size: str, codes: list[str]) -> None:
 def test_a_real_one_that_is_nearly_full() -> None:
     script = (
         "mount -t tmpfs -o size=2g tmpfs /dev/shm && fallocate -l 1950m /dev/shm/data && "
-        f"exec {sys.executable} -m npudoctor check shm-size --format json"
+        f"exec {shlex.quote(sys.executable)} -m npudoctor check shm-size --format json"
     )
     done = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, text=True)
     (row,) = json.loads(done.stdout)["results"]

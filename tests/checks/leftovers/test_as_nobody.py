@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 import sysconfig
 from pathlib import Path
 
 import pytest
+from tests.support.over import mount_over
 
 ROOT = Path(__file__).parents[3]
 
 # /dev/shm and /tmp of our own, with what root left, uses and builds, and a Python that he can start.
 PLACES = """
-for at in /dev/shm /tmp; do mount -t tmpfs -o mode=1777 tmpfs $at; done
-mkdir /tmp/python && mount --bind {python} /tmp/python
+mount -t tmpfs -o mode=1777 tmpfs /dev/shm
+{over}
+mkdir /tmp/python
+mount --bind {python} /tmp/python
 """
 SCENE = """
 import os, site, subprocess, sys
@@ -74,7 +78,9 @@ def test_it_is_quiet(level: int) -> None:
         "check", "leftovers", "--format", "json",
     ]  # fmt: skip
     code = SCENE.format(root=str(ROOT), level=level, session=session)
-    places = PLACES.format(python=sys.base_prefix) + 'exec "$@"'
+    places = (
+        PLACES.format(over=mount_over("/tmp", "mode=1777"), python=shlex.quote(sys.base_prefix)) + 'exec "$@"'
+    )
     own = ["unshare", "-m", "-i", "--propagation", "private", "sh", "-ec", places, "sh", sys.executable]
     done = subprocess.run([*own, "-c", code], capture_output=True, text=True, timeout=120, check=False)
     rows = json.loads(done.stdout or "{}").get("results")

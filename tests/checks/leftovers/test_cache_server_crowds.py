@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 from tests.support.machine import PORT, Machine, gone
+from tests.support.over import mount_over
 
 from npudoctor import Risk
 from npudoctor.facts.leftovers import cache_server as cacheserver
@@ -45,7 +47,10 @@ with socket.socket(socket.AF_UNIX) as server:
 os.utime("/tmp/cache_server_p50052", (1, 1))
 """
 LINE = """
-mount -t tmpfs -o mode=1777,nr_inodes=0 tmpfs /tmp && {python} -c '{junk}' || exit 99
+set -e
+{over}
+{python} -c '{junk}' || exit 99
+set +e
 {python} -m npudoctor check cache-server --expect none --format json >&3
 {python} -m npudoctor fix cache-server.orphan-socket --yes --format json >&4
 """
@@ -55,7 +60,9 @@ mount -t tmpfs -o mode=1777,nr_inodes=0 tmpfs /tmp && {python} -c '{junk}' || ex
 def told(tmp_path: object) -> tuple[Mapping[str, Any], ...]:
     """What `check` and then `fix` answer as root beside the junk."""
     report, fixed = f"{tmp_path}/report", f"{tmp_path}/fixed"
-    line = LINE.format(python=sys.executable, junk=JUNK)
+    line = LINE.format(
+        over=mount_over("/tmp", "mode=1777,nr_inodes=0"), python=shlex.quote(sys.executable), junk=JUNK
+    )
     started = time.monotonic()
     subprocess.run(
         ["unshare", "-m", "-i", "bash", "-c", f"exec 3>{report} 4>{fixed}\n{line}"], timeout=100, check=False

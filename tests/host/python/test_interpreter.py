@@ -6,6 +6,7 @@ import errno
 import importlib.metadata
 import os
 import platform
+import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -107,7 +108,7 @@ def test_the_users_own_packages_count_unless_switched_off(tmp_path: Path) -> Non
 
 
 def test_a_wrapper_that_talks_is_understood(tmp_path: Path) -> None:
-    path = script(tmp_path / "python3", f'echo Welcome; echo to >&2; exec {sys.executable} "$@"')
+    path = script(tmp_path / "python3", f'echo Welcome; echo to >&2; exec {shlex.quote(sys.executable)} "$@"')
     assert asked(path).version_of("pytest") == importlib.metadata.version("pytest")
 
 

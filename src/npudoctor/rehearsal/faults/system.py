@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+from contextlib import suppress
 
 from npudoctor.core.messages import _
 from npudoctor.rehearsal.fault import FIX, TYPED, fault
@@ -39,9 +40,10 @@ def _full_tmp(stage: Stage) -> None:
 
 @fault("no-inodes", "disk-space.no-inodes", _("/tmp can hold no further file"))
 def _no_inodes(stage: Stage) -> None:
-    stage.small_file_system("/tmp", "1g,nr_inodes=10")
-    for number in range(9):
-        stage.write(f"/tmp/{number}", "")
+    stage.small_file_system("/tmp", "1g,nr_inodes=64")
+    with suppress(OSError):
+        for number in range(64):
+            stage.write(f"/tmp/{number}", "")
 
 
 @fault("few-open-files", "file-limits.low", _("a process of this shell may open 1024 files"), remedy=TYPED)
