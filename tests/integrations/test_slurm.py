@@ -163,7 +163,7 @@ def test_a_job_that_lives_beside_another_harms_it_not_and_is_not_harmed(slurm: R
         X
         sed -i 's/^        //' lives.py
         mount -t tmpfs -o mode=1777 tmpfs /tmp
-        srun -Q $PYTHON lives.py $ROOT >lives.txt 2>&1 &
+        srun -Q "$PYTHON" lives.py "$ROOT" >lives.txt 2>&1 &
         for _ in $(seq 100); do [ -e up ] && break; sleep 0.1; done; ls up
         srun hostname; echo "job $?"
         for _ in $(seq 100); do [ "$(squeue -h -t CG,R | wc -l)" = 1 ] && break; sleep 0.1; done
@@ -233,9 +233,9 @@ def test_the_epilog_cleans_up_after_the_user_of_the_job_alone(slurm: Run) -> Non
         X
         sed -i 's/^        //' leave.py
         mount -t tmpfs -o mode=1777 tmpfs /tmp
-        $PYTHON leave.py $ROOT 50100 --uid 4711 --folder u4711 --log-folder u4711/log
+        "$PYTHON" leave.py "$ROOT" 50100 --uid 4711 --folder u4711 --log-folder u4711/log
         ipcs -m | grep -c '^0x'
-        srun $PYTHON leave.py $ROOT 50200; echo "job $?"
+        srun "$PYTHON" leave.py "$ROOT" 50200; echo "job $?"
         for _ in $(seq 100); do [ "$(ipcs -m | grep -c '^0x')" = 1 ] && break; sleep 0.1; done
         ipcs -m | grep '^0x' | awk '{print $3}'
         becomes "idle none"
@@ -246,7 +246,7 @@ def test_the_epilog_cleans_up_after_the_user_of_the_job_alone(slurm: Run) -> Non
     assert told == ["1", "job 0", "4711", "idle none"]
 
 
-FLEET = "$PYTHON -m npudoctor fleet check --engine slurm --format jsonl --program $PWD/npudoctor"
+FLEET = '"$PYTHON" -m npudoctor fleet check --engine slurm --format jsonl --program $PWD/npudoctor'
 
 
 def test_the_engine_asks_inside_and_outside_of_an_allocation(slurm: Run) -> None:
@@ -291,7 +291,7 @@ def test_the_engine_ends_a_step_that_hangs(slurm: Run) -> None:
 
 def test_the_engine_lets_nodes_meet(slurm: Run) -> None:
     told = slurm(
-        "$PYTHON -m npudoctor fleet pairs --engine slurm -w localhost --ports 61000-61001; echo $?",
+        '"$PYTHON" -m npudoctor fleet pairs --engine slurm -w localhost --ports 61000-61001; echo $?',
         health=False,
     )
     assert told == ["all 1 nodes reach each other on 61000-61001 (0 connections)", "0"]

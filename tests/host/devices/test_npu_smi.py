@@ -61,7 +61,7 @@ def judged(host: Host) -> Asked:
 
 
 def test_a_table(tool: Callable[[str], Path], host: Host) -> None:
-    path = tool(f"cat {SCREENS}/c_910b2_24.1.0_idle.txt")
+    path = tool(f"cat '{SCREENS}/c_910b2_24.1.0_idle.txt'")
     answer = judged(host)
     assert (answer.status, answer.findings) == (Status.OK, ())
     assert (answer.facts["path"], answer.facts["tool"]) == (str(path), "24.1.0")
@@ -74,7 +74,7 @@ def test_a_failure_with_status_0(tool: Callable[[str], Path], host: Host) -> Non
 
 
 def test_a_table_with_another_status(tool: Callable[[str], Path], host: Host) -> None:
-    tool(f"cat {SCREENS}/a_910a_1.8.19.txt; exit 3")
+    tool(f"cat '{SCREENS}/a_910a_1.8.19.txt'; exit 3")
     assert judged(host).status is Status.OK
 
 
@@ -139,14 +139,14 @@ def test_hung_twice_with_a_driver_process_in_state_d(
 
 def test_slow_once_is_not_hung(tool: Callable[[str], Path], host: Host, tmp_path: Path) -> None:
     tool(f"[ -e {tmp_path}/again ] || {{ touch {tmp_path}/again; sleep 60; }}; "
-         f"cat {SCREENS}/c_910b2_24.1.0_idle.txt")  # fmt: skip
+         f"cat '{SCREENS}/c_910b2_24.1.0_idle.txt'")  # fmt: skip
     assert judged(host).status is Status.OK
 
 
 def test_each_question_is_asked_once_whoever_asks(
     tool: Callable[[str], Path], host: Host, tmp_path: Path
 ) -> None:
-    tool(f"sleep 0.1; cat {SCREENS}/c_910b2_24.1.0_idle.txt")
+    tool(f"sleep 0.1; cat '{SCREENS}/c_910b2_24.1.0_idle.txt'")
     threads = [threading.Thread(target=host.npu_smi.look) for _number in range(8)]
     for thread in threads:
         thread.start()
@@ -156,7 +156,7 @@ def test_each_question_is_asked_once_whoever_asks(
 
 
 def test_devices_are_asked_side_by_side(tool: Callable[[str], Path], host: Host, tmp_path: Path) -> None:
-    tool(f"sleep 0.5; cat {SCREENS}/health_alarm.txt")
+    tool(f"sleep 0.5; cat '{SCREENS}/health_alarm.txt'")
     started = time.monotonic()
     told = host.npu_smi.health([(number, 0) for number in range(8)])
     assert time.monotonic() - started < 2.0
