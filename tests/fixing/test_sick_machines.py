@@ -137,7 +137,6 @@ def test_ports_that_any_connection_may_take(tmp_path: Path, need: Need, reserved
 @pytest.mark.needs_root
 def test_ports_that_another_reserved_since_stay_reserved(tmp_path: Path, need: Need) -> None:
     need("unshare", "sysctl")
-    program = shlex.quote(sys.executable)
     lines = [
         RANGE, FIX.format(code="hccl-ports.ephemeral"),
         "sysctl -qw net.ipv4.ip_local_reserved_ports=9000,40000-40031", UNDO,
@@ -182,7 +181,6 @@ def test_a_fix_that_was_killed_midway_is_finished_by_the_next(tmp_path: Path, ne
 @pytest.mark.needs_root
 def test_the_file_for_the_next_boot_is_one_that_sysctl_reads(tmp_path: Path, need: Need) -> None:
     need("unshare", "sysctl")
-    program = shlex.quote(sys.executable)
     lines = [
         RANGE,
         FIX.format(code="hccl-ports.ephemeral"),

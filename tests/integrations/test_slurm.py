@@ -31,12 +31,15 @@ SchedulerParameters=nohold_on_prolog_fail
 LINES = """
 reason() { sinfo -h -N -o "%t %E" | sort -u | tr -d "*"; }
 becomes() { for _ in $(seq 200); do [ "$(reason)" = "$1" ] && break; sleep 0.1; done; reason; }
+over() {
+@WRITABLE@
+}
 sick() {
 @OVER@
 fallocate -l 63m /tmp/full
 }
 well() { umount -R /tmp; }
-""".replace("@OVER@", mount_over("/tmp", "size=64m"))
+""".replace("@OVER@", mount_over("/tmp", "size=64m")).replace("@WRITABLE@", mount_over("/tmp", "mode=1777"))
 # The doctor as these programs find it; what it does is in the file `how`: the real one, or one that hangs.
 DOCTOR = """#!/bin/sh
 [ ! -e {folder}/hang ] || sleep 300
@@ -162,7 +165,7 @@ def test_a_job_that_lives_beside_another_harms_it_not_and_is_not_harmed(slurm: R
         time.sleep(60)
         X
         sed -i 's/^        //' lives.py
-        mount -t tmpfs -o mode=1777 tmpfs /tmp
+        over
         srun -Q "$PYTHON" lives.py "$ROOT" >lives.txt 2>&1 &
         for _ in $(seq 100); do [ -e up ] && break; sleep 0.1; done; ls up
         srun hostname; echo "job $?"
@@ -232,7 +235,7 @@ def test_the_epilog_cleans_up_after_the_user_of_the_job_alone(slurm: Run) -> Non
         older(machine.dead_server(int(sys.argv[2]), *sys.argv[3:]).socket, 600)
         X
         sed -i 's/^        //' leave.py
-        mount -t tmpfs -o mode=1777 tmpfs /tmp
+        over
         "$PYTHON" leave.py "$ROOT" 50100 --uid 4711 --folder u4711 --log-folder u4711/log
         ipcs -m | grep -c '^0x'
         srun "$PYTHON" leave.py "$ROOT" 50200; echo "job $?"

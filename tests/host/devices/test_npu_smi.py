@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import shlex
 import subprocess
 import sys
 import threading
@@ -24,14 +23,12 @@ from npudoctor.testing import Asked, Node, ask, fake_host, folder
 
 MINE = Accelerators("npu", ("/dev/davinci0",), (), (), None)
 # A process that waits for its child to exec is in state D; a kill ends it all the same.
-# Begun by sh: the kernel takes no path with a blank, nor a long one, behind "#!".
-STUCK = f"""#!/bin/sh
-exec {shlex.quote(sys.executable)} - <<'PYTHON'
+# The base's Python: the kernel takes no path with a blank, nor a long one, behind "#!".
+STUCK = f"""#!{os.path.realpath(sys.executable)}
 import ctypes, time
 libc = ctypes.CDLL(None)
 libc.syscall({220 if platform.machine() == "aarch64" else 56}, 0x4000 | 17, 0, 0, 0, 0)
 time.sleep(60)
-PYTHON
 """
 
 
