@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Optional, TypeVar
 
-from npudoctor.core.frozen import replace
 from npudoctor.core.messages import _
 from npudoctor.explain.scanning import ranks
 from npudoctor.explain.scanning.evidence import SHOWN, Evidence, Found, Seen
@@ -235,7 +234,7 @@ class Scan:
             for place in places:
                 seen = place.plain(self._rank)
                 if owner >= 0:
-                    self.evidence.found[owner].ended(replace(seen, text=""))
+                    self.evidence.found[owner].ended(seen)
                 elif not seen.low:
                     self.evidence.mark(~owner, seen)
                     self.evidence.counts[~owner] -= 1  # it was counted
@@ -267,12 +266,12 @@ class Scan:
                 found.add(self._seen(found.ranks, place))
 
     def _seen(self, known: dict[Optional[int], Seen], place: Place) -> Seen:
-        """The line as it is kept; of what is known already only where it is."""
+        """The line as it is kept; of what is known already without the lines around it."""
         rank = place.rank(self._rank)
         mine = known.get(rank)
         if mine is None or (mine.low and not place.low):
             return place.seen(self._rank, self._year)
-        return Seen(place.number, place.offset, "", rank, low=place.low, teardown=place.teardown)
+        return place.plain(self._rank)
 
     def _mark(self, index: int, place: Place) -> None:
         if place.low and MARKS[index].name not in ENDED:
