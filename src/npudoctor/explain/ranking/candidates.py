@@ -49,7 +49,7 @@ class Candidate:
         """Take in one file."""
         self.count += found.count
         seen = [*found.ranks.values(), *(one for one in (found.last,) if one is not None)]
-        weight = self.signature.weight
+        weight = None if self.outside else self.signature.weight  # who ends it from outside may start it again
         if self.outside and found.final is not None:
             seen.append(found.final)
         # That a signal came is no warning, whatever level the one gives it whom it ends.
