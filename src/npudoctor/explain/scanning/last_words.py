@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from npudoctor.explain.scanning.levels import low
 from npudoctor.explain.scanning.window import decoded
-from npudoctor.explain.signatures.quoted import quoted
+from npudoctor.explain.signatures.quoted import harmless, quoted
 from npudoctor.explain.signatures.recognise import bare
 
 TAIL = 16 << 10  # bytes of the end of a log that are looked at,
@@ -112,7 +112,7 @@ def _says(text: str, age: int) -> bool:
         return True
     if _EXIT.search(text):  # whatever level a scheduler gives that
         return not _MILD_EXIT.search(text) and not quoted(text)
-    if low(text) or quoted(text):
+    if low(text) or quoted(text) or harmless(text):
         return False
     if _opens(text) or _PLAIN.search(text):
         return not _MILD.search(text)

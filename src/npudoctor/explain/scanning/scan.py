@@ -21,6 +21,7 @@ from npudoctor.explain.scanning.outline import KEPT, outline_of
 from npudoctor.explain.scanning.place import Place
 from npudoctor.explain.scanning.window import Window
 from npudoctor.explain.signatures.failures import ENDED, MARKS, WORDS
+from npudoctor.explain.signatures.quoted import harmless
 from npudoctor.explain.signatures.recognise import UNIT_LINES
 from npudoctor.explain.signatures.table import Needle, Table
 
@@ -274,7 +275,7 @@ class Scan:
         return place.plain(self._rank)
 
     def _mark(self, index: int, place: Place) -> None:
-        if place.low and MARKS[index].name not in ENDED:
+        if (place.low and MARKS[index].name not in ENDED) or harmless(place.text):
             return
         # Of a flood of errors the first few are shown; of the rest it counts where they are.
         full = self.evidence.counts.get(index, 0) < SHOWN
