@@ -27,6 +27,7 @@ _LEAD = re.compile(
     r"[#>*|\s]{1,200}|#\d{1,4} [\d.]{1,12} |\[[^\]]{1,60}\]:? ?"
     r"|\S{0,40}\d\d:\d\d:\d\d\S{0,20} |[\w./-]{1,40}: "
 )
+_DOCKER = re.compile(r'(?:\\n)?", ?"stream": ?"std(?:out|err)"[^\n]{0,80}\}$')  # and after it, in docker's JSON
 _LEADS = 5  # so many of them at most
 _OPENS = re.compile(
     r"(?:fatal|FATAL|Fatal)(?: error)?[: ]|FAILED?\b(?! *[:=]? *0\b)[: ]|(?:ERROR|Error|error)(?: \w+)?: \S"
@@ -101,6 +102,7 @@ def _lines(tail: bytes, base: int) -> list[tuple[int, int, str]]:
         begin = line.rfind(b"\r") + 1  # what was overwritten on a terminal is not the last word
         if line and (start or not base):
             text = bare(decoded(line[begin : begin + _MOST]))
+            text = _DOCKER.sub("", text) if '"stream"' in text else text
             found.append((base + start + begin, base + stop, text))
         stop = start - 1
     return found[::-1]
